@@ -1,0 +1,1 @@
+"""What fulfils the ports on a real machine. Adapters never inherit adapters."""

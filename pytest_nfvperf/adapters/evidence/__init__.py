@@ -1,0 +1,1 @@
+"""Evidence records on disk, and the collectors of counters."""

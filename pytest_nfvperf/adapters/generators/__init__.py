@@ -1,0 +1,1 @@
+"""Traffic generators behind one port."""

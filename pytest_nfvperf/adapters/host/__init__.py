@@ -1,0 +1,1 @@
+"""The host: CPUs, hugepages, packages, the fingerprint."""

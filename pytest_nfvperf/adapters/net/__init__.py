@@ -1,0 +1,1 @@
+"""Namespaces, links, the journal of what was made, and the reaper."""

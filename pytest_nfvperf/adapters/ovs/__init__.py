@@ -1,0 +1,1 @@
+"""A private or given Open vSwitch as the datapath under test."""

@@ -1,0 +1,1 @@
+"""Sinks and renderings: Allure, the terminal table, HTML, pictures."""

@@ -1,0 +1,1 @@
+"""Frozen data and pure functions; standard library only."""

@@ -1,0 +1,61 @@
+"""The three ways a run can go wrong that are not a failed SLA.
+
+A user's mistake ends as ``pytest.UsageError`` (the plugin turns
+:class:`ConfigError` into it); a broken testbed ends as :class:`TestbedError`
+and is remembered, so that later tests cite the first cause; a trial that the
+rig spoiled is not an error at all but an invalid trial.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+
+class NfvperfError(Exception):
+    """Base of every error that this project raises on purpose."""
+
+
+class ConfigError(NfvperfError):
+    """The user wrote something that cannot be used.
+
+    Args:
+        message: what is wrong and what to write instead.
+        file: the file it stands in, if it stands in one.
+        key: the key path inside the file, such as ``dut.ports[0].pci``, or an option.
+    """
+
+    def __init__(self, message: str, *, file: str | None = None, key: str | None = None) -> None:
+        self.message = message
+        self.file = file
+        self.key = key
+        where = ": ".join(part for part in (file, key) if part)
+        super().__init__(f"{where}: {message}" if where else message)
+
+
+class TestbedError(NfvperfError):
+    """The testbed is broken: nothing can be said about the DUT.
+
+    Args:
+        message: what was observed, and what to do about it.
+        evidence: named texts that show it (stderr, the end of a log, counters).
+    """
+
+    __test__ = False  # pytest must not collect it for its name
+
+    def __init__(self, message: str, *, evidence: Mapping[str, str] | None = None) -> None:
+        self.message = message
+        self.evidence = dict(evidence or {})
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        """The message, then each piece of evidence under its name."""
+        shown = [f"--- {name} ---\n{text.rstrip()}" for name, text in self.evidence.items() if text]
+        return "\n".join([self.message, *shown])
+
+
+class DeadlineError(TestbedError):
+    """A state that was awaited did not come in time. Says what was awaited and what was seen."""
+
+
+class GeneratorError(TestbedError):
+    """The traffic generator refused, died or stopped answering."""

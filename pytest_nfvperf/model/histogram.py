@@ -1,0 +1,68 @@
+"""A latency histogram as data: HdrHistogram's log-linear buckets, sparse.
+
+The generator counts in HdrHistogram's layout (Gil Tene; http://hdrhistogram.org), the
+same precision at every magnitude. Here it is a frozen list of (bucket value, count);
+percentiles are read off the recorded counts and never interpolated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+PERCENTILES = (50.0, 90.0, 99.0, 99.9)
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """Counts per value bucket, in nanoseconds.
+
+    Attributes:
+        counts: ``((highest_equivalent_ns, count), ...)`` rising, counts above 0.
+        min_ns, max_ns: smallest and largest recorded value, exact.
+        significant_digits: HdrHistogram precision the buckets were made with.
+    """
+
+    counts: tuple[tuple[int, int], ...]
+    min_ns: int
+    max_ns: int
+    significant_digits: int = 3
+
+    @property
+    def total(self) -> int:
+        """Number of recorded values."""
+        return sum(count for _, count in self.counts)
+
+    def percentile_ns(self, percentile: float) -> int | None:
+        """Value at or below which ``percentile`` percent of samples lie, in ns; None without samples."""
+        if not 0 <= percentile <= 100:
+            raise ValueError(f"percentile must be 0..100, not {percentile}")
+        total = self.total
+        if total == 0:
+            return None
+        rank = max(1, math.ceil(round(total * percentile / 100, 9)))
+        seen = 0
+        for value, count in self.counts:
+            seen += count
+            if seen >= rank:
+                return max(self.min_ns, min(value, self.max_ns))
+        return self.max_ns
+
+    @staticmethod
+    def merged(histograms: Iterable[Histogram]) -> Histogram | None:
+        """The sum of several histograms of one precision; None for none."""
+        counts: dict[int, int] = {}
+        given = list(histograms)
+        for histogram in given:
+            for value, count in histogram.counts:
+                counts[value] = counts.get(value, 0) + count
+        filled = [histogram for histogram in given if histogram.counts]
+        if not given:
+            return None
+        return Histogram(
+            counts=tuple(sorted(counts.items())),
+            min_ns=min((h.min_ns for h in filled), default=0),
+            max_ns=max((h.max_ns for h in filled), default=0),
+            significant_digits=given[0].significant_digits,
+        )

@@ -1,0 +1,158 @@
+"""What a search ends with. Loads are frames/s per direction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class SearchStatus(StrEnum):
+    """How a search for one goal ended."""
+
+    FOUND = "found"
+    BELOW_MINIMUM = "below_minimum"
+    AT_MAXIMUM = "at_maximum"
+    ABORTED = "aborted"
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What is searched for: the highest load whose loss ratio does not exceed ``loss_ratio``.
+
+    The names of the fields are MLRsearch's (draft-ietf-bmwg-mlrsearch); times in seconds.
+    """
+
+    name: str
+    loss_ratio: float
+    relative_width: float = 0.005
+    exceed_ratio: float = 0.5
+    initial_trial_s: float = 1.0
+    final_trial_s: float = 1.0
+    duration_sum_s: float = 21.0
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmation:
+    """The full-length trial at the found load (MEASURING.md rule 6)."""
+
+    trial_id: str
+    load_fps: int
+    duration_s: float
+    loss_ratio: float | None
+    passed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class GoalOutcome:
+    """The result of a search for one goal.
+
+    Attributes:
+        load_fps: relevant lower bound: highest load that meets the goal; None unless FOUND or AT_MAXIMUM.
+        upper_fps: lowest load known not to meet it; None at the maximum.
+        generator_limited: the load is within 5 % of the rig's own ceiling, so the DUT
+            does *at least* this much.
+        confirmation: None when none was asked for.
+        detail: for a person: why aborted, what bounded it.
+    """
+
+    goal: Goal
+    status: SearchStatus
+    load_fps: int | None = None
+    upper_fps: int | None = None
+    generator_limited: bool = False
+    confirmation: Confirmation | None = None
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LossPoint:
+    """One point of a frame-loss curve (RFC 2544 section 26.3)."""
+
+    load_fps: int
+    loss_ratio: float
+    trial_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyPoint:
+    """Latency under one load; nanoseconds, from the scheduled send time.
+
+    ``at`` names the load: "50 % of pdr" or "4 Mpps". None where there were no samples.
+    """
+
+    at: str
+    load_fps: int
+    trial_id: str
+    min_ns: int | None
+    p50_ns: int | None
+    p90_ns: int | None
+    p99_ns: int | None
+    p999_ns: int | None
+    max_ns: int | None
+    samples: int
+
+
+@dataclass(frozen=True, slots=True)
+class BackToBack:
+    """RFC 9004: longest burst at the maximum rate without loss, N repeats.
+
+    ``corrected_buffer_s`` is section 6.4's: implied buffer time corrected by the
+    measured throughput, in seconds; None without a throughput.
+    """
+
+    load_fps: int
+    burst_frames: tuple[int, ...]
+    mean_burst_frames: float
+    corrected_buffer_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What the load cost, from counters around one trial (MEASURING.md rule 10).
+
+    None where the testbed does not offer the counter.
+    """
+
+    trial_id: str
+    pmd_cycles_per_packet: float | None = None
+    pmd_busy_ratio: float | None = None
+    mpps_per_core: float | None = None
+    dut_cpu_seconds: float | None = None
+    generator_cpu_seconds: float | None = None
+    test_process_cpu_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Everything one test measured about one subject.
+
+    Attributes:
+        labels: what was measured: suite, topology, frame_size, flows, datapath, ... as strings.
+        algorithm: "mlrsearch", "rfc2544", "tst009", "loss-curve", ...
+        trials: evidence ids of all trials, in order.
+        ceiling_fps: the rig's own ceiling per direction for this traffic; None if not measured.
+        line_rate_fps: per direction; None on ports without a line rate (vhost-user).
+    """
+
+    labels: tuple[tuple[str, str], ...]
+    algorithm: str
+    mean_frame_size: float
+    directions: int
+    goals: tuple[GoalOutcome, ...] = ()
+    loss_curve: tuple[LossPoint, ...] = ()
+    latency: tuple[LatencyPoint, ...] = ()
+    back_to_back: BackToBack | None = None
+    cost: Cost | None = None
+    trials: tuple[str, ...] = ()
+    ceiling_fps: float | None = None
+    line_rate_fps: float | None = None
+    elapsed_s: float = 0.0
+
+    @property
+    def label(self) -> dict[str, str]:
+        """The labels as a dict."""
+        return dict(self.labels)
+
+    def goal(self, name: str) -> GoalOutcome | None:
+        """The outcome of one goal ("ndr", "pdr", "throughput"), or None."""
+        return next((g for g in self.goals if g.goal.name == name), None)

@@ -1,0 +1,72 @@
+"""Evidence records: one JSON object a line, written as things happen.
+
+Every record has the same envelope; ``data`` is the model object as plain JSON. The published
+schema is in reports/schema/.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+from typing import Any
+
+SCHEMA_VERSION = 1
+
+
+class RecordKind(StrEnum):
+    """What a record is about."""
+
+    RUN = "run"  # versions, command line, testbed, fingerprint: first record of a run
+    TEST = "test"  # a test began (labels, parameters)
+    TRIAL = "trial"  # one finished trial, valid or not, with ledger and cost
+    OUTCOME = "outcome"  # what a search or sweep found
+    VERDICT = "verdict"  # one requirement judged
+    ATTACHMENT = "attachment"  # a named text or file (OVS configuration, log)
+    ERROR = "error"  # a testbed error with its evidence
+    TEST_END = "test_end"  # a test ended: status, seconds
+    RUN_END = "run_end"  # last record; absent when the run was killed
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One line of evidence.
+
+    Attributes:
+        id: unique in the run and readable, e.g. "trial-0012".
+        run: run id. test: pytest node id, or "" for records of the run itself.
+        time_ns: wall clock, ns since the epoch.
+        data: plain JSON.
+    """
+
+    kind: RecordKind
+    id: str
+    run: str
+    test: str
+    time_ns: int
+    data: dict[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        """The line as it is written."""
+        return {
+            "schema": SCHEMA_VERSION,
+            "kind": str(self.kind),
+            "id": self.id,
+            "run": self.run,
+            "test": self.test,
+            "time_ns": self.time_ns,
+            "data": self.data,
+        }
+
+
+def plain(value: Any) -> Any:
+    """A model object as plain JSON: dataclasses to dicts, tuples to lists, enums to their values."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    return value

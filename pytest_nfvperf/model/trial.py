@@ -1,0 +1,223 @@
+"""A trial: one constant load for one duration, as RFC 2544 section 23 means it.
+
+Results are integer counts and measured times; rates and ratios are computed from
+them and never stored. On rings with back-pressure (vhost-user, memif)
+
+    intended = sent + refused + skipped
+
+*Refused* frames were due but the ring was full: the DUT did not drain it in time, its
+loss. *Skipped* frames were due while the generator was not running: the rig's failure.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+from pytest_nfvperf.model.histogram import Histogram
+from pytest_nfvperf.model.traffic import Traffic
+
+
+@dataclass(frozen=True, slots=True)
+class Direction:
+    """From one generator port to another, by the ports' names."""
+
+    tx: str
+    rx: str
+
+    def __str__(self) -> str:
+        return f"{self.tx}->{self.rx}"
+
+
+@dataclass(frozen=True, slots=True)
+class TrialSpec:
+    """What a trial shall do.
+
+    Attributes:
+        traffic: the profile.
+        load_fps: frames/s **per direction**, a whole number.
+        duration_s: how long frames are due, in seconds.
+        directions: who sends to whom; one entry, or two when bidirectional.
+        latency: record latency histograms.
+        residual_s: how long to wait for residual frames after the last (RFC 2544 section 23: 2 s).
+        purpose: why it is run: warm-up, search, confirmation, latency, ceiling, ...
+    """
+
+    traffic: Traffic
+    load_fps: int
+    duration_s: float
+    directions: tuple[Direction, ...]
+    latency: bool = True
+    residual_s: float = 0.1
+    purpose: str = "trial"
+
+    def __post_init__(self) -> None:
+        if self.load_fps < 1:
+            raise ValueError(f"load must be at least 1 frame/s per direction, not {self.load_fps}")
+        if not (math.isfinite(self.duration_s) and self.duration_s > 0):
+            raise ValueError(f"duration must be above 0 s, not {self.duration_s}")
+        if not self.directions:
+            raise ValueError("a trial needs at least one direction")
+
+
+class Reason(StrEnum):
+    """Why a trial says nothing about the DUT. Stable codes; the detail says the rest."""
+
+    SKIPPED_FRAMES = "skipped_frames"
+    FELL_BEHIND = "fell_behind"
+    LATE_POLL = "late_poll"
+    BURST = "burst"
+    UNSENT = "unsent"
+    MORE_RECEIVED_THAN_SENT = "more_received_than_sent"
+    FOREIGN_FRAMES = "foreign_frames"
+    COUNTER_WENT_BACK = "counter_went_back"
+    CORRUPT_FRAMES = "corrupt_frames"
+    DUT_CPU_STOLEN = "dut_cpu_stolen"
+    DUT_DIED = "dut_died"
+    GENERATOR_DIED = "generator_died"
+    LINK_DOWN = "link_down"
+    STRETCHED_TIME = "stretched_time"
+
+
+@dataclass(frozen=True, slots=True)
+class InvalidReason:
+    """One reason with its figures, ready to be read by a person."""
+
+    code: Reason
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.detail}"
+
+
+@dataclass(frozen=True, slots=True)
+class DirectionCounts:
+    """Integer counts of one direction over one trial, read after the traffic settled.
+
+    Attributes:
+        intended: frames due by the load and the duration.
+        sent: put on the port.
+        refused: due, but the port's ring was full.
+        skipped: due while the generator was not running.
+        received: distinct frames of this trial and direction that came back.
+        duplicated: further copies of frames already received.
+        out_of_order: received frames with a sequence number below one already seen.
+        foreign: frames on the receiving port that are not of this trial.
+        corrupted: frames of this trial whose content was not what was sent.
+        sent_bytes, received_bytes: with FCS.
+        elapsed_ns: from the first to the last due time actually served, measured.
+        latency: from the scheduled send time (no coordinated omission), or None.
+        latency_raw: from the actual send time, or None.
+    """
+
+    direction: Direction
+    intended: int
+    sent: int
+    refused: int
+    skipped: int
+    received: int
+    duplicated: int
+    out_of_order: int
+    foreign: int
+    corrupted: int
+    sent_bytes: int
+    received_bytes: int
+    elapsed_ns: int
+    latency: Histogram | None = None
+    latency_raw: Histogram | None = None
+
+    @property
+    def offered(self) -> int:
+        """Frames that the DUT was asked to take: sent + refused."""
+        return self.sent + self.refused
+
+    @property
+    def lost(self) -> int:
+        """Offered but not received. Negative means the rig miscounted; validity reports it."""
+        return self.offered - self.received
+
+
+@dataclass(frozen=True, slots=True)
+class RigHealth:
+    """What the generator says about itself over the trial; None where it cannot know.
+
+    Attributes:
+        longest_poll_gap_ns: longest time in which no receive ring was polled.
+        longest_lateness_ns: largest (actual - scheduled) send time.
+        largest_burst: most frames handed to a port at once after a late poll.
+        preemptions: involuntary context switches of the polling threads.
+        run_delay_ns: time the polling threads waited for a CPU.
+        busy_ratio: share of the time spent on frames, 0..1, rest was idle polling.
+    """
+
+    longest_poll_gap_ns: int | None = None
+    longest_lateness_ns: int | None = None
+    largest_burst: int | None = None
+    preemptions: int | None = None
+    run_delay_ns: int | None = None
+    busy_ratio: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TrialResult:
+    """What a trial did. Built by a Generator; reasons may be added by the trial runner."""
+
+    spec: TrialSpec
+    counts: tuple[DirectionCounts, ...]
+    health: RigHealth
+    invalid: tuple[InvalidReason, ...] = ()
+
+    @property
+    def valid(self) -> bool:
+        """True when the trial says something about the DUT."""
+        return not self.invalid
+
+    @property
+    def intended(self) -> int:
+        """Frames due, all directions."""
+        return sum(c.intended for c in self.counts)
+
+    @property
+    def offered(self) -> int:
+        """Frames the DUT was asked to take, all directions."""
+        return sum(c.offered for c in self.counts)
+
+    @property
+    def sent(self) -> int:
+        """Frames put on the ports, all directions."""
+        return sum(c.sent for c in self.counts)
+
+    @property
+    def received(self) -> int:
+        """Distinct frames received, all directions."""
+        return sum(c.received for c in self.counts)
+
+    @property
+    def lost(self) -> int:
+        """Offered - received, all directions. Never clamped."""
+        return sum(c.lost for c in self.counts)
+
+    @property
+    def loss_ratio(self) -> float | None:
+        """Lost / offered over all directions; None when nothing was offered."""
+        return self.lost / self.offered if self.offered else None
+
+    @property
+    def offered_fps(self) -> float | None:
+        """Mean measured offered rate per direction, frames/s."""
+        return self._mean_rate("offered")
+
+    @property
+    def received_fps(self) -> float | None:
+        """Mean measured received rate per direction, frames/s."""
+        return self._mean_rate("received")
+
+    def _mean_rate(self, field: str) -> float | None:
+        rates = [getattr(c, field) * 1e9 / c.elapsed_ns for c in self.counts if c.elapsed_ns > 0]
+        return sum(rates) / len(rates) if rates else None
+
+    @property
+    def latency(self) -> Histogram | None:
+        """Latency from scheduled send time over all directions."""
+        return Histogram.merged(c.latency for c in self.counts if c.latency is not None)

@@ -1,0 +1,58 @@
+"""Observations and verdicts: the two ends of an SLA."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Judgement(StrEnum):
+    """Three-valued. A missing number never passes; INCONCLUSIVE fails acceptance."""
+
+    PASS = "PASS"  # noqa: S105
+    FAIL = "FAIL"
+    INCONCLUSIVE = "INCONCLUSIVE"
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One measured figure that an SLA can be about.
+
+    Attributes:
+        metric: ndr, pdr, loss_ratio, latency_p99, cycles_per_packet, mpps_per_core, ...
+        value: in ``unit``.
+        unit: base unit: "pps" (frames/s per direction), "ns", "ratio", "cycles", "frames", "s".
+        at: the load it belongs to ("50 % of pdr", "4000000 pps"), or None.
+        lower_bound: the true value is at least this (generator-limited).
+        confidence: what the figure rests on, for a person: "confirmed by 5 s without loss, loss < 7.5e-08 at 95 %".
+        evidence: trial ids.
+    """
+
+    metric: str
+    value: float
+    unit: str
+    at: str | None = None
+    lower_bound: bool = False
+    confidence: str = ""
+    evidence: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One requirement, judged.
+
+    ``observed`` is None when it was not measured. ``margin`` is (observed - limit) / limit,
+    signed so that positive is better; None when it cannot be computed.
+    """
+
+    judgement: Judgement
+    requirement: str
+    metric: str
+    limit: float | None
+    unit: str
+    observed: float | None
+    margin: float | None
+    reason: str
+    rule: str
+    confidence: str = ""
+    evidence: tuple[str, ...] = ()

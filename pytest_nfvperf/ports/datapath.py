@@ -1,0 +1,76 @@
+"""The datapath port: builds a topology and reads what it costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from pytest_nfvperf.model.topology import Topology
+from pytest_nfvperf.ports.collector import Collector
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """How the far end of a topology port is reached: DPDK devargs for the embedded engine.
+
+    ``device`` is None for ports that need no device of ours (a physical port cabled to a tester).
+    """
+
+    port: str
+    device: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class DatapathInfo:
+    """What the DUT is: for headers, evidence and the fingerprint."""
+
+    kind: str  # "dpdk", "netdev", "system"
+    version: str
+    dpdk_version: str | None
+    detail: str
+
+
+class BuiltTopology(Protocol):
+    """A live topology. Owns its teardown."""
+
+    topology: Topology
+
+    def attachments(self) -> tuple[Attachment, ...]:
+        """The far ends of the ports, for the generator."""
+        ...
+
+    def wait_ready(self, deadline_s: float) -> None:
+        """Wait until every interface is up; TestbedError with the interface's error column."""
+        ...
+
+    def configuration(self) -> str:
+        """The built configuration as text, for evidence."""
+        ...
+
+    def close(self) -> None:
+        """Remove what was built. Can be called twice."""
+        ...
+
+
+class Datapath(Protocol):
+    """A DUT on which topologies are built."""
+
+    def info(self) -> DatapathInfo:
+        """Kind and versions."""
+        ...
+
+    def build(self, topology: Topology) -> BuiltTopology:
+        """Build in one transaction. Does not wait for links: the generator attaches in between."""
+        ...
+
+    def collectors(self) -> tuple[Collector, ...]:
+        """Counters to read before and after each trial."""
+        ...
+
+    def check_alive(self) -> None:
+        """TestbedError with the end of the log when the DUT died."""
+        ...
+
+    def close(self) -> None:
+        """Stop and remove the DUT if it is ours."""
+        ...

@@ -1,0 +1,89 @@
+"""The traffic generator port. Every adapter passes tests/contract/test_generator.py."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from pytest_nfvperf.model.topology import PortRole, VnfMode
+from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.model.trial import Direction, TrialResult, TrialSpec
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratorPort:
+    """A port to attach.
+
+    Attributes:
+        name: as in the topology.
+        device: what the engine needs to find it: for the embedded engine DPDK devargs without
+            the unique device name, e.g. ``net_virtio_user,path=/run/.../p0.sock,server=1``.
+        mac: address of the port.
+        peer: for a FORWARDER the name of the port that frames leave by.
+        tx_descriptors / rx_descriptors: ring sizes. On vhost-user the transmit ring is capped to
+            half the receive ring, so that frames in flight fit while nobody polls.
+        eth_peer: for VnfMode.MAC, the destination MAC written into forwarded frames.
+    """
+
+    name: str
+    device: str
+    mac: str
+    role: PortRole = PortRole.ENDPOINT
+    peer: str | None = None
+    vnf_mode: VnfMode = VnfMode.IO
+    eth_peer: str | None = None
+    queues: int = 1
+    tx_descriptors: int = 512
+    rx_descriptors: int = 1024
+    mtu: int = 1500
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratorInfo:
+    """What is generating: for headers, evidence and the fingerprint."""
+
+    engine: str
+    version: str
+    detail: str
+    cpus: tuple[int, ...]
+
+
+class Generator(Protocol):
+    """Sends and receives frames; knows nothing of searches or SLAs.
+
+    Every method raises GeneratorError (a TestbedError) with the engine's own message and the
+    end of its log when the engine refuses, dies or stops answering.
+    """
+
+    def info(self) -> GeneratorInfo:
+        """Engine, version, CPUs."""
+        ...
+
+    def attach(self, ports: Sequence[GeneratorPort]) -> None:
+        """Take the ports. ConfigError for a name attached twice or an MTU the engine cannot do."""
+        ...
+
+    def detach(self, names: Sequence[str]) -> None:
+        """Let go of ports; unknown names are ignored."""
+        ...
+
+    def wait_links_up(self, deadline_s: float) -> None:
+        """Wait until every attached port has link; DeadlineError names those that do not."""
+        ...
+
+    def learn(self, traffic: Traffic, directions: Sequence[Direction]) -> None:
+        """Send a few learning frames from every endpoint, so that bridges know the MACs."""
+        ...
+
+    def run_trial(self, spec: TrialSpec) -> TrialResult:
+        """Run one trial and return counts read after the traffic settled.
+
+        Blocks for duration + residual wait. The result carries the engine's own reasons for
+        invalidity. Raises ConfigError for a spec the engine cannot do (unknown port).
+        """
+        ...
+
+    def close(self) -> None:
+        """Stop traffic, release ports, end the engine. Can be called twice."""
+        ...

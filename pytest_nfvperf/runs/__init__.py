@@ -1,0 +1,1 @@
+"""Trials, searches and sweeps, over the ports alone."""
