@@ -1,0 +1,71 @@
+"""What every engine refuses before it touches a port: the user's mistakes, in the user's words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.topology import PortRole
+from pytest_nfvperf.model.traffic import FCS_BYTES, MAX_FRAME_SIZE, Traffic
+from pytest_nfvperf.model.trial import Direction, TrialSpec
+from pytest_nfvperf.ports.generator import GeneratorPort
+
+ETHERNET_HEADER_BYTES = 14
+VLAN_TAG_BYTES = 4
+MIN_MTU = 68
+"""RFC 791: the smallest IPv4 MTU."""
+MAX_MTU = MAX_FRAME_SIZE - ETHERNET_HEADER_BYTES - FCS_BYTES
+
+
+def check_new_ports(attached: Mapping[str, GeneratorPort], ports: Sequence[GeneratorPort]) -> None:
+    """Raise ConfigError for a name attached twice, an MTU out of range, or a forwarder without a usable peer."""
+    known = dict(attached)
+    for port in ports:
+        if port.name in known:
+            raise ConfigError(
+                f"port {port.name!r} is attached twice; detach it first, or give the ports distinct names"
+            )
+        if not MIN_MTU <= port.mtu <= MAX_MTU:
+            raise ConfigError(f"port {port.name!r}: MTU {port.mtu} is outside {MIN_MTU}..{MAX_MTU} bytes")
+        known[port.name] = port
+    for port in ports:
+        if port.role is PortRole.FORWARDER and port.peer not in known:
+            raise ConfigError(f"port {port.name!r} forwards to {port.peer!r}, which is not attached{_known(known)}")
+
+
+def check_directions(attached: Mapping[str, GeneratorPort], directions: Iterable[Direction]) -> None:
+    """Raise ConfigError for a direction whose ends are not attached endpoints, or that two directions share."""
+    taken: set[str] = set()
+    for direction in directions:
+        for end in (direction.tx, direction.rx):
+            port = attached.get(end)
+            if port is None:
+                raise ConfigError(f"direction {direction} uses {end!r}, which is not attached{_known(attached)}")
+            if port.role is not PortRole.ENDPOINT:
+                raise ConfigError(f"direction {direction} uses {end!r}, which is a {port.role}, not an endpoint")
+        if direction.tx in taken:
+            raise ConfigError(f"two directions send on port {direction.tx!r}; give each direction a port of its own")
+        taken.add(direction.tx)
+
+
+def check_traffic(attached: Mapping[str, GeneratorPort], traffic: Traffic, directions: Iterable[Direction]) -> None:
+    """Raise ConfigError when a frame does not fit the MTU of a port on its way."""
+    overhead = ETHERNET_HEADER_BYTES + FCS_BYTES + (VLAN_TAG_BYTES if traffic.vlan is not None else 0)
+    for direction in directions:
+        for end in (direction.tx, direction.rx):
+            fits = attached[end].mtu + overhead
+            if traffic.largest_frame_size > fits:
+                raise ConfigError(
+                    f"frames of {traffic.largest_frame_size} bytes do not fit port {end!r}, whose MTU of "
+                    f"{attached[end].mtu} carries {fits} bytes with FCS; raise the port's MTU or send smaller frames"
+                )
+
+
+def check_spec(attached: Mapping[str, GeneratorPort], spec: TrialSpec) -> None:
+    """Raise ConfigError for a trial that the attached ports cannot run."""
+    check_directions(attached, spec.directions)
+    check_traffic(attached, spec.traffic, spec.directions)
+
+
+def _known(ports: Mapping[str, GeneratorPort]) -> str:
+    return f" (attached: {', '.join(sorted(ports))})" if ports else " (no port is attached)"
