@@ -1,1 +1,1 @@
-"""Evidence records on disk, and the collectors of counters."""
+"""Evidence on disk: what a record carries (records), its schema, the writer and the reader."""

@@ -1,0 +1,189 @@
+"""Evidence read back: typed, tolerant of a run that was killed, strict about everything else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from pytest_nfvperf.adapters.evidence.records import (
+    AttachmentData,
+    ErrorData,
+    RunData,
+    RunEndData,
+    TestData,
+    TestEndData,
+    TrialData,
+)
+from pytest_nfvperf.adapters.evidence.schema import Line, parse_line
+from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.outcome import Outcome
+from pytest_nfvperf.model.verdict import Verdict
+
+PATTERN = "evidence*.jsonl"
+"""Names of evidence files in a results directory: one a process (evidence-gw0.jsonl of an xdist worker)."""
+
+
+@dataclass(slots=True)
+class TestEvidence:
+    """All that one test left, in order; ids with what they name. ``end`` is None when it did not end."""
+
+    __test__ = False
+
+    node_id: str
+    data: TestData = field(default_factory=TestData)
+    trials: dict[str, TrialData] = field(default_factory=dict)
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    verdicts: dict[str, Verdict] = field(default_factory=dict)
+    errors: dict[str, ErrorData] = field(default_factory=dict)
+    attachments: dict[str, AttachmentData] = field(default_factory=dict)
+    end: TestEndData | None = None
+
+
+@dataclass(slots=True)
+class RunEvidence:
+    """One run, merged from all its files.
+
+    Attributes:
+        path: the file or directory it was read from.
+        runs: the run record of each file, by file name; several with xdist.
+        tests: by pytest node id, in order of their first record; "" holds what belongs to no test.
+        ends: the closing record of each file; a file that lacks one was killed.
+        started_ns, ended_ns: wall clock of the first and last record.
+        problems: what is wrong with the files, for a person.
+    """
+
+    path: Path
+    run_id: str = ""
+    runs: dict[str, RunData] = field(default_factory=dict)
+    tests: dict[str, TestEvidence] = field(default_factory=dict)
+    ends: dict[str, RunEndData] = field(default_factory=dict)
+    trials: dict[str, TrialData] = field(default_factory=dict)
+    started_ns: int = 0
+    ended_ns: int = 0
+    truncated: bool = False
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def run(self) -> RunData | None:
+        """The (first) run record; None when even that is missing."""
+        return next(iter(self.runs.values()), None)
+
+    @property
+    def outcomes(self) -> dict[str, Outcome]:
+        """All outcomes by id."""
+        return {key: value for test in self.tests.values() for key, value in test.outcomes.items()}
+
+    @property
+    def verdicts(self) -> dict[str, Verdict]:
+        """All verdicts by id."""
+        return {key: value for test in self.tests.values() for key, value in test.verdicts.items()}
+
+    @property
+    def errors(self) -> dict[str, ErrorData]:
+        """All errors by id."""
+        return {key: value for test in self.tests.values() for key, value in test.errors.items()}
+
+    def test(self, node_id: str) -> TestEvidence:
+        """The test of this node id, made when it is not there yet."""
+        return self.tests.setdefault(node_id, TestEvidence(node_id))
+
+
+def read_run(path: Path) -> RunEvidence:
+    """Read a results directory (all its evidence files) or one evidence file.
+
+    A last line that was cut off is left out and said (``truncated``, ``problems``).
+
+    Raises:
+        ConfigError: nothing there, a line that is not evidence, another schema version, or files of several runs.
+    """
+    evidence = RunEvidence(path)
+    seen: dict[str, str] = {}
+    for file in _files(path):
+        for number, text in _complete_lines(file, evidence):
+            line = _parse(file, number, text)
+            _check_identity(evidence, seen, line, f"{file.name} line {number}")
+            _take(evidence, file.name, line)
+        if file.name not in evidence.ends:
+            evidence.problems.append(f"{file.name}: the run did not end by itself; what is missing was not measured")
+    return evidence
+
+
+def _files(path: Path) -> list[Path]:
+    files = sorted(path.glob(PATTERN)) if path.is_dir() else [path]
+    if not files or not files[0].is_file():
+        raise ConfigError(
+            f"no evidence here: expected a results directory with {PATTERN} or one such file", file=str(path)
+        )
+    return files
+
+
+def _complete_lines(file: Path, evidence: RunEvidence) -> list[tuple[int, bytes]]:
+    """Numbered lines; the last one only if it was written to its end."""
+    *lines, rest = file.read_bytes().split(b"\n")
+    if rest:
+        evidence.truncated = True
+        evidence.problems.append(
+            f"{file.name}: line {len(lines) + 1} is cut off after {len(rest)} bytes and left out: "
+            "the run was killed while it wrote"
+        )
+    return [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
+
+
+def _parse(file: Path, number: int, text: bytes) -> Line:
+    try:
+        return parse_line(text)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise ConfigError(
+            f"not an evidence record of this version: {where or 'line'}: {first['msg']}",
+            file=str(file),
+            key=f"line {number}",
+        ) from error
+
+
+def _check_identity(evidence: RunEvidence, seen: dict[str, str], line: Line, where: str) -> None:
+    evidence.run_id = evidence.run_id or line.run
+    if line.run != evidence.run_id:
+        raise ConfigError(
+            f"{where} is of run {line.run!r}, the lines before of {evidence.run_id!r}: read one run at a time",
+            file=str(evidence.path),
+        )
+    if line.id in seen and line.kind != "run":
+        raise ConfigError(f"id {line.id!r} is used twice: {seen[line.id]} and {where}", file=str(evidence.path))
+    seen[line.id] = where
+
+
+def _take(evidence: RunEvidence, file: str, line: Line) -> None:
+    """Put one record where it belongs."""
+    evidence.started_ns = min(evidence.started_ns or line.time_ns, line.time_ns)
+    evidence.ended_ns = max(evidence.ended_ns, line.time_ns)
+    data = line.data
+    match data:
+        case RunData():
+            evidence.runs[file] = data
+        case RunEndData():
+            evidence.ends[file] = data
+        case TrialData():
+            evidence.trials[line.id] = evidence.test(line.test).trials[line.id] = data
+        case _:
+            _take_of_test(evidence.test(line.test), line)
+
+
+def _take_of_test(test: TestEvidence, line: Line) -> None:
+    data = line.data
+    match data:
+        case TestData():
+            test.data = data
+        case TestEndData():
+            test.end = data
+        case Outcome():
+            test.outcomes[line.id] = data
+        case Verdict():
+            test.verdicts[line.id] = data
+        case ErrorData():
+            test.errors[line.id] = data
+        case AttachmentData():
+            test.attachments[line.id] = data

@@ -1,0 +1,216 @@
+"""What each kind of evidence record carries, as frozen data.
+
+A record's ``data`` is one of these objects through :func:`pytest_nfvperf.model.record.plain`. The
+published schema (reports/schema/evidence.schema.json) is made from this file, and the reader
+gets the same objects back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pytest_nfvperf.adapters.evidence import hdr
+from pytest_nfvperf.model.histogram import Histogram
+from pytest_nfvperf.model.ledger import Ledger
+from pytest_nfvperf.model.outcome import Cost, Outcome
+from pytest_nfvperf.model.record import Record, RecordKind, plain
+from pytest_nfvperf.model.testbed import Testbed
+from pytest_nfvperf.model.trial import DirectionCounts, TrialResult
+from pytest_nfvperf.model.verdict import Verdict
+from pytest_nfvperf.ports.datapath import DatapathInfo
+from pytest_nfvperf.ports.generator import GeneratorInfo
+
+
+@dataclass(frozen=True, slots=True)
+class RunData:
+    """What was run, with what, on what. May be written again when more is known; the last one counts.
+
+    Attributes:
+        tool_version, python: versions of this project and of the interpreter.
+        argv: the command line.
+        profile: quick, gate, full or soak.
+        testbed: the testbed that was used, given or discovered.
+        testbed_yaml: the same as a testbed file.
+        fingerprint: what must be equal for two runs to be compared (MEASURING.md rule 9), by name.
+        dut, generator: None before they are started.
+        sla: the SLA files in use.
+    """
+
+    tool_version: str
+    python: str
+    argv: tuple[str, ...]
+    profile: str
+    testbed: Testbed
+    testbed_yaml: str
+    fingerprint: dict[str, Any] = field(default_factory=dict)
+    dut: DatapathInfo | None = None
+    generator: GeneratorInfo | None = None
+    sla: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TestData:
+    """A test began.
+
+    Attributes:
+        labels: suite, topology, frame_size, ...: as an Outcome's.
+        parameters: pytest's parameters as text.
+        description: the test's docstring (Steps, Verify).
+    """
+
+    __test__ = False
+
+    labels: tuple[tuple[str, str], ...] = ()
+    parameters: dict[str, str] = field(default_factory=dict)
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TrialData:
+    """One finished trial, valid or not. Make it with :func:`trial_data`.
+
+    Attributes:
+        result: counts, validity and health. Histogram counts are thinned to two significant digits.
+        wall_s: seconds the trial took with settling and reading counters.
+        ledger: where frames went, None when no counters were read.
+        cost: what it cost, None when not measured.
+        repeat_of: id of the invalid trial that this one repeats.
+        hdr: exact histograms, HdrHistogram V2 base64, by "tx->rx" and "tx->rx raw" (from the actual send time).
+    """
+
+    result: TrialResult
+    wall_s: float
+    ledger: Ledger | None = None
+    cost: Cost | None = None
+    repeat_of: str | None = None
+    hdr: dict[str, str] = field(default_factory=dict)
+
+    def exact_latency(self) -> Histogram | None:
+        """Latency from the scheduled send time over all directions, at the precision it was recorded in."""
+        return Histogram.merged(
+            _exact(count.latency, self.hdr.get(str(count.direction)))
+            for count in self.result.counts
+            if count.latency is not None
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AttachmentData:
+    """A named text, or a file beside the evidence.
+
+    Attributes:
+        name: such as "OVS configuration".
+        media_type: such as "text/plain".
+        text: the content; None when it is a file.
+        path: the file, relative to the directory of the evidence; None when it is a text.
+    """
+
+    name: str
+    media_type: str = "text/plain"
+    text: str | None = None
+    path: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorData:
+    """A broken testbed.
+
+    Attributes:
+        error: class name, such as "GeneratorError".
+        message: what was observed and what to do.
+        evidence: named texts that show it.
+        first_cause: id of the earlier error record that this one follows from, or None.
+    """
+
+    error: str
+    message: str
+    evidence: dict[str, str] = field(default_factory=dict)
+    first_cause: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TestEndData:
+    """A test ended. ``status``: passed, failed, error or skipped; ``reason`` is the message's first line."""
+
+    __test__ = False
+
+    status: str
+    seconds: float
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunEndData:
+    """The run ended by itself. ``exit_status`` is pytest's; ``counts`` tests by status."""
+
+    exit_status: int
+    seconds: float
+    counts: dict[str, int] = field(default_factory=dict)
+
+
+Payload = RunData | TestData | TrialData | Outcome | Verdict | AttachmentData | ErrorData | TestEndData | RunEndData
+
+KINDS: dict[type[Payload], RecordKind] = {
+    RunData: RecordKind.RUN,
+    TestData: RecordKind.TEST,
+    TrialData: RecordKind.TRIAL,
+    Outcome: RecordKind.OUTCOME,
+    Verdict: RecordKind.VERDICT,
+    AttachmentData: RecordKind.ATTACHMENT,
+    ErrorData: RecordKind.ERROR,
+    TestEndData: RecordKind.TEST_END,
+    RunEndData: RecordKind.RUN_END,
+}
+
+
+def make_record(payload: Payload, *, id: str, run: str, test: str, time_ns: int) -> Record:  # noqa: A002
+    """The record that carries ``payload``; the kind follows from its type. Arguments as in Record."""
+    return Record(KINDS[type(payload)], id, run, test, time_ns, plain(payload))
+
+
+def trial_data(
+    result: TrialResult,
+    *,
+    wall_s: float,
+    ledger: Ledger | None = None,
+    cost: Cost | None = None,
+    repeat_of: str | None = None,
+) -> TrialData:
+    """A trial as it goes to disk: histogram counts thinned, the exact histograms compressed beside them."""
+    compressed: dict[str, str] = {}
+    for count in result.counts:
+        for name, histogram in ((str(count.direction), count.latency), (f"{count.direction} raw", count.latency_raw)):
+            if histogram is not None:
+                compressed[name] = hdr.encode(histogram)
+    thin = replace(result, counts=tuple(_thin_counts(count) for count in result.counts))
+    return TrialData(thin, wall_s, ledger, cost, repeat_of, compressed)
+
+
+def _thin_counts(count: DirectionCounts) -> DirectionCounts:
+    return replace(count, latency=_thin(count.latency), latency_raw=_thin(count.latency_raw))
+
+
+def _thin(histogram: Histogram | None) -> Histogram | None:
+    return None if histogram is None else hdr.thinned(histogram)
+
+
+def _exact(thin: Histogram, compressed: str | None) -> Histogram:
+    """The compressed histogram with the exact minimum and maximum, which only the thin one knows."""
+    if compressed is None:
+        return thin
+    return replace(hdr.decode(compressed), min_ns=thin.min_ns, max_ns=thin.max_ns)
+
+
+class RecordIds:
+    """Readable ids, unique in a run: ``trial-0012``, or ``gw0-trial-0012`` in an xdist worker."""
+
+    def __init__(self, worker: str = "") -> None:
+        self._prefix = f"{worker}-" if worker else ""
+        self._last: dict[RecordKind, int] = {}
+
+    def next(self, kind: RecordKind) -> str:
+        """The next id of this kind."""
+        number = self._last.get(kind, 0) + 1
+        self._last[kind] = number
+        return f"{self._prefix}{kind}-{number:04}"

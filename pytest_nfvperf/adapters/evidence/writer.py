@@ -1,0 +1,79 @@
+"""Evidence on disk: one JSON line a record, written as things happen."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.record import Record, RecordKind
+
+DURABLE = frozenset({RecordKind.TRIAL, RecordKind.TEST_END, RecordKind.ERROR, RecordKind.RUN_END})
+"""Kinds after which the file is synced: what took time to measure survives the machine going down, too."""
+
+
+class EvidenceWriter:
+    """A Sink that appends lines to a file of its own.
+
+    A line is handed to the kernel whole before ``emit`` returns, so a killed run leaves every
+    finished trial readable. When a line cannot be written whole it is taken back.
+
+    Args:
+        path: the file; its directory is made. It must be new or empty.
+
+    Raises:
+        ConfigError: the file already holds a run.
+        TestbedError: it cannot be opened, or (from ``emit``) the disk is full.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._fd: int | None = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise self._broken("cannot be opened", error) from error
+        self._end = os.fstat(self._fd).st_size
+        if self._end:
+            self.close()
+            raise ConfigError("already holds the evidence of a run; choose another results directory", file=str(path))
+
+    def emit(self, record: Record) -> None:
+        """Append one line; TestbedError when it cannot be written whole."""
+        if self._fd is None:
+            raise ValueError(f"evidence file {self.path} is closed; record {record.id} came too late")
+        line = json.dumps(record.to_json(), allow_nan=False, ensure_ascii=False, separators=(",", ":")) + "\n"
+        data = line.encode()
+        try:
+            _write_all(self._fd, data)
+            if record.kind in DURABLE:
+                os.fsync(self._fd)
+        except OSError as error:
+            self._take_back()
+            raise self._broken(f"cannot take record {record.id}", error) from error
+        self._end += len(data)
+
+    def close(self) -> None:
+        """Close the file. Can be called twice."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def _take_back(self) -> None:
+        """Cut a half-written line, so that the lines before it are all that a reader sees."""
+        if self._fd is not None:
+            os.ftruncate(self._fd, self._end)
+
+    def _broken(self, what: str, error: OSError) -> TestbedError:
+        return TestbedError(
+            f"evidence file {self.path} {what}: {error.strerror}. Free space under {self.path.parent} or choose "
+            "another results directory (--nfv-results); without evidence no result counts."
+        )
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    """Write all of it: a full disk first takes a part, then refuses the rest."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]

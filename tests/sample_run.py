@@ -1,0 +1,505 @@
+"""A realistic run made of model objects: what report and evidence tests look at, without a testbed.
+
+Two topologies over RFC 2544's sizes and an IMIX, NDR and PDR with about 30 trials each, invalid trials
+and their repeats, latency, a loss curve, back-to-back, verdicts of all three kinds, ledgers, and a
+generator that dies. ``python -m tests.sample_run DIR`` writes it as evidence.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from functools import cache
+from pathlib import Path
+
+from pytest_nfvperf.adapters.evidence.hdr import thinned
+from pytest_nfvperf.adapters.evidence.records import (
+    KINDS,
+    AttachmentData,
+    ErrorData,
+    Payload,
+    RecordIds,
+    RunData,
+    RunEndData,
+    TestData,
+    TestEndData,
+    make_record,
+    trial_data,
+)
+from pytest_nfvperf.model.histogram import Histogram
+from pytest_nfvperf.model.ledger import CounterDelta, Ledger, LedgerLine
+from pytest_nfvperf.model.outcome import (
+    BackToBack,
+    Confirmation,
+    Cost,
+    Goal,
+    GoalOutcome,
+    LatencyPoint,
+    LossPoint,
+    Outcome,
+    SearchStatus,
+)
+from pytest_nfvperf.model.record import Record
+from pytest_nfvperf.model.testbed import CableSpec, CpuPlan, DutPort, GeneratorSpec, OvsSpec, Testbed
+from pytest_nfvperf.model.traffic import IMIXES, RFC2544_FRAME_SIZES, Imix, Traffic
+from pytest_nfvperf.model.trial import (
+    Direction,
+    DirectionCounts,
+    InvalidReason,
+    Reason,
+    RigHealth,
+    TrialResult,
+    TrialSpec,
+)
+from pytest_nfvperf.model.verdict import Judgement, Verdict
+from pytest_nfvperf.ports.datapath import DatapathInfo
+from pytest_nfvperf.ports.generator import GeneratorInfo
+
+DIRECTIONS = (Direction("p0", "p1"), Direction("p1", "p0"))
+NDR = Goal("ndr", 0.0)
+PDR = Goal("pdr", 0.005)
+CAPACITY_MPPS = {64: 7.3, 128: 7.1, 256: 6.9, 512: 6.4, 1024: 5.1, 1280: 4.5, 1518: 3.9}
+CEILING_MPPS = {64: 7.45, 128: 7.5, 256: 7.4, 512: 7.2, 1024: 6.6, 1280: 6.1, 1518: 5.6}
+SHARE = {"phy2phy": 1.0, "pvp": 0.42}
+IMIX_CAPACITY_MPPS = 6.2
+
+TESTBED = Testbed(
+    name="embedded",
+    ovs=OvsSpec(),
+    cpus=CpuPlan(housekeeping=(0,), pmd=(1,), generator=(0,)),
+    ports=(DutPort("p0", "vhost-user"), DutPort("p1", "vhost-user")),
+    generator=GeneratorSpec(),
+    links=(CableSpec("generator.0", "p0"), CableSpec("generator.1", "p1")),
+    hugepages_mib=2048,
+    discovered=True,
+)
+TESTBED_YAML = """schema: 1
+name: embedded
+dut:
+  ovs: {instance: private, datapath: dpdk, pmd_cpus: [1]}
+  ports:
+    - {name: p0, kind: vhost-user}
+    - {name: p1, kind: vhost-user}
+generator: {engine: embedded}
+links: [[generator.0, dut.p0], [generator.1, dut.p1]]
+"""
+FINGERPRINT = {
+    "cpu": {"model": "Intel Xeon Platinum 8481C", "mhz": 2700, "cores": 2, "smt": False, "isolated": []},
+    "kernel": {"release": "6.1.0-30-amd64", "cmdline": "quiet", "governor": "absent"},
+    "hugepages": {"2048kB": 1024, "1048576kB": 0},
+    "versions": {"ovs": "3.1.0", "dpdk": "22.11.7", "nfvperf-gen": "0.1.0 4be1c2", "python": "3.11.2"},
+    "rxq_to_pmd": {"p0/0": 1, "p1/0": 1},
+}
+
+
+@cache
+def latency_at(load_ratio_percent: int, seed: int, samples: int = 4000) -> Histogram:
+    """Latency as a queue has it: low and tight at light load, a long tail near capacity. HdrHistogram buckets."""
+    rng = random.Random(load_ratio_percent * 1000 + seed)
+    load = min(load_ratio_percent, 99) / 100
+    median = 6500 + 9000 * load / (1.04 - load) ** 0.6
+    counts: dict[int, int] = {}
+    for _ in range(samples):
+        value = rng.lognormvariate(0, 0.16 + 0.3 * load) * median
+        if rng.random() < 0.004:
+            value += rng.uniform(2e5, 5e6) * load
+        counts[int(value)] = counts.get(int(value), 0) + 1
+    exact = Histogram(tuple(sorted(counts.items())), min(counts), max(counts), significant_digits=9)
+    return Histogram(thinned(exact, 3).counts, exact.min_ns, exact.max_ns, 3)
+
+
+class SampleRun:
+    """Builds the records of one run; ``records`` has them in order."""
+
+    def __init__(self, *, line_rate_bps: float | None = None, seed: int = 1, worker: str = "") -> None:
+        self.records: list[Record] = []
+        self.line_rate_bps = line_rate_bps
+        self._rng = random.Random(seed)
+        self._ids = RecordIds(worker)
+        self._now = 1_790_000_000_000_000_000
+        self._test = ""
+
+    def build(self, topologies: tuple[str, ...] = ("phy2phy", "pvp")) -> list[Record]:
+        """The whole run."""
+        self.begin()
+        for topology in topologies:
+            for size in (*RFC2544_FRAME_SIZES, IMIXES["simple"]):
+                self.throughput_test(topology, size)
+        self.loss_curve_test()
+        self.back_to_back_test()
+        self.broken_tests()
+        self.end()
+        return self.records
+
+    def begin(self) -> None:
+        """The run record."""
+        self.add(
+            RunData(
+                tool_version="0.1.0",
+                python="3.11.2",
+                argv=("pytest", "suites/", "--nfv-profile", "quick"),
+                profile="quick",
+                testbed=TESTBED,
+                testbed_yaml=TESTBED_YAML,
+                fingerprint=FINGERPRINT,
+                dut=DatapathInfo("dpdk", "3.1.0", "22.11.7", "private instance, 1 PMD on CPU 1"),
+                generator=GeneratorInfo("embedded", "0.1.0", "nfvperf-gen on DPDK 22.11.7", (0,)),
+                sla=("suites/throughput/sla.yaml",),
+            )
+        )
+
+    def end(self) -> None:
+        """The closing record."""
+        self._test = ""
+        counts: dict[str, int] = {}
+        for record in self.records:
+            if record.kind == "test_end":
+                counts[record.data["status"]] = counts.get(record.data["status"], 0) + 1
+        self.add(RunEndData(exit_status=1, seconds=431.7, counts=counts))
+
+    def add(self, payload: Payload, seconds: float = 0.01) -> str:
+        """One record; returns its id."""
+        self._now += int(seconds * 1e9)
+        record_id = self._ids.next(KINDS[type(payload)])
+        self.records.append(
+            make_record(payload, id=record_id, run="20261121-000759", test=self._test, time_ns=self._now)
+        )
+        return record_id
+
+    def labels(self, suite: str, topology: str, traffic: Traffic) -> tuple[tuple[str, str], ...]:
+        """Labels as the fixtures give them."""
+        return (
+            ("suite", suite),
+            ("topology", topology),
+            ("frame_size", traffic.frame_label),
+            ("flows", str(traffic.flows)),
+            ("bidirectional", "true" if traffic.bidirectional else "false"),
+            ("datapath", "dpdk"),
+        )
+
+    def start_test(self, name: str, labels: tuple[tuple[str, str], ...], description: str) -> None:
+        """A test begins."""
+        label = dict(labels)
+        self._test = f"suites/throughput/{name}[{label['topology']}-{label['frame_size']}]"
+        parameters = {"topology": label["topology"], "frame_size": label["frame_size"]}
+        self.add(TestData(labels, parameters, description))
+
+    def throughput_test(self, topology: str, size: int | Imix) -> None:
+        """NDR and PDR in one search, then latency, verdicts and the configuration."""
+        traffic = Traffic(frame_size=size)
+        labels = self.labels("throughput", topology, traffic)
+        self.start_test(
+            "test_ndr_pdr.py::test_ndr_pdr",
+            labels,
+            "NDR and PDR through one bridge, both directions at once.\n\n"
+            "Steps: build port - bridge - port; learn; search with MLRsearch; confirm.\n"
+            "Verify: the SLA for this topology and frame size.",
+        )
+        capacity = self.capacity_fps(topology, traffic)
+        outcome = self.search(traffic, labels, capacity)
+        self.add(outcome)
+        status = self.judge(outcome)
+        self.add(AttachmentData("OVS configuration", text=f"bridge br0\n  port p0\n  port p1\n# {topology}\n"))
+        reason = "" if status == "passed" else "SLA not met"
+        self.add(TestEndData(status, outcome.elapsed_s, reason))
+
+    def capacity_fps(self, topology: str, traffic: Traffic) -> float:
+        """What the pretended DUT does per direction."""
+        size = traffic.frame_size
+        mpps = CAPACITY_MPPS[size] if isinstance(size, int) else IMIX_CAPACITY_MPPS
+        return mpps * 1e6 * SHARE[topology] * self._rng.uniform(0.99, 1.01)
+
+    def ceiling_fps(self, traffic: Traffic) -> float:
+        """What the pretended rig does per direction."""
+        size = traffic.frame_size
+        return (CEILING_MPPS[size] if isinstance(size, int) else 7.1) * 1e6
+
+    def search(self, traffic: Traffic, labels: tuple[tuple[str, str], ...], capacity: float) -> Outcome:
+        """A search for both goals the way MLRsearch narrows, then confirmation and latency."""
+        ceiling = self.ceiling_fps(traffic)
+        trials = [self.trial(traffic, int(ceiling), capacity, "warm-up")]
+        goals = []
+        low, high = 0.0, ceiling
+        for goal, limit in ((NDR, capacity), (PDR, capacity * 1.018)):
+            low, high = self.narrow(traffic, limit, capacity, (low, high), trials, goal.name)
+            goals.append(self.goal_outcome(traffic, goal, (low, high), capacity, trials))
+            low, high = low * 0.995, min(ceiling, high * 1.06)
+        pdr = goals[1].load_fps or 1
+        latency = [self.latency_point(traffic, percent, pdr, capacity, trials) for percent in (10, 50, 90)]
+        cycles = 2.7e9 / (2 * capacity)
+        cost = Cost(trials[-1], round(cycles, 1), 0.97, round(2 * capacity / 1e6, 2), 1.01, 1.02, 0.011)
+        return Outcome(
+            labels=labels,
+            algorithm="mlrsearch",
+            mean_frame_size=traffic.mean_frame_size,
+            directions=2,
+            goals=tuple(goals),
+            latency=tuple(latency),
+            cost=cost,
+            trials=tuple(trials),
+            ceiling_fps=ceiling,
+            line_rate_fps=traffic.line_rate_fps(self.line_rate_bps) if self.line_rate_bps else None,
+            elapsed_s=33.4,
+        )
+
+    def narrow(
+        self,
+        traffic: Traffic,
+        limit: float,
+        capacity: float,
+        bounds: tuple[float, float],
+        trials: list[str],
+        purpose: str,
+    ) -> tuple[float, float]:
+        """Trials that halve the interval down to 0.5 %, bounds visited twice as the goal asks."""
+        low, high = bounds
+        while high - low > 0.005 * high:
+            load = (low + high) / 2 if high - low > 0.1 * high else low + (high - low) * self._rng.uniform(0.35, 0.65)
+            for _ in range(1 + (high - low < 0.1 * high)):
+                self.trial_until_valid(traffic, int(load), capacity, f"search {purpose}", trials)
+            low, high = (load, high) if load <= limit else (low, load)
+        return low, high
+
+    def goal_outcome(
+        self, traffic: Traffic, goal: Goal, bounds: tuple[float, float], capacity: float, trials: list[str]
+    ) -> GoalOutcome:
+        """Found, confirmed by five seconds at the lower bound."""
+        low, high = int(bounds[0]), int(bounds[1])
+        trial = self.trial(traffic, low, capacity, f"confirmation {goal.name}", 5.0)
+        trials.append(trial)
+        loss = max(0.0, 1 - capacity / low)
+        limited = low >= 0.95 * self.ceiling_fps(traffic)
+        confirmation = Confirmation(trial, low, 5.0, loss, loss <= goal.loss_ratio)
+        detail = "within 5 % of the rig's ceiling" if limited else ""
+        return GoalOutcome(goal, SearchStatus.FOUND, low, high, limited, confirmation, detail)
+
+    def latency_point(
+        self, traffic: Traffic, percent: int, pdr: int, capacity: float, trials: list[str]
+    ) -> LatencyPoint:
+        """Latency at a share of the PDR."""
+        load = pdr * percent // 100
+        trial = self.trial(traffic, load, capacity, f"latency {percent} % of pdr", 2.0)
+        trials.append(trial)
+        histogram = latency_at(int(load * 100 / capacity), 0)
+        points = [histogram.percentile_ns(p) for p in (50, 90, 99, 99.9)]
+        return LatencyPoint(
+            f"{percent} % of pdr", load, trial, histogram.min_ns, *points, histogram.max_ns, 2 * histogram.total
+        )
+
+    def trial_until_valid(self, traffic: Traffic, load: int, capacity: float, purpose: str, trials: list[str]) -> None:
+        """One trial; one in twelve is spoiled by the rig and repeated."""
+        spoiled = None
+        if self._rng.random() < 1 / 12:
+            spoiled = self.trial(traffic, load, capacity, purpose, invalid=True)
+            trials.append(spoiled)
+        trials.append(self.trial(traffic, load, capacity, purpose, repeat_of=spoiled))
+
+    def trial(
+        self,
+        traffic: Traffic,
+        load: int,
+        capacity: float,
+        purpose: str,
+        duration_s: float = 1.0,
+        *,
+        invalid: bool = False,
+        repeat_of: str | None = None,
+    ) -> str:
+        """One trial's record; what exceeds the capacity is lost, two thirds of it refused by the ring."""
+        spec = TrialSpec(traffic, load, duration_s, DIRECTIONS, purpose=purpose)
+        skipped = int(load * 0.004) if invalid else 0
+        counts = tuple(self.direction_counts(spec, d, capacity, skipped) for d in DIRECTIONS)
+        reasons: tuple[InvalidReason, ...] = ()
+        if invalid:
+            reasons = (
+                InvalidReason(
+                    Reason.SKIPPED_FRAMES, f"{2 * skipped} of {2 * load} frames were due while it did not run"
+                ),
+                InvalidReason(Reason.LATE_POLL, "receive ring not polled for 4.1 ms"),
+            )
+        health = RigHealth(
+            4_100_000 if invalid else 61_000, 58_000, 32, 1 if invalid else 0, 4_000_000 if invalid else 0, 0.83
+        )
+        result = TrialResult(spec, counts, health, reasons)
+        data = trial_data(result, wall_s=duration_s + 0.14, ledger=self.ledger(result), repeat_of=repeat_of)
+        return self.add(data, duration_s + 0.14)
+
+    def direction_counts(self, spec: TrialSpec, direction: Direction, capacity: float, skipped: int) -> DirectionCounts:
+        """Counts of one direction."""
+        intended = int(spec.load_fps * spec.duration_s)
+        due = intended - skipped
+        received = min(due, int(capacity * spec.duration_s))
+        refused = (due - received) * 2 // 3
+        sent = due - refused
+        size = int(spec.traffic.mean_frame_size)
+        seed = DIRECTIONS.index(direction)
+        latency = latency_at(int(spec.load_fps * 100 / capacity), seed)
+        raw = latency_at(int(spec.load_fps * 80 / capacity), seed)
+        elapsed = int(spec.duration_s * 1e9)
+        return DirectionCounts(
+            direction,
+            intended,
+            sent,
+            refused,
+            skipped,
+            received,
+            0,
+            0,
+            0,
+            0,
+            sent * size,
+            received * size,
+            elapsed,
+            latency,
+            raw,
+        )
+
+    def ledger(self, result: TrialResult) -> Ledger:
+        """Refused frames by the ring, the rest dropped at the far port, a few unexplained."""
+        refused = sum(c.refused for c in result.counts)
+        unexplained = 3 if result.lost > 10 else 0
+        dropped = result.lost - refused - unexplained
+        lines = []
+        if refused:
+            lines.append(LedgerLine("p0, p1 (vhost-user ring)", "refused", refused))
+        if dropped:
+            lines.append(LedgerLine("p1 (vhost-user tx)", "ovs_tx_failure_drops", dropped))
+        deltas = (
+            CounterDelta("p0.rx_packets", result.sent // 2, False),
+            CounterDelta("p1.tx_packets", result.received // 2, False),
+        )
+        return Ledger(result.offered, result.received, tuple(lines), unexplained, deltas)
+
+    def judge(self, outcome: Outcome) -> str:
+        """Three verdicts; returns the test's status."""
+        label = outcome.label
+        ndr = outcome.goal("ndr")
+        assert ndr is not None
+        assert ndr.load_fps is not None
+        limit = 4e6 if label["topology"] == "phy2phy" else (3.2e6 if label["frame_size"] == "64" else 1.5e6)
+        if label["frame_size"] in {"1280", "1518"}:
+            limit = 1.2e6
+        passed = ndr.load_fps >= limit
+        rule = "suites/throughput/sla.yaml: rules[0].require.ndr"
+        margin = (ndr.load_fps - limit) / limit
+        self.add(
+            Verdict(
+                Judgement.PASS if passed else Judgement.FAIL,
+                f"ndr >= {limit / 1e6:g} Mpps",
+                "ndr",
+                limit,
+                "pps",
+                float(ndr.load_fps),
+                margin,
+                "" if passed else "below the limit",
+                rule,
+                "confirmed by 5 s without loss: loss < 4.3e-08 at 95 %",
+                outcome.trials[-4:-3],
+            )
+        )
+        p99 = outcome.latency[1].p99_ns
+        assert p99 is not None
+        self.add(
+            Verdict(
+                Judgement.PASS,
+                "latency_p99 <= 100 us at 50 % of pdr",
+                "latency_p99",
+                1e5,
+                "ns",
+                float(p99),
+                (1e5 - p99) / 1e5,
+                "",
+                rule.replace("ndr", "latency_p99"),
+                "8000 samples",
+                (outcome.latency[1].trial_id,),
+            )
+        )
+        if not ndr.generator_limited:
+            return "passed" if passed else "failed"
+        self.add(
+            Verdict(
+                Judgement.INCONCLUSIVE,
+                "pdr >= 9 Mpps",
+                "pdr",
+                9e6,
+                "pps",
+                float(ndr.load_fps),
+                None,
+                "generator-limited: the DUT does at least 7.30 Mpps, the rig can show no more",
+                rule.replace("ndr", "pdr"),
+                "",
+                outcome.trials[-1:],
+            )
+        )
+        return "failed"
+
+    def loss_curve_test(self) -> None:
+        """RFC 2544 section 26.3."""
+        traffic = Traffic(frame_size=64)
+        labels = self.labels("loss-curve", "phy2phy", traffic)
+        self.start_test("test_loss_curve.py::test_loss_curve", labels, "Frame loss from 100 % of the ceiling down.")
+        capacity, ceiling = 6.1e6, 7.45e6
+        points = []
+        for percent in range(100, 50, -10):
+            load = int(ceiling * percent / 100)
+            trial = self.trial(traffic, load, capacity, f"loss curve {percent} %")
+            points.append(LossPoint(load, max(0.0, 1 - capacity / load), trial))
+        self.add(
+            Outcome(
+                labels,
+                "loss-curve",
+                64.0,
+                2,
+                loss_curve=tuple(points),
+                trials=tuple(point.trial_id for point in points),
+                ceiling_fps=ceiling,
+                elapsed_s=6.4,
+            )
+        )
+        self.add(TestEndData("passed", 6.4))
+
+    def back_to_back_test(self) -> None:
+        """RFC 9004."""
+        traffic = Traffic(frame_size=64, bidirectional=False)
+        labels = self.labels("back-to-back", "phy2phy", traffic)
+        self.start_test("test_back_to_back.py::test_back_to_back", labels, "Longest burst without loss (RFC 9004).")
+        trial = self.trial(traffic, 7_450_000, 7.3e6, "back-to-back", 2.0)
+        burst = BackToBack(7_450_000, (14210, 14188, 14302, 14250, 14221), 14234.2, 0.000431)
+        self.add(Outcome(labels, "back-to-back", 64.0, 1, back_to_back=burst, trials=(trial,), elapsed_s=24.0))
+        self.add(TestEndData("passed", 24.0))
+
+    def broken_tests(self) -> None:
+        """The generator dies in one test; the next cites it."""
+        labels = self.labels("throughput", "pvvp", Traffic(frame_size=64))
+        self.start_test("test_ndr_pdr.py::test_ndr_pdr", labels, "Through two VNFs.")
+        self.trial(Traffic(frame_size=64), 3_000_000, 2e6, "warm-up")
+        log = "EAL: Detected CPU lcores: 2\nVIRTIO_USER: vhost-user backend disconnected\n"
+        message = "nfvperf-gen died with SIGSEGV during a trial at 1.5 Mpps; rerun, and keep its log (--nfv-keep)"
+        first = self.add(
+            ErrorData("GeneratorError", message, {"end of the generator's log": log, "last command": "trial"})
+        )
+        self.add(TestEndData("error", 2.2, message))
+        labels = self.labels("throughput", "pvvp", Traffic(frame_size=1518))
+        self.start_test("test_ndr_pdr.py::test_ndr_pdr", labels, "Through two VNFs.")
+        self.add(ErrorData("TestbedError", f"not run: the testbed broke earlier ({message})", {}, first))
+        self.add(TestEndData("error", 0.0, "not run: the testbed broke earlier"))
+
+
+def sample_records() -> list[Record]:
+    """The records of one whole run."""
+    return SampleRun().build()
+
+
+def write_sample(directory: Path) -> Path:
+    """Write the run as evidence; returns the file."""
+    from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
+
+    writer = EvidenceWriter(directory / "evidence.jsonl")
+    for record in sample_records():
+        writer.emit(record)
+    writer.close()
+    return writer.path
+
+
+if __name__ == "__main__":
+    print(write_sample(Path(sys.argv[1])))
