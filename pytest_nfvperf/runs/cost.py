@@ -1,0 +1,38 @@
+"""What a trial cost, from counters around it (MEASURING.md rule 10)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pytest_nfvperf.model.outcome import Cost
+from pytest_nfvperf.model.trial import TrialResult
+
+_NS = 1e9
+
+
+def trial_cost(result: TrialResult, changes: Mapping[str, int], pmd_cpus: int, own_cpu_s: float) -> Cost:
+    """Cost of one trial.
+
+    Args:
+        result: the counts.
+        changes: counter deltas over the trial by name; an absent counter gives an absent cost.
+        pmd_cpus: CPUs given to poll-mode threads, 0 if unknown.
+        own_cpu_s: CPU seconds of the test process over the trial.
+    """
+    busy, idle = changes.get("pmd.cycles_busy"), changes.get("pmd.cycles_idle")
+    packets = changes.get("pmd.packets_received")
+    received_fps = result.received_fps
+    total_fps = received_fps * len(result.counts) if received_fps is not None else None
+    return Cost(
+        trial_id="",
+        pmd_cycles_per_packet=busy / packets if busy is not None and packets else None,
+        pmd_busy_ratio=busy / (busy + idle) if busy is not None and idle is not None and busy + idle else None,
+        mpps_per_core=total_fps / 1e6 / pmd_cpus if total_fps is not None and pmd_cpus else None,
+        dut_cpu_seconds=_seconds(changes.get("vswitchd.cpu_ns")),
+        generator_cpu_seconds=_seconds(changes.get("generator.cpu_ns")),
+        test_process_cpu_seconds=own_cpu_s,
+    )
+
+
+def _seconds(nanoseconds: int | None) -> float | None:
+    return None if nanoseconds is None else nanoseconds / _NS

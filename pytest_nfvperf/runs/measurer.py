@@ -1,0 +1,83 @@
+"""The single seam between searches and the world: measure(duration, load)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.model.trial import Direction, TrialSpec
+from pytest_nfvperf.runs.trials import Trial, TrialRunner
+
+
+@dataclass
+class LoadMeasurer:
+    """Measures one traffic profile on one live topology at any load.
+
+    Attributes:
+        residual_s: wait for residual frames after each trial (RFC 2544 section 23).
+        estimate_s: how long the whole search is expected to take; feeds the progress line.
+        trials: everything measured, in order; of repeated trials the valid one.
+    """
+
+    runner: TrialRunner
+    traffic: Traffic
+    directions: tuple[Direction, ...]
+    residual_s: float = 0.1
+    estimate_s: float | None = None
+    trials: list[Trial] = field(default_factory=list)
+    started: float | None = None
+
+    def measure(self, duration_s: float, load_fps: float, purpose: str) -> Trial:
+        """One valid trial; the load is rounded to whole frames/s per direction.
+
+        Raises:
+            InvalidTrialsError: no valid trial within the budget.
+        """
+        trial = self.runner.run(self._spec(duration_s, load_fps, purpose), self._remaining_s())
+        self.trials.append(trial)
+        return trial
+
+    def attempt(self, duration_s: float, load_fps: float, purpose: str) -> Trial:
+        """One trial as it comes, valid or not: for warm-ups, whose result is ignored."""
+        trial = self.runner.run_once(self._spec(duration_s, load_fps, purpose), self._remaining_s())
+        self.trials.append(trial)
+        return trial
+
+    def elapsed_s(self) -> float:
+        """Seconds since the first trial was asked for."""
+        now = self.runner.clock.monotonic()
+        if self.started is None:
+            self.started = now
+        return now - self.started
+
+    def _spec(self, duration_s: float, load_fps: float, purpose: str) -> TrialSpec:
+        return TrialSpec(
+            traffic=self.traffic,
+            load_fps=max(1, round(load_fps)),
+            duration_s=duration_s,
+            directions=self.directions,
+            residual_s=self.residual_s,
+            purpose=purpose,
+        )
+
+    def _remaining_s(self) -> float | None:
+        elapsed = self.elapsed_s()
+        return None if self.estimate_s is None else max(0.0, self.estimate_s - elapsed)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadLimits:
+    """Bounds of a search, frames/s per direction."""
+
+    minimum_fps: float
+    maximum_fps: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.minimum_fps < self.maximum_fps:
+            raise ValueError(f"load limits must rise from above 0: {self.minimum_fps} .. {self.maximum_fps}")
+
+
+def loss_of(trial: Trial) -> float:
+    """Loss ratio of a valid trial. A trial that offered nothing lost everything it was asked to send."""
+    ratio = trial.result.loss_ratio
+    return 1.0 if ratio is None else ratio

@@ -1,0 +1,50 @@
+"""Turns what happens into evidence records with readable ids, and hands them to the sinks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pytest_nfvperf.adapters.evidence.records import KINDS, Payload, RecordIds, make_record
+from pytest_nfvperf.model.record import RecordKind
+from pytest_nfvperf.ports.clock import Clock
+from pytest_nfvperf.ports.sink import Sink
+
+
+class Recorder:
+    """Numbers records within a run and knows which test is running.
+
+    Args:
+        run: run id, part of every record.
+        sinks: take every record in this order; the file comes first, so that what other
+            sinks show is on disk already.
+        worker: "" or the xdist worker's name, which keeps ids of parallel workers apart.
+    """
+
+    def __init__(self, run: str, sinks: Sequence[Sink], clock: Clock, worker: str = "") -> None:
+        self.run = run
+        self.test = ""
+        self._sinks = tuple(sinks)
+        self._clock = clock
+        self._ids = RecordIds(worker)
+
+    def next_id(self, kind: RecordKind) -> str:
+        """Reserve the next id of a kind, such as ``trial-0012``."""
+        return self._ids.next(kind)
+
+    def emit(self, payload: Payload, record_id: str | None = None) -> str:
+        """Write one record and return its id."""
+        record = make_record(
+            payload,
+            id=record_id or self.next_id(KINDS[type(payload)]),
+            run=self.run,
+            test=self.test,
+            time_ns=self._clock.time_ns(),
+        )
+        for sink in self._sinks:
+            sink.emit(record)
+        return record.id
+
+    def close(self) -> None:
+        """Close every sink."""
+        for sink in self._sinks:
+            sink.close()

@@ -1,0 +1,202 @@
+"""The rig: one DUT, one generator, at most one live topology, and what is remembered of failures.
+
+Only one topology lives at a time: ports that nobody uses would still be polled by the PMD
+and would slow what is measured. Tests on the same topology share it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from pytest_nfvperf.adapters.evidence.records import ErrorData
+from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.model.ledger import CounterSnapshot, Ledger
+from pytest_nfvperf.model.topology import Topology
+from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.model.trial import TrialResult
+from pytest_nfvperf.ports.datapath import BuiltTopology, Datapath
+from pytest_nfvperf.ports.generator import Generator, GeneratorPort
+from pytest_nfvperf.runs.trials import Context, TrialRunner
+
+LINK_DEADLINE_S = 10.0
+MAX_RECOVERIES = 2
+"""How often a broken testbed is built anew in one run before later tests cite the first cause."""
+
+LedgerFactory = Callable[[Topology, TrialResult, Sequence[CounterSnapshot], Sequence[CounterSnapshot]], Ledger]
+CeilingMeter = Callable[[Traffic, int], float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class RigParts:
+    """What a rig is made of. Factories, because a broken rig is made anew.
+
+    ``measure_ceiling(traffic, directions)``: the generator's own limit, frames/s per direction, without
+    the DUT and while no PMD polls; None where that cannot be measured.
+    """
+
+    make_datapath: Callable[[], Datapath]
+    make_generator: Callable[[], Generator]
+    make_ledger: LedgerFactory | None
+    measure_ceiling: CeilingMeter
+    pmd_cpus: int
+
+
+@dataclass(frozen=True, slots=True)
+class LiveTopology:
+    """A topology that stands, with the generator attached: what a test measures on."""
+
+    topology: Topology
+    built: BuiltTopology
+    runner: TrialRunner
+    generator: Generator
+    datapath_kind: str
+
+    @property
+    def name(self) -> str:
+        """The topology's name."""
+        return self.topology.name
+
+    def learn(self, traffic: Traffic) -> None:
+        """Send learning frames both ways (RFC 2544 section 23)."""
+        self.generator.learn(traffic, self.topology.directions)
+
+
+class Rig:
+    """Owns the DUT, the generator and the live topology; everything is made when first needed."""
+
+    def __init__(self, parts: RigParts, context: Context) -> None:
+        self.context = context
+        self._parts = parts
+        self._datapath: Datapath | None = None
+        self._generator: Generator | None = None
+        self._live: LiveTopology | None = None
+        self._first_cause: tuple[str, TestbedError] | None = None
+        self._first_record: str | None = None
+        self._recoveries = 0
+
+    def datapath(self) -> Datapath:
+        """The DUT, started if need be."""
+        self._refuse_if_broken()
+        if self._datapath is None:
+            self._datapath = self._parts.make_datapath()
+        return self._datapath
+
+    def generator(self) -> Generator:
+        """The generator, started if need be."""
+        self._refuse_if_broken()
+        if self._generator is None:
+            self._generator = self._parts.make_generator()
+        return self._generator
+
+    def live(self, topology: Topology, repeats: int) -> LiveTopology:
+        """This topology, standing. Another one that stood before is removed first.
+
+        Args:
+            topology: what shall stand.
+            repeats: how often an invalid trial is repeated.
+        """
+        if self._live is not None and self._live.topology == topology:
+            return self._live
+        self.remove_topology()
+        self._live = self._bring_up(topology, repeats)
+        return self._live
+
+    def ceiling_fps(self, traffic: Traffic, directions: int) -> float | None:
+        """The rig's own limit for this traffic, frames/s per direction; None if it cannot be measured.
+
+        A measurement needs the PMD's CPU, so the caller asks before it has a topology built.
+        """
+        return self._parts.measure_ceiling(traffic, directions)
+
+    def remove_topology(self) -> None:
+        """Detach the generator and remove the live topology, if there is one."""
+        live, self._live = self._live, None
+        if live is None:
+            return
+        live.generator.detach([port.name for port in live.topology.ports])
+        live.built.close()
+
+    def broken(self, test: str, error: TestbedError) -> None:
+        """Remember that the testbed broke during a test, and take everything down."""
+        if self._first_cause is None:
+            self._first_cause = (test, error)
+        self._recoveries += 1
+        record = self.context.recorder.emit(
+            ErrorData(type(error).__name__, error.message, error.evidence, first_cause=self._first_record)
+        )
+        self._first_record = self._first_record or record
+        self.close()
+
+    def close(self) -> None:
+        """Remove everything, the DUT last. Every step is tried; the first error is raised at the end."""
+        steps: list[Callable[[], None]] = [self._forget_live]
+        if self._generator is not None:
+            steps.append(self._generator.close)
+        if self._datapath is not None:
+            steps.append(self._datapath.close)
+        self._generator = self._datapath = None
+        errors: list[TestbedError] = []
+        for step in steps:
+            try:
+                step()
+            except TestbedError as error:
+                errors.append(error)
+        if errors and self._first_cause is None:
+            raise errors[0]
+
+    def _forget_live(self) -> None:
+        live, self._live = self._live, None
+        if live is not None:
+            live.built.close()
+
+    def _refuse_if_broken(self) -> None:
+        if self._first_cause is not None and self._recoveries > MAX_RECOVERIES:
+            test, error = self._first_cause
+            raise TestbedError(
+                f"the testbed broke {self._recoveries} times and is not built again; first in {test}: {error.message}",
+                evidence=error.evidence,
+            )
+
+    def _bring_up(self, topology: Topology, repeats: int) -> LiveTopology:
+        datapath, generator = self.datapath(), self.generator()
+        built = datapath.build(topology)
+        try:
+            generator.attach(_generator_ports(topology, built))
+            generator.wait_links_up(LINK_DEADLINE_S)
+            built.wait_ready(LINK_DEADLINE_S)
+        except TestbedError:
+            built.close()
+            raise
+        runner = self._runner(topology, datapath, generator, repeats)
+        return LiveTopology(topology, built, runner, generator, datapath.info().kind)
+
+    def _runner(self, topology: Topology, datapath: Datapath, generator: Generator, repeats: int) -> TrialRunner:
+        factory = self._parts.make_ledger
+        return TrialRunner(
+            generator,
+            datapath.collectors(),
+            make_ledger=(lambda result, before, after: factory(topology, result, before, after)) if factory else None,
+            check_alive=datapath.check_alive,
+            context=self.context,
+            repeats=repeats,
+            pmd_cpus=self._parts.pmd_cpus,
+        )
+
+
+def _generator_ports(topology: Topology, built: BuiltTopology) -> list[GeneratorPort]:
+    devices = {attachment.port: attachment.device for attachment in built.attachments()}
+    return [
+        GeneratorPort(
+            name=port.name,
+            device=device,
+            mac=port.mac,
+            role=port.role,
+            peer=port.peer,
+            vnf_mode=port.vnf_mode,
+            queues=port.queues,
+            mtu=port.mtu,
+        )
+        for port in topology.ports
+        if (device := devices.get(port.name)) is not None
+    ]

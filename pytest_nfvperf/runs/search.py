@@ -1,0 +1,245 @@
+"""What a test calls to measure: one method a kind of measurement, each returning an Outcome.
+
+Steps common to all: learning frames, an ignored warm-up trial at full load, the measurement,
+the confirmation, and the outcome into the evidence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pytest_nfvperf.model.display import format_fps
+from pytest_nfvperf.model.outcome import Cost, Goal, GoalOutcome, Outcome
+from pytest_nfvperf.model.profile import Profile
+from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.model.trial import Reason
+from pytest_nfvperf.runs.binary import rfc2544_search, tst009_search
+from pytest_nfvperf.runs.confirm import confirm
+from pytest_nfvperf.runs.measurer import LoadLimits, LoadMeasurer
+from pytest_nfvperf.runs.mlr import mlr_search
+from pytest_nfvperf.runs.rig import LiveTopology
+from pytest_nfvperf.runs.sweeps import back_to_back, latency_point, latency_profile, loss_curve, loss_point
+
+UNBOUNDED_FPS = 200e6
+"""Maximum load where neither a line rate nor a ceiling is known."""
+
+MINIMUM_SHARE = 0.001
+"""Minimum load of a search, as a share of the maximum."""
+
+NEAR_CEILING = 0.95
+"""A result above this share of the rig's own ceiling is generator-limited (MEASURING.md rule 3)."""
+
+CONFIRM_ATTEMPTS = 5
+_WARM_UPS = 6
+_OWN_LIMIT = frozenset({Reason.FELL_BEHIND, Reason.UNSENT, Reason.STRETCHED_TIME})
+"""Reasons that lie in the load itself, unlike a preemption, which may not come again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What bounds any load for one traffic, frames/s per direction; None where unknown."""
+
+    ceiling_fps: float | None
+    line_rate_fps: float | None
+
+    @property
+    def maximum_fps(self) -> float:
+        """The highest load that makes sense to try."""
+        known = [limit for limit in (self.ceiling_fps, self.line_rate_fps) if limit is not None]
+        return min(known, default=UNBOUNDED_FPS)
+
+
+LimitsOf = Callable[[LiveTopology, Traffic], Limits]
+EstimateOf = Callable[[Profile], float]
+Find = Callable[[LoadMeasurer, LoadLimits], tuple[GoalOutcome, ...]]
+
+
+class Search:
+    """Measurements of one test.
+
+    Args:
+        profile: durations, goals, repeats.
+        labels: what identifies the test in SLAs and reports (suite, test, parameters, datapath).
+        limits_of: the rig's ceiling and the line rate for a traffic.
+        estimate_of: how long an NDR/PDR search is expected to take, seconds.
+    """
+
+    def __init__(
+        self, profile: Profile, labels: Mapping[str, str], limits_of: LimitsOf, estimate_of: EstimateOf
+    ) -> None:
+        self.profile = profile
+        self.labels = dict(labels)
+        self._limits_of = limits_of
+        self._estimate_of = estimate_of
+
+    def ndr_pdr(self, live: LiveTopology, traffic: Traffic) -> Outcome:
+        """NDR and PDR by MLRsearch in one pass, each with its confirmation trial."""
+        return self._find(live, traffic, "mlrsearch", self._mlr)
+
+    def throughput(self, live: LiveTopology, traffic: Traffic, algorithm: str = "rfc2544") -> Outcome:
+        """Throughput (RFC 1242 section 3.17) by ``rfc2544`` or ``tst009`` binary search."""
+        find = {"rfc2544": self._rfc2544, "tst009": self._tst009}[algorithm]
+        return self._find(live, traffic, algorithm, find)
+
+    def latency(self, live: LiveTopology, traffic: Traffic, of: Outcome) -> Outcome:
+        """Latency at the profile's shares of the PDR that ``of`` found (or of its throughput).
+
+        Without a PDR the outcome has no latency points, and an SLA on them is INCONCLUSIVE.
+        """
+        goal = of.goal("pdr") or of.goal("throughput")
+        loads = self._latency_loads(goal)
+        measurer, limits = self._start(live, traffic)
+        points = latency_profile(measurer, loads, self.profile.latency_trial_s)
+        return self._finish(
+            live, self._outcome(live, traffic, "latency", measurer, limits, goals=of.goals, latency=points)
+        )
+
+    def loss_curve(self, live: LiveTopology, traffic: Traffic) -> Outcome:
+        """Frame-loss curve (RFC 2544 section 26.3) from the maximum load down."""
+        measurer, limits = self._start(live, traffic)
+        points = loss_curve(
+            measurer,
+            self._usable_maximum(measurer, limits),
+            step=self.profile.loss_curve_step,
+            trial_s=self.profile.loss_curve_trial_s,
+        )
+        return self._finish(live, self._outcome(live, traffic, "loss-curve", measurer, limits, loss_curve=points))
+
+    def back_to_back(self, live: LiveTopology, traffic: Traffic, throughput_fps: float | None = None) -> Outcome:
+        """Longest lossless burst at the maximum rate (RFC 9004), repeated and averaged."""
+        measurer, limits = self._start(live, traffic)
+        result, _ = back_to_back(
+            measurer,
+            self._usable_maximum(measurer, limits),
+            repeats=self.profile.back_to_back_repeats,
+            longest_s=self.profile.back_to_back_max_s,
+            throughput_fps=throughput_fps,
+        )
+        return self._finish(live, self._outcome(live, traffic, "back-to-back", measurer, limits, back_to_back=result))
+
+    def loss_at(self, live: LiveTopology, traffic: Traffic, load_fps: float, duration_s: float) -> Outcome:
+        """One valid trial at a fixed load: its loss ratio, latency and cost."""
+        measurer, limits = self._start(live, traffic)
+        trial = measurer.measure(duration_s, load_fps, "fixed load")
+        return self._finish(
+            live,
+            self._outcome(
+                live,
+                traffic,
+                "fixed-load",
+                measurer,
+                limits,
+                loss_curve=(loss_point(trial),),
+                latency=(latency_point(format_fps(load_fps), trial),),
+                cost=trial.cost,
+            ),
+        )
+
+    def _find(self, live: LiveTopology, traffic: Traffic, algorithm: str, find: Find) -> Outcome:
+        measurer, limits = self._start(live, traffic)
+        maximum = self._usable_maximum(measurer, limits)
+        found = find(measurer, LoadLimits(maximum * MINIMUM_SHARE, maximum))
+        goals = tuple(self._confirmed(measurer, _marked(goal, limits)) for goal in found)
+        cost = _cost_of(goals, measurer)
+        return self._finish(live, self._outcome(live, traffic, algorithm, measurer, limits, goals=goals, cost=cost))
+
+    def _mlr(self, measurer: LoadMeasurer, limits: LoadLimits) -> tuple[GoalOutcome, ...]:
+        return mlr_search(measurer, self.profile.goals, limits, timeout_s=self.profile.search_timeout_s)
+
+    def _rfc2544(self, measurer: LoadMeasurer, limits: LoadLimits) -> tuple[GoalOutcome, ...]:
+        measurer.residual_s = self.profile.rfc2544_residual_s
+        return (rfc2544_search(measurer, self._throughput_goal(), limits),)
+
+    def _tst009(self, measurer: LoadMeasurer, limits: LoadLimits) -> tuple[GoalOutcome, ...]:
+        repeats = self.profile.tst009_max_rejections
+        return (tst009_search(measurer, self._throughput_goal(), limits, max_repeats=repeats),)
+
+    def _throughput_goal(self) -> Goal:
+        return replace(self.profile.ndr, name="throughput", final_trial_s=self.profile.rfc2544_trial_s)
+
+    def _confirmed(self, measurer: LoadMeasurer, goal: GoalOutcome) -> GoalOutcome:
+        if not self.profile.confirmation_s:
+            return goal
+        return confirm(measurer, goal, duration_s=self.profile.confirmation_s, attempts=CONFIRM_ATTEMPTS)
+
+    def _start(self, live: LiveTopology, traffic: Traffic) -> tuple[LoadMeasurer, Limits]:
+        directions = live.topology.directions if traffic.bidirectional else live.topology.directions[:1]
+        live.learn(traffic)
+        measurer = LoadMeasurer(
+            live.runner,
+            traffic,
+            directions,
+            residual_s=self.profile.search_residual_s,
+            estimate_s=self._estimate_of(self.profile),
+        )
+        return measurer, self._limits_of(live, traffic)
+
+    def _usable_maximum(self, measurer: LoadMeasurer, limits: Limits) -> float:
+        """Warm up at full load; where the generator itself cannot keep that up, lower it until it can."""
+        load = limits.maximum_fps
+        for _ in range(_WARM_UPS):
+            trial = measurer.attempt(self.profile.warmup_s, load, "warm-up")
+            if not any(reason.code in _OWN_LIMIT for reason in trial.result.invalid):
+                return load
+            load *= 0.9
+        return load
+
+    def _latency_loads(self, goal: GoalOutcome | None) -> list[tuple[str, float]]:
+        load = goal.load_fps if goal is not None else None
+        if goal is None or load is None:
+            return []
+        return [(f"{share * 100:g} % of {goal.goal.name}", load * share) for share in self.profile.latency_loads]
+
+    def _outcome(
+        self,
+        live: LiveTopology,
+        traffic: Traffic,
+        algorithm: str,
+        measurer: LoadMeasurer,
+        limits: Limits,
+        **found: Any,
+    ) -> Outcome:
+        return Outcome(
+            labels=tuple(sorted({**self.labels, **measured_labels(live, traffic)}.items())),
+            algorithm=algorithm,
+            mean_frame_size=traffic.mean_frame_size,
+            directions=len(measurer.directions),
+            trials=tuple(trial.id for trial in measurer.trials),
+            ceiling_fps=limits.ceiling_fps,
+            line_rate_fps=limits.line_rate_fps,
+            elapsed_s=measurer.elapsed_s(),
+            **found,
+        )
+
+    def _finish(self, live: LiveTopology, outcome: Outcome) -> Outcome:
+        live.runner.recorder.emit(outcome)
+        return outcome
+
+
+def measured_labels(live: LiveTopology, traffic: Traffic) -> dict[str, str]:
+    """What was really measured, as labels; they win over what a test says of itself."""
+    return {
+        "topology": live.name,
+        "frame_size": traffic.frame_label,
+        "flows": str(traffic.flows),
+        "direction": "bidirectional" if traffic.bidirectional else "unidirectional",
+        "datapath": live.datapath_kind,
+    }
+
+
+def _marked(goal: GoalOutcome, limits: Limits) -> GoalOutcome:
+    """Say so when the load is near the rig's own ceiling: the DUT does at least this."""
+    ceiling = limits.ceiling_fps
+    if goal.load_fps is None or ceiling is None or goal.load_fps < ceiling * NEAR_CEILING:
+        return goal
+    detail = f"within 5 % of the generator's own ceiling of {format_fps(ceiling)} per direction"
+    return replace(goal, generator_limited=True, detail=detail)
+
+
+def _cost_of(goals: Sequence[GoalOutcome], measurer: LoadMeasurer) -> Cost | None:
+    """The cost at the first goal's confirmation trial: the longest trial at a load that counts."""
+    by_id = {trial.id: trial for trial in measurer.trials}
+    confirmed = [goal.confirmation.trial_id for goal in goals if goal.confirmation]
+    return next((by_id[trial_id].cost for trial_id in confirmed if trial_id in by_id), None)

@@ -1,0 +1,140 @@
+"""Runs trials: counters around each, validity first, repeats of invalid ones, evidence of all."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from pytest_nfvperf.adapters.evidence.records import trial_data
+from pytest_nfvperf.model.errors import NfvperfError
+from pytest_nfvperf.model.ledger import CounterDelta, CounterSnapshot, Ledger
+from pytest_nfvperf.model.outcome import Cost
+from pytest_nfvperf.model.record import RecordKind
+from pytest_nfvperf.model.trial import TrialResult, TrialSpec
+from pytest_nfvperf.ports.clock import Clock
+from pytest_nfvperf.ports.collector import Collector
+from pytest_nfvperf.ports.generator import Generator
+from pytest_nfvperf.ports.progress import Progress
+from pytest_nfvperf.runs.cost import trial_cost
+from pytest_nfvperf.runs.recorder import Recorder
+from pytest_nfvperf.runs.validity import counter_deltas, testbed_reasons
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What every run needs around it: where evidence goes, who watches, and the time."""
+
+    recorder: Recorder
+    progress: Progress
+    clock: Clock
+
+
+LedgerMaker = Callable[[TrialResult, Sequence[CounterSnapshot], Sequence[CounterSnapshot]], Ledger]
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A finished trial with what surrounded it. ``wall_s``: seconds from call to counts."""
+
+    id: str
+    result: TrialResult
+    ledger: Ledger | None
+    cost: Cost
+    wall_s: float
+
+
+class InvalidTrialsError(NfvperfError):
+    """No valid trial within the budget: the rig is too disturbed to say anything about the DUT."""
+
+    def __init__(self, trials: Sequence[Trial]) -> None:
+        self.trials = tuple(trials)
+        reasons = "; ".join(f"{trial.id}: {', '.join(map(str, trial.result.invalid))}" for trial in trials)
+        super().__init__(f"{len(trials)} trials in a row were invalid ({reasons})")
+
+
+class TrialRunner:
+    """Runs trials on one live topology.
+
+    Args:
+        generator: sends and receives.
+        collectors: read before and after each trial, never during it.
+        make_ledger: says where frames went; None when the datapath has no counters.
+        check_alive: raises TestbedError when the DUT died.
+        context: evidence, progress and time.
+        repeats: how often an invalid trial is repeated before InvalidTrialsError.
+        pmd_cpus: number of CPUs given to poll-mode threads, for Mpps per core; 0 if unknown.
+    """
+
+    def __init__(
+        self,
+        generator: Generator,
+        collectors: Sequence[Collector],
+        *,
+        make_ledger: LedgerMaker | None,
+        check_alive: Callable[[], None],
+        context: Context,
+        repeats: int = 4,
+        pmd_cpus: int = 0,
+    ) -> None:
+        self.recorder = context.recorder
+        self.progress = context.progress
+        self.clock = context.clock
+        self._generator = generator
+        self._collectors = tuple(collectors)
+        self._make_ledger = make_ledger
+        self._check_alive = check_alive
+        self._repeats = repeats
+        self._pmd_cpus = pmd_cpus
+
+    def run(self, spec: TrialSpec, remaining_s: float | None = None) -> Trial:
+        """Run until one trial is valid.
+
+        Raises:
+            InvalidTrialsError: none was within the budget.
+            TestbedError: the generator or the DUT broke.
+        """
+        spoiled: list[Trial] = []
+        while True:
+            trial = self.run_once(spec, remaining_s, repeat_of=spoiled[-1].id if spoiled else None)
+            if trial.result.valid:
+                return trial
+            spoiled.append(trial)
+            if len(spoiled) > self._repeats:
+                raise InvalidTrialsError(spoiled)
+
+    def run_once(self, spec: TrialSpec, remaining_s: float | None = None, *, repeat_of: str | None = None) -> Trial:
+        """Run one trial and record it, valid or not."""
+        self.progress.trial_started(spec.purpose, spec.load_fps, spec.duration_s, remaining_s)
+        started = self.clock.monotonic()
+        own_cpu = time.process_time()
+        before = [collector.snapshot() for collector in self._collectors]
+        result = self._generator.run_trial(spec)
+        self._check_alive()
+        after = [collector.snapshot() for collector in self._collectors]
+        changes = counter_deltas(before, after)
+        result = replace(result, invalid=(*result.invalid, *testbed_reasons(result, changes)))
+        trial_id = self.recorder.next_id(RecordKind.TRIAL)
+        trial = Trial(
+            id=trial_id,
+            result=result,
+            ledger=self._make_ledger(result, before, after) if self._make_ledger else None,
+            cost=replace(self._cost(result, changes, time.process_time() - own_cpu), trial_id=trial_id),
+            wall_s=self.clock.monotonic() - started,
+        )
+        self._record(trial, repeat_of)
+        self.progress.trial_finished(result.loss_ratio, result.valid)
+        return trial
+
+    def _cost(self, result: TrialResult, changes: Sequence[CounterDelta], own_cpu_s: float) -> Cost:
+        return trial_cost(result, {change.name: change.delta for change in changes}, self._pmd_cpus, own_cpu_s)
+
+    def _record(self, trial: Trial, repeat_of: str | None) -> None:
+        data = trial_data(
+            trial.result,
+            wall_s=trial.wall_s,
+            ledger=trial.ledger,
+            cost=trial.cost,
+            repeat_of=repeat_of,
+        )
+        self.recorder.emit(data, trial.id)

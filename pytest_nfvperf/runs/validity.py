@@ -1,0 +1,54 @@
+"""Reasons for invalidity that only the testbed's own counters can give.
+
+The generator judges itself; here the DUT's side is looked at: counters that fell, and a
+poll-mode thread that was kept off its CPU by the host. On a machine whose cores are shared,
+a PMD that is preempted for 4 ms at 4 Mpps leaves 16,000 frames undrained. That is
+neither OVS's doing nor something a NIC vendor ships, so a trial whose whole loss fits into
+the time stolen from the PMDs says nothing about the DUT, and is repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pytest_nfvperf.model.ledger import CounterDelta, CounterSnapshot, deltas
+from pytest_nfvperf.model.trial import InvalidReason, Reason, TrialResult
+
+STOLEN_COUNTER = "pmd-sched.run_delay_ns"
+STOLEN_FLOOR_NS = 50_000
+"""Shorter waits for the CPU fit into any ring and explain no loss."""
+
+STOLEN_SLACK = 1.5
+"""A stall costs more than its own length: the queue it leaves has to be worked off too."""
+
+
+def counter_deltas(before: Sequence[CounterSnapshot], after: Sequence[CounterSnapshot]) -> tuple[CounterDelta, ...]:
+    """Deltas of all sources; snapshots are paired by source."""
+    later = {snapshot.source: snapshot for snapshot in after}
+    return tuple(delta for early in before if early.source in later for delta in deltas(early, later[early.source]))
+
+
+def testbed_reasons(result: TrialResult, changes: Sequence[CounterDelta]) -> tuple[InvalidReason, ...]:
+    """What the testbed's counters say against a trial."""
+    reasons = [
+        InvalidReason(Reason.COUNTER_WENT_BACK, f"{change.name} fell by {-change.delta}")
+        for change in changes
+        if change.went_back
+    ]
+    stolen = _stolen_reason(result, changes)
+    return (*reasons, stolen) if stolen else tuple(reasons)
+
+
+def _stolen_reason(result: TrialResult, changes: Sequence[CounterDelta]) -> InvalidReason | None:
+    stolen_ns = sum(change.delta for change in changes if change.name == STOLEN_COUNTER)
+    offered_fps = result.offered_fps
+    if result.lost <= 0 or stolen_ns < STOLEN_FLOOR_NS or offered_fps is None:
+        return None
+    explained = offered_fps * len(result.counts) * stolen_ns / 1e9 * STOLEN_SLACK
+    if result.lost > explained:
+        return None
+    return InvalidReason(
+        Reason.DUT_CPU_STOLEN,
+        f"the host kept PMD threads off their CPU for {stolen_ns / 1e6:.2f} ms, "
+        f"which explains up to {explained:.0f} lost frames; {result.lost} were lost",
+    )

@@ -1,0 +1,235 @@
+"""Searches against a simulated DUT: what they find, and what they say when they cannot."""
+
+from __future__ import annotations
+
+from statistics import fmean
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_nfvperf.adapters.generators.fake import FakeGenerator
+from pytest_nfvperf.model.catalogue import phy2phy
+from pytest_nfvperf.model.outcome import Goal, SearchStatus
+from pytest_nfvperf.model.record import Record
+from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.ports.generator import GeneratorPort
+from pytest_nfvperf.runs.binary import rfc2544_search, tst009_search
+from pytest_nfvperf.runs.clock import VirtualClock
+from pytest_nfvperf.runs.confirm import confirm
+from pytest_nfvperf.runs.measurer import LoadLimits, LoadMeasurer
+from pytest_nfvperf.runs.mlr import mlr_search
+from pytest_nfvperf.runs.recorder import Recorder
+from pytest_nfvperf.runs.sweeps import back_to_back, latency_profile, loss_curve
+from pytest_nfvperf.runs.trials import Context, InvalidTrialsError, TrialRunner
+
+LIMITS = LoadLimits(10_000, 10e6)
+NDR = Goal("ndr", 0.0, duration_sum_s=5.0)
+PDR = Goal("pdr", 0.005, duration_sum_s=5.0)
+
+
+class Silent:
+    def trial_started(self, purpose, load_fps, duration_s, remaining_s):
+        pass
+
+    def trial_finished(self, loss_ratio, valid):
+        pass
+
+
+class Listed:
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+
+    def emit(self, record: Record) -> None:
+        self.records.append(record)
+
+    def close(self) -> None:
+        pass
+
+
+def measurer_on(generator: FakeGenerator, **kwargs) -> LoadMeasurer:
+    topology = phy2phy()
+    generator.attach([GeneratorPort(p.name, "", p.mac) for p in topology.ports])
+    clock = VirtualClock()
+    generator.clock = clock
+    sink = Listed()
+    runner = TrialRunner(
+        generator,
+        [],
+        make_ledger=None,
+        check_alive=lambda: None,
+        context=Context(Recorder("r", [sink], clock), Silent(), clock),
+        repeats=2,
+    )
+    measurer = LoadMeasurer(runner, Traffic(frame_size=64), topology.directions, **kwargs)
+    measurer.sink = sink
+    return measurer
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.floats(50_000, 9.5e6))
+def test_mlrsearch_brackets_the_capacity_within_its_width(capacity):
+    ndr, pdr = mlr_search(measurer_on(FakeGenerator(capacity)), (NDR, PDR), LIMITS, timeout_s=1e6)
+
+    assert (ndr.status, pdr.status) == (SearchStatus.FOUND, SearchStatus.FOUND)
+    assert capacity * (1 - 0.011) <= ndr.load_fps <= capacity + 1
+    assert ndr.load_fps <= pdr.load_fps <= capacity / (1 - 0.005) + 1
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.floats(50_000, 9.5e6), st.sampled_from([rfc2544_search, tst009_search]))
+def test_binary_searches_bracket_the_capacity_within_their_width(capacity, search):
+    found = search(measurer_on(FakeGenerator(capacity)), NDR, LIMITS)
+
+    assert found.status is SearchStatus.FOUND
+    assert capacity * (1 - 0.006) <= found.load_fps <= capacity + 1
+    assert found.load_fps <= capacity <= found.upper_fps + 1
+
+
+@pytest.mark.parametrize("search", [rfc2544_search, tst009_search])
+def test_a_dut_faster_than_the_maximum_ends_at_the_maximum(search):
+    found = search(measurer_on(FakeGenerator(50e6)), NDR, LIMITS)
+
+    assert (found.status, found.load_fps, found.upper_fps) == (SearchStatus.AT_MAXIMUM, 10_000_000, None)
+
+
+def test_mlrsearch_at_the_maximum_and_below_the_minimum():
+    (top,) = mlr_search(measurer_on(FakeGenerator(50e6)), (NDR,), LIMITS, timeout_s=1e6)
+    (bottom,) = mlr_search(measurer_on(FakeGenerator(5e6, loss_ratio=0.01)), (NDR,), LIMITS, timeout_s=1e6)
+
+    assert top.status is SearchStatus.AT_MAXIMUM
+    assert bottom.status is SearchStatus.BELOW_MINIMUM
+    assert bottom.load_fps is None
+    assert bottom.detail == "loss ratio above 0 already at the minimum load"
+
+
+def test_a_lossy_dut_is_below_the_minimum_for_the_binary_search():
+    found = rfc2544_search(measurer_on(FakeGenerator(5e6, loss_ratio=0.01)), NDR, LIMITS)
+
+    assert (found.status, found.load_fps) == (SearchStatus.BELOW_MINIMUM, None)
+
+
+def test_invalid_trials_are_repeated_and_never_counted():
+    measurer = measurer_on(FakeGenerator(4e6, invalid_every=3))
+
+    found = rfc2544_search(measurer, NDR, LIMITS)
+
+    assert found.status is SearchStatus.FOUND
+    assert 4e6 * 0.994 <= found.load_fps <= 4e6
+    spoiled = [r for r in measurer.sink.records if r.data["result"]["invalid"]]
+    assert spoiled, "the evidence lists invalid trials"
+    assert all(trial.result.valid for trial in measurer.trials)
+
+
+def test_a_rig_that_is_never_valid_aborts_and_says_why():
+    (found,) = mlr_search(measurer_on(FakeGenerator(4e6, invalid_every=1)), (NDR,), LIMITS, timeout_s=1e6)
+
+    assert found.status is SearchStatus.ABORTED
+    assert found.load_fps is None
+    assert "3 trials in a row were invalid (trial-0001: skipped_frames" in found.detail
+
+
+def test_a_search_that_takes_too_long_aborts_and_says_so():
+    (found,) = mlr_search(measurer_on(FakeGenerator(4e6)), (NDR,), LIMITS, timeout_s=1e-9)
+
+    assert found.status is SearchStatus.ABORTED
+    assert "MLRsearch gave up after" in found.detail
+
+
+def test_tst009_forgives_what_rfc2544_does_not():
+    def mean_found(search) -> float:
+        found = [search(measurer_on(FakeGenerator(4e6, noise=0.05, seed=seed)), NDR, LIMITS) for seed in range(20)]
+        return fmean(outcome.load_fps for outcome in found)
+
+    assert mean_found(rfc2544_search) < mean_found(tst009_search)
+
+
+def test_confirmation_goes_down_until_a_full_trial_holds():
+    measurer = measurer_on(FakeGenerator(4e6))
+    found = rfc2544_search(measurer, NDR, LIMITS)
+    optimistic = type(found)(found.goal, found.status, load_fps=4_030_000)
+
+    confirmed = confirm(measurer, optimistic, duration_s=5.0, attempts=5)
+
+    assert confirmed.load_fps == 4_030_000
+    assert confirmed.confirmation.passed
+    assert 3_960_000 < confirmed.confirmation.load_fps <= 4_000_000
+    assert confirmed.confirmation.duration_s == 5.0
+
+
+def test_a_confirmation_that_never_holds_is_reported_as_failed():
+    measurer = measurer_on(FakeGenerator(1e6))
+    found = type(rfc2544_search(measurer, NDR, LIMITS))(NDR, SearchStatus.FOUND, load_fps=4_000_000)
+
+    confirmed = confirm(measurer, found, duration_s=1.0, attempts=3)
+
+    assert not confirmed.confirmation.passed
+    assert confirmed.confirmation.loss_ratio > 0.7
+
+
+def test_the_loss_curve_stops_after_two_lossless_points():
+    points = loss_curve(measurer_on(FakeGenerator(5.5e6)), 10e6)
+
+    assert [p.load_fps for p in points] == [
+        10_000_000,
+        9_000_000,
+        8_000_000,
+        7_000_000,
+        6_000_000,
+        5_000_000,
+        4_000_000,
+    ]
+    assert [p.loss_ratio > 0 for p in points] == [True] * 5 + [False] * 2
+
+
+def test_the_loss_curve_refuses_steps_the_rfc_does_not_allow():
+    with pytest.raises(ValueError, match=r"at most 0\.1 \(RFC 2544 section 26\.3\), not 0\.2"):
+        loss_curve(measurer_on(FakeGenerator(5e6)), 10e6, step=0.2)
+
+
+def test_latency_profile_keeps_the_names_of_the_loads():
+    (low, high) = latency_profile(
+        measurer_on(FakeGenerator(4e6, latency_ns=20_000)), [("10 % of pdr", 4e5), ("90 % of pdr", 3.6e6)], 1.0
+    )
+
+    assert (low.at, low.load_fps, high.at) == ("10 % of pdr", 400_000, "90 % of pdr")
+    assert low.p50_ns == 20_000
+    assert low.samples == 800_000
+
+
+def test_a_dut_without_loss_has_no_buffer_time():
+    result, unlimited = back_to_back(
+        measurer_on(FakeGenerator(20e6)), 10e6, repeats=2, longest_s=2.0, throughput_fps=10e6
+    )
+
+    assert unlimited
+    assert result.burst_frames == (20_000_000, 20_000_000)
+    assert result.corrected_buffer_s is None
+
+
+def test_the_corrected_buffer_time_is_rfc_9004s():
+    class Buffered(FakeGenerator):
+        """Holds 1000 frames and forwards 4 Mpps."""
+
+        def run_trial(self, spec):
+            self.capacity_fps = 4e6 + 1000 / spec.duration_s
+            return super().run_trial(spec)
+
+    result, unlimited = back_to_back(measurer_on(Buffered(4e6)), 10e6, repeats=1, longest_s=2.0, throughput_fps=4e6)
+
+    assert not unlimited
+    # a burst of n frames at 10 Mpps fits when n - n * 0.4 <= 1000
+    assert result.mean_burst_frames == pytest.approx(1000 / 0.6, rel=0.03)
+    assert result.corrected_buffer_s == pytest.approx(1000 / 10e6, rel=0.03)
+
+
+def test_a_load_that_cannot_be_measured_raises_with_the_reasons():
+    measurer = measurer_on(FakeGenerator(4e6, ceiling_fps=1e6))
+
+    with pytest.raises(InvalidTrialsError, match="fell_behind"):
+        measurer.measure(1.0, 2e6, "fixed load")
+
+
+def test_load_limits_must_rise():
+    with pytest.raises(ValueError, match=r"must rise from above 0: 5 \.\. 5"):
+        LoadLimits(5, 5)
