@@ -22,13 +22,18 @@ class ConfigError(NfvperfError):
         message: what is wrong and what to write instead.
         file: the file it stands in, if it stands in one.
         key: the key path inside the file, such as ``dut.ports[0].pci``, or an option.
+        line: its line in the file, counted from 1.
     """
 
-    def __init__(self, message: str, *, file: str | None = None, key: str | None = None) -> None:
+    def __init__(
+        self, message: str, *, file: str | None = None, key: str | None = None, line: int | None = None
+    ) -> None:
         self.message = message
         self.file = file
         self.key = key
-        where = ": ".join(part for part in (file, key) if part)
+        self.line = line
+        place = f"{file}:{line}" if file and line else file
+        where = ": ".join(part for part in (place, key) if part)
         super().__init__(f"{where}: {message}" if where else message)
 
 

@@ -31,15 +31,22 @@ class Goal:
     duration_sum_s: float = 21.0
 
 
+NOT_CONFIRMED = "not confirmed"
+
+
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """The full-length trial at the found load (MEASURING.md rule 6)."""
+    """The full-length trial at the found load (MEASURING.md rule 6).
+
+    ``offered_frames``: over all directions, counted; None where only load and duration are known.
+    """
 
     trial_id: str
     load_fps: int
     duration_s: float
     loss_ratio: float | None
     passed: bool
+    offered_frames: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +59,8 @@ class GoalOutcome:
         generator_limited: the load is within 5 % of the rig's own ceiling, so the DUT
             does *at least* this much.
         confirmation: None when none was asked for.
-        detail: for a person: why aborted, what bounded it.
+        detail: for a person: why aborted, what bounded it. Begins with NOT_CONFIRMED when a
+            confirmation was asked for and could not be had.
     """
 
     goal: Goal
@@ -66,11 +74,16 @@ class GoalOutcome:
 
 @dataclass(frozen=True, slots=True)
 class LossPoint:
-    """One point of a frame-loss curve (RFC 2544 section 26.3)."""
+    """One point of a frame-loss curve (RFC 2544 section 26.3), or a trial at a given load.
+
+    ``lost_frames`` and ``offered_frames`` are counted over all directions; None where not kept.
+    """
 
     load_fps: int
     loss_ratio: float
     trial_id: str
+    lost_frames: int | None = None
+    offered_frames: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +111,14 @@ class BackToBack:
 
     ``corrected_buffer_s`` is section 6.4's: implied buffer time corrected by the
     measured throughput, in seconds; None without a throughput.
+    ``unlimited``: even the longest burst lost nothing, so the frames are a lower bound.
     """
 
     load_fps: int
     burst_frames: tuple[int, ...]
     mean_burst_frames: float
     corrected_buffer_s: float | None
+    unlimited: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 
@@ -12,7 +13,8 @@ class Limit:
     Attributes:
         operator: one of ``>=``, ``<=``, ``>``, ``<``, ``==``.
         value: the number, in ``unit``; for a relation a ratio (0.95 for "95 % of ...").
-        unit: base unit as in Observation ("pps", "ns", "ratio", "cycles", "s", "frames").
+        unit: base unit as in Observation ("pps", "bps", "line_ratio", "ns", "ratio",
+            "cycles", "s", "frames"); "ratio" for a relation.
         relative_to: None for an absolute bound. Else the labels in which the subject of
             comparison differs, e.g. (("bridges", "1"),) or (("topology", "one_bridge"),).
         at: the load the metric is taken at ("50 % of pdr", "4000000 pps"), or None.
@@ -32,14 +34,17 @@ class Rule:
     """``where`` selects subjects by labels (all must match; a value may be a set); ``require`` bounds metrics.
 
     ``where``: ((label, (accepted value, ...)), ...), values as strings.
-    ``source``: file and key path, for messages.
+    ``source``: file and key path, for messages. ``name`` and ``reference`` are the user's own words
+    for the report: what the rule is called and where its figures were published.
     """
 
     where: tuple[tuple[str, tuple[str, ...]], ...]
     require: tuple[tuple[str, Limit], ...]
     source: str
+    name: str = ""
+    reference: str = ""
 
-    def matches(self, labels: dict[str, str]) -> bool:
+    def matches(self, labels: Mapping[str, str]) -> bool:
         """True when every selector is met by the labels. An unknown label does not match."""
         return all(labels.get(name) in accepted for name, accepted in self.where)
 
@@ -50,3 +55,8 @@ class Sla:
 
     rules: tuple[Rule, ...]
     source: str
+
+
+def unmatched_rules(sla: Sla, all_labels: Sequence[Mapping[str, str]]) -> tuple[Rule, ...]:
+    """Rules that select none of the subjects: an SLA nobody would notice is not kept."""
+    return tuple(rule for rule in sla.rules if not any(rule.matches(labels) for labels in all_labels))

@@ -21,9 +21,12 @@ class Observation:
     Attributes:
         metric: ndr, pdr, loss_ratio, latency_p99, cycles_per_packet, mpps_per_core, ...
         value: in ``unit``.
-        unit: base unit: "pps" (frames/s per direction), "ns", "ratio", "cycles", "frames", "s".
+        unit: base unit: "pps" (frames/s per direction), "bps" (layer 2, with FCS), "line_ratio", "ns",
+            "ratio", "cycles", "frames", "s".
         at: the load it belongs to ("50 % of pdr", "4000000 pps"), or None.
         lower_bound: the true value is at least this (generator-limited).
+        upper_bound: the true value is at most this (a failed confirmation, or below the search's minimum).
+        bound_reason: why it is only a bound, for a person: "generator-limited".
         confidence: what the figure rests on, for a person: "confirmed by 5 s without loss, loss < 7.5e-08 at 95 %".
         evidence: trial ids.
     """
@@ -35,6 +38,8 @@ class Observation:
     lower_bound: bool = False
     confidence: str = ""
     evidence: tuple[str, ...] = ()
+    upper_bound: bool = False
+    bound_reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,177 @@
+"""Quantities as users write them: "100 Gbps", "4 Mpps", "50 us", "50 %", "512 MiB".
+
+Only the units listed here exist, spelt exactly so: "4 mpps" would be milli to anyone who is strict
+and mega to anyone who is not, and an SLA must not depend on which of them reads it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from types import MappingProxyType
+
+import pint
+
+from pytest_nfvperf.config.near import did_you_mean, listed
+from pytest_nfvperf.model.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """One kind of quantity: its units as whole factors of the smallest, and what to write instead.
+
+    ``divisor``: smallest units in one unit of the result. Whole factors and one division keep
+    "57 %" exactly 0.57, where a multiplication by 0.01 would not.
+    """
+
+    noun: str
+    base: str
+    units: MappingProxyType[str, float]
+    example: str
+    bare: bool = False
+    divisor: float = 1
+
+
+def _dimension(
+    noun: str, base: str, units: dict[str, float], example: str, *, bare: bool = False, divisor: float = 1
+) -> Dimension:
+    return Dimension(noun, base, MappingProxyType(units), example, bare, divisor)
+
+
+FRAME_RATE = _dimension("a frame rate", "pps", {"pps": 1, "kpps": 1e3, "Mpps": 1e6, "Gpps": 1e9}, "4 Mpps")
+BIT_RATE = _dimension("a bit rate", "bps", {"bps": 1, "kbps": 1e3, "Mbps": 1e6, "Gbps": 1e9, "Tbps": 1e12}, "100 Gbps")
+TIME = _dimension(
+    "a time", "ns", {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9, "min": 6e10, "h": 3.6e12}, "50 us", divisor=1e9
+)
+RATIO = _dimension("a ratio", "ppm", {"ppm": 1, "%": 1e4}, "0.5 %", bare=True, divisor=1e6)
+SIZE = _dimension("a size", "bytes", {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}, "512 MiB")
+FRAMES = _dimension("a number of frames", "frames", {"frames": 1}, "100 frames", bare=True)
+CYCLES = _dimension("a number of cycles", "cycles", {"cycles": 1}, "250 cycles", bare=True)
+
+TIME_NS = replace(TIME, divisor=1)
+
+DIMENSIONS = (FRAME_RATE, BIT_RATE, TIME, RATIO, SIZE, FRAMES, CYCLES)
+
+_QUANTITY = re.compile(r"(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(?P<unit>\S.*)?", re.ASCII)
+_NOT_FINITE = re.compile(r"[+-]?(nan|\.nan|inf|\.inf|infinity)\b.*", re.IGNORECASE)
+_PINT_NAMES = {"%": "percent", "min": "minute"}
+_SPELLINGS = {"µs": "us", "sec": "s", "seconds": "s", "byte": "bytes", "B": "bytes", "packets": "frames"}  # noqa: RUF001
+_PREFIXES = {"m": "milli", "u": "micro", "n": "nano"}
+
+
+class UnitError(ValueError):
+    """A text that is no quantity of the wanted dimension; says what to write instead."""
+
+
+@cache
+def _registry() -> pint.UnitRegistry[float]:
+    """A registry that knows our units and no others; pint's own would take "4 mpps" for something."""
+    registry: pint.UnitRegistry[float] = pint.UnitRegistry(None, cache_folder=None)
+    for dimension in DIMENSIONS:
+        registry.define(f"{dimension.base} = [{dimension.noun.split()[-1]}_{dimension.base}]")
+        for unit, factor in dimension.units.items():
+            if unit != dimension.base:
+                registry.define(f"{_PINT_NAMES.get(unit, unit)} = {factor!r} * {dimension.base}")
+    return registry
+
+
+def quantity(text: object, wanted: Dimension, name: str = "the value") -> float:
+    """The text in the unit that the dimension is computed in: pps, bps, s, bytes, a ratio, a count.
+
+    Args:
+        text: what the user wrote; a number where only bare numbers make sense.
+        wanted: the dimension it must have.
+        name: what the quantity is, for the message.
+
+    Raises:
+        UnitError: what is wrong with it and what to write instead.
+    """
+    number, unit = _split(text, wanted, name)
+    value = _convert(number, unit, wanted, name, str(text).strip())
+    if not math.isfinite(value):
+        raise UnitError(f"{str(text).strip()!r} is not a finite number: write e.g. '{wanted.example}'")
+    if value < 0:
+        raise UnitError(f"'{str(text).strip()}' is negative, but {name} cannot be: write e.g. '{wanted.example}'")
+    return value
+
+
+def _split(text: object, wanted: Dimension, name: str) -> tuple[float, str | None]:
+    if isinstance(text, bool) or not isinstance(text, str | int | float):
+        raise UnitError(f"{text!r} is not {wanted.noun}: write e.g. '{wanted.example}'")
+    shown = str(text).strip()
+    if _NOT_FINITE.fullmatch(shown):
+        raise UnitError(f"'{shown}' is not a finite number: write e.g. '{wanted.example}'")
+    match = _QUANTITY.fullmatch(shown)
+    if match is None:
+        raise UnitError(f"'{shown}' is not {wanted.noun}: {name} is a number and a unit, e.g. '{wanted.example}'")
+    return float(match["number"]), match["unit"]
+
+
+def _convert(number: float, unit: str | None, wanted: Dimension, name: str, shown: str) -> float:
+    if unit is None:
+        if wanted.bare:
+            return number
+        raise UnitError(f"'{shown}' has no unit: write '{shown} {wanted.example.split()[1]}' for {name}")
+    home = next((dimension for dimension in DIMENSIONS if unit in dimension.units), None)
+    if home is None:
+        raise UnitError(_unknown_unit(shown, unit, wanted))
+    registry = _registry()
+    given = registry.Quantity(number, _PINT_NAMES.get(unit, unit))
+    try:
+        return float(given.to(wanted.base).magnitude) / wanted.divisor
+    except pint.DimensionalityError:
+        raise UnitError(
+            f"'{shown}' is {home.noun}, but {name} is {wanted.noun}: write e.g. '{wanted.example}'"
+        ) from None
+
+
+def _unknown_unit(shown: str, unit: str, wanted: Dimension) -> str:
+    number = shown.removesuffix(unit).strip()
+    if unit.startswith(","):
+        return f"'{shown}' has a comma: write '{shown.replace(',', '.', 1)}'"
+    same = _SPELLINGS.get(unit) or next((known for known in wanted.units if known.lower() == unit.lower()), None)
+    if same is not None and same in wanted.units:
+        prefix = _PREFIXES.get(unit[0]) if unit[1:] == same[1:] else None
+        what = f"is {prefix}" if prefix else f"has unit '{unit}', which is spelt '{same}'"
+        return f"'{shown}' {what}: write '{number} {same}'"
+    units = listed(wanted.units)
+    hint = did_you_mean(unit, wanted.units)
+    return f"'{shown}' has unknown unit '{unit}'{hint}: {wanted.noun} is written in {units}, e.g. '{wanted.example}'"
+
+
+def _parser(wanted: Dimension, doc: str) -> Callable[[object, str], float]:
+    def parse(text: object, key: str) -> float:
+        try:
+            return quantity(text, wanted, key.rpartition(".")[2] or "the value")
+        except UnitError as error:
+            raise ConfigError(str(error), key=key) from None
+
+    parse.__doc__ = doc
+    return parse
+
+
+parse_rate_fps = _parser(FRAME_RATE, "Frames/s from e.g. ``4 Mpps``; ConfigError naming the key.")
+parse_bit_rate = _parser(BIT_RATE, "Bit/s from e.g. ``100 Gbps``; ConfigError naming the key.")
+parse_duration_s = _parser(TIME, "Seconds from e.g. ``50 us``; ConfigError naming the key.")
+parse_ratio = _parser(RATIO, "0.5 from ``50 %`` or ``0.5``; ConfigError naming the key.")
+
+
+def parse_size_bytes(text: object, key: str) -> int:
+    """Bytes from e.g. ``512 MiB`` or ``1500 bytes``; ConfigError naming the key."""
+    size = _parser(SIZE, "")(text, key)
+    if not size.is_integer():
+        raise ConfigError(f"'{text}' is not a whole number of bytes", key=key)
+    return int(size)
+
+
+def shortest(value: float, dimension: Dimension) -> str:
+    """A text that parses back to exactly this value, in the largest unit that can: ``1e11`` is ``100 Gbps``."""
+    for unit, factor in sorted(dimension.units.items(), key=lambda item: -item[1]):
+        number = value * dimension.divisor / factor
+        shown = str(int(number)) if number.is_integer() else repr(number)
+        if number >= 1 and len(shown) < 12 and quantity(f"{shown} {unit}", dimension) == value:
+            return f"{shown} {unit}"
+    return f"{value * dimension.divisor!r} {dimension.base}"

@@ -1,0 +1,136 @@
+"""Reading a YAML file so that every mistake can be pointed at.
+
+YAML 1.2's core types only: in YAML 1.1, which PyYAML reads by default, a PCI address such as
+``0000:03:00.0`` is the number 180 (base 60) and ``on`` is true.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from pytest_nfvperf.model.errors import ConfigError
+
+KeyPath = tuple[str | int, ...]
+
+
+class _CoreLoader(yaml.SafeLoader):
+    """SafeLoader with YAML 1.2's core schema that refuses a key written twice."""
+
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012  # PyYAML's own shape
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen: dict[object, int] = {}
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            line = key_node.start_mark.line + 1
+            if not isinstance(key, Hashable):
+                raise _MistakeError("a key must be a word or a number", line)
+            if key in seen:
+                raise _MistakeError(f"key {key!r} is written twice, first in line {seen[key]}: keep one", line)
+            seen[key] = line
+        return super().construct_mapping(node, deep=deep)
+
+
+_CORE_TYPES = (
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
+    ("int", r"[-+]?(?:0|[1-9][0-9]*)|0x[0-9a-fA-F]+", list("-+0123456789")),
+    (
+        "float",
+        r"[-+]?(?:\.[0-9]+|(?:0|[1-9][0-9]*)(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
+        list("-+0123456789."),
+    ),
+)
+for _name, _pattern, _first in _CORE_TYPES:
+    _CoreLoader.add_implicit_resolver(f"tag:yaml.org,2002:{_name}", re.compile(f"^(?:{_pattern})$"), _first)
+
+
+class _MistakeError(Exception):
+    def __init__(self, message: str, line: int) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+@dataclass(frozen=True)
+class Document:
+    """A read file: its data, and where each key stands."""
+
+    file: str
+    data: Any
+    root: yaml.Node
+
+    def line(self, path: KeyPath) -> int:
+        """Line of the deepest part of the path that is in the file, counted from 1."""
+        node, line = self.root, self.root.start_mark.line + 1
+        for step in path:
+            child = _child(node, step)
+            if child is None:
+                break
+            node, line = child
+        return line
+
+    def error(self, message: str, path: KeyPath) -> ConfigError:
+        """A ConfigError that names file, line and key path."""
+        return ConfigError(message, file=self.file, key=show_path(path) or None, line=self.line(path))
+
+
+def _child(node: yaml.Node, step: str | int) -> tuple[yaml.Node, int] | None:
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            if key.value == str(step):
+                return value, key.start_mark.line + 1
+    if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+        return node.value[step], node.value[step].start_mark.line + 1
+    return None
+
+
+def show_path(path: KeyPath) -> str:
+    """``dut.ports[0].pci``."""
+    text = ""
+    for step in path:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}"
+    return text.removeprefix(".")
+
+
+def read_document(path: str | Path) -> Document:
+    """Read one file; it must hold a mapping.
+
+    Raises:
+        ConfigError: it is missing, unreadable, no YAML, empty or writes a key twice.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot be read: {error.strerror or error}", file=str(path)) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"is not UTF-8 text: {error.reason} at byte {error.start}", file=str(path)) from error
+    return parse_document(text, str(path))
+
+
+def parse_document(text: str, file: str) -> Document:
+    """As :func:`read_document`, from text; ``file`` is what messages call it."""
+    loader = _CoreLoader(text)
+    try:
+        root = loader.get_single_node()
+        data = None if root is None else loader.construct_document(root)
+    except _MistakeError as error:
+        raise ConfigError(str(error), file=file, line=error.line) from None
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        what = ", ".join(part for part in (error.context, error.problem) if part)
+        raise ConfigError(f"is not YAML: {what}", file=file, line=mark.line + 1 if mark else None) from None
+    except yaml.YAMLError as error:
+        raise ConfigError(f"is not YAML: {error}", file=file) from None
+    finally:
+        loader.dispose()
+    if root is None or data is None:
+        raise ConfigError("is empty: write 'schema: 1' and what follows it", file=file)
+    if not isinstance(data, dict):
+        raise ConfigError("must be a mapping that begins with 'schema: 1'", file=file, line=1)
+    return Document(file, data, root)

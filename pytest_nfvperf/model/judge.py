@@ -1,0 +1,242 @@
+"""From rules and observations to verdicts. Pure and three-valued.
+
+An observation is an interval: exact, at least (generator-limited), or at most (its confirmation
+failed). A requirement passes when every value of the interval meets it, fails when none does, and
+is inconclusive in between. So a missing, unbounded or NaN figure can never pass.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pytest_nfvperf.model.display import format_value
+from pytest_nfvperf.model.failure_table import failure_table
+from pytest_nfvperf.model.load_name import same_load, show_load
+from pytest_nfvperf.model.sla import Limit, Rule
+from pytest_nfvperf.model.verdict import Judgement, Observation, Verdict
+
+__all__ = ["Peers", "failure_table", "judge", "requirement_text", "worst"]
+
+Peers = Callable[[Mapping[str, str]], Sequence[Observation] | None]
+"""Observations of the subject with these labels; None when it was not measured."""
+
+_EQUAL = 1e-9
+"""Relative difference below which a figure equals its limit: units are converted in floating point."""
+
+
+def judge(
+    rules: Sequence[Rule],
+    labels: Mapping[str, str],
+    observed: Sequence[Observation],
+    peers: Peers,
+    missing: Mapping[str, str] | None = None,
+) -> tuple[Verdict, ...]:
+    """Judge a subject by every rule that selects it.
+
+    Args:
+        rules: all rules; those whose selectors do not match the labels are passed over.
+        labels: what the subject is.
+        observed: what was measured on it.
+        peers: finds the observations of a relation's other side; called with this subject's
+            labels, those that differ replaced.
+        missing: why metrics have no figure (model.observe.unmeasured).
+
+    Returns:
+        One verdict a requirement, in the order of the rules. Empty when no rule applies.
+    """
+    why = missing or {}
+    return tuple(
+        _judge_one(rule, metric, limit, labels, observed, peers, why)
+        for rule in rules
+        if rule.matches(labels)
+        for metric, limit in rule.require
+    )
+
+
+def worst(verdicts: Sequence[Verdict]) -> Judgement:
+    """FAIL before INCONCLUSIVE before PASS. Nothing judged is INCONCLUSIVE, never a pass."""
+    judgements = {verdict.judgement for verdict in verdicts}
+    if Judgement.FAIL in judgements:
+        return Judgement.FAIL
+    return Judgement.PASS if judgements == {Judgement.PASS} else Judgement.INCONCLUSIVE
+
+
+def requirement_text(metric: str, limit: Limit) -> str:
+    """``latency_p99 <= 100 us at 50 % of pdr``."""
+    return f"{metric} {limit.text}" + (f" at {show_load(limit.at)}" if limit.at else "")
+
+
+@dataclass(frozen=True, slots=True)
+class _Figure:
+    """An observed value and the interval that the truth lies in."""
+
+    value: float
+    low: float
+    high: float
+    why: str = ""
+
+    @classmethod
+    def of(cls, seen: Observation) -> _Figure:
+        low = 0.0 if seen.upper_bound else seen.value
+        high = math.inf if seen.lower_bound else seen.value
+        return cls(seen.value, low, high, seen.bound_reason)
+
+    def over(self, other: _Figure) -> _Figure:
+        """The ratio of two figures."""
+        low = self.low / other.high
+        high = self.high / other.low if other.low > 0 else math.inf
+        why = "; ".join(dict.fromkeys(filter(None, (self.why, f"baseline: {other.why}" if other.why else ""))))
+        return _Figure(self.value / other.value, low, high, why)
+
+
+def _judge_one(
+    rule: Rule,
+    metric: str,
+    limit: Limit,
+    labels: Mapping[str, str],
+    observed: Sequence[Observation],
+    peers: Peers,
+    why: Mapping[str, str],
+) -> Verdict:
+    found = _find(metric, limit, observed)
+    if isinstance(found, str):
+        return _inconclusive(rule, metric, limit, why.get(metric, found))
+    if not math.isfinite(found.value):
+        return _inconclusive(rule, metric, limit, f"{metric} is {found.value}: not a figure", found)
+    if limit.relative_to is None:
+        return _verdict(rule, metric, limit, found, _Figure.of(found))
+    return _judge_relation(rule, metric, limit, found, labels, peers)
+
+
+def _judge_relation(
+    rule: Rule, metric: str, limit: Limit, found: Observation, labels: Mapping[str, str], peers: Peers
+) -> Verdict:
+    differing = dict(limit.relative_to or ())
+    baseline = ", ".join(f"{name} {value}" for name, value in differing.items())
+    others = peers({**labels, **differing})
+    if others is None:
+        return _inconclusive(rule, metric, limit, f"baseline {baseline} was not measured in this run", found)
+    other = _find(metric, limit, others)
+    if isinstance(other, str):
+        return _inconclusive(rule, metric, limit, f"baseline {baseline}: {other}", found)
+    if not (math.isfinite(other.value) and other.value > 0):
+        return _inconclusive(rule, metric, limit, f"baseline {baseline} has {metric} {other.value:g}", found)
+    return _verdict(rule, metric, limit, found, _Figure.of(found).over(_Figure.of(other)), other)
+
+
+def _find(metric: str, limit: Limit, observed: Sequence[Observation]) -> Observation | str:
+    """The one observation the limit is about, or why there is none."""
+    named = [seen for seen in observed if seen.metric == metric]
+    if not named:
+        measured = ", ".join(sorted({seen.metric for seen in observed})) or "nothing"
+        return f"{metric} was not measured by this test (it measured {measured})"
+    fitting = [seen for seen in named if limit.relative_to is not None or seen.unit == limit.unit]
+    if limit.relative_to is not None:
+        fitting = [seen for seen in named if seen.unit == named[0].unit]
+    if not fitting:
+        unit = "line rate" if limit.unit == "line_ratio" else limit.unit
+        return f"{metric} has no figure in {unit}: " + (
+            "the ports have no line rate" if limit.unit == "line_ratio" else f"it is in {named[0].unit}"
+        )
+    if limit.at is not None:
+        at_load = [seen for seen in fitting if same_load(seen.at, limit.at)]
+        if not at_load:
+            return f"{metric} was not measured at {show_load(limit.at)} (but at {_loads(fitting)})"
+        return at_load[0]
+    if len({seen.at for seen in fitting}) > 1:
+        return f"{metric} was measured at several loads ({_loads(fitting)}): the SLA must say at which"
+    return fitting[0]
+
+
+def _loads(observed: Sequence[Observation]) -> str:
+    return ", ".join(dict.fromkeys(show_load(seen.at) if seen.at else "no named load" for seen in observed))
+
+
+def _verdict(
+    rule: Rule, metric: str, limit: Limit, found: Observation, figure: _Figure, baseline: Observation | None = None
+) -> Verdict:
+    judgement = _compare(figure, limit)
+    return Verdict(
+        judgement=judgement,
+        requirement=requirement_text(metric, limit),
+        metric=metric,
+        limit=limit.value,
+        unit=limit.unit,
+        observed=figure.value,
+        margin=_margin(figure.value, limit),
+        reason=_reason(judgement, figure, limit, found, baseline),
+        rule=rule.source,
+        confidence=found.confidence,
+        evidence=found.evidence + (baseline.evidence if baseline else ()),
+    )
+
+
+def _compare(figure: _Figure, limit: Limit) -> Judgement:
+    ends = [_meets(end, limit) for end in (figure.low, figure.high)]
+    if limit.operator == "==":
+        if all(ends):
+            return Judgement.PASS
+        holds = figure.low <= limit.value <= figure.high or any(ends)
+        return Judgement.INCONCLUSIVE if holds else Judgement.FAIL
+    if all(ends):
+        return Judgement.PASS
+    return Judgement.INCONCLUSIVE if any(ends) else Judgement.FAIL
+
+
+def _meets(value: float, limit: Limit) -> bool:
+    equal = math.isclose(value, limit.value, rel_tol=_EQUAL, abs_tol=0.0)
+    if limit.operator in {">=", "<=", "=="} and equal:
+        return True
+    if limit.operator in {">", ">="}:
+        return value > limit.value and not equal
+    if limit.operator in {"<", "<="}:
+        return value < limit.value and not equal
+    return False
+
+
+def _margin(value: float, limit: Limit) -> float | None:
+    """(observed - limit) / limit, positive when better; None against a limit of 0 or for ``==``."""
+    if limit.value == 0 or limit.operator == "==":
+        return None
+    margin = (value - limit.value) / limit.value
+    return margin if limit.operator in {">", ">="} else -margin
+
+
+def _reason(
+    judgement: Judgement, figure: _Figure, limit: Limit, found: Observation, baseline: Observation | None
+) -> str:
+    shown = format_value(figure.value, limit.unit)
+    if figure.low != figure.high:
+        shown = f"{_bound_words(figure)} {shown}"
+    if baseline is not None:
+        shown += f" ({format_value(found.value, found.unit)} against {format_value(baseline.value, baseline.unit)})"
+    if figure.why and figure.low != figure.high:
+        shown += f": {figure.why}"
+    if judgement is Judgement.INCONCLUSIVE and figure.low != figure.high:
+        shown += f"; says nothing about {limit.operator} {format_value(limit.value, limit.unit)}"
+    return shown
+
+
+def _bound_words(figure: _Figure) -> str:
+    if figure.low == figure.value:
+        return "at least"
+    return "at most" if figure.high == figure.value else "about"
+
+
+def _inconclusive(rule: Rule, metric: str, limit: Limit, reason: str, found: Observation | None = None) -> Verdict:
+    observed = found.value if found and limit.relative_to is None and math.isfinite(found.value) else None
+    return Verdict(
+        judgement=Judgement.INCONCLUSIVE,
+        requirement=requirement_text(metric, limit),
+        metric=metric,
+        limit=limit.value,
+        unit=limit.unit,
+        observed=observed,
+        margin=None,
+        reason=reason,
+        rule=rule.source,
+        confidence=found.confidence if found else "",
+        evidence=found.evidence if found else (),
+    )

@@ -1,0 +1,223 @@
+"""From an outcome to the figures that an SLA can be about.
+
+Only what was measured is observed: a search that was aborted yields no figure, and
+:func:`unmeasured` says why, so that the verdict can.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from pytest_nfvperf.model.display import format_fps, format_ratio
+from pytest_nfvperf.model.load_name import load_in_fps, normal_load_name, share_of_goal
+from pytest_nfvperf.model.outcome import (
+    NOT_CONFIRMED,
+    Confirmation,
+    Cost,
+    GoalOutcome,
+    LatencyPoint,
+    Outcome,
+    SearchStatus,
+)
+from pytest_nfvperf.model.statistics import rule_of_three
+from pytest_nfvperf.model.verdict import Observation
+
+_LATENCIES = ("min", "p50", "p90", "p99", "p999", "max")
+
+
+def observations(outcome: Outcome) -> tuple[Observation, ...]:
+    """Every figure of the outcome, in base units.
+
+    A goal yields three observations of one metric: pps, bps (layer 2, with FCS) and, where
+    ports have a line rate, line_ratio; all per direction.
+    """
+    return (
+        *(seen for goal in outcome.goals for seen in _of_goal(goal, outcome)),
+        *(seen for goal in outcome.goals for seen in _of_confirmation(goal, outcome)),
+        *(seen for point in outcome.latency for seen in _of_latency(point)),
+        *_of_loss(outcome),
+        *_of_back_to_back(outcome),
+        *(_of_cost(outcome.cost) if outcome.cost else ()),
+    )
+
+
+def unmeasured(outcome: Outcome) -> dict[str, str]:
+    """Metrics that were asked for and have no figure, with the reason for a person."""
+    missing = {}
+    for goal in outcome.goals:
+        if not any(True for _ in _of_goal(goal, outcome)):
+            missing[goal.goal.name] = f"search {goal.status.replace('_', ' ')}: {goal.detail or 'no detail'}"
+    for point in outcome.latency:
+        for name in _LATENCIES:
+            if getattr(point, f"{name}_ns") is None:
+                missing[f"latency_{name}"] = f"no latency samples at {point.at}"
+    return missing
+
+
+def _of_goal(goal: GoalOutcome, outcome: Outcome) -> Iterator[Observation]:
+    figure = _goal_figure(goal, outcome)
+    if figure is None:
+        return
+    load, bound, why = figure
+    evidence = (goal.confirmation.trial_id,) if goal.confirmation else outcome.trials
+    line_ratio = load / outcome.line_rate_fps if outcome.line_rate_fps else None
+    if line_ratio is not None and _at_line_rate(load, outcome):
+        line_ratio = 1.0  # loads are whole frames: the last fraction of a frame is not missing
+    for value, unit in ((load, "pps"), (load * outcome.mean_frame_size * 8, "bps"), (line_ratio, "line_ratio")):
+        if value is not None:
+            yield Observation(
+                goal.goal.name,
+                float(value),
+                unit,
+                lower_bound=bound == "lower",
+                upper_bound=bound == "upper",
+                bound_reason=why,
+                confidence=_goal_confidence(goal, outcome),
+                evidence=evidence,
+            )
+
+
+def _goal_figure(goal: GoalOutcome, outcome: Outcome) -> tuple[int, str, str] | None:
+    """Load in frames/s per direction, which bound of the truth it is ("", "lower", "upper"), and why."""
+    if goal.status is SearchStatus.BELOW_MINIMUM:
+        return (goal.upper_fps, "upper", "below the search's minimum load") if goal.upper_fps else None
+    if goal.load_fps is None:
+        return None
+    confirmation = goal.confirmation
+    if confirmation is None and goal.detail.startswith(NOT_CONFIRMED):
+        return goal.load_fps, "upper", goal.detail
+    if confirmation is not None and not confirmation.passed:
+        return confirmation.load_fps, "upper", _failed_confirmation(confirmation, goal)
+    # A confirmation may have passed at a lower load than the search found: that is what is certain.
+    load = confirmation.load_fps if confirmation else goal.load_fps
+    why = _rig_limit(goal, outcome) if load >= goal.load_fps else ""
+    return load, "lower" if why else "", why
+
+
+def _rig_limit(goal: GoalOutcome, outcome: Outcome) -> str:
+    """What kept the rig from asking the DUT for more; empty when the DUT or the line was the limit."""
+    if _at_line_rate(goal.load_fps or 0, outcome):
+        return ""
+    if goal.generator_limited:
+        return "generator-limited"
+    return "met at the search's maximum load" if goal.status is SearchStatus.AT_MAXIMUM else ""
+
+
+def _at_line_rate(load_fps: int, outcome: Outcome) -> bool:
+    return outcome.line_rate_fps is not None and load_fps >= math.floor(outcome.line_rate_fps)
+
+
+def _failed_confirmation(confirmation: Confirmation, goal: GoalOutcome) -> str:
+    return (
+        f"confirmation of {confirmation.duration_s:g} s lost {_loss_text(confirmation.loss_ratio)}, "
+        f"{goal.goal.name} allows {format_ratio(goal.goal.loss_ratio)}"
+    )
+
+
+def _loss_text(loss_ratio: float | None) -> str:
+    return "an unknown share" if loss_ratio is None else format_ratio(loss_ratio)
+
+
+def _goal_confidence(goal: GoalOutcome, outcome: Outcome) -> str:
+    confirmation = goal.confirmation
+    if confirmation is None:
+        return goal.detail if goal.detail.startswith(NOT_CONFIRMED) else "not confirmed by a full-length trial"
+    offered = _confirmed_frames(confirmation, outcome)
+    text = f"{'confirmed' if confirmation.passed else 'not confirmed'} by {confirmation.duration_s:g} s: "
+    text += honest_loss(confirmation.loss_ratio, offered)
+    if goal.load_fps and confirmation.load_fps < goal.load_fps:
+        text += f" (the search found {format_fps(goal.load_fps)})"
+    return text
+
+
+def _confirmed_frames(confirmation: Confirmation, outcome: Outcome) -> int:
+    if confirmation.offered_frames is not None:
+        return confirmation.offered_frames
+    return round(confirmation.load_fps * confirmation.duration_s * outcome.directions)
+
+
+def honest_loss(loss_ratio: float | None, offered: int | None) -> str:
+    """What a loss ratio proves: ``0 lost of 40,000,000: loss ratio < 7.5e-08 at 95 %`` (MEASURING.md rule 5)."""
+    if loss_ratio is None:
+        return "loss unknown"
+    if offered is None or offered < 1:
+        return f"loss ratio {format_ratio(loss_ratio)}"
+    if loss_ratio == 0:
+        return f"0 lost of {offered:,}: loss ratio < {rule_of_three(offered):.2g} at 95 %"
+    return f"{round(loss_ratio * offered):,} lost of {offered:,}"
+
+
+def _of_confirmation(goal: GoalOutcome, outcome: Outcome) -> Iterator[Observation]:
+    confirmation = goal.confirmation
+    if confirmation is None or confirmation.loss_ratio is None:
+        return
+    offered = _confirmed_frames(confirmation, outcome)
+    yield Observation(
+        "loss_ratio",
+        confirmation.loss_ratio,
+        "ratio",
+        at=share_of_goal(1.0, goal.goal.name),
+        confidence=honest_loss(confirmation.loss_ratio, offered),
+        evidence=(confirmation.trial_id,),
+    )
+
+
+def _of_latency(point: LatencyPoint) -> Iterator[Observation]:
+    at = normal_load_name(point.at, point.load_fps)
+    for name in _LATENCIES:
+        value = getattr(point, f"{name}_ns")
+        if value is not None:
+            yield Observation(
+                f"latency_{name}",
+                float(value),
+                "ns",
+                at=at,
+                confidence=f"{point.samples:,} samples",
+                evidence=(point.trial_id,),
+            )
+
+
+def _of_loss(outcome: Outcome) -> Iterator[Observation]:
+    for point in outcome.loss_curve:
+        at, evidence = load_in_fps(point.load_fps), (point.trial_id,)
+        confidence = honest_loss(point.loss_ratio, point.offered_frames)
+        yield Observation("loss_ratio", point.loss_ratio, "ratio", at, confidence=confidence, evidence=evidence)
+        if point.lost_frames is not None:
+            lost = float(point.lost_frames)
+            yield Observation("lost_frames", lost, "frames", at, confidence=confidence, evidence=evidence)
+
+
+def _of_back_to_back(outcome: Outcome) -> Iterator[Observation]:
+    found = outcome.back_to_back
+    if found is None:
+        return
+    repeats = f"mean of {len(found.burst_frames)} repeats"
+    yield Observation(
+        "back_to_back_frames",
+        found.mean_burst_frames,
+        "frames",
+        lower_bound=found.unlimited,
+        bound_reason="the longest burst lost nothing" if found.unlimited else "",
+        confidence=repeats,
+        evidence=outcome.trials,
+    )
+    if found.corrected_buffer_s is not None:
+        yield Observation(
+            "corrected_buffer_s", found.corrected_buffer_s, "s", confidence=repeats, evidence=outcome.trials
+        )
+
+
+def _of_cost(cost: Cost) -> Iterator[Observation]:
+    per_core = None if cost.mpps_per_core is None else cost.mpps_per_core * 1e6
+    figures = (
+        ("cycles_per_packet", cost.pmd_cycles_per_packet, "cycles"),
+        ("pmd_busy", cost.pmd_busy_ratio, "ratio"),
+        ("mpps_per_core", per_core, "pps"),
+        ("dut_cpu_seconds", cost.dut_cpu_seconds, "s"),
+        ("generator_cpu_seconds", cost.generator_cpu_seconds, "s"),
+        ("test_process_cpu_seconds", cost.test_process_cpu_seconds, "s"),
+    )
+    for metric, value, unit in figures:
+        if value is not None:
+            yield Observation(metric, value, unit, evidence=(cost.trial_id,))

@@ -1,0 +1,130 @@
+"""Profiles: how thoroughly is measured. All defaults of the measuring method stand here.
+
+A profile is chosen with ``--nfv-profile``: *quick* while developing, *gate* before something is
+accepted, *full* for a report, *soak* for hours. Times are in seconds, ratios are 0..1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from pytest_nfvperf.model.outcome import Goal
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """One set of measuring parameters.
+
+    Attributes:
+        name: quick, gate, full or soak.
+        pdr_loss_ratio: loss ratio of the partial drop rate; the NDR's is 0.
+        relative_width: a search ends when its bounds are this close, as a ratio of the load.
+        exceed_ratio: share of trials at a load that may exceed the goal's loss (MLRsearch).
+        initial_trial_s: first, short trials of a search, s.
+        final_trial_s: trials that decide, s.
+        duration_sum_s: sum of the deciding trials at one load, s.
+        search_timeout_s: a search that takes longer is aborted, s.
+        search_residual_s: wait for residual frames after a trial of a search, s.
+        confirmation_s: one full-length trial at the found load, s; 0 for none.
+        warmup_s: an ignored trial at full load before the first, s.
+        invalid_trial_budget: how often one trial is repeated because the rig spoiled it.
+        latency_loads: loads of the latency profile as ratios of the PDR.
+        latency_trial_s: each of them, s.
+        loss_curve_step: step of the frame-loss curve downwards from the maximum, a ratio.
+        loss_curve_trial_s: each point, s.
+        back_to_back_repeats: repeats of RFC 9004's burst search.
+        back_to_back_max_s: longest burst, s at the maximum rate.
+        rfc2544_trial_s: trials of the ``rfc2544`` binary search, s (RFC 2544 section 24: 60).
+        rfc2544_residual_s: wait for residual frames (RFC 2544 section 23: 2).
+        tst009_max_rejections: max(r) of ETSI TST 009's binary search with loss verification.
+        soak_s: length of a soak, s. ``soak_sample_s``: between samples. ``soak_report_s``: between reports.
+        comparison_repeats: repeats a side, interleaved.
+    """
+
+    name: str
+    pdr_loss_ratio: float = 0.005
+    relative_width: float = 0.005
+    exceed_ratio: float = 0.5
+    initial_trial_s: float = 1.0
+    final_trial_s: float = 1.0
+    duration_sum_s: float = 21.0
+    search_timeout_s: float = 1200.0
+    search_residual_s: float = 0.1
+    confirmation_s: float = 60.0
+    warmup_s: float = 1.0
+    invalid_trial_budget: int = 10
+    latency_loads: tuple[float, ...] = (0.1, 0.5, 0.9)
+    latency_trial_s: float = 10.0
+    loss_curve_step: float = 0.1
+    loss_curve_trial_s: float = 10.0
+    back_to_back_repeats: int = 20
+    back_to_back_max_s: float = 2.0
+    rfc2544_trial_s: float = 60.0
+    rfc2544_residual_s: float = 2.0
+    tst009_max_rejections: int = 2
+    soak_s: float = 900.0
+    soak_sample_s: float = 1.0
+    soak_report_s: float = 60.0
+    comparison_repeats: int = 5
+
+    @property
+    def ndr(self) -> Goal:
+        """The non-drop rate: no loss."""
+        return self._goal("ndr", 0.0)
+
+    @property
+    def pdr(self) -> Goal:
+        """The partial drop rate."""
+        return self._goal("pdr", self.pdr_loss_ratio)
+
+    @property
+    def goals(self) -> tuple[Goal, ...]:
+        """NDR and PDR, searched in one pass."""
+        return (self.ndr, self.pdr)
+
+    def _goal(self, name: str, loss_ratio: float) -> Goal:
+        return Goal(
+            name=name,
+            loss_ratio=loss_ratio,
+            relative_width=self.relative_width,
+            exceed_ratio=self.exceed_ratio,
+            initial_trial_s=self.initial_trial_s,
+            final_trial_s=self.final_trial_s,
+            duration_sum_s=self.duration_sum_s,
+        )
+
+
+GATE = Profile("gate")
+
+QUICK = replace(
+    GATE,
+    name="quick",
+    initial_trial_s=0.2,
+    duration_sum_s=5.0,
+    search_timeout_s=180.0,
+    confirmation_s=5.0,
+    warmup_s=0.5,
+    invalid_trial_budget=5,
+    latency_trial_s=2.0,
+    loss_curve_trial_s=1.0,
+    back_to_back_repeats=3,
+    rfc2544_trial_s=1.0,
+    rfc2544_residual_s=0.2,
+    soak_s=60.0,
+    soak_report_s=10.0,
+)
+
+FULL = replace(
+    GATE,
+    name="full",
+    search_timeout_s=3600.0,
+    latency_trial_s=60.0,
+    loss_curve_trial_s=60.0,
+    back_to_back_repeats=50,
+    soak_s=12 * 3600.0,
+)
+
+SOAK = replace(FULL, name="soak")
+
+PROFILES = {profile.name: profile for profile in (QUICK, GATE, FULL, SOAK)}
+"""The profiles by name."""

@@ -1,0 +1,254 @@
+"""What a handful of numbers can carry. Pure, no randomness, standard library only.
+
+Comparisons are of ratios (throughput B over throughput A), because that is how an SLA and an
+engineer speak of them. Intervals are exact rank intervals: five repeats a side are too few for
+anything that assumes a shape.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from statistics import NormalDist, median
+
+CONFIDENCE = 0.95
+
+
+def relative_spread(values: Sequence[float]) -> float | None:
+    """(max - min) / median; None without values or with a median of 0."""
+    middle = median(values) if values else 0.0
+    return (max(values) - min(values)) / abs(middle) if middle else None
+
+
+@dataclass(frozen=True, slots=True)
+class RatioEstimate:
+    """How many times A is B, as a Hodges-Lehmann estimate with its exact interval.
+
+    Attributes:
+        ratio: median of all pairwise ratios b / a.
+        low, high: confidence interval of the ratio; 0 and inf when so few values bound nothing.
+        confidence: the level that the interval really has, at least the one asked for;
+            below it (down to 0) when no interval reaches it.
+    """
+
+    ratio: float
+    low: float
+    high: float
+    confidence: float
+
+    @property
+    def differs(self) -> bool:
+        """True when the interval does not hold 1: the data carry a difference."""
+        return self.low > 1 or self.high < 1
+
+    @property
+    def smallest_detectable(self) -> float:
+        """The smallest relative difference these data could have shown, e.g. 0.02 for 2 %; inf if none."""
+        if self.low <= 0 or math.isinf(self.high):
+            return math.inf
+        return max(self.high / self.ratio, self.ratio / self.low) - 1
+
+
+def ratio_estimate(a: Sequence[float], b: Sequence[float], confidence: float = CONFIDENCE) -> RatioEstimate:
+    """Estimate b / a from two independent samples of positive values.
+
+    The interval is the Mann-Whitney one (Hodges and Lehmann 1963; Hollander and Wolfe, 4.3): order
+    statistics of all pairwise ratios. Four values a side are the fewest that bound anything at 95 %.
+
+    Raises:
+        ValueError: for an empty sample or a value that is not positive and finite.
+    """
+    for value in (*a, *b):
+        if not (math.isfinite(value) and value > 0):
+            raise ValueError(f"a ratio needs positive finite values, not {value}")
+    if not a or not b:
+        raise ValueError("a ratio needs at least one value a side")
+    ratios = sorted(y / x for x in a for y in b)
+    rank, level = _interval_rank(len(a), len(b), confidence)
+    if rank == 0:
+        return RatioEstimate(median(ratios), 0.0, math.inf, level)
+    return RatioEstimate(median(ratios), ratios[rank - 1], ratios[-rank], level)
+
+
+def _interval_rank(n: int, m: int, confidence: float) -> tuple[int, float]:
+    """Rank of the interval's ends among the n*m ratios, and its real level; rank 0 if none reaches it."""
+    counts = _mann_whitney_counts(n, m)
+    total = math.comb(n + m, n)
+    tail, rank, level = 0, 0, 0.0
+    for u, count in enumerate(counts):
+        tail += count
+        reached = 1 - 2 * tail / total
+        if reached < confidence:
+            break
+        rank, level = u + 1, reached
+    return rank, level
+
+
+@cache
+def _mann_whitney_counts(n: int, m: int) -> tuple[int, ...]:
+    """Number of arrangements for each value 0..n*m of U: the Gaussian binomial's coefficients."""
+    counts = [1] + [0] * (n * m)
+    for i in range(1, n + 1):
+        for u in range(n * m, m + i - 1, -1):
+            counts[u] -= counts[u - m - i]
+        for u in range(i, n * m + 1):
+            counts[u] += counts[u - i]
+    return tuple(counts)
+
+
+def loss_upper_bound(lost: int, offered: int, confidence: float = CONFIDENCE) -> float:
+    """Upper bound of the true loss ratio after ``lost`` of ``offered`` frames (one-sided, Clopper-Pearson).
+
+    For 0 lost it is nearly 3 / offered at 95 %, the rule of three.
+
+    Raises:
+        ValueError: unless 0 <= lost <= offered and offered > 0.
+    """
+    if not 0 <= lost <= offered or offered == 0:
+        raise ValueError(f"{lost} lost of {offered} offered is not a loss")
+    if lost == offered:
+        return 1.0
+    if lost == 0:
+        return -math.expm1(math.log(1 - confidence) / offered)
+    low, high = lost / offered, 1.0
+    while high - low > 1e-9 * high:
+        middle = math.sqrt(low * high)
+        # P(at most `lost` frames lost | ratio) falls as the ratio rises.
+        if _at_most(lost, offered, middle) > 1 - confidence:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def rule_of_three(offered: int) -> float:
+    """3 / offered: what "0 lost of N" proves at 95 % (MEASURING.md rule 5)."""
+    if offered < 1:
+        raise ValueError(f"rule of three needs at least one frame, not {offered}")
+    return min(1.0, 3 / offered)
+
+
+def _at_most(lost: int, offered: int, ratio: float) -> float:
+    """Binomial P(X <= lost) by the incomplete beta function I_{1-ratio}(offered - lost, lost + 1)."""
+    if ratio >= 1:
+        return 0.0
+    a, b = float(offered - lost), float(lost + 1)
+    front = math.exp(
+        math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log1p(-ratio) + b * math.log(ratio)
+    )
+    # The fraction converges fast on one side of the mean only; the other side is its complement.
+    if 1 - ratio < (a + 1) / (a + b + 2):
+        return front * _beta_fraction(a, b, 1 - ratio) / a
+    return 1 - front * _beta_fraction(b, a, ratio) / b
+
+
+def _beta_fraction(a: float, b: float, x: float) -> float:
+    """Continued fraction of the incomplete beta function (DLMF 8.17.22), by Lentz's method."""
+    tiny = 1e-300
+    c, d = 1.0, 1 / _nonzero(1 - (a + b) * x / (a + 1), tiny)
+    value = d
+    for m in range(1, 100_000):
+        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        for term in (even, odd):
+            d = 1 / _nonzero(1 + term * d, tiny)
+            c = _nonzero(1 + term / c, tiny)
+            value *= c * d
+        if abs(c * d - 1) < 1e-14:
+            return value
+    raise ArithmeticError(f"incomplete beta function did not converge for a={a}, b={b}, x={x}")
+
+
+def _nonzero(value: float, tiny: float) -> float:
+    return value if abs(value) > tiny else tiny
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """Does a series rise or fall?
+
+    Attributes:
+        slope: Theil-Sen, units of y per unit of x.
+        relative_change: slope times the span of x, over the median of y; None with a median of 0.
+        p_value: two-sided Mann-Kendall; 1.0 for a constant series.
+    """
+
+    slope: float
+    relative_change: float | None
+    p_value: float
+
+    def significant(self, alpha: float = 0.05) -> bool:
+        """True when so ordered a series would be rare without a trend."""
+        return self.p_value < alpha
+
+
+def trend(x: Sequence[float], y: Sequence[float]) -> Trend:
+    """Mann-Kendall test and Theil-Sen slope of y over strictly rising x. Quadratic: give it hundreds, not millions.
+
+    Raises:
+        ValueError: for fewer than 3 points, unequal lengths, or x that does not rise.
+    """
+    if len(x) != len(y) or len(x) < 3:
+        raise ValueError(f"a trend needs 3 points or more of equal number, not {len(x)} and {len(y)}")
+    if any(later <= earlier for earlier, later in pairwise(x)):
+        raise ValueError("x must rise strictly")
+    pairs = [(i, j) for i in range(len(x)) for j in range(i + 1, len(x))]
+    slope = median((y[j] - y[i]) / (x[j] - x[i]) for i, j in pairs)
+    score = sum((y[j] > y[i]) - (y[j] < y[i]) for i, j in pairs)
+    middle = median(y)
+    change = slope * (x[-1] - x[0]) / abs(middle) if middle else None
+    return Trend(slope, change, _mann_kendall_p(score, y))
+
+
+def _mann_kendall_p(score: int, y: Sequence[float]) -> float:
+    ties = [list(y).count(value) for value in set(y)]
+    n = len(y)
+    if n <= 10 and max(ties) == 1:
+        return _exact_kendall_p(score, n)
+    variance = (n * (n - 1) * (2 * n + 5) - sum(t * (t - 1) * (2 * t + 5) for t in ties)) / 18
+    if variance <= 0 or score == 0:
+        return 1.0
+    z = (abs(score) - 1) / math.sqrt(variance)
+    return min(1.0, 2 * (1 - NormalDist().cdf(z)))
+
+
+def _exact_kendall_p(score: int, n: int) -> float:
+    """From the number of permutations with each number of inversions (Mahonian numbers)."""
+    counts = [1]
+    for size in range(2, n + 1):
+        grown = [0] * (len(counts) + size - 1)
+        for inversions, count in enumerate(counts):
+            for more in range(size):
+                grown[inversions + more] += count
+        counts = grown
+    pairs = n * (n - 1) // 2
+    extreme = sum(count for inversions, count in enumerate(counts) if abs(pairs - 2 * inversions) >= abs(score))
+    return extreme / math.factorial(n)
+
+
+@dataclass(frozen=True, slots=True)
+class Bands:
+    """Two groups of values with nothing in between (MEASURING.md rule 11)."""
+
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+
+_GAP_TO_WIDTH = 3.0
+"""Gap over the wider band's width. Of normal samples of 5 to 20 values fewer than 5 % show such a gap."""
+
+
+def two_bands(values: Sequence[float]) -> Bands | None:
+    """Two bands if the values fall into two, each of at least two values; else None. A hint, not a test."""
+    ordered = sorted(values)
+    best = max(range(2, len(ordered) - 1), key=lambda i: ordered[i] - ordered[i - 1], default=None)
+    if best is None:
+        return None
+    low, high = ordered[:best], ordered[best:]
+    gap, width = high[0] - low[-1], max(low[-1] - low[0], high[-1] - high[0])
+    if gap <= 0 or gap < _GAP_TO_WIDTH * width:
+        return None
+    return Bands(tuple(low), tuple(high))
