@@ -1,0 +1,211 @@
+"""The journal of what a run makes: written before a thing is made, so that a killed run can be cleaned up.
+
+Layout under the base directory (``/run/nfvperf``, or ``$NFVPERF_RUN_DIR``)::
+
+    <tag>/owner.json      pid, start time, boot id, command line of the run
+    <tag>/journal.jsonl   one JSON object a line: {"op": "note", ...} or {"op": "forget", "id": n}
+
+A run directory appears by rename with its owner already in it, so there is never a directory of
+unknown owner: one that is still being made names its maker in ``.new-<tag>-<pid>-<start>``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import sys
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from pytest_nfvperf.adapters.net.identity import ProcessId, boot_id
+from pytest_nfvperf.model.errors import ConfigError, TestbedError
+
+RUN_DIR_VARIABLE = "NFVPERF_RUN_DIR"
+DEFAULT_BASE = Path("/run/nfvperf")
+OWNER_FILE = "owner.json"
+JOURNAL_FILE = "journal.jsonl"
+NEW_PREFIX = ".new-"
+NAME_PREFIX = "nfv-"
+"""Namespaces are named ``nfv-<tag>-<role>``: the tag is in the name, in case the journal is lost."""
+
+_TAG_ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
+_TAG_LENGTH = 6
+
+
+class Kind(StrEnum):
+    """What an entry of the journal is about, and so how it is removed."""
+
+    NETNS = "netns"  # name: the namespace under /run/netns
+    LINK = "link"  # name: the interface, in the host's namespace
+    PROCESS = "process"  # name: what it is; details pid and start_ticks once it runs
+    FILE = "file"  # name: absolute path (files and sockets)
+    DIRECTORY = "directory"  # name: absolute path, removed with all in it
+    HUGEPAGES = "hugepages"  # name: a glob of files on a hugetlbfs, by our own file prefix
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing that was, or was about to be, made."""
+
+    id: int
+    kind: Kind
+    name: str
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Who owns a run directory."""
+
+    process: ProcessId
+    boot: str
+    command: str
+
+    def alive(self) -> bool:
+        """True while the owner runs: same boot, same pid, same start time."""
+        return self.boot == boot_id() and self.process.alive()
+
+
+def base_directory(base: Path | None = None) -> Path:
+    """The directory of all runs: the argument, else ``$NFVPERF_RUN_DIR``, else /run/nfvperf."""
+    return base or Path(os.environ.get(RUN_DIR_VARIABLE) or DEFAULT_BASE)
+
+
+def new_tag() -> str:
+    """A short id that no other run has: six letters and digits, fit for interface names."""
+    return "".join(secrets.choice(_TAG_ALPHABET) for _ in range(_TAG_LENGTH))
+
+
+class Journal:
+    """The run's own directory and the list of what it made. Close it last: it removes what is left."""
+
+    def __init__(self, directory: Path, tag: str) -> None:
+        self.directory = directory
+        self.tag = tag
+        self._entries: dict[int, Entry] = {}
+        self._next_id = 1
+        self._fd = os.open(directory / JOURNAL_FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    @staticmethod
+    def create(base: Path | None = None) -> Journal:
+        """A new run directory owned by this process.
+
+        Raises:
+            ConfigError: the base directory cannot be made or written; says how to name another.
+        """
+        base = base_directory(base)
+        tag, own = new_tag(), ProcessId.own()
+        making = base / f"{NEW_PREFIX}{tag}-{own.pid}-{own.start_ticks}"
+        try:
+            making.mkdir(parents=True, mode=0o755)
+            owner = {
+                "pid": own.pid,
+                "start_ticks": own.start_ticks,
+                "boot_id": boot_id(),
+                "command": " ".join(sys.argv),
+            }
+            (making / OWNER_FILE).write_text(json.dumps(owner) + "\n", encoding="utf-8")
+            making.rename(base / tag)
+        except OSError as error:
+            raise ConfigError(
+                f"cannot make the run directory {base / tag}: {error.strerror}; "
+                f"run as root, or set {RUN_DIR_VARIABLE} to a directory that can be written"
+            ) from error
+        return Journal(base / tag, tag)
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """What is noted and not forgotten, oldest first."""
+        return tuple(self._entries.values())
+
+    def name(self, role: str) -> str:
+        """A namespace name of this run: ``nfv-<tag>-<role>``."""
+        return f"{NAME_PREFIX}{self.tag}-{role}"
+
+    def link_name(self, role: str) -> str:
+        """An interface name of this run, at most 15 bytes (IFNAMSIZ - 1): ``<tag><role>``."""
+        name = f"{self.tag}{role}"
+        if len(name.encode()) > 15:
+            raise ValueError(f"interface name {name!r} is longer than 15 bytes; use a role of at most 9")
+        return name
+
+    def note(self, kind: Kind, name: str, **details: Any) -> Entry:
+        """Write down, on disk before this returns, that a thing is about to be made."""
+        entry = Entry(self._next_id, kind, name, details)
+        self._next_id += 1
+        self._entries[entry.id] = entry
+        self._append({"op": "note", "id": entry.id, "kind": str(kind), "name": name, "details": details})
+        return entry
+
+    def amend(self, entry: Entry, **details: Any) -> Entry:
+        """Add what became known once the thing was there, such as a pid."""
+        amended = Entry(entry.id, entry.kind, entry.name, {**entry.details, **details})
+        self._entries[entry.id] = amended
+        record = {"op": "note", "id": entry.id, "kind": str(entry.kind), "name": entry.name}
+        self._append({**record, "details": amended.details})
+        return amended
+
+    def forget(self, entry: Entry) -> None:
+        """Write down that the thing is gone. Unknown entries are ignored."""
+        if self._entries.pop(entry.id, None) is not None:
+            self._append({"op": "forget", "id": entry.id})
+
+    def _append(self, record: dict[str, Any]) -> None:
+        # One write of one line on O_APPEND: a kill leaves whole lines, at worst a torn last one.
+        line = json.dumps(record) + "\n"
+        try:
+            os.write(self._fd, line.encode())
+            os.fsync(self._fd)
+        except OSError as error:
+            raise TestbedError(f"cannot write the journal {self.directory / JOURNAL_FILE}: {error.strerror}") from error
+
+    def close(self) -> None:
+        """Remove what is still noted, newest first, then the run directory. Can be called twice.
+
+        Raises:
+            TestbedError: names what could not be removed; the next reap tries again.
+        """
+        if self._fd < 0:
+            return
+        from pytest_nfvperf.adapters.net.reaper import remove_entries  # noqa: PLC0415 - reaper reads journals too
+
+        failed = remove_entries(self.entries)
+        os.close(self._fd)
+        self._fd = -1
+        if failed:
+            listed = "; ".join(f"{item.what}: {item.why}" for item in failed)
+            raise TestbedError(f"run {self.tag} could not remove all it made: {listed}; try `nfvperf clean`")
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def read_owner(directory: Path) -> Owner | None:
+    """The owner of a run directory; None when its file is unreadable."""
+    try:
+        raw = json.loads((directory / OWNER_FILE).read_text(encoding="utf-8"))
+        return Owner(ProcessId(int(raw["pid"]), int(raw["start_ticks"])), str(raw["boot_id"]), str(raw["command"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def read_entries(directory: Path) -> tuple[Entry, ...]:
+    """What a journal says is still there, oldest first. A torn line (the writer was killed) is passed over."""
+    try:
+        lines = (directory / JOURNAL_FILE).read_text(encoding="utf-8", errors="replace").splitlines()
+    except FileNotFoundError:
+        return ()
+    entries: dict[int, Entry] = {}
+    for line in lines:
+        try:
+            record = json.loads(line)
+            number = int(record["id"])
+            if record["op"] == "forget":
+                entries.pop(number, None)
+            else:
+                entries[number] = Entry(number, Kind(record["kind"]), record["name"], dict(record["details"]))
+        except (ValueError, KeyError, TypeError):
+            continue
+    return tuple(entries.values())

@@ -1,0 +1,51 @@
+"""Named network namespaces that the run owns (ip-netns(8)'s, under /run/netns)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyroute2 import IPRoute, netns
+from pyroute2.netlink.exceptions import NetlinkError
+
+from pytest_nfvperf.adapters.net.journal import Journal, Kind
+from pytest_nfvperf.adapters.net.process import NETNS_DIRECTORY, run
+from pytest_nfvperf.model.errors import TestbedError
+
+
+class Namespace:
+    """A network namespace with loopback up and IPv6 off. ``close()`` removes it and all links in it."""
+
+    def __init__(self, journal: Journal, role: str) -> None:
+        """Make it; its name is ``nfv-<tag>-<role>``.
+
+        Raises:
+            TestbedError: not root, or the kernel refused.
+        """
+        self.name = journal.name(role)
+        self._journal = journal
+        self._entry = journal.note(Kind.NETNS, self.name)
+        try:
+            netns.create(self.name)
+            # Nobody of ours speaks IPv6 here, and the kernel's own router solicitations
+            # and MLD reports would turn up as foreign frames in a trial.
+            self.run(["sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1"])
+            with IPRoute(netns=self.name) as inside:
+                inside.link("set", index=inside.link_lookup(ifname="lo")[0], state="up")
+        except (OSError, NetlinkError) as error:
+            self.close()
+            raise TestbedError(f"cannot make network namespace {self.name}: {error}; this needs root") from error
+
+    @property
+    def path(self) -> Path:
+        """The file that names it."""
+        return NETNS_DIRECTORY / self.name
+
+    def run(self, argv: list[str], *, deadline_s: float = 10.0) -> str:
+        """Run a short command inside and return its standard output; TestbedError when it fails."""
+        return run(["nsenter", f"--net={self.path}", *argv], deadline_s=deadline_s)
+
+    def close(self) -> None:
+        """Remove it. Can be called twice."""
+        if self.path.exists():
+            netns.remove(self.name)
+        self._journal.forget(self._entry)

@@ -1,0 +1,225 @@
+"""Removal of what runs made: our own at the end of a run, a dead run's at the next start.
+
+A run is dead when its owner's pid is gone, is another process now (other start time), or lived
+in another boot. Live runs are never touched. What is removed is what the dead run's journal
+lists, and what carries its tag: namespaces by name, processes by environment.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+import signal
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from pyroute2 import IPRoute, netns
+from pyroute2.netlink.exceptions import NetlinkError
+
+from pytest_nfvperf.adapters.net.identity import ProcessId, boot_id, command_line, processes_tagged
+from pytest_nfvperf.adapters.net.journal import (
+    NAME_PREFIX,
+    NEW_PREFIX,
+    Entry,
+    Kind,
+    base_directory,
+    read_entries,
+    read_owner,
+)
+from pytest_nfvperf.adapters.net.wait import wait_until
+from pytest_nfvperf.model.errors import DeadlineError
+
+NETNS_DIRECTORY = Path("/run/netns")
+_KILL_DEADLINE_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Something that could not be removed, and why."""
+
+    what: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reaped:
+    """What a reap did. ``kept`` names the live runs that were left alone."""
+
+    removed: tuple[str, ...]
+    failed: tuple[Failed, ...]
+    kept: tuple[str, ...]
+
+    def __str__(self) -> str:
+        lines = [f"removed {what}" for what in self.removed]
+        lines += [f"could not remove {item.what}: {item.why}" for item in self.failed]
+        lines += [f"left alone: {run}" for run in self.kept]
+        return "\n".join(lines) or "nothing to clean"
+
+
+def reap(base: Path | None = None) -> Reaped:
+    """Remove what dead runs left under ``base``, and only that. Safe to run beside live runs and other reaps."""
+    base = base_directory(base)
+    removed: list[str] = []
+    failed: list[Failed] = []
+    kept: list[str] = []
+    if not base.is_dir():
+        return Reaped((), (), ())
+    with _reaping(base):
+        for directory in sorted(path for path in base.iterdir() if path.is_dir() and not path.is_symlink()):
+            _reap_run(directory, removed, failed, kept)
+    return Reaped(tuple(removed), tuple(failed), tuple(kept))
+
+
+@contextmanager
+def _reaping(base: Path) -> Iterator[None]:
+    """One reap at a time: two would report each other's removals as failures."""
+    with (base / "reap.lock").open("a", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _reap_run(directory: Path, removed: list[str], failed: list[Failed], kept: list[str]) -> None:
+    if directory.name.startswith(NEW_PREFIX):
+        if not _unfinished_is_live(directory.name):
+            shutil.rmtree(directory, ignore_errors=True)
+            removed.append(f"unfinished run directory {directory}")
+        return
+    owner = read_owner(directory)
+    if owner is None:
+        kept.append(f"{directory} (no readable owner.json: not ours)")
+        return
+    if owner.alive():
+        kept.append(f"run {directory.name} of pid {owner.process.pid} ({owner.command})")
+        return
+    entries = read_entries(directory)
+    # After a reboot pids and namespaces of the journal mean other things: only files can be left.
+    same_boot = owner.boot == boot_id()
+    entries = entries if same_boot else tuple(e for e in entries if e.kind in {Kind.FILE, Kind.DIRECTORY})
+    problems = remove_entries(entries, removed)
+    if same_boot:
+        problems += _remove_tagged(directory.name, removed)
+    if problems:
+        failed.extend(problems)
+        return
+    shutil.rmtree(directory, ignore_errors=True)
+    removed.append(f"run directory {directory}")
+
+
+def _unfinished_is_live(name: str) -> bool:
+    pid, _, start = name.rpartition("-")
+    maker = pid.rpartition("-")[2]
+    if not (maker.isdigit() and start.isdigit()):
+        return False
+    return ProcessId(int(maker), int(start)).alive()
+
+
+def _remove_tagged(tag: str, removed: list[str]) -> list[Failed]:
+    """What carries the tag though the journal does not list it: spawned but not yet noted, or a torn line."""
+    failed: list[Failed] = []
+    for identity in processes_tagged(tag):
+        _attempt(f"process {identity.pid} ({command_line(identity.pid)})", partial(_kill, identity), removed, failed)
+    if NETNS_DIRECTORY.is_dir():
+        for path in sorted(NETNS_DIRECTORY.glob(f"{NAME_PREFIX}{tag}-*")):
+            _attempt(f"netns {path.name}", partial(_remove_netns, path.name), removed, failed)
+    return failed
+
+
+def remove_entries(entries: Iterable[Entry], removed: list[str] | None = None) -> list[Failed]:
+    """Remove entries newest first. What is already gone is no failure. Appends to ``removed`` what was removed."""
+    removed = removed if removed is not None else []
+    failed: list[Failed] = []
+    for entry in reversed(tuple(entries)):
+        _attempt(f"{entry.kind} {entry.name}", partial(_REMOVERS[entry.kind], entry), removed, failed)
+    return failed
+
+
+def _attempt(what: str, remove: Callable[[], bool], removed: list[str], failed: list[Failed]) -> None:
+    try:
+        if remove():
+            removed.append(what)
+    except (OSError, NetlinkError, DeadlineError) as error:
+        failed.append(Failed(what, str(error)))
+
+
+def _kill_noted(entry: Entry) -> bool:
+    pid, ticks = entry.details.get("pid"), entry.details.get("start_ticks")
+    if pid is None or ticks is None:
+        return False  # killed before it was spawned; the tag finds it if it was
+    return _kill(ProcessId(int(pid), int(ticks)))
+
+
+def _kill(identity: ProcessId) -> bool:
+    """SIGKILL one process through a pidfd, so that a reused pid cannot be hit."""
+    try:
+        handle = os.pidfd_open(identity.pid)
+    except ProcessLookupError:
+        return False
+    try:
+        if not identity.alive():
+            return False
+        signal.pidfd_send_signal(handle, signal.SIGKILL)
+    except ProcessLookupError:
+        return False
+    finally:
+        os.close(handle)
+    wait_until(lambda: not identity.alive(), f"the end of killed process {identity.pid}", _KILL_DEADLINE_S)
+    return True
+
+
+def _remove_netns(name: str) -> bool:
+    if not (NETNS_DIRECTORY / name).exists():
+        return False
+    try:
+        netns.remove(name)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _remove_link(name: str) -> bool:
+    with IPRoute() as host:
+        found = host.link_lookup(ifname=name)
+        if not found:
+            return False
+        try:
+            host.link("del", index=found[0])
+        except NetlinkError as error:
+            if error.code != errno.ENODEV:  # it went away with its peer's namespace meanwhile
+                raise
+            return False
+    return True
+
+
+def _unlink(path: Path) -> bool:
+    try:
+        path.unlink()
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _remove_directory(path: Path) -> bool:
+    if not path.exists():
+        return False
+    shutil.rmtree(path)
+    return True
+
+
+def _remove_hugepages(pattern: Path) -> bool:
+    return any([_unlink(path) for path in pattern.parent.glob(pattern.name)])  # noqa: C419 - all, not until the first
+
+
+_REMOVERS: dict[Kind, Callable[[Entry], bool]] = {
+    Kind.PROCESS: _kill_noted,
+    Kind.NETNS: lambda entry: _remove_netns(entry.name),
+    Kind.LINK: lambda entry: _remove_link(entry.name),
+    Kind.FILE: lambda entry: _unlink(Path(entry.name)),
+    Kind.DIRECTORY: lambda entry: _remove_directory(Path(entry.name)),
+    Kind.HUGEPAGES: lambda entry: _remove_hugepages(Path(entry.name)),
+}
+"""How each kind of thing is removed; True when there was something to remove."""
