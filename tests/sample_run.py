@@ -26,6 +26,7 @@ from pytest_nfvperf.adapters.evidence.records import (
     make_record,
     trial_data,
 )
+from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
 from pytest_nfvperf.model.histogram import Histogram
 from pytest_nfvperf.model.ledger import CounterDelta, Ledger, LedgerLine
 from pytest_nfvperf.model.outcome import (
@@ -119,11 +120,15 @@ class SampleRun:
         self._now = 1_790_000_000_000_000_000
         self._test = ""
 
-    def build(self, topologies: tuple[str, ...] = ("phy2phy", "pvp")) -> list[Record]:
+    def build(
+        self,
+        topologies: tuple[str, ...] = ("phy2phy", "pvp"),
+        sizes: tuple[int | Imix, ...] = (*RFC2544_FRAME_SIZES, IMIXES["simple"]),
+    ) -> list[Record]:
         """The whole run."""
         self.begin()
         for topology in topologies:
-            for size in (*RFC2544_FRAME_SIZES, IMIXES["simple"]):
+            for size in sizes:
                 self.throughput_test(topology, size)
         self.loss_curve_test()
         self.back_to_back_test()
@@ -131,7 +136,7 @@ class SampleRun:
         self.end()
         return self.records
 
-    def begin(self) -> None:
+    def begin(self) -> Record:
         """The run record."""
         self.add(
             RunData(
@@ -147,6 +152,7 @@ class SampleRun:
                 sla=("suites/throughput/sla.yaml",),
             )
         )
+        return self.records[-1]
 
     def end(self) -> None:
         """The closing record."""
@@ -485,17 +491,15 @@ class SampleRun:
         self.add(TestEndData("error", 0.0, "not run: the testbed broke earlier"))
 
 
-def sample_records() -> list[Record]:
-    """The records of one whole run."""
-    return SampleRun().build()
+def small_run() -> list[Record]:
+    """A run with every kind of record and of verdict, quick to build."""
+    return SampleRun().build(("phy2phy",), (64, 1518))
 
 
-def write_sample(directory: Path) -> Path:
-    """Write the run as evidence; returns the file."""
-    from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
-
+def write_sample(directory: Path, records: list[Record] | None = None) -> Path:
+    """Write a run (the whole one, if none is given) as evidence; returns the file."""
     writer = EvidenceWriter(directory / "evidence.jsonl")
-    for record in sample_records():
+    for record in records or SampleRun().build():
         writer.emit(record)
     writer.close()
     return writer.path

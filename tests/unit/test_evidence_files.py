@@ -1,0 +1,178 @@
+"""Writing and reading evidence files: killed runs, full disks, several workers."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_nfvperf.adapters.evidence.reader import read_run
+from pytest_nfvperf.adapters.evidence.records import AttachmentData, make_record
+from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
+from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.record import Record
+from tests.sample_run import SampleRun, small_run
+
+
+def note(number: int, text: str = "") -> Record:
+    """A small record."""
+    return make_record(
+        AttachmentData("note", text=text), id=f"attachment-{number:04}", run="r", test="t", time_ns=number
+    )
+
+
+def write(path: Path, records: list[Record]) -> None:
+    """All records into a new file."""
+    writer = EvidenceWriter(path)
+    for record in records:
+        writer.emit(record)
+    writer.close()
+
+
+def test_a_whole_run_is_read_back(tmp_path: Path) -> None:
+    records = small_run()
+    write(tmp_path / "evidence.jsonl", records)
+    run = read_run(tmp_path)
+    assert run.problems == []
+    assert len(run.trials) == sum(record.kind == "trial" for record in records)
+    assert {v.judgement for v in run.verdicts.values()} == {"PASS", "INCONCLUSIVE"}
+    assert run.run is not None
+    assert run.run.testbed.discovered
+    for test in run.tests.values():
+        for outcome in test.outcomes.values():
+            assert set(outcome.trials) <= set(test.trials)
+        assert test.end is not None
+    cited = [error.first_cause for error in run.errors.values()]
+    assert cited == [None, "error-0001"]
+
+
+def test_a_file_that_holds_a_run_is_not_written_again(tmp_path: Path) -> None:
+    write(tmp_path / "evidence.jsonl", [note(1)])
+    with pytest.raises(ConfigError, match="already holds the evidence of a run; choose another results directory"):
+        EvidenceWriter(tmp_path / "evidence.jsonl")
+
+
+def test_a_cut_off_last_line_is_left_out_and_said(tmp_path: Path) -> None:
+    path = tmp_path / "evidence.jsonl"
+    write(path, [note(1), note(2)])
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-7])
+    run = read_run(path)
+    assert run.truncated
+    assert list(run.test("t").attachments) == ["attachment-0001"]
+    assert "evidence.jsonl: line 2 is cut off after" in run.problems[0]
+    assert "did not end by itself" in run.problems[1]
+
+
+def test_a_damaged_line_in_the_middle_is_an_error_that_names_it(tmp_path: Path) -> None:
+    path = tmp_path / "evidence.jsonl"
+    path.write_text('{"schema": 1, "kind": "trial"}\n')
+    with pytest.raises(
+        ConfigError, match=r"evidence\.jsonl: line 1: not an evidence record of this version: trial\.id"
+    ):
+        read_run(path)
+
+
+def test_another_schema_version_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "evidence.jsonl"
+    path.write_text(json.dumps(note(1).to_json() | {"schema": 2}) + "\n")
+    with pytest.raises(ConfigError, match="schema: Input should be 1"):
+        read_run(path)
+
+
+def test_an_empty_directory_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no evidence here"):
+        read_run(tmp_path)
+
+
+def test_files_of_several_workers_are_one_run(tmp_path: Path) -> None:
+    write(tmp_path / "evidence-gw0.jsonl", SampleRun(worker="gw0").build(("phy2phy",), (64,)))
+    write(tmp_path / "evidence-gw1.jsonl", SampleRun(worker="gw1", seed=2).build(("pvp",), (64,)))
+    run = read_run(tmp_path)
+    assert len(run.runs) == len(run.ends) == 2
+    assert {o.label["topology"] for o in run.outcomes.values()} == {"phy2phy", "pvp"}
+    assert "gw0-trial-0001" in run.trials
+    assert "gw1-trial-0001" in run.trials
+
+
+def test_an_id_used_twice_is_refused(tmp_path: Path) -> None:
+    write(tmp_path / "evidence-gw0.jsonl", [note(1)])
+    write(tmp_path / "evidence-gw1.jsonl", [note(1)])
+    with pytest.raises(ConfigError, match=r"'attachment-0001' is used twice: evidence-gw0\.jsonl line 1 and"):
+        read_run(tmp_path)
+
+
+def test_two_runs_are_not_mixed(tmp_path: Path) -> None:
+    write(tmp_path / "evidence-a.jsonl", [SampleRun().begin()])
+    write(tmp_path / "evidence-b.jsonl", [note(1)])
+    with pytest.raises(ConfigError, match="is of run 'r', the lines before of '20261121-000759'"):
+        read_run(tmp_path)
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from tests.unit.test_evidence_files import note
+from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
+writer = EvidenceWriter(Path(sys.argv[1]))
+for number in range(1, 100000):
+    writer.emit(note(number, "x" * 3000))
+    print(number, flush=True)
+"""
+
+
+def test_kill_9_leaves_every_record_that_was_taken(tmp_path: Path) -> None:
+    path = tmp_path / "evidence.jsonl"
+    root = Path(__file__).parents[2]
+    with subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(path)], stdout=subprocess.PIPE, text=True, cwd=root
+    ) as child:
+        assert child.stdout is not None
+        taken = [int(child.stdout.readline()) for _ in range(50)]
+        os.kill(child.pid, signal.SIGKILL)
+        taken += [int(line) for line in child.stdout if line.endswith("\n")]
+    assert len(read_run(path).test("t").attachments) >= taken[-1]
+
+
+@pytest.fixture
+def tiny_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 64 KiB."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root to mount a file system that can be filled")
+    place = tmp_path / "tiny"
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(place)], check=True)
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
+
+
+def test_a_full_disk_is_a_testbed_error_and_leaves_no_half_line(tiny_disk: Path) -> None:
+    path = tiny_disk / "evidence.jsonl"
+    writer = EvidenceWriter(path)
+    writer.emit(note(1))
+    with pytest.raises(
+        TestbedError, match=r"evidence\.jsonl cannot take record attachment-0002: No space left"
+    ) as caught:
+        writer.emit(note(2, "x" * 200_000))
+    assert "Free space under" in str(caught.value)
+    assert "--nfv-results" in str(caught.value)
+    run = read_run(path)
+    assert not run.truncated
+    assert list(run.test("t").attachments) == ["attachment-0001"]
+    writer.emit(note(3))  # there is room for a small record still: it must stand in its own line
+    writer.close()
+    assert list(read_run(path).test("t").attachments) == ["attachment-0001", "attachment-0003"]
+
+
+def test_a_place_that_cannot_be_written_is_a_testbed_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(TestbedError, match=r"evidence\.jsonl cannot be opened: .*--nfv-results"):
+        EvidenceWriter(tmp_path / "file" / "evidence.jsonl")
