@@ -1,0 +1,125 @@
+"""Figures that every report shows, read off outcomes and verdicts once, so that all reports agree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pytest_nfvperf.model.display import MISSING, format_fps, format_ratio, format_seconds
+from pytest_nfvperf.model.outcome import GoalOutcome, LatencyPoint, LossPoint, Outcome, SearchStatus
+from pytest_nfvperf.model.verdict import Judgement, Verdict
+
+PER_DIRECTION = "Rates are per direction; Gbps counts frames with FCS (layer 2)."
+GENERATOR_LIMITED = "generator-limited"
+_WORST_FIRST = (Judgement.FAIL, Judgement.INCONCLUSIVE, Judgement.PASS)
+
+
+def worst(verdicts: Iterable[Verdict]) -> Judgement | None:
+    """The judgement that decides: FAIL before INCONCLUSIVE before PASS; None without verdicts."""
+    given = {verdict.judgement for verdict in verdicts}
+    return next((judgement for judgement in _WORST_FIRST if judgement in given), None)
+
+
+def is_lower_bound(goal: GoalOutcome) -> bool:
+    """True when the DUT does at least this load, and how much more was not seen."""
+    return goal.generator_limited or goal.status is SearchStatus.AT_MAXIMUM
+
+
+@dataclass(frozen=True, slots=True)
+class GoalFigures:
+    """One goal's load in the units people compare, as text; ``note`` says what stands behind a missing figure."""
+
+    mpps: str = MISSING
+    gbps: str = MISSING
+    line: str = MISSING
+    note: str = ""
+
+
+def goal_figures(outcome: Outcome, name: str) -> GoalFigures:
+    """The figures of goal ``name`` ("ndr"), per direction; dashes when it was not searched for."""
+    goal = outcome.goal(name)
+    if goal is None:
+        return GoalFigures()
+    if goal.load_fps is None:
+        return GoalFigures(mpps=_without_load(goal), note=goal.detail)
+    mark = "≥ " if is_lower_bound(goal) else ""
+    line = format_line_share(goal.load_fps, outcome.line_rate_fps)
+    return GoalFigures(
+        mpps=f"{mark}{digits(goal.load_fps / 1e6)}",
+        gbps=digits(gbps(outcome, goal.load_fps)),
+        line=line,
+        note=goal_note(goal),
+    )
+
+
+def _without_load(goal: GoalOutcome) -> str:
+    return {SearchStatus.BELOW_MINIMUM: "< minimum", SearchStatus.ABORTED: "aborted"}.get(goal.status, MISSING)
+
+
+def goal_note(goal: GoalOutcome) -> str:
+    """What stands behind a goal's load: confirmation, bound, detail."""
+    parts = [GENERATOR_LIMITED] if goal.generator_limited else []
+    confirmation = goal.confirmation
+    if confirmation is not None:
+        how = "confirmed" if confirmation.passed else "NOT confirmed"
+        loss = format_ratio(confirmation.loss_ratio)
+        at = "" if confirmation.load_fps == goal.load_fps else f" at {format_fps(confirmation.load_fps)}"
+        parts.append(f"{how}{at} by {format_seconds(confirmation.duration_s)}, loss {loss}")
+    return "; ".join([*parts, goal.detail] if goal.detail else parts)
+
+
+def gbps(outcome: Outcome, frames_per_second: float) -> float:
+    """Layer-2 Gbit/s with FCS of a rate of the outcome's traffic."""
+    return frames_per_second * outcome.mean_frame_size * 8 / 1e9
+
+
+def format_line_share(frames_per_second: float, line_rate_fps: float | None) -> str:
+    """Share of line rate, ``24.3 %``; a dash on ports that have none."""
+    return MISSING if line_rate_fps is None else f"{frames_per_second / line_rate_fps * 100:.1f} %"
+
+
+def digits(value: float) -> str:
+    """Three significant digits without an exponent: 7.23, 0.0502, 123."""
+    if value >= 100:
+        return f"{value:.0f}"
+    return f"{value:.2f}" if value >= 1 else f"{value:.3g}"
+
+
+def typical_latency(outcome: Outcome) -> LatencyPoint | None:
+    """The latency that a summary shows: at half of the PDR where measured, else the middle point."""
+    half = [point for point in outcome.latency if point.at.startswith("50 %")]
+    points = half or list(outcome.latency)
+    return points[len(points) // 2] if points else None
+
+
+def proven_loss(lost: int, offered: int) -> str:
+    """What a loss count proves: none lost of N says that the ratio is below 3/N at 95 % (the rule of three)."""
+    if offered == 0:
+        return "nothing was offered: says nothing"
+    if lost == 0:
+        return f"0 lost of {offered:,}: loss ratio below {3 / offered:.1e} at 95 %"
+    if lost < 0:
+        return f"{-lost:,} more received than the {offered:,} offered: the rig miscounted"
+    return f"{lost:,} lost of {offered:,}: {format_ratio(lost / offered)}"
+
+
+def other_result(outcome: Outcome) -> str:
+    """One line for an outcome that is not a search: a loss curve, a burst, trials at given loads."""
+    if outcome.back_to_back is not None:
+        burst = outcome.back_to_back
+        buffer = "" if burst.corrected_buffer_s is None else f", buffer {format_seconds(burst.corrected_buffer_s)}"
+        return f"mean burst {burst.mean_burst_frames:,.0f} frames{buffer}"
+    if outcome.loss_curve:
+        return _loss_line(outcome.loss_curve)
+    if outcome.latency:
+        return "latency at " + ", ".join(point.at for point in outcome.latency)
+    return MISSING
+
+
+def _loss_line(points: Sequence[LossPoint]) -> str:
+    clean = [point.load_fps for point in points if point.loss_ratio == 0]
+    most = max(points, key=lambda point: point.loss_ratio)
+    lossless = f"no loss at {format_fps(max(clean))}" if clean else "loss at every load"
+    if most.loss_ratio == 0:
+        return lossless
+    return f"{lossless}, {format_ratio(most.loss_ratio)} at {format_fps(most.load_fps)}"

@@ -1,0 +1,109 @@
+"""Live progress of a search on a terminal: one line, rewritten at trial boundaries only.
+
+No thread refreshes it: during a trial the measuring process does nothing (MEASURING.md rule 12).
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import TextIO
+
+from pytest_nfvperf.model.display import format_fps, format_ratio, format_seconds
+from pytest_nfvperf.ports.progress import Progress
+
+
+class SilentProgress:
+    """Shows nothing: the output is no terminal."""
+
+    def begin(self, subject: str) -> None:
+        """A test begins."""
+
+    def trial_started(self, purpose: str, load_fps: int, duration_s: float, remaining_s: float | None) -> None:
+        """A trial begins."""
+
+    def trial_finished(self, loss_ratio: float | None, valid: bool) -> None:
+        """It ended."""
+
+    def clear(self) -> None:
+        """Take the line away."""
+
+
+class TerminalProgress:
+    """Shows the running trial on the line below pytest's own, and puts the cursor back.
+
+    Args:
+        stream: the terminal.
+        column: where pytest's cursor is, e.g. ``lambda: terminal_writer.width_of_current_line``.
+        uncaptured: a context in which writing reaches the terminal, e.g. the capture manager's
+            ``global_and_fixture_disabled``.
+        width: columns of the terminal.
+    """
+
+    def __init__(
+        self,
+        stream: TextIO,
+        *,
+        column: Callable[[], int] = lambda: 0,
+        uncaptured: Callable[[], AbstractContextManager[None]] = nullcontext,
+        width: Callable[[], int] = lambda: shutil.get_terminal_size().columns,
+    ) -> None:
+        self._stream = stream
+        self._column = column
+        self._uncaptured = uncaptured
+        self._width = width
+        self.begin("")
+
+    def begin(self, subject: str) -> None:
+        """A test begins; ``subject`` names it in the line, such as "phy2phy 64 B"."""
+        self._subject = subject
+        self._trial = 0
+        self._running = ""
+        self._last = ""
+        self._shown = False
+
+    def trial_started(self, purpose: str, load_fps: int, duration_s: float, remaining_s: float | None) -> None:
+        """Show the trial that begins now; loads in frames/s per direction, times in seconds."""
+        self._trial += 1
+        left = "" if remaining_s is None else f"about {format_seconds(max(1, round(remaining_s)))} left"
+        load = f"{format_fps(load_fps)} for {format_seconds(duration_s)}"
+        self._running = _joined(self._subject, f"trial {self._trial}", purpose, load)
+        self._show(_joined(self._running, self._last, left))
+
+    def trial_finished(self, loss_ratio: float | None, valid: bool) -> None:
+        """Keep the result for the next line: rewriting now would only flicker."""
+        self._last = f"last: loss {format_ratio(loss_ratio)}" if valid else "last: invalid, repeated"
+
+    def clear(self) -> None:
+        """Take the line away; call it when a test ends."""
+        if self._shown:
+            self._show("")
+            self._shown = False
+
+    def _show(self, text: str) -> None:
+        """Write below the current line, then return: relative moves survive scrolling, saved positions do not."""
+        width = max(20, self._width())
+        column = self._column() % width
+        back = f"\x1b[A\r\x1b[{column}C" if column else "\x1b[A\r"
+        with self._uncaptured():
+            self._stream.write(f"\n\r\x1b[K{text[: width - 1]}{back}")
+            self._stream.flush()
+        self._shown = True
+
+
+def progress_for(
+    stream: TextIO,
+    *,
+    column: Callable[[], int] = lambda: 0,
+    uncaptured: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> SilentProgress | TerminalProgress:
+    """Progress for this stream: silent unless it is a terminal."""
+    return TerminalProgress(stream, column=column, uncaptured=uncaptured) if stream.isatty() else SilentProgress()
+
+
+def _joined(*parts: str) -> str:
+    return " · ".join(part for part in parts if part)
+
+
+_FULFILS: tuple[type[Progress], ...] = (SilentProgress, TerminalProgress)

@@ -1,0 +1,160 @@
+"""The summary table for a terminal, by rich."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from pytest_nfvperf.adapters.evidence.reader import RunEvidence
+from pytest_nfvperf.adapters.report.figures import (
+    PER_DIRECTION,
+    goal_figures,
+    is_lower_bound,
+    other_result,
+    typical_latency,
+    worst,
+)
+from pytest_nfvperf.model.display import MISSING, format_ns
+from pytest_nfvperf.model.outcome import Outcome
+from pytest_nfvperf.model.verdict import Judgement, Verdict
+
+NARROWEST = 100
+SHOWN_IN_COLUMNS = frozenset({"suite", "topology", "frame_size"})
+STYLES = {
+    Judgement.PASS: "green",
+    Judgement.FAIL: "bold red",
+    Judgement.INCONCLUSIVE: "bold yellow",
+    None: "dim",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryRow:
+    """One outcome with the verdicts of its test."""
+
+    outcome: Outcome
+    verdicts: tuple[Verdict, ...] = ()
+
+    @property
+    def judgement(self) -> Judgement | None:
+        """What the verdicts come to."""
+        return worst(self.verdicts)
+
+
+def summary_rows(run: RunEvidence) -> list[SummaryRow]:
+    """A row for each outcome, in the order they were measured."""
+    return [
+        SummaryRow(outcome, tuple(test.verdicts.values()))
+        for test in run.tests.values()
+        for outcome in test.outcomes.values()
+    ]
+
+
+def summary_text(rows: Sequence[SummaryRow], *, width: int = 120, color: bool = False) -> str:
+    """The table as text of at most ``width`` columns (at least 100), with ANSI colours or without."""
+    searches = [row for row in rows if row.outcome.goals]
+    others = [row for row in rows if not row.outcome.goals]
+    out = io.StringIO()
+    console = Console(
+        file=out,
+        width=max(width, NARROWEST),
+        force_terminal=color,
+        color_system="standard" if color else None,
+        highlight=False,
+        legacy_windows=False,
+    )
+    if searches:
+        console.print(_search_table(searches))
+        for note in _notes(searches):
+            console.print(Text(note, style="dim"))
+    if others:
+        console.print(_other_table(others))
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+
+
+def _search_table(rows: Sequence[SummaryRow]) -> Table:
+    table = _table("\nsuite", "\ntopology", "\nframe")
+    line = any(row.outcome.line_rate_fps for row in rows)
+    for title in ("NDR\nMpps", "\nGbps", *(["of\nline"] if line else []), "PDR\nMpps", "\nGbps"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for title in ("latency\np50", "\np99", "cycles/\npacket"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("\nverdict", no_wrap=True)
+    for row in rows:
+        ndr, pdr = (goal_figures(row.outcome, name) for name in ("ndr", "pdr"))
+        if not row.outcome.goal("ndr"):
+            ndr = goal_figures(row.outcome, row.outcome.goals[0].goal.name)
+        loads = [ndr.mpps, ndr.gbps, *([ndr.line] if line else []), pdr.mpps, pdr.gbps]
+        table.add_row(*_subject(row, rows), *loads, *_latency(row), _cost(row), _verdict(row))
+    return table
+
+
+def _notes(rows: Sequence[SummaryRow]) -> list[str]:
+    """What a reader must know to read the table."""
+    notes = [PER_DIRECTION]
+    goals = [goal for row in rows for goal in row.outcome.goals]
+    if any(goal.generator_limited for goal in goals):
+        notes.append("≥ generator-limited: within 5 % of what the rig itself can do, the DUT does at least this.")
+    elif any(is_lower_bound(goal) for goal in goals):
+        notes.append("≥ the highest load that was tried: the DUT does at least this.")
+    points = {point.at for row in rows if (point := typical_latency(row.outcome))}
+    if points:
+        notes.append(f"Latency from the scheduled send time, at {', '.join(sorted(points))}.")
+    return notes
+
+
+def _other_table(rows: Sequence[SummaryRow]) -> Table:
+    table = _table("suite", "topology", "frame")
+    table.add_column("result")
+    table.add_column("verdict", no_wrap=True)
+    for row in rows:
+        table.add_row(*_subject(row, rows), other_result(row.outcome), _verdict(row))
+    return table
+
+
+def _table(*titles: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for title in titles:
+        table.add_column(title, no_wrap="suite" not in title)
+    return table
+
+
+def _subject(row: SummaryRow, rows: Sequence[SummaryRow]) -> tuple[str, str, str]:
+    label = row.outcome.label
+    return (
+        " ".join([label.get("suite", MISSING), *varying_labels(row.outcome, [r.outcome for r in rows])]),
+        label.get("topology", MISSING),
+        label.get("frame_size", MISSING),
+    )
+
+
+def varying_labels(outcome: Outcome, all_outcomes: Sequence[Outcome]) -> list[str]:
+    """Labels beside suite, topology and frame size in which the outcomes of a suite differ: ``["flows=1000"]``."""
+    label = outcome.label
+    peers = [other.label for other in all_outcomes if other.label.get("suite") == label.get("suite")]
+    return [
+        f"{name}={value}"
+        for name, value in label.items()
+        if name not in SHOWN_IN_COLUMNS and any(peer.get(name) != value for peer in peers)
+    ]
+
+
+def _latency(row: SummaryRow) -> tuple[str, str]:
+    point = typical_latency(row.outcome)
+    return (MISSING, MISSING) if point is None else (format_ns(point.p50_ns), format_ns(point.p99_ns))
+
+
+def _cost(row: SummaryRow) -> str:
+    cost = row.outcome.cost
+    return MISSING if cost is None or cost.pmd_cycles_per_packet is None else f"{cost.pmd_cycles_per_packet:.0f}"
+
+
+def _verdict(row: SummaryRow) -> Text:
+    judgement = row.judgement
+    return Text(judgement.value if judgement else "no SLA", style=STYLES[judgement])
