@@ -138,7 +138,9 @@ def _unknown_unit(shown: str, unit: str, wanted: Dimension) -> str:
         what = f"is {prefix}" if prefix else f"has unit '{unit}', which is spelt '{same}'"
         return f"'{shown}' {what}: write '{number} {same}'"
     units = listed(wanted.units)
-    hint = did_you_mean(unit, wanted.units)
+    hint = did_you_mean(unit, wanted.units) or did_you_mean(
+        unit, [name for every in DIMENSIONS for name in every.units]
+    )
     return f"'{shown}' has unknown unit '{unit}'{hint}: {wanted.noun} is written in {units}, e.g. '{wanted.example}'"
 
 

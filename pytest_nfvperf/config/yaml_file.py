@@ -134,3 +134,20 @@ def parse_document(text: str, file: str) -> Document:
     if not isinstance(data, dict):
         raise ConfigError("must be a mapping that begins with 'schema: 1'", file=file, line=1)
     return Document(file, data, root)
+
+
+class _CoreDumper(yaml.SafeDumper):
+    """Quotes what our reader would take for a number, which PyYAML's own rules would leave bare."""
+
+
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    looks_like_more = any(re.fullmatch(pattern, text) for _, pattern, _ in _CORE_TYPES)
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if looks_like_more else None)
+
+
+_CoreDumper.add_representer(str, _represent_text)
+
+
+def dump(data: dict[str, Any]) -> str:
+    """Plain data as YAML that :func:`parse_document` reads back to the same data; keys keep their order."""
+    return yaml.dump(data, Dumper=_CoreDumper, sort_keys=False, default_flow_style=None, allow_unicode=True, width=110)

@@ -1,0 +1,83 @@
+"""JSON schemas of the files that users write, for editors. Published in reports/schema/.
+
+``python -m pytest_nfvperf.config.schemas reports/schema`` writes them anew; a test holds them current.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pytest_nfvperf.config.sla import SlaModel
+from pytest_nfvperf.config.testbed_model import TestbedModel
+from pytest_nfvperf.config.vocabulary import METRICS, OPERATORS, SELECTORS, Metric, Selector
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def testbed_schema() -> dict[str, Any]:
+    """Schema of a testbed file."""
+    return {"$schema": _DIALECT, **TestbedModel.model_json_schema(by_alias=True)}
+
+
+testbed_schema.__test__ = False  # type: ignore[attr-defined]  # pytest must not collect it for its name
+
+
+def sla_schema() -> dict[str, Any]:
+    """Schema of an SLA file: pydantic's, with the words of the language put in."""
+    schema = {"$schema": _DIALECT, **SlaModel.model_json_schema(by_alias=True)}
+    properties = schema["$defs"]["RuleModel"]["properties"]
+    properties["where"] |= {
+        "properties": {name: _selector(selector) for name, selector in SELECTORS.items()},
+        "additionalProperties": False,
+    }
+    properties["require"] |= {
+        "properties": {name: _metric(metric) for name, metric in METRICS.items()},
+        "additionalProperties": False,
+    }
+    return schema
+
+
+def _selector(selector: Selector) -> dict[str, Any]:
+    one: dict[str, Any] = {"type": ["string", "integer"]}
+    if selector.values:
+        one = {"enum": list(selector.values)}
+    return {"description": selector.meaning, "anyOf": [one, {"type": "array", "items": one, "minItems": 1}]}
+
+
+def _metric(metric: Metric) -> dict[str, Any]:
+    operators = "|".join(re.escape(operator) for operator in OPERATORS)
+    bound = {"type": "string", "pattern": rf"^\s*({operators})\s*[^\s<>=]", "examples": [metric.example]}
+    forms = [bound] if metric.at != "required" else []
+    if metric.at:
+        properties = {"at": {"type": "string", "examples": ["50 % of pdr", "4 Mpps"]}, "limit": bound}
+        required = ["at", "limit"] if metric.at == "required" else ["limit"]
+        forms.append({"type": "object", "properties": properties, "required": required, "additionalProperties": False})
+    return {
+        "description": metric.meaning,
+        "anyOf": [*forms, {"type": "array", "items": {"anyOf": forms}, "minItems": 1}],
+    }
+
+
+def published() -> dict[str, str]:
+    """File name and text of every schema."""
+    schemas = {"testbed.schema.json": testbed_schema(), "sla.schema.json": sla_schema()}
+    return {name: json.dumps(schema, indent=2, ensure_ascii=False) + "\n" for name, schema in schemas.items()}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write all schemas into the directory given."""
+    if len(arguments) != 1:
+        sys.stderr.write("usage: python -m pytest_nfvperf.config.schemas DIRECTORY\n")
+        return 2
+    for name, text in published().items():
+        (Path(arguments[0]) / name).write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,134 @@
+"""Testbed files: reading, checking and writing them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from pytest_nfvperf.config.testbed_checks import NumaReader, SysfsNuma, check_testbed, cpu_claims, port_kind
+from pytest_nfvperf.config.testbed_model import PortModel, TestbedModel
+from pytest_nfvperf.config.units import BIT_RATE, shortest
+from pytest_nfvperf.config.validate import validated
+from pytest_nfvperf.config.yaml_file import Document, dump, parse_document, read_document
+from pytest_nfvperf.model.testbed import CableSpec, CpuPlan, DutPort, GeneratorSpec, OvsSpec, Testbed
+
+_MIB = 1 << 20
+
+
+def load_testbed(
+    path: str | Path, *, numa: NumaReader | None = None, cpu_count: int | None = None
+) -> tuple[Testbed, tuple[str, ...]]:
+    """Read a testbed file.
+
+    Args:
+        path: the file.
+        numa: where CPUs and NICs sit; this machine's by default.
+        cpu_count: CPUs of the DUT; this machine's by default.
+
+    Returns:
+        The testbed, and warnings for a person. Empty tuples of CPUs mean "to be planned".
+
+    Raises:
+        ConfigError: file, line, key path, what is wrong and what to write instead.
+    """
+    return _checked(read_document(path), numa, cpu_count)
+
+
+def parse_testbed(
+    text: str, file: str = "<testbed>", *, numa: NumaReader | None = None, cpu_count: int | None = None
+) -> tuple[Testbed, tuple[str, ...]]:
+    """As :func:`load_testbed`, from text; ``file`` is what messages call it."""
+    return _checked(parse_document(text, file), numa, cpu_count)
+
+
+def _checked(document: Document, numa: NumaReader | None, cpu_count: int | None) -> tuple[Testbed, tuple[str, ...]]:
+    model = validated(TestbedModel, document)
+    cpus = cpu_count if cpu_count is not None else os.cpu_count() or 1
+    warnings = check_testbed(model, document, cpu_count=cpus, numa=numa or SysfsNuma())
+    return _to_testbed(model), warnings
+
+
+def _to_testbed(model: TestbedModel) -> Testbed:
+    ovs, generator = model.dut.ovs, model.generator
+    claims = {claim.owner: claim.cpus for claim in reversed(cpu_claims(model))}
+    return Testbed(
+        name=model.name,
+        ovs=OvsSpec(ovs.instance, ovs.prefix, ovs.datapath, tuple(ovs.other_config.items())),
+        cpus=CpuPlan(*(claims.get(owner, ()) for owner in ("housekeeping", "pmd", "generator", "vnf"))),
+        ports=tuple(_to_port(port) for port in model.dut.ports),
+        generator=GeneratorSpec(generator.engine, generator.server, generator.client, generator.ports, generator.force),
+        links=tuple(CableSpec(a.removeprefix("generator."), b.removeprefix("dut.")) for a, b in model.links),
+        hugepages_mib=int(model.hugepages or 0) // _MIB,
+        discovered=model.discovered,
+    )
+
+
+def _to_port(port: PortModel) -> DutPort:
+    return DutPort(
+        name=port.name,
+        kind=port_kind(port),
+        pci=port.pci,
+        interface=port.interface,
+        rxq=port.rxq,
+        rx_descriptors=port.rx_descriptors,
+        tx_descriptors=port.tx_descriptors,
+        mtu=port.mtu,
+        line_rate_bps=port.line_rate,
+    )
+
+
+def testbed_to_yaml(testbed: Testbed) -> str:
+    """The testbed as a file that reads back to an equal one: a discovered testbed as if it had been given."""
+    plan = testbed.cpus
+    owners = {"housekeeping": plan.housekeeping, "pmd": plan.pmd, "generator": plan.generator, "vnf": plan.vnf}
+    ovs = {
+        "instance": testbed.ovs.instance,
+        "prefix": testbed.ovs.prefix,
+        "datapath": testbed.ovs.datapath,
+        "other_config": dict(testbed.ovs.other_config) or None,
+    }
+    generator = {
+        "engine": testbed.generator.engine,
+        "server": testbed.generator.server,
+        "client": testbed.generator.client,
+        "ports": list(testbed.generator.ports),
+        "force": testbed.generator.force or None,
+    }
+    return dump(
+        _given(
+            {
+                "schema": 1,
+                "name": testbed.name,
+                "dut": _given({"ovs": _given(ovs), "ports": [_from_port(port) for port in testbed.ports] or None}),
+                "generator": _given(generator),
+                "links": [[f"generator.{link.generator}", f"dut.{link.dut}"] for link in testbed.links] or None,
+                "cpus": {owner: list(cpus) for owner, cpus in owners.items() if cpus} or None,
+                "hugepages": f"{testbed.hugepages_mib} MiB" if testbed.hugepages_mib else None,
+                "discovered": testbed.discovered or None,
+            }
+        )
+    )
+
+
+testbed_to_yaml.__test__ = False  # type: ignore[attr-defined]  # pytest must not collect it for its name
+
+
+def _from_port(port: DutPort) -> dict[str, Any]:
+    return _given(
+        {
+            "name": port.name,
+            "kind": port.kind,
+            "pci": port.pci,
+            "interface": port.interface,
+            "rxq": port.rxq,
+            "rx_descriptors": port.rx_descriptors,
+            "tx_descriptors": port.tx_descriptors,
+            "mtu": port.mtu,
+            "line_rate": None if port.line_rate_bps is None else shortest(port.line_rate_bps, BIT_RATE),
+        }
+    )
+
+
+def _given(mapping: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in mapping.items() if value is not None}

@@ -1,0 +1,197 @@
+"""What no single key of a testbed file can be blamed for: checks that name both offenders."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from pytest_nfvperf.config.near import did_you_mean, listed
+from pytest_nfvperf.config.testbed_model import CpusModel, PortModel, TestbedModel
+from pytest_nfvperf.config.yaml_file import Document, KeyPath, show_path
+
+_END = re.compile(r"(?P<side>generator|dut)\.(?P<port>.+)")
+_MAY_SHARE = {"housekeeping", "generator"}
+
+
+class NumaReader(Protocol):
+    """Where a CPU or a PCI device sits."""
+
+    def cpu_node(self, cpu: int) -> int | None:
+        """NUMA node of a CPU; None when it is not known or there is no such CPU."""
+        ...
+
+    def pci_node(self, pci: str) -> int | None:
+        """NUMA node of a PCI device; None when it is not known or there is no such device."""
+        ...
+
+
+class SysfsNuma:
+    """NUMA nodes as the kernel tells them."""
+
+    def __init__(self, sysfs: Path = Path("/sys")) -> None:
+        self._sysfs = sysfs
+
+    def cpu_node(self, cpu: int) -> int | None:
+        nodes = list((self._sysfs / f"devices/system/cpu/cpu{cpu}").glob("node[0-9]*"))
+        return int(nodes[0].name.removeprefix("node")) if nodes else None
+
+    def pci_node(self, pci: str) -> int | None:
+        try:
+            node = int((self._sysfs / f"bus/pci/devices/{pci.lower()}/numa_node").read_text(encoding="ascii"))
+        except (OSError, ValueError):
+            return None
+        return node if node >= 0 else None  # the kernel writes -1 for "not known"
+
+
+@dataclass(frozen=True)
+class CpuClaim:
+    """One owner's claim on CPUs, and the key it stands under."""
+
+    owner: str
+    cpus: tuple[int, ...]
+    path: KeyPath
+
+
+def check_testbed(testbed: TestbedModel, document: Document, *, cpu_count: int, numa: NumaReader) -> tuple[str, ...]:
+    """Raise ConfigError for the first contradiction; return warnings for what is only doubtful."""
+    _check_ports(testbed, document)
+    _check_generator(testbed, document)
+    _check_links(testbed, document)
+    return (
+        *_check_cpus(testbed, document, cpu_count),
+        *_numa_warnings(testbed, numa),
+        *_unlinked(testbed),
+    )
+
+
+def _check_ports(testbed: TestbedModel, document: Document) -> None:
+    for key in ("name", "pci", "interface"):
+        seen: dict[str, KeyPath] = {}
+        for index, port in enumerate(testbed.dut.ports):
+            value = getattr(port, key)
+            path = ("dut", "ports", index, key)
+            same = value.lower() if key == "pci" and value else value
+            if same in seen:
+                raise document.error(f"{value!r} is used twice: also by {show_path(seen[same])}", path)
+            if same is not None:
+                seen[same] = path
+    for index, port in enumerate(testbed.dut.ports):
+        problem = _device_problem(port, testbed.dut.ovs.datapath)
+        if problem:
+            raise document.error(problem, ("dut", "ports", index))
+
+
+def _device_problem(port: PortModel, datapath: str) -> str:
+    if port.pci and port.interface:
+        return f"port {port.name!r} has both pci {port.pci!r} and interface {port.interface!r}: keep one"
+    kind = port_kind(port)
+    if kind in {"pci", "interface"} and not getattr(port, kind):
+        return f"port {port.name!r} is of kind {kind!r} but names no {kind}: write '{kind}: ...'"
+    if kind == "vhost-user" and (port.pci or port.interface):
+        return f"port {port.name!r} is of kind 'vhost-user' but names a device {(port.pci or port.interface)!r}"
+    if kind == "pci" and datapath != "dpdk":
+        return f"port {port.name!r} is a PCI device, but dut.ovs.datapath is {datapath!r}: write 'datapath: dpdk'"
+    return ""
+
+
+def port_kind(port: PortModel) -> str:
+    """The kind given, or what the device implies."""
+    return port.kind or ("pci" if port.pci else "interface" if port.interface else "vhost-user")
+
+
+def _check_generator(testbed: TestbedModel, document: Document) -> None:
+    generator = testbed.generator
+    if generator.engine == "trex" and not generator.server:
+        raise document.error("engine 'trex' needs its server: write e.g. 'server: tgen1'", ("generator", "engine"))
+    if generator.engine == "embedded":
+        for key in ("server", "client"):
+            if getattr(generator, key):
+                raise document.error(
+                    f"engine 'embedded' has no {key}: write 'engine: trex' or leave '{key}' out", ("generator", key)
+                )
+    twice = sorted({port for port in generator.ports if generator.ports.count(port) > 1})
+    if twice:
+        raise document.error(f"port {twice[0]} is listed twice", ("generator", "ports"))
+
+
+def _check_links(testbed: TestbedModel, document: Document) -> None:
+    known = {
+        "generator": [str(port) for port in testbed.generator.ports],
+        "dut": [port.name for port in testbed.dut.ports],
+    }
+    seen: dict[str, int] = {}
+    for index, link in enumerate(testbed.links):
+        for position, end in enumerate(link):
+            side = ("generator", "dut")[position]
+            path: KeyPath = ("links", index, position)
+            match = _END.fullmatch(end)
+            if match is None or match["side"] != side:
+                raise document.error(f"'{end}' is no {side} port: write e.g. [generator.0, dut.dpdk0]", path)
+            if match["port"] not in known[side]:
+                hint = did_you_mean(match["port"], known[side])
+                ports = listed(known[side]) or "none"
+                raise document.error(f"unknown {side} port {match['port']!r}{hint} (there are: {ports})", path)
+            if end in seen:
+                raise document.error(f"'{end}' is used twice: also by links[{seen[end]}]", path)
+            seen[end] = index
+
+
+def cpu_claims(testbed: TestbedModel) -> tuple[CpuClaim, ...]:
+    """Who claims which CPUs; the same owner's two spellings are two claims."""
+    claims = [CpuClaim(owner, getattr(testbed.cpus, owner), ("cpus", owner)) for owner in CpusModel.model_fields]
+    claims.append(CpuClaim("pmd", testbed.dut.ovs.pmd_cpus, ("dut", "ovs", "pmd_cpus")))
+    claims.append(CpuClaim("generator", testbed.generator.cpus, ("generator", "cpus")))
+    return tuple(claim for claim in claims if claim.cpus)
+
+
+def _check_cpus(testbed: TestbedModel, document: Document, cpu_count: int) -> Iterator[str]:
+    claims = cpu_claims(testbed)
+    for claim in claims:
+        twice = sorted({cpu for cpu in claim.cpus if claim.cpus.count(cpu) > 1})
+        if twice:
+            raise document.error(f"CPU {twice[0]} is listed twice", claim.path)
+    for index, later in enumerate(claims):
+        for earlier in claims[:index]:
+            both = sorted(set(later.cpus) & set(earlier.cpus))
+            if later.owner == earlier.owner:
+                if sorted(later.cpus) != sorted(earlier.cpus):
+                    raise document.error(
+                        f"{list(later.cpus)} contradicts {show_path(earlier.path)} {list(earlier.cpus)}: keep one",
+                        later.path,
+                    )
+            elif both and {later.owner, earlier.owner} == _MAY_SHARE and cpu_count <= 2:
+                yield (
+                    f"CPU {both[0]} is shared by {show_path(earlier.path)} and {show_path(later.path)}: "
+                    "on a machine of two cores there is no other way, but preemptions will spoil trials"
+                )
+            elif both:
+                raise document.error(
+                    f"CPU {both[0]} is given to two owners: {show_path(earlier.path)} and {show_path(later.path)}",
+                    later.path,
+                )
+
+
+def _numa_warnings(testbed: TestbedModel, numa: NumaReader) -> Iterator[str]:
+    pmds = next((claim for claim in cpu_claims(testbed) if claim.owner == "pmd"), None)
+    if pmds is None:
+        return
+    nodes = {cpu: numa.cpu_node(cpu) for cpu in pmds.cpus}
+    for port in testbed.dut.ports:
+        node = numa.pci_node(port.pci) if port.pci else None
+        if node is None or None in nodes.values() or node in nodes.values():
+            continue
+        seen = ", ".join(f"CPU {cpu} on node {there}" for cpu, there in nodes.items())
+        yield (
+            f"port {port.name!r} ({port.pci}) is on NUMA node {node}, but no PMD is ({seen}): "
+            "every frame crosses the interconnect"
+        )
+
+
+def _unlinked(testbed: TestbedModel) -> Iterator[str]:
+    linked = {end for link in testbed.links for end in link}
+    for port in testbed.dut.ports:
+        if f"dut.{port.name}" not in linked:
+            yield f"port {port.name!r} is in no link: no generator port is cabled to it"

@@ -1,0 +1,199 @@
+"""The testbed file, as pydantic reads it. What the keys mean stands in docs/testbed-file.md."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, WithJsonSchema, field_validator
+
+from pytest_nfvperf.config.units import BIT_RATE, SIZE, Dimension, quantity
+
+_PCI = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[01][0-9a-fA-F]\.[0-7]", re.ASCII)
+_SHORT_PCI = re.compile(r"[0-9a-fA-F]{2}:[01][0-9a-fA-F]\.[0-7]", re.ASCII)
+_MIB = 1 << 20
+
+
+class Strict(BaseModel):
+    """Frozen, and a key it does not know is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+
+
+def _as(dimension: Dimension) -> BeforeValidator:
+    def convert(value: Any, info: ValidationInfo) -> Any:
+        return value if value is None else quantity(value, dimension, info.field_name or "the value")
+
+    return BeforeValidator(convert)
+
+
+def _cpu_list(value: Any) -> Any:
+    """``[2, 3]`` as it is; ``"2-5,8"`` as the kernel writes CPU lists."""
+    if not isinstance(value, str):
+        return value
+    cpus: list[int] = []
+    for part in value.split(","):
+        match = re.fullmatch(r"\s*(\d{1,4})(?:-(\d{1,4}))?\s*", part, re.ASCII)
+        if match is None:
+            raise ValueError(f"'{value}' is not a list of CPUs: write [2, 3] or '2-5,8'")
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last < first:
+            raise ValueError(f"'{part.strip()}' runs backwards: write '{last}-{first}'")
+        cpus += range(first, last + 1)
+    return cpus
+
+
+def _scalar_text(value: Any) -> Any:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | float) else value
+
+
+Count = Annotated[int, Field(strict=True, ge=1)]
+Flag = Annotated[bool, Field(strict=True)]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=64)]
+Text = Annotated[str, Field(min_length=1)]
+Cpu = Annotated[int, Field(strict=True, ge=0, le=8191)]
+Cpus = Annotated[
+    tuple[Cpu, ...],
+    BeforeValidator(_cpu_list),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "array", "items": {"type": "integer", "minimum": 0}},
+                {"type": "string", "pattern": r"^\s*\d+(-\d+)?(\s*,\s*\d+(-\d+)?)*\s*$"},
+            ],
+            "examples": [[2, 3], "2-5,8"],
+        }
+    ),
+]
+BitRate = Annotated[
+    float,
+    _as(BIT_RATE),
+    WithJsonSchema({"type": "string", "pattern": r"^[0-9.eE+]+ ?[kMGT]?bps$", "examples": ["100 Gbps"]}),
+]
+Size = Annotated[
+    float,
+    _as(SIZE),
+    WithJsonSchema({"type": "string", "pattern": r"^[0-9.eE+]+ ?([KMG]iB|bytes)$", "examples": ["1024 MiB"]}),
+]
+ConfigText = Annotated[str, BeforeValidator(_scalar_text), WithJsonSchema({"type": ["string", "number", "boolean"]})]
+
+
+class OvsModel(Strict):
+    """``dut.ovs``: how to get the DUT's OVS."""
+
+    instance: Literal["private", "system"] = Field(
+        default="private", description="private: ours; system: used as it runs"
+    )
+    prefix: Text | None = Field(
+        default=None, description="root of an OVS installation; the distribution's without", examples=["/opt/ovs-3.3.4"]
+    )
+    datapath: Literal["dpdk", "netdev", "system"] = Field(
+        default="dpdk", description="netdev: userspace without DPDK; system: kernel"
+    )
+    pmd_cpus: Cpus = Field(default=(), description="CPUs of the poll-mode threads")
+    other_config: dict[Text, ConfigText] = Field(
+        default_factory=dict, description="Open_vSwitch other_config, added to ours"
+    )
+
+
+class PortModel(Strict):
+    """One entry of ``dut.ports``."""
+
+    name: Name = Field(description="name of the port in OVS", examples=["dpdk0"])
+    kind: Literal["vhost-user", "pci", "interface"] | None = Field(
+        default=None, description="follows from pci or interface; vhost-user without"
+    )
+    pci: Text | None = Field(default=None, description="PCI address with domain", examples=["0000:3b:00.0"])
+    interface: Text | None = Field(default=None, description="kernel interface", examples=["ens1f0"])
+    rxq: Count = Field(default=1, description="receive queues")
+    rx_descriptors: Count | None = Field(
+        default=None, description="receive ring, a power of 2 up to 4096", examples=[2048]
+    )
+    tx_descriptors: Count | None = Field(
+        default=None, description="transmit ring, a power of 2 up to 4096", examples=[2048]
+    )
+    mtu: Annotated[int, Field(strict=True, ge=68, le=9702)] | None = Field(
+        default=None, description="bytes without Ethernet header and FCS", examples=[1500]
+    )
+    line_rate: BitRate | None = Field(default=None, description="layer-1 bit rate", examples=["100 Gbps"])
+
+    @field_validator("pci")
+    @classmethod
+    def _pci_address(cls, value: str | None) -> str | None:
+        if value is None or _PCI.fullmatch(value):
+            return value
+        hint = f"write '0000:{value}'" if _SHORT_PCI.fullmatch(value) else "write e.g. '0000:3b:00.0'"
+        raise ValueError(f"'{value}' is not a PCI address (domain:bus:device.function): {hint}")
+
+    @field_validator("rx_descriptors", "tx_descriptors")
+    @classmethod
+    def _ring_size(cls, value: int | None) -> int | None:
+        if value is not None and (value > 4096 or value & (value - 1)):
+            raise ValueError(f"{value} is not a ring size: OVS takes powers of 2 from 1 to 4096, e.g. 2048")
+        return value
+
+
+class DutModel(Strict):
+    """``dut``: what is measured."""
+
+    ovs: OvsModel = Field(default_factory=OvsModel)
+    ports: tuple[PortModel, ...] = Field(default=(), description="ports that generator ports are cabled to")
+
+
+class GeneratorModel(Strict):
+    """``generator``: what sends and receives."""
+
+    engine: Literal["embedded", "trex"] = "embedded"
+    server: Text | None = Field(default=None, description="host of the TRex server", examples=["tgen1"])
+    client: Text | None = Field(default=None, description="directory of the TRex client", examples=["/opt/trex/v3.06"])
+    ports: tuple[Annotated[int, Field(strict=True, ge=0)], ...] = Field(
+        default=(0, 1), description="the engine's port numbers"
+    )
+    force: Flag = Field(default=False, description="take TRex ports that someone else holds")
+    cpus: Cpus = Field(default=(), description="CPUs of the embedded generator's polling threads")
+
+
+class CpusModel(Strict):
+    """``cpus``: which CPU belongs to whom. Planned from the machine where it is not given."""
+
+    housekeeping: Cpus = Field(default=(), description="pytest, OVS's main thread, all that does not poll")
+    pmd: Cpus = Field(default=(), description="as dut.ovs.pmd_cpus")
+    generator: Cpus = Field(default=(), description="as generator.cpus")
+    vnf: Cpus = Field(default=(), description="testpmd VNFs")
+
+
+class TestbedModel(Strict):
+    """A testbed file."""
+
+    __test__ = False
+    model_config = ConfigDict(title="pytest_nfvperf testbed file")
+
+    schema_: Annotated[Literal[1], Field(alias="schema", description="version of this format", examples=[1])]
+    name: Annotated[
+        str,
+        Field(pattern=r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]+$", max_length=100, examples=["r650-cx6"]),
+    ]
+    dut: DutModel = Field(default_factory=DutModel)
+    generator: GeneratorModel = Field(default_factory=GeneratorModel)
+    links: tuple[tuple[Text, Text], ...] = Field(
+        default=(), description="cables: [generator.PORT, dut.NAME]", examples=[[["generator.0", "dut.dpdk0"]]]
+    )
+    cpus: CpusModel = Field(default_factory=CpusModel)
+    hugepages: Size | None = Field(default=None, description="hugepage memory of the run", examples=["1024 MiB"])
+    discovered: Flag = Field(default=False, description="written by the tool for a testbed found without a file")
+
+    @field_validator("schema_", mode="before")
+    @classmethod
+    def _known_version(cls, value: Any) -> Any:
+        if value is not True and value == 1:
+            return value
+        raise ValueError(f"this is schema {value!r}, but only schema 1 is known: write 'schema: 1'")
+
+    @field_validator("hugepages")
+    @classmethod
+    def _whole_mib(cls, value: float | None) -> float | None:
+        if value is not None and value % _MIB:
+            raise ValueError(f"{value:g} bytes is not a whole number of MiB: write e.g. '1024 MiB'")
+        return value

@@ -1,0 +1,103 @@
+"""From pydantic's errors to sentences that say where, what, and what to write instead."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from pytest_nfvperf.config.near import did_you_mean, listed
+from pytest_nfvperf.config.yaml_file import Document, KeyPath, show_path
+from pytest_nfvperf.model.errors import ConfigError
+
+Model = TypeVar("Model", bound=BaseModel)
+
+_TYPES = {
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "string_type": "a text (quote it if it looks like a number)",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "tuple_type": "a list",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+}
+
+
+def validated(model: type[Model], document: Document) -> Model:
+    """The document as a model.
+
+    Raises:
+        ConfigError: for the first mistake, with file, line and key path; the others follow in its message.
+    """
+    try:
+        return model.model_validate(document.data)
+    except ValidationError as error:
+        raise _config_error(model, document, error) from None
+
+
+def _config_error(model: type[BaseModel], document: Document, error: ValidationError) -> ConfigError:
+    # A list whose entries are wrong is also called too short, because they do not count.
+    told = [
+        details for details in error.errors(include_url=False) if details["type"] != "too_short" or not details["input"]
+    ]
+    problems = [(_path(details), _sentence(model, details)) for details in told]
+    (path, sentence), *others = problems
+    for other_path, other in others:
+        sentence += f"\n  also line {document.line(other_path)}: {show_path(other_path)}: {other}"
+    return document.error(sentence, path)
+
+
+def _path(details: ErrorDetails) -> KeyPath:
+    return tuple(details["loc"])
+
+
+def _sentence(model: type[BaseModel], details: ErrorDetails) -> str:
+    kind, given = details["type"], details["input"]
+    path = _path(details)
+    if kind == "extra_forbidden":
+        known = _keys(_model_at(model, path[:-1]))
+        hint = did_you_mean(str(path[-1]), known)
+        return f"unknown key {str(path[-1])!r}{hint or ''} (known here: {listed(known)})"
+    if kind == "missing":
+        return f"is missing{_example(_model_at(model, path[:-1]), path[-1])}"
+    if kind == "literal_error":
+        expected = [choice.strip("'") for choice in details["ctx"]["expected"].replace(" or ", ", ").split(", ")]
+        return f"must be {' or '.join(expected)}, not {given!r}{did_you_mean(str(given), expected)}"
+    if kind in {"too_short", "string_too_short"} and not given:
+        return f"is empty{_example(_model_at(model, path[:-1]), path[-1])}"
+    if kind in _TYPES:
+        return f"must be {_TYPES[kind]}, not {given!r}"
+    return f"{details['msg'].removeprefix('Value error, ')}" + ("" if kind == "value_error" else f", not {given!r}")
+
+
+def _keys(model: type[BaseModel] | None) -> list[str]:
+    return [field.alias or name for name, field in model.model_fields.items()] if model else []
+
+
+def _example(model: type[BaseModel] | None, key: str | int) -> str:
+    for name, field in model.model_fields.items() if model else ():
+        if key in {name, field.alias} and field.examples:
+            return f": write e.g. '{key}: {field.examples[0]}'"
+    return ""
+
+
+def _model_at(model: type[BaseModel], path: KeyPath) -> type[BaseModel] | None:
+    """The model that the keys at this path belong to."""
+    found: type[BaseModel] | None = model
+    for step in path:
+        if isinstance(step, int):
+            continue
+        fields = {field.alias or name: field.annotation for name, field in found.model_fields.items()} if found else {}
+        found = _model_in(fields.get(step))
+    return found
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((model for part in get_args(annotation) if (model := _model_in(part))), None)

@@ -1,0 +1,97 @@
+"""The words of the SLA language: what can be selected, and what can be required."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pytest_nfvperf.config.units import BIT_RATE, CYCLES, FRAME_RATE, FRAMES, RATIO, TIME, TIME_NS, Dimension
+from pytest_nfvperf.model.profile import PROFILES
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """A label of a subject.
+
+    ``values``: the words it can have; empty for any word. ``number``: whole numbers only.
+    """
+
+    meaning: str
+    values: tuple[str, ...] = ()
+    number: bool = False
+
+
+SELECTORS = {
+    "suite": Selector("folder under suites/"),
+    "test": Selector("name of the test function"),
+    "topology": Selector("phy2phy, pvp, pvvp or a suite's own"),
+    "frame_size": Selector("bytes with FCS, or imix-NAME"),
+    "flows": Selector("distinct 5-tuples per direction; 10k and 1M are understood"),
+    "datapath": Selector("the DUT's datapath", values=("dpdk", "netdev", "system")),
+    "direction": Selector("who sends", values=("unidirectional", "bidirectional")),
+    "link": Selector("how neighbouring bridges are joined, e.g. patch or veth"),
+    "bridges": Selector("number of bridges in the chain", number=True),
+    "profile": Selector("the measuring profile", values=tuple(PROFILES)),
+    "engine": Selector("the traffic generator, e.g. embedded or trex"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """Something measured.
+
+    Attributes:
+        units: dimensions a limit may have, each with the unit of the Observation it is held against.
+        at: "required", "optional" or "" when the metric is not taken at a load.
+        line_ratio: a limit may be a share of line rate.
+    """
+
+    meaning: str
+    units: tuple[tuple[Dimension, str], ...]
+    example: str
+    at: str = ""
+    line_ratio: bool = False
+
+
+_RATES = ((FRAME_RATE, "pps"), (BIT_RATE, "bps"))
+
+
+def _rate(meaning: str) -> Metric:
+    return Metric(meaning, _RATES, ">= 4 Mpps", line_ratio=True)
+
+
+def _latency(meaning: str) -> Metric:
+    return Metric(f"{meaning} latency from the scheduled send time", ((TIME_NS, "ns"),), "<= 100 us", at="required")
+
+
+def _seconds(meaning: str) -> Metric:
+    return Metric(meaning, ((TIME, "s"),), "<= 10 s")
+
+
+METRICS = {
+    "ndr": _rate("highest load per direction without loss"),
+    "pdr": _rate("highest load per direction with at most 0.5 % loss"),
+    "throughput": _rate("RFC 2544 throughput per direction"),
+    "loss_ratio": Metric("lost / offered", ((RATIO, "ratio"),), "<= 0", at="optional"),
+    "lost_frames": Metric("offered - received, all directions", ((FRAMES, "frames"),), "<= 0", at="optional"),
+    "latency_min": _latency("smallest"),
+    "latency_p50": _latency("median"),
+    "latency_p90": _latency("90th percentile of"),
+    "latency_p99": _latency("99th percentile of"),
+    "latency_p999": _latency("99.9th percentile of"),
+    "latency_max": _latency("largest"),
+    "back_to_back_frames": Metric(
+        "mean longest burst without loss (RFC 9004)", ((FRAMES, "frames"),), ">= 10000 frames"
+    ),
+    "corrected_buffer_s": Metric("buffer time by RFC 9004, corrected", ((TIME, "s"),), ">= 100 us"),
+    "cycles_per_packet": Metric("PMD cycles a packet", ((CYCLES, "cycles"),), "<= 250 cycles"),
+    "mpps_per_core": Metric("frames forwarded per PMD core", ((FRAME_RATE, "pps"),), ">= 5 Mpps"),
+    "pmd_busy": Metric("share of PMD cycles spent on packets", ((RATIO, "ratio"),), "<= 90 %"),
+    "dut_cpu_seconds": _seconds("CPU time of the DUT over the cost trial"),
+    "generator_cpu_seconds": _seconds("CPU time of the generator over the cost trial"),
+    "test_process_cpu_seconds": _seconds("CPU time of pytest over the cost trial"),
+}
+
+GOALS = ("ndr", "pdr", "throughput")
+"""Searched loads that another load can be a share of."""
+
+OPERATORS = (">=", "<=", "==", ">", "<")
