@@ -1,0 +1,201 @@
+"""OVS's counters around a trial, fresh and in a few milliseconds.
+
+=============================  ==================================================================
+counter                        what it is
+=============================  ==================================================================
+``<port>.rx_packets`` ...      OpenFlow port statistics: rx/tx packets, bytes, dropped, errors
+``<port>.ovs_tx_failure_drops`` OVS's own reasons, part of tx_dropped: the far ring was full
+``<port>.ovs_tx_retries``      vhost enqueue was tried again
+``pmd.packets``                received by all PMD threads (and ``pmd.c01.packets`` by one)
+``pmd.cycles_busy/_idle``      TSC cycles on packets and on empty polls
+``pmd.emc_hits`` ...           where the lookup ended: emc, smc, megaflow, upcalls_ok, upcalls_failed
+``pmd.recirculations``         packets that went round again
+``main.<name>``                the same of the main thread, which polls ports that are not DPDK's
+``coverage.<name>``            ovs-appctl coverage/show: datapath_drop_*, drop_action_*, all others
+``vswitchd.cpu_ns``            CPU time of ovs-vswitchd, all threads, in steps of a clock tick
+=============================  ==================================================================
+
+and from source "pmd-sched", by the kernel's scheduler (schedstat, status):
+
+=============================  ==================================================================
+``pmd-sched.run_delay_ns``     PMD threads were runnable and waited for a CPU, summed
+``pmd-sched.run_ns``           they ran
+``pmd-sched.involuntary_switches``  they were preempted
+``pmd-sched.c01.<name>``       the same of one PMD
+=============================  ==================================================================
+
+Coverage counters of PMD threads reach the total only once a second (OVS: coverage_try_clear), so a
+drop counted in the last second of a trial may be missing: ``settled_snapshot`` waits for them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from pytest_nfvperf.adapters.ovs.instance import OvsInstance
+from pytest_nfvperf.adapters.ovs.openflow import OpenFlow
+from pytest_nfvperf.adapters.ovs.pmd_stats import parse_pmd_perf, parse_pmd_stats
+from pytest_nfvperf.adapters.ovs.port_stats import read_port_stats
+from pytest_nfvperf.adapters.ovs.topology import BuiltOvsTopology
+from pytest_nfvperf.adapters.ovs.unixctl import UnixctlError
+from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.model.ledger import CounterSnapshot
+
+_COVERAGE = re.compile(r"^(\w+)\s.*\btotal:\s*(\d+)\s*$")
+_COVERAGE_FOLD_S = 1.1
+_PMD_COMM = re.compile(r"^pmd-c(\d+)")
+
+DROP_COUNTERS = (
+    "datapath_drop_upcall_error",
+    "datapath_drop_lock_error",
+    "datapath_drop_rx_invalid_packet",
+    "datapath_drop_userspace_action_error",
+    "datapath_drop_tunnel_push_error",
+    "datapath_drop_tunnel_pop_error",
+    "datapath_drop_tunnel_tso_recirc",
+    "datapath_drop_recirc_error",
+    "datapath_drop_invalid_port",
+    "datapath_drop_invalid_bond",
+    "datapath_drop_invalid_tnl_port",
+    "datapath_drop_meter",
+    "datapath_drop_hw_post_process",
+    "datapath_drop_hw_miss_recover",
+    "datapath_drop_nsh_decap_error",
+    "datapath_drop_sample_error",
+    "drop_action_of_pipeline",
+    "drop_action_bridge_not_found",
+    "drop_action_recursion_too_deep",
+    "drop_action_too_many_resubmit",
+    "drop_action_stack_too_deep",
+    "drop_action_no_recirculation_context",
+    "drop_action_recirculation_conflict",
+    "drop_action_too_many_mpls_labels",
+    "drop_action_invalid_tunnel_metadata",
+    "drop_action_unsupported_packet_type",
+    "drop_action_congestion",
+    "drop_action_forwarding_disabled",
+    "drop_action_tunnel_routing_failed",
+    "drop_action_tunnel_output_no_ethernet",
+    "drop_action_tunnel_neigh_cache_miss",
+)
+"""Why OVS drops (lib/dpif-netdev.c, ofproto/ofproto-dpif-xlate.c). Those that a version lacks are absent."""
+
+
+class OvsCollector:
+    """Interfaces, PMDs, coverage and CPU of one instance, in one snapshot. Source "ovs"."""
+
+    def __init__(self, instance: OvsInstance, topologies: Callable[[], Sequence[BuiltOvsTopology]]) -> None:
+        self._instance = instance
+        self._topologies = topologies
+        self._openflow = OpenFlow(instance.binaries.ofctl, instance.directory)
+        self._drops: tuple[str, ...] | None = None
+        self._pmd_command: str | None = None
+
+    def snapshot(self) -> CounterSnapshot:
+        """All counters now; TestbedError when vswitchd does not answer."""
+        counters = {**self._pmds(), **self._coverage(), **self._cpu()}
+        for built in self._topologies():
+            counters.update(self._ports(built))
+        return CounterSnapshot("ovs", time.time_ns(), tuple(sorted(counters.items())))
+
+    def settled_snapshot(self) -> CounterSnapshot:
+        """A snapshot whose coverage counters hold all that the PMDs counted until this call; takes 1.1 s."""
+        time.sleep(_COVERAGE_FOLD_S)  # not a readiness: OVS folds by this clock and shows no state to wait on
+        return self.snapshot()
+
+    def _ports(self, built: BuiltOvsTopology) -> dict[str, int]:
+        counters: dict[str, int] = {}
+        ofports = built.ofports()
+        for bridge in {port.bridge for port in built.topology.ports}:
+            stats = read_port_stats(self._openflow.socket(bridge))
+            for port in built.topology.ports:
+                if port.bridge == bridge:
+                    of_this = stats.get(ofports[port.name], {})
+                    counters.update({f"{port.name}.{name}": value for name, value in of_this.items()})
+        return counters
+
+    def _pmds(self) -> dict[str, int]:
+        if self._pmd_command is None:
+            known = self._instance.ctl.knows("dpif-netdev/pmd-stats-show")
+            self._pmd_command = "dpif-netdev/pmd-stats-show" if known else "dpif-netdev/pmd-perf-show"
+        try:
+            text = self._instance.ctl.call(self._pmd_command)
+        except UnixctlError:  # no datapath yet: nothing was built
+            return {}
+        return parse_pmd_stats(text) if self._pmd_command.endswith("stats-show") else parse_pmd_perf(text)
+
+    def _coverage(self) -> dict[str, int]:
+        """Counters hit so far; and the drop counters that this version has, which without a hit are 0 indeed."""
+        if self._drops is None:
+            self._drops = tuple(name for name in DROP_COUNTERS if self._exists(name))
+        counters = {f"coverage.{name}": 0 for name in self._drops}
+        for line in self._instance.ctl.call("coverage/show").splitlines():
+            found = _COVERAGE.match(line)
+            if found is not None:
+                counters[f"coverage.{found[1]}"] = int(found[2])
+        return counters
+
+    def _exists(self, counter: str) -> bool:
+        try:
+            self._instance.ctl.call("coverage/read-counter", counter)
+        except UnixctlError:
+            return False
+        return True
+
+    def _cpu(self) -> dict[str, int]:
+        fields = _stat_fields(self._instance.vswitchd.pid)
+        ticks = int(fields[11]) + int(fields[12])  # utime + stime, proc(5)
+        return {"vswitchd.cpu_ns": ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")}
+
+
+class PmdSchedCollector:
+    """How the kernel scheduled the PMD threads: was one robbed of its CPU? Source "pmd-sched"."""
+
+    def __init__(self, vswitchd_pid: int) -> None:
+        self._tasks = Path(f"/proc/{vswitchd_pid}/task")
+
+    def snapshot(self) -> CounterSnapshot:
+        """All counters now; none when there is no PMD thread. TestbedError when vswitchd is gone."""
+        counters: dict[str, int] = {}
+        for task in self._pmd_tasks():
+            core, figures = task
+            for name, value in figures.items():
+                counters[f"pmd-sched.c{core:02d}.{name}"] = value
+                counters[f"pmd-sched.{name}"] = counters.get(f"pmd-sched.{name}", 0) + value
+        return CounterSnapshot("pmd-sched", time.time_ns(), tuple(sorted(counters.items())))
+
+    def _pmd_tasks(self) -> list[tuple[int, dict[str, int]]]:
+        found = []
+        try:
+            for task in self._tasks.iterdir():
+                match = _PMD_COMM.match((task / "comm").read_text(encoding="ascii", errors="replace"))
+                if match is not None:
+                    found.append((int(match[1]), _scheduling(task)))
+        except FileNotFoundError as error:
+            raise TestbedError(f"ovs-vswitchd or one of its PMD threads is gone: {error.filename}") from error
+        return found
+
+
+def _scheduling(task: Path) -> dict[str, int]:
+    figures: dict[str, int] = {}
+    try:
+        run_ns, delay_ns, _ = (task / "schedstat").read_text().split()
+        figures |= {"run_ns": int(run_ns), "run_delay_ns": int(delay_ns)}
+    except OSError:
+        pass  # a kernel without CONFIG_SCHED_INFO: the figures are absent
+    for line in (task / "status").read_text().splitlines():
+        if line.startswith("nonvoluntary_ctxt_switches:"):
+            figures["involuntary_switches"] = int(line.split()[1])
+    return figures
+
+
+def _stat_fields(pid: int) -> list[str]:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise TestbedError(f"ovs-vswitchd (pid {pid}) is gone") from error
+    return stat[stat.rindex(")") + 2 :].split()

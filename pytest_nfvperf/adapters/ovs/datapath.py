@@ -1,0 +1,166 @@
+"""OVS as a ports.Datapath."""
+
+from __future__ import annotations
+
+from pytest_nfvperf.adapters.host.cpus import MIN_HUGEPAGES_MIB, read_cpus
+from pytest_nfvperf.adapters.host.hugepages import read_hugepages
+from pytest_nfvperf.adapters.net.journal import Journal
+from pytest_nfvperf.adapters.ovs.collectors import OvsCollector, PmdSchedCollector
+from pytest_nfvperf.adapters.ovs.instance import InstanceOptions, OvsInstance
+from pytest_nfvperf.adapters.ovs.locate import OvsBinaries, locate
+from pytest_nfvperf.adapters.ovs.topology import BuiltOvsTopology
+from pytest_nfvperf.adapters.ovs.wiring import Wiring
+from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.testbed import DutPort, Testbed
+from pytest_nfvperf.model.topology import PortRole, Topology
+from pytest_nfvperf.ports.collector import Collector
+from pytest_nfvperf.ports.datapath import DatapathInfo
+
+MEMORY_MIB = 512
+MIN_MEMORY_MIB = 256
+_DATAPATHS = ("dpdk", "netdev")
+
+
+class OvsDatapath:
+    """A private OVS on which topologies are built."""
+
+    def __init__(self, instance: OvsInstance, testbed: Testbed, journal: Journal, info: DatapathInfo) -> None:
+        """Use ``start``."""
+        self.instance = instance
+        self._testbed = testbed
+        self._journal = journal
+        self._info = info
+        self._built: list[BuiltOvsTopology] = []
+
+    @staticmethod
+    def start(testbed: Testbed, journal: Journal, *, name: str = "ovs") -> OvsDatapath:
+        """Start the testbed's OVS.
+
+        A discovered testbed whose machine cannot do DPDK gets the userspace datapath without it, and
+        ``info().detail`` says why; a testbed file that asks for DPDK gets an error.
+
+        Args:
+            testbed: what to start, and on which CPUs.
+            journal: of this run.
+            name: of the instance; two in one run need two.
+
+        Raises:
+            ConfigError: a prefix without OVS, or a datapath that this project does not have.
+            TestbedError: OVS is missing, or did not start.
+        """
+        spec = testbed.ovs
+        _check_spec(testbed)
+        binaries = locate(spec.prefix, dpdk=spec.datapath == "dpdk")
+        memory, reason = _dpdk_memory(binaries) if spec.datapath == "dpdk" else (0, _why_netdev(testbed))
+        if spec.datapath == "dpdk" and not memory and not testbed.discovered:
+            raise TestbedError(f"the testbed asks for the DPDK datapath: {reason}")
+        options = InstanceOptions(
+            housekeeping_cpus=testbed.cpus.housekeeping,
+            pmd_cpus=testbed.cpus.pmd,
+            dpdk=memory > 0,
+            memory_mib=memory,
+            numa_node=_node_of(testbed.cpus.pmd),
+            pci=tuple(port.pci for port in testbed.ports if port.kind == "pci" and port.pci),
+            other_config=dict(spec.other_config),
+        )
+        instance = OvsInstance(journal, binaries, options, name)
+        return OvsDatapath(instance, testbed, journal, _describe(binaries, options, reason))
+
+    def info(self) -> DatapathInfo:
+        """Kind, versions, and why it is not DPDK when it is not."""
+        return self._info
+
+    def build(self, topology: Topology) -> BuiltOvsTopology:
+        """Build in one transaction. Does not wait for links: the generator attaches in between."""
+        self.check_alive()
+        wiring = Wiring(self._journal, self.instance, _physical_ports(self._testbed, topology))
+        built = BuiltOvsTopology(self.instance, wiring, topology)
+        self._built.append(built)
+        return built
+
+    def collectors(self) -> tuple[Collector, ...]:
+        """Interfaces, PMDs and coverage ("ovs"), and how the kernel scheduled the PMDs ("pmd-sched")."""
+        return (self.collector(), PmdSchedCollector(self.instance.vswitchd.pid))
+
+    def collector(self) -> OvsCollector:
+        """The counters that the ledger is made from, of all topologies built now."""
+        return OvsCollector(self.instance, self._live_topologies)
+
+    def _live_topologies(self) -> list[BuiltOvsTopology]:
+        self._built = [built for built in self._built if not built.closed]
+        return self._built
+
+    def check_alive(self) -> None:
+        """TestbedError with the end of the log when a daemon died."""
+        self.instance.check_alive()
+
+    def close(self) -> None:
+        """Stop OVS and remove all that it made. Can be called twice."""
+        try:
+            for built in reversed(self._live_topologies()):
+                built.close()
+        finally:
+            self.instance.close()
+
+
+def _check_spec(testbed: Testbed) -> None:
+    spec = testbed.ovs
+    if spec.instance != "private":
+        raise ConfigError(
+            f'{spec.instance!r} is not possible yet: write "private" (an OVS of our own, by prefix or package)',
+            key="dut.ovs.instance",
+        )
+    if spec.datapath not in _DATAPATHS:
+        raise ConfigError(
+            f"{spec.datapath!r} is not possible on a private instance: write one of {', '.join(_DATAPATHS)}",
+            key="dut.ovs.datapath",
+        )
+
+
+def _dpdk_memory(binaries: OvsBinaries) -> tuple[int, str]:
+    """MiB of hugepages for OVS, 0 when DPDK is impossible; and why."""
+    if binaries.dpdk_version is None:
+        return 0, f"{binaries.vswitchd} was built without DPDK; install openvswitch-switch-dpdk"
+    free = read_hugepages().free_mib
+    if free < MIN_MEMORY_MIB:
+        return 0, (
+            f"{free} MiB of free hugepages, OVS needs {MIN_MEMORY_MIB} and the generator as much: "
+            "sysctl -w vm.nr_hugepages=1024"
+        )
+    return (MEMORY_MIB if free >= 3 * MEMORY_MIB else MIN_MEMORY_MIB), ""
+
+
+def _why_netdev(testbed: Testbed) -> str:
+    if not testbed.discovered or testbed.hugepages_mib >= MIN_HUGEPAGES_MIB:
+        return "as the testbed asks"
+    return f"{testbed.hugepages_mib} MiB of hugepages reserved: sysctl -w vm.nr_hugepages=1024"
+
+
+def _node_of(cpus: tuple[int, ...]) -> int:
+    return read_cpus(cpus[:1])[0].node if cpus else 0
+
+
+def _describe(binaries: OvsBinaries, options: InstanceOptions, reason: str) -> DatapathInfo:
+    source = f"private instance of {binaries.vswitchd}"
+    pmds = ",".join(map(str, options.pmd_cpus))
+    if options.dpdk:
+        detail = f"{source}; DPDK, PMD on CPU {pmds}, {options.memory_mib} MiB of hugepages"
+        return DatapathInfo("dpdk", binaries.version, binaries.dpdk_version, detail)
+    detail = f"{source}; userspace datapath without DPDK ({reason}), polled on CPU {pmds}, ports are veth pairs"
+    return DatapathInfo("netdev", binaries.version, None, detail)
+
+
+def _physical_ports(testbed: Testbed, topology: Topology) -> dict[str, DutPort]:
+    """The testbed's cabled ports by the names of the topology's endpoints: by name, else in order."""
+    cabled = [port for port in testbed.ports if port.kind != "vhost-user"]
+    endpoints = [port.name for port in topology.ports if port.role is PortRole.ENDPOINT]
+    by_name = {port.name: port for port in cabled if port.name in endpoints}
+    if not cabled or len(by_name) == len(endpoints):
+        return by_name
+    if len(endpoints) > len(cabled):
+        raise ConfigError(
+            f"topology {topology.name!r} has {len(endpoints)} endpoints, testbed {testbed.name!r} has "
+            f"{len(cabled)} cabled ports",
+            key="dut.ports",
+        )
+    return dict(zip(endpoints, cabled, strict=False))

@@ -1,0 +1,216 @@
+"""A private OVS: its own ovsdb-server and ovs-vswitchd, directory, control sockets and network namespace.
+
+A namespace each, because two userspace instances in one collide on the tap ``ovs-netdev``. DPDK
+is started with ``--no-pci`` unless a port names a PCI device, so the host's NICs are never probed,
+with ``--in-memory``, so nothing is left on a hugetlbfs, and with a memory limit, so several instances
+share the hugepages. The main thread, handlers and revalidators stay on the housekeeping CPUs:
+the processes are started with that affinity, and DPDK's control threads follow it (given only a
+mask of its own, DPDK puts them on the other CPUs, which are the PMDs').
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import ovs.db.idl
+
+from pytest_nfvperf.adapters.net.journal import Journal, Kind
+from pytest_nfvperf.adapters.net.namespaces import Namespace
+from pytest_nfvperf.adapters.net.process import ManagedProcess, run, spawn
+from pytest_nfvperf.adapters.net.wait import wait_until
+from pytest_nfvperf.adapters.ovs.idl import Ovsdb
+from pytest_nfvperf.adapters.ovs.locate import OvsBinaries
+from pytest_nfvperf.adapters.ovs.unixctl import Unixctl
+from pytest_nfvperf.model.errors import ConfigError, TestbedError
+
+_SOCKET_PATH_BYTES = 107  # sun_path less its NUL, unix(7)
+_LONGEST_SOCKET_NAME = 24
+_STATS_INTERVAL_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceOptions:
+    """How an instance runs.
+
+    Attributes:
+        housekeeping_cpus: for everything that does not poll.
+        pmd_cpus: for poll-mode threads; without DPDK the main thread polls, and runs here.
+        dpdk: initialise DPDK.
+        memory_mib: hugepages taken at start, which is also the limit.
+        numa_node: node of the PMDs, where the memory is taken.
+        pci: PCI addresses that DPDK may probe; none means ``--no-pci``.
+        other_config: added to ours in the Open_vSwitch table, and stronger.
+    """
+
+    housekeeping_cpus: tuple[int, ...]
+    pmd_cpus: tuple[int, ...]
+    dpdk: bool = True
+    memory_mib: int = 256
+    numa_node: int = 0
+    pci: tuple[str, ...] = ()
+    other_config: Mapping[str, str] = field(default_factory=dict)
+
+
+class OvsInstance:
+    """A running private OVS. ``close()`` stops and removes all of it."""
+
+    def __init__(self, journal: Journal, binaries: OvsBinaries, options: InstanceOptions, name: str = "ovs") -> None:
+        """Start it and wait until it is ready.
+
+        Raises:
+            ConfigError: the run directory's path is too long for a Unix socket.
+            TestbedError: a daemon ended, with the end of its log; or DPDK did not start.
+        """
+        self.name = name
+        self.binaries = binaries
+        self.options = options
+        self.directory = journal.directory / name
+        self._journal = journal
+        self._processes: list[ManagedProcess] = []
+        self.namespace: Namespace | None = None
+        self._check_path_length()
+        self.ctl = Unixctl(self.directory / "vswitchd.ctl", "ovs-vswitchd")
+        self._directory_entry = journal.note(Kind.DIRECTORY, str(self.directory))
+        try:
+            self.directory.mkdir()
+            self.namespace = Namespace(journal, name)
+            self.db = self._start_database()
+            self.vswitchd = self._start_vswitchd()
+        except BaseException:
+            self.close()
+            raise
+
+    def _check_path_length(self) -> None:
+        if len(str(self.directory)) + 1 + _LONGEST_SOCKET_NAME > _SOCKET_PATH_BYTES:
+            raise ConfigError(
+                f"the run directory {self.directory} is too long for Unix sockets "
+                f"({_SOCKET_PATH_BYTES} bytes with the socket's name); set NFVPERF_RUN_DIR to a shorter one"
+            )
+
+    @property
+    def other_config(self) -> dict[str, str]:
+        """The Open_vSwitch other_config that this instance starts with."""
+        config = {"stats-update-interval": str(_STATS_INTERVAL_MS)}
+        if self.options.dpdk:
+            memory = ",".join(["0"] * self.options.numa_node + [str(self.options.memory_mib)])
+            config |= {
+                "dpdk-init": "true",
+                "dpdk-socket-mem": memory,
+                "dpdk-socket-limit": memory,
+                "dpdk-extra": " ".join(self._eal_arguments()),
+                # From OVS 4.0 DPDK probes on demand by allow-lists, and aborts where a bus driver is not installed.
+                "dpdk-probe-at-init": "true",
+                "pmd-cpu-mask": hex(sum(1 << cpu for cpu in self.options.pmd_cpus)),
+            }
+        return config | dict(self.options.other_config)
+
+    def _eal_arguments(self) -> list[str]:
+        devices = [part for address in self.options.pci for part in ("-a", address)] or ["--no-pci"]
+        return [*devices, "--in-memory", "--no-telemetry", f"--file-prefix={self._journal.name(self.name)}"]
+
+    def _spawn(self, name: str, argv: list[str | Path], cpus: tuple[int, ...]) -> ManagedProcess:
+        directory = str(self.directory)
+        log = self.directory / f"{name}.log"
+        process = spawn(
+            self._journal,
+            name,
+            [*argv, f"--log-file={log}", "-vconsole:off"],
+            log=log,
+            cpus=cpus,
+            netns=self.namespace.name if self.namespace else None,
+            env={"OVS_RUNDIR": directory, "OVS_LOGDIR": directory, "OVS_DBDIR": directory},
+        )
+        self._processes.append(process)
+        return process
+
+    def _start_database(self) -> Ovsdb:
+        conf, socket = self.directory / "conf.db", self.directory / "db.sock"
+        run([self.binaries.ovsdb_tool, "create", conf, self.binaries.schema])
+        server = self._spawn(
+            "ovsdb-server",
+            [
+                self.binaries.ovsdb_server,
+                conf,
+                f"--remote=punix:{socket}",
+                f"--unixctl={self.directory / 'ovsdb-server.ctl'}",
+            ],
+            self.options.housekeeping_cpus,
+        )
+
+        def listening() -> bool:
+            server.check()
+            return socket.is_socket()
+
+        wait_until(listening, f"ovsdb-server's socket {socket}", 10.0, interval_s=0.005)
+        database = Ovsdb(socket, self.binaries.schema, self.check_alive)
+        database.connect(10.0)
+        database.transact(self._initialise, "the initial configuration", 10.0, applied=False)
+        return database
+
+    def _initialise(self, transaction: ovs.db.idl.Transaction) -> None:
+        root = transaction.insert(transaction.idl.tables["Open_vSwitch"])
+        root.other_config = self.other_config
+        root.next_cfg = 1
+
+    def _start_vswitchd(self) -> ManagedProcess:
+        vswitchd = self._spawn(
+            "ovs-vswitchd",
+            [
+                self.binaries.vswitchd,
+                f"unix:{self.directory / 'db.sock'}",
+                f"--unixctl={self.directory / 'vswitchd.ctl'}",
+            ],
+            self.options.housekeeping_cpus if self.options.dpdk else self.options.pmd_cpus,
+        )
+        self.db.wait(self._configured, "ovs-vswitchd to take its first configuration", 60.0)
+        told = self.db.has_column("Open_vSwitch", "dpdk_initialized")
+        if self.options.dpdk and told and not self.db.root.dpdk_initialized:
+            raise TestbedError("ovs-vswitchd runs, but DPDK did not initialise", evidence=self.logs())
+        return vswitchd
+
+    def _configured(self) -> bool:
+        return self.db.has_root and self.db.root.cur_cfg >= 1
+
+    def check_alive(self) -> None:
+        """TestbedError with the exit status and the end of the log when a daemon has ended."""
+        for process in self._processes:
+            process.check()
+
+    def running(self) -> bool:
+        """True while both daemons run."""
+        return bool(self._processes) and all(process.running() for process in self._processes)
+
+    def problems(self) -> str:
+        """What vswitchd has complained of: its last warnings and errors."""
+        log = (self.directory / "ovs-vswitchd.log").read_text(encoding="utf-8", errors="replace").splitlines()
+        return "\n".join([line for line in log if "|WARN|" in line or "|ERR|" in line or "|EMER|" in line][-20:])
+
+    def logs(self) -> dict[str, str]:
+        """The end of each daemon's log, by name."""
+        return {process.log.name: process.log_tail() for process in self._processes}
+
+    def close(self) -> None:
+        """Stop the daemons and remove directory and namespace. Can be called twice."""
+        if len(self._processes) == 2 and self._processes[1].running():
+            self._ask_to_exit()
+        self.ctl.close()
+        if hasattr(self, "db"):
+            self.db.close()
+        for process in reversed(self._processes):
+            process.stop()
+        self._processes.clear()
+        if self.namespace is not None:
+            self.namespace.close()
+        shutil.rmtree(self.directory, ignore_errors=True)
+        self._journal.forget(self._directory_entry)
+
+    def _ask_to_exit(self) -> None:
+        """Taps are persistent: only ``exit --cleanup`` removes them, and returns ports that were moved in."""
+        try:
+            self.ctl.call("exit", "--cleanup", deadline_s=3.0)
+            self._processes[1].popen.wait(3.0)
+        except (TestbedError, TimeoutError):
+            return  # it hangs or died; stop() ends it, and the namespace takes its taps along
