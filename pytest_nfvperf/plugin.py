@@ -1,3 +1,136 @@
-"""The pytest plugin: options, hooks and the order of things. Import-light."""
+"""The pytest plugin: hooks only, and light to import.
+
+Loaded in every pytest run of the environment, so anything that costs time or touches the
+machine waits until a test that measures is collected or run.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_nfvperf.labels import MARKER, is_measuring
+from pytest_nfvperf.options import Options, add_options, read_options
+from pytest_nfvperf.sweep import NOT_QUICK
+
+if TYPE_CHECKING:
+    from pytest_nfvperf.session import NfvSession
+
+SESSION_KEY = pytest.StashKey["NfvSession"]()
+OPTIONS_KEY = pytest.StashKey[Options]()
+MEASURING_KEY = pytest.StashKey[bool]()
+XDIST_GROUP = "nfvperf-testbed"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the --nfv-* options."""
+    add_options(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register markers, read options, and keep one testbed to one xdist worker."""
+    config.addinivalue_line("markers", f"{MARKER}(**labels): labels that SLA selectors and reports know the test by")
+    config.addinivalue_line("markers", f"{NOT_QUICK}: left out by --nfv-profile quick")
+    config.stash[OPTIONS_KEY] = options = read_options(config)
+    config.stash[MEASURING_KEY] = False
+    if config.pluginmanager.hasplugin("dsession") or hasattr(config, "workerinput"):
+        config.addinivalue_line("markers", "xdist_group(name): tests of one group run in one worker")
+    if len(options.testbeds) <= 1 and config.getoption("dist", "no") == "load":
+        config.option.dist = "loadgroup"  # several workers cannot measure on one machine
+    if config.pluginmanager.hasplugin("xdist"):
+        from pytest_nfvperf.xdist_hooks import XdistHooks  # noqa: PLC0415 - only with xdist
+
+        config.pluginmanager.register(XdistHooks(), "nfvperf-xdist")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what the profile leaves out, check SLAs against what is there, group for xdist."""
+    measuring = [item for item in items if is_measuring(item)]
+    if not measuring:
+        return
+    from pytest_nfvperf import collection  # noqa: PLC0415 - only when there is something to measure
+
+    config.stash[MEASURING_KEY] = True
+    collection.deselect_by_profile(config, items, config.stash[OPTIONS_KEY])
+    collection.group_for_xdist(config, measuring, XDIST_GROUP)
+    collection.check_before_run(config, measuring, nfv_session(config))
+
+
+def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
+    """Name testbed, DUT, generator and profile."""
+    if not config.stash[MEASURING_KEY]:
+        return []
+    from pytest_nfvperf import terminal  # noqa: PLC0415
+
+    return terminal.header(nfv_session(config))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> object:
+    """With --nfv-plan, run nothing: list the trials and the time they take."""
+    config = session.config
+    if not (config.stash[OPTIONS_KEY].plan and config.stash[MEASURING_KEY]) or config.option.collectonly:
+        return None
+    from pytest_nfvperf import planning  # noqa: PLC0415
+
+    return planning.show_plan(session, nfv_session(config))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
+    """Put the beginning and the end of a measuring test into the evidence."""
+    if not is_measuring(item):
+        return (yield)
+    from pytest_nfvperf import collection  # noqa: PLC0415
+
+    with collection.recorded(item, nfv_session(item.config)):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[Any]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show SLA tables and testbed errors as what they are, without a traceback through our code."""
+    report = yield
+    if is_measuring(item):
+        from pytest_nfvperf import collection  # noqa: PLC0415
+
+        collection.explain(item, call, report, nfv_session(item.config))
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """The summary table, and where the results are."""
+    session = config.stash.get(SESSION_KEY, None)
+    if session is not None and not session.options.plan:
+        from pytest_nfvperf import terminal  # noqa: PLC0415
+
+        terminal.summary(terminalreporter, session)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Take the testbed down, finish the evidence, render the report."""
+    nfv = session.config.stash.get(SESSION_KEY, None)
+    if nfv is not None:
+        nfv.close(int(exitstatus))
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Make sure that nothing of ours outlives the run, however it ended."""
+    nfv = config.stash.get(SESSION_KEY, None)
+    if nfv is not None:
+        nfv.close(int(pytest.ExitCode.INTERRUPTED))
+
+
+def nfv_session(config: pytest.Config) -> NfvSession:
+    """The session of this process, made when first asked for."""
+    if SESSION_KEY not in config.stash:
+        from pytest_nfvperf.sessions import make_session  # noqa: PLC0415
+
+        config.stash[SESSION_KEY] = make_session(config, config.stash[OPTIONS_KEY])
+    return config.stash[SESSION_KEY]

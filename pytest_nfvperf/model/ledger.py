@@ -56,3 +56,13 @@ def deltas(before: CounterSnapshot, after: CounterSnapshot) -> tuple[CounterDelt
     return tuple(
         CounterDelta(name, new[name] - old[name], new[name] < old[name]) for name in sorted(old.keys() & new.keys())
     )
+
+
+def ledger_text(ledger: Ledger) -> str:
+    """The way of the frames as lines of text: offered, each hop's losses by reason, received, the rest."""
+    rows = [("offered", "", ledger.offered)]
+    rows += [(line.hop, line.reason, -line.frames) for line in ledger.lines]
+    rows += [("received", "", ledger.received), ("unexplained", "", ledger.unexplained)]
+    hops = max(len(hop) for hop, _, _ in rows)
+    reasons = max(len(reason) for _, reason, _ in rows)
+    return "\n".join(f"{hop:<{hops}}  {reason:<{reasons}}  {frames:>15,}" for hop, reason, frames in rows)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from pytest_nfvperf.adapters.evidence.records import ErrorData
 from pytest_nfvperf.model.errors import TestbedError
@@ -24,42 +25,80 @@ MAX_RECOVERIES = 2
 """How often a broken testbed is built anew in one run before later tests cite the first cause."""
 
 LedgerFactory = Callable[[Topology, TrialResult, Sequence[CounterSnapshot], Sequence[CounterSnapshot]], Ledger]
-CeilingMeter = Callable[[Traffic, int], float | None]
+
+
+class Ceilings(Protocol):
+    """The generator's own limits, frames/s per direction, without the DUT."""
+
+    def cached(self, traffic: Traffic, directions: int) -> float | None:
+        """The kept ceiling; None when it is not known yet."""
+        ...
+
+    def measure(self, traffic: Traffic, directions: int) -> float | None:
+        """Measure and keep it; None where it cannot be measured. Needs the PMD's CPU."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class RigParts:
     """What a rig is made of. Factories, because a broken rig is made anew.
 
-    ``measure_ceiling(traffic, directions)``: the generator's own limit, frames/s per direction, without
-    the DUT and while no PMD polls; None where that cannot be measured.
+    ``pmd_cpus``: number of CPUs given to poll-mode threads, 0 if unknown.
     """
 
     make_datapath: Callable[[], Datapath]
     make_generator: Callable[[], Generator]
     make_ledger: LedgerFactory | None
-    measure_ceiling: CeilingMeter
+    ceilings: Ceilings
     pmd_cpus: int
 
 
-@dataclass(frozen=True, slots=True)
-class LiveTopology:
-    """A topology that stands, with the generator attached: what a test measures on."""
+@dataclass(slots=True)
+class Standing:
+    """What a topology consists of while it stands."""
 
-    topology: Topology
     built: BuiltTopology
     runner: TrialRunner
     generator: Generator
     datapath_kind: str
+
+
+@dataclass(slots=True, eq=False)
+class LiveTopology:
+    """A topology that stands, with the generator attached: what a test measures on.
+
+    ``repeats``: how often an invalid trial is repeated.
+    """
+
+    topology: Topology
+    repeats: int
+    standing: Standing | None = None
 
     @property
     def name(self) -> str:
         """The topology's name."""
         return self.topology.name
 
+    @property
+    def now(self) -> Standing:
+        """The standing parts; TestbedError when another topology took its place."""
+        if self.standing is None:
+            raise TestbedError(f"topology {self.name!r} no longer stands: another one was built since")
+        return self.standing
+
+    @property
+    def runner(self) -> TrialRunner:
+        """Runs trials on it."""
+        return self.now.runner
+
+    @property
+    def datapath_kind(self) -> str:
+        """Of the datapath it stands on: dpdk, netdev, system."""
+        return self.now.datapath_kind
+
     def learn(self, traffic: Traffic) -> None:
         """Send learning frames both ways (RFC 2544 section 23)."""
-        self.generator.learn(traffic, self.topology.directions)
+        self.now.generator.learn(traffic, self.topology.directions)
 
 
 class Rig:
@@ -99,23 +138,38 @@ class Rig:
         if self._live is not None and self._live.topology == topology:
             return self._live
         self.remove_topology()
-        self._live = self._bring_up(topology, repeats)
-        return self._live
+        live = LiveTopology(topology, repeats)
+        self._stand(live)
+        return live
 
-    def ceiling_fps(self, traffic: Traffic, directions: int) -> float | None:
+    def ceiling_fps(self, live: LiveTopology, traffic: Traffic, directions: int) -> float | None:
         """The rig's own limit for this traffic, frames/s per direction; None if it cannot be measured.
 
-        A measurement needs the PMD's CPU, so the caller asks before it has a topology built.
+        When it has to be measured the topology is taken down meanwhile, because a PMD
+        would poll on the CPU that the loop needs; ``live`` stands again afterwards.
         """
-        return self._parts.measure_ceiling(traffic, directions)
+        ceilings = self._parts.ceilings
+        known = ceilings.cached(traffic, directions)
+        if known is not None:
+            return known
+        self.remove_topology()
+        ceiling = ceilings.measure(traffic, directions)
+        self._stand(live)
+        return ceiling
 
     def remove_topology(self) -> None:
         """Detach the generator and remove the live topology, if there is one."""
+        live, standing = self._taken_down()
+        if live is not None and standing is not None:
+            standing.generator.detach([port.name for port in live.topology.ports])
+            standing.built.close()
+
+    def _taken_down(self) -> tuple[LiveTopology | None, Standing | None]:
         live, self._live = self._live, None
         if live is None:
-            return
-        live.generator.detach([port.name for port in live.topology.ports])
-        live.built.close()
+            return None, None
+        standing, live.standing = live.standing, None
+        return live, standing
 
     def broken(self, test: str, error: TestbedError) -> None:
         """Remember that the testbed broke during a test, and take everything down."""
@@ -146,9 +200,9 @@ class Rig:
             raise errors[0]
 
     def _forget_live(self) -> None:
-        live, self._live = self._live, None
-        if live is not None:
-            live.built.close()
+        _, standing = self._taken_down()
+        if standing is not None:
+            standing.built.close()
 
     def _refuse_if_broken(self) -> None:
         if self._first_cause is not None and self._recoveries > MAX_RECOVERIES:
@@ -158,7 +212,8 @@ class Rig:
                 evidence=error.evidence,
             )
 
-    def _bring_up(self, topology: Topology, repeats: int) -> LiveTopology:
+    def _stand(self, live: LiveTopology) -> None:
+        topology = live.topology
         datapath, generator = self.datapath(), self.generator()
         built = datapath.build(topology)
         try:
@@ -168,8 +223,9 @@ class Rig:
         except TestbedError:
             built.close()
             raise
-        runner = self._runner(topology, datapath, generator, repeats)
-        return LiveTopology(topology, built, runner, generator, datapath.info().kind)
+        runner = self._runner(topology, datapath, generator, live.repeats)
+        live.standing = Standing(built, runner, generator, datapath.info().kind)
+        self._live = live
 
     def _runner(self, topology: Topology, datapath: Datapath, generator: Generator, repeats: int) -> TrialRunner:
         factory = self._parts.make_ledger

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pytest_nfvperf.model.display import format_fps
-from pytest_nfvperf.model.outcome import Cost, Goal, GoalOutcome, Outcome
+from pytest_nfvperf.model.outcome import Cost, Goal, GoalOutcome, LatencyPoint, Outcome
 from pytest_nfvperf.model.profile import Profile
 from pytest_nfvperf.model.traffic import Traffic
 from pytest_nfvperf.model.trial import Reason
@@ -74,27 +74,20 @@ class Search:
         self._limits_of = limits_of
         self._estimate_of = estimate_of
 
-    def ndr_pdr(self, live: LiveTopology, traffic: Traffic) -> Outcome:
-        """NDR and PDR by MLRsearch in one pass, each with its confirmation trial."""
-        return self._find(live, traffic, "mlrsearch", self._mlr)
+    def ndr_pdr(self, live: LiveTopology, traffic: Traffic, *, latency: bool = False) -> Outcome:
+        """NDR and PDR by MLRsearch in one pass, each with its confirmation trial.
+
+        Args:
+            live: where.
+            traffic: what.
+            latency: also measure latency at the profile's shares of the PDR.
+        """
+        return self._find(live, traffic, "mlrsearch", self._mlr, latency=latency)
 
     def throughput(self, live: LiveTopology, traffic: Traffic, algorithm: str = "rfc2544") -> Outcome:
         """Throughput (RFC 1242 section 3.17) by ``rfc2544`` or ``tst009`` binary search."""
         find = {"rfc2544": self._rfc2544, "tst009": self._tst009}[algorithm]
         return self._find(live, traffic, algorithm, find)
-
-    def latency(self, live: LiveTopology, traffic: Traffic, of: Outcome) -> Outcome:
-        """Latency at the profile's shares of the PDR that ``of`` found (or of its throughput).
-
-        Without a PDR the outcome has no latency points, and an SLA on them is INCONCLUSIVE.
-        """
-        goal = of.goal("pdr") or of.goal("throughput")
-        loads = self._latency_loads(goal)
-        measurer, limits = self._start(live, traffic)
-        points = latency_profile(measurer, loads, self.profile.latency_trial_s)
-        return self._finish(
-            live, self._outcome(live, traffic, "latency", measurer, limits, goals=of.goals, latency=points)
-        )
 
     def loss_curve(self, live: LiveTopology, traffic: Traffic) -> Outcome:
         """Frame-loss curve (RFC 2544 section 26.3) from the maximum load down."""
@@ -137,13 +130,19 @@ class Search:
             ),
         )
 
-    def _find(self, live: LiveTopology, traffic: Traffic, algorithm: str, find: Find) -> Outcome:
+    def _find(
+        self, live: LiveTopology, traffic: Traffic, algorithm: str, find: Find, *, latency: bool = False
+    ) -> Outcome:
         measurer, limits = self._start(live, traffic)
         maximum = self._usable_maximum(measurer, limits)
         found = find(measurer, LoadLimits(maximum * MINIMUM_SHARE, maximum))
         goals = tuple(self._confirmed(measurer, _marked(goal, limits)) for goal in found)
-        cost = _cost_of(goals, measurer)
-        return self._finish(live, self._outcome(live, traffic, algorithm, measurer, limits, goals=goals, cost=cost))
+        found_more = {
+            "goals": goals,
+            "cost": _cost_of(goals, measurer),
+            "latency": self._latency(measurer, goals) if latency else (),
+        }
+        return self._finish(live, self._outcome(live, traffic, algorithm, measurer, limits, **found_more))
 
     def _mlr(self, measurer: LoadMeasurer, limits: LoadLimits) -> tuple[GoalOutcome, ...]:
         return mlr_search(measurer, self.profile.goals, limits, timeout_s=self.profile.search_timeout_s)
@@ -186,11 +185,13 @@ class Search:
             load *= 0.9
         return load
 
-    def _latency_loads(self, goal: GoalOutcome | None) -> list[tuple[str, float]]:
-        load = goal.load_fps if goal is not None else None
-        if goal is None or load is None:
-            return []
-        return [(f"{share * 100:g} % of {goal.goal.name}", load * share) for share in self.profile.latency_loads]
+    def _latency(self, measurer: LoadMeasurer, goals: Sequence[GoalOutcome]) -> tuple[LatencyPoint, ...]:
+        """At shares of the last goal's load, the PDR's; none when it was not found."""
+        name, load = goals[-1].goal.name, goals[-1].load_fps
+        if load is None:
+            return ()
+        loads = [(f"{share * 100:g} % of {name}", load * share) for share in self.profile.latency_loads]
+        return latency_profile(measurer, loads, self.profile.latency_trial_s)
 
     def _outcome(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from pytest_nfvperf.adapters.evidence.records import trial_data
 from pytest_nfvperf.model.errors import NfvperfError
@@ -23,11 +23,19 @@ from pytest_nfvperf.runs.validity import counter_deltas, testbed_reasons
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What every run needs around it: where evidence goes, who watches, and the time."""
+    """What every run needs around it.
+
+    Attributes:
+        recorder: where evidence goes.
+        progress: who watches.
+        clock: the time.
+        trials: the running test's trials by id; whoever starts a test clears it.
+    """
 
     recorder: Recorder
     progress: Progress
     clock: Clock
+    trials: dict[str, Trial] = field(default_factory=dict)
 
 
 LedgerMaker = Callable[[TrialResult, Sequence[CounterSnapshot], Sequence[CounterSnapshot]], Ledger]
@@ -80,6 +88,7 @@ class TrialRunner:
         self.recorder = context.recorder
         self.progress = context.progress
         self.clock = context.clock
+        self._trials = context.trials
         self._generator = generator
         self._collectors = tuple(collectors)
         self._make_ledger = make_ledger
@@ -122,6 +131,7 @@ class TrialRunner:
             cost=replace(self._cost(result, changes, time.process_time() - own_cpu), trial_id=trial_id),
             wall_s=self.clock.monotonic() - started,
         )
+        self._trials[trial.id] = trial
         self._record(trial, repeat_of)
         self.progress.trial_finished(result.loss_ratio, result.valid)
         return trial

@@ -1,0 +1,48 @@
+# make run    set up this machine, measure on the embedded testbed (quick profile), write reports/
+# make test   set up this machine, run the project's own tests
+# make bench  set up this machine, measure the project's own figures (noisy machines: best of several)
+# Every target says what it is about to change; run twice, it changes nothing the second time.
+
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.PHONY: run test bench lint setup doctor clean help
+
+help:
+	@sed -n 's/^# //p' Makefile
+
+run: setup
+	$(BIN)/python -m pytest suites/ --nfv-profile quick $(ARGS)
+
+test: setup
+	$(BIN)/python -m pytest tests/ $(ARGS)
+
+bench: setup
+	$(BIN)/python -m pytest benchmarks/ $(ARGS)
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+# The machine (packages, hugepages), then Python's packages, then the generator.
+setup: machine $(STAMP)
+	@$(BIN)/nfvperf build
+
+.PHONY: machine
+machine:
+	@$(PYTHON) -m pytest_nfvperf.adapters.host.setup
+
+$(STAMP): pyproject.toml
+	@echo "python: creating $(VENV) with this project and its development tools"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+doctor: $(STAMP)
+	$(BIN)/nfvperf doctor
+
+clean: $(STAMP)
+	$(BIN)/nfvperf clean

@@ -1,0 +1,7 @@
+"""The fixtures that the suites use; third parties write the same line."""
+
+pytest_plugins = [
+    "pytest_nfvperf.fixtures.nfv",
+    "pytest_nfvperf.fixtures.topologies",
+    "pytest_nfvperf.fixtures.measuring",
+]

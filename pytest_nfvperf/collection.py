@@ -1,0 +1,126 @@
+"""What the plugin does with collected tests, and with the reports of those that ran."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_nfvperf.adapters.evidence.records import TestData
+from pytest_nfvperf.config.sla import unmatched_rules
+from pytest_nfvperf.judging import SlaFailure
+from pytest_nfvperf.labels import item_labels
+from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.sla import Rule
+from pytest_nfvperf.options import Options
+from pytest_nfvperf.session import NfvSession
+from pytest_nfvperf.sweep import NOT_QUICK
+
+STATUS_KEY = pytest.StashKey[tuple[str, str]]()
+NOT_ROOT = (
+    "nfvperf needs root for namespaces, hugepages and its own Open vSwitch: run this with sudo, "
+    "or use --nfv-plan to see what would be measured"
+)
+
+
+def deselect_by_profile(config: pytest.Config, items: list[pytest.Item], options: Options) -> None:
+    """Drop what the quick profile leaves out, and say so as pytest says it of -k."""
+    if options.profile != "quick":
+        return
+    dropped = [item for item in items if item.get_closest_marker(NOT_QUICK)]
+    if dropped:
+        config.hook.pytest_deselected(items=dropped)
+        items[:] = [item for item in items if item not in set(dropped)]
+
+
+def group_for_xdist(config: pytest.Config, items: Sequence[pytest.Item], group: str) -> None:
+    """One testbed is one worker's: its tests share an xdist group."""
+    if config.getoption("dist", "no") == "loadgroup" or config.getoption("loadgroup", False):
+        for item in items:
+            item.add_marker(pytest.mark.xdist_group(group))
+
+
+def check_before_run(config: pytest.Config, items: Sequence[pytest.Item], session: NfvSession) -> None:
+    """Find a user's mistakes before anything is started.
+
+    Raises:
+        pytest.UsageError: a file that cannot be used, an SLA rule that matches no test, or not root.
+    """
+    if os.geteuid() != 0 and not (session.options.plan or config.option.collectonly):
+        raise pytest.UsageError(NOT_ROOT)
+    try:
+        check_slas(config, items, session)
+        if not config.option.collectonly:
+            session.wiring.check()
+    except ConfigError as error:
+        raise pytest.UsageError(str(error)) from error
+
+
+def check_slas(config: pytest.Config, items: Sequence[pytest.Item], session: NfvSession) -> None:
+    """Every rule must match a test: a rule that judges nothing would look like a pass.
+
+    When the user picked single files or tests, rules about others are no mistake, but a
+    file of which no rule matches anything still is.
+    """
+    known = [item_labels(item, session.profile.name) | session.wiring.labels() for item in items]
+    if session.options.slas:
+        for sla in session.given_slas:
+            unmatched = unmatched_rules(sla, known)
+            _refuse(unmatched if _whole_folders(config) or len(unmatched) == len(sla.rules) else ())
+        return
+    for folder in dict.fromkeys(item.path.parent for item in items):
+        session.rules_for(folder / "any")
+
+
+def _refuse(unmatched: Sequence[Rule]) -> None:
+    if unmatched:
+        rule = unmatched[0]
+        where = ", ".join(f"{name}: {' | '.join(values)}" for name, values in rule.where)
+        raise ConfigError(
+            f"{rule.source}: no test matches {{{where}}}, so this rule would judge nothing; correct the "
+            "selector (pytest --collect-only lists the tests) or remove the rule"
+        )
+
+
+def _whole_folders(config: pytest.Config) -> bool:
+    """True when the user asked for folders, not for single files or tests."""
+    narrowed = config.getoption("keyword", "") or config.getoption("lf", False)
+    return not narrowed and all("::" not in arg and Path(arg.split("::")[0]).is_dir() for arg in config.args)
+
+
+@contextmanager
+def recorded(item: pytest.Item, session: NfvSession) -> Iterator[None]:
+    """Write the beginning and the end of a test into the evidence."""
+    started = time.monotonic()
+    callspec = getattr(item, "callspec", None)
+    parameters = {name: str(value) for name, value in (callspec.params if callspec else {}).items()}
+    labels = tuple(sorted(item_labels(item, session.profile.name).items()))
+    doc = getattr(getattr(item, "function", None), "__doc__", None) or ""
+    item.stash[STATUS_KEY] = ("passed", "")
+    session.begin_test(item.nodeid, TestData(labels, parameters, doc.strip()))
+    yield
+    status, reason = item.stash[STATUS_KEY]
+    session.end_test(status, time.monotonic() - started, reason)
+
+
+def explain(item: pytest.Item, call: pytest.CallInfo[Any], report: pytest.TestReport, session: NfvSession) -> None:
+    """Show the message instead of a traceback, and remember a broken testbed."""
+    if report.skipped:
+        item.stash[STATUS_KEY] = ("skipped", "")
+    if call.excinfo is None or report.passed or report.skipped:
+        return
+    error = call.excinfo.value
+    if isinstance(error, SlaFailure):
+        report.longrepr = str(error)
+    elif isinstance(error, TestbedError):
+        report.longrepr = f"testbed error: {error}"
+        session.broken(error)
+    elif isinstance(error, (ConfigError, pytest.UsageError)):
+        report.longrepr = f"usage error: {error}"
+    status = "error" if report.when != "call" or isinstance(error, TestbedError) else "failed"
+    item.stash[STATUS_KEY] = (status, str(error).strip().splitlines()[0] if str(error) else type(error).__name__)

@@ -1,0 +1,151 @@
+"""Makes the embedded testbed real: a private OVS and nfvperf-gen on this machine.
+
+Also the order of things on a machine: reap what dead runs left, lock the CPUs that will be
+measured, keep this process off them, and only then start anything.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pytest_nfvperf.adapters.generators import build
+from pytest_nfvperf.adapters.generators.ceiling import measure_ceiling
+from pytest_nfvperf.adapters.generators.embedded import EmbeddedGenerator
+from pytest_nfvperf.adapters.host.fingerprint import fingerprint
+from pytest_nfvperf.adapters.net.journal import Journal
+from pytest_nfvperf.adapters.net.lock import MeasurementLock
+from pytest_nfvperf.adapters.net.reaper import reap
+from pytest_nfvperf.adapters.ovs.datapath import OvsDatapath
+from pytest_nfvperf.adapters.ovs.ledger import ledger
+from pytest_nfvperf.adapters.ovs.locate import locate
+from pytest_nfvperf.model.ledger import CounterSnapshot, Ledger
+from pytest_nfvperf.model.profile import Profile, estimate_search_s
+from pytest_nfvperf.model.testbed import Testbed
+from pytest_nfvperf.model.topology import Topology
+from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.model.trial import TrialResult
+from pytest_nfvperf.ports.clock import Clock
+from pytest_nfvperf.runs.ceilings import CachedCeilings
+from pytest_nfvperf.runs.clock import SystemClock
+from pytest_nfvperf.runs.rig import RigParts
+
+_CEILING_FACTS = ("cpu_model", "kernel", "dpdk", "generator")
+
+
+class EmbeddedWiring:
+    """Wires a testbed whose generator is ours.
+
+    Args:
+        testbed: what to wire.
+        keep: leave the run directory when done.
+    """
+
+    def __init__(self, testbed: Testbed, *, keep: bool = False) -> None:
+        self.testbed = testbed
+        self.clock: Clock = SystemClock()
+        self._keep = keep
+        self._journal: Journal | None = None
+        self._lock: MeasurementLock | None = None
+        self._affinity: set[int] | None = None
+
+    def check(self) -> None:
+        """OVS and the generator must be there; says what to install or build."""
+        locate(self.testbed.ovs.prefix, dpdk=self.testbed.ovs.datapath == "dpdk")
+        build.find()
+
+    def labels(self) -> dict[str, str]:
+        """Labels that every subject on this testbed has."""
+        return {"datapath": self.testbed.ovs.datapath, "engine": self.testbed.generator.engine}
+
+    def describe(self) -> list[str]:
+        """DUT and generator, a line each."""
+        ovs, cpus = self.testbed.ovs, self.testbed.cpus
+        binaries = locate(ovs.prefix, dpdk=ovs.datapath == "dpdk")
+        dpdk = f", DPDK {binaries.dpdk_version}" if binaries.dpdk_version else ""
+        shared = f" (shared with housekeeping: CPU {_listed(cpus.shared)})" if cpus.shared else ""
+        return [
+            f"DUT:       Open vSwitch {binaries.version}{dpdk}, datapath {ovs.datapath}, PMD on CPU {_listed(cpus.pmd)}",
+            f"generator: nfvperf-gen on CPU {_listed(cpus.generator)}{shared}",
+        ]
+
+    def parts(self) -> RigParts:
+        """Take the machine and say what a rig is made of."""
+        journal = self._take_machine()
+        return RigParts(
+            make_datapath=lambda: OvsDatapath.start(self.testbed, journal),
+            make_generator=lambda: self._make_generator(journal),
+            make_ledger=_make_ledger,
+            ceilings=self._ceilings(journal),
+            pmd_cpus=len(self.testbed.cpus.pmd),
+        )
+
+    @cached_property
+    def _fingerprint(self) -> dict[str, Any]:
+        return fingerprint(self.testbed)
+
+    def fingerprint(self) -> Mapping[str, Any]:
+        """What must be equal for two runs to be compared."""
+        return self._fingerprint
+
+    def line_rate_bps(self) -> float | None:
+        """Layer-1 rate of the slowest port, None where ports have none."""
+        return min((port.line_rate_bps for port in self.testbed.ports if port.line_rate_bps), default=None)
+
+    def estimate_search_s(self, profile: Profile) -> float:
+        """How long an NDR/PDR search takes, for the progress line."""
+        return estimate_search_s(profile, profile.goals)
+
+    def leftovers(self) -> list[str]:
+        """What was left on the machine on purpose."""
+        if self._keep and self._journal is not None:
+            return [f"kept {self._journal.directory}; remove it with `nfvperf clean`"]
+        return []
+
+    def close(self) -> None:
+        """Give the machine back. Can be called twice."""
+        if self._affinity is not None:
+            os.sched_setaffinity(0, self._affinity)
+            self._affinity = None
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+        if self._journal is not None and not self._keep:
+            self._journal.close()
+            self._journal = None
+
+    def _take_machine(self) -> Journal:
+        reap()
+        journal = self._journal = Journal.create()
+        cpus = self.testbed.cpus
+        self._lock = MeasurementLock({*cpus.pmd, *cpus.generator, *cpus.vnf}, journal.tag)
+        self._affinity = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, cpus.housekeeping)
+        return journal
+
+    def _make_generator(self, journal: Journal) -> EmbeddedGenerator:
+        raise NotImplementedError
+
+    def _ceilings(self, journal: Journal) -> CachedCeilings:
+        facts = {name: self._fingerprint.get(name) for name in _CEILING_FACTS}
+        digest = hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:16]
+        return CachedCeilings(_cache_dir() / "ceilings.json", digest, "vhost-user", self._meter(journal))
+
+
+def _make_ledger(
+    topology: Topology, result: TrialResult, before: Sequence[CounterSnapshot], after: Sequence[CounterSnapshot]
+) -> Ledger:
+    raise NotImplementedError
+
+
+def _cache_dir() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nfvperf"
+
+
+def _listed(cpus: Sequence[int]) -> str:
+    return ", ".join(str(cpu) for cpu in cpus)

@@ -1,0 +1,123 @@
+"""``sla.check(outcome)``: judge what was measured, record it, and fail with a table."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+
+from pytest_nfvperf.model.errors import NfvperfError
+from pytest_nfvperf.model.failure_table import failure_table
+from pytest_nfvperf.model.judge import judge, worst
+from pytest_nfvperf.model.observe import observations, unmeasured
+from pytest_nfvperf.model.outcome import Outcome
+from pytest_nfvperf.model.sla import Rule
+from pytest_nfvperf.model.verdict import Judgement, Observation, Verdict
+from pytest_nfvperf.runs.recorder import Recorder
+
+
+class SlaFailure(AssertionError):  # noqa: N818 - it is a failed assertion, and reads as one
+    """An SLA that was not met, or not shown to be met. The message is the table."""
+
+    def __init__(self, table: str, judgement: Judgement) -> None:
+        self.judgement = judgement
+        super().__init__(table)
+
+
+class InconclusiveWarning(UserWarning):
+    """An INCONCLUSIVE verdict that --nfv-inconclusive=warn let pass."""
+
+
+class Measured:
+    """All that was measured in this run, by labels: the other sides of relations."""
+
+    def __init__(self) -> None:
+        self._observed: dict[frozenset[tuple[str, str]], list[Observation]] = {}
+
+    def add(self, labels: Mapping[str, str], observed: Sequence[Observation]) -> None:
+        """Remember what was observed on a subject."""
+        self._observed.setdefault(_key(labels), []).extend(observed)
+
+    def peers(self, labels: Mapping[str, str]) -> Sequence[Observation] | None:
+        """Observations of the subject with these labels; None when it was not measured."""
+        return self._observed.get(_key(labels))
+
+
+def _key(labels: Mapping[str, str]) -> frozenset[tuple[str, str]]:
+    return frozenset((name, value) for name, value in labels.items() if name != "test")
+
+
+LedgerText = Callable[[Sequence[Outcome]], str | None]
+
+
+class SlaCheck:
+    """Judges the outcomes of one test.
+
+    Args:
+        rules: those of every SLA file in force.
+        measured: what earlier tests of this run measured.
+        recorder: takes each verdict.
+        ledger_text: where frames were lost in the worst trial, as text.
+        inconclusive: "fail" or "warn".
+    """
+
+    def __init__(
+        self,
+        rules: Sequence[Rule],
+        measured: Measured,
+        recorder: Recorder,
+        ledger_text: LedgerText,
+        inconclusive: str = "fail",
+    ) -> None:
+        self._rules = tuple(rules)
+        self._measured = measured
+        self._recorder = recorder
+        self._ledger_text = ledger_text
+        self._inconclusive = inconclusive
+
+    def check(self, *outcomes: Outcome) -> tuple[Verdict, ...]:
+        """Judge outcomes of one subject together; none is judged twice.
+
+        Returns:
+            The verdicts; empty when no rule applies: then it was measured, not judged.
+
+        Raises:
+            SlaFailure: a requirement is not met, or not shown to be met.
+        """
+        if not outcomes:
+            raise NfvperfError("sla.check() needs at least one outcome")
+        labels = {name: value for outcome in outcomes for name, value in outcome.labels}
+        observed = _distinct(outcomes)
+        missing = {name: why for outcome in outcomes for name, why in unmeasured(outcome).items()}
+        self._measured.add(labels, observed)
+        verdicts = judge(self._rules, labels, observed, self._measured.peers, missing)
+        for verdict in verdicts:
+            self._recorder.emit(verdict)
+        if verdicts:
+            self._act(verdicts, labels, outcomes)
+        return verdicts
+
+    def _act(self, verdicts: Sequence[Verdict], labels: Mapping[str, str], outcomes: Sequence[Outcome]) -> None:
+        judgement = worst(verdicts)
+        if judgement is Judgement.PASS:
+            return
+        table = failure_table(verdicts, self._ledger_text(outcomes), subject=_subject(labels))
+        if judgement is Judgement.INCONCLUSIVE and self._inconclusive == "warn":
+            warnings.warn(InconclusiveWarning(table), stacklevel=3)
+            return
+        raise SlaFailure(table, judgement)
+
+
+def _distinct(outcomes: Sequence[Outcome]) -> list[Observation]:
+    """Observations of all outcomes; a latency outcome repeats the goals it was taken at."""
+    seen: dict[Observation, None] = {}
+    for outcome in outcomes:
+        seen.update(dict.fromkeys(observations(outcome)))
+    kept: dict[tuple[str, str, str | None], Observation] = {}
+    for observation in seen:
+        kept.setdefault((observation.metric, observation.unit, observation.at), observation)
+    return list(kept.values())
+
+
+def _subject(labels: Mapping[str, str]) -> str:
+    shown = ("suite", "test", "topology", "frame_size", "flows", "direction", "datapath")
+    return ", ".join(f"{name} {labels[name]}" for name in shown if name in labels)

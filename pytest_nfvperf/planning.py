@@ -1,0 +1,82 @@
+"""``--nfv-plan``: the very tests, run against a simulated DUT in virtual time.
+
+So the plan cannot drift from what a run does: every trial that the tests would send is counted, with
+its duration and the rig's overheads, but nothing is started and nothing is sent.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pytest
+from _pytest.runner import runtestprotocol
+
+from pytest_nfvperf.labels import is_measuring
+from pytest_nfvperf.model.display import format_fps, format_seconds
+from pytest_nfvperf.model.trial import TrialSpec
+from pytest_nfvperf.session import NfvSession
+from pytest_nfvperf.simulation import ASSUMED_FPS, SimulatedWiring
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedTest:
+    """What one test would send. ``seconds``: trials, overheads and set-up."""
+
+    node_id: str
+    specs: tuple[TrialSpec, ...]
+    seconds: float
+    failure: str
+
+
+def show_plan(session: pytest.Session, nfv: NfvSession) -> bool:
+    """Print the plan of every collected test."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    wiring = nfv.wiring
+    if not isinstance(wiring, SimulatedWiring) or reporter is None:
+        return False
+    planned = [_plan(item, wiring) for item in session.items if is_measuring(item)]
+    reporter.section("plan: nothing is sent", sep="=")
+    for test in planned:
+        reporter.write_line(_line(test))
+        if reporter.verbosity > 0:
+            for spec in test.specs:
+                reporter.write_line(
+                    f"    {format_seconds(spec.duration_s):>8} at {format_fps(spec.load_fps):>10}  {spec.purpose}"
+                )
+    total = sum(test.seconds for test in planned)
+    count = sum(len(test.specs) for test in planned)
+    reporter.write_line(
+        f"{len(planned)} tests, {count} trials, about {format_seconds(total)} for a DUT of about "
+        f"{format_fps(ASSUMED_FPS)} per direction at 64 bytes; invalid trials are repeated and add to it"
+    )
+    return True
+
+
+def _plan(item: pytest.Item, wiring: SimulatedWiring) -> PlannedTest:
+    started, before = wiring.clock.monotonic(), len(wiring.specs)
+    reports = runtestprotocol(item, log=False, nextitem=None)
+    failures = [str(report.longrepr) for report in reports if report.failed]
+    return PlannedTest(
+        item.nodeid,
+        tuple(wiring.specs[before:]),
+        wiring.clock.monotonic() - started,
+        failures[0].strip().splitlines()[-1] if failures else "",
+    )
+
+
+def _line(test: PlannedTest) -> str:
+    if test.failure:
+        return f"{test.node_id}: cannot be planned: {test.failure}"
+    return f"{test.node_id}: about {format_seconds(test.seconds)}: {_grouped(test.specs)}"
+
+
+def _grouped(specs: Sequence[TrialSpec]) -> str:
+    groups = Counter((spec.purpose.split(" at ")[0], spec.duration_s) for spec in specs)
+    if len(groups) > 8:
+        groups = Counter((purpose, 0.0) for purpose, _ in groups.elements())
+    return ", ".join(
+        f"{count} x {purpose}" + (f" {format_seconds(duration)}" if duration else "")
+        for (purpose, duration), count in groups.items()
+    )

@@ -1,0 +1,212 @@
+"""What one pytest process knows and owns: testbed, SLAs, evidence and the rig.
+
+Everything is made when first needed, so that collecting tests costs nothing and changes nothing.
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+
+from pytest_nfvperf import __version__
+from pytest_nfvperf.adapters.evidence.records import AttachmentData, RunData, RunEndData, TestData, TestEndData
+from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
+from pytest_nfvperf.config.sla import load_sla
+from pytest_nfvperf.config.testbed import testbed_to_yaml
+from pytest_nfvperf.judging import Measured, SlaCheck
+from pytest_nfvperf.model.display import format_fps
+from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.model.ledger import ledger_text
+from pytest_nfvperf.model.outcome import Outcome
+from pytest_nfvperf.model.profile import PROFILES, Profile
+from pytest_nfvperf.model.sla import Rule, Sla
+from pytest_nfvperf.model.topology import Topology
+from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.options import Options
+from pytest_nfvperf.ports.progress import Progress
+from pytest_nfvperf.ports.sink import Sink
+from pytest_nfvperf.runs.recorder import Recorder
+from pytest_nfvperf.runs.rig import LiveTopology, Rig
+from pytest_nfvperf.runs.search import Limits, Search
+from pytest_nfvperf.runs.trials import Context
+from pytest_nfvperf.wiring import Wiring
+
+SUITE_SLA = "sla.yaml"
+
+
+class NfvSession:
+    """State of one pytest process.
+
+    Args:
+        options: what the user asked for.
+        wiring: makes testbeds real (or simulated, for a plan).
+        run_dir: this run's directory under the results; shared by xdist workers.
+        worker: xdist worker name, "" without xdist.
+        progress: shows a running search.
+        sinks: take records after the evidence file.
+    """
+
+    def __init__(
+        self,
+        options: Options,
+        wiring: Wiring,
+        run_dir: Path,
+        worker: str,
+        progress: Progress,
+        sinks: Sequence[Sink] = (),
+    ) -> None:
+        self.options = options
+        self.wiring = wiring
+        self.run_dir = run_dir
+        self.worker = worker
+        self.profile: Profile = PROFILES[options.profile]
+        self.measured = Measured()
+        self._progress = progress
+        self._sinks = tuple(sinks)
+        self._started = time.monotonic()
+        self._statuses: Counter[str] = Counter()
+        self._suite_slas: dict[Path, Sla] = {}
+        self._rig: Rig | None = None
+        self._described = False
+
+    @cached_property
+    def given_slas(self) -> tuple[Sla, ...]:
+        """SLA files of the command line; ConfigError for one that cannot be read."""
+        return tuple(load_sla(path) for path in self.options.slas)
+
+    def rules_for(self, test_file: Path) -> tuple[Rule, ...]:
+        """Rules in force for a test: the command line's, else those of the sla.yaml beside it."""
+        if self.options.slas:
+            return tuple(rule for sla in self.given_slas for rule in sla.rules)
+        path = test_file.parent / SUITE_SLA
+        if path not in self._suite_slas and path.is_file():
+            self._suite_slas[path] = load_sla(path)
+        sla = self._suite_slas.get(path)
+        return sla.rules if sla else ()
+
+    @cached_property
+    def recorder(self) -> Recorder:
+        """Evidence of this process; its file is made now. A plan leaves none."""
+        if self.options.plan:
+            return Recorder("plan", [], self.wiring.clock)
+        suffix = f"-{self.worker}" if self.worker else ""
+        writer = EvidenceWriter(self.run_dir / f"evidence{suffix}.jsonl")
+        recorder = Recorder(self.run_dir.name, [writer, *self._sinks], self.wiring.clock, self.worker)
+        recorder.emit(self._run_data())
+        return recorder
+
+    @cached_property
+    def _context(self) -> Context:
+        return Context(self.recorder, self._progress, self.wiring.clock)
+
+    @property
+    def rig(self) -> Rig:
+        """The rig; the machine is locked, and what dead runs left is reaped, before the first use."""
+        if self._rig is None:
+            self._rig = Rig(self.wiring.parts(), self._context)
+        return self._rig
+
+    def live(self, topology: Topology) -> LiveTopology:
+        """A topology standing on the rig."""
+        live = self.rig.live(topology, self.profile.invalid_trial_budget)
+        if not self._described:
+            self._describe()
+        self._attach("OVS configuration", live.now.built.configuration())
+        return live
+
+    def search(self, labels: Mapping[str, str]) -> Search:
+        """Measurements of one test."""
+        return Search(self.profile, labels, self._limits_of, self.wiring.estimate_search_s)
+
+    def sla_check(self, test_file: Path) -> SlaCheck:
+        """The judge of one test."""
+        return SlaCheck(
+            () if self.options.plan else self.rules_for(test_file),
+            self.measured,
+            self.recorder,
+            self._ledger_text,
+            self.options.inconclusive,
+        )
+
+    def begin_test(self, node_id: str, data: TestData) -> None:
+        """A test that may measure begins."""
+        self.recorder.test = node_id
+        self._context.trials.clear()
+        self.recorder.emit(data)
+
+    def end_test(self, status: str, seconds: float, reason: str) -> None:
+        """It ended."""
+        self._statuses[status] += 1
+        self.recorder.emit(TestEndData(status, seconds, reason))
+        self.recorder.test = ""
+
+    def broken(self, error: TestbedError) -> None:
+        """The testbed broke in the running test."""
+        if self._rig is not None:
+            self._rig.broken(self.recorder.test, error)
+
+    @property
+    def recording(self) -> bool:
+        """True once there is evidence."""
+        return "recorder" in self.__dict__
+
+    def close(self, exit_status: int) -> None:
+        """Take the rig down and finish the evidence. Can be called twice."""
+        try:
+            if self._rig is not None:
+                self._rig.close()
+        finally:
+            self.wiring.close()
+            if self.recording:
+                seconds = time.monotonic() - self._started
+                self.recorder.emit(RunEndData(exit_status, seconds, dict(self._statuses)))
+                self.recorder.close()
+                del self.recorder
+
+    def _limits_of(self, live: LiveTopology, traffic: Traffic) -> Limits:
+        directions = len(live.topology.directions) if traffic.bidirectional else 1
+        line_rate = self.wiring.line_rate_bps()
+        return Limits(
+            ceiling_fps=self.rig.ceiling_fps(live, traffic, directions),
+            line_rate_fps=traffic.line_rate_fps(line_rate) if line_rate else None,
+        )
+
+    def _ledger_text(self, outcomes: Sequence[Outcome]) -> str | None:
+        """Where frames went in the lossy valid trial of the lowest load: the one that bounds the result."""
+        trials = [
+            self._context.trials[key] for outcome in outcomes for key in outcome.trials if key in self._context.trials
+        ]
+        lossy = [trial for trial in trials if trial.result.valid and trial.result.lost > 0 and trial.ledger]
+        if not lossy:
+            return None
+        worst = min(lossy, key=lambda trial: trial.result.spec.load_fps)
+        load = format_fps(worst.result.spec.load_fps)
+        return f"{worst.id}, {load} per direction\n{ledger_text(worst.ledger)}" if worst.ledger else None
+
+    def _attach(self, name: str, text: str) -> None:
+        self.recorder.emit(AttachmentData(name, text=text))
+
+    def _describe(self) -> None:
+        """Write the run record again, now that DUT and generator are known."""
+        self._described = True
+        self.recorder.emit(self._run_data(started=True))
+
+    def _run_data(self, *, started: bool = False) -> RunData:
+        testbed = self.wiring.testbed
+        return RunData(
+            tool_version=__version__,
+            python=platform.python_version(),
+            argv=tuple(sys.argv),
+            profile=self.profile.name,
+            testbed=testbed,
+            testbed_yaml=testbed_to_yaml(testbed),
+            fingerprint=dict(self.wiring.fingerprint()),
+            dut=self.rig.datapath().info() if started else None,
+            generator=self.rig.generator().info() if started else None,
+            sla=tuple(str(path) for path in self.options.slas),
+        )

@@ -1,0 +1,97 @@
+"""Makes the session of a pytest process from its options."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_nfvperf.adapters.host.cpus import discover_testbed
+from pytest_nfvperf.adapters.report.progress import SilentProgress, TerminalProgress, progress_for
+from pytest_nfvperf.config.testbed import load_testbed
+from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.testbed import Testbed
+from pytest_nfvperf.options import Options
+from pytest_nfvperf.ports.sink import Sink
+from pytest_nfvperf.rundir import run_directory
+from pytest_nfvperf.session import NfvSession
+from pytest_nfvperf.simulation import SimulatedWiring
+from pytest_nfvperf.wiring import Wiring
+
+
+def make_session(config: pytest.Config, options: Options) -> NfvSession:
+    """The session; reads the testbed file, starts nothing.
+
+    Raises:
+        pytest.UsageError: the testbed file cannot be used.
+    """
+    worker = getattr(config, "workerinput", {}).get("workerid", "")
+    try:
+        testbed = _testbed(config, options, worker)
+        wiring = _wiring(testbed, options)
+    except ConfigError as error:
+        raise pytest.UsageError(str(error)) from error
+    return NfvSession(
+        options,
+        wiring,
+        run_directory(config, options),
+        worker,
+        _progress(config),
+        _sinks(config),
+    )
+
+
+def _testbed(config: pytest.Config, options: Options, worker: str) -> Testbed:
+    if options.testbeds:
+        number = int(worker.removeprefix("gw")) if worker else 0
+        testbed, warnings = load_testbed(_pick(options.testbeds, number))
+        for warning in warnings:
+            config.issue_config_time_warning(UserWarning(warning), stacklevel=2)
+    else:
+        testbed = discover_testbed()
+    if options.ovs is not None:
+        testbed = replace(testbed, ovs=replace(testbed.ovs, prefix=options.ovs))
+    return testbed
+
+
+def _pick(testbeds: tuple[Path, ...], number: int) -> Path:
+    if number >= len(testbeds):
+        raise ConfigError(
+            f"worker gw{number} has no testbed: {len(testbeds)} were given; give one --nfv-testbed a worker, or fewer -n"
+        )
+    return testbeds[number]
+
+
+def _wiring(testbed: Testbed, options: Options) -> Wiring:
+    if options.plan:
+        return SimulatedWiring(testbed)
+    if testbed.generator.engine != "embedded":
+        raise ConfigError(
+            f"generator engine {testbed.generator.engine!r} is not built into this version; only 'embedded' is",
+            key="generator.engine",
+        )
+    from pytest_nfvperf.embedded import EmbeddedWiring  # noqa: PLC0415 - a plan needs none of its adapters
+
+    return EmbeddedWiring(testbed, keep=options.keep)
+
+
+def _progress(config: pytest.Config) -> SilentProgress | TerminalProgress:
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    capture = config.pluginmanager.get_plugin("capturemanager")
+    if reporter is None or capture is None or config.getoption("verbose") < 0:
+        return SilentProgress()
+    writer = reporter._tw  # noqa: SLF001 - pytest has no other way to its terminal
+    return progress_for(
+        writer._file,  # noqa: SLF001
+        column=lambda: writer.width_of_current_line,
+        uncaptured=capture.global_and_fixture_disabled,
+    )
+
+
+def _sinks(config: pytest.Config) -> list[Sink]:
+    if not config.getoption("--alluredir", None):
+        return []
+    from pytest_nfvperf.adapters.report.allure_sink import AllureSink  # noqa: PLC0415 - only with --alluredir
+
+    return [AllureSink()]

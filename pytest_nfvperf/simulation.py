@@ -1,0 +1,150 @@
+"""A simulated testbed in virtual time: what plans run on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pytest_nfvperf.adapters.generators.fake import FakeGenerator
+from pytest_nfvperf.model.profile import Profile
+from pytest_nfvperf.model.testbed import Testbed
+from pytest_nfvperf.model.topology import Topology
+from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.model.trial import TrialSpec
+from pytest_nfvperf.ports.collector import Collector
+from pytest_nfvperf.ports.datapath import Attachment, DatapathInfo
+from pytest_nfvperf.runs.clock import VirtualClock
+from pytest_nfvperf.runs.rig import RigParts
+
+ASSUMED_FPS = 4e6
+"""Frames/s per direction that the simulated DUT forwards."""
+
+ASSUMED_CEILING_FPS = 9e6
+_NOISE = 0.003
+_BUILD_S = 0.5
+_START_S = 2.0
+_CEILING_S = 4.0
+
+
+@dataclass
+class SimulatedTopology:
+    """A topology that stands nowhere."""
+
+    topology: Topology
+
+    def attachments(self) -> tuple[Attachment, ...]:
+        """Every port, with no device behind it."""
+        return tuple(Attachment(port.name, "simulated") for port in self.topology.ports)
+
+    def wait_ready(self, deadline_s: float) -> None:
+        """It is."""
+
+    def configuration(self) -> str:
+        """None worth keeping."""
+        return "simulated"
+
+    def close(self) -> None:
+        """Nothing to remove."""
+
+
+class SimulatedDatapath:
+    """A DUT that takes the time of a real one to start and to build on."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        self._clock = clock
+        clock.sleep(_START_S)
+
+    def info(self) -> DatapathInfo:
+        """Says that it is simulated."""
+        return DatapathInfo("dpdk", "simulated", None, "simulated")
+
+    def build(self, topology: Topology) -> SimulatedTopology:
+        """Takes as long as a real one."""
+        self._clock.sleep(_BUILD_S)
+        return SimulatedTopology(topology)
+
+    def collectors(self) -> tuple[Collector, ...]:
+        """None."""
+        return ()
+
+    def check_alive(self) -> None:
+        """Always alive."""
+
+    def close(self) -> None:
+        """Nothing to stop."""
+
+
+class SimulatedCeilings:
+    """Takes the time of a measurement once for each traffic."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        self._clock = clock
+        self._known: set[tuple[str, int]] = set()
+
+    def cached(self, traffic: Traffic, directions: int) -> float | None:
+        """Known after the first measurement."""
+        return ASSUMED_CEILING_FPS if (traffic.frame_label, directions) in self._known else None
+
+    def measure(self, traffic: Traffic, directions: int) -> float | None:
+        """Let the time pass."""
+        self._clock.sleep(_CEILING_S)
+        self._known.add((traffic.frame_label, directions))
+        return ASSUMED_CEILING_FPS
+
+
+class SimulatedWiring:
+    """Makes a simulated rig of any testbed; touches nothing."""
+
+    def __init__(self, testbed: Testbed) -> None:
+        self.testbed = testbed
+        self.clock = VirtualClock()
+        self._generator = self._make_generator()
+
+    @property
+    def specs(self) -> list[TrialSpec]:
+        """Every trial that was asked for so far."""
+        return self._generator.specs
+
+    def check(self) -> None:
+        """Nothing can be missing."""
+
+    def labels(self) -> dict[str, str]:
+        """As the real testbed's."""
+        return {"datapath": self.testbed.ovs.datapath, "engine": self.testbed.generator.engine}
+
+    def describe(self) -> list[str]:
+        """One line."""
+        return ["planned on a simulated DUT in virtual time"]
+
+    def parts(self) -> RigParts:
+        """A simulated rig."""
+        return RigParts(
+            make_datapath=lambda: SimulatedDatapath(self.clock),
+            make_generator=lambda: self._generator,
+            make_ledger=None,
+            ceilings=SimulatedCeilings(self.clock),
+            pmd_cpus=len(self.testbed.cpus.pmd),
+        )
+
+    def fingerprint(self) -> Mapping[str, Any]:
+        """None: nothing was measured."""
+        return {}
+
+    def line_rate_bps(self) -> float | None:
+        """The slowest port's."""
+        return min((port.line_rate_bps for port in self.testbed.ports if port.line_rate_bps), default=None)
+
+    def estimate_search_s(self, profile: Profile) -> float:  # noqa: ARG002 - the plan finds out itself
+        """Unknown."""
+        return 0.0
+
+    def leftovers(self) -> list[str]:
+        """Nothing."""
+        return []
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+    def _make_generator(self) -> FakeGenerator:
+        return FakeGenerator(ASSUMED_FPS, noise=_NOISE, ceiling_fps=ASSUMED_CEILING_FPS * 1.01, clock=self.clock)

@@ -1,0 +1,61 @@
+"""How a testbed becomes real, or is simulated: what the session asks of either."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from pytest_nfvperf.model.profile import Profile
+from pytest_nfvperf.model.testbed import Testbed
+from pytest_nfvperf.ports.clock import Clock
+from pytest_nfvperf.runs.rig import RigParts
+
+
+class Wiring(Protocol):
+    """How a testbed becomes real, or is simulated."""
+
+    @property
+    def testbed(self) -> Testbed:
+        """What is wired."""
+        ...
+
+    @property
+    def clock(self) -> Clock:
+        """The time that runs live in."""
+        ...
+
+    def check(self) -> None:
+        """ConfigError or TestbedError when something that a run needs is missing. Starts nothing."""
+        ...
+
+    def labels(self) -> dict[str, str]:
+        """Labels that every subject on this testbed has."""
+        ...
+
+    def describe(self) -> list[str]:
+        """DUT and generator, a line each. Starts nothing."""
+        ...
+
+    def parts(self) -> RigParts:
+        """What a rig is made of; takes the machine."""
+        ...
+
+    def fingerprint(self) -> Mapping[str, Any]:
+        """What must be equal for two runs to be compared."""
+        ...
+
+    def line_rate_bps(self) -> float | None:
+        """Layer-1 rate of the slowest port, None where ports have none."""
+        ...
+
+    def estimate_search_s(self, profile: Profile) -> float:
+        """How long an NDR/PDR search takes, for the progress line."""
+        ...
+
+    def leftovers(self) -> list[str]:
+        """What was left on the machine on purpose."""
+        ...
+
+    def close(self) -> None:
+        """Give the machine back. Can be called twice."""
+        ...

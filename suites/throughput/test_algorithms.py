@@ -1,0 +1,22 @@
+"""The same throughput by the classic algorithms, for reports that must name RFC 2544 or TST 009."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_nfvperf.judging import SlaCheck
+from pytest_nfvperf.model.traffic import RFC2544_FRAME_SIZES, Traffic
+from pytest_nfvperf.runs.rig import LiveTopology
+from pytest_nfvperf.runs.search import Search
+from pytest_nfvperf.sweep import sweep
+
+
+@pytest.mark.parametrize("algorithm", ["rfc2544", "tst009"])
+@sweep("frame_size", RFC2544_FRAME_SIZES, quick={64})
+def test_throughput(algorithm: str, frame_size: int, phy2phy: LiveTopology, search: Search, sla: SlaCheck) -> None:
+    """Throughput by binary search: RFC 2544 section 26.1, or ETSI TST 009 with loss verification.
+
+    Steps: build port - bridge - port; learn; warm up; bisect the load; confirm.
+    Verify: the SLA's ``throughput`` for this topology and frame size.
+    """
+    sla.check(search.throughput(phy2phy, Traffic(frame_size=frame_size), algorithm))
