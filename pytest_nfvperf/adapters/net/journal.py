@@ -28,6 +28,7 @@ RUN_DIR_VARIABLE = "NFVPERF_RUN_DIR"
 DEFAULT_BASE = Path("/run/nfvperf")
 OWNER_FILE = "owner.json"
 JOURNAL_FILE = "journal.jsonl"
+KEPT_FILE = "kept"
 NEW_PREFIX = ".new-"
 NAME_PREFIX = "nfv-"
 """Namespaces are named ``nfv-<tag>-<role>``: the tag is in the name, in case the journal is lost."""
@@ -83,16 +84,21 @@ def new_tag() -> str:
 class Journal:
     """The run's own directory and the list of what it made. Close it last: it removes what is left."""
 
-    def __init__(self, directory: Path, tag: str) -> None:
+    def __init__(self, directory: Path, tag: str, *, keep: bool = False) -> None:
         self.directory = directory
         self.tag = tag
+        self.keep = keep
         self._entries: dict[int, Entry] = {}
         self._next_id = 1
         self._fd = os.open(directory / JOURNAL_FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     @staticmethod
-    def create(base: Path | None = None) -> Journal:
+    def create(base: Path | None = None, *, keep: bool = False) -> Journal:
         """A new run directory owned by this process.
+
+        Args:
+            base: the directory of all runs.
+            keep: leave the directory with its logs behind (``--nfv-keep``); only ``nfvperf clean`` removes it.
 
         Raises:
             ConfigError: the base directory cannot be made or written; says how to name another.
@@ -109,13 +115,15 @@ class Journal:
                 "command": " ".join(sys.argv),
             }
             (making / OWNER_FILE).write_text(json.dumps(owner) + "\n", encoding="utf-8")
+            if keep:
+                (making / KEPT_FILE).touch()
             making.rename(base / tag)
         except OSError as error:
             raise ConfigError(
                 f"cannot make the run directory {base / tag}: {error.strerror}; "
                 f"run as root, or set {RUN_DIR_VARIABLE} to a directory that can be written"
             ) from error
-        return Journal(base / tag, tag)
+        return Journal(base / tag, tag, keep=keep)
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -173,13 +181,21 @@ class Journal:
             return
         from pytest_nfvperf.adapters.net.reaper import remove_entries  # noqa: PLC0415 - reaper reads journals too
 
-        failed = remove_entries(self.entries)
+        files = {Kind.FILE, Kind.DIRECTORY} if self.keep else set()
+        failed = remove_entries([entry for entry in self.entries if entry.kind not in files])
         os.close(self._fd)
         self._fd = -1
         if failed:
             listed = "; ".join(f"{item.what}: {item.why}" for item in failed)
             raise TestbedError(f"run {self.tag} could not remove all it made: {listed}; try `nfvperf clean`")
-        shutil.rmtree(self.directory, ignore_errors=True)
+        if not self.keep:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    def discard(self, directory: Path, entry: Entry) -> None:
+        """Remove a directory of the run, unless the run is kept."""
+        if not self.keep:
+            shutil.rmtree(directory, ignore_errors=True)
+        self.forget(entry)
 
 
 def read_owner(directory: Path) -> Owner | None:

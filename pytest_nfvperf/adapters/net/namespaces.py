@@ -11,6 +11,8 @@ from pytest_nfvperf.adapters.net.journal import Journal, Kind
 from pytest_nfvperf.adapters.net.process import NETNS_DIRECTORY, run
 from pytest_nfvperf.model.errors import TestbedError
 
+_IPV6 = Path("/proc/sys/net/ipv6/conf")
+
 
 class Namespace:
     """A network namespace with loopback up and IPv6 off. ``close()`` removes it and all links in it."""
@@ -26,9 +28,7 @@ class Namespace:
         self._entry = journal.note(Kind.NETNS, self.name)
         try:
             netns.create(self.name)
-            # Nobody of ours speaks IPv6 here, and the kernel's own router solicitations
-            # and MLD reports would turn up as foreign frames in a trial.
-            self.run(["sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1"])
+            self._disable_ipv6()
             with IPRoute(netns=self.name) as inside:
                 inside.link("set", index=inside.link_lookup(ifname="lo")[0], state="up")
         except (OSError, NetlinkError) as error:
@@ -39,6 +39,13 @@ class Namespace:
     def path(self) -> Path:
         """The file that names it."""
         return NETNS_DIRECTORY / self.name
+
+    def _disable_ipv6(self) -> None:
+        """The kernel's own router solicitations and MLD reports would turn up as foreign frames in a trial."""
+        if _IPV6.is_dir():
+            # tee, because which namespace /proc/sys/net means is decided by who opens it.
+            files = [str(_IPV6 / which / "disable_ipv6") for which in ("all", "default")]
+            run(["nsenter", f"--net={self.path}", "tee", *files], stdin="1")
 
     def run(self, argv: list[str], *, deadline_s: float = 10.0) -> str:
         """Run a short command inside and return its standard output; TestbedError when it fails."""

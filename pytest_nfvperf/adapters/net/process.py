@@ -106,7 +106,7 @@ def spawn(
         name: what it is, for messages: "ovs-vswitchd".
         argv: the command, as a list.
         log: standard error goes here, and standard output unless it is a pipe.
-        cpus: CPUs it may run on; all when empty.
+        cpus: CPUs it may run on; those of this process when empty.
         netns: named network namespace it runs in.
         env: variables added to ours.
         pipes: standard input and output are pipes; else no input, and output goes to the log.

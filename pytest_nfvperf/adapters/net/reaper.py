@@ -23,6 +23,7 @@ from pyroute2.netlink.exceptions import NetlinkError
 
 from pytest_nfvperf.adapters.net.identity import ProcessId, boot_id, command_line, processes_tagged
 from pytest_nfvperf.adapters.net.journal import (
+    KEPT_FILE,
     NAME_PREFIX,
     NEW_PREFIX,
     Entry,
@@ -61,8 +62,14 @@ class Reaped:
         return "\n".join(lines) or "nothing to clean"
 
 
-def reap(base: Path | None = None) -> Reaped:
-    """Remove what dead runs left under ``base``, and only that. Safe to run beside live runs and other reaps."""
+def reap(base: Path | None = None, *, kept_too: bool = False) -> Reaped:
+    """Remove what dead runs left under ``base``, and only that. Safe to run beside live runs and other reaps.
+
+    Args:
+        base: the directory of all runs.
+        kept_too: also remove the directories of runs that were kept on purpose (``--nfv-keep``).
+            What else a kept run left (processes, namespaces) is removed in any case.
+    """
     base = base_directory(base)
     removed: list[str] = []
     failed: list[Failed] = []
@@ -71,7 +78,8 @@ def reap(base: Path | None = None) -> Reaped:
         return Reaped((), (), ())
     with _reaping(base):
         for directory in sorted(path for path in base.iterdir() if path.is_dir() and not path.is_symlink()):
-            _reap_run(directory, removed, failed, kept)
+            if _is_dead(directory, removed, kept):
+                _reap_dead(directory, removed, failed, kept if not kept_too else None)
     return Reaped(tuple(removed), tuple(failed), tuple(kept))
 
 
@@ -83,31 +91,40 @@ def _reaping(base: Path) -> Iterator[None]:
         yield
 
 
-def _reap_run(directory: Path, removed: list[str], failed: list[Failed], kept: list[str]) -> None:
+def _is_dead(directory: Path, removed: list[str], kept: list[str]) -> bool:
+    """True for a run to reap; unfinished directories of dead makers are removed here."""
     if directory.name.startswith(NEW_PREFIX):
         if not _unfinished_is_live(directory.name):
             shutil.rmtree(directory, ignore_errors=True)
             removed.append(f"unfinished run directory {directory}")
-        return
+        return False
     owner = read_owner(directory)
     if owner is None:
         kept.append(f"{directory} (no readable owner.json: not ours)")
-        return
+        return False
     if owner.alive():
         kept.append(f"run {directory.name} of pid {owner.process.pid} ({owner.command})")
-        return
-    entries = read_entries(directory)
+        return False
+    return True
+
+
+def _reap_dead(directory: Path, removed: list[str], failed: list[Failed], kept: list[str] | None) -> None:
+    """Remove a dead run's things, then its directory, unless it is one to be kept and ``kept`` lists such."""
+    keep = kept is not None and (directory / KEPT_FILE).exists()
+    owner = read_owner(directory)
     # After a reboot pids and namespaces of the journal mean other things: only files can be left.
-    same_boot = owner.boot == boot_id()
-    entries = entries if same_boot else tuple(e for e in entries if e.kind in {Kind.FILE, Kind.DIRECTORY})
+    same_boot = owner is not None and owner.boot == boot_id()
+    files = {Kind.FILE, Kind.DIRECTORY}
+    entries = [e for e in read_entries(directory) if (same_boot or e.kind in files) and not (keep and e.kind in files)]
     problems = remove_entries(entries, removed)
     if same_boot:
         problems += _remove_tagged(directory.name, removed)
-    if problems:
-        failed.extend(problems)
-        return
-    shutil.rmtree(directory, ignore_errors=True)
-    removed.append(f"run directory {directory}")
+    failed.extend(problems)
+    if keep and kept is not None:
+        kept.append(f"{directory} (kept on purpose)")
+    elif not problems:
+        shutil.rmtree(directory, ignore_errors=True)
+        removed.append(f"run directory {directory}")
 
 
 def _unfinished_is_live(name: str) -> bool:

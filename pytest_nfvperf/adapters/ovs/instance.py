@@ -10,7 +10,6 @@ mask of its own, DPDK puts them on the other CPUs, which are the PMDs').
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -204,8 +203,7 @@ class OvsInstance:
         self._processes.clear()
         if self.namespace is not None:
             self.namespace.close()
-        shutil.rmtree(self.directory, ignore_errors=True)
-        self._journal.forget(self._directory_entry)
+        self._journal.discard(self.directory, self._directory_entry)
 
     def _ask_to_exit(self) -> None:
         """Taps are persistent: only ``exit --cleanup`` removes them, and returns ports that were moved in."""

@@ -117,14 +117,9 @@ class Wiring:
 
     def _moved_in(self, port: Port, physical: DutPort) -> Wired:
         interface = physical.interface or physical.name
-        inside = interface in self._namespace.run(["ls", "/sys/class/net"]).split()
         try:
-            with IPRoute(netns=None if not inside else self._namespace.name) as links:
-                found = links.link_lookup(ifname=interface)
-                if not found:
-                    raise ConfigError(f"port {port.name!r}: this machine has no interface {interface!r}")
-                if not inside:
-                    links.link("set", index=found[0], net_ns_fd=self._namespace.name)
+            if not _has_link(interface, self._namespace):
+                _move_in(interface, port.name, self._namespace)
             with IPRoute(netns=self._namespace.name) as links:
                 links.link("set", index=links.link_lookup(ifname=interface)[0], state="up", mtu=port.mtu)
         except (OSError, NetlinkError) as error:
@@ -136,6 +131,20 @@ class Wiring:
         if self._instance.namespace is None:
             raise TestbedError("the private OVS has no network namespace")
         return self._instance.namespace
+
+
+def _has_link(interface: str, namespace: Namespace) -> bool:
+    with IPRoute(netns=namespace.name) as links:
+        return bool(links.link_lookup(ifname=interface))
+
+
+def _move_in(interface: str, port: str, namespace: Namespace) -> None:
+    """Into the instance's namespace; the kernel gives a NIC back when that is removed."""
+    with IPRoute() as host:
+        found = host.link_lookup(ifname=interface)
+        if not found:
+            raise ConfigError(f"port {port!r}: this machine has no interface {interface!r}", key="dut.ports")
+        host.link("set", index=found[0], net_ns_fd=namespace.name)
 
 
 def _pci(port: Port, physical: DutPort) -> Wired:

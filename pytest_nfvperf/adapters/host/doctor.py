@@ -1,0 +1,225 @@
+"""What this machine can and cannot do, and what to install or set for each. Pure data; the CLI prints it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+from pytest_nfvperf.adapters.host.cpus import MIN_HUGEPAGES_MIB, isolated_cpus, plan_cpus, read_cpus
+from pytest_nfvperf.adapters.host.hugepages import read_hugepages
+from pytest_nfvperf.adapters.host.packages import SetupError, read_distribution
+from pytest_nfvperf.adapters.net.process import run
+from pytest_nfvperf.adapters.ovs.locate import locate
+from pytest_nfvperf.model.errors import NfvperfError, TestbedError
+from pytest_nfvperf.model.testbed import Testbed
+
+_TREX_RPC_PORT = 4501
+_TREX_VARIABLE = "NFV_TREX_DIR"
+_BUILD_MODULE = "pytest_nfvperf.adapters.generators.build"
+
+
+class State(StrEnum):
+    """How a check ended. WARN: it works, with a limit that is named."""
+
+    OK = "ok"
+    WARN = "warn"
+    MISSING = "missing"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at.
+
+    Attributes:
+        seen: what is there.
+        advice: what to install or set; empty when there is nothing to do.
+        needed: the embedded testbed cannot run without it.
+    """
+
+    name: str
+    state: State
+    seen: str
+    advice: str = ""
+    needed: bool = False
+
+
+def checks(testbed: Testbed | None = None) -> list[Check]:
+    """Look at everything. With a testbed, also at what that needs (its OVS prefix, its TRex server)."""
+    prefix = testbed.ovs.prefix if testbed is not None else None
+    found = [
+        _root(),
+        _distribution(),
+        _cores(),
+        _isolation(),
+        _hugepages(),
+        _ovs(prefix),
+        _dpdk(prefix),
+        _toolchain(),
+        _generator(),
+        *_trex(testbed),
+        _kernel_datapath(),
+        _vduse(),
+    ]
+    return found + [_binary(*entry) for entry in _OPTIONAL_BINARIES]
+
+
+_OPTIONAL_BINARIES: tuple[tuple[str, tuple[str, ...], str], ...] = (
+    ("FRR", ("/usr/lib/frr/bgpd",), "apt install frr (for routing suites)"),
+    ("BIRD", ("bird",), "apt install bird2 (for routing suites)"),
+    ("iperf3", ("iperf3",), "apt install iperf3 (for TCP through the kernel)"),
+    ("QEMU", ("qemu-system-x86_64",), "apt install qemu-system-x86 (for guests)"),
+    ("Allure", ("allure",), "npm install -g allure (only for Allure's own HTML; `nfvperf report` needs nothing)"),
+    ("Chromium", ("chromium", "chromium-browser", "google-chrome"), "apt install chromium (only to look at reports)"),
+)
+
+
+def _root() -> Check:
+    if os.geteuid() == 0:
+        return Check("root", State.OK, "yes", needed=True)
+    advice = "run as root: namespaces, hugepages and a private OVS need it"
+    return Check("root", State.MISSING, f"uid {os.geteuid()}", advice, needed=True)
+
+
+def _distribution() -> Check:
+    try:
+        distribution = read_distribution()
+    except (SetupError, OSError) as error:
+        return Check("distribution", State.WARN, "package names not known", str(error))
+    if distribution.tried:
+        return Check("distribution", State.OK, distribution.name)
+    return Check("distribution", State.WARN, distribution.name, "package names are known, the set-up is untried here")
+
+
+def _cores() -> Check:
+    cpus = read_cpus()
+    seen = f"{len(cpus)} CPUs, {len({cpu.core for cpu in cpus})} cores"
+    try:
+        plan = plan_cpus(cpus)
+    except TestbedError as error:
+        return Check("cores", State.MISSING, seen, error.message, needed=True)
+    owners = {"PMD": plan.pmd, "generator": plan.generator, "housekeeping": plan.housekeeping, "VNF": plan.vnf}
+    given = "; ".join(f"{owner} {','.join(map(str, owned))}" for owner, owned in owners.items() if owned)
+    if plan.shared:
+        advice = "generator and housekeeping share a core: a third one makes trials steadier"
+        return Check("cores", State.WARN, f"{seen}: {given}", advice, needed=True)
+    return Check("cores", State.OK, f"{seen}: {given}", needed=True)
+
+
+def _isolation() -> Check:
+    isolated = isolated_cpus()
+    if isolated:
+        return Check("isolated CPUs", State.OK, ",".join(map(str, isolated)))
+    advice = "for a lab: isolcpus=, nohz_full=, rcu_nocbs= of the PMD and generator CPUs on the kernel command line"
+    return Check("isolated CPUs", State.WARN, "none", advice)
+
+
+def _hugepages() -> Check:
+    pages = read_hugepages()
+    seen = f"{pages.free_mib} of {pages.total_mib} MiB free" if pages.supported else "not in this kernel"
+    if pages.free_mib >= 2 * MIN_HUGEPAGES_MIB:
+        return Check("hugepages", State.OK, seen)
+    advice = "sysctl -w vm.nr_hugepages=1024 (2 GiB); below 512 MiB the datapath runs without DPDK"
+    enough = pages.free_mib >= MIN_HUGEPAGES_MIB
+    return Check("hugepages", State.WARN if enough else State.MISSING, seen, advice)
+
+
+def _ovs(prefix: str | None) -> Check:
+    try:
+        binaries = locate(prefix)
+    except NfvperfError as error:
+        return Check("Open vSwitch", State.MISSING, "not found", str(error), needed=True)
+    return Check("Open vSwitch", State.OK, f"{binaries.version} ({binaries.vswitchd})", needed=True)
+
+
+def _dpdk(prefix: str | None) -> Check:
+    try:
+        version = locate(prefix).dpdk_version
+    except NfvperfError:
+        version = None
+    if version is not None:
+        return Check("DPDK in OVS", State.OK, version)
+    return Check("DPDK in OVS", State.MISSING, "none", "apt install openvswitch-switch-dpdk")
+
+
+def _toolchain() -> Check:
+    tools = {"C compiler": "cc", "meson": "meson", "ninja": "ninja", "pkg-config": "pkg-config"}
+    absent = [name for name, binary in tools.items() if shutil.which(binary) is None]
+    try:
+        version = run(["pkg-config", "--modversion", "libdpdk"]).strip()
+    except TestbedError:
+        version = ""
+        absent.append("libdpdk")
+    if absent:
+        advice = "apt install gcc libc6-dev pkgconf meson ninja-build libdpdk-dev librte-meta-net librte-meta-bus"
+        return Check("generator toolchain", State.MISSING, f"no {', '.join(absent)}", advice)
+    return Check("generator toolchain", State.OK, f"libdpdk {version}")
+
+
+def _generator() -> Check:
+    advice = "nfvperf build"
+    if find_spec(_BUILD_MODULE) is None:
+        return Check("nfvperf-gen", State.MISSING, "not in this installation", advice, needed=True)
+    find: Callable[[], object] = import_module(_BUILD_MODULE).find
+    try:
+        return Check("nfvperf-gen", State.OK, str(find()), needed=True)
+    except NfvperfError as error:
+        return Check("nfvperf-gen", State.MISSING, str(error), advice, needed=True)
+
+
+def _trex(testbed: Testbed | None) -> list[Check]:
+    directory = os.environ.get(_TREX_VARIABLE)
+    if testbed is None or testbed.generator.engine != "trex":
+        seen = f"{_TREX_VARIABLE}={directory}" if directory else "no testbed names it"
+        return [Check("TRex", State.OK, f"not needed ({seen})")]
+    return [_trex_client(testbed.generator.client or directory), _trex_server(testbed.generator.server or "localhost")]
+
+
+def _trex_client(client: str | None) -> Check:
+    if find_spec("trex") is not None or find_spec("trex_stl_lib") is not None:
+        return Check("TRex client", State.OK, "Python package", needed=True)
+    if client and (Path(client) / "automation").is_dir():
+        return Check("TRex client", State.OK, client, needed=True)
+    advice = f"unpack TRex and name its directory by generator.client in the testbed file, or by {_TREX_VARIABLE}"
+    return Check("TRex client", State.MISSING, client or "none", advice, needed=True)
+
+
+def _trex_server(server: str) -> Check:
+    try:
+        with socket.create_connection((server, _TREX_RPC_PORT), timeout=2):
+            return Check("TRex server", State.OK, f"{server}:{_TREX_RPC_PORT}", needed=True)
+    except OSError as error:
+        advice = f"start TRex there: ./t-rex-64 -i (its RPC port is {_TREX_RPC_PORT})"
+        return Check("TRex server", State.MISSING, f"{server}:{_TREX_RPC_PORT}: {error}", advice, needed=True)
+
+
+def _kernel_datapath() -> Check:
+    name = "kernel datapath"
+    if Path("/sys/module/openvswitch").is_dir():
+        return Check(name, State.OK, "openvswitch is loaded")
+    modules = Path("/lib/modules") / os.uname().release
+    if any(modules.glob("**/openvswitch.ko*")):
+        return Check(name, State.WARN, "openvswitch is there, not loaded", "modprobe openvswitch")
+    advice = "a kernel with the openvswitch module (Debian: linux-image-amd64); the userspace datapath needs none"
+    return Check(name, State.MISSING, f"no openvswitch module for {os.uname().release}", advice)
+
+
+def _vduse() -> Check:
+    if Path("/dev/vduse/control").exists():
+        return Check("VDUSE", State.OK, "/dev/vduse")
+    advice = "modprobe vduse virtio_vdpa (Linux 6.12 or so: Debian 13's kernel has them, Debian 12's does not)"
+    return Check("VDUSE", State.MISSING, "no /dev/vduse", advice)
+
+
+def _binary(name: str, candidates: tuple[str, ...], advice: str) -> Check:
+    for candidate in candidates:
+        path = shutil.which(candidate)
+        if path is not None:
+            return Check(name, State.OK, path)
+    return Check(name, State.MISSING, "not installed", advice)
