@@ -226,10 +226,10 @@ class SampleRun:
         trials = [self.trial(traffic, int(ceiling), capacity, "warm-up")]
         goals = []
         low, high = 0.0, ceiling
-        for goal, limit in ((NDR, capacity), (PDR, capacity * 1.018)):
+        for goal, limit in ((NDR, capacity), (PDR, capacity * 1.0049)):
             low, high = self.narrow(traffic, limit, capacity, (low, high), trials, goal.name)
             goals.append(self.goal_outcome(traffic, goal, (low, high), capacity, trials))
-            low, high = low * 0.995, min(ceiling, high * 1.06)
+            low, high = low * 0.995, min(ceiling, high * 1.02)
         pdr = goals[1].load_fps or 1
         latency = [self.latency_point(traffic, percent, pdr, capacity, trials) for percent in (10, 50, 90)]
         cycles = 2.7e9 / (2 * capacity)
@@ -273,7 +273,7 @@ class SampleRun:
         low, high = int(bounds[0]), int(bounds[1])
         trial = self.trial(traffic, low, capacity, f"confirmation {goal.name}", 5.0)
         trials.append(trial)
-        loss = max(0.0, 1 - capacity / low)
+        loss = max(0.0, 1 - int(capacity * 5) / (low * 5))
         limited = low >= 0.95 * self.ceiling_fps(traffic)
         confirmation = Confirmation(trial, low, 5.0, loss, loss <= goal.loss_ratio)
         detail = "within 5 % of the rig's ceiling" if limited else ""

@@ -79,7 +79,7 @@ def format_line_share(frames_per_second: float, line_rate_fps: float | None) -> 
 
 
 def digits(value: float) -> str:
-    """Three significant digits without an exponent: 7.23, 0.0502, 123."""
+    """About three significant digits without a unit: 7.23, 14.14, 0.0502, 123."""
     if value >= 100:
         return f"{value:.0f}"
     return f"{value:.2f}" if value >= 1 else f"{value:.3g}"

@@ -119,7 +119,7 @@ def _other_table(rows: Sequence[SummaryRow]) -> Table:
 
 
 def _table(*titles: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=0)
     for title in titles:
         table.add_column(title, no_wrap="suite" not in title)
     return table

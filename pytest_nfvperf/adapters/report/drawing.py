@@ -1,0 +1,103 @@
+"""How all charts look, and how a figure becomes SVG for the page or PNG for everything else.
+
+Figures are made without pyplot, so there is no global state. Colours are Okabe and Ito's, which
+stay apart under every common colour blindness, and are readable on light and dark paper.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from matplotlib import rc_context
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+
+BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION = "#0072b2", "#d98c00", "#009e73", "#b45c91", "#3f9fd6", "#d55e00"
+SERIES = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION)
+MUTED = "#7d8590"
+INK = "#1b1f27"
+"""Text and axes. In SVG it becomes the page's own text colour, so a chart follows dark mode."""
+
+_STYLE: Any = {
+    "svg.fonttype": "none",  # text stays text: small, selectable, in the page's font
+    "svg.hashsalt": "nfvperf",  # the same data give the same file
+    "font.family": ["sans-serif"],
+}
+
+
+def new_figure(width_in: float, height_in: float) -> Figure:
+    """An empty figure of this size in inches that lays itself out."""
+    figure = Figure(figsize=(width_in, height_in), layout="constrained")
+    figure.patch.set_alpha(0)
+    return figure
+
+
+def dress(axes: Axes, *, title: str = "", x: str = "", y: str = "") -> None:
+    """Titles with units, light grid, no box."""
+    axes.patch.set_alpha(0)
+    axes.set_title(title, loc="left", color=INK, fontsize=10.5, fontweight="bold")
+    axes.set_xlabel(x, color=INK, fontsize=9)
+    axes.set_ylabel(y, color=INK, fontsize=9)
+    axes.tick_params(colors=INK, labelsize=8.5, length=3)
+    axes.grid(visible=True, color=MUTED, alpha=0.22, linewidth=0.7)
+    axes.set_axisbelow(True)
+    for side, spine in axes.spines.items():
+        spine.set_visible(side in {"left", "bottom"})
+        spine.set_color(MUTED)
+
+
+def legend_below(figure: Figure, axes: Sequence[Axes], columns: int = 4) -> None:
+    """One legend for all panels, under them, each label once."""
+    handles: dict[str, Artist] = {}
+    for panel in axes:
+        for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
+            handles.setdefault(label, handle)
+    if handles:
+        figure.legend(
+            handles=list(handles.values()),
+            labels=list(handles),
+            loc="outside lower center",
+            ncols=min(columns, len(handles)),
+            frameon=False,
+            fontsize=8.5,
+            labelcolor=INK,
+        )
+
+
+def freeze(figure: Figure) -> None:
+    """Lay the figure out once; without this every rendering does it again, which is most of the time."""
+    FigureCanvasAgg(figure)
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+
+
+def to_svg(figure: Figure, title: str) -> str:
+    """The figure as an ``<svg>`` element to stand in a page; ``title`` is read out by screen readers."""
+    out = io.StringIO()
+    FigureCanvasSVG(figure)
+    with rc_context(_STYLE):
+        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    svg = out.getvalue()
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r'<g id="[^"]*"', "<g", svg)  # several charts share a page: ids would collide
+    svg = re.sub(r"<!--.*?-->\s*", "", svg, flags=re.DOTALL)
+    svg = re.sub(r' width="[\d.]+pt" height="[\d.]+pt"', "", svg, count=1)
+    svg = re.sub(r"(\d\.\d\d)\d+", r"\1", svg)  # a hundredth of a point is finer than any screen
+    svg = re.sub(r"\n\s*", "\n", svg).replace(INK, "currentColor")
+    label = title.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
+    return svg.replace("<svg", f'<svg role="img" aria-label="{label}"', 1)
+
+
+def to_png(figure: Figure, dpi: int = 120) -> bytes:
+    """The figure on white paper as PNG."""
+    out = io.BytesIO()
+    FigureCanvasAgg(figure)
+    figure.savefig(out, format="png", dpi=dpi, facecolor="white", metadata={"Software": None})
+    return out.getvalue()

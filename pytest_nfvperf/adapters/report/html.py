@@ -1,0 +1,148 @@
+"""One self-contained HTML page of a run: no server, no network, no script."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+from markupsafe import Markup
+
+from pytest_nfvperf.adapters.evidence.reader import RunEvidence
+from pytest_nfvperf.adapters.report import figures
+from pytest_nfvperf.adapters.report.charts import ChartFolder
+from pytest_nfvperf.adapters.report.pages import (
+    ERROR,
+    SuitePage,
+    TestPage,
+    facts,
+    faults,
+    flattened,
+    test_page,
+)
+from pytest_nfvperf.adapters.report.published import PublishedSeries
+from pytest_nfvperf.adapters.report.sweep_chart import sweep_chart
+from pytest_nfvperf.adapters.report.sweeps import Sweep, find_sweeps
+from pytest_nfvperf.adapters.report.table import varying_labels
+from pytest_nfvperf.model import display
+from pytest_nfvperf.model.outcome import Outcome
+from pytest_nfvperf.model.verdict import Judgement
+
+TEMPLATES = Path(__file__).with_name("templates")
+COUNTED = (Judgement.PASS, Judgement.FAIL, Judgement.INCONCLUSIVE)
+
+
+def render_report(
+    run: RunEvidence, out_dir: Path, published: Sequence[PublishedSeries] = (), *, png: bool = True
+) -> Path:
+    """Write ``report.html`` into ``out_dir``, and each chart as PNG into ``out_dir/charts``.
+
+    Args:
+        run: from ``read_run``.
+        out_dir: made when missing.
+        published: figures to show beside the sweeps they belong to.
+        png: also write the charts as PNG files, which takes about as long as the page.
+
+    Returns:
+        The page's path.
+    """
+    out_dir.mkdir(parents=True, exist_ok=True)
+    charts = ChartFolder(out_dir / "charts" if png else None)
+    suites = _suites(run, published, charts)
+    loader = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=select_autoescape(["html"]),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    loader.filters |= _filters()
+    page = out_dir / "report.html"
+    page.write_text(loader.get_template("report.html").render(_context(run, suites, published)), encoding="utf-8")
+    return page
+
+
+def _suites(run: RunEvidence, published: Sequence[PublishedSeries], charts: ChartFolder) -> list[SuitePage]:
+    suites: dict[str, SuitePage] = {}
+    for number, test in enumerate(run.tests.values(), 1):
+        if test.node_id or test.outcomes or test.errors:
+            name = dict(test.data.labels).get("suite", "other")
+            suite = suites.setdefault(name, SuitePage(name))
+            suite.tests.append(test_page(test, run, number, charts))
+    for suite in suites.values():
+        outcomes = [outcome for page in suite.tests for outcome in page.evidence.outcomes.values()]
+        for number, sweep in enumerate(find_sweeps(outcomes), 1):
+            suite.sweeps.append(_sweep(suite.name, number, sweep, published, charts))
+    return list(suites.values())
+
+
+def _sweep(
+    suite: str, number: int, sweep: Sweep, published: Sequence[PublishedSeries], charts: ChartFolder
+) -> tuple[str, Markup]:
+    labels = [outcome.label for one in sweep.series for outcome in one.outcomes]
+    beside = [p for p in published if sweep.axis == "frame_size" and any(p.belongs_to(label) for label in labels)]
+    title = f"{sweep.axis.replace('_', ' ').capitalize()} sweep: {', '.join(one.name for one in sweep.series)}"
+    figure = sweep_chart(sweep.series, beside, axis=sweep.axis)
+    return title, charts.add(figure, f"sweep {suite} {sweep.axis} {number}", f"{suite}: {title}")
+
+
+def _context(run: RunEvidence, suites: Sequence[SuitePage], published: Sequence[PublishedSeries]) -> dict[str, Any]:
+    pages = [page for suite in suites for page in suite.tests]
+    data = run.run
+    judged = Counter(verdict.judgement for verdict in run.verdicts.values())
+    counts = {judgement.value: judged[judgement] for judgement in COUNTED} | {ERROR: len(run.errors)}
+    trials = [trial.result for trial in run.trials.values()]
+    return {
+        "run": run,
+        "data": data,
+        "title": f"Datapath acceptance: {data.testbed.name if data else run.path.name}",
+        "style": Markup((TEMPLATES / "style.css").read_text(encoding="utf-8")),  # noqa: S704 - our own file
+        "counts": counts,
+        "accepted": _accepted(run, counts),
+        "facts": [] if data is None else facts(run, data),
+        "fingerprint": [] if data is None else flattened(data.fingerprint),
+        "faults": faults(pages),
+        "suites": suites,
+        "rows": _summary(pages),
+        "line": any(outcome.line_rate_fps for outcome in run.outcomes.values()),
+        "published": published,
+        "trials": (len(trials), sum(not trial.valid for trial in trials)),
+        "figures": figures,
+        "per_direction": figures.PER_DIRECTION,
+    }
+
+
+def _accepted(run: RunEvidence, counts: dict[str, int]) -> tuple[str, str]:
+    """The sentence at the top, with the style it is written in."""
+    bad = [f"{count} {name}" for name, count in counts.items() if count and name != Judgement.PASS.value]
+    if bad:
+        return "Not accepted: " + ", ".join(bad), "fail"
+    if run.problems or not run.runs:
+        return "Incomplete: the run did not end by itself", "inconclusive"
+    if not counts[Judgement.PASS.value]:
+        return "Nothing was judged: no SLA applied", "inconclusive"
+    return f"Accepted: all {counts[Judgement.PASS.value]} requirements met", "pass"
+
+
+def _summary(pages: Sequence[TestPage]) -> list[tuple[TestPage, Outcome, list[str]]]:
+    everything = [outcome for page in pages for outcome in page.evidence.outcomes.values()]
+    return [
+        (page, outcome, varying_labels(outcome, everything))
+        for page in pages
+        for outcome in page.evidence.outcomes.values()
+    ]
+
+
+def _filters() -> dict[str, Any]:
+    return {
+        "fps": display.format_fps,
+        "bps": display.format_bps,
+        "ns": display.format_ns,
+        "seconds": display.format_seconds,
+        "ratio": display.format_ratio,
+        "count": lambda value: display.format_count(value, ""),
+        "value": display.format_value,
+        "margin": display.format_margin,
+    }

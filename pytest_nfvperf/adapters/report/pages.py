@@ -1,0 +1,233 @@
+"""What the HTML page shows, as data ready to be written: texts are final, charts are inline."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from markupsafe import Markup
+
+from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence
+from pytest_nfvperf.adapters.evidence.records import ErrorData, RunData, TrialData
+from pytest_nfvperf.adapters.report.charts import (
+    ChartFolder,
+    aborted_figure,
+    latency_figure,
+    loss_figure,
+    outcome_trials,
+    search_figure,
+)
+from pytest_nfvperf.adapters.report.figures import goal_figures, proven_loss, worst
+from pytest_nfvperf.model.display import format_seconds
+from pytest_nfvperf.model.ledger import Ledger
+from pytest_nfvperf.model.outcome import GoalOutcome, Outcome
+from pytest_nfvperf.model.verdict import Judgement, Verdict
+
+ERROR = "ERROR"
+NO_SLA = "no SLA"
+
+
+@dataclass(frozen=True, slots=True)
+class GoalRow:
+    """A goal, its figures, and what its confirmation proves."""
+
+    goal: GoalOutcome
+    mpps: str
+    gbps: str
+    line: str
+    note: str
+    proof: str
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomePage:
+    """One outcome with its pictures. ``lossy`` is the trial with the lightest load that lost frames."""
+
+    outcome: Outcome
+    goals: tuple[GoalRow, ...]
+    trials: tuple[tuple[str, TrialData], ...]
+    lossy: tuple[str, TrialData, Ledger] | None
+    search: Markup | None
+    latency: Markup | None
+    loss: Markup | None
+
+
+@dataclass(frozen=True, slots=True)
+class TestPage:
+    """One test. ``badge``: PASS, FAIL, INCONCLUSIVE, ERROR or "no SLA"."""
+
+    __test__ = False
+
+    anchor: str
+    evidence: TestEvidence
+    title: str
+    badge: str
+    figures: str
+    outcomes: tuple[OutcomePage, ...]
+    loose_trials: tuple[tuple[str, TrialData], ...]
+    picture: Markup | None
+
+    @property
+    def open(self) -> bool:
+        """Tests that did not pass are unfolded."""
+        return self.badge in {ERROR, Judgement.FAIL, Judgement.INCONCLUSIVE}
+
+
+@dataclass(slots=True)
+class SuitePage:
+    """One suite: sweep charts, then its tests."""
+
+    name: str
+    sweeps: list[tuple[str, Markup]] = field(default_factory=list)
+    tests: list[TestPage] = field(default_factory=list)
+
+
+def test_page(test: TestEvidence, run: RunEvidence, number: int, charts: ChartFolder) -> TestPage:
+    """The page data of one test; ``number`` makes its anchor."""
+    name = short_name(test)
+    outcomes = tuple(
+        _outcome_page(outcome, run.trials, f"{name} {key}" if len(test.outcomes) > 1 else name, charts)
+        for key, outcome in test.outcomes.items()
+    )
+    shown = {trial_id for page in outcomes for trial_id, _ in page.trials}
+    loose = tuple((key, trial) for key, trial in test.trials.items() if key not in shown)
+    picture = aborted_figure(test)
+    return TestPage(
+        anchor=f"test-{number}",
+        evidence=test,
+        title=_title(test),
+        badge=badge_of(test),
+        figures=_headline(outcomes),
+        outcomes=outcomes,
+        loose_trials=loose,
+        picture=None if picture is None else charts.add(picture, f"{name} trials", f"Trials of {name}"),
+    )
+
+
+test_page.__test__ = False  # type: ignore[attr-defined]
+
+
+def badge_of(test: TestEvidence) -> str:
+    """What the test came to, in one word."""
+    if test.errors or (test.end is not None and test.end.status == "error"):
+        return ERROR
+    judgement = worst(test.verdicts.values())
+    if judgement is not None:
+        return judgement.value
+    if test.end is None:
+        return "unfinished"
+    return {"failed": Judgement.FAIL.value, "skipped": "skipped"}.get(test.end.status, NO_SLA)
+
+
+def short_name(test: TestEvidence) -> str:
+    """``suite topology frame_size test_name[...]`` without the path."""
+    label = dict(test.data.labels)
+    return " ".join([label.get("suite", ""), test.node_id.split("::")[-1]]).strip()
+
+
+def _title(test: TestEvidence) -> str:
+    label = dict(test.data.labels)
+    size = label.get("frame_size", "")
+    parts = [label.get("topology", ""), f"{size} B" if size.isdigit() else size]
+    flows = label.get("flows", "1")
+    parts += [f"{int(flows):,} flows"] if flows.isdigit() and flows != "1" else []
+    parts += ["one direction"] if label.get("bidirectional") == "false" else []
+    return " · ".join(part for part in parts if part) or test.node_id
+
+
+def _headline(pages: Sequence[OutcomePage]) -> str:
+    rows = [row for page in pages for row in page.goals]
+    return " · ".join(f"{row.goal.goal.name.upper()} {row.mpps} Mpps" for row in rows if row.goal.load_fps is not None)
+
+
+def _outcome_page(outcome: Outcome, trials: dict[str, TrialData], name: str, charts: ChartFolder) -> OutcomePage:
+    pictures = {
+        kind: None if figure is None else charts.add(figure, f"{name} {kind}", f"{kind} of {name}")
+        for kind, figure in (
+            ("search", search_figure(outcome, trials)),
+            ("latency", latency_figure(outcome, trials)),
+            ("loss", loss_figure(outcome)),
+        )
+    }
+    return OutcomePage(
+        outcome=outcome,
+        goals=tuple(_goal_row(outcome, goal, trials) for goal in outcome.goals),
+        trials=tuple(outcome_trials(outcome, trials)),
+        lossy=_lightest_lossy(outcome, trials),
+        search=pictures["search"],
+        latency=pictures["latency"],
+        loss=pictures["loss"],
+    )
+
+
+def _goal_row(outcome: Outcome, goal: GoalOutcome, trials: dict[str, TrialData]) -> GoalRow:
+    figures = goal_figures(outcome, goal.goal.name)
+    confirmed = trials.get(goal.confirmation.trial_id) if goal.confirmation else None
+    proof = "" if confirmed is None else proven_loss(confirmed.result.lost, confirmed.result.offered)
+    return GoalRow(goal, figures.mpps, figures.gbps, figures.line, figures.note, proof)
+
+
+def _lightest_lossy(outcome: Outcome, trials: dict[str, TrialData]) -> tuple[str, TrialData, Ledger] | None:
+    """Where frames go first: the valid trial with the lowest load that lost any and has a ledger."""
+    lossy = [
+        (key, trial, trial.ledger)
+        for key, trial in outcome_trials(outcome, trials)
+        if trial.result.valid and trial.result.lost > 0 and trial.ledger is not None
+    ]
+    return min(lossy, key=lambda item: item[1].result.spec.load_fps, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A verdict that did not pass, or an error, with the test it belongs to."""
+
+    page: TestPage
+    verdict: Verdict | None = None
+    error: ErrorData | None = None
+
+
+def faults(pages: Sequence[TestPage]) -> list[Fault]:
+    """Everything that did not pass, errors first, then FAIL, then INCONCLUSIVE."""
+    errors = [Fault(page, error=error) for page in pages for error in page.evidence.errors.values()]
+    judged = [
+        Fault(page, verdict=verdict)
+        for judgement in (Judgement.FAIL, Judgement.INCONCLUSIVE)
+        for page in pages
+        for verdict in page.evidence.verdicts.values()
+        if verdict.judgement is judgement
+    ]
+    return errors + judged
+
+
+def facts(run: RunEvidence, data: RunData) -> list[tuple[str, str]]:
+    """What was tested with what, for the head of the page."""
+    started = datetime.datetime.fromtimestamp(run.started_ns / 1e9, datetime.UTC)
+    took = format_seconds((run.ended_ns - run.started_ns) / 1e9)
+    dut, generator, cpus = data.dut, data.generator, data.testbed.cpus
+    plan = [("PMD", cpus.pmd), ("generator", cpus.generator), ("VNF", cpus.vnf), ("rest", cpus.housekeeping)]
+    return [
+        ("DUT", "not started" if dut is None else _dut_text(dut.kind, dut.version, dut.dpdk_version, dut.detail)),
+        (
+            "Generator",
+            "not started" if generator is None else f"{generator.engine} {generator.version}, {generator.detail}",
+        ),
+        ("CPUs", " · ".join(f"{name} {', '.join(map(str, owned))}" for name, owned in plan if owned)),
+        ("Testbed", f"{data.testbed.name}{' (discovered, no file)' if data.testbed.discovered else ''}"),
+        ("SLA", ", ".join(data.sla) or "none"),
+        ("Profile", data.profile),
+        ("Started", f"{started:%Y-%m-%d %H:%M:%S} UTC, took {took}"),
+        ("Command", " ".join(data.argv)),
+    ]
+
+
+def _dut_text(kind: str, version: str, dpdk: str | None, detail: str) -> str:
+    versions = f"OVS {version}" + (f" with DPDK {dpdk}" if dpdk else "")
+    return f"{versions}, {kind} datapath" + (f": {detail}" if detail else "")
+
+
+def flattened(value: object, prefix: str = "") -> list[tuple[str, str]]:
+    """A nested fingerprint as (dotted name, text)."""
+    if not isinstance(value, dict):
+        return [(prefix, str(value))]
+    return [pair for key, item in value.items() for pair in flattened(item, f"{prefix}.{key}" if prefix else str(key))]
