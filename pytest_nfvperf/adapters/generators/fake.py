@@ -45,6 +45,7 @@ class FakeGenerator:
         invalid_every: every n-th trial is invalid (skipped_frames), counted from 1. None: none is.
         fail_at: the trial of this number, from 1, raises GeneratorError, and so does all after it.
         latency_ns: latency without a queue.
+        buffer_frames: frames per direction that the simulated DUT holds beyond what it forwards, once a trial.
         clock: ``sleep`` is called with each trial's duration; None: nothing waits.
         seed: of the noise.
     """
@@ -57,6 +58,7 @@ class FakeGenerator:
     invalid_every: int | None = None
     fail_at: int | None = None
     latency_ns: int = 10_000
+    buffer_frames: int = 0
     clock: Clock | None = None
     seed: int = 0
     specs: list[TrialSpec] = field(default_factory=list, init=False)
@@ -125,6 +127,7 @@ class FakeGenerator:
         skipped = intended // 10 if skipping else self._beyond_ceiling(spec, intended)
         offered = intended - skipped
         capacity = int(max(0.0, self.capacity_fps * (1 + self._random.gauss(0, self.noise))) * spec.duration_s)
+        capacity += self.buffer_frames
         forwarded = min(offered, capacity)
         refused = offered - forwarded if self.refuse else 0
         received = forwarded - round(forwarded * self.loss_ratio)

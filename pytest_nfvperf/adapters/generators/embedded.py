@@ -1,0 +1,253 @@
+"""The embedded generator: our own engine, nfvperf-gen, behind the Generator port."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pytest_nfvperf.adapters.generators.checks import check_directions, check_new_ports, check_spec, check_traffic
+from pytest_nfvperf.adapters.generators.engine import Engine
+from pytest_nfvperf.adapters.generators.results import trial_result
+from pytest_nfvperf.adapters.generators.templates import streams, trial_request
+from pytest_nfvperf.adapters.generators.validity import ValidityPolicy
+from pytest_nfvperf.model.errors import DeadlineError, GeneratorError
+from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.model.trial import Direction, InvalidReason, Reason, TrialResult, TrialSpec
+from pytest_nfvperf.ports.generator import GeneratorInfo, GeneratorPort
+
+PROTOCOL = 1
+_START_DEADLINE_S = 20.0
+_COMMAND_DEADLINE_S = 10.0
+_TRIAL_GRACE_S = 10.0
+_LINK_POLL_S = 0.01
+_LEARN_FPS = 1000
+_LEARN_FRAMES = 10
+_LEARN_RESIDUAL_NS = 50_000_000
+
+
+def eal_arguments(
+    cpus: Sequence[int], control_cpus: Sequence[int], file_prefix: str, hugepages_mib: int, pci: Sequence[str]
+) -> list[str]:
+    """DPDK's start-up arguments (DPDK Linux guide, "EAL parameters").
+
+    The control thread is lcore 0, polling threads follow, one a CPU. Memory lives in memfds
+    (``--in-memory``), so that even kill -9 leaves no hugepage file; ``--single-file-segments``
+    because vhost-user passes at most 8 memory regions. Without hugepages 4 KiB pages serve.
+
+    Args:
+        cpus: of the polling threads.
+        control_cpus: of everything else.
+        file_prefix: tells instances apart in DPDK's logs.
+        hugepages_mib: memory taken at start; 0 means no hugepages at all.
+        pci: addresses of NICs to use; none are probed otherwise.
+    """
+    control = ",".join(str(cpu) for cpu in control_cpus)
+    lcores = ",".join([f"0@({control})", *(f"{lcore}@{cpu}" for lcore, cpu in enumerate(cpus, start=1))])
+    arguments = ["--lcores", lcores, "--file-prefix", file_prefix, "--no-telemetry"]
+    if hugepages_mib:
+        arguments += ["--in-memory", "--single-file-segments", "--socket-mem", str(hugepages_mib)]
+    else:
+        arguments += ["--no-huge", "-m", "256"]
+    for address in pci:
+        arguments += ["-a", address]
+    return arguments if pci else [*arguments, "--no-pci"]
+
+
+@dataclass(frozen=True, slots=True)
+class EngineOptions:
+    """What seldom needs to be set.
+
+    Attributes:
+        pci: addresses of NICs to take; none are probed otherwise.
+        policy: what makes a trial invalid.
+        attach_timeout_s: how long a server socket waits for its client.
+        learn_timeout_s: how long ``learn`` goes on until its frames come through.
+    """
+
+    pci: tuple[str, ...] = ()
+    policy: ValidityPolicy = field(default_factory=ValidityPolicy)
+    attach_timeout_s: float = 5.0
+    learn_timeout_s: float = 2.0
+
+
+class EmbeddedGenerator:
+    """Fulfils ports.generator.Generator.
+
+    Args:
+        binary: nfvperf-gen, from :func:`pytest_nfvperf.adapters.generators.build.find`.
+        cpus: CPUs of the polling threads; ports are dealt out to them in the order attached.
+        control_cpus: CPUs of the thread that takes commands; it sleeps during a trial.
+        run_dir: existing directory for the log ``<file_prefix>.log``.
+        file_prefix: unique per instance.
+        hugepages_mib: memory in MiB; about 10 per port at an MTU of 1500. 0: without hugepages.
+        options: the rest.
+        on_spawn: told the process id as soon as there is one.
+
+    Start it from the main thread: the engine is killed when the thread that started it ends.
+    """
+
+    def __init__(
+        self,
+        binary: Path,
+        *,
+        cpus: Sequence[int],
+        control_cpus: Sequence[int],
+        run_dir: Path,
+        file_prefix: str,
+        hugepages_mib: int = 128,
+        options: EngineOptions | None = None,
+        on_spawn: Callable[[int], None] | None = None,
+    ) -> None:
+        self._cpus = tuple(cpus)
+        self._options = options or EngineOptions()
+        self._ports: dict[str, GeneratorPort] = {}
+        self._back_pressure: dict[str, bool] = {}
+        self._last_ports: Mapping[str, Any] = {}
+        self._closed = False
+        eal = eal_arguments(cpus, control_cpus, file_prefix, hugepages_mib, self._options.pci)
+        argv = [str(binary), "--parent", str(os.getpid()), *eal]
+        self._engine = Engine(argv, run_dir / f"{file_prefix}.log")
+        if on_spawn is not None:
+            on_spawn(self._engine.pid)
+        self._hello = self._greet()
+
+    @property
+    def pid(self) -> int:
+        """The engine's process id."""
+        return self._engine.pid
+
+    @property
+    def last_ports(self) -> Mapping[str, Any]:
+        """Per-port counters of the last trial: ``forwarded`` of forwarders, ``monitored`` of monitors, ``foreign``."""
+        return self._last_ports
+
+    def info(self) -> GeneratorInfo:
+        """Engine, version, CPUs."""
+        detail = f"{self._hello['dpdk']}, TSC {self._hello['tsc_hz'] / 1e9:.3f} GHz"
+        return GeneratorInfo(engine="nfvperf-gen", version=self._hello["version"], detail=detail, cpus=self._cpus)
+
+    def attach(self, ports: Sequence[GeneratorPort]) -> None:
+        """Take the ports, all or none."""
+        check_new_ports(self._ports, ports)
+        taken: list[str] = []
+        try:
+            for port in ports:
+                self._attach_one(port)
+                taken.append(port.name)
+        except GeneratorError:
+            self._let_go(taken)
+            raise
+
+    def detach(self, names: Sequence[str]) -> None:
+        """Let go of ports; unknown names are ignored."""
+        for name in names:
+            if name in self._ports:
+                self._command("detach", _COMMAND_DEADLINE_S, name=name)
+                del self._ports[name]
+                del self._back_pressure[name]
+
+    def wait_links_up(self, deadline_s: float) -> None:
+        """Wait until every attached port has link."""
+        until = time.monotonic() + deadline_s
+        while down := self._links_down():
+            if time.monotonic() > until:
+                raise DeadlineError(
+                    f"no link after {deadline_s:g} s on: {', '.join(down)}",
+                    evidence={"generator log": self._engine.log_tail()},
+                )
+            time.sleep(_LINK_POLL_S)
+
+    def learn(self, traffic: Traffic, directions: Sequence[Direction]) -> None:
+        """Send learning frames until they come through each way, for ``learn_timeout_s`` at most.
+
+        A vhost-user link is up before the switch polls it, so the first frames may be lost. Frames
+        that never come through are no error here: a DUT may be set up to drop them.
+        """
+        check_directions(self._ports, directions)
+        check_traffic(self._ports, traffic, directions)
+        wanted = streams(traffic, directions, self._ports, _LEARN_FPS, _LEARN_FRAMES)
+        until = time.monotonic() + self._options.learn_timeout_s
+        while True:
+            answer = self._command("learn", _COMMAND_DEADLINE_S, streams=wanted, residual_ns=_LEARN_RESIDUAL_NS)
+            if all(stream["received"] >= stream["sent"] > 0 for stream in answer["streams"]):
+                return
+            if time.monotonic() > until:
+                return
+
+    def run_trial(self, spec: TrialSpec) -> TrialResult:
+        """Run one trial."""
+        check_spec(self._ports, spec)
+        request = trial_request(spec, self._ports)
+        deadline_s = spec.duration_s + spec.residual_s + _TRIAL_GRACE_S
+        answer = self._command("trial", deadline_s, **request)
+        self._last_ports = answer["ports"]
+        down = self._links_down()
+        link = [InvalidReason(Reason.LINK_DOWN, f"no link after the trial on: {', '.join(down)}")] if down else []
+        return trial_result(spec, answer, self._ports, self._back_pressure, self._options.policy, link)
+
+    def forward(self) -> None:
+        """Let the forwarders work without a trial, until :meth:`stop_forwarding`."""
+        self._command("forward", _COMMAND_DEADLINE_S, action="start")
+
+    def stop_forwarding(self) -> Mapping[str, Any]:
+        """End :meth:`forward`; returns counters per port."""
+        ports: Mapping[str, Any] = self._command("forward", _COMMAND_DEADLINE_S, action="stop")["ports"]
+        return ports
+
+    def close(self) -> None:
+        """End the engine. Can be called twice."""
+        self._closed = True
+        self._engine.close()
+        self._ports.clear()
+
+    def _command(self, command: str, deadline_s: float, /, **arguments: Any) -> dict[str, Any]:
+        if self._closed:
+            raise GeneratorError("the generator is closed")
+        return self._engine.command(command, deadline_s, **arguments)
+
+    def _greet(self) -> dict[str, Any]:
+        try:
+            hello = self._engine.command("hello", _START_DEADLINE_S)
+            if hello["protocol"] != PROTOCOL:
+                raise GeneratorError(
+                    f"nfvperf-gen speaks protocol {hello['protocol']}, not {PROTOCOL}; run `nfvperf build`"
+                )
+        except GeneratorError:
+            self.close()
+            raise
+        return hello
+
+    def _attach_one(self, port: GeneratorPort) -> None:
+        answer = self._command(
+            "attach",
+            self._options.attach_timeout_s + _COMMAND_DEADLINE_S,
+            name=port.name,
+            device=port.device,
+            mac=port.mac,
+            role=str(port.role),
+            peer=port.peer or "",
+            vnf_mode=str(port.vnf_mode),
+            eth_peer=port.eth_peer or "",
+            queues=port.queues,
+            tx_descriptors=port.tx_descriptors,
+            rx_descriptors=port.rx_descriptors,
+            mtu=port.mtu,
+            timeout_ms=round(self._options.attach_timeout_s * 1000),
+        )
+        self._ports[port.name] = port
+        self._back_pressure[port.name] = answer["back_pressure"]
+
+    def _let_go(self, names: Sequence[str]) -> None:
+        """Undo half an attach; when that fails too, the first error is the one worth telling."""
+        try:
+            self.detach(names)
+        except GeneratorError:
+            self.close()
+
+    def _links_down(self) -> list[str]:
+        links: Mapping[str, bool] = self._command("links", _COMMAND_DEADLINE_S)["links"]
+        return [name for name, up in links.items() if not up]

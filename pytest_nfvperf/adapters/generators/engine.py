@@ -1,0 +1,174 @@
+"""The engine process: JSON lines over its pipes, a deadline on everything.
+
+An engine that died, or does not answer in time, raises GeneratorError with the end of its log,
+and is not used again: every later call names that first cause.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pytest_nfvperf.model.errors import GeneratorError
+
+_LOG_TAIL_BYTES = 4096
+_QUIT_DEADLINE_S = 3.0
+
+
+class EngineRefusedError(GeneratorError):
+    """The engine answered with an error; it goes on living. ``code`` is its stable short name."""
+
+    def __init__(self, message: str, code: str, *, log: str) -> None:
+        super().__init__(message, evidence={"generator log": log})
+        self.code = code
+
+
+class Engine:
+    """A running engine process.
+
+    It asks the kernel to be killed when the *thread* that started it ends (PR_SET_PDEATHSIG), so
+    start it from a thread that lives as long as the engine is wanted: the main thread.
+
+    Args:
+        argv: program and arguments.
+        log_path: file for its stderr (DPDK's log included); written anew.
+    """
+
+    def __init__(self, argv: Sequence[str], log_path: Path) -> None:
+        self._log_path = log_path
+        self._failure: str | None = None
+        self._ids = itertools.count(1)
+        self._received = b""
+        with log_path.open("wb") as log:
+            try:
+                # A session of its own: ctrl-C at the terminal is for pytest, which then closes us.
+                self._process = subprocess.Popen(
+                    list(argv),
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=log,
+                    start_new_session=True,
+                    bufsize=0,
+                )
+            except OSError as error:
+                raise GeneratorError(f"cannot start {argv[0]}: {error}; run `nfvperf build`") from error
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._stdin = self._process.stdin
+        self._stdout = self._process.stdout
+        os.set_blocking(self._stdin.fileno(), False)
+        os.set_blocking(self._stdout.fileno(), False)
+
+    @property
+    def pid(self) -> int:
+        """Process id."""
+        return self._process.pid
+
+    def log_tail(self) -> str:
+        """The end of its log."""
+        with contextlib.suppress(OSError):
+            return self._log_path.read_bytes()[-_LOG_TAIL_BYTES:].decode(errors="replace")
+        return ""
+
+    def command(self, name: str, deadline_s: float, /, **arguments: Any) -> dict[str, Any]:
+        """Send one command and return its answer.
+
+        Args:
+            name: the command.
+            deadline_s: seconds until an engine that has not answered is killed.
+            arguments: its keys (docs/engine-protocol.md).
+
+        Raises:
+            EngineRefusedError: it answered with an error.
+            GeneratorError: it died, or did not answer in time.
+        """
+        if self._failure is not None:
+            raise GeneratorError(f"the generator is gone: {self._failure}", evidence={"generator log": self.log_tail()})
+        until = time.monotonic() + deadline_s
+        request = {"id": next(self._ids), "cmd": name, **arguments}
+        self._send(json.dumps(request).encode() + b"\n", until, name, deadline_s)
+        answer = self._answer(until, name, deadline_s)
+        if answer.get("id") != request["id"]:
+            raise self._fail(f"it answered {name} with {str(answer)[:200]}, which is not the answer to it")
+        if not answer["ok"]:
+            raise EngineRefusedError(
+                f"the generator refused {name}: {answer['error']}", answer["code"], log=self.log_tail()
+            )
+        return answer
+
+    def close(self) -> None:
+        """End the process: by ``quit``, else by force. Can be called twice."""
+        if self._process.poll() is None and self._failure is None:
+            with contextlib.suppress(GeneratorError):
+                self.command("quit", _QUIT_DEADLINE_S)
+                self._process.wait(_QUIT_DEADLINE_S)
+        self._kill()
+        self._failure = self._failure or "it was closed"
+
+    def _send(self, data: bytes, until: float, name: str, deadline_s: float) -> None:
+        while data:
+            self._wait(self._stdin.fileno(), selectors.EVENT_WRITE, until, name, deadline_s)
+            try:
+                data = data[os.write(self._stdin.fileno(), data) :]
+            except BlockingIOError:
+                continue
+            except OSError as error:
+                raise self._died(name) from error
+
+    def _answer(self, until: float, name: str, deadline_s: float) -> dict[str, Any]:
+        while b"\n" not in self._received:
+            self._wait(self._stdout.fileno(), selectors.EVENT_READ, until, name, deadline_s)
+            chunk = os.read(self._stdout.fileno(), 1 << 20)
+            if not chunk:
+                raise self._died(name)
+            self._received += chunk
+        line, self._received = self._received.split(b"\n", 1)
+        try:
+            answer: dict[str, Any] = json.loads(line)
+        except ValueError as error:
+            raise self._fail(f"it answered {name} with {line[:200]!r}, which is not JSON") from error
+        return answer
+
+    def _wait(self, fd: int, events: int, until: float, name: str, deadline_s: float) -> None:
+        with selectors.DefaultSelector() as selector:
+            selector.register(fd, events)
+            if selector.select(max(0.0, until - time.monotonic())):
+                return
+        state = self._state()
+        raise self._fail(f"it did not answer {name} within {deadline_s:g} s (process state: {state})")
+
+    def _state(self) -> str:
+        with contextlib.suppress(OSError):
+            for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
+                if line.startswith("State:"):
+                    return line.removeprefix("State:").strip()
+        return "gone"
+
+    def _died(self, name: str) -> GeneratorError:
+        try:
+            code = self._process.wait(1.0)
+        except subprocess.TimeoutExpired:
+            return self._fail(f"it closed its pipes during {name}")
+        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        return self._fail(f"it {how} during {name}")
+
+    def _fail(self, failure: str) -> GeneratorError:
+        self._failure = failure
+        self._kill()
+        return GeneratorError(f"the generator failed: {failure}", evidence={"generator log": self.log_tail()})
+
+    def _kill(self) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+        self._stdin.close()
+        self._stdout.close()

@@ -1,0 +1,75 @@
+"""From the engine's answer to a trial to the model's TrialResult."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pytest_nfvperf.adapters.generators.validity import PortFacts, StreamFacts, ValidityPolicy, judge
+from pytest_nfvperf.model.histogram import Histogram
+from pytest_nfvperf.model.trial import Direction, DirectionCounts, InvalidReason, RigHealth, TrialResult, TrialSpec
+from pytest_nfvperf.ports.generator import GeneratorPort
+
+
+def trial_result(
+    spec: TrialSpec,
+    answer: Mapping[str, Any],
+    attached: Mapping[str, GeneratorPort],
+    back_pressure: Mapping[str, bool],
+    policy: ValidityPolicy,
+    also_invalid: Sequence[InvalidReason] = (),
+) -> TrialResult:
+    """The answer as a result, judged by the policy."""
+    ports = {
+        name: PortFacts(port["foreign"], back_pressure[name])
+        for name, port in answer["ports"].items()
+        if "foreign" in port
+    }
+    pairs = list(zip(spec.directions, answer["streams"], strict=True))
+    counts = tuple(_counts(direction, stream, ports[direction.rx]) for direction, stream in pairs)
+    facts = [StreamFacts(s["fell_behind"], s["highest_seq"], s["beyond_window"]) for s in answer["streams"]]
+    health = _health(answer)
+    reasons = judge(counts, facts, ports, attached, health, policy)
+    return TrialResult(spec=spec, counts=counts, health=health, invalid=(*also_invalid, *reasons))
+
+
+def _counts(direction: Direction, stream: Mapping[str, Any], rx: PortFacts) -> DirectionCounts:
+    return DirectionCounts(
+        direction=direction,
+        intended=stream["intended"],
+        sent=stream["sent"],
+        refused=stream["refused"],
+        skipped=stream["skipped"],
+        received=stream["received"],
+        duplicated=stream["duplicated"],
+        out_of_order=stream["out_of_order"],
+        foreign=sum(rx.foreign.values()),
+        corrupted=stream["corrupted"],
+        sent_bytes=stream["sent_bytes"],
+        received_bytes=stream["received_bytes"],
+        elapsed_ns=stream["elapsed_ns"],
+        latency=_histogram(stream.get("latency")),
+        latency_raw=_histogram(stream.get("latency_raw")),
+    )
+
+
+def _histogram(data: Mapping[str, Any] | None) -> Histogram | None:
+    if data is None:
+        return None
+    counts = tuple((value, count) for value, count in data["counts"])
+    return Histogram(counts, min_ns=data["min_ns"], max_ns=data["max_ns"], significant_digits=data["digits"])
+
+
+def _health(answer: Mapping[str, Any]) -> RigHealth:
+    workers = answer["workers"]
+    streams = answer["streams"]
+    delays = [worker["run_delay_ns"] for worker in workers if "run_delay_ns" in worker]
+    elapsed = sum(worker["elapsed_ns"] for worker in workers)
+    return RigHealth(
+        longest_poll_gap_ns=max(worker["longest_poll_gap_ns"] for worker in workers),
+        longest_lateness_ns=max(stream["longest_lateness_ns"] for stream in streams),
+        largest_burst=max(stream["largest_burst"] for stream in streams),
+        preemptions=sum(worker["preemptions"] for worker in workers),
+        run_delay_ns=sum(delays) if len(delays) == len(workers) else None,
+        busy_ratio=sum(worker["busy_ns"] for worker in workers) / elapsed if elapsed else None,
+    )

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* attach, detach, links, stats */
+#include <string.h>
+
+#include <rte_ethdev.h>
+
+#include "answer.h"
+#include "commands.h"
+
+struct choice {
+	const char *name;
+	int value;
+};
+
+static const struct choice roles[] = {
+	{"endpoint", ROLE_ENDPOINT}, {"forwarder", ROLE_FORWARDER}, {"monitor", ROLE_MONITOR}, {NULL, 0}};
+static const struct choice modes[] = {{"io", VNF_IO}, {"mac", VNF_MAC}, {"macswap", VNF_MACSWAP}, {NULL, 0}};
+
+static bool choose(const struct choice *choices, const char *name, int *value)
+{
+	for (; choices->name != NULL; choices++) {
+		if (strcmp(choices->name, name) == 0) {
+			*value = choices->value;
+			return true;
+		}
+	}
+	return false;
+}
+
+struct attach_request {
+	const char *name, *device, *mac, *role, *peer, *mode, *eth_peer;
+	int queues, tx_descriptors, rx_descriptors, mtu, drop_every, timeout_ms;
+};
+
+static bool in_range(json_t *answer, const char *what, int value, int low, int high)
+{
+	if (value >= low && value <= high)
+		return true;
+	return answer_error(answer, "bad_request", "%s must be %d..%d, not %d", what, low, high, value);
+}
+
+static bool check_numbers(const struct attach_request *want, json_t *answer)
+{
+	return in_range(answer, "queues", want->queues, 1, 64) &&
+	       in_range(answer, "tx_descriptors", want->tx_descriptors, 32, 32768) &&
+	       in_range(answer, "rx_descriptors", want->rx_descriptors, 32, 32768) &&
+	       in_range(answer, "mtu", want->mtu, 68, MAX_FRAME_BYTES - 18) &&
+	       in_range(answer, "drop_every", want->drop_every, 0, INT32_MAX) &&
+	       in_range(answer, "timeout_ms", want->timeout_ms, 1, 3600000);
+}
+
+static bool copy_text(json_t *answer, const char *what, const char *text, char *to, size_t size)
+{
+	if ((size_t)snprintf(to, size, "%s", text) < size)
+		return true;
+	return answer_error(answer, "bad_request", "%s is longer than %zu characters", what, size - 1);
+}
+
+static bool parse_mac(json_t *answer, const char *what, const char *text, struct rte_ether_addr *mac)
+{
+	if (rte_ether_unformat_addr(text, mac) == 0)
+		return true;
+	return answer_error(answer, "bad_request", "%s is not a MAC address: \"%s\"", what, text);
+}
+
+static bool parse_config(const struct attach_request *want, struct port_config *config, json_t *answer)
+{
+	int role, mode;
+
+	memset(config, 0, sizeof(*config));
+	if (!check_numbers(want, answer))
+		return false;
+	if (!choose(roles, want->role, &role))
+		return answer_error(answer, "bad_request", "role must be endpoint, forwarder or monitor, not \"%s\"", want->role);
+	if (!choose(modes, want->mode, &mode))
+		return answer_error(answer, "bad_request", "vnf_mode must be io, mac or macswap, not \"%s\"", want->mode);
+	if (role == ROLE_FORWARDER && mode == VNF_MAC && want->eth_peer[0] == '\0')
+		return answer_error(answer, "bad_request", "vnf_mode mac needs eth_peer");
+	config->role = (enum port_role)role;
+	config->mode = (enum vnf_mode)mode;
+	config->queues = (uint16_t)want->queues;
+	config->tx_descriptors = (uint16_t)want->tx_descriptors;
+	config->rx_descriptors = (uint16_t)want->rx_descriptors;
+	config->mtu = (uint16_t)want->mtu;
+	config->drop_every = (uint32_t)want->drop_every;
+	config->timeout_ms = (unsigned int)want->timeout_ms;
+	return copy_text(answer, "name", want->name, config->name, sizeof(config->name)) &&
+	       copy_text(answer, "device", want->device, config->device, sizeof(config->device)) &&
+	       copy_text(answer, "peer", want->peer, config->peer, sizeof(config->peer)) &&
+	       parse_mac(answer, "mac", want->mac, &config->mac) &&
+	       (want->eth_peer[0] == '\0' || parse_mac(answer, "eth_peer", want->eth_peer, &config->eth_peer));
+}
+
+bool command_attach(struct engine *engine, json_t *request, json_t *answer)
+{
+	struct attach_request want = {.role = "endpoint", .peer = "", .mode = "io", .eth_peer = "", .queues = 1,
+				      .tx_descriptors = 512, .rx_descriptors = 1024, .mtu = 1500, .timeout_ms = 5000};
+	struct port_config config;
+	json_error_t error;
+	char text[512];
+	const char *wrong;
+
+	if (json_unpack_ex(request, &error, JSON_STRICT,
+			   "{s:s, s:s, s:s, s?s, s?s, s?s, s?s, s?i, s?i, s?i, s?i, s?i, s?i}", "name", &want.name,
+			   "device", &want.device, "mac", &want.mac, "role", &want.role, "peer", &want.peer, "vnf_mode",
+			   &want.mode, "eth_peer", &want.eth_peer, "queues", &want.queues, "tx_descriptors",
+			   &want.tx_descriptors, "rx_descriptors", &want.rx_descriptors, "mtu", &want.mtu, "drop_every",
+			   &want.drop_every, "timeout_ms", &want.timeout_ms) != 0)
+		return answer_error(answer, "bad_request", "attach: %s", error.text);
+	if (!parse_config(&want, &config, answer))
+		return false;
+	wrong = port_attach(&engine->ports, &config, engine->worker_count, text, sizeof(text));
+	if (wrong != NULL)
+		return answer_error(answer, "attach_failed", "%s", wrong);
+	json_object_set_new(answer, "back_pressure", json_boolean(port_find(&engine->ports, config.name)->back_pressure));
+	return true;
+}
+
+bool command_detach(struct engine *engine, json_t *request, json_t *answer)
+{
+	json_error_t error;
+	const char *name;
+	struct port *port;
+
+	if (json_unpack_ex(request, &error, JSON_STRICT, "{s:s}", "name", &name) != 0)
+		return answer_error(answer, "bad_request", "detach: %s", error.text);
+	port = port_find(&engine->ports, name);
+	if (port == NULL)
+		return answer_error(answer, "unknown_port", "no port \"%s\" is attached", name);
+	port_detach(&engine->ports, port);
+	return true;
+}
+
+bool command_links(struct engine *engine, json_t *request, json_t *answer)
+{
+	json_t *links = json_object();
+	json_error_t error;
+
+	if (json_unpack_ex(request, &error, JSON_STRICT, "{}") != 0) {
+		json_decref(links);
+		return answer_error(answer, "bad_request", "links: %s", error.text);
+	}
+	for (int at = 0; at < MAX_PORTS; at++) {
+		const struct port *port = &engine->ports.port[at];
+
+		if (port->used)
+			json_object_set_new(links, port->config.name, json_boolean(port_link_up(port)));
+	}
+	json_object_set_new(answer, "links", links);
+	return true;
+}
+
+static json_t *stats_of(const struct port *port)
+{
+	struct rte_eth_stats stats;
+	json_t *counts = json_object();
+
+	if (rte_eth_stats_get(port->id, &stats) == 0) {
+		answer_int(counts, "rx_packets", stats.ipackets);
+		answer_int(counts, "tx_packets", stats.opackets);
+		answer_int(counts, "rx_bytes", stats.ibytes);
+		answer_int(counts, "tx_bytes", stats.obytes);
+		answer_int(counts, "rx_missed", stats.imissed);
+		answer_int(counts, "rx_errors", stats.ierrors);
+		answer_int(counts, "tx_errors", stats.oerrors);
+		answer_int(counts, "rx_nombuf", stats.rx_nombuf);
+	}
+	return counts;
+}
+
+bool command_stats(struct engine *engine, json_t *request, json_t *answer)
+{
+	json_t *ports = json_object();
+	json_error_t error;
+
+	if (json_unpack_ex(request, &error, JSON_STRICT, "{}") != 0) {
+		json_decref(ports);
+		return answer_error(answer, "bad_request", "stats: %s", error.text);
+	}
+	for (int at = 0; at < MAX_PORTS; at++) {
+		const struct port *port = &engine->ports.port[at];
+
+		if (port->used)
+			json_object_set_new(ports, port->config.name, stats_of(port));
+	}
+	json_object_set_new(answer, "ports", ports);
+	return true;
+}

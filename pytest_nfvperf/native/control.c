@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include <rte_lcore.h>
+#include <rte_version.h>
+
+#include "answer.h"
+#include "commands.h"
+#include "control.h"
+
+static const struct {
+	const char *name;
+	command_fn *run;
+	bool while_forwarding; /* touches nothing that a polling thread uses */
+} commands[] = {
+	{"hello", command_hello, true},	  {"attach", command_attach, false}, {"detach", command_detach, false},
+	{"links", command_links, true},	  {"stats", command_stats, true},    {"learn", command_learn, false},
+	{"trial", command_trial, false}, {"forward", command_forward, true}, {"quit", command_quit, true},
+};
+
+bool command_hello(struct engine *engine, json_t *request, json_t *answer)
+{
+	json_t *workers = json_array();
+	json_error_t error;
+
+	if (json_unpack_ex(request, &error, JSON_STRICT, "{}") != 0)
+		return answer_error(answer, "bad_request", "hello: %s", error.text);
+	for (unsigned int at = 0; at < engine->worker_count; at++)
+		json_array_append_new(workers, json_pack("{s:i, s:i}", "lcore", engine->workers[at].lcore, "cpu",
+							 engine->workers[at].cpu));
+	json_object_set_new(answer, "protocol", json_integer(PROTOCOL_VERSION));
+	json_object_set_new(answer, "program", json_string("nfvperf-gen"));
+	json_object_set_new(answer, "version", json_string(NFVPERF_GEN_VERSION));
+	json_object_set_new(answer, "dpdk", json_string(rte_version()));
+	answer_int(answer, "tsc_hz", engine->timebase.hz);
+	json_object_set_new(answer, "workers", workers);
+	return true;
+}
+
+bool command_quit(struct engine *engine, json_t *request, json_t *answer)
+{
+	json_error_t error;
+
+	if (json_unpack_ex(request, &error, JSON_STRICT, "{}") != 0)
+		return answer_error(answer, "bad_request", "quit: %s", error.text);
+	forward_end(engine);
+	engine->quit = true;
+	return true;
+}
+
+static bool dispatch(struct engine *engine, const char *name, json_t *request, json_t *answer)
+{
+	for (size_t at = 0; at < sizeof(commands) / sizeof(commands[0]); at++) {
+		if (strcmp(commands[at].name, name) != 0)
+			continue;
+		if (engine->forwarding && !commands[at].while_forwarding)
+			return answer_error(answer, "busy", "%s is not possible while forwarding; stop it first", name);
+		return commands[at].run(engine, request, answer);
+	}
+	return answer_error(answer, "unknown_command",
+			    "unknown command \"%s\" (known: hello attach detach links stats learn trial forward quit)", name);
+}
+
+static bool run_request(struct engine *engine, json_t *request, json_t *answer)
+{
+	json_t *id = json_object_get(request, "id");
+	json_t *name = json_object_get(request, "cmd");
+	char command[32];
+
+	if (!json_is_integer(id))
+		return answer_error(answer, "bad_request", "a request needs an integer \"id\"");
+	json_object_set(answer, "id", id);
+	if (!json_is_string(name))
+		return answer_error(answer, "bad_request", "a request needs a \"cmd\"");
+	snprintf(command, sizeof(command), "%s", json_string_value(name));
+	/* Commands see, and check strictly, only their own keys. */
+	json_object_del(request, "id");
+	json_object_del(request, "cmd");
+	return dispatch(engine, command, request, answer);
+}
+
+static void answer_line(struct engine *engine, const char *line)
+{
+	json_error_t error;
+	json_t *request = json_loads(line, JSON_REJECT_DUPLICATES, &error);
+	json_t *answer = json_pack("{s:n, s:b}", "id", "ok", 1);
+
+	if (request == NULL)
+		answer_error(answer, "bad_json", "not JSON: %s (column %d)", error.text, error.column);
+	else if (!json_is_object(request))
+		answer_error(answer, "bad_request", "a request must be a JSON object");
+	else
+		run_request(engine, request, answer);
+	json_dumpf(answer, engine->answers, JSON_COMPACT);
+	fputc('\n', engine->answers);
+	fflush(engine->answers);
+	json_decref(answer);
+	json_decref(request);
+}
+
+void control_loop(struct engine *engine)
+{
+	char *line = NULL;
+	size_t size = 0;
+
+	while (!engine->quit && !engine->input_closed && getline(&line, &size, stdin) > 0)
+		answer_line(engine, line);
+	forward_end(engine);
+	free(line);
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Device arguments: from what the user wrote to what DPDK's bus wants. */
+#ifndef NFVPERF_DEVARGS_H
+#define NFVPERF_DEVARGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "port.h"
+
+/*
+ * Writes the devargs with a device name of its own ("net_virtio_user" becomes "net_virtio_user7"),
+ * MAC, ring size and queues filled in where the driver takes them, and the device's name alone
+ * into `name`. False when they do not fit.
+ */
+bool devargs_expand(const struct port_config *config, unsigned int serial, char *devargs, char *name, size_t size);
+
+/* The value of a key in devargs into `value`; false when it is not there. */
+bool devargs_value(const char *devargs, const char *key, char *value, size_t size);
+
+/* Whether the driver's rings push back instead of losing frames. */
+bool devargs_back_pressure(const char *devargs);
+
+#endif

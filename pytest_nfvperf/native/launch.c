@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <rte_launch.h>
+#include <rte_lcore.h>
+
+#include "launch.h"
+
+/* A transmit queue has one user: two forwarders into one port would share it. */
+static const char *check_peers(const struct ports *ports)
+{
+	const struct port *taken[MAX_PORTS] = {NULL};
+
+	for (int at = 0; at < MAX_PORTS; at++) {
+		const struct port *port = &ports->port[at];
+
+		if (!port->used || port->config.role != ROLE_FORWARDER || port->peer == NULL)
+			continue;
+		for (int before = 0; before < at; before++)
+			if (taken[before] == port->peer)
+				return "two forwarders have the same peer";
+		taken[at] = port->peer;
+	}
+	return NULL;
+}
+
+static struct worker *owner_of(struct engine *engine, const struct port *port)
+{
+	return &engine->workers[(unsigned int)(port - engine->ports.port) % engine->worker_count];
+}
+
+const char *launch_assign(struct engine *engine)
+{
+	struct run *run = &engine->run;
+
+	for (unsigned int at = 0; at < engine->worker_count; at++) {
+		struct worker *worker = &engine->workers[at];
+
+		*worker = (struct worker){.lcore = worker->lcore, .cpu = worker->cpu, .run = run};
+	}
+	for (int at = 0; at < MAX_PORTS; at++) {
+		struct port *port = &engine->ports.port[at];
+		struct worker *worker = owner_of(engine, port);
+
+		if (!port->used)
+			continue;
+		if (port->config.role == ROLE_FORWARDER)
+			worker->forwarders[worker->forwarder_count++] = port;
+		else if (!run->forward_only)
+			worker->receivers[worker->receiver_count++] = port;
+	}
+	for (unsigned int at = 0; at < run->stream_count; at++) {
+		struct worker *worker = owner_of(engine, run->streams[at].tx);
+
+		worker->streams[worker->stream_count++] = &run->streams[at];
+	}
+	return check_peers(&engine->ports);
+}
+
+const char *launch_start(struct engine *engine)
+{
+	struct run *run = &engine->run;
+
+	run->workers = engine->workers;
+	run->worker_count = engine->worker_count;
+	run->sending = run->stream_count;
+	run->finished_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (run->finished_fd < 0)
+		return strerror(errno);
+	for (unsigned int at = 0; at < engine->worker_count; at++) {
+		int ret = rte_eal_remote_launch(worker_main, &engine->workers[at], engine->workers[at].lcore);
+
+		if (ret == 0)
+			continue;
+		/* Those already started wait for the others: let them go, then give up. */
+		__atomic_store_n(&run->stop, true, __ATOMIC_RELEASE);
+		__atomic_store_n(&run->start, 1, __ATOMIC_RELEASE);
+		run->worker_count = at;
+		launch_wait(engine);
+		return "a polling thread is still busy";
+	}
+	return NULL;
+}
+
+/* Input that arrives meanwhile waits; only its end matters. */
+static void watch(struct engine *engine, struct pollfd *fds)
+{
+	if (poll(fds, 2, -1) < 0)
+		return;
+	if (fds[1].revents & (POLLHUP | POLLERR | POLLNVAL)) {
+		engine->input_closed = true;
+		fds[1].fd = -1;
+		__atomic_store_n(&engine->run.stop, true, __ATOMIC_RELEASE);
+	}
+}
+
+void launch_wait(struct engine *engine)
+{
+	struct run *run = &engine->run;
+	struct pollfd fds[] = {{.fd = run->finished_fd, .events = POLLIN}, {.fd = STDIN_FILENO, .events = 0}};
+	unsigned int finished = 0;
+
+	while (finished < run->worker_count) {
+		uint64_t more;
+
+		watch(engine, fds);
+		if (read(run->finished_fd, &more, sizeof(more)) == (ssize_t)sizeof(more))
+			finished += (unsigned int)more;
+	}
+	for (unsigned int at = 0; at < run->worker_count; at++)
+		(void)rte_eal_wait_lcore(engine->workers[at].lcore);
+	close(run->finished_fd);
+}
+
+void launch_stop(struct engine *engine)
+{
+	__atomic_store_n(&engine->run.stop, true, __ATOMIC_RELEASE);
+	launch_wait(engine);
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Open-loop pacing from the TSC: when each frame of a stream is due, whatever became of the
+ * frames before it. Frame k is due k / fps seconds after the start.
+ */
+#ifndef NFVPERF_PACER_H
+#define NFVPERF_PACER_H
+
+#include <stdint.h>
+
+struct pacer {
+	uint64_t start; /* TSC */
+	uint64_t frames; /* due in total */
+	uint64_t next; /* first frame not yet dealt with */
+	uint64_t frames_per_cycle; /* 0.64 fixed point */
+	uint64_t cycles_per_frame; /* 32.32 fixed point */
+	uint64_t backlog_limit; /* frames; more than this is given up as "fell behind" */
+	uint64_t skipped_away; /* due while the thread was not running */
+	uint64_t skipped_behind; /* due while it ran, but too slowly */
+};
+
+/*
+ * fps must be below hz. Up to `slack` cycles of frames, and never less than a burst, may be
+ * sent late; more are given up.
+ */
+void pacer_init(struct pacer *pacer, uint64_t hz, uint64_t fps, uint64_t frames, uint64_t slack);
+
+/* Frames that are due at `now` and not yet dealt with. */
+static inline uint64_t pacer_backlog(const struct pacer *pacer, uint64_t now)
+{
+	uint64_t due;
+
+	if ((int64_t)(now - pacer->start) < 0)
+		return 0;
+	due = (uint64_t)((__uint128_t)(now - pacer->start) * pacer->frames_per_cycle >> 64) + 1;
+	if (due > pacer->frames)
+		due = pacer->frames;
+	/* Rounding may put a frame a cycle earlier than the last call did: never go back. */
+	return due > pacer->next ? due - pacer->next : 0;
+}
+
+/* TSC at which frame `index` is due, as 64.32 fixed point would round it down. */
+static inline uint64_t pacer_scheduled(const struct pacer *pacer, uint64_t index)
+{
+	return pacer->start + (uint64_t)((__uint128_t)index * pacer->cycles_per_frame >> 32);
+}
+
+static inline void pacer_skip_away(struct pacer *pacer, uint64_t frames)
+{
+	pacer->next += frames;
+	pacer->skipped_away += frames;
+}
+
+static inline void pacer_skip_behind(struct pacer *pacer, uint64_t frames)
+{
+	pacer->next += frames;
+	pacer->skipped_behind += frames;
+}
+
+#endif

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "answer.h"
+#include "plan.h"
+
+enum { DEFAULT_SAMPLES_PER_S = 200000 };
+
+struct stream_request {
+	const char *tx, *rx;
+	json_t *templates, *order, *flows;
+	json_int_t fps, frames;
+	int signature;
+};
+
+static int nibble(char digit)
+{
+	if (digit >= '0' && digit <= '9')
+		return digit - '0';
+	if (digit >= 'a' && digit <= 'f')
+		return digit - 'a' + 10;
+	return -1;
+}
+
+/* Lower-case hex into bytes; the length, or 0 for what is not hex or too long. */
+static size_t unhex(const char *hex, uint8_t *bytes, size_t size)
+{
+	size_t length = strlen(hex) / 2;
+
+	if (strlen(hex) % 2 != 0 || length > size)
+		return 0;
+	for (size_t at = 0; at < length; at++) {
+		int high = nibble(hex[2 * at]);
+		int low = nibble(hex[2 * at + 1]);
+
+		if (high < 0 || low < 0)
+			return 0;
+		bytes[at] = (uint8_t)(high << 4 | low);
+	}
+	return length;
+}
+
+static bool add_templates(struct frame_set *set, const json_t *templates, json_t *answer)
+{
+	uint8_t bytes[MAX_FRAME_BYTES];
+	size_t index;
+	json_t *item;
+
+	json_array_foreach(templates, index, item) {
+		const char *hex = json_string_value(item);
+		size_t length = hex != NULL ? unhex(hex, bytes, sizeof(bytes)) : 0;
+		const char *wrong = length > 0 ? frame_set_add(set, bytes, length) : "not lower-case hex, or too long";
+
+		if (wrong != NULL)
+			return answer_error(answer, "bad_template", "template %zu: %s", index, wrong);
+	}
+	return true;
+}
+
+static bool parse_flows(const json_t *object, struct flows *flows, json_t *answer)
+{
+	json_int_t count = 1, addresses = 1, first_address = 0, first_port = 0;
+	json_error_t error;
+
+	if (object != NULL &&
+	    json_unpack_ex((json_t *)(uintptr_t)object, &error, JSON_STRICT, "{s:I, s:I, s:I, s:I}", "count", &count,
+			   "addresses", &addresses, "first_address", &first_address, "first_port", &first_port) != 0)
+		return answer_error(answer, "bad_request", "flows: %s", error.text);
+	if (count < 1 || count > 1 << 24 || addresses < 1 || addresses > count || first_address < 0 ||
+	    first_address + addresses - 1 > UINT32_MAX || first_port < 0 || first_port > UINT16_MAX)
+		return answer_error(answer, "bad_request", "flows: a number is out of range");
+	*flows = (struct flows){.count = (uint32_t)count, .addresses = (uint32_t)addresses,
+				.first_address = (uint32_t)first_address, .first_port = (uint16_t)first_port};
+	return true;
+}
+
+static bool finish_frames(struct frame_set *set, const struct stream_request *want, json_t *answer)
+{
+	uint8_t order[MAX_MIX_ORDER] = {0};
+	struct flows flows;
+	const char *wrong;
+	size_t length = want->order != NULL ? json_array_size(want->order) : 1;
+
+	if (!parse_flows(want->flows, &flows, answer))
+		return false;
+	for (size_t at = 0; want->order != NULL && at < length && at < MAX_MIX_ORDER; at++) {
+		json_int_t index = json_integer_value(json_array_get(want->order, at));
+
+		order[at] = index >= 0 && index < MAX_TEMPLATES ? (uint8_t)index : UINT8_MAX;
+	}
+	wrong = frame_set_finish(set, order, length, flows);
+	return wrong == NULL || answer_error(answer, "bad_template", "%s", wrong);
+}
+
+static struct port *endpoint(struct engine *engine, const char *name, json_t *answer)
+{
+	struct port *port = port_find(&engine->ports, name);
+
+	if (port == NULL)
+		answer_error(answer, "unknown_port", "no port \"%s\" is attached", name);
+	else if (port->config.role != ROLE_ENDPOINT)
+		answer_error(answer, "bad_request", "port \"%s\" is not an endpoint", name);
+	else
+		return port;
+	return NULL;
+}
+
+static bool check_load(const struct engine *engine, const struct stream_request *want, json_t *answer)
+{
+	if (want->fps < 1 || (uint64_t)want->fps >= engine->timebase.hz)
+		return answer_error(answer, "bad_request", "fps must be 1 to below the TSC's frequency");
+	/* 32.32 fixed point times the frame's index must fit 128 bits, and a day at 100 Mpps does. */
+	if (want->frames < 1 || want->frames > INT64_C(10000000000000))
+		return answer_error(answer, "bad_request", "frames must be 1..10^13");
+	return true;
+}
+
+static bool plan_stream(struct engine *engine, struct stream *stream, json_t *object, json_t *answer)
+{
+	struct stream_request want = {0};
+	json_error_t error;
+
+	if (json_unpack_ex(object, &error, JSON_STRICT, "{s:s, s:s, s:I, s:I, s:i, s:o, s?o, s?o}", "tx", &want.tx, "rx",
+			   &want.rx, "fps", &want.fps, "frames", &want.frames, "signature", &want.signature, "templates",
+			   &want.templates, "order", &want.order, "flows", &want.flows) != 0)
+		return answer_error(answer, "bad_request", "stream: %s", error.text);
+	stream->tx = endpoint(engine, want.tx, answer);
+	stream->rx = stream->tx != NULL ? endpoint(engine, want.rx, answer) : NULL;
+	if (stream->rx == NULL || !check_load(engine, &want, answer))
+		return false;
+	if (want.signature < 0 || want.signature > MAX_FRAME_BYTES)
+		return answer_error(answer, "bad_request", "signature must be an offset into the frame");
+	stream->fps = (uint64_t)want.fps;
+	stream->frames.signature = (uint16_t)want.signature;
+	if (!add_templates(&stream->frames, want.templates, answer) || !finish_frames(&stream->frames, &want, answer))
+		return false;
+	pacer_init(&stream->pacer, engine->timebase.hz, stream->fps, (uint64_t)want.frames, 2 * engine->run.gap_limit);
+	return true;
+}
+
+/* Every so many frames carry a latency sample: odd, so that it does not beat with bursts and flows. */
+static uint32_t sampling(uint64_t fps, uint64_t samples_per_s)
+{
+	return (uint32_t)(fps / samples_per_s) | 1;
+}
+
+static bool too_many_on_port(const struct run *run, const struct port *port)
+{
+	unsigned int streams = 0;
+
+	for (unsigned int at = 0; at < run->stream_count; at++)
+		streams += run->streams[at].tx == port;
+	return streams > MAX_PORT_STREAMS;
+}
+
+static bool plan_streams(struct engine *engine, const json_t *objects, uint64_t samples_per_s, json_t *answer)
+{
+	struct run *run = &engine->run;
+	size_t count = json_array_size(objects);
+	size_t index;
+	json_t *object;
+
+	if (count < 1 || count > MAX_STREAMS)
+		return answer_error(answer, "bad_request", "a trial has 1..%d streams, not %zu", MAX_STREAMS, count);
+	run->streams = calloc(count, sizeof(*run->streams));
+	if (run->streams == NULL)
+		return answer_error(answer, "no_memory", "no memory for the streams");
+	run->stream_count = (unsigned int)count;
+	json_array_foreach(objects, index, object) {
+		struct stream *stream = &run->streams[index];
+
+		stream->id = (uint8_t)index;
+		stream->trial = run->trial;
+		stream->timebase = engine->timebase;
+		if (!plan_stream(engine, stream, object, answer))
+			return false;
+		if (too_many_on_port(run, stream->tx))
+			return answer_error(answer, "bad_request", "more than %d streams send on one port", MAX_PORT_STREAMS);
+		stream->sample_every = sampling(stream->fps, samples_per_s);
+	}
+	return true;
+}
+
+static bool plan_track(struct engine *engine, struct port *port, struct stream *stream)
+{
+	struct run *run = &engine->run;
+	bool is_end = stream->rx == port;
+	struct track *track = track_new(stream, run->latency && is_end);
+
+	port->tracks[stream->id] = track;
+	if (is_end)
+		run->tracks[stream->id] = track;
+	return track != NULL;
+}
+
+/* Each stream is tracked where it ends, and on every monitor. */
+static bool plan_tracks(struct engine *engine, json_t *answer)
+{
+	struct run *run = &engine->run;
+
+	for (int at = 0; at < MAX_PORTS; at++) {
+		struct port *port = &engine->ports.port[at];
+
+		memset(&port->foreign, 0, sizeof(port->foreign));
+		memset(&port->forwarded, 0, sizeof(port->forwarded));
+		port->flushed = 0;
+		for (unsigned int id = 0; port->used && id < run->stream_count; id++) {
+			struct stream *stream = &run->streams[id];
+
+			if ((stream->rx == port || port->config.role == ROLE_MONITOR) && !plan_track(engine, port, stream))
+				return answer_error(answer, "no_memory", "no memory to track the streams");
+		}
+	}
+	return true;
+}
+
+bool plan_trial(struct engine *engine, json_t *request, json_t *answer)
+{
+	struct run *run = &engine->run;
+	json_t *streams;
+	json_int_t residual_ns, gap_limit_ns = 30000, samples_per_s = DEFAULT_SAMPLES_PER_S;
+	int latency = 1;
+	json_error_t error;
+
+	memset(run, 0, sizeof(*run));
+	if (json_unpack_ex(request, &error, JSON_STRICT, "{s:o, s:I, s?b, s?I, s?I}", "streams", &streams, "residual_ns",
+			   &residual_ns, "latency", &latency, "gap_limit_ns", &gap_limit_ns, "samples_per_s",
+			   &samples_per_s) != 0)
+		return answer_error(answer, "bad_request", "trial: %s", error.text);
+	if (residual_ns < 0 || gap_limit_ns < 1000 || samples_per_s < 1)
+		return answer_error(answer, "bad_request", "residual_ns must be 0 or more, gap_limit_ns 1000 or more, "
+							   "samples_per_s 1 or more");
+	engine->last_trial = engine->last_trial == UINT8_MAX ? 1 : engine->last_trial + 1;
+	run->trial = engine->last_trial;
+	run->latency = latency;
+	run->timebase = engine->timebase;
+	run->residual = ns_to_cycles(&engine->timebase, (uint64_t)residual_ns);
+	run->gap_limit = ns_to_cycles(&engine->timebase, (uint64_t)gap_limit_ns);
+	return plan_streams(engine, streams, (uint64_t)samples_per_s, answer) && plan_tracks(engine, answer);
+}
+
+void plan_free(struct engine *engine)
+{
+	struct run *run = &engine->run;
+
+	for (int at = 0; at < MAX_PORTS; at++) {
+		for (int id = 0; id < MAX_STREAMS; id++) {
+			track_free(engine->ports.port[at].tracks[id]);
+			engine->ports.port[at].tracks[id] = NULL;
+		}
+	}
+	for (unsigned int at = 0; at < run->stream_count; at++)
+		frame_set_free(&run->streams[at].frames);
+	free(run->streams);
+	run->streams = NULL;
+	run->stream_count = 0;
+}

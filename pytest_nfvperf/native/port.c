@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include <rte_dev.h>
+#include <rte_errno.h>
+
+#include "compat.h"
+#include "devargs.h"
+#include "port.h"
+#include "sockwait.h"
+#include "template.h"
+
+enum { POOL_CACHE = 128, VLAN_BYTES = 4, SMALLEST_ROOM = 2048 };
+
+static void fill_pattern(struct rte_mempool *pool, void *opaque, void *object, unsigned int index)
+{
+	struct rte_mbuf *mbuf = object;
+	uint8_t *bytes = (uint8_t *)mbuf->buf_addr + RTE_PKTMBUF_HEADROOM;
+
+	(void)pool;
+	(void)opaque;
+	(void)index;
+	for (size_t at = 0; at + RTE_PKTMBUF_HEADROOM < mbuf->buf_len; at++)
+		bytes[at] = pattern_byte(at);
+}
+
+static struct rte_mempool *pool_new(const struct port *port, const char *kind, unsigned int serial, unsigned int frames)
+{
+	unsigned int room = port->config.mtu + RTE_ETHER_HDR_LEN + RTE_ETHER_CRC_LEN + VLAN_BYTES;
+	char name[RTE_MEMPOOL_NAMESIZE];
+
+	if (room < SMALLEST_ROOM)
+		room = SMALLEST_ROOM;
+	snprintf(name, sizeof(name), "%s%u", kind, serial);
+	return rte_pktmbuf_pool_create(name, frames, POOL_CACHE, 0, (uint16_t)(room + RTE_PKTMBUF_HEADROOM),
+				       (int)SOCKET_ID_ANY);
+}
+
+/*
+ * No more buffers than can be in use: they are taken in turn, and all of them must stay in the
+ * core's cache. Frames received here may wait in a peer's transmit ring: as much again.
+ */
+static bool pools_new(struct port *port, unsigned int serial, unsigned int workers)
+{
+	const struct port_config *config = &port->config;
+	unsigned int caches = (workers + 1) * POOL_CACHE * 3 / 2;
+	unsigned int rx = config->queues * (config->rx_descriptors + config->rx_descriptors) + caches;
+	unsigned int tx = config->queues * config->tx_descriptors + MAX_PORT_STREAMS * BURST_FRAMES + caches;
+
+	port->rx_pool = pool_new(port, "rx", serial, rx);
+	port->tx_pool = pool_new(port, "tx", serial, tx);
+	if (port->rx_pool == NULL || port->tx_pool == NULL)
+		return false;
+	rte_mempool_obj_iter(port->tx_pool, fill_pattern, NULL);
+	return true;
+}
+
+/* Frees a pool once nobody holds a frame of it; until then it is kept among the retired. */
+static void retire(struct ports *ports, struct rte_mempool *pool)
+{
+	if (pool != NULL) {
+		for (size_t at = 0; at < RTE_DIM(ports->retired); at++) {
+			if (ports->retired[at] == NULL) {
+				ports->retired[at] = pool;
+				break;
+			}
+		}
+	}
+	for (size_t at = 0; at < RTE_DIM(ports->retired); at++) {
+		if (ports->retired[at] != NULL && rte_mempool_full(ports->retired[at])) {
+			rte_mempool_free(ports->retired[at]);
+			ports->retired[at] = NULL;
+		}
+	}
+}
+
+static int configure(struct port *port)
+{
+	const struct port_config *config = &port->config;
+	struct rte_eth_dev_info info;
+	struct rte_eth_conf conf = {.rxmode = {.mq_mode = RTE_ETH_MQ_RX_NONE}};
+	int ret = rte_eth_dev_info_get(port->id, &info);
+
+	if (ret == 0 && config->queues > 1 && info.flow_type_rss_offloads != 0) {
+		conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
+		conf.rx_adv_conf.rss_conf.rss_hf = info.flow_type_rss_offloads & (RTE_ETH_RSS_IP | RTE_ETH_RSS_UDP);
+	}
+	if (ret == 0)
+		ret = rte_eth_dev_configure(port->id, config->queues, config->queues, &conf);
+	/* A driver that has no MTU of its own (ring) carries what its buffers hold. */
+	if (ret == 0 && rte_eth_dev_set_mtu(port->id, config->mtu) == -EINVAL)
+		ret = -EINVAL;
+	return ret;
+}
+
+static int start(struct port *port)
+{
+	const struct port_config *config = &port->config;
+	int socket = rte_eth_dev_socket_id(port->id);
+	int ret = 0;
+
+	for (uint16_t queue = 0; ret == 0 && queue < config->queues; queue++) {
+		ret = rte_eth_rx_queue_setup(port->id, queue, config->rx_descriptors, (unsigned int)socket, NULL,
+					     port->rx_pool);
+		if (ret == 0)
+			ret = rte_eth_tx_queue_setup(port->id, queue, config->tx_descriptors, (unsigned int)socket, NULL);
+	}
+	if (ret == 0)
+		ret = rte_eth_dev_start(port->id);
+	/* Drivers without address filters refuse this and deliver everything anyway. */
+	if (ret == 0)
+		(void)rte_eth_promiscuous_enable(port->id);
+	return ret;
+}
+
+static void remove_device(uint16_t id)
+{
+	struct rte_eth_dev_info info;
+
+	if (rte_eth_dev_info_get(id, &info) != 0)
+		return;
+	(void)rte_eth_dev_stop(id);
+	(void)rte_eth_dev_close(id);
+	(void)rte_dev_remove(info.device);
+}
+
+static int probe(struct port *port, unsigned int serial)
+{
+	char devargs[MAX_DEVARGS];
+	char name[MAX_DEVARGS];
+	struct sockwait wait;
+	int ret;
+
+	if (!devargs_expand(&port->config, serial, devargs, name, sizeof(devargs)))
+		return -ENAMETOOLONG;
+	sockwait_start(&wait, devargs, port->config.timeout_ms);
+	ret = rte_dev_probe(devargs);
+	if (sockwait_stop(&wait))
+		return -ETIMEDOUT;
+	if (ret != 0)
+		return ret;
+	return rte_eth_dev_get_port_by_name(name, &port->id);
+}
+
+static void connect_peers(struct ports *ports)
+{
+	for (int at = 0; at < MAX_PORTS; at++) {
+		struct port *port = &ports->port[at];
+
+		port->peer = port->used && port->config.peer[0] ? port_find(ports, port->config.peer) : NULL;
+	}
+}
+
+static struct port *free_slot(struct ports *ports)
+{
+	for (int at = 0; at < MAX_PORTS; at++)
+		if (!ports->port[at].used)
+			return &ports->port[at];
+	return NULL;
+}
+
+static const char *bring_up(struct port *port, unsigned int serial, unsigned int workers, char *error, size_t size)
+{
+	int ret;
+
+	if (!pools_new(port, serial, workers)) {
+		snprintf(error, size, "no memory for the buffers of %s: %s; give the generator more hugepages",
+			 port->config.name, rte_strerror(rte_errno));
+		return error;
+	}
+	ret = probe(port, serial);
+	if (ret != 0) {
+		snprintf(error, size, "cannot attach %s (%s): %s", port->config.name, port->config.device,
+			 ret == -ETIMEDOUT ? "nobody connected to its socket" : rte_strerror(-ret));
+		return error;
+	}
+	ret = configure(port);
+	if (ret == 0)
+		ret = start(port);
+	if (ret == 0)
+		return NULL;
+	snprintf(error, size, "cannot start %s (%s): %s", port->config.name, port->config.device, rte_strerror(-ret));
+	remove_device(port->id);
+	return error;
+}
+
+const char *port_attach(struct ports *ports, const struct port_config *config, unsigned int workers, char *error,
+			size_t size)
+{
+	struct port *port = free_slot(ports);
+	const char *wrong;
+
+	if (port_find(ports, config->name) != NULL)
+		return "a port of this name is attached already";
+	if (port == NULL)
+		return "too many ports";
+	retire(ports, NULL);
+	memset(port, 0, sizeof(*port));
+	port->config = *config;
+	port->back_pressure = devargs_back_pressure(config->device);
+	wrong = bring_up(port, ports->serial++, workers, error, size);
+	if (wrong != NULL) {
+		retire(ports, port->rx_pool);
+		retire(ports, port->tx_pool);
+		return wrong;
+	}
+	port->used = true;
+	connect_peers(ports);
+	return NULL;
+}
+
+void port_detach(struct ports *ports, struct port *port)
+{
+	remove_device(port->id);
+	port->used = false;
+	connect_peers(ports);
+	retire(ports, port->rx_pool);
+	retire(ports, port->tx_pool);
+}
+
+struct port *port_find(struct ports *ports, const char *name)
+{
+	for (int at = 0; at < MAX_PORTS; at++)
+		if (ports->port[at].used && strcmp(ports->port[at].config.name, name) == 0)
+			return &ports->port[at];
+	return NULL;
+}
+
+bool port_link_up(const struct port *port)
+{
+	struct rte_eth_link link;
+
+	return rte_eth_link_get_nowait(port->id, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* DPDK ports, attached and detached while the program runs. */
+#ifndef NFVPERF_PORT_H
+#define NFVPERF_PORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <rte_ether.h>
+#include <rte_mbuf.h>
+#include <rte_mempool.h>
+
+#include "sizes.h"
+
+enum port_role { ROLE_ENDPOINT, ROLE_FORWARDER, ROLE_MONITOR };
+enum vnf_mode { VNF_IO, VNF_MAC, VNF_MACSWAP };
+
+/* Frames on a port that are not of the running trial, by what they are. */
+struct foreign {
+	uint64_t other_trial; /* ours, of an earlier trial */
+	uint64_t misdirected; /* of this trial, but due on another port */
+	uint64_t arp;
+	uint64_t ipv6; /* neighbour discovery, MLD */
+	uint64_t lldp;
+	uint64_t stp;
+	uint64_t other;
+};
+
+struct forward_counts {
+	uint64_t rx;
+	uint64_t tx;
+	uint64_t full; /* the peer's ring was full */
+	uint64_t asked; /* dropped because drop_every says so */
+};
+
+struct port_config {
+	char name[MAX_NAME];
+	char device[MAX_DEVARGS];
+	char peer[MAX_NAME];
+	enum port_role role;
+	enum vnf_mode mode;
+	struct rte_ether_addr mac;
+	struct rte_ether_addr eth_peer;
+	uint16_t queues;
+	uint16_t tx_descriptors;
+	uint16_t rx_descriptors;
+	uint16_t mtu;
+	uint32_t drop_every; /* a forwarder drops every n-th frame; 0: none */
+	unsigned int timeout_ms; /* for a server socket: how long to wait for its client */
+};
+
+struct track;
+
+struct port {
+	struct port_config config;
+	bool used;
+	uint16_t id; /* DPDK's */
+	bool back_pressure; /* the ring fills instead of losing frames */
+	struct port *peer;
+	struct rte_mempool *rx_pool;
+	struct rte_mempool *tx_pool;
+	/* of the running trial */
+	struct track *tracks[MAX_STREAMS];
+	struct foreign foreign;
+	struct forward_counts forwarded;
+	uint64_t flushed; /* found on the port before the trial began */
+};
+
+struct ports {
+	struct port port[MAX_PORTS];
+	struct rte_mempool *retired[4 * MAX_PORTS]; /* still holding frames of other ports' rings */
+	unsigned int serial; /* device names are never used twice */
+};
+
+/* NULL on success, else what went wrong, to be freed by nobody: static or in `error`. */
+const char *port_attach(struct ports *ports, const struct port_config *config, unsigned int workers, char *error,
+			size_t size);
+void port_detach(struct ports *ports, struct port *port);
+struct port *port_find(struct ports *ports, const char *name);
+bool port_link_up(const struct port *port);
+
+#endif

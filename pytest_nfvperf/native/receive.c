@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include <rte_ethdev.h>
+#include <rte_prefetch.h>
+
+#include "receive.h"
+#include "signature.h"
+#include "template.h"
+#include "track.h"
+
+enum {
+	MAX_ROUNDS = 8, /* bursts taken in one turn: drains eight times faster than it is sent */
+	PREFETCH_AHEAD = 4,
+	CONTENT_EVERY = 16, /* every so many latency samples the whole frame is compared */
+	PROTOCOL_UDP = 17,
+};
+
+/* As they stand in memory on a little-endian machine. */
+#define TYPE_IPV4 0x0008
+#define TYPE_VLAN 0x0081
+#define TYPE_ARP 0x0608
+#define TYPE_IPV6 0xdd86
+#define TYPE_LLDP 0xcc88
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "ethertypes and signatures assume it");
+
+static uint16_t raw16(const uint8_t *bytes)
+{
+	uint16_t value;
+
+	memcpy(&value, bytes, sizeof(value));
+	return value;
+}
+
+static void count_foreign(struct foreign *foreign, const uint8_t *bytes, uint16_t type)
+{
+	static const uint8_t bridge_group[] = {0x01, 0x80, 0xc2, 0x00, 0x00, 0x00};
+
+	if (type == TYPE_ARP)
+		foreign->arp++;
+	else if (type == TYPE_IPV6)
+		foreign->ipv6++;
+	else if (type == TYPE_LLDP)
+		foreign->lldp++;
+	else if (memcmp(bytes, bridge_group, sizeof(bridge_group)) == 0)
+		foreign->stp++;
+	else
+		foreign->other++;
+}
+
+static void sample(struct track *track, const struct signature *signature, uint32_t now)
+{
+	const struct timebase *base = &track->stream->timebase;
+	uint32_t latency = now - signature->scheduled;
+	uint64_t late = lateness_decode(signature->lateness);
+
+	/* Two roundings of the same moment may differ by a unit. */
+	if ((int32_t)latency < 0 && latency > UINT32_MAX - 16)
+		latency = 0;
+	hist_record(track->latency, units_to_ns(base, latency));
+	hist_record(track->latency_raw, units_to_ns(base, latency > late ? latency - late : 0));
+}
+
+static void check_content(struct track *track, const struct rte_mbuf *mbuf, uint64_t seq, size_t ipv4)
+{
+	const uint8_t *bytes = rte_pktmbuf_mtod(mbuf, const uint8_t *);
+
+	if (mbuf->nb_segs == 1 && !frame_matches(&track->stream->frames, seq, bytes, mbuf->data_len, ipv4))
+		track->corrupted++;
+}
+
+/* A frame of this trial and stream. */
+static inline void count_ours(struct track *track, const struct rte_mbuf *mbuf, const struct signature *signature,
+			      size_t ipv4, uint32_t now)
+{
+	uint64_t seq = seq_expand(track->window, signature->seq);
+	const struct template *template = frame_set_at(&track->stream->frames, seq);
+	uint16_t length = (uint16_t)__builtin_bswap16(raw16((const uint8_t *)signature - UDP_HEADER_BYTES -
+							    IPV4_HEADER_BYTES + 2));
+
+	seq_record(track->window, seq);
+	track->bytes += mbuf->pkt_len + FCS_BYTES;
+	if (unlikely(length != template->ipv4_length || mbuf->pkt_len < ipv4 + length)) {
+		track->corrupted++;
+		return;
+	}
+	if (!(signature->stream & SIGNATURE_SAMPLED))
+		return;
+	if (track->latency != NULL)
+		sample(track, signature, now);
+	if (track->samples++ % CONTENT_EVERY == 0)
+		check_content(track, mbuf, seq, ipv4);
+}
+
+/* Offset of the IPv4 header of a frame that could be ours, else 0. */
+static inline size_t ipv4_offset(const uint8_t *bytes, uint16_t type, uint16_t length)
+{
+	size_t ipv4 = ETHERTYPE_OFFSET + 2;
+
+	if (unlikely(type == TYPE_VLAN)) {
+		type = raw16(bytes + ETHERTYPE_OFFSET + 4);
+		ipv4 += 4;
+	}
+	if (type != TYPE_IPV4 || length < ipv4 + IPV4_HEADER_BYTES + UDP_HEADER_BYTES + sizeof(struct signature))
+		return 0;
+	return bytes[ipv4] == 0x45 && bytes[ipv4 + 9] == PROTOCOL_UDP ? ipv4 : 0;
+}
+
+static inline void receive_frame(struct port *port, const struct rte_mbuf *mbuf, uint8_t trial, uint64_t now)
+{
+	const uint8_t *bytes = rte_pktmbuf_mtod(mbuf, const uint8_t *);
+	uint16_t type = raw16(bytes + ETHERTYPE_OFFSET);
+	size_t ipv4 = ipv4_offset(bytes, type, mbuf->data_len);
+	const struct signature *signature = (const void *)(bytes + ipv4 + IPV4_HEADER_BYTES + UDP_HEADER_BYTES);
+	struct track *track;
+
+	if (unlikely(ipv4 == 0 || signature->magic != SIGNATURE_MAGIC)) {
+		count_foreign(&port->foreign, bytes, type);
+		return;
+	}
+	if (unlikely(signature->trial != trial)) {
+		port->foreign.other_trial++;
+		return;
+	}
+	track = port->tracks[(signature->stream & ~SIGNATURE_SAMPLED) % MAX_STREAMS];
+	if (unlikely(track == NULL)) {
+		port->foreign.misdirected++;
+		return;
+	}
+	count_ours(track, mbuf, signature, ipv4, (uint32_t)(now >> track->stream->timebase.shift));
+}
+
+static void receive_burst(struct port *port, struct rte_mbuf **mbufs, uint16_t count, uint8_t trial, uint64_t now)
+{
+	for (uint16_t at = 0; at < PREFETCH_AHEAD && at < count; at++)
+		rte_prefetch0(rte_pktmbuf_mtod(mbufs[at], void *));
+	for (uint16_t at = 0; at < count; at++) {
+		if (at + PREFETCH_AHEAD < count)
+			rte_prefetch0(rte_pktmbuf_mtod(mbufs[at + PREFETCH_AHEAD], void *));
+		receive_frame(port, mbufs[at], trial, now);
+	}
+}
+
+/* Lets other threads see how far the streams are, without making every count atomic. */
+static void publish(struct port *port)
+{
+	for (int at = 0; at < MAX_STREAMS; at++) {
+		struct track *track = port->tracks[at];
+
+		if (track != NULL)
+			__atomic_store_n(&track->published, track->window->received, __ATOMIC_RELEASE);
+	}
+}
+
+uint32_t receive_turn(struct port *port, uint8_t trial, struct poll_clock *clock)
+{
+	struct rte_mbuf *mbufs[BURST_FRAMES];
+	uint32_t received = 0;
+
+	for (uint16_t queue = 0; queue < port->config.queues; queue++) {
+		for (int round = 0; round < MAX_ROUNDS; round++) {
+			uint16_t count = rte_eth_rx_burst(port->id, queue, mbufs, BURST_FRAMES);
+
+			if (count == 0)
+				break;
+			receive_burst(port, mbufs, count, trial, clock_look(clock));
+			rte_pktmbuf_free_bulk(mbufs, count);
+			received += count;
+			if (count < BURST_FRAMES)
+				break;
+		}
+	}
+	if (received == 0)
+		publish(port);
+	return received;
+}
+
+uint64_t receive_flush(struct port *port)
+{
+	struct rte_mbuf *mbufs[BURST_FRAMES];
+	uint64_t flushed = 0;
+
+	for (uint16_t queue = 0; queue < port->config.queues; queue++) {
+		/* No more than the ring holds: a sender that never stops must not keep us here. */
+		for (unsigned int taken = 0; taken < port->config.rx_descriptors;) {
+			uint16_t count = rte_eth_rx_burst(port->id, queue, mbufs, BURST_FRAMES);
+
+			if (count == 0)
+				break;
+			rte_pktmbuf_free_bulk(mbufs, count);
+			taken += count;
+			flushed += count;
+		}
+	}
+	return flushed;
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "answer.h"
+#include "report.h"
+
+static json_t *report_hist(const struct hist *hist)
+{
+	json_t *object = json_object();
+	json_t *counts = json_array();
+
+	answer_int(object, "min_ns", hist->total ? hist->min_ns : 0);
+	answer_int(object, "max_ns", hist->max_ns);
+	answer_int(object, "clamped", hist->clamped);
+	json_object_set_new(object, "digits", json_integer(HIST_DIGITS));
+	for (unsigned int at = 0; at < HIST_COUNTS; at++)
+		if (hist->counts[at] != 0)
+			json_array_append_new(counts, json_pack("[I, I]", (json_int_t)hist_highest_equivalent(at),
+								(json_int_t)hist->counts[at]));
+	json_object_set_new(object, "counts", counts);
+	return object;
+}
+
+static void report_arrivals(json_t *object, const struct track *track)
+{
+	const struct seq_window *window = track->window;
+
+	answer_int(object, "received", window->received);
+	answer_int(object, "received_bytes", track->bytes);
+	answer_int(object, "duplicated", window->duplicated);
+	answer_int(object, "out_of_order", window->out_of_order);
+	answer_int(object, "beyond_window", window->beyond_window);
+	answer_int(object, "highest_seq", window->next);
+	answer_int(object, "corrupted", track->corrupted);
+}
+
+/* From the first frame to the end of the last one's interval, so that frames / time is the rate. */
+static uint64_t elapsed_ns(const struct stream *stream)
+{
+	uint64_t cycles;
+
+	if (stream->sent == 0)
+		return 0;
+	cycles = stream->last_sent - stream->first_sent + (stream->pacer.cycles_per_frame >> 32);
+	return cycles_to_ns(&stream->timebase, cycles);
+}
+
+static json_t *report_stream(const struct stream *stream, const struct track *track)
+{
+	const struct pacer *pacer = &stream->pacer;
+	/* A stopped run leaves frames undue: they were not served because we ended. */
+	uint64_t undue = pacer->frames - pacer->next;
+	json_t *object = json_pack("{s:s, s:s}", "tx", stream->tx->config.name, "rx", stream->rx->config.name);
+
+	answer_int(object, "intended", pacer->frames);
+	answer_int(object, "sent", stream->sent);
+	answer_int(object, "sent_bytes", stream->sent_bytes);
+	answer_int(object, "refused", stream->refused);
+	answer_int(object, "skipped", pacer->skipped_away + pacer->skipped_behind + undue);
+	answer_int(object, "fell_behind", pacer->skipped_behind);
+	answer_int(object, "unbuilt", stream->unbuilt);
+	answer_int(object, "elapsed_ns", elapsed_ns(stream));
+	answer_int(object, "longest_lateness_ns", cycles_to_ns(&stream->timebase, stream->longest_lateness));
+	answer_int(object, "largest_burst", stream->largest_burst);
+	answer_int(object, "sample_every", stream->sample_every);
+	report_arrivals(object, track);
+	if (track->latency != NULL) {
+		json_object_set_new(object, "latency", report_hist(track->latency));
+		json_object_set_new(object, "latency_raw", report_hist(track->latency_raw));
+	}
+	return object;
+}
+
+static json_t *report_foreign(const struct foreign *foreign)
+{
+	json_t *object = json_object();
+
+	answer_int(object, "other_trial", foreign->other_trial);
+	answer_int(object, "misdirected", foreign->misdirected);
+	answer_int(object, "arp", foreign->arp);
+	answer_int(object, "ipv6", foreign->ipv6);
+	answer_int(object, "lldp", foreign->lldp);
+	answer_int(object, "stp", foreign->stp);
+	answer_int(object, "other", foreign->other);
+	return object;
+}
+
+static json_t *report_forwarded(const struct forward_counts *counts)
+{
+	json_t *object = json_object();
+
+	answer_int(object, "rx", counts->rx);
+	answer_int(object, "tx", counts->tx);
+	answer_int(object, "ring_full", counts->full);
+	answer_int(object, "dropped_as_asked", counts->asked);
+	return object;
+}
+
+static json_t *report_monitored(const struct run *run, const struct port *port)
+{
+	json_t *streams = json_array();
+
+	for (unsigned int at = 0; at < run->stream_count; at++) {
+		json_t *object = json_object();
+
+		report_arrivals(object, port->tracks[at]);
+		json_array_append_new(streams, object);
+	}
+	return streams;
+}
+
+static json_t *report_port(const struct run *run, const struct port *port)
+{
+	json_t *object = json_object();
+
+	answer_int(object, "flushed", port->flushed);
+	if (port->config.role == ROLE_FORWARDER)
+		json_object_set_new(object, "forwarded", report_forwarded(&port->forwarded));
+	else if (!run->forward_only)
+		json_object_set_new(object, "foreign", report_foreign(&port->foreign));
+	if (port->config.role == ROLE_MONITOR && !run->forward_only)
+		json_object_set_new(object, "monitored", report_monitored(run, port));
+	return object;
+}
+
+static json_t *report_worker(const struct run *run, const struct worker *worker)
+{
+	const struct health *health = &worker->health;
+	json_t *object = json_object();
+
+	answer_int(object, "cpu", worker->cpu);
+	answer_int(object, "longest_poll_gap_ns", cycles_to_ns(&run->timebase, health->longest_poll_gap));
+	answer_int(object, "absences", worker->clock.absences);
+	answer_int(object, "absent_ns", cycles_to_ns(&run->timebase, worker->clock.absent_cycles));
+	answer_int(object, "preemptions", health->preemptions);
+	if (health->run_delay_known)
+		answer_int(object, "run_delay_ns", health->run_delay_ns);
+	answer_int(object, "elapsed_ns", cycles_to_ns(&run->timebase, health->cycles));
+	answer_int(object, "busy_ns", cycles_to_ns(&run->timebase, health->busy_cycles));
+	answer_int(object, "turns", health->turns);
+	return object;
+}
+
+void report_run(const struct engine *engine, json_t *answer)
+{
+	const struct run *run = &engine->run;
+	json_t *streams = json_array();
+	json_t *ports = json_object();
+	json_t *workers = json_array();
+
+	for (unsigned int at = 0; at < run->stream_count; at++)
+		json_array_append_new(streams, report_stream(&run->streams[at], run->tracks[at]));
+	for (int at = 0; at < MAX_PORTS; at++)
+		if (engine->ports.port[at].used)
+			json_object_set_new(ports, engine->ports.port[at].config.name,
+					    report_port(run, &engine->ports.port[at]));
+	for (unsigned int at = 0; at < run->worker_count; at++)
+		json_array_append_new(workers, report_worker(run, &engine->workers[at]));
+	if (!run->forward_only) {
+		json_object_set_new(answer, "streams", streams);
+		json_object_set_new(answer, "complete", json_boolean(run->complete));
+	} else {
+		json_decref(streams);
+	}
+	json_object_set_new(answer, "ports", ports);
+	json_object_set_new(answer, "workers", workers);
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef NFVPERF_REPORT_H
+#define NFVPERF_REPORT_H
+
+#include <jansson.h>
+
+#include "engine.h"
+
+/* What the finished run counted, into the answer. */
+void report_run(const struct engine *engine, json_t *answer);
+
+#endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One trial, or one stretch of forwarding without a trial: its streams and its polling threads. */
+#ifndef NFVPERF_RUN_H
+#define NFVPERF_RUN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "clock.h"
+#include "health.h"
+#include "port.h"
+#include "stream.h"
+#include "track.h"
+
+struct run;
+
+struct worker {
+	unsigned int lcore;
+	unsigned int cpu;
+	struct run *run;
+	struct stream *streams[MAX_STREAMS];
+	unsigned int stream_count;
+	struct port *receivers[MAX_PORTS];
+	unsigned int receiver_count;
+	struct port *forwarders[MAX_PORTS];
+	unsigned int forwarder_count;
+	struct poll_clock clock;
+	struct health health;
+};
+
+struct run {
+	uint8_t trial;
+	bool forward_only; /* until stopped */
+	bool latency;
+	uint64_t residual; /* cycles to wait after the last frame was sent */
+	uint64_t gap_limit; /* cycles */
+	struct timebase timebase;
+	struct stream *streams;
+	unsigned int stream_count;
+	struct track *tracks[MAX_STREAMS]; /* of the endpoints, by stream; owned by the ports' table below */
+	struct worker *workers;
+	unsigned int worker_count;
+	int finished_fd; /* eventfd: each thread adds 1 when it ends */
+
+	/* shared by the threads: atomic */
+	unsigned int ready;
+	uint64_t start; /* TSC, 0 until all are ready */
+	unsigned int sending; /* streams not yet done */
+	uint64_t all_sent; /* TSC when the last stream was done */
+	bool complete; /* all sent frames were received */
+	bool stop;
+};
+
+/* The body of a polling thread, for rte_eal_remote_launch(). */
+int worker_main(void *worker);
+
+#endif

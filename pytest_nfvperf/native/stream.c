@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include <rte_ethdev.h>
+
+#include "stream.h"
+
+void stream_begin(struct stream *stream, uint64_t start, uint64_t absences)
+{
+	stream->pacer.start = start;
+	stream->absences_seen = absences;
+	stream->until_sample = 0;
+}
+
+static struct signature *signature_of(const struct stream *stream, struct rte_mbuf *mbuf)
+{
+	return rte_pktmbuf_mtod_offset(mbuf, struct signature *, stream->frames.signature);
+}
+
+/* Makes sure that `count` frames are built; returns how many are. */
+static uint16_t build(struct stream *stream, uint16_t count)
+{
+	uint64_t seq = stream->sent + stream->staged;
+
+	if (stream->staged >= count)
+		return count;
+	if (rte_pktmbuf_alloc_bulk(stream->tx->tx_pool, &stream->stage[stream->staged], count - stream->staged) != 0)
+		return stream->staged;
+	for (uint16_t at = stream->staged; at < count; at++) {
+		struct rte_mbuf *mbuf = stream->stage[at];
+		const struct template *template =
+			frame_write(&stream->frames, &stream->cursor, rte_pktmbuf_mtod(mbuf, uint8_t *));
+		struct signature *signature = signature_of(stream, mbuf);
+
+		mbuf->data_len = template->length;
+		mbuf->pkt_len = template->length;
+		signature->magic = SIGNATURE_MAGIC;
+		signature->trial = stream->trial;
+		signature->stream = stream->id;
+		signature->seq = (uint32_t)seq++;
+	}
+	stream->staged = count;
+	return count;
+}
+
+static void stamp_sample(const struct stream *stream, struct signature *signature, uint64_t late)
+{
+	signature->stream |= SIGNATURE_SAMPLED;
+	signature->lateness = lateness_encode(late >> stream->timebase.shift);
+}
+
+/* Writes the times of the frames about to be sent. */
+static void stamp(struct stream *stream, uint16_t count, uint64_t now)
+{
+	const struct pacer *pacer = &stream->pacer;
+	unsigned int shift = stream->timebase.shift;
+	__uint128_t scheduled = ((__uint128_t)pacer->next * pacer->cycles_per_frame) + ((__uint128_t)pacer->start << 32);
+	uint32_t sample = stream->sample_every ? stream->until_sample : UINT32_MAX;
+
+	for (uint16_t at = 0; at < count; at++, scheduled += pacer->cycles_per_frame) {
+		struct signature *signature = signature_of(stream, stream->stage[at]);
+		uint64_t due = (uint64_t)(scheduled >> 32);
+
+		signature->scheduled = (uint32_t)(due >> shift);
+		signature->stream = stream->id;
+		if (at == sample) {
+			stamp_sample(stream, signature, now > due ? now - due : 0);
+			sample += stream->sample_every;
+		}
+	}
+}
+
+/*
+ * Several queues: blocks of a burst's length of flows take turns, so that a flow keeps its
+ * queue and its order, and fewer flows than that use one queue.
+ */
+static uint16_t hand_over_spread(struct stream *stream, uint16_t count)
+{
+	uint16_t sent = 0;
+
+	while (sent < count) {
+		uint64_t flow = (stream->sent + sent) % stream->frames.flows.count;
+		uint64_t run = RTE_MIN(BURST_FRAMES - flow % BURST_FRAMES, stream->frames.flows.count - flow);
+		uint16_t queue = (uint16_t)(flow / BURST_FRAMES % stream->tx->config.queues);
+		uint16_t wanted = (uint16_t)RTE_MIN(run, (uint64_t)(count - sent));
+		uint16_t taken = rte_eth_tx_burst(stream->tx->id, queue, stream->stage + sent, wanted);
+
+		sent += taken;
+		if (taken < wanted)
+			break;
+	}
+	return sent;
+}
+
+static uint16_t hand_over(struct stream *stream, uint16_t count)
+{
+	if (stream->tx->config.queues == 1)
+		return rte_eth_tx_burst(stream->tx->id, 0, stream->stage, count);
+	return hand_over_spread(stream, count);
+}
+
+static void account(struct stream *stream, uint16_t sent, uint64_t bytes, uint64_t now)
+{
+	uint64_t late = now - pacer_scheduled(&stream->pacer, stream->pacer.next);
+
+	if ((int64_t)late > 0 && late > stream->longest_lateness)
+		stream->longest_lateness = late;
+	if (stream->sent == 0)
+		stream->first_sent = now;
+	stream->last_sent = now;
+	stream->sent += sent;
+	stream->sent_bytes += bytes;
+	stream->staged -= sent;
+	memmove(stream->stage, stream->stage + sent, stream->staged * sizeof(stream->stage[0]));
+	if (stream->sample_every) {
+		uint32_t past = stream->until_sample;
+
+		while (past < sent)
+			past += stream->sample_every;
+		stream->until_sample = past - sent;
+	}
+}
+
+/* Bytes of the next `count` frames, from their templates: the buffers may be the driver's by now. */
+static uint64_t staged_bytes(const struct stream *stream, uint16_t count)
+{
+	uint64_t bytes = (uint64_t)count * FCS_BYTES;
+
+	if (stream->frames.order_length == 1)
+		return bytes + (uint64_t)count * stream->frames.template[0]->length;
+	for (uint16_t at = 0; at < count; at++)
+		bytes += frame_set_at(&stream->frames, stream->sent + at)->length;
+	return bytes;
+}
+
+static uint16_t send_due(struct stream *stream, uint64_t backlog, uint64_t now)
+{
+	uint16_t wanted = (uint16_t)(backlog < BURST_FRAMES ? backlog : BURST_FRAMES);
+	uint16_t count = build(stream, wanted);
+	uint16_t sent;
+
+	if (count == 0) {
+		stream->unbuilt += wanted;
+		pacer_skip_behind(&stream->pacer, wanted);
+		return 0;
+	}
+	stamp(stream, count, now);
+	sent = hand_over(stream, count);
+	if (sent > 0)
+		account(stream, sent, staged_bytes(stream, sent), now);
+	stream->pacer.next += sent;
+	if (sent == count)
+		return sent;
+	/* The ring is full: whatever was due by now found it so. */
+	stream->refused += backlog - sent;
+	stream->pacer.next += backlog - sent;
+	return sent;
+}
+
+uint16_t stream_turn(struct stream *stream, struct poll_clock *clock)
+{
+	uint64_t now = clock_look(clock);
+	uint64_t backlog = pacer_backlog(&stream->pacer, now);
+
+	if (backlog == 0) {
+		stream->absences_seen = clock->absences;
+		return 0;
+	}
+	if (unlikely(clock->absences != stream->absences_seen)) {
+		stream->absences_seen = clock->absences;
+		pacer_skip_away(&stream->pacer, backlog);
+		return 0;
+	}
+	if (unlikely(backlog > stream->pacer.backlog_limit)) {
+		pacer_skip_behind(&stream->pacer, backlog - BURST_FRAMES);
+		backlog = BURST_FRAMES;
+	}
+	if (backlog > stream->largest_burst)
+		stream->largest_burst = backlog;
+	return send_due(stream, backlog, now);
+}
+
+void stream_end(struct stream *stream)
+{
+	for (uint16_t at = 0; at < stream->staged; at++)
+		rte_pktmbuf_free(stream->stage[at]);
+	stream->staged = 0;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One direction's frames, sent when they are due. Used by one polling thread. */
+#ifndef NFVPERF_STREAM_H
+#define NFVPERF_STREAM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <rte_mbuf.h>
+
+#include "clock.h"
+#include "pacer.h"
+#include "port.h"
+#include "signature.h"
+#include "template.h"
+
+struct stream {
+	uint8_t id;
+	uint8_t trial;
+	struct port *tx;
+	struct port *rx;
+	uint64_t fps;
+	struct frame_set frames;
+	struct timebase timebase;
+	struct pacer pacer;
+	uint32_t sample_every; /* 0: no latency samples */
+
+	/* Built frames that the ring did not take are kept: the next frames due are these. */
+	struct rte_mbuf *stage[BURST_FRAMES];
+	uint16_t staged;
+	struct frame_cursor cursor; /* of the next frame to build */
+	uint32_t until_sample; /* frames from the next one to be sent to the next sample */
+	uint64_t absences_seen;
+
+	uint64_t sent; /* also the sequence number of the next frame */
+	uint64_t sent_bytes; /* with FCS */
+	uint64_t refused;
+	uint64_t unbuilt; /* part of skipped_behind: no buffer was free */
+	uint64_t first_sent; /* TSC */
+	uint64_t last_sent;
+	uint64_t longest_lateness; /* cycles */
+	uint64_t largest_burst; /* frames due at once and sent back to back */
+};
+
+void stream_begin(struct stream *stream, uint64_t start, uint64_t absences);
+
+/* Sends at most a burst of what is due. Returns frames sent. */
+uint16_t stream_turn(struct stream *stream, struct poll_clock *clock);
+
+static inline bool stream_done(const struct stream *stream)
+{
+	return stream->pacer.next >= stream->pacer.frames;
+}
+
+/* Gives back frames that were built and not sent. */
+void stream_end(struct stream *stream);
+
+#endif

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a stream sends: one frame template per size of the mix, the order of the mix, and the
+ * fields that make flows. Pure bytes, no DPDK.
+ *
+ * Transmit buffers are filled once with PATTERN; a template whose tail is that pattern costs
+ * only its first cache line(s) per frame, at any frame size.
+ */
+#ifndef NFVPERF_TEMPLATE_H
+#define NFVPERF_TEMPLATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "sizes.h"
+
+enum {
+	HEAD_UNIT = 64, /* heads are copied in whole cache lines */
+	ETHERTYPE_OFFSET = 12,
+	IPV4_HEADER_BYTES = 20,
+	IPV4_CHECKSUM_OFFSET = 10,
+	IPV4_SOURCE_OFFSET = 12,
+	UDP_HEADER_BYTES = 8,
+};
+
+/* Byte `offset` of every frame behind its signature. */
+static inline uint8_t pattern_byte(size_t offset)
+{
+	return (uint8_t)offset;
+}
+
+struct template {
+	uint16_t length; /* in memory, without FCS */
+	uint16_t copied; /* bytes written per frame; a multiple of HEAD_UNIT */
+	uint32_t checksum_base; /* sum of the IPv4 header's words but source address and checksum */
+	uint16_t ipv4_length; /* total length field */
+	uint8_t bytes[MAX_FRAME_BYTES + HEAD_UNIT] __attribute__((aligned(64)));
+};
+
+struct flows {
+	uint32_t count;
+	uint32_t addresses; /* flow f has address f % addresses and port f / addresses */
+	uint32_t first_address; /* host order */
+	uint16_t first_port;
+};
+
+struct frame_set {
+	uint16_t signature; /* offset, the same in every template */
+	uint16_t ipv4; /* offset */
+	unsigned int templates;
+	struct template *template[MAX_TEMPLATES]; /* owned */
+	unsigned int order_length;
+	uint8_t order[MAX_MIX_ORDER];
+	struct flows flows;
+};
+
+/* Where in the mix and in the flows the next frame stands. */
+struct frame_cursor {
+	unsigned int order;
+	uint32_t flow;
+	uint32_t address;
+	uint32_t port;
+};
+
+/*
+ * Takes a copy of the bytes as the set's next template. NULL when it was taken, else what is
+ * wrong with it. The signature's place must have been set.
+ */
+const char *frame_set_add(struct frame_set *set, const uint8_t *bytes, size_t length);
+
+/* Sets order and flows; NULL, or what is wrong. All templates must have been added. */
+const char *frame_set_finish(struct frame_set *set, const uint8_t *order, size_t length, struct flows flows);
+
+void frame_set_free(struct frame_set *set);
+
+/* The template of the frame with this sequence number. */
+static inline const struct template *frame_set_at(const struct frame_set *set, uint64_t seq)
+{
+	if (set->order_length == 1)
+		return set->template[0];
+	return set->template[set->order[seq % set->order_length]];
+}
+
+/* Is this, from the Ethernet header on, the frame with this sequence number as it was sent?
+ * MAC addresses, tags, TTL and checksum may differ: switches and routers change them. `ipv4`
+ * is where the IPv4 header stands in the received bytes. */
+bool frame_matches(const struct frame_set *set, uint64_t seq, const uint8_t *bytes, size_t length, size_t ipv4);
+
+/* The IPv4 header checksum field (network order as stored) for this source address. */
+static inline uint16_t ipv4_checksum(uint32_t base, uint32_t address)
+{
+	uint32_t sum = base + (address >> 16) + (address & 0xffff);
+
+	sum = (sum >> 16) + (sum & 0xffff);
+	sum = (sum >> 16) + (sum & 0xffff);
+	return __builtin_bswap16((uint16_t)~sum);
+}
+
+static inline void flow_write(const struct frame_set *set, const struct template *template, const struct frame_cursor *at,
+			      uint8_t *bytes)
+{
+	uint32_t address = set->flows.first_address + at->address;
+	uint32_t address_be = __builtin_bswap32(address);
+	uint16_t port_be = __builtin_bswap16((uint16_t)(set->flows.first_port + at->port));
+	uint16_t checksum = ipv4_checksum(template->checksum_base, address);
+	uint8_t *ipv4 = bytes + set->ipv4;
+
+	memcpy(ipv4 + IPV4_CHECKSUM_OFFSET, &checksum, sizeof(checksum));
+	memcpy(ipv4 + IPV4_SOURCE_OFFSET, &address_be, sizeof(address_be));
+	memcpy(ipv4 + IPV4_HEADER_BYTES, &port_be, sizeof(port_be));
+}
+
+/* Writes the next frame into a buffer that holds the pattern; returns its template. */
+static inline const struct template *frame_write(const struct frame_set *set, struct frame_cursor *at, uint8_t *bytes)
+{
+	const struct template *template = set->template[set->order[at->order]];
+
+	memcpy(bytes, template->bytes, HEAD_UNIT);
+	if (__builtin_expect(template->copied > HEAD_UNIT, 0))
+		memcpy(bytes + HEAD_UNIT, template->bytes + HEAD_UNIT, template->copied - HEAD_UNIT);
+	if (++at->order == set->order_length)
+		at->order = 0;
+	if (set->flows.count == 1)
+		return template;
+	flow_write(set, template, at, bytes);
+	if (++at->address == set->flows.addresses) {
+		at->address = 0;
+		at->port++;
+	}
+	if (++at->flow == set->flows.count)
+		at->flow = at->address = at->port = 0;
+	return template;
+}
+
+#endif

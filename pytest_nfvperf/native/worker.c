@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+#include <unistd.h>
+
+#include <rte_pause.h>
+
+#include "forward.h"
+#include "receive.h"
+#include "run.h"
+
+enum {
+	START_DELAY_US = 200, /* from the last thread's readiness to the first frame */
+	END_CHECK_TURNS = 256,
+};
+
+/* Leftovers of an earlier trial must not be counted in this one. */
+static void flush_ports(struct worker *worker)
+{
+	for (unsigned int at = 0; at < worker->receiver_count; at++)
+		worker->receivers[at]->flushed = receive_flush(worker->receivers[at]);
+	for (unsigned int at = 0; at < worker->forwarder_count; at++)
+		worker->forwarders[at]->flushed = receive_flush(worker->forwarders[at]);
+}
+
+static void wait_for_start(struct worker *worker)
+{
+	struct run *run = worker->run;
+	uint64_t start;
+
+	if (__atomic_add_fetch(&run->ready, 1, __ATOMIC_ACQ_REL) == run->worker_count)
+		__atomic_store_n(&run->start, rte_rdtsc() + ns_to_cycles(&run->timebase, START_DELAY_US * 1000),
+				 __ATOMIC_RELEASE);
+	while ((start = __atomic_load_n(&run->start, __ATOMIC_ACQUIRE)) == 0)
+		rte_pause();
+	worker->clock = (struct poll_clock){.last = rte_rdtsc(), .gap_limit = run->gap_limit};
+	for (unsigned int at = 0; at < worker->stream_count; at++)
+		stream_begin(worker->streams[at], start, 0);
+}
+
+static uint32_t send_turn(struct worker *worker)
+{
+	uint32_t sent = 0;
+
+	for (unsigned int at = 0; at < worker->stream_count; at++) {
+		struct stream *stream = worker->streams[at];
+
+		if (stream_done(stream))
+			continue;
+		sent += stream_turn(stream, &worker->clock);
+		if (stream_done(stream) && __atomic_sub_fetch(&worker->run->sending, 1, __ATOMIC_ACQ_REL) == 0)
+			__atomic_store_n(&worker->run->all_sent, worker->clock.last, __ATOMIC_RELEASE);
+	}
+	return sent;
+}
+
+static uint32_t poll_turn(struct worker *worker)
+{
+	uint32_t received = 0;
+
+	for (unsigned int at = 0; at < worker->receiver_count; at++)
+		received += receive_turn(worker->receivers[at], worker->run->trial, &worker->clock);
+	for (unsigned int at = 0; at < worker->forwarder_count; at++) {
+		received += forward_turn(worker->forwarders[at]);
+		(void)clock_look(&worker->clock);
+	}
+	return received;
+}
+
+static bool all_received(const struct run *run)
+{
+	for (unsigned int at = 0; at < run->stream_count; at++)
+		if (__atomic_load_n(&run->tracks[at]->published, __ATOMIC_ACQUIRE) < run->streams[at].sent)
+			return false;
+	return true;
+}
+
+static bool ended(struct worker *worker, uint64_t turn)
+{
+	struct run *run = worker->run;
+	uint64_t all_sent;
+
+	if (turn % END_CHECK_TURNS != 0)
+		return false;
+	if (__atomic_load_n(&run->stop, __ATOMIC_ACQUIRE) || __atomic_load_n(&run->complete, __ATOMIC_ACQUIRE))
+		return true;
+	all_sent = __atomic_load_n(&run->all_sent, __ATOMIC_ACQUIRE);
+	if (run->forward_only || all_sent == 0)
+		return false;
+	if (all_received(run)) {
+		__atomic_store_n(&run->complete, true, __ATOMIC_RELEASE);
+		return true;
+	}
+	return rte_rdtsc() - all_sent > run->residual;
+}
+
+static void poll_until_end(struct worker *worker)
+{
+	struct health *health = &worker->health;
+	uint64_t begin = worker->clock.last;
+	uint64_t turn_began = begin;
+
+	for (uint64_t turn = 1; !ended(worker, turn); turn++) {
+		uint32_t frames = send_turn(worker) + poll_turn(worker);
+		uint64_t now = clock_look(&worker->clock);
+		uint64_t took = now - turn_began;
+
+		turn_began = now;
+		if (took > health->longest_poll_gap)
+			health->longest_poll_gap = took;
+		if (frames != 0)
+			health->busy_cycles += took;
+		health->turns++;
+	}
+	health->cycles = worker->clock.last - begin;
+}
+
+int worker_main(void *opaque)
+{
+	struct worker *worker = opaque;
+	uint64_t one = 1;
+
+	flush_ports(worker);
+	health_begin(&worker->health);
+	wait_for_start(worker);
+	poll_until_end(worker);
+	health_end(&worker->health);
+	for (unsigned int at = 0; at < worker->stream_count; at++)
+		stream_end(worker->streams[at]);
+	return write(worker->run->finished_fd, &one, sizeof(one)) == (ssize_t)sizeof(one) ? 0 : -1;
+}
