@@ -51,8 +51,12 @@ def _selector(selector: Selector) -> dict[str, Any]:
 
 def _metric(metric: Metric) -> dict[str, Any]:
     operators = "|".join(re.escape(operator) for operator in OPERATORS)
-    bound = {"type": "string", "pattern": rf"^\s*({operators})\s*[^\s<>=]", "examples": [metric.example]}
-    forms = [bound] if metric.at != "required" else []
+    bound: dict[str, Any] = {
+        "type": "string",
+        "pattern": rf"^\s*({operators})\s*[^\s<>=]",
+        "examples": [metric.example],
+    }
+    forms: list[dict[str, Any]] = [bound] if metric.at != "required" else []
     if metric.at:
         properties = {"at": {"type": "string", "examples": ["50 % of pdr", "4 Mpps"]}, "limit": bound}
         required = ["at", "limit"] if metric.at == "required" else ["limit"]

@@ -45,6 +45,8 @@ def _config_error(model: type[BaseModel], document: Document, error: ValidationE
     told = [
         details for details in error.errors(include_url=False) if details["type"] != "too_short" or not details["input"]
     ]
+    # A misspelt key is also a missing one: the spelling is what helps.
+    told.sort(key=lambda details: details["type"] != "extra_forbidden")
     problems = [(_path(details), _sentence(model, details)) for details in told]
     (path, sentence), *others = problems
     for other_path, other in others:

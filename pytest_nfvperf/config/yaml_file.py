@@ -115,7 +115,10 @@ def read_document(path: str | Path) -> Document:
 
 def parse_document(text: str, file: str) -> Document:
     """As :func:`read_document`, from text; ``file`` is what messages call it."""
-    loader = _CoreLoader(text)
+    try:
+        loader = _CoreLoader(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"is not YAML: {error}", file=file) from None
     try:
         root = loader.get_single_node()
         data = None if root is None else loader.construct_document(root)

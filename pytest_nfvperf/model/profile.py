@@ -6,6 +6,8 @@ accepted, *full* for a report, *soak* for hours. Times are in seconds, ratios ar
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pytest_nfvperf.model.outcome import Goal
@@ -128,3 +130,30 @@ SOAK = replace(FULL, name="soak")
 
 PROFILES = {profile.name: profile for profile in (QUICK, GATE, FULL, SOAK)}
 """The profiles by name."""
+
+TRIAL_OVERHEAD_S = 0.15
+"""Beside its duration and residual wait: spec, start, counters before and after."""
+
+
+def estimate_search_trials(goals: Sequence[Goal]) -> int:
+    """How many trials MLRsearch usually takes to find all goals in one pass.
+
+    A load is decided once more than half of the duration sum agrees (exceed ratio 0.5). Against a
+    DUT whose capacity wanders by 1 %, some four loads are decided for one goal and two more
+    for each further one; a steadier DUT needs fewer. Held against the real package by a test.
+    """
+    if not goals:
+        return 0
+    goal = max(goals, key=lambda each: each.duration_sum_s)
+    in_sum = goal.duration_sum_s / goal.final_trial_s
+    to_decide = min(math.floor((1 - goal.exceed_ratio) * in_sum) + 1, math.ceil(in_sum))
+    return to_decide * (2 + 2 * len(goals))
+
+
+def estimate_search_s(profile: Profile, goals: Sequence[Goal]) -> float:
+    """Seconds that a search of these goals usually takes, warm-up included, confirmation not."""
+    if not goals:
+        return 0.0
+    trial_s = max(goal.final_trial_s for goal in goals)
+    each = trial_s + profile.search_residual_s + TRIAL_OVERHEAD_S
+    return profile.warmup_s + estimate_search_trials(goals) * each

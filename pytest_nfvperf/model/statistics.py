@@ -240,6 +240,9 @@ class Bands:
 _GAP_TO_WIDTH = 3.0
 """Gap over the wider band's width. Of normal samples of 5 to 20 values fewer than 5 % show such a gap."""
 
+_SMALLEST_GAP = 0.01
+"""Gap over the median. Searches of 0.5 % width give neighbouring steps, which are no bands."""
+
 
 def two_bands(values: Sequence[float]) -> Bands | None:
     """Two bands if the values fall into two, each of at least two values; else None. A hint, not a test."""
@@ -249,6 +252,6 @@ def two_bands(values: Sequence[float]) -> Bands | None:
         return None
     low, high = ordered[:best], ordered[best:]
     gap, width = high[0] - low[-1], max(low[-1] - low[0], high[-1] - high[0])
-    if gap <= 0 or gap < _GAP_TO_WIDTH * width:
+    if gap < _GAP_TO_WIDTH * width or gap <= _SMALLEST_GAP * abs(median(ordered)):
         return None
     return Bands(tuple(low), tuple(high))

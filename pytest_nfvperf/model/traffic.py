@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 FCS_BYTES = 4
+HEADER_BYTES = 14
+VLAN_TAG_BYTES = 4
 WIRE_OVERHEAD_BYTES = 20
 MIN_FRAME_SIZE = 64
 MAX_FRAME_SIZE = 9216
@@ -129,3 +131,14 @@ class Traffic:
     def line_rate_fps(self, bits_per_second: float) -> float:
         """Frames/s per direction that fill a link of this layer-1 bit rate."""
         return bits_per_second / ((self.mean_frame_size + WIRE_OVERHEAD_BYTES) * 8)
+
+
+def check_mtu(traffic: Traffic, mtu: int) -> None:
+    """Raise ValueError when the largest frame does not fit a port's MTU (bytes without header, tag and FCS)."""
+    overhead = HEADER_BYTES + FCS_BYTES + (VLAN_TAG_BYTES if traffic.vlan is not None else 0)
+    needed = traffic.largest_frame_size - overhead
+    if needed > mtu:
+        raise ValueError(
+            f"frame size {traffic.largest_frame_size} needs an MTU of {needed}, but the port has {mtu}: "
+            f"send at most {mtu + overhead} bytes (with FCS) or raise the port's mtu"
+        )

@@ -1,0 +1,93 @@
+"""The published schemas: current, and of one mind with what reads the files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from pytest_nfvperf.config.schemas import main, published, sla_schema, testbed_schema
+from pytest_nfvperf.config.sla import parse_sla
+from pytest_nfvperf.config.testbed import parse_testbed
+from pytest_nfvperf.config.yaml_file import parse_document
+from pytest_nfvperf.model.errors import ConfigError
+
+SCHEMA_FOLDER = Path(__file__).parents[2] / "reports" / "schema"
+
+
+@pytest.mark.parametrize("name", published())
+def test_the_committed_schema_is_current(name):
+    assert (SCHEMA_FOLDER / name).read_text(encoding="utf-8") == published()[name], (
+        "run: python -m pytest_nfvperf.config.schemas reports/schema"
+    )
+
+
+@pytest.mark.parametrize("schema", [testbed_schema(), sla_schema()], ids=["testbed", "sla"])
+def test_it_is_a_schema(schema):
+    jsonschema.Draft202012Validator.check_schema(schema)
+
+
+TESTBEDS = [
+    ("schema: 1\nname: x", True),
+    ("schema: 1\nname: x\ndut: {ports: [{name: p, line_rate: 100 Gbps}]}", True),
+    ("schema: 1\nname: x\ndut: {ovs: {pmd_cpus: 2-3, other_config: {n: 1}}}\nhugepages: 1 GiB", True),
+    ("schema: 1\nname: x\nlinks: []\ncpus: {pmd: [2]}\ngenerator: {engine: embedded}", True),
+    ("schema: 2\nname: x", False),
+    ("schema: 1", False),
+    ("schema: 1\nname: x\nnmae: y", False),
+    ("schema: 1\nname: x\ndut: {ports: [{name: p, line_rate: 100}]}", False),
+    ("schema: 1\nname: x\ndut: {ports: [{name: p, line_rate: 50 us}]}", False),
+    ("schema: 1\nname: x\ndut: {ovs: {datapath: fast}}", False),
+    ("schema: 1\nname: x\ngenerator: {ports: [zero]}", False),
+]
+
+SLAS = [
+    ("{require: {ndr: '>= 4 Mpps'}}", True),
+    ("{require: {ndr: ['>= 4 Mpps', '<= 9 Mpps']}, name: n, source: s}", True),
+    ("{where: {frame_size: [64, imix-simple], direction: bidirectional}, require: {loss_ratio: <= 0}}", True),
+    ("{require: {loss_ratio: {at: 4 Mpps, limit: <= 0}}}", True),
+    ("{require: {latency_p99: [{at: 50 % of pdr, limit: <= 1 ms}]}}", True),
+    ("{require: {}}", False),
+    ("{require: {nrd: '>= 4 Mpps'}}", False),
+    ("{require: {ndr: 4}}", False),
+    ("{require: {ndr: 4 Mpps}}", False),
+    ("{require: {latency_p99: <= 1 ms}}", False),
+    ("{require: {ndr: {at: 4 Mpps, limit: '>= 4 Mpps'}}}", False),
+    ("{where: {topo: x}, require: {ndr: '>= 4 Mpps'}}", False),
+    ("{where: {direction: up}, require: {ndr: '>= 4 Mpps'}}", False),
+]
+
+
+def accepted_by_schema(schema, text):
+    return jsonschema.Draft202012Validator(schema).is_valid(parse_document(text, "x").data)
+
+
+def accepted_by(parse, text):
+    try:
+        parse(text)
+    except ConfigError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(("text", "good"), TESTBEDS)
+def test_an_editor_agrees_about_testbeds(text, good):
+    assert accepted_by(parse_testbed, text) is good
+    assert accepted_by_schema(testbed_schema(), text) is good
+
+
+@pytest.mark.parametrize(("rule", "good"), SLAS)
+def test_an_editor_agrees_about_slas(rule, good):
+    text = f"schema: 1\nrules: [{rule}]"
+    assert accepted_by(parse_sla, text) is good
+    assert accepted_by_schema(sla_schema(), text) is good
+
+
+def test_writing_them(tmp_path, capsys):
+    assert main([str(tmp_path)]) == 0
+    assert {path.name for path in tmp_path.iterdir()} == set(published())
+    assert json.loads((tmp_path / "sla.schema.json").read_text())["title"] == "pytest_nfvperf SLA file"
+    assert main([]) == 2
+    assert "usage:" in capsys.readouterr().err

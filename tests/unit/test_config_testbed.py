@@ -1,0 +1,325 @@
+"""Testbed files: what a good one becomes, and what a bad one is told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_nfvperf.config.testbed import load_testbed, parse_testbed, testbed_to_yaml
+from pytest_nfvperf.config.testbed_checks import SysfsNuma
+from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.testbed import CableSpec, CpuPlan, DutPort, GeneratorSpec, OvsSpec, Testbed
+
+LAB = """\
+schema: 1
+name: r650-cx6
+dut:
+  ovs: {instance: private, prefix: /opt/ovs-3.3.4, datapath: dpdk, pmd_cpus: [2, 3]}
+  ports:
+    - {name: dpdk0, pci: "0000:3b:00.0", rxq: 1, rx_descriptors: 2048, line_rate: 100 Gbps}
+    - {name: dpdk1, pci: "0000:3b:00.1", rxq: 1, rx_descriptors: 2048, line_rate: 100 Gbps}
+generator: {engine: trex, server: tgen1, client: /opt/trex/v3.06, ports: [0, 1]}
+links: [[generator.0, dut.dpdk0], [generator.1, dut.dpdk1]]
+"""
+
+
+@dataclass
+class Numa:
+    """NUMA nodes as a test wants them."""
+
+    cpus: dict[int, int] = field(default_factory=dict)
+    pcis: dict[str, int] = field(default_factory=dict)
+
+    def cpu_node(self, cpu):
+        return self.cpus.get(cpu)
+
+    def pci_node(self, pci):
+        return self.pcis.get(pci)
+
+
+def parse(text, **kwargs):
+    return parse_testbed(text, "lab.yaml", **({"numa": Numa(), "cpu_count": 8} | kwargs))
+
+
+def refusal(text, **kwargs):
+    with pytest.raises(ConfigError) as caught:
+        parse(text, **kwargs)
+    return str(caught.value)
+
+
+def changed(old, new):
+    assert old in LAB
+    return LAB.replace(old, new, 1)
+
+
+def test_lab_of_the_design():
+    testbed, warnings = parse(LAB)
+    assert warnings == ()
+    assert testbed == Testbed(
+        name="r650-cx6",
+        ovs=OvsSpec("private", "/opt/ovs-3.3.4", "dpdk"),
+        cpus=CpuPlan((), (2, 3), ()),
+        ports=(
+            DutPort("dpdk0", "pci", pci="0000:3b:00.0", rx_descriptors=2048, line_rate_bps=1e11),
+            DutPort("dpdk1", "pci", pci="0000:3b:00.1", rx_descriptors=2048, line_rate_bps=1e11),
+        ),
+        generator=GeneratorSpec("trex", "tgen1", "/opt/trex/v3.06", (0, 1)),
+        links=(CableSpec("0", "dpdk0"), CableSpec("1", "dpdk1")),
+    )
+
+
+def test_smallest_file():
+    testbed, warnings = parse("schema: 1\nname: here\n")
+    assert (testbed.ovs, testbed.generator, testbed.ports, warnings) == (OvsSpec(), GeneratorSpec(), (), ())
+
+
+def test_everything_else_a_file_can_say():
+    testbed, _ = parse(
+        "schema: 1\nname: x\n"
+        "dut:\n"
+        "  ovs: {datapath: netdev, other_config: {tso: true, n: 4, mask: '0x4'}}\n"
+        "  ports: [{name: eth, interface: ens1f0, mtu: 9000, rxq: 2}]\n"
+        "generator: {force: true, ports: [3]}\n"
+        "links: [[generator.3, dut.eth]]\n"
+        "cpus: {housekeeping: 0-1, pmd: '2,4-5', generator: [3], vnf: [6]}\n"
+        "hugepages: 2 GiB\n"
+    )
+    assert testbed.ovs.other_config == (("tso", "true"), ("n", "4"), ("mask", "0x4"))
+    assert testbed.ports == (DutPort("eth", "interface", interface="ens1f0", mtu=9000, rxq=2),)
+    assert testbed.cpus == CpuPlan((0, 1), (2, 4, 5), (3,), (6,))
+    assert (testbed.hugepages_mib, testbed.generator.force) == (2048, True)
+
+
+def test_unquoted_pci_address_is_not_a_base_60_number():
+    testbed, _ = parse(changed('"0000:3b:00.0"', "0000:03:00.0"))
+    assert testbed.ports[0].pci == "0000:03:00.0"
+
+
+MISTAKES = [
+    ("schema: 1", "schema: 2", "lab.yaml:1: schema: this is schema 2, but only schema 1 is known: write 'schema: 1'"),
+    ("schema: 1\n", "", "lab.yaml:1: schema: is missing: write e.g. 'schema: 1'"),
+    ("schema: 1", "schema: true", "this is schema True"),
+    ("name: r650-cx6", "nmae: r650-cx6", "lab.yaml:2: nmae: unknown key 'nmae', did you mean 'name'?"),
+    ("name: r650-cx6\n", "", "name: is missing: write e.g. 'name: r650-cx6'"),
+    ("name: r650-cx6", "name: 12", "lab.yaml:2: name: must be a text (quote it if it looks like a number), not 12"),
+    (
+        "pmd_cpus: [2, 3]",
+        "pmd_cpu: [2, 3]",
+        "lab.yaml:4: dut.ovs.pmd_cpu: unknown key 'pmd_cpu', did you mean 'pmd_cpus'?",
+    ),
+    (
+        "pmd_cpus: [2, 3]",
+        "pmd_cpus: [2, -3]",
+        "lab.yaml:4: dut.ovs.pmd_cpus[1]: Input should be greater than or equal to 0",
+    ),
+    ("pmd_cpus: [2, 3]", "pmd_cpus: [2, 2]", "dut.ovs.pmd_cpus: CPU 2 is listed twice"),
+    ("pmd_cpus: [2, 3]", "pmd_cpus: 3-2", "'3-2' runs backwards: write '2-3'"),
+    ("pmd_cpus: [2, 3]", "pmd_cpus: two", "'two' is not a list of CPUs: write [2, 3] or '2-5,8'"),
+    ("pmd_cpus: [2, 3]", "pmd_cpus: 2", "dut.ovs.pmd_cpus: must be a list, not 2"),
+    ("pmd_cpus: [2, 3]", "pmd_cpus: [true]", "dut.ovs.pmd_cpus[0]: must be a whole number, not True"),
+    ("datapath: dpdk", "datapath: dpdk2", "must be dpdk or netdev or system, not 'dpdk2', did you mean 'dpdk'?"),
+    (
+        "datapath: dpdk",
+        "datapath: netdev",
+        "lab.yaml:6: dut.ports[0]: port 'dpdk0' is a PCI device, but dut.ovs.datapath is 'netdev'",
+    ),
+    ("name: dpdk1", "name: dpdk0", "lab.yaml:7: dut.ports[1].name: 'dpdk0' is used twice: also by dut.ports[0].name"),
+    ("0000:3b:00.1", "0000:3B:00.0", "dut.ports[1].pci: '0000:3B:00.0' is used twice: also by dut.ports[0].pci"),
+    ("0000:3b:00.1", "3b:00.1", "'3b:00.1' is not a PCI address (domain:bus:device.function): write '0000:3b:00.1'"),
+    ("0000:3b:00.1", "0000:3b:00.8", "is not a PCI address (domain:bus:device.function): write e.g. '0000:3b:00.0'"),
+    ("rxq: 1", "rxq: 0", "dut.ports[0].rxq: Input should be greater than or equal to 1, not 0"),
+    ("rxq: 1", "rxq: one", "dut.ports[0].rxq: must be a whole number, not 'one'"),
+    ("rx_descriptors: 2048", "rx_descriptors: 2000", "2000 is not a ring size: OVS takes powers of 2 from 1 to 4096"),
+    (
+        "line_rate: 100 Gbps",
+        "line_rate: 100",
+        "lab.yaml:6: dut.ports[0].line_rate: '100' has no unit: write '100 Gbps'",
+    ),
+    (
+        "line_rate: 100 Gbps",
+        "line_rate: 50 us",
+        "'50 us' is a time, but line_rate is a bit rate: write e.g. '100 Gbps'",
+    ),
+    ("line_rate: 100 Gbps", "line_rate: -1 Gbps", "'-1 Gbps' is negative, but line_rate cannot be"),
+    ("rxq: 1,", "rxq: 1, interface: eth0,", "port 'dpdk0' has both pci '0000:3b:00.0' and interface 'eth0': keep one"),
+    ("rxq: 1,", "rxq: 1, kind: vhost-user,", "port 'dpdk0' is of kind 'vhost-user' but names a device '0000:3b:00.0'"),
+    ("rxq: 1,", "rxq: 1, kind: interface,", "port 'dpdk0' is of kind 'interface' but names no interface"),
+    ("rxq: 1,", "rxq: 1, mtu: 9 kB,", "dut.ports[0].mtu: must be a whole number, not '9 kB'"),
+    ("server: tgen1, ", "", "lab.yaml:8: generator.engine: engine 'trex' needs its server: write e.g. 'server: tgen1'"),
+    ("engine: trex", "engine: embedded", "engine 'embedded' has no server: write 'engine: trex' or leave 'server' out"),
+    ("engine: trex", "engine: ixia", "must be embedded or trex, not 'ixia'"),
+    ("ports: [0, 1]", "ports: [0, 0]", "lab.yaml:8: generator.ports: port 0 is listed twice"),
+    ("dut.dpdk1]", "dut.dpdk2]", "links[1][1]: unknown dut port 'dpdk2', did you mean"),
+    ("generator.1", "generator.7", "lab.yaml:9: links[1][0]: unknown generator port '7' (there are: 0, 1)"),
+    ("generator.1", "generator.0", "links[1][0]: 'generator.0' is used twice: also by links[0]"),
+    ("dut.dpdk1]", "dut.dpdk0]", "links[1][1]: 'dut.dpdk0' is used twice: also by links[0]"),
+    (
+        "[generator.1, dut.dpdk1]",
+        "[dut.dpdk1, generator.1]",
+        "'dut.dpdk1' is no generator port: write e.g. [generator.0, dut.dpdk0]",
+    ),
+    ("name: r650-cx6", "name: r650-cx6\nhugepages: 1024", "'1024' has no unit: write '1024 MiB' for hugepages"),
+    ("name: r650-cx6", "name: r650-cx6\nhugepages: 100 KiB", "is not a whole number of MiB: write e.g. '1024 MiB'"),
+    (
+        "name: r650-cx6",
+        "name: r650-cx6\nname: other",
+        "lab.yaml:3: key 'name' is written twice, first in line 2: keep one",
+    ),
+    ("links: [[", "links: [", "lab.yaml:9: is not YAML:"),
+    (
+        "name: r650-cx6",
+        "name: r650-cx6\ncpus: {pmd: [2]}",
+        "dut.ovs.pmd_cpus: [2, 3] contradicts cpus.pmd [2]: keep one",
+    ),
+    (
+        "name: r650-cx6",
+        "name: r650-cx6\ncpus: {vnf: [3]}",
+        "CPU 3 is given to two owners: cpus.vnf and dut.ovs.pmd_cpus",
+    ),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "message"), MISTAKES, ids=[new[:40] for _, new, _ in MISTAKES])
+def test_mistakes_say_what_to_write(old, new, message):
+    told = refusal(changed(old, new))
+    assert message in told
+    assert told.startswith("lab.yaml:")
+
+
+def test_all_mistakes_are_told_at_once():
+    told = refusal(changed("rxq: 1, ", "rxq: 0, ").replace("name: r650", "nmae: r650"))
+    assert told.count("also line") == 2
+    assert "also line 6: dut.ports[0].rxq" in told
+
+
+def test_missing_file(tmp_path):
+    with pytest.raises(ConfigError, match=r"none\.yaml: cannot be read: No such file or directory"):
+        load_testbed(tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is empty: write 'schema: 1'"),
+        (b"# nothing\n", "is empty"),
+        (b"- a\n", "must be a mapping that begins with 'schema: 1'"),
+        (b"\xff\xfe", "is not UTF-8 text"),
+        (b"a: \x00", "is not YAML"),
+        (b"{[a]: 1}", "a key must be a word or a number"),
+    ],
+)
+def test_not_even_a_testbed(tmp_path, content, message):
+    (tmp_path / "t.yaml").write_bytes(content)
+    with pytest.raises(ConfigError) as caught:
+        load_testbed(tmp_path / "t.yaml")
+    assert message in str(caught.value)
+
+
+SHARED = "schema: 1\nname: x\ncpus: {housekeeping: [0], generator: [0], pmd: [1]}\n"
+
+
+def test_two_cores_may_share_with_a_warning():
+    testbed, warnings = parse(SHARED, cpu_count=2)
+    assert testbed.cpus.shared == (0,)
+    assert len(warnings) == 1
+    assert "CPU 0 is shared by cpus.housekeeping and cpus.generator" in warnings[0]
+
+
+def test_more_cores_may_not():
+    assert "CPU 0 is given to two owners: cpus.housekeeping and cpus.generator" in refusal(SHARED, cpu_count=4)
+
+
+def test_a_pmd_shares_with_nobody():
+    text = SHARED.replace("pmd: [1]", "pmd: [0]").replace("housekeeping: [0], ", "")
+    assert "CPU 0 is given to two owners: cpus.pmd and cpus.generator" in refusal(text, cpu_count=2)
+
+
+def test_pmd_on_another_numa_node_is_a_warning():
+    numa = Numa(cpus={2: 0, 3: 0}, pcis={"0000:3b:00.0": 1, "0000:3b:00.1": 0})
+    _, warnings = parse(LAB, numa=numa)
+    assert len(warnings) == 1
+    assert (
+        "port 'dpdk0' (0000:3b:00.0) is on NUMA node 1, but no PMD is (CPU 2 on node 0, CPU 3 on node 0)" in warnings[0]
+    )
+
+
+@pytest.mark.parametrize(
+    "numa", [Numa(), Numa(cpus={2: 0, 3: 1}, pcis={"0000:3b:00.0": 1}), Numa(pcis={"0000:3b:00.0": 1})]
+)
+def test_no_numa_warning_without_grounds(numa):
+    assert parse(LAB, numa=numa)[1] == ()
+
+
+def test_numa_from_sysfs(tmp_path):
+    (tmp_path / "devices/system/cpu/cpu3/node1").mkdir(parents=True)
+    for pci, node in (("0000:3b:00.0", "1\n"), ("0000:3b:00.1", "-1\n")):
+        (tmp_path / "bus/pci/devices" / pci).mkdir(parents=True)
+        (tmp_path / "bus/pci/devices" / pci / "numa_node").write_text(node)
+    numa = SysfsNuma(tmp_path)
+    assert (numa.cpu_node(3), numa.cpu_node(4)) == (1, None)
+    assert [numa.pci_node(pci) for pci in ("0000:3B:00.0", "0000:3b:00.1", "0000:00:00.0")] == [1, None, None]
+
+
+def test_a_port_without_cable_is_a_warning():
+    _, warnings = parse(LAB.replace(", [generator.1, dut.dpdk1]", ""))
+    assert warnings == ("port 'dpdk1' is in no link: no generator port is cabled to it",)
+
+
+NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,12}", fullmatch=True)
+TEXTS = st.text(
+    st.characters(min_codepoint=32, max_codepoint=0x2FFF, exclude_categories=["Cc", "Cs", "Zl", "Zp", "Cn"]),
+    min_size=1,
+    max_size=20,
+)
+RINGS = st.none() | st.sampled_from([64, 512, 4096])
+
+
+@st.composite
+def some_testbed(draw):
+    kinds = draw(st.lists(st.sampled_from(["vhost-user", "pci", "interface"]), max_size=4))
+    names = draw(st.lists(NAMES, min_size=len(kinds), max_size=len(kinds), unique=True))
+    ports = tuple(
+        DutPort(
+            name,
+            kind,
+            pci=f"0000:{index:02x}:00.{index}" if kind == "pci" else None,
+            interface=f"eth{index}" if kind == "interface" else None,
+            rxq=draw(st.integers(1, 16)),
+            rx_descriptors=draw(RINGS),
+            tx_descriptors=draw(RINGS),
+            mtu=draw(st.none() | st.integers(68, 9702)),
+            line_rate_bps=draw(st.none() | st.floats(0, 1e13) | st.sampled_from([1e10, 25e9, 1e11])),
+        )
+        for index, (name, kind) in enumerate(zip(names, kinds, strict=True))
+    )
+    numbers = tuple(range(len(ports)))
+    trex = draw(st.booleans())
+    cpus = draw(st.lists(st.integers(0, 200), unique=True, max_size=12))
+    cuts = sorted(draw(st.lists(st.integers(0, len(cpus)), min_size=3, max_size=3)))
+    owned = [tuple(cpus[a:b]) for a, b in zip([0, *cuts], [*cuts, len(cpus)], strict=True)]
+    return Testbed(
+        name=draw(TEXTS),
+        ovs=OvsSpec(
+            draw(st.sampled_from(["private", "system"])),
+            draw(st.none() | TEXTS),
+            "dpdk" if "pci" in kinds else draw(st.sampled_from(["dpdk", "netdev", "system"])),
+            tuple(draw(st.dictionaries(TEXTS, TEXTS, max_size=3)).items()),
+        ),
+        cpus=CpuPlan(*owned),
+        ports=ports,
+        generator=GeneratorSpec(
+            "trex" if trex else "embedded", draw(TEXTS) if trex else None, None, numbers, draw(st.booleans())
+        ),
+        links=tuple(CableSpec(str(number), port.name) for number, port in zip(numbers, ports, strict=True)),
+        hugepages_mib=draw(st.integers(0, 1 << 20)),
+        discovered=draw(st.booleans()),
+    )
+
+
+@given(some_testbed())
+def test_a_written_testbed_reads_back_equal(testbed):
+    again, _ = parse(testbed_to_yaml(testbed), cpu_count=256)
+    assert again == testbed

@@ -1,0 +1,93 @@
+"""What the docs show is what the tool reads."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from pytest_nfvperf.config.sla import load_sla, parse_sla
+from pytest_nfvperf.config.testbed import load_testbed, parse_testbed
+from pytest_nfvperf.config.testbed_model import CpusModel, DutModel, GeneratorModel, OvsModel, PortModel, TestbedModel
+from pytest_nfvperf.config.vocabulary import METRICS, SELECTORS
+from pytest_nfvperf.model.errors import ConfigError
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("docs/**/*.md"), ROOT / "README.md"])
+EXAMPLES = sorted(ROOT.glob("docs/examples/*.yaml"))
+BLOCK = re.compile(r"^```ya?ml\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def kind_of(text):
+    match = re.match(r"# (testbed|sla)\b", text)
+    return match[1] if match else None
+
+
+def blocks():
+    for page in PAGES:
+        for match in BLOCK.finditer(page.read_text(encoding="utf-8")):
+            if kind_of(match[1]):
+                line = page.read_text(encoding="utf-8")[: match.start()].count("\n") + 1
+                yield pytest.param(match[1], id=f"{page.relative_to(ROOT)}:{line}")
+
+
+@pytest.mark.parametrize("text", list(blocks()))
+def test_blocks_on_pages(text):
+    if kind_of(text) == "testbed":
+        testbed, _ = parse_testbed(text, cpu_count=2)
+        assert testbed.name
+    else:
+        assert parse_sla(text).rules
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_example_files(path):
+    kind = kind_of(path.read_text(encoding="utf-8"))
+    assert kind is not None, "the first line says '# testbed' or '# sla'"
+    if kind == "testbed":
+        testbed, _ = load_testbed(path, cpu_count=2)
+        assert testbed.name
+    else:
+        assert load_sla(path).rules
+
+
+def test_there_is_something_to_test():
+    kinds = [kind_of(path.read_text(encoding="utf-8")) for path in EXAMPLES]
+    assert {"testbed", "sla"} <= set(kinds)
+    assert len(list(blocks())) >= 6
+
+
+SLA_PAGE = (ROOT / "docs/sla-language.md").read_text(encoding="utf-8")
+TESTBED_PAGE = (ROOT / "docs/testbed-file.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("word", [*METRICS, *SELECTORS])
+def test_every_word_of_the_language_is_documented(word):
+    assert f"`{word}`" in SLA_PAGE or f"`{word.replace('latency', '')}`" in SLA_PAGE
+
+
+@pytest.mark.parametrize("model", [TestbedModel, DutModel, OvsModel, PortModel, GeneratorModel, CpusModel])
+def test_every_key_of_a_testbed_is_documented(model):
+    for name, field in model.model_fields.items():
+        key = field.alias or name
+        assert re.search(rf"`([a-z_]+\.)*{key}(\[\]|\.[a-z]+(\[\])?)?`", TESTBED_PAGE), f"{key} is not in the docs"
+
+
+def answered_slips():
+    """Rule and answer of each line of the page's table of slips."""
+    for match in re.finditer(r"^\| `((\w+): .+?)` \| `(.+?)` \|$", SLA_PAGE, re.MULTILINE):
+        rest = "require: {ndr: '>= 4 Mpps'}"
+        rule = f"{{{match[1]}, {rest}}}" if match[2] == "where" else f"{{require: {{{match[1]}}}}}"
+        yield rule, match[3].removesuffix("...").strip()
+
+
+@pytest.mark.parametrize(("rule", "answer"), list(answered_slips()))
+def test_the_answers_to_slips_are_real(rule, answer):
+    with pytest.raises(ConfigError) as caught:
+        parse_sla(f"schema: 1\nrules: [{rule}]")
+    assert answer in str(caught.value)
+
+
+def test_all_slips_are_tried():
+    assert len(list(answered_slips())) == SLA_PAGE.split("## Slips")[1].split("## In")[0].count("\n| `")

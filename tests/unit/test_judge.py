@@ -1,0 +1,265 @@
+"""Verdicts: three-valued, and a figure that is missing or only a bound never passes by luck."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_nfvperf.config.limit import parse_limit
+from pytest_nfvperf.config.sla import parse_sla
+from pytest_nfvperf.model.judge import judge, worst
+from pytest_nfvperf.model.sla import Limit, Rule
+from pytest_nfvperf.model.verdict import Judgement, Observation, Verdict
+
+LABELS = {"suite": "throughput", "topology": "phy2phy", "frame_size": "64", "bridges": "3"}
+NDR = Observation("ndr", 4.2e6, "pps", confidence="confirmed by 5 s", evidence=("trial-7",))
+PASS, FAIL, INCONCLUSIVE = Judgement.PASS, Judgement.FAIL, Judgement.INCONCLUSIVE
+
+
+def nobody(_labels):
+    raise AssertionError("an absolute bound asks no peer")
+
+
+def judged(metric, text, observed, *, at=None, peers=nobody, missing=None):
+    rule = Rule((), ((metric, parse_limit(metric, text, at)),), "sla.yaml:3: rules[0]")
+    (verdict,) = judge([rule], LABELS, observed, peers, missing)
+    return verdict
+
+
+def test_pass():
+    assert judged("ndr", ">= 4 Mpps", [NDR]) == Verdict(
+        judgement=PASS,
+        requirement="ndr >= 4 Mpps",
+        metric="ndr",
+        limit=4e6,
+        unit="pps",
+        observed=4.2e6,
+        margin=pytest.approx(0.05),
+        reason="4.20 Mpps",
+        rule="sla.yaml:3: rules[0]",
+        confidence="confirmed by 5 s",
+        evidence=("trial-7",),
+    )
+
+
+def test_fail_has_a_negative_margin():
+    verdict = judged("ndr", ">= 5 Mpps", [NDR])
+    assert (verdict.judgement, verdict.margin) == (FAIL, pytest.approx(-0.16))
+
+
+def test_smaller_is_better_for_latency():
+    seen = [Observation("latency_p99", 80_000.0, "ns", at="50 % of pdr")]
+    verdict = judged("latency_p99", "<= 100 us", seen, at="50 % of pdr")
+    assert (verdict.judgement, verdict.margin) == (PASS, pytest.approx(0.2))
+    assert verdict.requirement == "latency_p99 <= 100 us at 50 % of pdr"
+    assert judged("latency_p99", "<= 50 us", seen, at="50 % of pdr").margin == pytest.approx(-0.6)
+
+
+@pytest.mark.parametrize(
+    ("operator", "observed", "judgement"),
+    [
+        (">=", 4e6, PASS), (">", 4e6, FAIL), ("<=", 4e6, PASS), ("<", 4e6, FAIL), ("==", 4e6, PASS),
+        ("==", 4.1e6, FAIL), (">", 4.1e6, PASS), ("<", 3.9e6, PASS), ("<=", 4.1e6, FAIL),
+        (">=", 4e6 * (1 - 1e-12), PASS), (">", 4e6 * (1 + 1e-12), FAIL),
+    ],
+)  # fmt: skip
+def test_operators_at_the_limit(operator, observed, judgement):
+    """Equality holds up to the rounding of a unit conversion, and no further."""
+    assert judged("ndr", f"{operator} 4 Mpps", [replace(NDR, value=observed)]).judgement is judgement
+
+
+@pytest.mark.parametrize(
+    ("bound", "text", "judgement", "beyond"),
+    [
+        ("lower", ">= 4 Mpps", PASS, ""),
+        ("lower", ">= 5 Mpps", INCONCLUSIVE, "; says nothing about >= 5.00 Mpps"),
+        ("lower", "<= 4 Mpps", FAIL, ""),
+        ("lower", "<= 5 Mpps", INCONCLUSIVE, "; says nothing about <= 5.00 Mpps"),
+        ("lower", "== 4.2 Mpps", INCONCLUSIVE, "; says nothing about == 4.20 Mpps"),
+        ("upper", ">= 5 Mpps", FAIL, ""),
+        ("upper", ">= 4 Mpps", INCONCLUSIVE, "; says nothing about >= 4.00 Mpps"),
+        ("upper", "<= 5 Mpps", PASS, ""),
+        ("upper", "== 4 Mpps", INCONCLUSIVE, "; says nothing about == 4.00 Mpps"),
+        ("upper", "== 5 Mpps", FAIL, ""),
+    ],
+)
+def test_bounds(bound, text, judgement, beyond):
+    words, why = {"lower": ("at least", "generator-limited"), "upper": ("at most", "confirmation lost frames")}[bound]
+    seen = replace(NDR, lower_bound=bound == "lower", upper_bound=bound == "upper", bound_reason=why)
+    reason = f"{words} 4.20 Mpps: {why}{beyond}"
+    verdict = judged("ndr", text, [seen])
+    assert (verdict.judgement, verdict.reason) == (judgement, reason)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("operator", [">=", "<=", ">", "<", "=="])
+def test_what_is_no_figure_never_passes(value, operator):
+    verdict = judged("ndr", f"{operator} 4 Mpps", [replace(NDR, value=value)])
+    assert verdict.judgement is INCONCLUSIVE
+    assert verdict.reason == f"ndr is {value}: not a figure"
+    assert (verdict.observed, verdict.margin) == (None, None)
+
+
+def test_a_metric_that_was_not_measured_is_named():
+    verdict = judged("latency_p99", "<= 100 us", [NDR], at="50 % of pdr")
+    assert verdict.judgement is INCONCLUSIVE
+    assert verdict.reason == "latency_p99 was not measured by this test (it measured ndr)"
+    assert judged("ndr", ">= 1 pps", []).reason == "ndr was not measured by this test (it measured nothing)"
+
+
+def test_why_it_has_no_figure():
+    verdict = judged("ndr", ">= 4 Mpps", [], missing={"ndr": "search aborted: out of time"})
+    assert (verdict.judgement, verdict.reason) == (INCONCLUSIVE, "search aborted: out of time")
+
+
+def test_a_limit_is_held_against_its_own_unit():
+    seen = [NDR, replace(NDR, value=2.15e9, unit="bps"), replace(NDR, value=0.9, unit="line_ratio")]
+    assert judged("ndr", ">= 2 Gbps", seen).reason == "2.15 Gbps"
+    verdict = judged("ndr", ">= 95 % of line rate", seen)
+    assert (verdict.judgement, verdict.reason) == (FAIL, "90 % of line rate")
+
+
+def test_no_line_rate_to_be_a_share_of():
+    verdict = judged("ndr", ">= 95 % of line rate", [NDR])
+    assert verdict.judgement is INCONCLUSIVE
+    assert verdict.reason == "ndr has no figure in line rate: the ports have no line rate"
+
+
+def test_loads_are_found_by_name():
+    seen = [
+        Observation("loss_ratio", 0.1, "ratio", at="8000000 pps"),
+        Observation("loss_ratio", 0.0, "ratio", at="4000100 pps", confidence="0 lost of 8,000,200"),
+    ]
+    verdict = judged("loss_ratio", "<= 0", seen, at="4 Mpps")
+    assert (verdict.judgement, verdict.margin, verdict.confidence) == (PASS, None, "0 lost of 8,000,200")
+    assert judged("loss_ratio", "<= 0", seen, at="8 Mpps").judgement is FAIL
+    verdict = judged("loss_ratio", "<= 0", seen, at="5 Mpps")
+    assert verdict.judgement is INCONCLUSIVE
+    assert verdict.reason == "loss_ratio was not measured at 5.00 Mpps (but at 8.00 Mpps, 4.00 Mpps)"
+    verdict = judged("loss_ratio", "<= 0", seen)
+    assert verdict.judgement is INCONCLUSIVE
+    assert (
+        verdict.reason == "loss_ratio was measured at several loads (8.00 Mpps, 4.00 Mpps): the SLA must say at which"
+    )
+    assert judged("loss_ratio", "<= 0", seen[1:]).judgement is PASS
+
+
+def relation(mine, theirs, text=">= 95 % of {bridges: 1}"):
+    asked = []
+
+    def peers(labels):
+        asked.append(dict(labels))
+        return theirs
+
+    verdict = judged("ndr", text, mine, peers=peers)
+    assert asked == [{**LABELS, "bridges": "1"}]
+    return verdict
+
+
+def test_relation():
+    verdict = relation([NDR], [replace(NDR, value=4.0e6, evidence=("trial-2",))])
+    assert (verdict.judgement, verdict.observed, verdict.limit) == (PASS, pytest.approx(1.05), 0.95)
+    assert verdict.reason == "105 % (4.20 Mpps against 4.00 Mpps)"
+    assert verdict.evidence == ("trial-7", "trial-2")
+    verdict = relation([NDR], [replace(NDR, value=6.0e6)])
+    assert (verdict.judgement, verdict.margin) == (FAIL, pytest.approx(0.7 / 0.95 - 1))
+
+
+def test_relation_at_exactly_the_limit():
+    assert relation([replace(NDR, value=0.95 * 4231117)], [replace(NDR, value=4231117)]).judgement is PASS
+
+
+@pytest.mark.parametrize(
+    ("theirs", "reason"),
+    [
+        (None, "baseline bridges 1 was not measured in this run"),
+        ([], "baseline bridges 1: ndr was not measured by this test (it measured nothing)"),
+        ([replace(NDR, value=0.0)], "baseline bridges 1 has ndr 0"),
+        ([replace(NDR, value=math.nan)], "baseline bridges 1 has ndr nan"),
+    ],
+)
+def test_relation_without_a_baseline(theirs, reason):
+    verdict = relation([NDR], theirs)
+    assert (verdict.judgement, verdict.observed, verdict.reason) == (INCONCLUSIVE, None, reason)
+
+
+LOWER = {"lower_bound": True, "bound_reason": "generator-limited"}
+UPPER = {"upper_bound": True, "bound_reason": "confirmation failed"}
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "text", "judgement"),
+    [
+        # Mine may be more than seen: the ratio is at least what it looks like.
+        (LOWER, {"value": 4e6}, ">= 95 % of {bridges: 1}", PASS),
+        (LOWER, {"value": 8e6}, ">= 95 % of {bridges: 1}", INCONCLUSIVE),
+        # The baseline may be more than seen: the ratio is at most what it looks like.
+        ({}, {"value": 4e6, **LOWER}, ">= 95 % of {bridges: 1}", INCONCLUSIVE),
+        ({}, {"value": 8e6, **LOWER}, ">= 95 % of {bridges: 1}", FAIL),
+        # Both may be more: nothing is known.
+        (LOWER, {"value": 4e6, **LOWER}, ">= 95 % of {bridges: 1}", INCONCLUSIVE),
+        (LOWER, {"value": 8e6, **LOWER}, "<= 95 % of {bridges: 1}", INCONCLUSIVE),
+        (UPPER, {"value": 8e6}, ">= 95 % of {bridges: 1}", FAIL),
+        (UPPER, {"value": 4e6}, ">= 95 % of {bridges: 1}", INCONCLUSIVE),
+        ({}, {"value": 4e6, **UPPER}, ">= 95 % of {bridges: 1}", PASS),
+    ],
+)
+def test_relation_of_bounds(mine, theirs, text, judgement):
+    assert relation([replace(NDR, **mine)], [replace(NDR, **theirs)], text).judgement is judgement
+
+
+def test_relation_of_bounds_says_whose():
+    verdict = relation([NDR], [replace(NDR, value=4e6, **LOWER)])
+    assert verdict.reason == (
+        "at most 105 % (4.20 Mpps against 4.00 Mpps): baseline: generator-limited; says nothing about >= 95 %"
+    )
+
+
+def test_only_matching_rules_judge():
+    sla = parse_sla(
+        "schema: 1\nrules:\n"
+        "  - {where: {frame_size: 64}, require: {ndr: '>= 4 Mpps'}}\n"
+        "  - {where: {frame_size: 128}, require: {ndr: '>= 9 Mpps'}}\n"
+        "  - {where: {link: patch}, require: {ndr: '>= 9 Mpps'}}\n"
+        "  - {require: {pdr: '>= 1 Mpps', ndr: ['>= 1 Mpps', '<= 5 Mpps']}}\n"
+    )
+    verdicts = judge(sla.rules, LABELS, [NDR], nobody)
+    assert [(v.requirement, v.judgement) for v in verdicts] == [
+        ("ndr >= 4 Mpps", PASS), ("pdr >= 1 Mpps", INCONCLUSIVE), ("ndr >= 1 Mpps", PASS), ("ndr <= 5 Mpps", PASS),
+    ]  # fmt: skip
+    assert judge(sla.rules[1:2], LABELS, [NDR], nobody) == ()
+
+
+def test_worst():
+    verdicts = {j: judged("ndr", text, seen) for j, text, seen in (
+        (PASS, ">= 4 Mpps", [NDR]), (FAIL, ">= 5 Mpps", [NDR]), (INCONCLUSIVE, ">= 5 Mpps", []),
+    )}  # fmt: skip
+    assert worst([verdicts[PASS]]) is PASS
+    assert worst([verdicts[PASS], verdicts[INCONCLUSIVE]]) is INCONCLUSIVE
+    assert worst([verdicts[INCONCLUSIVE], verdicts[FAIL], verdicts[PASS]]) is FAIL
+    assert worst([]) is INCONCLUSIVE
+
+
+FIGURES = st.floats(0, 1e9)
+TRUTH = {">=": lambda a, b: a >= b, "<=": lambda a, b: a <= b, ">": lambda a, b: a > b, "<": lambda a, b: a < b}
+
+
+@given(
+    FIGURES, FIGURES, st.sampled_from(sorted(TRUTH)), st.sampled_from(["exact", "lower", "upper"]), st.floats(0, 1e9)
+)
+def test_a_verdict_is_never_wrong_about_the_truth(value, limit, operator, bound, off):
+    """Whatever the true value is that a bound allows, PASS means it meets the limit and FAIL that it does not."""
+    truth = {"exact": value, "lower": value + off, "upper": max(0.0, value - off)}[bound]
+    seen = Observation("ndr", value, "pps", lower_bound=bound == "lower", upper_bound=bound == "upper")
+    rule = Rule((), (("ndr", Limit(operator, limit, "pps", "")),), "")
+    (verdict,) = judge([rule], {}, [seen], nobody)
+    if math.isclose(truth, limit, rel_tol=1e-8) or math.isclose(value, limit, rel_tol=1e-8):
+        return
+    if verdict.judgement is not INCONCLUSIVE:
+        assert (verdict.judgement is PASS) == TRUTH[operator](truth, limit)
+    else:
+        assert bound != "exact"

@@ -1,0 +1,198 @@
+"""From outcomes to figures: only what was measured, with what it proves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pytest_nfvperf.model.load_name import normal_load_name, same_load, share_of_goal, show_load
+from pytest_nfvperf.model.observe import honest_loss, observations, unmeasured
+from pytest_nfvperf.model.outcome import (
+    BackToBack,
+    Confirmation,
+    Cost,
+    Goal,
+    GoalOutcome,
+    LatencyPoint,
+    LossPoint,
+    Outcome,
+    SearchStatus,
+)
+
+NDR = Goal("ndr", 0.0)
+FOUND = GoalOutcome(NDR, SearchStatus.FOUND, load_fps=4_000_000, upper_fps=4_020_000)
+CONFIRMED = replace(FOUND, confirmation=Confirmation("trial-9", 4_000_000, 5.0, 0.0, True))
+
+
+def outcome(*goals, **fields):
+    return Outcome((("topology", "phy2phy"),), "mlrsearch", 64.0, 2, goals, trials=("trial-1", "trial-2"), **fields)
+
+
+def seen(measured, metric, unit="pps"):
+    found = [o for o in observations(measured) if (o.metric, o.unit) == (metric, unit)]
+    assert len(found) == 1
+    return found[0]
+
+
+def test_a_goal_in_three_units():
+    figures = {o.unit: o for o in observations(outcome(FOUND, line_rate_fps=14_880_952.38))}
+    assert figures["pps"].value == 4e6
+    assert figures["bps"].value == 4e6 * 64 * 8
+    assert figures["line_ratio"].value == pytest.approx(0.2688)
+    assert figures["pps"].evidence == ("trial-1", "trial-2")
+    assert figures["pps"].confidence == "not confirmed by a full-length trial"
+    assert not (figures["pps"].lower_bound)
+    assert not (figures["pps"].upper_bound)
+
+
+def test_no_line_ratio_without_a_line_rate():
+    assert {o.unit for o in observations(outcome(FOUND))} == {"pps", "bps"}
+
+
+def test_honest_zero_of_a_confirmation():
+    figure = seen(outcome(CONFIRMED), "ndr")
+    assert figure.confidence == "confirmed by 5 s: 0 lost of 40,000,000: loss ratio < 7.5e-08 at 95 %"
+    assert figure.evidence == ("trial-9",)
+    loss = seen(outcome(CONFIRMED), "loss_ratio", "ratio")
+    assert (loss.value, loss.at, loss.evidence) == (0.0, "100 % of ndr", ("trial-9",))
+
+
+def test_counted_frames_are_better_than_computed_ones():
+    counted = replace(CONFIRMED, confirmation=replace(CONFIRMED.confirmation, offered_frames=39_999_990))
+    assert "0 lost of 39,999,990" in seen(outcome(counted), "ndr").confidence
+
+
+def test_a_failed_confirmation_leaves_an_upper_bound():
+    failed = replace(FOUND, confirmation=Confirmation("trial-9", 3_960_000, 60.0, 2e-5, False))
+    figure = seen(outcome(failed), "ndr")
+    assert (figure.value, figure.upper_bound, figure.lower_bound) == (3_960_000, True, False)
+    assert figure.bound_reason == "confirmation of 60 s lost 0.002 %, ndr allows 0 %"
+    assert figure.confidence == "not confirmed by 60 s: 9,504 lost of 475,200,000 (the search found 4.00 Mpps)"
+
+
+def test_what_was_confirmed_lower_down_is_what_counts():
+    limited = replace(CONFIRMED, status=SearchStatus.AT_MAXIMUM, generator_limited=True)
+    lower = replace(limited, confirmation=Confirmation("trial-9", 3_980_000, 5.0, 0.0, True))
+    figure = seen(outcome(lower), "ndr")
+    assert (figure.value, figure.lower_bound, figure.upper_bound) == (3_980_000, False, False)
+    assert "the search found 4.00 Mpps" in figure.confidence
+
+
+def test_a_confirmation_that_could_not_be_had():
+    figure = seen(outcome(replace(FOUND, detail="not confirmed: 10 invalid trials")), "ndr")
+    assert (figure.upper_bound, figure.bound_reason) == (True, "not confirmed: 10 invalid trials")
+
+
+@pytest.mark.parametrize("goal", [FOUND, CONFIRMED])
+def test_generator_limited_is_a_lower_bound(goal):
+    figure = seen(outcome(replace(goal, generator_limited=True)), "ndr")
+    assert (figure.lower_bound, figure.bound_reason) == (True, "generator-limited")
+
+
+def test_at_the_search_s_maximum():
+    goal = replace(FOUND, status=SearchStatus.AT_MAXIMUM, upper_fps=None)
+    figure = seen(outcome(goal), "ndr")
+    assert (figure.lower_bound, figure.bound_reason) == (True, "met at the search's maximum load")
+
+
+def test_line_rate_is_no_bound_but_the_end():
+    """14,880,952.38 frames/s fill 10 Gbit/s; a search asks for whole frames, and the DUT cannot do more."""
+    goal = GoalOutcome(NDR, SearchStatus.AT_MAXIMUM, load_fps=14_880_952, generator_limited=True)
+    figure = seen(outcome(goal, line_rate_fps=14_880_952.38), "ndr", "line_ratio")
+    assert (figure.value, figure.lower_bound) == (1.0, False)
+
+
+def test_below_the_minimum_is_at_most_that():
+    goal = GoalOutcome(NDR, SearchStatus.BELOW_MINIMUM, upper_fps=10_000, detail="loss at the minimum load")
+    figure = seen(outcome(goal), "ndr")
+    assert (figure.value, figure.upper_bound, figure.bound_reason) == (10_000, True, "below the search's minimum load")
+
+
+@pytest.mark.parametrize(
+    ("status", "why"),
+    [
+        (SearchStatus.ABORTED, "search aborted: out of time"),
+        (SearchStatus.BELOW_MINIMUM, "search below minimum: out of"),
+    ],
+)
+def test_no_figure_without_a_result(status, why):
+    measured = outcome(GoalOutcome(NDR, status, detail="out of time"))
+    assert observations(measured) == ()
+    assert unmeasured(measured)["ndr"].startswith(why)
+
+
+def test_everything_measured_leaves_nothing_unmeasured():
+    assert unmeasured(outcome(FOUND)) == {}
+
+
+POINT = LatencyPoint("50% of pdr", 2_000_000, "trial-4", 900, 5_000, 9_000, 48_200, None, 90_000, 10_000)
+
+
+def test_latency():
+    figures = {o.metric: o for o in observations(outcome(latency=(POINT,)))}
+    assert {name: o.value for name, o in figures.items()} == {
+        "latency_min": 900, "latency_p50": 5_000, "latency_p90": 9_000, "latency_p99": 48_200, "latency_max": 90_000,
+    }  # fmt: skip
+    assert {(o.unit, o.at, o.confidence, o.evidence) for o in figures.values()} == {
+        ("ns", "50 % of pdr", "10,000 samples", ("trial-4",))
+    }
+    assert unmeasured(outcome(latency=(POINT,))) == {"latency_p999": "no latency samples at 50% of pdr"}
+
+
+def test_latency_at_a_load_of_its_own():
+    assert {o.at for o in observations(outcome(latency=(replace(POINT, at="4 Mpps", load_fps=4_000_000),)))} == {
+        "4000000 pps"
+    }
+
+
+def test_loss_points():
+    points = (LossPoint(8_000_000, 0.1, "trial-1", 1_600_000, 16_000_000), LossPoint(4_000_000, 0.0, "trial-2"))
+    loss = [o for o in observations(outcome(loss_curve=points)) if o.metric == "loss_ratio"]
+    assert [(o.at, o.value, o.confidence) for o in loss] == [
+        ("8000000 pps", 0.1, "1,600,000 lost of 16,000,000"), ("4000000 pps", 0.0, "loss ratio 0 %"),
+    ]  # fmt: skip
+    lost = seen(outcome(loss_curve=points), "lost_frames", "frames")
+    assert (lost.value, lost.at) == (1_600_000, "8000000 pps")
+
+
+def test_back_to_back():
+    burst = BackToBack(8_000_000, (900, 1_100), 1_000.0, 2.5e-5)
+    assert seen(outcome(back_to_back=burst), "back_to_back_frames", "frames").value == 1_000
+    assert seen(outcome(back_to_back=burst), "corrected_buffer_s", "s").value == 2.5e-5
+    endless = outcome(back_to_back=replace(burst, corrected_buffer_s=None, unlimited=True))
+    assert seen(endless, "back_to_back_frames", "frames").lower_bound
+    assert [o.metric for o in observations(endless)] == ["back_to_back_frames"]
+
+
+def test_cost_has_only_what_the_testbed_offers():
+    cost = Cost("trial-3", pmd_cycles_per_packet=180.0, mpps_per_core=11.5, dut_cpu_seconds=5.0)
+    assert {(o.metric, o.value, o.unit) for o in observations(outcome(cost=cost))} == {
+        ("cycles_per_packet", 180.0, "cycles"), ("mpps_per_core", 11.5e6, "pps"), ("dut_cpu_seconds", 5.0, "s"),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("loss_ratio", "offered", "text"),
+    [
+        (None, 10, "loss unknown"),
+        (0.0, None, "loss ratio 0 %"),
+        (0.0, 0, "loss ratio 0 %"),
+        (0.0, 3_000_000, "0 lost of 3,000,000: loss ratio < 1e-06 at 95 %"),
+        (0.5, 10, "5 lost of 10"),
+    ],
+)
+def test_honest_loss(loss_ratio, offered, text):
+    assert honest_loss(loss_ratio, offered) == text
+
+
+def test_names_of_loads():
+    assert share_of_goal(0.1, "pdr") == "10 % of pdr"
+    assert share_of_goal(0.29, "ndr") == "29 % of ndr"
+    assert normal_load_name(" 50.0% of  pdr", 7) == "50 % of pdr"
+    assert normal_load_name("anything", 7) == "7 pps"
+    assert same_load("4000000 pps", "4003000 pps")
+    assert not same_load("4000000 pps", "4010000 pps")
+    assert not same_load("50 % of pdr", "50 % of ndr")
+    assert not same_load(None, "4000000 pps")
+    assert (show_load("4000000 pps"), show_load("50 % of pdr")) == ("4.00 Mpps", "50 % of pdr")

@@ -1,0 +1,111 @@
+"""Traffic: sizes, rates and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_nfvperf.model.traffic import (
+    IMIXES,
+    MAX_FRAME_SIZE,
+    MIN_FRAME_SIZE,
+    RFC2544_FRAME_SIZES,
+    Imix,
+    Traffic,
+    check_mtu,
+)
+
+
+@pytest.mark.parametrize("size", [63, 0, -64, 9217])
+def test_frame_sizes_that_ethernet_does_not_have(size):
+    with pytest.raises(ValueError, match=rf"^frame size {size} is outside 64\.\.9216 bytes \(with FCS\)$"):
+        Traffic(frame_size=size)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"flows": 0}, r"^flows must be 1\.\.16777216, not 0$"),
+        ({"flows": (1 << 24) + 1}, r"^flows must be 1\.\.16777216, not 16777217$"),
+        ({"vlan": 0}, r"^VLAN id must be 1\.\.4094, not 0$"),
+        ({"vlan": 4095}, r"^VLAN id must be 1\.\.4094, not 4095$"),
+    ],
+)
+def test_what_else_is_refused(fields, message):
+    with pytest.raises(ValueError, match=message):
+        Traffic(**fields)
+
+
+def test_bad_mixes():
+    with pytest.raises(ValueError, match=r"^IMIX 'x' has no frame sizes$"):
+        Imix("x", ())
+    with pytest.raises(ValueError, match=r"^IMIX 'x': weight of 64 must be at least 1, not 0$"):
+        Imix("x", ((64, 0),))
+    with pytest.raises(ValueError, match="frame size 63 is outside"):
+        Imix("x", ((63, 1),))
+
+
+def test_a_mix_is_shown_with_its_recipe():
+    assert str(IMIXES["simple"]) == "imix-simple (7:4:1 of 64/594/1518, mean 361.8)"
+    traffic = Traffic(frame_size=IMIXES["simple"])
+    assert (traffic.frame_label, traffic.largest_frame_size) == ("imix-simple", 1518)
+    assert traffic.mean_frame_size == pytest.approx((7 * 64 + 4 * 594 + 1518) / 12)
+
+
+@pytest.mark.parametrize(
+    ("size", "line_rate", "fps"), [(64, 10e9, 14_880_952.38), (1518, 10e9, 812_743.82), (64, 100e9, 148_809_523.8)]
+)
+def test_line_rate_is_the_field_s(size, line_rate, fps):
+    """RFC 2544's well-known maxima: preamble, SFD and gap are counted."""
+    assert Traffic(frame_size=size).line_rate_fps(line_rate) == pytest.approx(fps)
+
+
+def test_bit_rates_are_layer_2_with_fcs():
+    assert Traffic(frame_size=1500).bits_per_second(2.03e6) == pytest.approx(24.36e9)
+
+
+@pytest.mark.parametrize("size", RFC2544_FRAME_SIZES)
+def test_rfc2544_sizes_fit_a_standard_port(size):
+    check_mtu(Traffic(frame_size=size), 1500)
+
+
+@pytest.mark.parametrize(
+    ("traffic", "mtu", "needed", "most"),
+    [
+        (Traffic(frame_size=1519), 1500, 1501, 1518),
+        (Traffic(frame_size=9000), 1500, 8982, 1518),
+        (Traffic(frame_size=1523, vlan=7), 1500, 1501, 1522),
+        (Traffic(frame_size=Imix("x", ((64, 9), (2000, 1)))), 1500, 1982, 1518),
+    ],
+)
+def test_frames_above_the_mtu(traffic, mtu, needed, most):
+    with pytest.raises(
+        ValueError, match=rf"needs an MTU of {needed}, but the port has {mtu}: send at most {most} bytes"
+    ):
+        check_mtu(traffic, mtu)
+
+
+def test_a_tag_needs_no_mtu():
+    check_mtu(Traffic(frame_size=1522, vlan=7), 1500)
+
+
+SIZES = st.integers(MIN_FRAME_SIZE, MAX_FRAME_SIZE)
+
+
+@given(SIZES, st.floats(1e6, 1e12))
+def test_line_rate_never_exceeds_the_line(size, line_rate):
+    traffic = Traffic(frame_size=size)
+    assert traffic.bits_per_second(traffic.line_rate_fps(line_rate)) < line_rate
+
+
+@given(st.lists(st.tuples(SIZES, st.integers(1, 100)), min_size=1, max_size=6))
+def test_a_mix_lies_between_its_sizes(recipe):
+    mix = Imix("any", tuple(recipe))
+    sizes = [size for size, _ in recipe]
+    assert min(sizes) - 1e-9 <= mix.mean_size <= max(sizes) + 1e-9
+    assert Traffic(frame_size=mix).largest_frame_size == max(sizes)
+
+
+def test_with_frame_size_keeps_the_rest():
+    assert Traffic(flows=7, vlan=3).with_frame_size(128) == Traffic(frame_size=128, flows=7, vlan=3)

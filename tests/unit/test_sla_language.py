@@ -1,0 +1,265 @@
+"""The SLA language: what it means, and what it answers to a slip."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_nfvperf.config.limit import parse_limit, parse_selector
+from pytest_nfvperf.config.sla import load_sla, parse_sla, unmatched_rules
+from pytest_nfvperf.config.vocabulary import METRICS
+from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.sla import Limit, Rule
+
+DESIGN = """\
+schema: 1
+rules:
+  - where: {topology: phy2phy, frame_size: 64}
+    require: {ndr: ">= 4 Mpps", latency_p99: {at: 50 % of pdr, limit: "<= 100 us"}}
+  - where: {suite: chaining, link: patch}
+    require: {ndr: ">= 95 % of {bridges: 1}"}
+"""
+
+
+def test_the_design_s_example(tmp_path):
+    file = tmp_path / "sla.yaml"
+    file.write_text(DESIGN)
+    sla = load_sla(file)
+    assert sla.source == str(file)
+    assert sla.rules == (
+        Rule(
+            where=(("topology", ("phy2phy",)), ("frame_size", ("64",))),
+            require=(
+                ("ndr", Limit(">=", 4e6, "pps", ">= 4 Mpps")),
+                ("latency_p99", Limit("<=", 100_000.0, "ns", "<= 100 us", at="50 % of pdr")),
+            ),
+            source=f"{file}:3: rules[0]",
+        ),
+        Rule(
+            where=(("suite", ("chaining",)), ("link", ("patch",))),
+            require=(("ndr", Limit(">=", 0.95, "ratio", ">= 95 % of {bridges: 1}", relative_to=(("bridges", "1"),))),),
+            source=f"{file}:5: rules[1]",
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("metric", "text", "at", "limit"),
+    [
+        ("ndr", ">=4Mpps", None, (">=", 4e6, "pps", None, None)),
+        ("pdr", "> 25 Gbps", None, (">", 25e9, "bps", None, None)),
+        ("throughput", ">= 80 % of line rate", None, (">=", 0.8, "line_ratio", None, None)),
+        ("ndr", ">= 90 % of one_bridge", None, (">=", 0.9, "ratio", (("topology", "one_bridge"),), None)),
+        ("ndr", "<= 60 % of {bridges: 1, link: patch}", None,
+         ("<=", 0.6, "ratio", (("bridges", "1"), ("link", "patch")), None)),
+        ("latency_p50", "<= 120 % of phy2phy", "50% of ndr",
+         ("<=", 1.2, "ratio", (("topology", "phy2phy"),), "50 % of ndr")),
+        ("latency_max", "< 1 ms", "4 Mpps", ("<", 1e6, "ns", None, "4000000 pps")),
+        ("loss_ratio", "<= 0", "0.5 kpps", ("<=", 0.0, "ratio", None, "500 pps")),
+        ("loss_ratio", "<= 0.1 %", None, ("<=", 0.001, "ratio", None, None)),
+        ("loss_ratio", "<= 1e-6", None, ("<=", 1e-6, "ratio", None, None)),
+        ("lost_frames", "== 0 frames", None, ("==", 0.0, "frames", None, None)),
+        ("back_to_back_frames", ">= 1000", None, (">=", 1000.0, "frames", None, None)),
+        ("corrected_buffer_s", ">= 100 us", None, (">=", 1e-4, "s", None, None)),
+        ("cycles_per_packet", "<= 250 cycles", None, ("<=", 250.0, "cycles", None, None)),
+        ("mpps_per_core", ">= 5 Mpps", None, (">=", 5e6, "pps", None, None)),
+        ("pmd_busy", "<= 90 %", None, ("<=", 0.9, "ratio", None, None)),
+        ("dut_cpu_seconds", "<= 10 s", None, ("<=", 10.0, "s", None, None)),
+    ],
+)  # fmt: skip
+def test_limits(metric, text, at, limit):
+    found = parse_limit(metric, text, at)
+    assert (found.operator, found.value, found.unit, found.relative_to, found.at) == limit
+    assert found.text == text
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_every_metric_takes_its_own_example(metric):
+    kind = METRICS[metric]
+    limit = parse_limit(metric, kind.example, "50 % of pdr" if kind.at == "required" else None)
+    assert limit.unit in {unit for _, unit in kind.units}
+
+
+SLIPS = [
+    ("ndr", 4, None, "4 has no operator: write e.g. '>= 4 Mpps'"),
+    ("ndr", "4 Mpps", None, "'4 Mpps' has no operator: write e.g. '>= 4 Mpps' (operators: >=, <=, ==, >, <)"),
+    ("ndr", "=> 4 Mpps", None, "'=> 4 Mpps' has unknown operator '=>': write '>= 4 Mpps'"),
+    ("ndr", "≥ 4 Mpps", None, "has unknown operator '≥': write '>= 4 Mpps'"),
+    ("ndr", "~ 4 Mpps", None, "has unknown operator '~': write e.g. '>= 4 Mpps'"),
+    ("ndr", ">= 4", None, "'4' has no unit: write '4 Mpps' for ndr"),
+    ("ndr", ">= 4 mpps", None, "'4 mpps' is milli: write '4 Mpps'"),
+    ("ndr", ">= 4 Gbsp", None, "'4 Gbsp' has unknown unit 'Gbsp', did you mean 'Gbps'"),
+    ("ndr", ">= 4 us", None, "'4 us' is a time, but ndr is a frame rate: write e.g. '4 Mpps'"),
+    ("ndr", ">= -4 Mpps", None, "'-4 Mpps' is negative, but ndr cannot be: write e.g. '4 Mpps'"),
+    ("ndr", ">= nan Mpps", None, "'nan Mpps' is not a finite number"),
+    ("ndr", ">=", None, "'' is not a frame rate: ndr is a number and a unit, e.g. '4 Mpps'"),
+    ("ndr", ">= 90 %", None, "'90 %' of what? Write '90 % of line rate' or '90 % of {bridges: 1}'"),
+    ("ndr", ">= 90 of phy2phy", None, "'90 of' needs a per cent sign: write '90 % of'"),
+    ("ndr", ">= 90 % of pdr", None, "'pdr' is a load, not something to compare with"),
+    ("ndr", ">= 90 % of the rest", None, "'the rest' is no topology: write e.g. '95 % of phy2phy'"),
+    ("ndr", ">= 90 % of {bridgs: 1}", None, "unknown selector 'bridgs', did you mean 'bridges'?"),
+    ("ndr", ">= 90 % of {bridges: [1, 2]}", None, "bridges must be one value to compare with, not 2"),
+    ("ndr", ">= 90 % of {bridges: 1", None, "'{bridges: 1' cannot be read (is not YAML:"),
+    ("ndr", ">= 90 % of {}", None, "'{}' names nothing that differs: write e.g. '{bridges: 1}'"),
+    ("ndr", ">= 4 Mpps", "4 Mpps", "ndr is not taken at a load: leave 'at' out and write '>= 4 Mpps'"),
+    ("latency_p99", "<= 5 us", None, "latency_p99 needs the load it is taken at: write '{at: 50 % of pdr, limit:"),
+    ("latency_p99", "<= 5 us", "pdr", "'pdr' is not a load: write '100 % of pdr'"),
+    (
+        "latency_p99",
+        "<= 5 us",
+        "50 % of pd",
+        "a load can be a share of ndr or pdr or throughput, not of 'pd', did you mean",
+    ),
+    ("latency_p99", "<= 5 us", "0 % of pdr", "'0 % of pdr' is no load: write e.g. '50 % of pdr'"),
+    ("latency_p99", "<= 5 us", "50 of pdr", "'50 of' needs a per cent sign: write '50 % of'"),
+    ("latency_p99", "<= 5 us", 4000, "'4000' has no unit: write '4000 Mpps' for the load"),
+    ("latency_p99", "<= 5", "4 Mpps", "'5' has no unit: write '5 us' for latency_p99"),
+    ("latency_p99", "<= 90 % of line rate", "4 Mpps", "latency_p99 is no share of line rate"),
+    ("loss_ratio", "<= 5 frames", None, "'5 frames' is a number of frames, but loss_ratio is a ratio"),
+]
+
+
+@pytest.mark.parametrize(("metric", "text", "at", "message"), SLIPS, ids=[str(text) for _, text, _, _ in SLIPS])
+def test_slips(metric, text, at, message):
+    with pytest.raises(ValueError) as caught:  # noqa: PT011  # the message is looked at below
+        parse_limit(metric, text, at)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "labels"),
+    [
+        ("frame_size", 64, ("64",)),
+        ("frame_size", [64, "1518", "imix-simple"], ("64", "1518", "imix-simple")),
+        ("flows", ["10k", "1M", 7], ("10000", "1000000", "7")),
+        ("bridges", 3, ("3",)),
+        ("direction", "bidirectional", ("bidirectional",)),
+        ("profile", ["quick", "gate"], ("quick", "gate")),
+        ("topology", "pvp", ("pvp",)),
+    ],
+)
+def test_selectors(name, value, labels):
+    assert parse_selector(name, value) == labels
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("topolgy", "pvp", "unknown selector 'topolgy', did you mean 'topology'? (known: suite, test, topology,"),
+        ("frame_size", 63, "frame size 63 is outside 64..9216 bytes (with FCS)"),
+        ("frame_size", 9217, "frame size 9217 is outside 64..9216 bytes (with FCS)"),
+        ("frame_size", "imix-smple", "not 'imix-smple', did you mean 'imix-simple'"),
+        ("frame_size", 64.5, "frame_size must be a word or a whole number, not 64.5"),
+        ("flows", 0, "flows must be a whole number from 1, such as 1000, 10k or 1M, not '0'"),
+        ("flows", "10K", "flows must be a whole number from 1"),
+        ("bridges", "two", "bridges must be a whole number, not 'two'"),
+        ("direction", "bidir", "direction must be unidirectional or bidirectional, not 'bidir'"),
+        ("datapath", "dpkd", "datapath must be dpdk or netdev or system, not 'dpkd', did you mean 'dpdk'?"),
+        ("profile", "fast", "profile must be quick or gate or full or soak, not 'fast'"),
+        ("suite", [], "suite selects nothing: give a value or leave it out"),
+        ("suite", "", "suite is empty"),
+        ("suite", None, "suite must be a word or a whole number, not None"),
+        ("suite", True, "suite must be a word or a whole number, not True"),
+    ],
+)
+def test_bad_selectors(name, value, message):
+    with pytest.raises(ValueError) as caught:  # noqa: PT011  # the message is looked at below
+        parse_selector(name, value)
+    assert message in str(caught.value)
+
+
+def refusal(rule):
+    with pytest.raises(ConfigError) as caught:
+        parse_sla(f"schema: 1\nrules:\n  - {rule}\n", "sla.yaml")
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        ("{require: {nrd: '>= 4 Mpps'}}", "sla.yaml:3: rules[0].require.nrd: unknown metric 'nrd', did you mean 'ndr'"),
+        ("{where: {topo: x}, require: {ndr: '>= 4 Mpps'}}", "sla.yaml:3: rules[0].where.topo: unknown selector 'topo'"),
+        ("{requires: {ndr: '>= 4 Mpps'}}", "rules[0].requires: unknown key 'requires', did you mean 'require'?"),
+        ("{where: {suite: x}}", "rules[0].require: is missing: write e.g. 'require: {ndr: \">= 4 Mpps\"}'"),
+        ("{require: {}}", "rules[0].require: is empty: write e.g."),
+        ("{require: {ndr: []}}", "rules[0].require.ndr: ndr requires nothing: give a limit or leave it out"),
+        ("{require: {ndr: ['>= 1 Mpps', '>= x']}}", "rules[0].require.ndr[1]: 'x' is not a frame rate"),
+        (
+            "{require: {latency_p50: {at: 4 Mpps}}}",
+            "rules[0].require.latency_p50.limit: is missing: write e.g. 'limit:",
+        ),
+        ("{require: {latency_p50: {limt: 4}}}", "latency_p50.limt: unknown key 'limt', did you mean 'limit'?"),
+        ("{require: ['>= 4 Mpps']}", "rules[0].require: must be a mapping, not ['>= 4 Mpps']"),
+        ("{require: {ndr: '>= 4 Mpps', ndr: '>= 5 Mpps'}}", "sla.yaml:3: key 'ndr' is written twice, first in line 3"),
+        ("{where: {1: x}, require: {ndr: '>= 4 Mpps'}}", "must be a text (quote it if it looks like a number), not 1"),
+    ],
+)
+def test_mistakes_are_pointed_at(rule, message):
+    assert message in refusal(rule)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("schema: 2\nrules: [{require: {ndr: '>= 4 Mpps'}}]", "schema: this is schema 2, but only schema 1 is known"),
+        ("rules: [{require: {ndr: '>= 4 Mpps'}}]", "schema: is missing: write e.g. 'schema: 1'"),
+        ("schema: 1", "rules: is missing"),
+        ("schema: 1\nrules: []", "rules: is empty"),
+    ],
+)
+def test_bad_files(text, message):
+    with pytest.raises(ConfigError) as caught:
+        parse_sla(text, "sla.yaml")
+    assert message in str(caught.value)
+
+
+def test_names_and_sources_are_kept_for_the_report():
+    sla = parse_sla(
+        "schema: 1\nname: S1\nrules:\n"
+        "  - {name: endurance, source: 'RHOSO 18, 2025', where: {frame_size: 64}, require: {loss_ratio: <= 0}}\n"
+    )
+    assert (sla.rules[0].name, sla.rules[0].reference) == ("endurance", "RHOSO 18, 2025")
+
+
+def test_several_loads_of_one_metric():
+    sla = parse_sla(
+        "schema: 1\nrules:\n  - require:\n      latency_p99:\n"
+        "        - {at: 10 % of pdr, limit: <= 50 us}\n        - {at: 90 % of pdr, limit: <= 500 us}\n"
+    )
+    assert [(limit.at, limit.value) for _, limit in sla.rules[0].require] == [
+        ("10 % of pdr", 5e4),
+        ("90 % of pdr", 5e5),
+    ]
+
+
+def test_rules_that_match_nothing():
+    sla = parse_sla(DESIGN)
+    chained = {"suite": "chaining", "link": "patch", "bridges": "3"}
+    assert unmatched_rules(sla, [chained]) == sla.rules[:1]
+    assert unmatched_rules(sla, [chained, {"topology": "phy2phy", "frame_size": "64"}]) == ()
+    assert unmatched_rules(sla, []) == sla.rules
+
+
+@given(st.text(max_size=40))
+def test_no_text_breaks_it(text):
+    """Whatever is written, the answer is a limit or a sentence."""
+    for metric in ("ndr", "loss_ratio"):
+        answer = limit_or_message(metric, text)
+        assert answer.value >= 0 if isinstance(answer, Limit) else len(answer) > 10
+
+
+def limit_or_message(metric, text):
+    try:
+        return parse_limit(metric, text)
+    except ValueError as error:
+        return str(error)
+
+
+@given(st.sampled_from([">=", "<=", "<", ">", "=="]), st.integers(0, 10**6), st.sampled_from(["pps", "kpps", "Mpps"]))
+def test_spacing_does_not_matter(operator, number, unit):
+    spaced, tight = (
+        parse_limit("ndr", f" {operator}  {number}  {unit} "),
+        parse_limit("ndr", f"{operator}{number}{unit}"),
+    )
+    assert (spaced.operator, spaced.value, spaced.unit) == (tight.operator, tight.value, tight.unit)

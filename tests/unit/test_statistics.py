@@ -1,0 +1,216 @@
+"""Statistics against brute force and against what they promise."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_nfvperf.model.statistics import (
+    Bands,
+    loss_upper_bound,
+    ratio_estimate,
+    relative_spread,
+    rule_of_three,
+    trend,
+    two_bands,
+)
+
+POSITIVE = st.floats(1e-3, 1e12)
+
+
+def test_relative_spread():
+    assert relative_spread([4.0, 5.0, 6.0]) == pytest.approx(0.4)
+    assert relative_spread([]) is None
+    assert relative_spread([0.0, 0.0]) is None
+
+
+class TestRatio:
+    def test_five_a_side(self):
+        """5 against 5: the third smallest and third largest of 25 ratios, 96.8 % (Hollander and Wolfe, table A.6)."""
+        a, b = [100.0, 101, 102, 103, 104], [110.0, 111, 112, 113, 114]
+        ratios = sorted(y / x for x in a for y in b)
+        estimate = ratio_estimate(a, b)
+        assert (estimate.low, estimate.ratio, estimate.high) == (ratios[2], ratios[12], ratios[22])
+        assert estimate.confidence == pytest.approx(1 - 2 * 4 / 252)
+        assert estimate.differs
+
+    def test_four_a_side_are_the_fewest(self):
+        assert math.isinf(ratio_estimate([1, 1, 1], [2, 2, 2]).high)
+        assert ratio_estimate([1, 1, 1], [2, 2, 2]).low == 0
+        assert not ratio_estimate([1, 1, 1], [2, 2, 2]).differs
+        assert ratio_estimate([1, 1, 1], [2, 2, 2]).smallest_detectable == math.inf
+        assert ratio_estimate([1] * 4, [2] * 4).differs
+
+    @pytest.mark.parametrize(("n", "m"), [(4, 4), (5, 5), (4, 6)])
+    def test_coverage_is_the_level_it_states(self, n, m):
+        """Over all orders of equally distributed values the interval misses 1 exactly as often as stated."""
+        values = [1.5**k for k in range(n + m)]
+        missed = total = 0
+        for chosen in itertools.combinations(values, n):
+            estimate = ratio_estimate(chosen, [value for value in values if value not in chosen])
+            missed += estimate.differs
+            total += 1
+        assert missed / total == pytest.approx(1 - estimate.confidence)
+        assert estimate.confidence >= 0.95
+
+    @given(st.lists(POSITIVE, min_size=4, max_size=8), st.lists(POSITIVE, min_size=4, max_size=8))
+    def test_swapping_sides_inverts(self, a, b):
+        there, back = ratio_estimate(a, b), ratio_estimate(b, a)
+        assert there.low == pytest.approx(1 / back.high)
+        assert there.high == pytest.approx(1 / back.low)
+        assert there.low <= there.ratio <= there.high
+
+    @given(st.lists(POSITIVE, min_size=4, max_size=8), st.floats(1.0001, 100))
+    def test_a_pure_factor_is_found(self, a, factor):
+        assert ratio_estimate(a, [value * factor for value in a]).low <= factor * (1 + 1e-9)
+        assert ratio_estimate([5.0] * 4, [5.0 * factor] * 4).ratio == pytest.approx(factor)
+
+    def test_smallest_detectable_is_the_noise(self):
+        noisy = ratio_estimate([90, 95, 100, 105, 110], [91, 96, 100, 104, 111])
+        quiet = ratio_estimate([99, 99.5, 100, 100.5, 101], [99.1, 99.6, 100, 100.4, 101.1])
+        assert not noisy.differs
+        assert noisy.smallest_detectable > 5 * quiet.smallest_detectable > 0
+
+    @pytest.mark.parametrize("value", [0, -1, math.nan, math.inf])
+    def test_only_positive_figures(self, value):
+        with pytest.raises(ValueError, match=f"a ratio needs positive finite values, not {value}"):
+            ratio_estimate([1, 2], [3, value])
+
+    def test_no_values(self):
+        with pytest.raises(ValueError, match="at least one value a side"):
+            ratio_estimate([], [1])
+
+
+class TestLoss:
+    def test_rule_of_three(self):
+        assert rule_of_three(40_000_000) == pytest.approx(7.5e-8)
+        assert rule_of_three(2) == 1.0
+        with pytest.raises(ValueError, match="at least one frame, not 0"):
+            rule_of_three(0)
+
+    @given(st.integers(1, 150), st.data())
+    def test_clopper_pearson_against_exact_fractions(self, offered, data):
+        lost = data.draw(st.integers(0, offered))
+        bound = loss_upper_bound(lost, offered)
+        if lost == offered:
+            assert bound == 1
+            return
+        p = Fraction(bound)
+        tail = sum(math.comb(offered, k) * p**k * (1 - p) ** (offered - k) for k in range(lost + 1))
+        assert float(tail) == pytest.approx(0.05, rel=1e-5)
+
+    @pytest.mark.parametrize("offered", [10**3, 10**6, 480_000_000, 10**12])
+    def test_none_lost_is_the_rule_of_three(self, offered):
+        assert loss_upper_bound(0, offered) == pytest.approx(rule_of_three(offered), rel=0.003)
+
+    @pytest.mark.parametrize("lost", [1, 10, 1_000, 1_000_000])
+    def test_many_frames(self, lost):
+        """Few lost of very many: the Poisson limit lost + 1.645 sqrt(lost) is near."""
+        bound = loss_upper_bound(lost, 10**10) * 10**10
+        assert lost + 1.645 * math.sqrt(lost) < bound < lost + 1.645 * math.sqrt(lost) + 3
+
+    @given(st.integers(1, 10**7), st.data())
+    def test_above_what_was_seen_and_rising(self, offered, data):
+        lost = data.draw(st.integers(0, offered - 1))
+        bound = loss_upper_bound(lost, offered)
+        assert lost / offered < bound <= 1
+        assert loss_upper_bound(lost + 1, offered) >= bound
+        assert loss_upper_bound(lost, offered, 0.99) >= bound
+
+    @pytest.mark.parametrize(("lost", "offered"), [(-1, 10), (11, 10), (0, 0)])
+    def test_no_loss_at_all(self, lost, offered):
+        with pytest.raises(ValueError, match="is not a loss"):
+            loss_upper_bound(lost, offered)
+
+
+class TestTrend:
+    def test_a_falling_series(self):
+        found = trend(range(12), [100.0 - 2 * k for k in range(12)])
+        assert found.slope == -2
+        assert found.relative_change == pytest.approx(-22 / 89)
+        assert found.significant()
+
+    def test_constant_is_no_trend(self):
+        assert trend(range(20), [7.0] * 20).p_value == 1.0
+        assert not trend(range(20), [7.0] * 20).significant()
+        assert trend(range(3), [0.0] * 3).relative_change is None
+
+    @pytest.mark.parametrize("n", [4, 5, 6, 7])
+    def test_small_samples_are_exact(self, n):
+        """The p-value is the share of all orders at least as ordered."""
+        orders = list(itertools.permutations(range(n)))
+
+        def score(order):
+            return abs(sum((b > a) - (b < a) for a, b in itertools.combinations(order, 2)))
+
+        scores = [score(order) for order in orders]
+        for order in random.Random(1).sample(orders, 20):
+            share = sum(other >= score(order) for other in scores) / len(orders)
+            assert trend(range(n), [float(value) for value in order]).p_value == pytest.approx(share)
+
+    def test_false_alarms_are_as_rare_as_stated(self):
+        """Noise without a trend over 30 samples: about 5 % are called significant."""
+        rng = random.Random(7)
+        alarms = sum(trend(range(30), [rng.gauss(100, 1) for _ in range(30)]).significant() for _ in range(600))
+        assert 0.02 < alarms / 600 < 0.08
+
+    def test_one_outlier_does_not_tilt(self):
+        series = [100.0] * 30
+        series[15] = 1.0
+        assert trend(range(30), series).slope == 0
+        assert not trend(range(30), series).significant()
+
+    @given(st.lists(st.floats(-1e6, 1e6), min_size=3, max_size=25), st.floats(0.001, 1000))
+    def test_scaling_time_scales_the_slope(self, y, factor):
+        plain = trend(range(len(y)), y)
+        scaled = trend([k * factor for k in range(len(y))], y)
+        assert scaled.slope * factor == pytest.approx(plain.slope, rel=1e-6, abs=1e-9)
+        assert scaled.p_value == plain.p_value
+
+    @given(st.lists(st.floats(-1e6, 1e6), min_size=3, max_size=25))
+    def test_reversing_turns_it_round(self, y):
+        forth, back = trend(range(len(y)), y), trend(range(len(y)), y[::-1])
+        assert back.slope == pytest.approx(-forth.slope)
+        assert back.p_value == pytest.approx(forth.p_value)
+
+    def test_what_it_refuses(self):
+        with pytest.raises(ValueError, match="a trend needs 3 points or more of equal number, not 2 and 2"):
+            trend([1, 2], [1, 2])
+        with pytest.raises(ValueError, match="not 3 and 4"):
+            trend([1, 2, 3], [1, 2, 3, 4])
+        with pytest.raises(ValueError, match="x must rise strictly"):
+            trend([1, 1, 2], [1, 2, 3])
+
+
+class TestBands:
+    def test_two_bands(self):
+        assert two_bands([5.1, 7.2, 5.0, 7.1, 5.2]) == Bands((5.0, 5.1, 5.2), (7.1, 7.2))
+
+    @pytest.mark.parametrize(
+        "values", [[], [1], [1, 2, 3], [5.0] * 6, [1, 2, 3, 4, 5], [5.0, 5.1, 5.2, 5.1, 9.0], [5.0, 5.0, 5.025, 5.025]]
+    )
+    def test_one_band(self, values):
+        """An even spread is one band, a band with one outlier, and two steps of a search."""
+        assert two_bands(values) is None
+
+    @pytest.mark.parametrize("n", [5, 10, 20])
+    def test_rarely_seen_in_plain_noise(self, n):
+        rng = random.Random(n)
+        seen = sum(two_bands([rng.gauss(100, 20) for _ in range(n)]) is not None for _ in range(2000))
+        assert seen / 2000 < 0.05
+
+    @given(
+        st.lists(st.floats(100, 101), min_size=2, max_size=6),
+        st.lists(st.floats(105, 106), min_size=2, max_size=6),
+        st.randoms(),
+    )
+    def test_bands_are_the_values(self, low, high, rng):
+        mixed = [*low, *high]
+        rng.shuffle(mixed)
+        assert two_bands(mixed) == Bands(tuple(sorted(low)), tuple(sorted(high)))
