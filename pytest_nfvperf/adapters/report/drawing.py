@@ -89,10 +89,15 @@ def to_svg(figure: Figure, title: str) -> str:
     svg = re.sub(r'<g id="[^"]*"', "<g", svg)  # several charts share a page: ids would collide
     svg = re.sub(r"<!--.*?-->\s*", "", svg, flags=re.DOTALL)
     svg = re.sub(r' width="[\d.]+pt" height="[\d.]+pt"', "", svg, count=1)
-    svg = re.sub(r"(\d\.\d\d)\d+", r"\1", svg)  # a hundredth of a point is finer than any screen
+    svg = re.sub(r"<[^>]+>", _rounded, svg)
     svg = re.sub(r"\n\s*", "\n", svg).replace(INK, "currentColor")
     label = title.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
     return svg.replace("<svg", f'<svg role="img" aria-label="{label}"', 1)
+
+
+def _rounded(tag: re.Match[str]) -> str:
+    """Coordinates to a hundredth of a point, finer than any screen; texts are outside of tags and stay."""
+    return re.sub(r"(\d\.\d\d)\d+", r"\1", tag.group())
 
 
 def to_png(figure: Figure, dpi: int = 120) -> bytes:

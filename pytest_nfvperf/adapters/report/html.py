@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence
@@ -26,11 +25,10 @@ from pytest_nfvperf.adapters.report.published import PublishedSeries
 from pytest_nfvperf.adapters.report.sweep_chart import sweep_chart
 from pytest_nfvperf.adapters.report.sweeps import Sweep, find_sweeps
 from pytest_nfvperf.adapters.report.table import varying_labels
-from pytest_nfvperf.model import display
+from pytest_nfvperf.adapters.report.templating import environment, style
 from pytest_nfvperf.model.outcome import Outcome
 from pytest_nfvperf.model.verdict import Judgement
 
-TEMPLATES = Path(__file__).with_name("templates")
 COUNTED = (Judgement.PASS, Judgement.FAIL, Judgement.INCONCLUSIVE)
 
 
@@ -51,16 +49,10 @@ def render_report(
     out_dir.mkdir(parents=True, exist_ok=True)
     charts = ChartFolder(out_dir / "charts" if png else None)
     suites = _suites(run, published, charts)
-    loader = Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        autoescape=select_autoescape(["html"]),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    loader.filters |= _filters()
     page = out_dir / "report.html"
-    page.write_text(loader.get_template("report.html").render(_context(run, suites, published)), encoding="utf-8")
+    page.write_text(
+        environment().get_template("report.html").render(_context(run, suites, published)), encoding="utf-8"
+    )
     return page
 
 
@@ -98,7 +90,7 @@ def _context(run: RunEvidence, suites: Sequence[SuitePage], published: Sequence[
         "run": run,
         "data": data,
         "title": f"Datapath acceptance: {data.testbed.name if data else run.path.name}",
-        "style": Markup((TEMPLATES / "style.css").read_text(encoding="utf-8")),  # noqa: S704 - our own file
+        "style": style(),
         "counts": counts,
         "accepted": _accepted(run, counts),
         "facts": [] if data is None else facts(run, data),
@@ -133,16 +125,3 @@ def _summary(pages: Sequence[TestPage]) -> list[tuple[TestPage, Outcome, list[st
         for page in pages
         for outcome in page.evidence.outcomes.values()
     ]
-
-
-def _filters() -> dict[str, Any]:
-    return {
-        "fps": display.format_fps,
-        "bps": display.format_bps,
-        "ns": display.format_ns,
-        "seconds": display.format_seconds,
-        "ratio": display.format_ratio,
-        "count": lambda value: display.format_count(value, ""),
-        "value": display.format_value,
-        "margin": display.format_margin,
-    }

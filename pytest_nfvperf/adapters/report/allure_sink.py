@@ -1,0 +1,168 @@
+"""Records as Allure steps, labels and attachments, through allure-pytest's public API.
+
+Without ``--alluredir`` that API does nothing, and neither does the sink: leave it out then,
+because drawing the pictures takes time.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import allure
+import pytest
+from matplotlib.figure import Figure
+from pydantic import TypeAdapter
+
+from pytest_nfvperf.adapters.evidence.records import (
+    KINDS,
+    AttachmentData,
+    ErrorData,
+    Payload,
+    RunData,
+    TestData,
+    TrialData,
+)
+from pytest_nfvperf.adapters.report.allure_files import write_allure_files
+from pytest_nfvperf.adapters.report.charts import latency_figure, loss_figure, search_figure
+from pytest_nfvperf.adapters.report.drawing import freeze, to_png
+from pytest_nfvperf.adapters.report.figures import goal_figures, other_result
+from pytest_nfvperf.adapters.report.texts import ledger_lines, trial_line, trials_csv
+from pytest_nfvperf.adapters.report.trial_page import trials_html
+from pytest_nfvperf.model.display import format_margin, format_value
+from pytest_nfvperf.model.outcome import Outcome
+from pytest_nfvperf.model.record import Record
+from pytest_nfvperf.model.verdict import Judgement, Verdict
+
+# allure-python-commons says py.typed, but half of its API has no annotations.
+_attach: Any = allure.attach
+_dynamic: Any = allure.dynamic
+
+_TYPES: dict[str, TypeAdapter[Any]] = {kind.value: TypeAdapter(payload) for payload, kind in KINDS.items()}
+
+
+class AllureSink:
+    """A Sink that writes into the running test's Allure result.
+
+    Args:
+        report_dir: the ``--alluredir``; environment, categories and executor are written there when
+            the run record comes. None: attachments and steps only.
+        evidence_dir: where file attachments are relative to.
+    """
+
+    def __init__(self, report_dir: Path | None = None, evidence_dir: Path | None = None) -> None:
+        self._report_dir = report_dir
+        self._evidence_dir = evidence_dir or Path()
+        self._trials: dict[str, TrialData] = {}
+
+    def emit(self, record: Record) -> None:
+        """Show one record in the running test."""
+        data: Payload = _TYPES[record.kind.value].validate_python(record.data)
+        match data:
+            case RunData():
+                if self._report_dir is not None:
+                    write_allure_files(self._report_dir, data, os.environ)
+            case TestData():
+                self._trials.clear()
+                _label(data)
+            case TrialData():
+                self._trials[record.id] = data
+                _trial_step(record.id, data)
+            case Outcome():
+                _outcome_step(data, self._trials)
+            case Verdict():
+                _verdict_step(data)
+            case ErrorData():
+                _error_step(data)
+            case AttachmentData():
+                self._attach(data)
+
+    def close(self) -> None:
+        """Nothing to finish: allure-pytest writes each result at its test's end."""
+
+    def _attach(self, data: AttachmentData) -> None:
+        kind = _attachment_type(data.media_type)
+        if data.text is not None:
+            _attach(data.text, data.name, kind)
+        elif data.path is not None:
+            _attach.file(str(self._evidence_dir / data.path), data.name, kind)
+
+
+def _attachment_type(media_type: str) -> allure.attachment_type:
+    return next((kind for kind in allure.attachment_type if kind.mime_type == media_type), allure.attachment_type.TEXT)
+
+
+def _label(data: TestData) -> None:
+    """Suite and topology as Allure's suite and feature; other labels as parameters."""
+    labels = dict(data.labels)
+    if "suite" in labels:
+        _dynamic.suite(labels["suite"])
+    if "topology" in labels:
+        _dynamic.feature(labels["topology"])
+    for name, value in labels.items():
+        if name not in data.parameters and name != "suite":
+            _dynamic.parameter(name, value)
+
+
+def _trial_step(trial_id: str, trial: TrialData) -> None:
+    """A step a trial. An invalid one is shown as skipped: it counts for nothing."""
+    title = f"{trial_id} · {trial_line(trial)}"
+    if trial.result.valid:
+        with allure.step(title):
+            return
+    _step_ending_in(title, pytest.skip.Exception("; ".join(map(str, trial.result.invalid))))
+
+
+def _outcome_step(outcome: Outcome, trials: dict[str, TrialData]) -> None:
+    """What was found, with the trials and pictures it rests on."""
+    with allure.step(_outcome_title(outcome)):
+        own = [(key, trials[key]) for key in outcome.trials if key in trials]
+        if own:
+            _attach(trials_csv(own), "trials", allure.attachment_type.CSV)
+            _attach(trials_html(own), "trials, readable", allure.attachment_type.HTML)
+        _picture("search", lambda: search_figure(outcome, trials))
+        _picture("latency by percentile", lambda: latency_figure(outcome, trials))
+        _picture("loss against load", lambda: loss_figure(outcome))
+        lossy = [(k, t) for k, t in own if t.result.valid and t.result.lost > 0 and t.ledger is not None]
+        if lossy:
+            key, trial = min(lossy, key=lambda item: item[1].result.spec.load_fps)
+            if trial.ledger is not None:
+                _attach(ledger_lines(trial.ledger), f"where frames went: {key}", allure.attachment_type.TEXT)
+
+
+def _outcome_title(outcome: Outcome) -> str:
+    found = [f"{g.goal.name.upper()} {goal_figures(outcome, g.goal.name).mpps} Mpps" for g in outcome.goals]
+    return f"{outcome.algorithm}: {', '.join(found) or other_result(outcome)}"
+
+
+def _picture(name: str, make: Callable[[], Figure | None]) -> None:
+    figure = make()
+    if figure is not None:
+        freeze(figure)
+        _attach(to_png(figure), name, allure.attachment_type.PNG)
+
+
+def _verdict_step(verdict: Verdict) -> None:
+    observed = format_value(verdict.observed, verdict.unit)
+    title = (
+        f"{verdict.judgement.value}: {verdict.requirement}, observed {observed}, margin {format_margin(verdict.margin)}"
+    )
+    if verdict.judgement is Judgement.PASS:
+        with allure.step(title):
+            return
+    _step_ending_in(title, AssertionError(verdict.reason or verdict.judgement.value))
+
+
+def _error_step(error: ErrorData) -> None:
+    _step_ending_in(f"{error.error}: {error.message}", RuntimeError(error.message))
+    for name, text in error.evidence.items():
+        _attach(text, name, allure.attachment_type.TEXT)
+
+
+def _step_ending_in(title: str, ending: BaseException) -> None:
+    """A step whose status follows from ``ending``; the test itself goes on."""
+    with suppress(type(ending)), allure.step(title):
+        raise ending

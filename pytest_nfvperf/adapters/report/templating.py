@@ -1,0 +1,44 @@
+"""The templates: strict (an unknown name is an error) and escaping everything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+from markupsafe import Markup
+
+from pytest_nfvperf.model import display
+
+TEMPLATES = Path(__file__).with_name("templates")
+
+
+def environment() -> Environment:
+    """An environment with our templates and the display filters."""
+    made = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=select_autoescape(["html"]),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= _filters()
+    return made
+
+
+def style() -> Markup:
+    """The style sheet, to stand inside the page."""
+    return Markup((TEMPLATES / "style.css").read_text(encoding="utf-8"))  # noqa: S704 - our own file
+
+
+def _filters() -> dict[str, Any]:
+    return {
+        "fps": display.format_fps,
+        "bps": display.format_bps,
+        "ns": display.format_ns,
+        "seconds": display.format_seconds,
+        "ratio": display.format_ratio,
+        "count": lambda value: display.format_count(value, ""),
+        "value": display.format_value,
+        "margin": display.format_margin,
+    }

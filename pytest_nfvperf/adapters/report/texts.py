@@ -1,0 +1,76 @@
+"""Trials and ledgers as CSV and plain text, for attachments and messages."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+
+from pytest_nfvperf.adapters.evidence.records import TrialData
+from pytest_nfvperf.model.display import format_count, format_fps, format_ratio, format_seconds
+from pytest_nfvperf.model.ledger import Ledger
+
+_COLUMNS = (
+    "trial",
+    "purpose",
+    "load_fps",
+    "duration_s",
+    "intended",
+    "offered",
+    "sent",
+    "received",
+    "lost",
+    "loss_ratio",
+    "p50_ns",
+    "p99_ns",
+    "valid",
+    "reasons",
+)
+
+
+def trials_csv(trials: Sequence[tuple[str, TrialData]]) -> str:
+    """A line a trial; loads in frames/s per direction, counts over all directions, empty where not measured."""
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow(_COLUMNS)
+    for trial_id, trial in trials:
+        result = trial.result
+        latency = result.latency
+        writer.writerow(
+            [
+                trial_id,
+                result.spec.purpose,
+                result.spec.load_fps,
+                result.spec.duration_s,
+                result.intended,
+                result.offered,
+                result.sent,
+                result.received,
+                result.lost,
+                result.loss_ratio,
+                latency.percentile_ns(50) if latency else None,
+                latency.percentile_ns(99) if latency else None,
+                result.valid,
+                "; ".join(map(str, result.invalid)),
+            ]
+        )
+    return out.getvalue()
+
+
+def trial_line(trial: TrialData) -> str:
+    """One trial in one line: ``search ndr: 7.23 Mpps for 1.00 s, 0 of 14,460,000 lost (0 %)``."""
+    result = trial.result
+    load = f"{format_fps(result.spec.load_fps)} for {format_seconds(result.spec.duration_s)}"
+    if not result.valid:
+        return f"{result.spec.purpose}: {load}, invalid: {'; '.join(map(str, result.invalid))}"
+    lost = f"{format_count(result.lost, '')} of {format_count(result.offered, '')} lost"
+    return f"{result.spec.purpose}: {load}, {lost} ({format_ratio(result.loss_ratio)})"
+
+
+def ledger_lines(ledger: Ledger) -> str:
+    """The ledger as aligned text, offered frames first and what stays unexplained last."""
+    rows = [("offered", "", ledger.offered)]
+    rows += [(line.hop, line.reason, line.frames) for line in ledger.lines]
+    rows += [("unexplained", "", ledger.unexplained), ("received", "", ledger.received)]
+    hop_width, reason_width = max(len(hop) for hop, _, _ in rows), max(len(reason) for _, reason, _ in rows)
+    return "\n".join(f"{hop:<{hop_width}}  {reason:<{reason_width}}  {frames:>16,}" for hop, reason, frames in rows)

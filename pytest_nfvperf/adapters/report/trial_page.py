@@ -1,0 +1,13 @@
+"""The trials of an outcome as a small HTML page of its own, for Allure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pytest_nfvperf.adapters.evidence.records import TrialData
+from pytest_nfvperf.adapters.report.templating import environment, style
+
+
+def trials_html(trials: Sequence[tuple[str, TrialData]]) -> str:
+    """A page with one row a trial, invalid ones with their reasons."""
+    return environment().get_template("trials.html").render(trials=list(trials), style=style())
