@@ -90,6 +90,7 @@ class Journal:
         self.keep = keep
         self._entries: dict[int, Entry] = {}
         self._next_id = 1
+        self._links = 0
         self._fd = os.open(directory / JOURNAL_FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     @staticmethod
@@ -134,12 +135,10 @@ class Journal:
         """A namespace name of this run: ``nfv-<tag>-<role>``."""
         return f"{NAME_PREFIX}{self.tag}-{role}"
 
-    def link_name(self, role: str) -> str:
-        """An interface name of this run, at most 15 bytes (IFNAMSIZ - 1): ``<tag><role>``."""
-        name = f"{self.tag}{role}"
-        if len(name.encode()) > 15:
-            raise ValueError(f"interface name {name!r} is longer than 15 bytes; use a role of at most 9")
-        return name
+    def link_name(self) -> str:
+        """A new interface name of this run, ``<tag>v<n>``: names of ports may be longer than IFNAMSIZ allows."""
+        self._links += 1
+        return f"{self.tag}v{self._links}"
 
     def note(self, kind: Kind, name: str, **details: Any) -> Entry:
         """Write down, on disk before this returns, that a thing is about to be made."""

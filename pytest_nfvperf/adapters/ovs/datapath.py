@@ -31,6 +31,7 @@ class OvsDatapath:
         self._journal = journal
         self._info = info
         self._built: list[BuiltOvsTopology] = []
+        self._collector = OvsCollector(instance, self._live_topologies)
 
     @staticmethod
     def start(testbed: Testbed, journal: Journal, *, name: str = "ovs") -> OvsDatapath:
@@ -80,11 +81,12 @@ class OvsDatapath:
 
     def collectors(self) -> tuple[Collector, ...]:
         """Interfaces, PMDs and coverage ("ovs"), and how the kernel scheduled the PMDs ("pmd-sched")."""
-        return (self.collector(), PmdSchedCollector(self.instance.vswitchd.pid))
+        return (self._collector, PmdSchedCollector(self.instance.vswitchd.pid))
 
+    @property
     def collector(self) -> OvsCollector:
-        """The counters that the ledger is made from, of all topologies built now."""
-        return OvsCollector(self.instance, self._live_topologies)
+        """The counters that the ledger is made from, of all topologies that stand."""
+        return self._collector
 
     def _live_topologies(self) -> list[BuiltOvsTopology]:
         self._built = [built for built in self._built if not built.closed]

@@ -106,11 +106,12 @@ class Wiring:
     def _veth(self, port: Port) -> Wired:
         if len(port.name) > _LONGEST_KERNEL_NAME:
             raise ConfigError(f"port name {port.name!r} is longer than {_LONGEST_KERNEL_NAME} bytes; shorten it")
-        far = self._journal.link_name(port.name)
+        far = self._journal.link_name()
         entry = self._journal.note(Kind.LINK, far)
         try:
             _make_veth(far, port, self._namespace)
         except (OSError, NetlinkError) as error:
+            _delete_link(far)
             self._journal.forget(entry)
             raise TestbedError(f"cannot make the veth pair {far} - {port.name}: {error}") from error
         return Wired(port.name, port.name, "system", device=f"net_af_packet,iface={far}", link=entry)

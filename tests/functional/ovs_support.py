@@ -1,0 +1,146 @@
+"""What the functional tests of OVS, journal and lock share: run directories, topologies, leftovers, frames."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import socket
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from pyroute2 import IPRoute
+
+from pytest_nfvperf.adapters.host.cpus import discover_testbed
+from pytest_nfvperf.adapters.host.hugepages import read_hugepages
+from pytest_nfvperf.adapters.net.identity import processes_tagged
+from pytest_nfvperf.adapters.net.journal import Journal
+from pytest_nfvperf.adapters.net.process import ManagedProcess, spawn
+from pytest_nfvperf.adapters.ovs.datapath import OvsDatapath
+from pytest_nfvperf.model.testbed import Testbed
+from pytest_nfvperf.model.topology import Crossing, Patch, Port, PortRole, Topology
+from pytest_nfvperf.model.trial import Direction
+from pytest_nfvperf.ports.datapath import BuiltTopology
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root for namespaces")
+needs_hugepages = pytest.mark.skipif(read_hugepages().free_mib < 512, reason="needs 512 MiB of free hugepages")
+MACS = ("02:00:00:00:00:01", "02:00:00:00:00:02")
+
+
+@contextmanager
+def run_base() -> Iterator[Path]:
+    """A base directory of the test's own, with a path short enough for sockets."""
+    base = Path(tempfile.mkdtemp(prefix="nfvt-", dir="/run"))
+    try:
+        yield base
+    finally:
+        shutil.rmtree(base)
+
+
+def phy2phy(*, crossed: bool = True, name: str = "br0") -> Topology:
+    """Port - bridge - port."""
+    ports = tuple(Port(f"p{i}", name, PortRole.ENDPOINT, mac) for i, mac in enumerate(MACS))
+    crossings = (Crossing(name, "p0", "p1"), Crossing(name, "p1", "p0")) if crossed else ()
+    return Topology("phy2phy", (name,), ports, crossings, (Direction("p0", "p1"), Direction("p1", "p0")))
+
+
+def patched() -> Topology:
+    """Port - bridge - patch - bridge - port."""
+    ports = (Port("p0", "bra", PortRole.ENDPOINT, MACS[0]), Port("p1", "brb", PortRole.ENDPOINT, MACS[1]))
+    crossings = (
+        Crossing("bra", "p0", "patcha"),
+        Crossing("bra", "patcha", "p0"),
+        Crossing("brb", "patchb", "p1"),
+        Crossing("brb", "p1", "patchb"),
+    )
+    return Topology(
+        "patched",
+        ("bra", "brb"),
+        ports,
+        crossings,
+        (Direction("p0", "p1"),),
+        (Patch("bra", "patcha", "brb", "patchb"),),
+    )
+
+
+def testbed(datapath: str, **changes: object) -> Testbed:
+    """The discovered testbed of this machine with this datapath."""
+    found = discover_testbed()
+    return dataclasses.replace(found, ovs=dataclasses.replace(found.ovs, datapath=datapath), **changes)
+
+
+testbed.__test__ = False  # type: ignore[attr-defined]
+
+
+@contextmanager
+def started(journal: Journal, datapath: str, name: str = "ovs") -> Iterator[OvsDatapath]:
+    """A private OVS, closed at the end."""
+    running = OvsDatapath.start(testbed(datapath), journal, name=name)
+    try:
+        yield running
+    finally:
+        running.close()
+
+
+def leftovers(tag: str) -> list[str]:
+    """Whatever of a run is still on the machine."""
+    found = [f"process {identity.pid}" for identity in processes_tagged(tag)]
+    netns = Path("/run/netns")
+    found += [f"netns {path.name}" for path in netns.glob(f"*{tag}*")] if netns.is_dir() else []
+    with IPRoute() as links:
+        names = [str(link.get_attr("IFLA_IFNAME")) for link in links.get_links()]
+    return found + [f"link {name}" for name in names if tag in name]
+
+
+@contextmanager
+def frames_on(interface: str) -> Iterator[socket.socket]:
+    """A raw socket on an interface, for sending and receiving frames."""
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x88B5)) as raw:
+        raw.bind((interface, 0x88B5))
+        raw.settimeout(3)
+        yield raw
+
+
+def frame(destination: str, source: str, payload: bytes = b"") -> bytes:
+    """A 60-byte frame of the local experimental EtherType (IEEE 802, 0x88B5)."""
+    macs = bytes.fromhex(destination.replace(":", "") + source.replace(":", ""))
+    return (macs + b"\x88\xb5" + payload).ljust(60, b"\0")
+
+
+def far_ends(built: BuiltTopology) -> list[str]:
+    """The interfaces of the far ends of veth ports."""
+    return [str(attachment.device).partition("iface=")[2] for attachment in built.attachments()]
+
+
+@contextmanager
+def testpmd(journal: Journal, built: BuiltTopology, mode: str) -> Iterator[ManagedProcess]:
+    """dpdk-testpmd on the far ends, forwarding until the block ends."""
+    devices = [str(attachment.device) for attachment in built.attachments()]
+    vdevs = [part for i, device in enumerate(devices) for part in ("--vdev", device.replace("_user", f"_user{i}", 1))]
+    argv = [
+        "dpdk-testpmd", "--lcores", "0@0,1@0", f"--file-prefix=nfv-{journal.tag}-tp", "--in-memory", "--no-pci",
+        "--single-file-segments", "--no-telemetry", "--socket-mem", "64", *vdevs, "--", "-i", "--auto-start",
+        f"--forward-mode={mode}", "--txd=512", "--rxd=1024", "--total-num-mbufs=16384",
+    ]  # fmt: skip
+    process = spawn(journal, "dpdk-testpmd", argv, log=journal.directory / "testpmd.log", pipes=True)
+    try:
+        yield process
+    finally:
+        process.stop()
+
+
+testpmd.__test__ = False  # type: ignore[attr-defined]
+
+
+def until(done: object, deadline_s: float = 5.0) -> bool:
+    """Poll a predicate; False when it did not come true."""
+    end = time.monotonic() + deadline_s
+    while not done():  # type: ignore[operator]
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True

@@ -1,0 +1,226 @@
+"""A private OVS on the real machine: start, isolation, death, wrong prefixes."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyroute2 import IPRoute
+
+from pytest_nfvperf.adapters.host.hugepages import Hugepages
+from pytest_nfvperf.adapters.net.journal import Journal
+from pytest_nfvperf.adapters.ovs import datapath as datapath_module
+from pytest_nfvperf.adapters.ovs.datapath import OvsDatapath
+from pytest_nfvperf.adapters.ovs.locate import locate
+from pytest_nfvperf.adapters.ovs.unixctl import UnixctlError
+from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
+from tests.functional.ovs_support import (
+    leftovers,
+    needs_hugepages,
+    needs_root,
+    phy2phy,
+    run_base,
+    started,
+    testbed,
+)
+
+pytestmark = needs_root
+KINDS = [pytest.param("dpdk", marks=needs_hugepages), "netdev"]
+
+
+@pytest.fixture
+def journal() -> Iterator[Journal]:
+    with run_base() as base:
+        made = Journal.create(base)
+        yield made
+        made.close()
+        assert leftovers(made.tag) == []
+        assert list(base.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_says_what_it_is(journal: Journal, kind: str) -> None:
+    with started(journal, kind) as ovs:
+        info = ovs.info()
+        assert info.kind == kind
+        assert info.version == ovs.instance.ctl.call("version").rsplit(maxsplit=1)[-1] or info.version[0].isdigit()
+        assert (info.dpdk_version is not None) == (kind == "dpdk")
+        assert "private instance" in info.detail
+
+
+@needs_hugepages
+def test_threads_that_do_not_poll_stay_off_the_pmd_cpu(journal: Journal) -> None:
+    with started(journal, "dpdk") as ovs:
+        ovs.build(phy2phy())
+        pmd = testbed("dpdk").cpus.pmd
+        allowed = {}
+        for task in Path(f"/proc/{ovs.instance.vswitchd.pid}/task").iterdir():
+            status = dict(line.split(":\t", 1) for line in (task / "status").read_text().splitlines() if ":\t" in line)
+            allowed[status["Name"]] = status["Cpus_allowed_list"]
+        polling = {name: cpus for name, cpus in allowed.items() if name.startswith("pmd-")}
+        others = {name: cpus for name, cpus in allowed.items() if not name.startswith("pmd-")}
+        assert list(polling.values()) == [str(cpu) for cpu in pmd]
+        assert not [name for name, cpus in others.items() if cpus == str(pmd[0])], others
+
+
+@needs_hugepages
+def test_it_never_probes_the_hosts_nics(journal: Journal) -> None:
+    with started(journal, "dpdk") as ovs:
+        log = (ovs.instance.directory / "ovs-vswitchd.log").read_text()
+        assert "--no-pci" in log
+        assert "EAL: Probe PCI driver" not in log
+
+
+def test_it_makes_nothing_in_the_hosts_namespace(journal: Journal) -> None:
+    with IPRoute() as host:
+        before = {link.get_attr("IFLA_IFNAME") for link in host.get_links()}
+    with started(journal, "netdev"), IPRoute() as host:
+        after = {link.get_attr("IFLA_IFNAME") for link in host.get_links()}
+    assert not {name for name in after - before if name in {"ovs-netdev", "br0"}}
+    assert not Path("/run/openvswitch/br0.mgmt").exists()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_several_instances_do_not_disturb_one_another(journal: Journal, kind: str) -> None:
+    with started(journal, kind, "ovs2") as second:
+        with started(journal, kind, "ovs1") as first:
+            for ovs in (first, second):
+                ovs.build(phy2phy())
+            assert first.instance.namespace is not None
+            assert second.instance.namespace is not None
+            assert first.instance.namespace.name != second.instance.namespace.name
+        second.check_alive()
+        assert "br0" in second.instance.ctl.call("dpctl/show")
+
+
+def test_a_killed_vswitchd_is_reported_with_the_end_of_its_log(journal: Journal) -> None:
+    with started(journal, "netdev") as ovs:
+        built = ovs.build(phy2phy())
+        os.kill(ovs.instance.vswitchd.pid, signal.SIGKILL)
+        ovs.instance.vswitchd.popen.wait(5)
+        with pytest.raises(TestbedError, match=r"ovs-vswitchd \(pid \d+\) was killed by SIGKILL") as caught:
+            ovs.check_alive()
+        assert "bridge br0: added interface p0" in caught.value.evidence["ovs-vswitchd.log"]
+        for collector in ovs.collectors():
+            with pytest.raises(TestbedError):
+                collector.snapshot()
+        built.close()
+
+
+def test_waiting_for_a_dead_vswitchd_ends_at_once(journal: Journal) -> None:
+    with started(journal, "netdev") as ovs:
+        os.kill(ovs.instance.vswitchd.pid, signal.SIGKILL)
+        began = time.monotonic()
+        with pytest.raises(TestbedError, match="was killed by SIGKILL"):
+            ovs.instance.db.transact(lambda _: None, "nothing", deadline_s=10)
+        assert time.monotonic() - began < 5
+
+
+def test_a_stopped_vswitchd_ends_in_a_deadline_that_says_what_was_awaited(journal: Journal) -> None:
+    with started(journal, "netdev") as ovs:
+        os.kill(ovs.instance.vswitchd.pid, signal.SIGSTOP)
+        try:
+            with pytest.raises(DeadlineError, match="ovs-vswitchd to answer 'version'"):
+                ovs.instance.ctl.call("version", deadline_s=0.2)
+            with pytest.raises(DeadlineError, match=r"to apply a test; last seen: cur_cfg 1, next_cfg 2"):
+                ovs.instance.db.transact(lambda _: None, "a test", deadline_s=0.3)
+        finally:
+            os.kill(ovs.instance.vswitchd.pid, signal.SIGCONT)
+        assert ovs.instance.ctl.call("version").startswith("ovs-vswitchd")
+
+
+def test_an_unknown_command_is_refused_in_the_daemons_words(journal: Journal) -> None:
+    with started(journal, "netdev") as ovs:
+        with pytest.raises(UnixctlError, match='"no-such" is not a valid command'):
+            ovs.instance.ctl.call("no-such")
+        assert not ovs.instance.ctl.knows("no-such")
+        assert ovs.instance.ctl.knows("coverage/show")
+
+
+def test_a_wrong_prefix_says_what_was_looked_for_and_where(journal: Journal, tmp_path: Path) -> None:
+    spec = testbed("netdev")
+    wrong = dataclasses.replace(spec, ovs=dataclasses.replace(spec.ovs, prefix=str(tmp_path)))
+    with pytest.raises(ConfigError, match=r"^dut\.ovs\.prefix: .* holds no Open vSwitch: no ovs-vswitchd") as caught:
+        OvsDatapath.start(wrong, journal)
+    assert f"{tmp_path}/sbin/ovs-vswitchd" in str(caught.value)
+    assert "--prefix" in str(caught.value)
+
+
+def test_any_prefix_will_do(journal: Journal, tmp_path: Path) -> None:
+    packaged = locate(None, dpdk=False)
+    links = {"sbin": [packaged.vswitchd, packaged.ovsdb_server], "bin": [packaged.ovsdb_tool, packaged.ofctl]}
+    links["share/openvswitch"] = [packaged.schema]
+    for directory, files in links.items():
+        (tmp_path / directory).mkdir(parents=True)
+        for file in files:
+            (tmp_path / directory / file.name).symlink_to(file)
+    spec = testbed("netdev")
+    built_there = dataclasses.replace(spec, ovs=dataclasses.replace(spec.ovs, prefix=str(tmp_path)))
+    ovs = OvsDatapath.start(built_there, journal)
+    try:
+        assert str(tmp_path) in ovs.info().detail
+        ovs.build(phy2phy())
+    finally:
+        ovs.close()
+
+
+def test_without_hugepages_a_discovered_testbed_runs_without_dpdk_and_says_so(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(datapath_module, "read_hugepages", Hugepages)
+    with started(journal, "dpdk") as ovs:
+        assert ovs.info().kind == "netdev"
+        assert "without DPDK (0 MiB of free hugepages" in ovs.info().detail
+        assert "sysctl -w vm.nr_hugepages=1024" in ovs.info().detail
+        assert [a.device.partition(",")[0] for a in ovs.build(phy2phy()).attachments() if a.device] == [
+            "net_af_packet",
+            "net_af_packet",
+        ]
+
+
+def test_without_hugepages_a_testbed_file_that_asks_for_dpdk_is_refused(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(datapath_module, "read_hugepages", Hugepages)
+    with pytest.raises(TestbedError, match=r"asks for the DPDK datapath: 0 MiB of free hugepages"):
+        OvsDatapath.start(testbed("dpdk", discovered=False), journal)
+
+
+@pytest.mark.parametrize(("field", "value"), [("instance", "system"), ("datapath", "system")])
+def test_what_is_not_possible_is_refused_by_its_key(journal: Journal, field: str, value: str) -> None:
+    spec = testbed("netdev")
+    with pytest.raises(ConfigError, match=rf"^dut\.ovs\.{field}: 'system' is not possible"):
+        OvsDatapath.start(dataclasses.replace(spec, ovs=dataclasses.replace(spec.ovs, **{field: value})), journal)
+
+
+def test_a_run_directory_too_long_for_sockets_is_refused(tmp_path: Path) -> None:
+    journal = Journal.create(tmp_path / ("d" * 90))
+    try:
+        with pytest.raises(ConfigError, match=r"too long for Unix sockets.*NFVPERF_RUN_DIR"):
+            OvsDatapath.start(testbed("netdev"), journal)
+    finally:
+        journal.close()
+
+
+@needs_hugepages
+def test_dpdk_that_does_not_start_is_reported_with_its_log(journal: Journal) -> None:
+    spec = testbed("dpdk")
+    config = (("dpdk-extra", "--no-such-eal-option"),)
+    with pytest.raises(TestbedError, match=r"ovs-vswitchd .*(exited with status|was killed by)") as caught:
+        OvsDatapath.start(dataclasses.replace(spec, ovs=dataclasses.replace(spec.ovs, other_config=config)), journal)
+    assert "Unable to initialize DPDK" in caught.value.evidence["ovs-vswitchd.log"]
+
+
+def test_a_kept_run_leaves_its_logs(tmp_path: Path) -> None:
+    with run_base() as base:
+        journal = Journal.create(base, keep=True)
+        with started(journal, "netdev"):
+            pass
+        journal.close()
+        assert (journal.directory / "ovs" / "ovs-vswitchd.log").exists()
+        assert leftovers(journal.tag) == []
