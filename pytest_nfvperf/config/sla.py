@@ -23,7 +23,7 @@ class RuleModel(Strict):
 
     name: str = Field(default="", description="what the rule is called in reports")
     where: dict[str, Any] = Field(default_factory=dict, description="labels that select subjects; all must match")
-    require: dict[str, Any] = Field(description="metric: limit", examples=['{ndr: ">= 4 Mpps"}'], min_length=1)
+    require: dict[str, Any] = Field(description="metric: limit", examples=[{"ndr": ">= 4 Mpps"}], min_length=1)
     source: str = Field(default="", description="where the figures were published", examples=["RHOSO 18, 2025"])
 
 

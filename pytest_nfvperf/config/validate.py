@@ -8,7 +8,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from pytest_nfvperf.config.near import did_you_mean, listed
-from pytest_nfvperf.config.yaml_file import Document, KeyPath, show_path
+from pytest_nfvperf.config.yaml_file import Document, KeyPath, as_yaml, show_path
 from pytest_nfvperf.model.errors import ConfigError
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -26,6 +26,8 @@ _TYPES = {
     "model_type": "a mapping",
     "model_attributes_type": "a mapping",
 }
+
+_BOUNDS = {"greater_than_equal": ("at least", "ge"), "less_than_equal": ("at most", "le")}
 
 
 def validated(model: type[Model], document: Document) -> Model:
@@ -59,32 +61,44 @@ def _path(details: ErrorDetails) -> KeyPath:
 
 
 def _sentence(model: type[BaseModel], details: ErrorDetails) -> str:
-    kind, given = details["type"], details["input"]
-    path = _path(details)
+    kind, given, path = details["type"], details["input"], _path(details)
+    if kind in {"missing", "too_short", "string_too_short", "string_pattern_mismatch"}:
+        what = "is missing" if kind == "missing" else f"{given!r} cannot be used here" if given else "is empty"
+        return what + _example(model, path)
     if kind == "extra_forbidden":
-        known = _keys(_model_at(model, path[:-1]))
-        hint = did_you_mean(str(path[-1]), known)
-        return f"unknown key {str(path[-1])!r}{hint or ''} (known here: {listed(known)})"
-    if kind == "missing":
-        return f"is missing{_example(_model_at(model, path[:-1]), path[-1])}"
+        return _unknown_key(_keys(_model_at(model, path[:-1])), str(path[-1]))
+    return _wrong_value(details)
+
+
+def _wrong_value(details: ErrorDetails) -> str:
+    kind, given = details["type"], details["input"]
     if kind == "literal_error":
         expected = [choice.strip("'") for choice in details["ctx"]["expected"].replace(" or ", ", ").split(", ")]
         return f"must be {' or '.join(expected)}, not {given!r}{did_you_mean(str(given), expected)}"
-    if kind in {"too_short", "string_too_short"} and not given:
-        return f"is empty{_example(_model_at(model, path[:-1]), path[-1])}"
+    if kind in _BOUNDS:
+        words, key = _BOUNDS[kind]
+        return f"must be {words} {details['ctx'][key]}, not {given!r}"
     if kind in _TYPES:
         return f"must be {_TYPES[kind]}, not {given!r}"
     return f"{details['msg'].removeprefix('Value error, ')}" + ("" if kind == "value_error" else f", not {given!r}")
+
+
+def _unknown_key(known: list[str], key: str) -> str:
+    return f"unknown key {key!r}{did_you_mean(key, known)} (known here: {listed(known)})"
 
 
 def _keys(model: type[BaseModel] | None) -> list[str]:
     return [field.alias or name for name, field in model.model_fields.items()] if model else []
 
 
-def _example(model: type[BaseModel] | None, key: str | int) -> str:
-    for name, field in model.model_fields.items() if model else ():
-        if key in {name, field.alias} and field.examples:
-            return f": write e.g. '{key}: {field.examples[0]}'"
+def _example(model: type[BaseModel], path: KeyPath) -> str:
+    """``: write e.g. ...`` from the examples of the field that the path is in, if it has any."""
+    while path and isinstance(path[-1], int):
+        path = path[:-1]
+    holder = _model_at(model, path[:-1])
+    for name, field in holder.model_fields.items() if holder else ():
+        if path[-1] in {name, field.alias} and field.examples:
+            return f": write e.g. '{path[-1]}: {as_yaml(field.examples[0])}'"
     return ""
 
 

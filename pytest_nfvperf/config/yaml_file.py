@@ -130,6 +130,8 @@ def parse_document(text: str, file: str) -> Document:
         raise ConfigError(f"is not YAML: {what}", file=file, line=mark.line + 1 if mark else None) from None
     except yaml.YAMLError as error:
         raise ConfigError(f"is not YAML: {error}", file=file) from None
+    except RecursionError:
+        raise ConfigError("is nested too deeply to be read", file=file) from None
     finally:
         loader.dispose()
     if root is None or data is None:
@@ -154,3 +156,10 @@ _CoreDumper.add_representer(str, _represent_text)
 def dump(data: dict[str, Any]) -> str:
     """Plain data as YAML that :func:`parse_document` reads back to the same data; keys keep their order."""
     return yaml.dump(data, Dumper=_CoreDumper, sort_keys=False, default_flow_style=None, allow_unicode=True, width=110)
+
+
+def as_yaml(value: Any) -> str:
+    """One value as a user would write it in a line."""
+    if isinstance(value, str):
+        return value
+    return yaml.dump(value, Dumper=_CoreDumper, sort_keys=False, default_flow_style=True).removesuffix("...\n").strip()

@@ -104,6 +104,11 @@ MISTAKES = [
     ("schema: 1", "schema: true", "this is schema True"),
     ("name: r650-cx6", "nmae: r650-cx6", "lab.yaml:2: nmae: unknown key 'nmae', did you mean 'name'?"),
     ("name: r650-cx6\n", "", "name: is missing: write e.g. 'name: r650-cx6'"),
+    ("name: r650-cx6", "name: ''", "lab.yaml:2: name: is empty: write e.g. 'name: r650-cx6'"),
+    ("name: dpdk0", "name: dpdk 0", "dut.ports[0].name: 'dpdk 0' cannot be used here: write e.g. 'name: dpdk0'"),
+    (", dut.dpdk1]", "]", "links[1][1]: is missing: write e.g. 'links: [[generator.0, dut.dpdk0]]'"),
+    ("links: [[", "links: " + "[" * 3000 + "[[", "lab.yaml: is nested too deeply to be read"),
+    ("links: [[generator.0, dut.dpdk0], ", "links: &a [*a, ", "links[0][0]: must be a text"),
     ("name: r650-cx6", "name: 12", "lab.yaml:2: name: must be a text (quote it if it looks like a number), not 12"),
     (
         "pmd_cpus: [2, 3]",
@@ -113,7 +118,7 @@ MISTAKES = [
     (
         "pmd_cpus: [2, 3]",
         "pmd_cpus: [2, -3]",
-        "lab.yaml:4: dut.ovs.pmd_cpus[1]: Input should be greater than or equal to 0",
+        "lab.yaml:4: dut.ovs.pmd_cpus[1]: must be at least 0, not -3",
     ),
     ("pmd_cpus: [2, 3]", "pmd_cpus: [2, 2]", "dut.ovs.pmd_cpus: CPU 2 is listed twice"),
     ("pmd_cpus: [2, 3]", "pmd_cpus: 3-2", "'3-2' runs backwards: write '2-3'"),
@@ -130,7 +135,7 @@ MISTAKES = [
     ("0000:3b:00.1", "0000:3B:00.0", "dut.ports[1].pci: '0000:3B:00.0' is used twice: also by dut.ports[0].pci"),
     ("0000:3b:00.1", "3b:00.1", "'3b:00.1' is not a PCI address (domain:bus:device.function): write '0000:3b:00.1'"),
     ("0000:3b:00.1", "0000:3b:00.8", "is not a PCI address (domain:bus:device.function): write e.g. '0000:3b:00.0'"),
-    ("rxq: 1", "rxq: 0", "dut.ports[0].rxq: Input should be greater than or equal to 1, not 0"),
+    ("rxq: 1", "rxq: 0", "dut.ports[0].rxq: must be at least 1, not 0"),
     ("rxq: 1", "rxq: one", "dut.ports[0].rxq: must be a whole number, not 'one'"),
     ("rx_descriptors: 2048", "rx_descriptors: 2000", "2000 is not a ring size: OVS takes powers of 2 from 1 to 4096"),
     (

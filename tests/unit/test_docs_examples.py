@@ -52,6 +52,11 @@ def test_example_files(path):
         assert load_sla(path).rules
 
 
+@pytest.mark.parametrize("path", sorted(ROOT.glob("suites/**/*.yaml")), ids=lambda path: str(path.relative_to(ROOT)))
+def test_slas_of_the_suites(path):
+    assert load_sla(path).rules
+
+
 def test_there_is_something_to_test():
     kinds = [kind_of(path.read_text(encoding="utf-8")) for path in EXAMPLES]
     assert {"testbed", "sla"} <= set(kinds)

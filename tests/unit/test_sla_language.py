@@ -181,7 +181,7 @@ def refusal(rule):
         ("{require: {nrd: '>= 4 Mpps'}}", "sla.yaml:3: rules[0].require.nrd: unknown metric 'nrd', did you mean 'ndr'"),
         ("{where: {topo: x}, require: {ndr: '>= 4 Mpps'}}", "sla.yaml:3: rules[0].where.topo: unknown selector 'topo'"),
         ("{requires: {ndr: '>= 4 Mpps'}}", "rules[0].requires: unknown key 'requires', did you mean 'require'?"),
-        ("{where: {suite: x}}", "rules[0].require: is missing: write e.g. 'require: {ndr: \">= 4 Mpps\"}'"),
+        ("{where: {suite: x}}", "rules[0].require: is missing: write e.g. 'require: {ndr: '>= 4 Mpps'}'"),
         ("{require: {}}", "rules[0].require: is empty: write e.g."),
         ("{require: {ndr: []}}", "rules[0].require.ndr: ndr requires nothing: give a limit or leave it out"),
         ("{require: {ndr: ['>= 1 Mpps', '>= x']}}", "rules[0].require.ndr[1]: 'x' is not a frame rate"),
