@@ -287,10 +287,9 @@ class SampleRun:
         trial = self.trial(traffic, load, capacity, f"latency {percent} % of pdr", 2.0)
         trials.append(trial)
         histogram = latency_at(int(load * 100 / capacity), 0)
-        points = [histogram.percentile_ns(p) for p in (50, 90, 99, 99.9)]
-        return LatencyPoint(
-            f"{percent} % of pdr", load, trial, histogram.min_ns, *points, histogram.max_ns, 2 * histogram.total
-        )
+        p50, p90, p99, p999 = (histogram.percentile_ns(p) for p in (50, 90, 99, 99.9))
+        at, samples = f"{percent} % of pdr", 2 * histogram.total
+        return LatencyPoint(at, load, trial, histogram.min_ns, p50, p90, p99, p999, histogram.max_ns, samples)
 
     def trial_until_valid(self, traffic: Traffic, load: int, capacity: float, purpose: str, trials: list[str]) -> None:
         """One trial; one in twelve is spoiled by the rig and repeated."""

@@ -49,7 +49,7 @@ def any_of(kind: Any) -> st.SearchStrategy[Any]:
     """Any valid value of a model type."""
     if kind in SPECIAL:
         return SPECIAL[kind]
-    if dataclasses.is_dataclass(kind):
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         return st.builds(kind, **{name: any_of(hint) for name, hint in typing.get_type_hints(kind).items()})
     if isinstance(kind, type) and issubclass(kind, Enum):
         return st.sampled_from(list(kind))

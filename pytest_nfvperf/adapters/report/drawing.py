@@ -86,7 +86,7 @@ def to_svg(figure: Figure, title: str) -> str:
     svg = out.getvalue()
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    svg = re.sub(r'<g id="[^"]*"', "<g", svg)  # several charts share a page: ids would collide
+    svg = re.sub(r'(<g|<image[^>]*?) id="[^"]*"', r"\1", svg)  # several charts share a page: ids would collide
     svg = re.sub(r"<!--.*?-->\s*", "", svg, flags=re.DOTALL)
     svg = re.sub(r' width="[\d.]+pt" height="[\d.]+pt"', "", svg, count=1)
     svg = re.sub(r"<[^>]+>", _rounded, svg)

@@ -58,11 +58,12 @@ def render_report(
 
 def _suites(run: RunEvidence, published: Sequence[PublishedSeries], charts: ChartFolder) -> list[SuitePage]:
     suites: dict[str, SuitePage] = {}
+    listed: set[str] = set()
     for number, test in enumerate(run.tests.values(), 1):
         if test.node_id or test.outcomes or test.errors:
             name = dict(test.data.labels).get("suite", "other")
             suite = suites.setdefault(name, SuitePage(name))
-            suite.tests.append(test_page(test, run, number, charts))
+            suite.tests.append(test_page(test, run, number, charts, listed))
     for suite in suites.values():
         outcomes = [outcome for page in suite.tests for outcome in page.evidence.outcomes.values()]
         for number, sweep in enumerate(find_sweeps(outcomes), 1):

@@ -42,11 +42,16 @@ class GoalRow:
 
 @dataclass(frozen=True, slots=True)
 class OutcomePage:
-    """One outcome with its pictures. ``lossy`` is the trial with the lightest load that lost frames."""
+    """One outcome with its pictures.
+
+    ``lossy`` is the trial with the lightest load that lost frames; ``earlier`` are trials that
+    the page lists under another outcome already.
+    """
 
     outcome: Outcome
     goals: tuple[GoalRow, ...]
     trials: tuple[tuple[str, TrialData], ...]
+    earlier: tuple[str, ...]
     lossy: tuple[str, TrialData, Ledger] | None
     search: Markup | None
     latency: Markup | None
@@ -83,15 +88,15 @@ class SuitePage:
     tests: list[TestPage] = field(default_factory=list)
 
 
-def test_page(test: TestEvidence, run: RunEvidence, number: int, charts: ChartFolder) -> TestPage:
-    """The page data of one test; ``number`` makes its anchor."""
+def test_page(test: TestEvidence, run: RunEvidence, number: int, charts: ChartFolder, listed: set[str]) -> TestPage:
+    """The page data of one test; ``number`` makes its anchor, ``listed`` collects the trials that have a row."""
     name = short_name(test)
     outcomes = tuple(
-        _outcome_page(outcome, run.trials, f"{name} {key}" if len(test.outcomes) > 1 else name, charts)
+        _outcome_page(outcome, run.trials, f"{name} {key}" if len(test.outcomes) > 1 else name, charts, listed)
         for key, outcome in test.outcomes.items()
     )
-    shown = {trial_id for page in outcomes for trial_id, _ in page.trials}
-    loose = tuple((key, trial) for key, trial in test.trials.items() if key not in shown)
+    loose = tuple((key, trial) for key, trial in test.trials.items() if key not in listed)
+    listed.update(key for key, _ in loose)
     picture = aborted_figure(test)
     return TestPage(
         anchor=f"test-{number}",
@@ -141,7 +146,12 @@ def _headline(pages: Sequence[OutcomePage]) -> str:
     return " · ".join(f"{row.goal.goal.name.upper()} {row.mpps} Mpps" for row in rows if row.goal.load_fps is not None)
 
 
-def _outcome_page(outcome: Outcome, trials: dict[str, TrialData], name: str, charts: ChartFolder) -> OutcomePage:
+def _outcome_page(
+    outcome: Outcome, trials: dict[str, TrialData], name: str, charts: ChartFolder, listed: set[str]
+) -> OutcomePage:
+    own = outcome_trials(outcome, trials)
+    earlier = tuple(key for key, _ in own if key in listed)
+    listed.update(key for key, _ in own)
     pictures = {
         kind: None if figure is None else charts.add(figure, f"{name} {kind}", f"{kind} of {name}")
         for kind, figure in (
@@ -153,7 +163,8 @@ def _outcome_page(outcome: Outcome, trials: dict[str, TrialData], name: str, cha
     return OutcomePage(
         outcome=outcome,
         goals=tuple(_goal_row(outcome, goal, trials) for goal in outcome.goals),
-        trials=tuple(outcome_trials(outcome, trials)),
+        trials=tuple((key, trial) for key, trial in own if key not in earlier),
+        earlier=earlier,
         lossy=_lightest_lossy(outcome, trials),
         search=pictures["search"],
         latency=pictures["latency"],

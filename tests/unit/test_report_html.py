@@ -1,0 +1,204 @@
+"""The HTML page: whole, self-contained, escaped, and every link leads somewhere."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from pytest_nfvperf.adapters.evidence.reader import RunEvidence, read_run
+from pytest_nfvperf.adapters.evidence.records import AttachmentData, TestData, TestEndData
+from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
+from pytest_nfvperf.adapters.report.html import render_report
+from pytest_nfvperf.adapters.report.published import PublishedSeries
+from pytest_nfvperf.model.outcome import Goal, GoalOutcome, Outcome, SearchStatus
+from tests.sample_run import SampleRun, small_run, write_sample
+
+VOID = {"meta", "br", "link", "img", "hr", "input", "col"}
+
+
+class Page(HTMLParser):
+    """Collects ids, links and texts, and complains about tags that do not nest."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.sources: list[str] = []
+        self.tags: set[str] = set()
+        self._open: list[str] = []
+        self.feed(text)
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.tags.add(tag)
+        self.ids += [given["id"] or ""] if "id" in given and tag not in {"path", "clippath", "lineargradient"} else []
+        self.links += [given["href"] or ""] if tag == "a" else []
+        self.sources += [given[name] or "" for name in ("src", "xlink:href") if name in given]
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        self.handle_endtag(tag) if tag not in VOID else None
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> RunEvidence:
+    """A small run as read from disk."""
+    return read_run(write_sample(tmp_path_factory.mktemp("run"), small_run()))
+
+
+@pytest.fixture(scope="module")
+def page(run: RunEvidence, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Its page."""
+    published = [PublishedSeries("Somebody's NIC", "a paper", "ndr", ((64, 5e6), (1518, 2e6)))]
+    return render_report(run, tmp_path_factory.mktemp("page"), published).read_text()
+
+
+def render(records: SampleRun, tmp_path: Path) -> str:
+    """A page of these records without PNG files."""
+    run = read_run(write_sample(tmp_path, records.records))
+    return render_report(run, tmp_path / "out", png=False).read_text()
+
+
+def test_needs_nothing_from_elsewhere(page: str) -> None:
+    parsed = Page(page)
+    assert all(link.startswith("#") for link in parsed.links)
+    assert all(source.startswith(("#", "data:image/png;base64,")) for source in parsed.sources)
+    assert "script" not in parsed.tags
+    assert not re.search(r"@import|url\((?!#)", page)
+
+
+def test_every_link_leads_to_one_place(page: str) -> None:
+    parsed = Page(page)
+    assert len(parsed.ids) == len(set(parsed.ids))
+    assert {link[1:] for link in parsed.links} <= set(parsed.ids)
+
+
+def test_shows_every_trial_and_why_some_are_invalid(page: str, run: RunEvidence) -> None:
+    ids = set(Page(page).ids)
+    assert set(run.trials) <= ids
+    invalid = [trial for trial in run.trials.values() if not trial.result.valid]
+    assert invalid
+    assert page.count("invalid: skipped_frames: ") == len(invalid)
+
+
+def test_says_what_did_not_pass_first(page: str) -> None:
+    assert page.index("What did not pass") < page.index(">Summary<")
+    assert "Not accepted: 1 INCONCLUSIVE, 2 ERROR" in page
+    assert "generator-limited: the DUT does at least" in page
+    assert "nfvperf-gen died with SIGSEGV during a trial at 1.5 Mpps" in page
+    assert "vhost-user backend disconnected" in page
+    assert 'First cause: <a href="#error-0001">' in page
+
+
+def test_an_honest_zero_says_what_it_proves(page: str) -> None:
+    assert re.search(r"0 lost of [\d,]+: loss ratio below \d\.\de-\d\d at 95 %", page)
+
+
+def test_shows_testbed_published_figures_and_ledger(page: str) -> None:
+    for text in ("OVS 3.1.0 with DPDK 22.11.7", "hugepages.2048kB", "pmd_cpus: [1]", "Somebody&#39;s NIC", "a paper"):
+        assert text in page
+    assert "ovs_tx_failure_drops" in page
+    assert "unexplained" in page
+
+
+def test_every_chart_is_also_a_png(run: RunEvidence, tmp_path: Path) -> None:
+    page = render_report(run, tmp_path).read_text()
+    files = list((tmp_path / "charts").glob("*.png"))
+    assert len(files) == page.count("<svg ")
+    assert all(file.read_bytes().startswith(b"\x89PNG") for file in files)
+    assert "sweep-throughput-frame-size-1.png" in {file.name for file in files}
+
+
+def test_what_users_write_is_escaped(tmp_path: Path) -> None:
+    sample = SampleRun()
+    sample.begin()
+    sample.start_test(
+        "test_x.py::test_x", (("suite", "<b>"), ("topology", "<i>"), ("frame_size", "64")), "<script>1</script>"
+    )
+    sample.add(
+        Outcome(
+            (("suite", "<b>"), ("topology", "<i>")),
+            "mlrsearch",
+            64.0,
+            2,
+            (GoalOutcome(Goal("ndr", 0), SearchStatus.ABORTED, detail="<u>"),),
+        )
+    )
+    sample.add(AttachmentData("<em>", text="</pre><script>2</script>"))
+    sample.add(TestEndData("passed", 1.0))
+    sample.end()
+    parsed = Page(render(sample, tmp_path))
+    assert not parsed.tags & {"script", "em", "u", "i"}
+
+
+def test_an_aborted_search_shows_no_figure(tmp_path: Path) -> None:
+    sample = SampleRun()
+    sample.begin()
+    sample.start_test("test_x.py::test_x", (("topology", "pvp"), ("frame_size", "64")), "")
+    goal = GoalOutcome(Goal("ndr", 0.0), SearchStatus.ABORTED, detail="no valid trial within the budget")
+    sample.add(Outcome((("topology", "pvp"), ("frame_size", "64")), "mlrsearch", 64.0, 2, (goal,)))
+    sample.end()
+    page = render(sample, tmp_path)
+    assert "no valid trial within the budget" in page
+    assert ">aborted<" in page
+    assert "Nothing was judged: no SLA applied" in page
+
+
+def test_a_killed_run_says_so_and_is_not_accepted(tmp_path: Path) -> None:
+    sample = SampleRun()
+    sample.begin()
+    sample.throughput_test("phy2phy", 512)
+    page = render(sample, tmp_path)
+    assert "This evidence is not whole" in page
+    assert "the run did not end by itself" in page
+    assert "Incomplete: the run did not end by itself" in page
+    assert "Accepted" not in page
+
+
+def test_a_run_killed_at_once_still_has_a_page(tmp_path: Path) -> None:
+    EvidenceWriter(tmp_path / "evidence.jsonl").close()
+    page = render_report(read_run(tmp_path), tmp_path).read_text()
+    assert "nothing is known about the testbed" in page
+    assert "Accepted" not in page
+
+
+def test_a_run_that_met_its_sla_is_accepted(tmp_path: Path) -> None:
+    sample = SampleRun()
+    sample.begin()
+    sample.throughput_test("phy2phy", 512)
+    sample.end()
+    assert "Accepted: all 2 requirements met" in render(sample, tmp_path)
+
+
+def test_trials_that_two_outcomes_share_are_listed_once(tmp_path: Path) -> None:
+    sample = SampleRun()
+    sample.begin()
+    labels = (("topology", "pvp"), ("frame_size", "64"))
+    sample.start_test("test_x.py::test_x", labels, "")
+    sample.broken_tests()
+    shared = Outcome(labels, "latency", 64.0, 2, trials=("trial-0001",))
+    sample.add(shared)
+    sample.add(replace(shared, algorithm="other"))
+    page = render(sample, tmp_path)
+    assert Page(page).ids.count("trial-0001") == 1
+    assert "Also rests on trials listed earlier" in page
+
+
+def test_tests_without_evidence_do_not_fail_the_page(tmp_path: Path) -> None:
+    sample = SampleRun()
+    sample.begin()
+    sample.start_test("test_x.py::test_x", (("topology", "pvp"), ("frame_size", "64")), "")
+    sample.add(TestData())
+    sample.add(TestEndData("skipped", 0.0))
+    sample.end()
+    assert ">skipped<" in render(sample, tmp_path)

@@ -1,0 +1,141 @@
+"""The live line: what it says, where it leaves the cursor, and that it is silent elsewhere."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from pytest_nfvperf.adapters.report.progress import SilentProgress, TerminalProgress, progress_for
+
+
+class Screen:
+    """As much of a terminal as the line needs: newline, return, erase to the end, up, right."""
+
+    def __init__(self, before: str) -> None:
+        self.rows = [before]
+        self.row, self.column = 0, len(before)
+
+    def write(self, text: str) -> None:
+        """Interpret ``text``."""
+        while text:
+            text = self._take(text)
+
+    def _take(self, text: str) -> str:
+        if text.startswith("\x1b["):
+            end = next(i for i, char in enumerate(text[2:], 2) if char.isalpha())
+            self._control(text[end], int(text[2:end] or 1))
+            return text[end + 1 :]
+        if text[0] == "\n":
+            self.row += 1
+            self.rows += [""] * (self.row + 1 - len(self.rows))
+        elif text[0] == "\r":
+            self.column = 0
+        else:
+            row = self.rows[self.row].ljust(self.column)
+            self.rows[self.row] = row[: self.column] + text[0] + row[self.column + 1 :]
+            self.column += 1
+        return text[1:]
+
+    def _control(self, letter: str, number: int) -> None:
+        if letter == "K":
+            self.rows[self.row] = self.rows[self.row][: self.column]
+        elif letter == "A":
+            self.row -= number
+        else:
+            assert letter == "C"
+            self.column += number
+
+
+BEFORE = "suites/test_x.py ."
+
+
+@pytest.fixture
+def stream() -> io.StringIO:
+    """What was written."""
+    return io.StringIO()
+
+
+@pytest.fixture
+def progress(stream: io.StringIO) -> TerminalProgress:
+    """A progress line below ``BEFORE`` on a terminal of 90 columns."""
+    return TerminalProgress(stream, column=lambda: len(BEFORE), width=lambda: 90)
+
+
+def shown(stream: io.StringIO) -> Screen:
+    """The screen after all that was written."""
+    screen = Screen(BEFORE)
+    screen.write(stream.getvalue())
+    return screen
+
+
+def test_shows_the_running_trial_and_leaves_the_cursor_where_it_was(
+    progress: TerminalProgress, stream: io.StringIO
+) -> None:
+    progress.begin("phy2phy 64 B")
+    progress.trial_started("search", 4_020_000, 1.0, 22.6)
+    screen = shown(stream)
+    assert screen.rows == [BEFORE, "phy2phy 64 B · trial 1 · search · 4.02 Mpps for 1.00 s · about 23.0 s left"]
+    assert (screen.row, screen.column) == (0, len(BEFORE))
+
+
+def test_the_next_trial_tells_how_the_last_one_ended(progress: TerminalProgress, stream: io.StringIO) -> None:
+    progress.trial_started("search", 4_020_000, 1.0, None)
+    progress.trial_finished(0.015, True)
+    progress.trial_started("search", 2_000_000, 1.0, None)
+    assert shown(stream).rows[1] == "trial 2 · search · 2.00 Mpps for 1.00 s · last: loss 1.5 %"
+    progress.trial_finished(0.5, False)
+    progress.trial_started("search", 2_000_000, 1.0, None)
+    assert shown(stream).rows[1].endswith("last: invalid, repeated")
+
+
+def test_nothing_is_written_while_a_trial_runs_or_when_it_ends(progress: TerminalProgress, stream: io.StringIO) -> None:
+    progress.trial_started("search", 4_020_000, 1.0, None)
+    written = stream.getvalue()
+    progress.trial_finished(0.0, True)
+    assert stream.getvalue() == written
+
+
+def test_clear_takes_the_line_away(progress: TerminalProgress, stream: io.StringIO) -> None:
+    progress.trial_started("search", 4_020_000, 1.0, 10.0)
+    progress.clear()
+    progress.clear()
+    screen = shown(stream)
+    assert screen.rows == [BEFORE, ""]
+    assert (screen.row, screen.column) == (0, len(BEFORE))
+
+
+def test_a_long_line_is_cut_so_that_it_does_not_wrap(stream: io.StringIO) -> None:
+    progress = TerminalProgress(stream, width=lambda: 40)
+    progress.begin("a topology with a long name " * 3)
+    progress.trial_started("search", 4_020_000, 1.0, 10.0)
+    screen = Screen("")
+    screen.write(stream.getvalue())
+    assert len(screen.rows[1]) == 39
+    assert (screen.row, screen.column) == (0, 0)
+
+
+def test_writes_outside_of_captured_output(stream: io.StringIO) -> None:
+    inside = []
+
+    @contextmanager
+    def uncaptured() -> Iterator[None]:
+        assert stream.getvalue() == ""
+        yield
+        inside.append(stream.getvalue())
+
+    TerminalProgress(stream, uncaptured=uncaptured).trial_started("search", 1, 1.0, None)
+    assert len(inside) == 1
+    assert "search" in inside[0]
+
+
+def test_silent_unless_on_a_terminal(stream: io.StringIO) -> None:
+    silent = progress_for(stream)
+    assert isinstance(silent, SilentProgress)
+    silent.begin("x")
+    silent.trial_started("search", 1, 1.0, None)
+    silent.trial_finished(None, False)
+    silent.clear()
+    assert stream.getvalue() == ""

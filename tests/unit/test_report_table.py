@@ -1,0 +1,165 @@
+"""The summary table: right figures, honest marks, fits the terminal."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_nfvperf.adapters.report.figures import digits, goal_figures, other_result, proven_loss, worst
+from pytest_nfvperf.adapters.report.junit import junit_properties
+from pytest_nfvperf.adapters.report.table import SummaryRow, summary_text
+from pytest_nfvperf.model.outcome import (
+    BackToBack,
+    Confirmation,
+    Cost,
+    Goal,
+    GoalOutcome,
+    LatencyPoint,
+    LossPoint,
+    Outcome,
+    SearchStatus,
+)
+from pytest_nfvperf.model.verdict import Judgement, Verdict
+
+LABELS = (("suite", "throughput"), ("topology", "phy2phy"), ("frame_size", "64"), ("flows", "1"))
+NDR = GoalOutcome(Goal("ndr", 0.0), SearchStatus.FOUND, 4_020_000, 4_040_000)
+LATENCY = LatencyPoint("50 % of pdr", 2_000_000, "trial-0003", 4000, 12_000, 20_000, 48_200, 90_000, 120_000, 1000)
+OUTCOME = Outcome(LABELS, "mlrsearch", 64.0, 2, (NDR,), latency=(LATENCY,), cost=Cost("trial-0003", 186.4))
+
+
+def verdict(judgement: Judgement) -> Verdict:
+    """A verdict on the NDR."""
+    return Verdict(judgement, "ndr >= 4 Mpps", "ndr", 4e6, "pps", 4.02e6, 0.005, "", "sla.yaml: rules[0]")
+
+
+def line_with(text: str, table: str) -> str:
+    """The one line that has ``text``."""
+    lines = [line for line in table.splitlines() if text in line]
+    assert len(lines) == 1, table
+    return lines[0]
+
+
+def test_a_row_has_the_figures_that_people_compare() -> None:
+    table = summary_text([SummaryRow(OUTCOME, (verdict(Judgement.PASS),))], width=100)
+    row = line_with("phy2phy", table).split()
+    assert row == ["throughput", "phy2phy", "64", "4.02", "2.06", "-", "-", "12.0", "us", "48.2", "us", "186", "PASS"]
+    assert "Rates are per direction; Gbps counts frames with FCS (layer 2)." in table
+    assert "at 50 % of pdr" in table
+
+
+def test_line_rate_is_shown_where_there_is_one() -> None:
+    with_line = replace(OUTCOME, line_rate_fps=14_880_952.0)
+    table = summary_text([SummaryRow(with_line)], width=120)
+    assert "27.0 %" in line_with("phy2phy", table)
+    assert "of" not in summary_text([SummaryRow(OUTCOME)], width=120).splitlines()[1].split()
+
+
+def test_a_generator_limited_figure_is_a_bound() -> None:
+    limited = replace(OUTCOME, goals=(replace(NDR, generator_limited=True),))
+    table = summary_text([SummaryRow(limited)])
+    assert "≥ 4.02" in line_with("phy2phy", table)
+    assert "generator-limited: within 5 % of what the rig itself can do" in table
+
+
+def test_the_top_of_the_range_is_a_bound() -> None:
+    top = replace(OUTCOME, goals=(replace(NDR, status=SearchStatus.AT_MAXIMUM, upper_fps=None),))
+    table = summary_text([SummaryRow(top)])
+    assert "≥ 4.02" in line_with("phy2phy", table)
+    assert "the highest load that was tried" in table
+
+
+@pytest.mark.parametrize(
+    ("status", "shown"), [(SearchStatus.BELOW_MINIMUM, "< minimum"), (SearchStatus.ABORTED, "aborted")]
+)
+def test_a_search_without_a_load_shows_why(status: SearchStatus, shown: str) -> None:
+    empty = replace(OUTCOME, goals=(GoalOutcome(Goal("ndr", 0.0), status),))
+    assert shown in line_with("phy2phy", summary_text([SummaryRow(empty)]))
+
+
+def test_a_goal_of_another_name_stands_in_the_first_columns() -> None:
+    other = replace(OUTCOME, goals=(replace(NDR, goal=Goal("throughput", 0.0)),))
+    assert "4.02" in line_with("phy2phy", summary_text([SummaryRow(other)]))
+
+
+def test_the_worst_verdict_is_shown() -> None:
+    verdicts = (verdict(Judgement.PASS), verdict(Judgement.INCONCLUSIVE))
+    assert line_with("phy2phy", summary_text([SummaryRow(OUTCOME, verdicts)])).endswith("INCONCLUSIVE")
+    assert worst((*verdicts, verdict(Judgement.FAIL))) is Judgement.FAIL
+    assert worst(()) is None
+    assert line_with("phy2phy", summary_text([SummaryRow(OUTCOME)])).endswith("no SLA")
+
+
+def test_other_labels_are_named_where_rows_differ() -> None:
+    more = replace(OUTCOME, labels=(*LABELS[:3], ("flows", "1000")))
+    table = summary_text([SummaryRow(OUTCOME), SummaryRow(more)], width=120)
+    assert "throughput flows=1 " in table
+    assert "throughput flows=1000 " in table
+    assert "flows" not in summary_text([SummaryRow(OUTCOME)])
+
+
+@pytest.mark.parametrize("width", [100, 120, 160])
+def test_fits_the_width(width: int) -> None:
+    wide = replace(
+        OUTCOME,
+        labels=(("suite", "throughput"), ("topology", "pv9p"), ("frame_size", "imix-spirent512"), ("flows", "1000000")),
+        line_rate_fps=1e7,
+        goals=(replace(NDR, generator_limited=True), replace(NDR, goal=Goal("pdr", 0.005), generator_limited=True)),
+    )
+    rows = [SummaryRow(wide, (verdict(Judgement.INCONCLUSIVE),)), SummaryRow(OUTCOME)]
+    assert max(len(line) for line in summary_text(rows, width=width).splitlines()) <= width
+
+
+def test_colour_only_when_asked_for() -> None:
+    rows = [SummaryRow(OUTCOME, (verdict(Judgement.FAIL),))]
+    assert "\x1b[" not in summary_text(rows)
+    assert "\x1b[1;31mFAIL" in summary_text(rows, color=True)
+
+
+def test_nothing_measured_gives_no_table() -> None:
+    assert summary_text([]) == ""
+
+
+def test_outcomes_without_a_search_have_their_own_table() -> None:
+    curve = replace(
+        OUTCOME, goals=(), latency=(), loss_curve=(LossPoint(4_000_000, 0.0, "a"), LossPoint(7_000_000, 0.25, "b"))
+    )
+    assert "no loss at 4.00 Mpps, 25 % at 7.00 Mpps" in line_with("phy2phy", summary_text([SummaryRow(curve)]))
+    lossy = replace(curve, loss_curve=curve.loss_curve[1:])
+    assert other_result(lossy) == "loss at every load, 25 % at 7.00 Mpps"
+    burst = replace(OUTCOME, goals=(), back_to_back=BackToBack(7_000_000, (9, 11), 10.0, None))
+    assert other_result(burst) == "mean burst 10 frames"
+
+
+def test_a_failed_confirmation_is_said() -> None:
+    failed = replace(NDR, confirmation=Confirmation("trial-0009", 4_020_000, 5.0, 1e-5, passed=False))
+    note = goal_figures(replace(OUTCOME, goals=(failed,)), "ndr").note
+    assert note == "NOT confirmed by 5.00 s, loss 0.001 %"
+    lower = replace(NDR, confirmation=Confirmation("trial-0009", 4_000_000, 5.0, 0.0, passed=True))
+    assert goal_figures(replace(OUTCOME, goals=(lower,)), "ndr").note == "confirmed at 4.00 Mpps by 5.00 s, loss 0 %"
+
+
+def test_what_a_loss_count_proves() -> None:
+    assert proven_loss(0, 72_000_000) == "0 lost of 72,000,000: loss ratio below 4.2e-08 at 95 %"
+    assert proven_loss(5, 1000) == "5 lost of 1,000: 0.5 %"
+    assert proven_loss(-3, 1000) == "3 more received than the 1,000 offered: the rig miscounted"
+    assert proven_loss(0, 0) == "nothing was offered: says nothing"
+
+
+@given(st.floats(1e-3, 1e3))
+def test_digits_stay_close_to_the_figure(value: float) -> None:
+    assert float(digits(value)) == pytest.approx(value, rel=0.006)
+    assert "e" not in digits(value)
+
+
+def test_junit_properties_are_flat_text_without_missing_figures() -> None:
+    pairs = dict(junit_properties(OUTCOME, [verdict(Judgement.FAIL)]))
+    assert pairs["nfvperf.label.topology"] == "phy2phy"
+    assert pairs["nfvperf.ndr.load_fps"] == "4020000"
+    assert pairs["nfvperf.latency.p99_ns"] == "48200"
+    assert pairs["nfvperf.cycles_per_packet"] == "186.4"
+    assert pairs["nfvperf.verdict.ndr >= 4 Mpps"] == "FAIL"
+    assert "nfvperf.ndr.lower_bound" not in pairs
+    assert "None" not in pairs.values()
