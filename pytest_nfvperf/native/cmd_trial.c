@@ -50,6 +50,7 @@ static bool forward_begin(struct engine *engine, json_t *answer)
 	memset(run, 0, sizeof(*run));
 	run->forward_only = true;
 	run->timebase = engine->timebase;
+	run->nice = engine->nice;
 	run->gap_limit = ns_to_cycles(&engine->timebase, 1000000);
 	for (int at = 0; at < MAX_PORTS; at++)
 		memset(&engine->ports.port[at].forwarded, 0, sizeof(engine->ports.port[at].forwarded));

@@ -19,6 +19,7 @@ struct engine {
 	struct run run;
 	bool forwarding; /* without a trial */
 	uint8_t last_trial;
+	int nice; /* of the polling threads */
 	FILE *answers;
 	bool quit;
 	bool input_closed;

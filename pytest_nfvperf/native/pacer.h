@@ -20,10 +20,10 @@ struct pacer {
 };
 
 /*
- * fps must be below hz. Up to `slack` cycles of frames, and never less than a burst, may be
- * sent late; more are given up.
+ * fps must be below hz. Up to `slack` cycles of frames may be sent late, but no more than
+ * `ring_share`, so that our own catching up cannot fill the ring, and never less than a burst.
  */
-void pacer_init(struct pacer *pacer, uint64_t hz, uint64_t fps, uint64_t frames, uint64_t slack);
+void pacer_init(struct pacer *pacer, uint64_t hz, uint64_t fps, uint64_t frames, uint64_t slack, uint64_t ring_share);
 
 /* Frames that are due at `now` and not yet dealt with. */
 static inline uint64_t pacer_backlog(const struct pacer *pacer, uint64_t now)

@@ -135,7 +135,8 @@ static bool plan_stream(struct engine *engine, struct stream *stream, json_t *ob
 	stream->frames.signature = (uint16_t)want.signature;
 	if (!add_templates(&stream->frames, want.templates, answer) || !finish_frames(&stream->frames, &want, answer))
 		return false;
-	pacer_init(&stream->pacer, engine->timebase.hz, stream->fps, (uint64_t)want.frames, 2 * engine->run.gap_limit);
+	pacer_init(&stream->pacer, engine->timebase.hz, stream->fps, (uint64_t)want.frames, 2 * engine->run.gap_limit,
+		   stream->tx->config.tx_descriptors / 2);
 	return true;
 }
 
@@ -234,6 +235,7 @@ bool plan_trial(struct engine *engine, json_t *request, json_t *answer)
 	engine->last_trial = engine->last_trial == UINT8_MAX ? 1 : engine->last_trial + 1;
 	run->trial = engine->last_trial;
 	run->latency = latency;
+	run->nice = engine->nice;
 	run->timebase = engine->timebase;
 	run->residual = ns_to_cycles(&engine->timebase, (uint64_t)residual_ns);
 	run->gap_limit = ns_to_cycles(&engine->timebase, (uint64_t)gap_limit_ns);

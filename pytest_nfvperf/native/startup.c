@@ -76,20 +76,35 @@ static bool collect_workers(struct engine *engine)
 	return false;
 }
 
+static bool parse_nice(const char *text, int *nice)
+{
+	char *end;
+	long value = strtol(text, &end, 10);
+
+	if (*end == '\0' && end != text && value >= -20 && value <= 19) {
+		*nice = (int)value;
+		return true;
+	}
+	fprintf(stderr, "nfvperf-gen: --nice wants -20..19, not \"%s\"\n", text);
+	return false;
+}
+
 bool startup(struct engine *engine, int argc, char **argv)
 {
-	if (argc < 3 || strcmp(argv[1], "--parent") != 0) {
-		fprintf(stderr, "usage: nfvperf-gen --parent PID EAL-ARGUMENTS...\n");
+	if (argc < 5 || strcmp(argv[1], "--parent") != 0 || strcmp(argv[3], "--nice") != 0) {
+		fprintf(stderr, "usage: nfvperf-gen --parent PID --nice NICE EAL-ARGUMENTS...\n");
 		return false;
 	}
+	if (!parse_nice(argv[4], &engine->nice))
+		return false;
 	if (!die_with_parent(argv[2]))
 		return false;
 	if (!separate_answers(engine)) {
 		fprintf(stderr, "nfvperf-gen: %s\n", strerror(errno));
 		return false;
 	}
-	argv[2] = argv[0];
-	if (rte_eal_init(argc - 2, argv + 2) < 0) {
+	argv[4] = argv[0];
+	if (rte_eal_init(argc - 4, argv + 4) < 0) {
 		fprintf(stderr, "nfvperf-gen: DPDK did not start: %s\n", rte_strerror(rte_errno));
 		return false;
 	}

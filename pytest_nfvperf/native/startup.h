@@ -5,7 +5,7 @@
 #include "engine.h"
 
 /*
- * nfvperf-gen --parent PID EAL-ARGUMENTS...
+ * nfvperf-gen --parent PID --nice NICE EAL-ARGUMENTS...
  * Ties our life to the parent's, moves the logs to stderr, initialises DPDK. False, with a
  * message on stderr, when that failed.
  */

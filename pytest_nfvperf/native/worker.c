@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <rte_pause.h>
@@ -119,6 +120,8 @@ int worker_main(void *opaque)
 	struct worker *worker = opaque;
 	uint64_t one = 1;
 
+	/* Of this thread alone (Linux). Without the right to it we poll at the priority we have. */
+	(void)setpriority(PRIO_PROCESS, 0, worker->run->nice);
 	flush_ports(worker);
 	health_begin(&worker->health);
 	wait_for_start(worker);

@@ -66,12 +66,17 @@ class EngineOptions:
         policy: what makes a trial invalid.
         attach_timeout_s: how long a server socket waits for its client.
         learn_timeout_s: how long ``learn`` goes on until its frames come through.
+        nice: of the polling threads. Where they share a CPU with the rest of the machine, a raised
+            priority is what keeps trials valid; it costs the others their CPU during a trial only.
+        env: environment variables added to the engine's, such as the tag that a reaper knows it by.
     """
 
     pci: tuple[str, ...] = ()
     policy: ValidityPolicy = field(default_factory=ValidityPolicy)
     attach_timeout_s: float = 5.0
     learn_timeout_s: float = 2.0
+    nice: int = -15
+    env: Mapping[str, str] = field(default_factory=dict)
 
 
 class EmbeddedGenerator:
@@ -109,8 +114,10 @@ class EmbeddedGenerator:
         self._last_ports: Mapping[str, Any] = {}
         self._closed = False
         eal = eal_arguments(cpus, control_cpus, file_prefix, hugepages_mib, self._options.pci)
-        argv = [str(binary), "--parent", str(os.getpid()), *eal]
-        self._engine = Engine(argv, run_dir / f"{file_prefix}.log")
+        argv = [str(binary), "--parent", str(os.getpid()), "--nice", str(self._options.nice), *eal]
+        # DPDK makes its runtime directory there (since 21.11), else under /var/run/dpdk, where it would stay.
+        env = {"RUNTIME_DIRECTORY": str(run_dir), **self._options.env}
+        self._engine = Engine(argv, run_dir / f"{file_prefix}.log", env)
         if on_spawn is not None:
             on_spawn(self._engine.pid)
         self._hello = self._greet()
@@ -130,13 +137,18 @@ class EmbeddedGenerator:
         detail = f"{self._hello['dpdk']}, TSC {self._hello['tsc_hz'] / 1e9:.3f} GHz"
         return GeneratorInfo(engine="nfvperf-gen", version=self._hello["version"], detail=detail, cpus=self._cpus)
 
-    def attach(self, ports: Sequence[GeneratorPort]) -> None:
-        """Take the ports, all or none."""
+    def attach(self, ports: Sequence[GeneratorPort], *, drop_every: int = 0) -> None:
+        """Take the ports, all or none.
+
+        Args:
+            ports: what to attach.
+            drop_every: forwarders among them drop every n-th frame, for tests; 0: none.
+        """
         check_new_ports(self._ports, ports)
         taken: list[str] = []
         try:
             for port in ports:
-                self._attach_one(port)
+                self._attach_one(port, drop_every)
                 taken.append(port.name)
         except GeneratorError:
             self._let_go(taken)
@@ -221,7 +233,7 @@ class EmbeddedGenerator:
             raise
         return hello
 
-    def _attach_one(self, port: GeneratorPort) -> None:
+    def _attach_one(self, port: GeneratorPort, drop_every: int) -> None:
         answer = self._command(
             "attach",
             self._options.attach_timeout_s + _COMMAND_DEADLINE_S,
@@ -236,6 +248,7 @@ class EmbeddedGenerator:
             tx_descriptors=port.tx_descriptors,
             rx_descriptors=port.rx_descriptors,
             mtu=port.mtu,
+            drop_every=drop_every,
             timeout_ms=round(self._options.attach_timeout_s * 1000),
         )
         self._ports[port.name] = port

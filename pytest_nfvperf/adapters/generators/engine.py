@@ -14,7 +14,7 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +41,10 @@ class Engine:
     Args:
         argv: program and arguments.
         log_path: file for its stderr (DPDK's log included); written anew.
+        env: added to this process's environment, such as the tag that a reaper knows it by.
     """
 
-    def __init__(self, argv: Sequence[str], log_path: Path) -> None:
+    def __init__(self, argv: Sequence[str], log_path: Path, env: Mapping[str, str] | None = None) -> None:
         self._log_path = log_path
         self._failure: str | None = None
         self._ids = itertools.count(1)
@@ -57,6 +58,7 @@ class Engine:
                     stdout=subprocess.PIPE,
                     stderr=log,
                     start_new_session=True,
+                    env={**os.environ, **(env or {})},
                     bufsize=0,
                 )
             except OSError as error:

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "check.h"
+#include "devargs.h"
+
+static struct port_config config = {
+	.mac = {{2, 0, 0, 0, 0, 0x1f}}, .queues = 2, .tx_descriptors = 512, .rx_descriptors = 1024};
+
+static void check(const char *device, const char *wanted, const char *wanted_name)
+{
+	char devargs[MAX_DEVARGS];
+	char name[MAX_DEVARGS];
+
+	snprintf(config.device, sizeof(config.device), "%s", device);
+	CHECK(devargs_expand(&config, 7, devargs, name, sizeof(devargs)));
+	if (strcmp(devargs, wanted) != 0 || strcmp(name, wanted_name) != 0) {
+		fprintf(stderr, "%s became %s named %s\n", device, devargs, name);
+		exit(1);
+	}
+}
+
+static void test_expand(void)
+{
+	check("net_virtio_user,path=/x/p0.sock,server=1",
+	      "net_virtio_user7,path=/x/p0.sock,server=1,mac=02:00:00:00:00:1f,queue_size=1024,queues=2", "net_virtio_user7");
+	check("net_virtio_user,path=/x,queue_size=256,mac=02:00:00:00:00:01",
+	      "net_virtio_user7,path=/x,queue_size=256,mac=02:00:00:00:00:01,queues=2", "net_virtio_user7");
+	check("net_vhost,iface=/x", "net_vhost7,iface=/x,queues=2", "net_vhost7");
+	check("net_af_packet,iface=veth0", "net_af_packet7,iface=veth0", "net_af_packet7");
+	check("net_ring", "net_ring7", "net_ring7");
+	check("0000:3b:00.0,representor=1", "0000:3b:00.0,representor=1", "0000:3b:00.0");
+}
+
+static void test_value(void)
+{
+	char value[8];
+
+	CHECK(devargs_value("net_x,server=1,path=/a", "server", value, sizeof(value)) && strcmp(value, "1") == 0);
+	CHECK(devargs_value("net_x,server=1,path=/a", "path", value, sizeof(value)) && strcmp(value, "/a") == 0);
+	CHECK(!devargs_value("net_x,myserver=1", "server", value, sizeof(value)));
+	CHECK(!devargs_value("net_x", "server", value, sizeof(value)));
+}
+
+static void test_back_pressure(void)
+{
+	CHECK(devargs_back_pressure("net_virtio_user,path=/x"));
+	CHECK(devargs_back_pressure("net_memif,id=0"));
+	CHECK(!devargs_back_pressure("net_virtio_user_other,path=/x"));
+	CHECK(!devargs_back_pressure("0000:3b:00.0"));
+	CHECK(!devargs_back_pressure("net_af_packet,iface=x"));
+}
+
+static void test_too_long(void)
+{
+	char devargs[MAX_DEVARGS];
+	char name[MAX_DEVARGS];
+
+	memset(config.device, 'x', sizeof(config.device) - 1);
+	memcpy(config.device, "net_virtio_user,path=", 21);
+	CHECK(!devargs_expand(&config, 7, devargs, name, sizeof(devargs)));
+}
+
+int main(void)
+{
+	test_expand();
+	test_value();
+	test_back_pressure();
+	test_too_long();
+	return 0;
+}
