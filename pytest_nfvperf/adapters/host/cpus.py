@@ -16,6 +16,12 @@ MIN_HUGEPAGES_MIB = 512
 """Below this DPDK is not tried: OVS wants 256 MiB, the generator as much."""
 
 
+EMBEDDED_OTHER_CONFIG = (("per-port-memory", "true"),)
+"""OVS's default is one pool of 262,144 buffers for all ports, halved until it fits: on a small machine it
+takes all of DPDK's memory, and the next vhost-user port fails for a few bytes (seen: "failed to allocate
+memory for dev->guest_pages"). A pool a port takes what its rings can hold (OVS: "DPDK Device Memory Models")."""
+
+
 @dataclass(frozen=True, slots=True)
 class Cpu:
     """One CPU of the machine. ``core`` is the first of its SMT siblings; ``node`` its NUMA node."""
@@ -106,7 +112,7 @@ def discover_testbed() -> Testbed:
     dpdk = hugepages.total_mib >= MIN_HUGEPAGES_MIB
     return Testbed(
         name="embedded",
-        ovs=OvsSpec(datapath="dpdk" if dpdk else "netdev"),
+        ovs=OvsSpec(datapath="dpdk" if dpdk else "netdev", other_config=EMBEDDED_OTHER_CONFIG if dpdk else ()),
         cpus=plan_cpus(read_cpus()),
         ports=tuple(DutPort(name=name, kind="vhost-user") for name in ("p0", "p1")),
         generator=GeneratorSpec(),

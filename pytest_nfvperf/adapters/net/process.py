@@ -25,6 +25,9 @@ from pytest_nfvperf.model.errors import TestbedError
 
 NETNS_DIRECTORY = Path("/run/netns")
 _LOG_TAIL_LINES = 20
+_DPDK_RUNTIME = "RUNTIME_DIRECTORY"
+"""Where DPDK makes its directory ``dpdk/<file prefix>``, which it does even with --in-memory, and leaves
+behind when killed; without it /var/run/dpdk."""
 
 
 class ManagedProcess:
@@ -115,7 +118,7 @@ def spawn(
         TestbedError: it could not be started.
     """
     command = [*_wrappers(cpus, netns), *(os.fspath(part) for part in argv)]
-    environment = {**os.environ, **(env or {}), TAG_VARIABLE: journal.tag}
+    environment = {**os.environ, _DPDK_RUNTIME: str(journal.directory), **(env or {}), TAG_VARIABLE: journal.tag}
     entry = journal.note(Kind.PROCESS, name, argv0=os.fspath(argv[0]))
     try:
         with log.open("ab") as sink:

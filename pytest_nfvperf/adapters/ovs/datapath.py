@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pytest_nfvperf.adapters.host.cpus import MIN_HUGEPAGES_MIB, read_cpus
 from pytest_nfvperf.adapters.host.hugepages import read_hugepages
 from pytest_nfvperf.adapters.net.journal import Journal
@@ -92,15 +94,23 @@ class OvsDatapath:
         self._built = [built for built in self._built if not built.closed]
         return self._built
 
+    def remove_topologies(self) -> None:
+        """Close every topology that still stands, the newest first."""
+        for built in reversed(self._live_topologies()):
+            built.close()
+
     def check_alive(self) -> None:
         """TestbedError with the end of the log when a daemon died."""
         self.instance.check_alive()
 
+    def logs(self) -> Mapping[str, str]:
+        """The ends of the daemons' logs."""
+        return self.instance.logs()
+
     def close(self) -> None:
         """Stop OVS and remove all that it made. Can be called twice."""
         try:
-            for built in reversed(self._live_topologies()):
-                built.close()
+            self.remove_topologies()
         finally:
             self.instance.close()
 

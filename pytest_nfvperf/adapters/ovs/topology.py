@@ -10,6 +10,7 @@ from pytest_nfvperf.adapters.ovs.idl import Row, one
 from pytest_nfvperf.adapters.ovs.instance import OvsInstance
 from pytest_nfvperf.adapters.ovs.openflow import OpenFlow, flows_of
 from pytest_nfvperf.adapters.ovs.unixctl import UnixctlError
+from pytest_nfvperf.adapters.ovs.vhost_connector import VhostConnector
 from pytest_nfvperf.adapters.ovs.wiring import Wired, Wiring
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.topology import Topology
@@ -33,7 +34,9 @@ class BuiltOvsTopology:
         self._wiring = wiring
         self._openflow = OpenFlow(instance.binaries.ofctl, instance.directory)
         self._wired: dict[str, Wired] = {}
+        self._connector: VhostConnector | None = None
         self.closed = False
+        self._refuse_names_in_use()
         try:
             for port in topology.ports:
                 self._wired[port.name] = wiring.wire(port)
@@ -42,9 +45,23 @@ class BuiltOvsTopology:
             for bridge in topology.bridges:
                 crossings = [crossing for crossing in topology.crossings if crossing.bridge == bridge]
                 self._openflow.replace_flows(bridge, flows_of(crossings, self.ofports()))
+            self._connector = self._start_connector()
         except BaseException:
             self.close()
             raise
+
+    def _refuse_names_in_use(self) -> None:
+        """Before anything is made: teardown goes by these names, and must not take another's."""
+        db = self._instance.db
+        db.refresh()
+        wanted = {*self.topology.bridges, *(port.name for port in self.topology.ports)}
+        wanted |= {name for patch in self.topology.patches for name in (patch.port_a, patch.port_b)}
+        taken = sorted(wanted & (db.rows("Bridge").keys() | db.rows("Interface").keys()))
+        if taken:
+            raise TestbedError(
+                f"topology {self.topology.name!r} cannot be built: {', '.join(taken)} is in use by another topology "
+                "on this OVS; close that first, or use other names"
+            )
 
     def attachments(self) -> tuple[Attachment, ...]:
         """The far ends of the ports, in the topology's order."""
@@ -65,6 +82,12 @@ class BuiltOvsTopology:
     def _port_names(self) -> list[str]:
         patches = [name for patch in self.topology.patches for name in (patch.port_a, patch.port_b)]
         return [*self._wired, *patches]
+
+    def _start_connector(self) -> VhostConnector:
+        sockets = {wired.interface: wired.socket for wired in self._wired.values() if wired.socket is not None}
+        connector = VhostConnector(self._instance.directory / "db.sock", sockets)
+        connector.start()
+        return connector
 
     def _insert(self, transaction: ovs.db.idl.Transaction) -> None:
         bridges = {name: self._new_bridge(transaction, name) for name in self.topology.bridges}
@@ -115,6 +138,8 @@ class BuiltOvsTopology:
         self._instance.check_alive()
 
     def _without_link(self) -> list[str]:
+        if self._connector is not None:
+            self._connector.check()
         self._check_interfaces()
         rows = self._instance.db.rows("Interface")
         return [name for name, wired in self._wired.items() if one(rows[wired.interface].link_state) != "up"]
@@ -150,6 +175,8 @@ class BuiltOvsTopology:
         if self.closed:
             return
         self.closed = True
+        if self._connector is not None:
+            self._connector.close()
         try:
             present = self._present_bridges()
             if present:

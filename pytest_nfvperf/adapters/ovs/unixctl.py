@@ -1,35 +1,20 @@
-"""ovs-appctl's protocol (ovs-appctl(8)): JSON-RPC 1.0 over a Unix socket, here with a deadline.
-
-PyPI ``ovs`` has a client too, but it waits for ever when the daemon hangs, and its pure-Python
-parser takes 10 ms for a coverage listing, which a 20 ms snapshot cannot afford.
-"""
+"""ovs-appctl's commands (ovs-appctl(8)) without ovs-appctl."""
 
 from __future__ import annotations
 
-import json
-import socket
-import time
 from pathlib import Path
-from typing import Any
 
-from pytest_nfvperf.model.errors import DeadlineError, TestbedError
+from pytest_nfvperf.adapters.ovs.jsonrpc import JsonRpc, RefusedError
 
-_RECEIVE_BYTES = 1 << 16
-
-
-class UnixctlError(TestbedError):
-    """The daemon refused a command."""
+UnixctlError = RefusedError
+"""The daemon refused a command."""
 
 
 class Unixctl:
-    """A control connection to one daemon; connects when first used, and again after a failure."""
+    """The control socket of one daemon."""
 
     def __init__(self, path: Path, daemon: str) -> None:
-        self._path = path
-        self._daemon = daemon
-        self._socket: socket.socket | None = None
-        self._received = b""
-        self._id = 0
+        self._rpc = JsonRpc(path, daemon)
 
     def call(self, command: str, *args: str, deadline_s: float = 5.0) -> str:
         """Run a command and return its output.
@@ -39,66 +24,13 @@ class Unixctl:
             DeadlineError: it did not answer in time.
             TestbedError: nobody listens.
         """
-        self._id += 1
-        request = json.dumps({"method": command, "params": list(args), "id": self._id})
-        try:
-            reply = self._exchange(request.encode(), time.monotonic() + deadline_s)
-        except TimeoutError as error:
-            self.close()
-            raise DeadlineError(f"waited {deadline_s:g} s for {self._daemon} to answer {command!r}") from error
-        except OSError as error:
-            self.close()
-            raise TestbedError(f"{self._daemon} does not answer on {self._path}: {error}") from error
-        if reply.get("error") is not None:
-            raise UnixctlError(f"{self._daemon} refused {command!r}: {reply['error']}")
-        return str(reply["result"])
+        return str(self._rpc.request(command, args, deadline_s))
 
     def knows(self, command: str) -> bool:
         """True when the daemon has this command."""
         listed = self.call("list-commands").splitlines()
         return any(line.split()[:1] == [command] for line in listed)
 
-    def _exchange(self, request: bytes, end: float) -> dict[str, Any]:
-        connection = self._connect(end)
-        connection.sendall(request)
-        while True:
-            reply = self._take_reply()
-            if reply is not None:
-                return reply
-            connection.settimeout(max(0.001, end - time.monotonic()))
-            received = connection.recv(_RECEIVE_BYTES)
-            if not received:
-                raise ConnectionResetError("the connection was closed")
-            self._received += received
-
-    def _connect(self, end: float) -> socket.socket:
-        if self._socket is None:
-            self._received = b""
-            connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-            connection.settimeout(max(0.001, end - time.monotonic()))
-            try:
-                connection.connect(str(self._path))
-            except OSError:
-                connection.close()
-                raise
-            self._socket = connection
-        return self._socket
-
-    def _take_reply(self) -> dict[str, Any] | None:
-        """The next whole reply, or None while it is still in parts (replies have no delimiter)."""
-        if not self._received.rstrip().endswith(b"}"):
-            return None
-        try:
-            reply = json.loads(self._received)
-        except ValueError:
-            return None
-        self._received = b""
-        if not isinstance(reply, dict):
-            raise ConnectionError(f"not a JSON-RPC reply: {reply!r}")
-        return reply
-
     def close(self) -> None:
         """Hang up. Can be called twice; the next call connects again."""
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = None
+        self._rpc.close()

@@ -3,17 +3,14 @@
 ==============  ====================================  ============================================
 kind            in OVS                                the far end, for the embedded generator
 ==============  ====================================  ============================================
-vhost-user      ``dpdkvhostuser`` (OVS listens)       ``net_virtio_user,path=SOCKET``
-vhost-client    ``dpdkvhostuserclient``               ``net_virtio_user,path=SOCKET,server=1``
+vhost-user      ``dpdkvhostuserclient``               ``net_virtio_user,path=SOCKET,server=1``
 veth            one end, in the instance's namespace  ``net_af_packet,iface=FAR`` in ours
 pci             ``dpdk``                              none: cabled to a tester
 interface       the interface, moved in               none: cabled to a tester
 ==============  ====================================  ============================================
 
-OVS listens by preference, though its manual prefers the client: DPDK's virtio-user as a server
-blocks in its probe until OVS has connected, and DPDK's vhost retries once a second, so each
-attached port would cost up to a second. The frames' way is the same. Where a version no longer has the
-type (its ``iface_types`` says so), the client is used.
+The far end listens and OVS connects, as in the field; ``dpdkvhostuser`` (OVS listens) is deprecated and in
+OVS 3.1 counts no packets. When OVS connects: ``vhost_connector``.
 
 veth is what is left without DPDK. The far end stays in the namespace that we run in, where the generator
 runs too, named by the run's tag, with IPv6 off and no address.
@@ -47,6 +44,7 @@ class Wired:
     Attributes:
         interface: name in OVS; differs from the topology's for an interface of the host.
         device: DPDK devargs of the far end; None when it is cabled.
+        socket: where the far end will listen, for a vhost-user port.
         link: the journal's entry of a veth pair made for it.
     """
 
@@ -56,6 +54,7 @@ class Wired:
     options: Mapping[str, str] = field(default_factory=dict)
     mtu_request: int | None = None
     device: str | None = None
+    socket: Path | None = None
     link: Entry | None = None
 
 
@@ -86,22 +85,18 @@ class Wiring:
 
     def unwire(self, wired: Wired) -> None:
         """Remove what ``wire`` made, after OVS has let go of the port. Can be called twice."""
+        if wired.socket is not None:
+            wired.socket.unlink(missing_ok=True)  # a killed listener leaves it, and the next could not bind
         if wired.link is not None:
             _delete_link(wired.link.name)
             self._journal.forget(wired.link)
 
     def _vhost_user(self, port: Port) -> Wired:
-        # OVS makes its socket under the interface's name in its run directory.
-        socket = self._instance.directory / port.name
+        socket = self._instance.directory / f"{port.name}.sock"
         queues = f",queues={port.queues}" if port.queues > 1 else ""
-        device = f"net_virtio_user,path={socket},queue_size={_QUEUE_SIZE},mac={port.mac}{queues}"
-        root = self._instance.db.root
-        types = list(getattr(root, "iface_types", [])) or ["dpdkvhostuser"]
+        device = f"net_virtio_user,path={socket},server=1,queue_size={_QUEUE_SIZE},mac={port.mac}{queues}"
         mtu = port.mtu if port.mtu != _DEFAULT_MTU else None
-        if "dpdkvhostuser" in types:
-            return Wired(port.name, port.name, "dpdkvhostuser", mtu_request=mtu, device=device)
-        options = {"vhost-server-path": str(socket)}
-        return Wired(port.name, port.name, "dpdkvhostuserclient", options, mtu, f"{device},server=1")
+        return Wired(port.name, port.name, "dpdkvhostuserclient", mtu_request=mtu, device=device, socket=socket)
 
     def _veth(self, port: Port) -> Wired:
         if len(port.name) > _LONGEST_KERNEL_NAME:
