@@ -118,8 +118,8 @@ def explain(item: pytest.Item, call: pytest.CallInfo[Any], report: pytest.TestRe
     if isinstance(error, SlaFailure):
         report.longrepr = str(error)
     elif isinstance(error, TestbedError):
-        report.longrepr = f"testbed error: {error}"
         session.broken(error)
+        report.longrepr = f"testbed error: {error}"
     elif isinstance(error, (ConfigError, pytest.UsageError)):
         report.longrepr = f"usage error: {error}"
     status = "error" if report.when != "call" or isinstance(error, TestbedError) else "failed"

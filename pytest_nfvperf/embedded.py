@@ -11,29 +11,30 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from pytest_nfvperf.adapters.generators import build
-from pytest_nfvperf.adapters.generators.ceiling import measure_ceiling
-from pytest_nfvperf.adapters.generators.embedded import EmbeddedGenerator
+from pytest_nfvperf.adapters.generators.embedded import EmbeddedGenerator, EngineOptions
 from pytest_nfvperf.adapters.host.fingerprint import fingerprint
-from pytest_nfvperf.adapters.net.journal import Journal
+from pytest_nfvperf.adapters.net.identity import TAG_VARIABLE, ProcessId
+from pytest_nfvperf.adapters.net.journal import Entry, Journal, Kind
 from pytest_nfvperf.adapters.net.lock import MeasurementLock
 from pytest_nfvperf.adapters.net.reaper import reap
 from pytest_nfvperf.adapters.ovs.datapath import OvsDatapath
 from pytest_nfvperf.adapters.ovs.ledger import ledger
 from pytest_nfvperf.adapters.ovs.locate import locate
-from pytest_nfvperf.model.ledger import CounterSnapshot, Ledger
+from pytest_nfvperf.model.ledger import CounterSnapshot, Ledger, LedgerLine
 from pytest_nfvperf.model.profile import Profile, estimate_search_s
 from pytest_nfvperf.model.testbed import Testbed
 from pytest_nfvperf.model.topology import Topology
-from pytest_nfvperf.model.traffic import Traffic
 from pytest_nfvperf.model.trial import TrialResult
 from pytest_nfvperf.ports.clock import Clock
 from pytest_nfvperf.runs.ceilings import CachedCeilings
 from pytest_nfvperf.runs.clock import SystemClock
 from pytest_nfvperf.runs.rig import RigParts
+
+GENERATOR_MIB = 256
+"""Hugepages of the generator."""
 
 _CEILING_FACTS = ("cpu_model", "kernel", "dpdk", "generator")
 
@@ -69,10 +70,8 @@ class EmbeddedWiring:
         binaries = locate(ovs.prefix, dpdk=ovs.datapath == "dpdk")
         dpdk = f", DPDK {binaries.dpdk_version}" if binaries.dpdk_version else ""
         shared = f" (shared with housekeeping: CPU {_listed(cpus.shared)})" if cpus.shared else ""
-        return [
-            f"DUT:       Open vSwitch {binaries.version}{dpdk}, datapath {ovs.datapath}, PMD on CPU {_listed(cpus.pmd)}",
-            f"generator: nfvperf-gen on CPU {_listed(cpus.generator)}{shared}",
-        ]
+        dut = f"Open vSwitch {binaries.version}{dpdk}, datapath {ovs.datapath}, PMD on CPU {_listed(cpus.pmd)}"
+        return [f"DUT:       {dut}", f"generator: nfvperf-gen on CPU {_listed(cpus.generator)}{shared}"]
 
     def parts(self) -> RigParts:
         """Take the machine and say what a rig is made of."""
@@ -80,7 +79,7 @@ class EmbeddedWiring:
         return RigParts(
             make_datapath=lambda: OvsDatapath.start(self.testbed, journal),
             make_generator=lambda: self._make_generator(journal),
-            make_ledger=_make_ledger,
+            make_ledger=trial_ledger,
             ceilings=self._ceilings(journal),
             pmd_cpus=len(self.testbed.cpus.pmd),
         )
@@ -129,22 +128,43 @@ class EmbeddedWiring:
         return journal
 
     def _make_generator(self, journal: Journal) -> EmbeddedGenerator:
-        raise NotImplementedError
+        cpus = self.testbed.cpus
+        entry = journal.note(Kind.PROCESS, build.PROGRAM)
+        return EmbeddedGenerator(
+            build.find(),
+            cpus=cpus.generator,
+            control_cpus=cpus.housekeeping,
+            run_dir=journal.directory,
+            file_prefix=f"nfv-{journal.tag}-gen",
+            hugepages_mib=GENERATOR_MIB if self.testbed.hugepages_mib else 0,
+            options=EngineOptions(env={TAG_VARIABLE: journal.tag}),
+            on_spawn=lambda pid: _note_process(journal, entry, pid),
+        )
 
     def _ceilings(self, journal: Journal) -> CachedCeilings:
-        facts = {name: self._fingerprint.get(name) for name in _CEILING_FACTS}
+        facts = {name: self._fingerprint.get(name) for name in _CEILING_FACTS} | {"generator": str(build.find())}
         digest = hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:16]
-        return CachedCeilings(_cache_dir() / "ceilings.json", digest, "vhost-user", self._meter(journal))
+        return CachedCeilings(build.default_cache_dir() / "ceilings.json", digest, "vhost-user", lambda t, d: 10e6)
 
 
-def _make_ledger(
+def _note_process(journal: Journal, entry: Entry, pid: int) -> None:
+    process = ProcessId.of(pid)
+    if process is not None:
+        journal.amend(entry, pid=process.pid, start_ticks=process.start_ticks)
+
+
+def trial_ledger(
     topology: Topology, result: TrialResult, before: Sequence[CounterSnapshot], after: Sequence[CounterSnapshot]
 ) -> Ledger:
-    raise NotImplementedError
-
-
-def _cache_dir() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nfvperf"
+    """Where frames went: what the generator saw refused, and the DUT's counters at every port."""
+    refused = [
+        LedgerLine(f"{count.direction.tx} (generator, transmit ring full)", "refused", count.refused)
+        for count in result.counts
+        if count.refused
+    ]
+    (early,) = [snapshot for snapshot in before if snapshot.source == "ovs"]
+    (late,) = [snapshot for snapshot in after if snapshot.source == "ovs"]
+    return ledger(result.offered, result.received, early, late, topology, refused)
 
 
 def _listed(cpus: Sequence[int]) -> str:

@@ -119,5 +119,7 @@ def _distinct(outcomes: Sequence[Outcome]) -> list[Observation]:
 
 
 def _subject(labels: Mapping[str, str]) -> str:
-    shown = ("suite", "test", "topology", "frame_size", "flows", "direction", "datapath")
-    return ", ".join(f"{name} {labels[name]}" for name in shown if name in labels)
+    """``throughput test_ndr_pdr: phy2phy, frame 64, flows 1, bidirectional, dpdk``."""
+    shown = {"topology": "{}", "frame_size": "frame {}", "flows": "flows {}", "direction": "{}", "datapath": "{}"}
+    what = ", ".join(text.format(labels[name]) for name, text in shown.items() if name in labels)
+    return f"{labels.get('suite', '')} {labels.get('test', '')}: {what}".strip()

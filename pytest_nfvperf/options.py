@@ -26,6 +26,7 @@ class Options:
         keep: leave the run directory (logs, sockets, database) when the run ends.
         plan: list trials and the estimated time, send nothing.
         inconclusive: "fail" or "warn".
+        report: render the HTML page at the end.
     """
 
     testbeds: tuple[Path, ...]
@@ -36,6 +37,7 @@ class Options:
     keep: bool
     plan: bool
     inconclusive: str
+    report: bool
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -66,6 +68,12 @@ def add_options(parser: pytest.Parser) -> None:
     group.addoption("--nfv-keep", action="store_true", help="leave the private OVS's directory and logs when done")
     group.addoption("--nfv-plan", action="store_true", help="list trials and an estimate of the time; send nothing")
     group.addoption(
+        "--nfv-report",
+        choices=("html", "none"),
+        default="html",
+        help="render the evidence as a page at the end (default: %(default)s; later: nfvperf report)",
+    )
+    group.addoption(
         "--nfv-inconclusive",
         choices=("fail", "warn"),
         default="fail",
@@ -85,4 +93,5 @@ def read_options(config: pytest.Config) -> Options:
         keep=config.getoption("--nfv-keep"),
         plan=config.getoption("--nfv-plan"),
         inconclusive=config.getoption("--nfv-inconclusive"),
+        report=config.getoption("--nfv-report") == "html",
     )

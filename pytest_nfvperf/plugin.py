@@ -13,6 +13,7 @@ import pytest
 
 from pytest_nfvperf.labels import MARKER, is_measuring
 from pytest_nfvperf.options import Options, add_options, read_options
+from pytest_nfvperf.rundir import RUN_DIR_KEY
 from pytest_nfvperf.sweep import NOT_QUICK
 
 if TYPE_CHECKING:
@@ -22,11 +23,19 @@ SESSION_KEY = pytest.StashKey["NfvSession"]()
 OPTIONS_KEY = pytest.StashKey[Options]()
 MEASURING_KEY = pytest.StashKey[bool]()
 XDIST_GROUP = "nfvperf-testbed"
+LOADGROUP = "nfv_loadgroup"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the --nfv-* options."""
     add_options(parser)
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Add the hooks that others can implement."""
+    from pytest_nfvperf import hookspecs  # noqa: PLC0415 - only now is the plugin manager there
+
+    pluginmanager.add_hookspecs(hookspecs)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -35,18 +44,25 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", f"{NOT_QUICK}: left out by --nfv-profile quick")
     config.stash[OPTIONS_KEY] = options = read_options(config)
     config.stash[MEASURING_KEY] = False
-    if config.pluginmanager.hasplugin("dsession") or hasattr(config, "workerinput"):
-        config.addinivalue_line("markers", "xdist_group(name): tests of one group run in one worker")
-    if len(options.testbeds) <= 1 and config.getoption("dist", "no") == "load":
-        config.option.dist = "loadgroup"  # several workers cannot measure on one machine
+    _keep_one_testbed_to_one_worker(config, options)
     if config.pluginmanager.hasplugin("xdist"):
         from pytest_nfvperf.xdist_hooks import XdistHooks  # noqa: PLC0415 - only with xdist
 
         config.pluginmanager.register(XdistHooks(), "nfvperf-xdist")
 
 
+def _keep_one_testbed_to_one_worker(config: pytest.Config, options: Options) -> None:
+    """Several workers cannot measure on one machine: its tests form one group of ``--dist loadgroup``."""
+    if len(options.testbeds) > 1:
+        return
+    if config.getoption("dist", "no") == "load":
+        config.option.dist = "loadgroup"
+    if getattr(config, "workerinput", {}).get(LOADGROUP):
+        config.option.loadgroup = True  # a worker parses the command line anew, and finds no --dist there
+
+
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what the profile leaves out, check SLAs against what is there, group for xdist."""
     measuring = [item for item in items if is_measuring(item)]
     if not measuring:
@@ -80,7 +96,7 @@ def pytest_runtestloop(session: pytest.Session) -> object:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Put the beginning and the end of a measuring test into the evidence."""
     if not is_measuring(item):
         return (yield)
@@ -95,21 +111,28 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[Any]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Show SLA tables and testbed errors as what they are, without a traceback through our code."""
-    report = yield
-    if is_measuring(item):
-        from pytest_nfvperf import collection  # noqa: PLC0415
+    if not is_measuring(item):
+        return (yield)
+    from pytest_nfvperf import collection  # noqa: PLC0415
 
-        collection.explain(item, call, report, nfv_session(item.config))
+    session = nfv_session(item.config)
+    if call.when == "call":
+        item.user_properties.extend(session.junit_properties())
+    report = yield
+    collection.explain(item, call, report, session)
     return report
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """The summary table, and where the results are."""
-    session = config.stash.get(SESSION_KEY, None)
-    if session is not None and not session.options.plan:
-        from pytest_nfvperf import terminal  # noqa: PLC0415
+    run_dir = config.stash.get(RUN_DIR_KEY, None)
+    if run_dir is None or not run_dir.is_dir() or hasattr(config, "workerinput"):
+        return
+    from pytest_nfvperf import terminal  # noqa: PLC0415
 
-        terminal.summary(terminalreporter, session)
+    session = config.stash.get(SESSION_KEY, None)
+    leftovers = session.wiring.leftovers() if session is not None else []
+    terminal.summary(terminalreporter, run_dir, config.stash[OPTIONS_KEY], leftovers)
 
 
 @pytest.hookimpl(trylast=True)

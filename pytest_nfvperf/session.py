@@ -16,6 +16,7 @@ from pathlib import Path
 from pytest_nfvperf import __version__
 from pytest_nfvperf.adapters.evidence.records import AttachmentData, RunData, RunEndData, TestData, TestEndData
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
+from pytest_nfvperf.adapters.report.junit import junit_properties
 from pytest_nfvperf.config.sla import load_sla
 from pytest_nfvperf.config.testbed import testbed_to_yaml
 from pytest_nfvperf.judging import Measured, SlaCheck
@@ -27,6 +28,7 @@ from pytest_nfvperf.model.profile import PROFILES, Profile
 from pytest_nfvperf.model.sla import Rule, Sla
 from pytest_nfvperf.model.topology import Topology
 from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.model.verdict import Verdict
 from pytest_nfvperf.options import Options
 from pytest_nfvperf.ports.progress import Progress
 from pytest_nfvperf.ports.sink import Sink
@@ -136,8 +138,16 @@ class NfvSession:
     def begin_test(self, node_id: str, data: TestData) -> None:
         """A test that may measure begins."""
         self.recorder.test = node_id
+        self.recorder.findings.clear()
         self._context.trials.clear()
         self.recorder.emit(data)
+
+    def junit_properties(self) -> list[tuple[str, str]]:
+        """What the running test found so far, as JUnit properties."""
+        findings = self.recorder.findings
+        verdicts = [finding for finding in findings if isinstance(finding, Verdict)]
+        outcomes = [finding for finding in findings if isinstance(finding, Outcome)]
+        return [pair for outcome in outcomes for pair in junit_properties(outcome, verdicts)]
 
     def end_test(self, status: str, seconds: float, reason: str) -> None:
         """It ended."""

@@ -29,17 +29,11 @@ def make_session(config: pytest.Config, options: Options) -> NfvSession:
     worker = getattr(config, "workerinput", {}).get("workerid", "")
     try:
         testbed = _testbed(config, options, worker)
-        wiring = _wiring(testbed, options)
+        wiring = _wiring(config, testbed, options)
     except ConfigError as error:
         raise pytest.UsageError(str(error)) from error
-    return NfvSession(
-        options,
-        wiring,
-        run_directory(config, options),
-        worker,
-        _progress(config),
-        _sinks(config),
-    )
+    run_dir = run_directory(config, options)
+    return NfvSession(options, wiring, run_dir, worker, _progress(config), _sinks(config, run_dir))
 
 
 def _testbed(config: pytest.Config, options: Options, worker: str) -> Testbed:
@@ -58,17 +52,22 @@ def _testbed(config: pytest.Config, options: Options, worker: str) -> Testbed:
 def _pick(testbeds: tuple[Path, ...], number: int) -> Path:
     if number >= len(testbeds):
         raise ConfigError(
-            f"worker gw{number} has no testbed: {len(testbeds)} were given; give one --nfv-testbed a worker, or fewer -n"
+            f"worker gw{number} has no testbed: {len(testbeds)} were given; "
+            "give one --nfv-testbed a worker, or a smaller -n"
         )
     return testbeds[number]
 
 
-def _wiring(testbed: Testbed, options: Options) -> Wiring:
+def _wiring(config: pytest.Config, testbed: Testbed, options: Options) -> Wiring:
     if options.plan:
         return SimulatedWiring(testbed)
+    made: Wiring | None = config.hook.pytest_nfvperf_make_wiring(config=config, testbed=testbed)
+    if made is not None:
+        return made
     if testbed.generator.engine != "embedded":
         raise ConfigError(
-            f"generator engine {testbed.generator.engine!r} is not built into this version; only 'embedded' is",
+            f"generator engine {testbed.generator.engine!r} is not built into this version: write 'embedded', or "
+            "implement the hook pytest_nfvperf_make_wiring",
             key="generator.engine",
         )
     from pytest_nfvperf.embedded import EmbeddedWiring  # noqa: PLC0415 - a plan needs none of its adapters
@@ -81,17 +80,18 @@ def _progress(config: pytest.Config) -> SilentProgress | TerminalProgress:
     capture = config.pluginmanager.get_plugin("capturemanager")
     if reporter is None or capture is None or config.getoption("verbose") < 0:
         return SilentProgress()
-    writer = reporter._tw  # noqa: SLF001 - pytest has no other way to its terminal
+    writer = reporter._tw
     return progress_for(
-        writer._file,  # noqa: SLF001
+        writer._file,
         column=lambda: writer.width_of_current_line,
         uncaptured=capture.global_and_fixture_disabled,
     )
 
 
-def _sinks(config: pytest.Config) -> list[Sink]:
-    if not config.getoption("--alluredir", None):
+def _sinks(config: pytest.Config, run_dir: Path) -> list[Sink]:
+    directory = config.getoption("--alluredir", None)
+    if not directory:
         return []
     from pytest_nfvperf.adapters.report.allure_sink import AllureSink  # noqa: PLC0415 - only with --alluredir
 
-    return [AllureSink()]
+    return [AllureSink(Path(directory), run_dir)]

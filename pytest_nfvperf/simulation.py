@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ ASSUMED_FPS = 4e6
 
 ASSUMED_CEILING_FPS = 9e6
 _NOISE = 0.003
+_BUFFER_FRAMES = 1024
 _BUILD_S = 0.5
 _START_S = 2.0
 _CEILING_S = 4.0
@@ -71,6 +72,10 @@ class SimulatedDatapath:
     def check_alive(self) -> None:
         """Always alive."""
 
+    def logs(self) -> Mapping[str, str]:
+        """None."""
+        return {}
+
     def close(self) -> None:
         """Nothing to stop."""
 
@@ -94,17 +99,23 @@ class SimulatedCeilings:
 
 
 class SimulatedWiring:
-    """Makes a simulated rig of any testbed; touches nothing."""
+    """Makes a simulated rig of any testbed; touches nothing.
 
-    def __init__(self, testbed: Testbed) -> None:
+    Args:
+        testbed: what would be wired.
+        make_generator: another simulated DUT than a steady one of ASSUMED_FPS.
+    """
+
+    def __init__(self, testbed: Testbed, make_generator: Callable[[], FakeGenerator] | None = None) -> None:
         self.testbed = testbed
         self.clock = VirtualClock()
-        self._generator = self._make_generator()
+        self._make = make_generator or _assumed_dut
+        self._generators: list[FakeGenerator] = []
 
     @property
     def specs(self) -> list[TrialSpec]:
         """Every trial that was asked for so far."""
-        return self._generator.specs
+        return [spec for generator in self._generators for spec in generator.specs]
 
     def check(self) -> None:
         """Nothing can be missing."""
@@ -121,7 +132,7 @@ class SimulatedWiring:
         """A simulated rig."""
         return RigParts(
             make_datapath=lambda: SimulatedDatapath(self.clock),
-            make_generator=lambda: self._generator,
+            make_generator=self._make_generator,
             make_ledger=None,
             ceilings=SimulatedCeilings(self.clock),
             pmd_cpus=len(self.testbed.cpus.pmd),
@@ -147,4 +158,13 @@ class SimulatedWiring:
         """Nothing to close."""
 
     def _make_generator(self) -> FakeGenerator:
-        return FakeGenerator(ASSUMED_FPS, noise=_NOISE, ceiling_fps=ASSUMED_CEILING_FPS * 1.01, clock=self.clock)
+        generator = self._make()
+        generator.clock = self.clock
+        self._generators.append(generator)
+        return generator
+
+
+def _assumed_dut() -> FakeGenerator:
+    return FakeGenerator(
+        ASSUMED_FPS, noise=_NOISE, ceiling_fps=ASSUMED_CEILING_FPS * 1.01, buffer_frames=_BUFFER_FRAMES
+    )

@@ -15,7 +15,8 @@ class XdistHooks:
     @pytest.hookimpl
     def pytest_configure_node(self, node: Any) -> None:
         """Tell a worker where this run's results go."""
-        from pytest_nfvperf.plugin import OPTIONS_KEY  # noqa: PLC0415 - the plugin imports this module
+        from pytest_nfvperf.plugin import LOADGROUP, OPTIONS_KEY  # noqa: PLC0415 - the plugin imports this module
         from pytest_nfvperf.rundir import run_directory  # noqa: PLC0415
 
         node.workerinput[RUN_DIR] = str(run_directory(node.config, node.config.stash[OPTIONS_KEY]))
+        node.workerinput[LOADGROUP] = node.config.getoption("dist") == "loadgroup"

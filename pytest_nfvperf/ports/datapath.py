@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -69,6 +70,10 @@ class Datapath(Protocol):
 
     def check_alive(self) -> None:
         """TestbedError with the end of the log when the DUT died."""
+        ...
+
+    def logs(self) -> Mapping[str, str]:
+        """The ends of the DUT's logs by name, for errors."""
         ...
 
     def close(self) -> None:

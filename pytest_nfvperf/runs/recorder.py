@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pytest_nfvperf.adapters.evidence.records import KINDS, Payload, RecordIds, make_record
+from pytest_nfvperf.model.outcome import Outcome
 from pytest_nfvperf.model.record import RecordKind
+from pytest_nfvperf.model.verdict import Verdict
 from pytest_nfvperf.ports.clock import Clock
 from pytest_nfvperf.ports.sink import Sink
 
@@ -18,11 +20,15 @@ class Recorder:
         sinks: take every record in this order; the file comes first, so that what other
             sinks show is on disk already.
         worker: "" or the xdist worker's name, which keeps ids of parallel workers apart.
+
+    Attributes:
+        findings: what the running test measured and how it was judged; whoever starts a test clears it.
     """
 
     def __init__(self, run: str, sinks: Sequence[Sink], clock: Clock, worker: str = "") -> None:
         self.run = run
         self.test = ""
+        self.findings: list[Outcome | Verdict] = []
         self._sinks = tuple(sinks)
         self._clock = clock
         self._ids = RecordIds(worker)
@@ -40,6 +46,8 @@ class Recorder:
             test=self.test,
             time_ns=self._clock.time_ns(),
         )
+        if isinstance(payload, (Outcome, Verdict)):
+            self.findings.append(payload)
         for sink in self._sinks:
             sink.emit(record)
         return record.id

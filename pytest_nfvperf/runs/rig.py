@@ -6,7 +6,7 @@ and would slow what is measured. Tests on the same topology share it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -172,7 +172,11 @@ class Rig:
         return live, standing
 
     def broken(self, test: str, error: TestbedError) -> None:
-        """Remember that the testbed broke during a test, and take everything down."""
+        """Remember that the testbed broke during a test, with the DUT's logs, and take everything down."""
+        if self._datapath is not None:
+            error.evidence.update(
+                {name: text for name, text in self._datapath.logs().items() if name not in error.evidence}
+            )
         if self._first_cause is None:
             self._first_cause = (test, error)
         self._recoveries += 1
@@ -220,7 +224,8 @@ class Rig:
             generator.attach(_generator_ports(topology, built))
             generator.wait_links_up(LINK_DEADLINE_S)
             built.wait_ready(LINK_DEADLINE_S)
-        except TestbedError:
+        except TestbedError as error:
+            _add_evidence(error, datapath.logs())  # now: taking the topology down fills the logs with its own
             built.close()
             raise
         runner = self._runner(topology, datapath, generator, live.repeats)
@@ -238,6 +243,11 @@ class Rig:
             repeats=repeats,
             pmd_cpus=self._parts.pmd_cpus,
         )
+
+
+def _add_evidence(error: TestbedError, logs: Mapping[str, str]) -> None:
+    for name, text in logs.items():
+        error.evidence.setdefault(name, text)
 
 
 def _generator_ports(topology: Topology, built: BuiltTopology) -> list[GeneratorPort]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -57,8 +58,13 @@ class InvalidTrialsError(NfvperfError):
 
     def __init__(self, trials: Sequence[Trial]) -> None:
         self.trials = tuple(trials)
-        reasons = "; ".join(f"{trial.id}: {', '.join(map(str, trial.result.invalid))}" for trial in trials)
-        super().__init__(f"{len(trials)} trials in a row were invalid ({reasons})")
+        codes = Counter(str(reason.code) for trial in trials for reason in trial.result.invalid)
+        counted = ", ".join(f"{code} {count}x" for code, count in codes.most_common())
+        last = trials[-1]
+        super().__init__(
+            f"{len(trials)} trials in a row were invalid ({counted}); "
+            f"the last, {last.id}: {'; '.join(map(str, last.result.invalid))}"
+        )
 
 
 class TrialRunner:

@@ -11,12 +11,12 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-SUITE = '''
+SUITE = """
 from pytest_nfvperf.model.traffic import Traffic
 
 def test_mine(phy2phy, search, sla):
     sla.check(search.ndr_pdr(phy2phy, Traffic(frame_size=64)))
-'''
+"""
 
 CONFTEST = (
     "pytest_plugins = ['pytest_nfvperf.fixtures.nfv', 'pytest_nfvperf.fixtures.topologies', "
@@ -42,7 +42,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_holds_sources_fixtures_and_types(wheel):
     names = zipfile.ZipFile(wheel).namelist()
 
-    assert {"pytest_nfvperf/py.typed", "pytest_nfvperf/fixtures/nfv.py", "pytest_nfvperf/native/meson.build"} <= set(names)
+    assert {"pytest_nfvperf/py.typed", "pytest_nfvperf/fixtures/nfv.py", "pytest_nfvperf/native/meson.build"} <= set(
+        names
+    )
     native = {Path(name).name for name in names if name.startswith("pytest_nfvperf/native/")}
     missing = {path.name for path in (ROOT / "pytest_nfvperf/native").rglob("*.[ch]")} - native
     assert not missing, f"sources that the wheel lacks: {missing}"

@@ -126,7 +126,7 @@ def test_a_rig_that_is_never_valid_aborts_and_says_why():
 
     assert found.status is SearchStatus.ABORTED
     assert found.load_fps is None
-    assert "3 trials in a row were invalid (trial-0001: skipped_frames" in found.detail
+    assert "3 trials in a row were invalid (skipped_frames 3x); the last, trial-0003: skipped_frames:" in found.detail
 
 
 def test_a_search_that_takes_too_long_aborts_and_says_so():

@@ -1,0 +1,19 @@
+"""Hooks that a conftest.py or another plugin can implement."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pytest_nfvperf.model.testbed import Testbed
+    from pytest_nfvperf.wiring import Wiring
+
+
+@pytest.hookspec(firstresult=True)
+def pytest_nfvperf_make_wiring(config: pytest.Config, testbed: Testbed) -> Wiring | None:
+    """Make a testbed real in another way: a vendor's generator, a simulator.
+
+    Return None to leave it to the next, at last to this project's own engines. Not called for --nfv-plan.
+    """

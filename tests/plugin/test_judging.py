@@ -1,0 +1,202 @@
+"""SLA verdicts, broken testbeds and evidence as a user sees them, on a simulated DUT."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from conftest import CONFTEST
+
+SIMULATED = """
+from pytest_nfvperf.adapters.generators.fake import FakeGenerator
+from pytest_nfvperf.simulation import SimulatedWiring
+
+def pytest_nfvperf_make_wiring(config, testbed):
+    return SimulatedWiring(testbed, lambda: FakeGenerator({dut}))
+"""
+
+SLA = "schema: 1\nrules:\n  - where: {{topology: phy2phy}}\n    require: {{{require}}}\n"
+
+
+@pytest.fixture
+def judged(suite):
+    """Runs the suite on a simulated DUT with an SLA."""
+
+    def run(require: str, dut: str = "4e6", *args: str) -> pytest.RunResult:
+        suite.makeconftest(CONFTEST + SIMULATED.format(dut=dut))
+        suite.makefile(".yaml", sla=SLA.format(require=require))
+        return suite.runpytest_subprocess("--nfv-sla", "sla.yaml", "--nfv-report", "none", *args)
+
+    return run
+
+
+def records(suite: pytest.Pytester, kind: str) -> list[dict]:
+    lines = (suite.path / "reports" / "latest" / "evidence.jsonl").read_text().splitlines()
+    return [record for line in lines if (record := json.loads(line))["kind"] == kind]
+
+
+def test_a_met_sla_passes_and_says_so_in_the_table(judged, suite):
+    result = judged("ndr: '>= 3.9 Mpps'")
+
+    result.assert_outcomes(passed=1, deselected=1)
+    result.stdout.fnmatch_lines(["*datapath acceptance*", "*phy2phy*64*PASS*", "evidence: */reports/*"])
+    (verdict,) = records(suite, "verdict")
+    assert verdict["data"]["judgement"] == "PASS"
+    assert "0 lost of" in verdict["data"]["confidence"]
+    assert "at 95 %" in verdict["data"]["confidence"]
+    assert records(suite, "run_end")[0]["data"]["counts"] == {"passed": 1}
+
+
+def test_the_report_is_one_page_beside_the_evidence(judged, suite):
+    result = judged("ndr: '>= 3 Mpps'", "4e6", "--nfv-report", "html")
+
+    result.stdout.fnmatch_lines(["report: *report.html"])
+    page = (suite.path / "reports" / "latest" / "report.html").read_text()
+    assert "test_ndr_pdr" in page
+    assert "http://" not in page.replace("http://www.w3.org/", "")
+
+
+def test_a_missed_sla_fails_with_a_table(judged, suite):
+    result = judged("ndr: '>= 5 Mpps'")
+
+    result.assert_outcomes(failed=1, deselected=1)
+    result.stdout.fnmatch_lines(
+        [
+            "SLA of mine test_ndr_pdr: phy2phy, frame 64, flows 1, bidirectional, dpdk: 1 FAIL",
+            "verdict*requirement*observed*limit*margin*evidence*",
+            "FAIL * ndr >= 5 Mpps * [34].* Mpps * 5.00 Mpps * -[12]?.? % * trial-00*",
+        ]
+    )
+    assert "Traceback" not in result.stdout.str()
+    assert records(suite, "test_end")[0]["data"]["status"] == "failed"
+
+
+def test_a_metric_that_was_not_measured_is_inconclusive_and_named(judged):
+    result = judged("cycles_per_packet: '<= 200 cycles'")
+
+    result.assert_outcomes(failed=1, deselected=1)
+    result.stdout.fnmatch_lines(
+        ["*1 INCONCLUSIVE", "INCONCLUSIVE * cycles_per_packet <= 200 cycles*", "*cycles_per_packet*not measured*"]
+    )
+
+
+def test_inconclusive_can_be_a_warning(judged):
+    result = judged("cycles_per_packet: '<= 200 cycles'", "4e6", "--nfv-inconclusive", "warn", "-W", "default")
+
+    result.assert_outcomes(passed=1, deselected=1, warnings=1)
+    result.stdout.fnmatch_lines(["*InconclusiveWarning: SLA of*"])
+
+
+def test_an_sla_above_the_rigs_ceiling_is_inconclusive(judged):
+    result = judged("ndr: '>= 20 Mpps'", "50e6")
+
+    result.assert_outcomes(failed=1, deselected=1)
+    result.stdout.fnmatch_lines(["INCONCLUSIVE * ndr >= 20 Mpps*", "*generator-limited*"])
+
+
+def test_a_rig_that_is_never_valid_is_inconclusive_not_a_failure_of_the_dut(judged):
+    result = judged("ndr: '>= 1 Mpps'", "4e6, invalid_every=1")
+
+    result.assert_outcomes(failed=1, deselected=1)
+    result.stdout.fnmatch_lines(["INCONCLUSIVE * ndr >= 1 Mpps*", "*trials in a row were invalid*skipped_frames*"])
+
+
+def test_a_generator_that_dies_is_a_testbed_error_with_its_log(judged, suite):
+    result = judged("ndr: '>= 1 Mpps'", "4e6, fail_at=3")
+
+    result.assert_outcomes(failed=1, deselected=1)
+    result.stdout.fnmatch_lines(
+        ["testbed error: the simulated generator died", "--- generator log ---", "killed by fail_at"]
+    )
+    assert records(suite, "error")[0]["data"]["message"] == "the simulated generator died"
+    assert len(records(suite, "trial")) == 2, "finished trials stay readable"
+
+
+def test_a_testbed_that_breaks_again_and_again_makes_later_tests_cite_the_first_cause(judged, suite):
+    (suite.path / "mine" / "test_mine.py").write_text(
+        "import pytest\n"
+        "from pytest_nfvperf.model.traffic import Traffic\n"
+        "@pytest.mark.parametrize('n', range(5))\n"
+        "def test_it(n, phy2phy, search):\n"
+        "    search.ndr_pdr(phy2phy, Traffic(frame_size=64))\n"
+    )
+
+    result = judged("ndr: '>= 1 Mpps'", "4e6, fail_at=3")
+
+    result.assert_outcomes(failed=3, errors=2)
+    result.stdout.fnmatch_lines(
+        [
+            "testbed error: the testbed broke 3 times and is not built again; first in mine/test_mine.py::test_it[[]0]: the simulated generator died"
+        ]
+    )
+
+
+def test_a_relation_is_judged_against_what_this_run_measured(judged, suite):
+    (suite.path / "mine" / "test_mine.py").write_text(
+        "from pytest_nfvperf.model.traffic import Traffic\n"
+        "def test_one(phy2phy, search, sla):\n"
+        "    sla.check(search.ndr_pdr(phy2phy, Traffic(frame_size=64)))\n"
+        "def test_two(pvp, search, sla):\n"
+        "    sla.check(search.ndr_pdr(pvp, Traffic(frame_size=64)))\n"
+    )
+    suite.makefile(".yaml", sla="")
+
+    result = judged("ndr: '>= 1 Mpps'")
+    result.assert_outcomes(passed=2)
+
+    suite.makefile(
+        ".yaml", relation="schema: 1\nrules:\n  - where: {topology: pvp}\n    require: {ndr: '>= 90 % of phy2phy'}\n"
+    )
+    suite.runpytest_subprocess("--nfv-sla", "relation.yaml").assert_outcomes(passed=2)
+    result = suite.runpytest_subprocess("--nfv-sla", "relation.yaml", "-k", "test_two")
+    result.assert_outcomes(failed=1, deselected=1)
+    result.stdout.fnmatch_lines(["INCONCLUSIVE * ndr >= 90 % of phy2phy*"])
+
+
+def test_last_failed_and_exitfirst_work(judged, suite):
+    judged("ndr: '>= 5 Mpps'").assert_outcomes(failed=1, deselected=1)
+
+    result = suite.runpytest_subprocess("--nfv-sla", "sla.yaml", "--lf", "-x")
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["run-last-failure: rerun previous 1 failure*"])
+
+
+def test_it_works_without_the_cache_and_quietly(judged):
+    result = judged("ndr: '>= 3 Mpps'", "4e6", "-p", "no:cacheprovider", "-q")
+
+    result.assert_outcomes(passed=1, deselected=1)
+
+
+def test_parallel_workers_share_one_testbed_and_one_result(judged, suite):
+    (suite.path / "mine" / "test_mine.py").write_text(
+        "import pytest\n"
+        "from pytest_nfvperf.model.traffic import Traffic\n"
+        "@pytest.mark.parametrize('frame_size', [64, 128, 256, 512])\n"
+        "def test_ndr_pdr(frame_size, phy2phy, search, sla):\n"
+        "    sla.check(search.ndr_pdr(phy2phy, Traffic(frame_size=frame_size)))\n"
+    )
+
+    result = judged("ndr: '>= 3 Mpps'", "4e6", "-n", "2")
+
+    result.assert_outcomes(passed=4)
+    result.stdout.fnmatch_lines_random(
+        ["*datapath acceptance*", *[f"*phy2phy*{size}*PASS*" for size in (64, 128, 256, 512)]]
+    )
+    files = list((suite.path / "reports" / "latest").glob("evidence*.jsonl"))
+    with_trials = [file for file in files if '"kind":"trial"' in file.read_text()]
+    assert len(with_trials) == 1, "one machine is one testbed: all its tests run in one worker"
+
+
+def test_junit_and_allure_carry_the_figures(judged, suite):
+    judged("ndr: '>= 3 Mpps'", "4e6", "--junitxml", "junit.xml", "--alluredir", "allure").assert_outcomes(
+        passed=1, deselected=1
+    )
+
+    xml = (suite.path / "junit.xml").read_text()
+    assert 'name="nfvperf.ndr.load_fps"' in xml
+    results = [json.loads(path.read_text()) for path in (suite.path / "allure").glob("*-result.json")]
+    assert any(label == {"name": "suite", "value": "mine"} for label in results[0]["labels"])
+    assert (suite.path / "allure" / "categories.json").is_file()
+    assert (suite.path / "allure" / "environment.properties").is_file()
