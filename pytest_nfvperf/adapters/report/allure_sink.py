@@ -28,7 +28,7 @@ from pytest_nfvperf.adapters.evidence.records import (
 )
 from pytest_nfvperf.adapters.report.allure_files import write_allure_files
 from pytest_nfvperf.adapters.report.charts import latency_figure, loss_figure, search_figure
-from pytest_nfvperf.adapters.report.drawing import freeze, to_png
+from pytest_nfvperf.adapters.report.drawing import to_png
 from pytest_nfvperf.adapters.report.figures import goal_figures, other_result
 from pytest_nfvperf.adapters.report.texts import ledger_lines, trial_line, trials_csv
 from pytest_nfvperf.adapters.report.trial_page import trials_html
@@ -141,7 +141,6 @@ def _outcome_title(outcome: Outcome) -> str:
 def _picture(name: str, make: Callable[[], Figure | None]) -> None:
     figure = make()
     if figure is not None:
-        freeze(figure)
         _attach(to_png(figure), name, allure.attachment_type.PNG)
 
 

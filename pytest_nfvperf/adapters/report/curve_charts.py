@@ -15,7 +15,7 @@ from pytest_nfvperf.adapters.report.drawing import (
     SERIES,
     VERMILION,
     dress,
-    legend_below,
+    finish,
     new_figure,
 )
 from pytest_nfvperf.model.histogram import Histogram
@@ -43,7 +43,7 @@ def latency_chart(curves: Sequence[tuple[str, Histogram]]) -> Figure:
     panel.set_xticks([], minor=True)
     panel.set_xlim(1, most)
     _log_if_wide(panel, [histogram for _, histogram in shown])
-    legend_below(figure, [panel])
+    finish(figure, [panel])
     return figure
 
 
@@ -82,10 +82,11 @@ def loss_chart(points: Sequence[LossPoint]) -> Figure:
     for clean, color, label in ((True, GREEN, "no loss"), (False, VERMILION, "loss")):
         here = [(a, b) for a, b in zip(x, y, strict=True) if (b <= 0) == clean]
         if here:
-            panel.scatter([a for a, _ in here], [b for _, b in here], color=color, s=34, zorder=3, label=label)
+            x_here, y_here = [a for a, _ in here], [b for _, b in here]
+            panel.scatter(x_here, y_here, color=color, s=34, zorder=3, label=label, clip_on=False)
     for a, b in zip(x, y, strict=True):
         panel.annotate(f"{b:.3g} %", (a, b), (0, 7), textcoords="offset points", ha="center", fontsize=8, color=MUTED)
     panel.margins(y=0.15)
     panel.set_ylim(bottom=0)
-    legend_below(figure, [panel])
+    finish(figure, [panel])
     return figure

@@ -7,6 +7,7 @@ stay apart under every common colour blindness, and are readable on light and da
 from __future__ import annotations
 
 import io
+import math
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -32,8 +33,8 @@ _STYLE: Any = {
 
 
 def new_figure(width_in: float, height_in: float) -> Figure:
-    """An empty figure of this size in inches that lays itself out."""
-    figure = Figure(figsize=(width_in, height_in), layout="constrained")
+    """An empty figure of this size in inches."""
+    figure = Figure(figsize=(width_in, height_in))
     figure.patch.set_alpha(0)
     return figure
 
@@ -52,29 +53,48 @@ def dress(axes: Axes, *, title: str = "", x: str = "", y: str = "") -> None:
         spine.set_color(MUTED)
 
 
-def legend_below(figure: Figure, axes: Sequence[Axes], columns: int = 4) -> None:
-    """One legend for all panels, under them, each label once."""
+def finish(figure: Figure, panels: Sequence[Axes], *, right_in: float = 0.12, bottom_in: float = 0.5) -> None:
+    """One legend for all panels under them, each label once, and margins that hold everything.
+
+    Margins are given, not searched for: matplotlib's automatic layouts draw every chart twice more.
+
+    Args:
+        figure: of any size.
+        panels: its panels, side by side.
+        right_in: inches kept free at the right, for a colour bar.
+        bottom_in: inches that tick labels and the axis title take.
+    """
     handles: dict[str, Artist] = {}
-    for panel in axes:
+    for panel in panels:
         for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
+    columns = _legend_columns(figure.get_figwidth(), list(handles))
+    rows = math.ceil(len(handles) / columns)
+    width, height = figure.get_size_inches()
+    figure.subplots_adjust(
+        left=0.68 / width,
+        right=1 - right_in / width,
+        top=1 - 0.34 / height,
+        bottom=(bottom_in + 0.22 * rows) / height,
+        wspace=0.15,
+    )
     if handles:
         figure.legend(
             handles=list(handles.values()),
             labels=list(handles),
-            loc="outside lower center",
-            ncols=min(columns, len(handles)),
+            loc="lower center",
+            ncols=columns,
             frameon=False,
             fontsize=8.5,
             labelcolor=INK,
+            borderaxespad=0.1,
         )
 
 
-def freeze(figure: Figure) -> None:
-    """Lay the figure out once; without this every rendering does it again, which is most of the time."""
-    FigureCanvasAgg(figure)
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")
+def _legend_columns(width_in: float, labels: Sequence[str]) -> int:
+    """As many entries side by side as fit: a letter takes about 0.075 inches, the mark 0.6."""
+    widest = max((len(label) for label in labels), default=0) * 0.075 + 0.6
+    return max(1, min(len(labels), int(width_in / widest)))
 
 
 def to_svg(figure: Figure, title: str) -> str:

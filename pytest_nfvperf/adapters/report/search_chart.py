@@ -11,7 +11,7 @@ from matplotlib.colors import LinearSegmentedColormap, LogNorm
 from matplotlib.figure import Figure
 
 from pytest_nfvperf.adapters.evidence.records import TrialData
-from pytest_nfvperf.adapters.report.drawing import GREEN, INK, MUTED, SERIES, dress, legend_below, new_figure
+from pytest_nfvperf.adapters.report.drawing import GREEN, INK, MUTED, SERIES, dress, finish, new_figure
 from pytest_nfvperf.model.outcome import Outcome
 
 LOSS_COLORS = LinearSegmentedColormap.from_list("loss", ["#e8b030", "#d55e00", "#a3004f"])
@@ -43,8 +43,10 @@ def search_chart(trials: Sequence[TrialData], outcome: Outcome | None) -> Figure
     panels[0].set_ylim(bottom=0)
     if close and near:
         panels[1].set_ylim(*close)
-    _loss_bar(figure, panels, points)
-    legend_below(figure, panels, 7)
+    lossy = any(point.loss for point in points)
+    finish(figure, panels, right_in=1.15 if lossy else 0.12)
+    if lossy:
+        _loss_bar(figure, panels[-1])
     return figure
 
 
@@ -98,14 +100,14 @@ def _draw_trials(panel: Axes, points: Sequence[_Point]) -> None:
         panel.scatter(x, y, s=34, marker="x", color=MUTED, linewidth=1.4, label="invalid: repeated", zorder=3)
 
 
-def _loss_bar(figure: Figure, panels: Sequence[Axes], points: Sequence[_Point]) -> None:
-    if not any(point.loss for point in points):
-        return
-    bar = figure.colorbar(ScalarMappable(LOSS_NORM, LOSS_COLORS), ax=list(panels), pad=0.01, aspect=30)
+def _loss_bar(figure: Figure, panel: Axes) -> None:
+    """The scale of the loss colours, at the right of the last panel."""
+    place = panel.get_position()
+    axes = figure.add_axes((place.x1 + 0.015, place.y0, 0.012, place.height))
+    bar = figure.colorbar(ScalarMappable(LOSS_NORM, LOSS_COLORS), cax=axes)
     bar.set_label("lost frames", color=INK, fontsize=8.5)
-    bar.set_ticks(
-        [10.0**power for power in range(-6, 1)], labels=[f"{10.0 ** (power + 2):g} %" for power in range(-6, 1)]
-    )
+    powers = range(-6, 1)
+    bar.set_ticks([10.0**power for power in powers], labels=[f"{10.0 ** (power + 2):g} %" for power in powers])
     bar.minorticks_off()
     bar.ax.tick_params(colors=INK, labelsize=8)
     bar.outline.set_visible(False)

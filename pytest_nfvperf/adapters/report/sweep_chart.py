@@ -9,7 +9,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pytest_nfvperf.adapters.report.drawing import MUTED, SERIES, dress, legend_below, new_figure
+from pytest_nfvperf.adapters.report.drawing import MUTED, SERIES, dress, finish, new_figure
 from pytest_nfvperf.adapters.report.figures import is_lower_bound
 from pytest_nfvperf.adapters.report.published import PublishedSeries
 from pytest_nfvperf.model.outcome import GoalOutcome, Outcome
@@ -56,7 +56,7 @@ def sweep_chart(
     ``axis`` is the label on the x axis; published series go with "frame_size" only.
     """
     slots = _Slots.of(axis, series, published)
-    figure = new_figure(10.4, 4.3)
+    figure = new_figure(10.4, 4.4)
     mpps, gbps = figure.subplots(1, 2)
     for panel, title, unit in ((mpps, "Frames per second", "Mpps"), (gbps, "Bits per second", "Gbps")):
         dress(panel, title=title, x=_AXIS_TITLES.get(axis, axis), y=f"{unit} per direction")
@@ -64,7 +64,7 @@ def sweep_chart(
         _draw(panel, slots, series, published, in_bits=unit == "Gbps")
         panel.set_ylim(0, panel.get_ylim()[1] * 1.1)  # room for the arrows
         panel.set_xlim(-0.4, len(slots.labels) - 0.6)
-    legend_below(figure, (mpps, gbps))
+    finish(figure, (mpps, gbps), bottom_in=0.66)
     return figure
 
 
