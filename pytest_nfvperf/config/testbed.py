@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
-from pytest_nfvperf.config.testbed_checks import NumaReader, SysfsNuma, check_testbed, cpu_claims, port_kind
+from pytest_nfvperf.config.testbed_checks import (
+    NumaReader,
+    SysfsNuma,
+    check_testbed,
+    cpu_claims,
+    port_kind,
+    usable_cores,
+)
 from pytest_nfvperf.config.testbed_model import PortModel, TestbedModel
 from pytest_nfvperf.config.units import BIT_RATE, shortest
 from pytest_nfvperf.config.validate import validated
@@ -17,14 +23,14 @@ _MIB = 1 << 20
 
 
 def load_testbed(
-    path: str | Path, *, numa: NumaReader | None = None, cpu_count: int | None = None
+    path: str | Path, *, numa: NumaReader | None = None, cores: int | None = None
 ) -> tuple[Testbed, tuple[str, ...]]:
     """Read a testbed file.
 
     Args:
         path: the file.
         numa: where CPUs and NICs sit; this machine's by default.
-        cpu_count: CPUs of the DUT; this machine's by default.
+        cores: physical cores of the DUT; those this process may use by default.
 
     Returns:
         The testbed, and warnings for a person. Empty tuples of CPUs mean "to be planned".
@@ -32,20 +38,21 @@ def load_testbed(
     Raises:
         ConfigError: file, line, key path, what is wrong and what to write instead.
     """
-    return _checked(read_document(path), numa, cpu_count)
+    return _checked(read_document(path), numa, cores)
 
 
 def parse_testbed(
-    text: str, file: str = "<testbed>", *, numa: NumaReader | None = None, cpu_count: int | None = None
+    text: str, file: str = "<testbed>", *, numa: NumaReader | None = None, cores: int | None = None
 ) -> tuple[Testbed, tuple[str, ...]]:
     """As :func:`load_testbed`, from text; ``file`` is what messages call it."""
-    return _checked(parse_document(text, file), numa, cpu_count)
+    return _checked(parse_document(text, file), numa, cores)
 
 
-def _checked(document: Document, numa: NumaReader | None, cpu_count: int | None) -> tuple[Testbed, tuple[str, ...]]:
+def _checked(document: Document, numa: NumaReader | None, cores: int | None) -> tuple[Testbed, tuple[str, ...]]:
     model = validated(TestbedModel, document)
-    cpus = cpu_count if cpu_count is not None else os.cpu_count() or 1
-    warnings = check_testbed(model, document, cpu_count=cpus, numa=numa or SysfsNuma())
+    warnings = check_testbed(
+        model, document, cores=usable_cores() if cores is None else cores, numa=numa or SysfsNuma()
+    )
     return _to_testbed(model), warnings
 
 
@@ -102,7 +109,7 @@ def testbed_to_yaml(testbed: Testbed) -> str:
                 "name": testbed.name,
                 "dut": _given({"ovs": _given(ovs), "ports": [_from_port(port) for port in testbed.ports] or None}),
                 "generator": _given(generator),
-                "links": [[f"generator.{link.generator}", f"dut.{link.dut}"] for link in testbed.links] or None,
+                "links": [_from_link(link) for link in testbed.links] or None,
                 "cpus": {owner: list(cpus) for owner, cpus in owners.items() if cpus} or None,
                 "hugepages": f"{testbed.hugepages_mib} MiB" if testbed.hugepages_mib else None,
                 "discovered": testbed.discovered or None,
@@ -112,6 +119,11 @@ def testbed_to_yaml(testbed: Testbed) -> str:
 
 
 testbed_to_yaml.__test__ = False  # type: ignore[attr-defined]  # pytest must not collect it for its name
+
+
+def _from_link(link: CableSpec) -> list[str]:
+    # A cable names the bare ports; whoever wrote the prefix already meant the same end.
+    return [f"generator.{link.generator.removeprefix('generator.')}", f"dut.{link.dut.removeprefix('dut.')}"]
 
 
 def _from_port(port: DutPort) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -46,6 +47,18 @@ class SysfsNuma:
         return node if node >= 0 else None  # the kernel writes -1 for "not known"
 
 
+def usable_cores(sysfs: Path = Path("/sys")) -> int:
+    """Physical cores that this process may run on; SMT siblings are one core."""
+    cores = set()
+    for cpu in os.sched_getaffinity(0):
+        siblings = sysfs / f"devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"
+        try:
+            cores.add(siblings.read_text(encoding="ascii").strip())
+        except OSError:  # no topology in sysfs (some containers): every CPU is its own core
+            cores.add(str(cpu))
+    return len(cores)
+
+
 @dataclass(frozen=True)
 class CpuClaim:
     """One owner's claim on CPUs, and the key it stands under."""
@@ -55,13 +68,13 @@ class CpuClaim:
     path: KeyPath
 
 
-def check_testbed(testbed: TestbedModel, document: Document, *, cpu_count: int, numa: NumaReader) -> tuple[str, ...]:
+def check_testbed(testbed: TestbedModel, document: Document, *, cores: int, numa: NumaReader) -> tuple[str, ...]:
     """Raise ConfigError for the first contradiction; return warnings for what is only doubtful."""
     _check_ports(testbed, document)
     _check_generator(testbed, document)
     _check_links(testbed, document)
     return (
-        *_check_cpus(testbed, document, cpu_count),
+        *_check_cpus(testbed, document, cores),
         *_numa_warnings(testbed, numa),
         *_unlinked(testbed),
     )
@@ -147,8 +160,9 @@ def cpu_claims(testbed: TestbedModel) -> tuple[CpuClaim, ...]:
     return tuple(claim for claim in claims if claim.cpus)
 
 
-def _check_cpus(testbed: TestbedModel, document: Document, cpu_count: int) -> Iterator[str]:
+def _check_cpus(testbed: TestbedModel, document: Document, cores: int) -> Iterator[str]:
     claims = cpu_claims(testbed)
+    few = cores <= 2 or testbed.discovered  # what was discovered was planned for the cores there were
     for claim in claims:
         twice = sorted({cpu for cpu in claim.cpus if claim.cpus.count(cpu) > 1})
         if twice:
@@ -162,7 +176,7 @@ def _check_cpus(testbed: TestbedModel, document: Document, cpu_count: int) -> It
                         f"{list(later.cpus)} contradicts {show_path(earlier.path)} {list(earlier.cpus)}: keep one",
                         later.path,
                     )
-            elif both and {later.owner, earlier.owner} == _MAY_SHARE and cpu_count <= 2:
+            elif both and {later.owner, earlier.owner} == _MAY_SHARE and few:
                 yield (
                     f"CPU {both[0]} is shared by {show_path(earlier.path)} and {show_path(later.path)}: "
                     "on a machine of two cores there is no other way, but preemptions will spoil trials"

@@ -47,7 +47,7 @@ class RatioEstimate:
     @property
     def smallest_detectable(self) -> float:
         """The smallest relative difference these data could have shown, e.g. 0.02 for 2 %; inf if none."""
-        if self.low <= 0 or math.isinf(self.high):
+        if math.isinf(self.high):
             return math.inf
         return max(self.high / self.ratio, self.ratio / self.low) - 1
 

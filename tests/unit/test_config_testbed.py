@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import os
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_nfvperf.adapters.host.cpus import discover_testbed
 from pytest_nfvperf.config.testbed import load_testbed, parse_testbed, testbed_to_yaml
-from pytest_nfvperf.config.testbed_checks import SysfsNuma
+from pytest_nfvperf.config.testbed_checks import SysfsNuma, usable_cores
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed import CableSpec, CpuPlan, DutPort, GeneratorSpec, OvsSpec, Testbed
 
@@ -41,7 +43,7 @@ class Numa:
 
 
 def parse(text, **kwargs):
-    return parse_testbed(text, "lab.yaml", **({"numa": Numa(), "cpu_count": 8} | kwargs))
+    return parse_testbed(text, "lab.yaml", **({"numa": Numa(), "cores": 8} | kwargs))
 
 
 def refusal(text, **kwargs):
@@ -227,19 +229,32 @@ SHARED = "schema: 1\nname: x\ncpus: {housekeeping: [0], generator: [0], pmd: [1]
 
 
 def test_two_cores_may_share_with_a_warning():
-    testbed, warnings = parse(SHARED, cpu_count=2)
+    testbed, warnings = parse(SHARED, cores=2)
     assert testbed.cpus.shared == (0,)
     assert len(warnings) == 1
     assert "CPU 0 is shared by cpus.housekeeping and cpus.generator" in warnings[0]
 
 
 def test_more_cores_may_not():
-    assert "CPU 0 is given to two owners: cpus.housekeeping and cpus.generator" in refusal(SHARED, cpu_count=4)
+    assert "CPU 0 is given to two owners: cpus.housekeeping and cpus.generator" in refusal(SHARED, cores=4)
+
+
+def test_a_discovered_testbed_may_be_given_back():
+    _, warnings = parse(SHARED + "discovered: true\n", cores=4)
+    assert len(warnings) == 1
+
+
+def test_smt_siblings_are_one_core(tmp_path):
+    for cpu in os.sched_getaffinity(0):
+        (tmp_path / f"devices/system/cpu/cpu{cpu}/topology").mkdir(parents=True)
+        (tmp_path / f"devices/system/cpu/cpu{cpu}/topology/thread_siblings_list").write_text("0-1\n")
+    assert usable_cores(tmp_path) == 1
+    assert usable_cores(tmp_path / "none") == len(os.sched_getaffinity(0))
 
 
 def test_a_pmd_shares_with_nobody():
     text = SHARED.replace("pmd: [1]", "pmd: [0]").replace("housekeeping: [0], ", "")
-    assert "CPU 0 is given to two owners: cpus.pmd and cpus.generator" in refusal(text, cpu_count=2)
+    assert "CPU 0 is given to two owners: cpus.pmd and cpus.generator" in refusal(text, cores=2)
 
 
 def test_pmd_on_another_numa_node_is_a_warning():
@@ -326,5 +341,15 @@ def some_testbed(draw):
 
 @given(some_testbed())
 def test_a_written_testbed_reads_back_equal(testbed):
-    again, _ = parse(testbed_to_yaml(testbed), cpu_count=256)
+    again, _ = parse(testbed_to_yaml(testbed), cores=256)
     assert again == testbed
+
+
+def test_the_discovered_testbed_is_written_as_if_given():
+    """What a run without a file keeps in its evidence can be given to the next run."""
+    found = discover_testbed()
+    again, _ = parse_testbed(testbed_to_yaml(found))
+    assert again == replace(found, links=again.links)
+    assert [(f"generator.{link.generator}", link.dut) for link in again.links] == [
+        (f"generator.{link.generator.removeprefix('generator.')}", link.dut) for link in found.links
+    ]

@@ -35,7 +35,7 @@ def blocks():
 @pytest.mark.parametrize("text", list(blocks()))
 def test_blocks_on_pages(text):
     if kind_of(text) == "testbed":
-        testbed, _ = parse_testbed(text, cpu_count=2)
+        testbed, _ = parse_testbed(text, cores=2)
         assert testbed.name
     else:
         assert parse_sla(text).rules
@@ -46,7 +46,7 @@ def test_example_files(path):
     kind = kind_of(path.read_text(encoding="utf-8"))
     assert kind is not None, "the first line says '# testbed' or '# sla'"
     if kind == "testbed":
-        testbed, _ = load_testbed(path, cpu_count=2)
+        testbed, _ = load_testbed(path, cores=2)
         assert testbed.name
     else:
         assert load_sla(path).rules

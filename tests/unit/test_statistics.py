@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from pytest_nfvperf.model.statistics import (
     Bands,
+    _at_most,
     loss_upper_bound,
     ratio_estimate,
     relative_spread,
@@ -105,6 +106,13 @@ class TestLoss:
         tail = sum(math.comb(offered, k) * p**k * (1 - p) ** (offered - k) for k in range(lost + 1))
         assert float(tail) == pytest.approx(0.05, rel=1e-5)
 
+    @given(st.integers(1, 60), st.floats(1e-6, 0.999), st.data())
+    def test_binomial_tail_on_both_sides_of_the_mean(self, offered, ratio, data):
+        lost = data.draw(st.integers(0, offered - 1))
+        p = Fraction(ratio)
+        tail = sum(math.comb(offered, k) * p**k * (1 - p) ** (offered - k) for k in range(lost + 1))
+        assert _at_most(lost, offered, ratio) == pytest.approx(float(tail), rel=1e-6, abs=1e-12)
+
     @pytest.mark.parametrize("offered", [10**3, 10**6, 480_000_000, 10**12])
     def test_none_lost_is_the_rule_of_three(self, offered):
         assert loss_upper_bound(0, offered) == pytest.approx(rule_of_three(offered), rel=0.003)
@@ -153,6 +161,10 @@ class TestTrend:
         for order in random.Random(1).sample(orders, 20):
             share = sum(other >= score(order) for other in scores) / len(orders)
             assert trend(range(n), [float(value) for value in order]).p_value == pytest.approx(share)
+
+    def test_ties_are_corrected_for(self):
+        """S = 9, variance (5 * 4 * 15 - 2 * 1 * 9) / 18, z = 8 / 3.958."""
+        assert trend(range(5), [1.0, 1.0, 2.0, 3.0, 4.0]).p_value == pytest.approx(0.0433, abs=1e-4)
 
     def test_false_alarms_are_as_rare_as_stated(self):
         """Noise without a trend over 30 samples: about 5 % are called significant."""
