@@ -15,6 +15,7 @@ from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
 from pytest_nfvperf.adapters.report.html import render_report
 from pytest_nfvperf.adapters.report.published import PublishedSeries
 from pytest_nfvperf.model.outcome import Goal, GoalOutcome, Outcome, SearchStatus
+from pytest_nfvperf.model.verdict import Judgement, Verdict
 from tests.sample_run import SampleRun, small_run, write_sample
 
 VOID = {"meta", "br", "link", "img", "hr", "input", "col"}
@@ -202,3 +203,19 @@ def test_tests_without_evidence_do_not_fail_the_page(tmp_path: Path) -> None:
     sample.add(TestEndData("skipped", 0.0))
     sample.end()
     assert ">skipped<" in render(sample, tmp_path)
+
+
+def test_a_long_reason_is_folded_not_cut(tmp_path: Path) -> None:
+    sample = SampleRun()
+    sample.begin()
+    labels = (("topology", "pvp"), ("frame_size", "64"))
+    sample.start_test("test_x.py::test_x", labels, "")
+    reason = "six trials in a row were invalid " * 20 + "and that is the end"
+    verdict = Verdict(
+        Judgement.INCONCLUSIVE, "ndr >= 1 Mpps", "ndr", 1e6, "pps", None, None, reason, "sla.yaml: rules[0]"
+    )
+    sample.add(verdict)
+    sample.end()
+    page = render(sample, tmp_path)
+    assert page.count("and that is the end") == 2  # in the overview and in the test
+    assert page.count('<details class="long">') == 2

@@ -6,6 +6,7 @@ Both install a command ``allure`` with ``generate``; only the options differ.
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from dataclasses import dataclass
@@ -70,5 +71,11 @@ def render_allure(results: Path, out_dir: Path) -> Path:
 
 def _run(command: list[str], *, timeout_s: float) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command, capture_output=True, text=True, timeout=timeout_s, check=False, stdin=subprocess.DEVNULL
+        command,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        env=os.environ | {"NO_COLOR": "1"},
     )

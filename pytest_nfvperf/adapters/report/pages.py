@@ -225,7 +225,7 @@ def facts(run: RunEvidence, data: RunData) -> list[tuple[str, str]]:
         ),
         ("CPUs", " · ".join(f"{name} {', '.join(map(str, owned))}" for name, owned in plan if owned)),
         ("Testbed", f"{data.testbed.name}{' (discovered, no file)' if data.testbed.discovered else ''}"),
-        ("SLA", ", ".join(data.sla) or "none"),
+        ("SLA", ", ".join(data.sla) or "those beside the suites"),
         ("Profile", data.profile),
         ("Started", f"{started:%Y-%m-%d %H:%M:%S} UTC, took {took}"),
         ("Command", " ".join(data.argv)),
