@@ -36,13 +36,15 @@ def listening_sockets(table: Path = Path("/proc/net/unix")) -> set[str]:
 class VhostConnector:
     """Watches for listeners from ``start`` until all are connected, or ``close``."""
 
+    THREAD_NAME = "vhost-connector"
+
     def __init__(self, database: Path, sockets: Mapping[str, Path]) -> None:
         """``sockets``: where the far end of each interface will listen, by the interface's name."""
         self._rpc = JsonRpc(database, "ovsdb-server")
         self._waiting = dict(sockets)
         self._stop = threading.Event()
         self._failure: TestbedError | None = None
-        self._thread = threading.Thread(target=self._watch, name="vhost-connector", daemon=True)
+        self._thread = threading.Thread(target=self._watch, name=self.THREAD_NAME, daemon=True)
 
     def start(self) -> None:
         """Begin to watch."""

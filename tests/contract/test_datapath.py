@@ -1,0 +1,120 @@
+"""What every Datapath keeps to: OVS with DPDK, OVS without, and the simulated one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from pytest_nfvperf.adapters.net.journal import Journal
+from pytest_nfvperf.adapters.ovs.vhost_connector import VhostConnector
+from pytest_nfvperf.model.ledger import deltas
+from pytest_nfvperf.ports.collector import Collector
+from pytest_nfvperf.ports.datapath import Attachment, BuiltTopology, Datapath
+from pytest_nfvperf.runs.clock import VirtualClock
+from pytest_nfvperf.simulation import SimulatedDatapath
+from tests.functional.ovs_support import (
+    leftovers,
+    needs_hugepages,
+    needs_root,
+    patched,
+    phy2phy,
+    run_base,
+    started,
+    testpmd,
+)
+
+REAL = [pytest.param("dpdk", marks=[needs_root, needs_hugepages]), pytest.param("netdev", marks=needs_root)]
+
+
+@pytest.fixture(scope="module")
+def journal() -> Iterator[Journal]:
+    with run_base() as base:
+        made = Journal.create(base)
+        yield made
+        made.close()
+        assert leftovers(made.tag) == []
+
+
+@pytest.fixture(scope="module", params=[*REAL, "simulated"])
+def datapath(request: pytest.FixtureRequest, journal: Journal) -> Iterator[Datapath]:
+    if request.param == "simulated":
+        yield SimulatedDatapath(VirtualClock())
+        return
+    with started(journal, request.param) as ovs:
+        yield ovs
+
+
+def test_it_fits_the_port(datapath: Datapath) -> None:
+    built: BuiltTopology = datapath.build(phy2phy())
+    collectors: tuple[Collector, ...] = datapath.collectors()
+    assert isinstance(collectors, tuple)
+    built.close()
+
+
+def test_it_says_what_it_is(datapath: Datapath) -> None:
+    info = datapath.info()
+    assert info.kind in {"dpdk", "netdev", "system"}
+    assert info.version
+    assert info.detail
+
+
+@pytest.mark.parametrize("topology", [phy2phy(), patched()], ids=lambda topology: topology.name)
+def test_every_port_of_the_topology_has_an_attachment(datapath: Datapath, topology: object) -> None:
+    built = datapath.build(topology)  # type: ignore[arg-type]
+    assert built.topology == topology
+    attachments = built.attachments()
+    assert [attachment.port for attachment in attachments] == ["p0", "p1"]
+    assert all(isinstance(attachment, Attachment) and attachment.device for attachment in attachments)
+    assert built.configuration()
+    built.close()
+
+
+def test_building_does_not_wait_for_links(datapath: Datapath) -> None:
+    """Nobody is attached, and yet it returns; closing needs nobody either, and may be done twice."""
+    for _ in range(2):
+        built = datapath.build(phy2phy())
+        built.close()
+        built.close()
+
+
+def test_it_is_ready_once_the_far_ends_are_attached(datapath: Datapath, journal: Journal) -> None:
+    built = datapath.build(phy2phy())
+    with ExitStack() as stack:
+        if any("virtio_user" in str(attachment.device) for attachment in built.attachments()):
+            stack.enter_context(testpmd(journal, built, "io"))
+        built.wait_ready(15)
+    built.close()
+
+
+def test_counters_are_named_sorted_and_do_not_fall(datapath: Datapath) -> None:
+    built = datapath.build(phy2phy())
+    for collector in datapath.collectors():
+        before, after = collector.snapshot(), collector.snapshot()
+        assert before.source == after.source != ""
+        assert after.time_ns >= before.time_ns
+        names = [name for name, _ in after.counters]
+        assert names == sorted(set(names))
+        assert not [change for change in deltas(before, after) if change.went_back]
+    built.close()
+
+
+def test_collectors_have_sources_of_their_own(datapath: Datapath) -> None:
+    sources = [collector.snapshot().source for collector in datapath.collectors()]
+    assert len(set(sources)) == len(sources)
+
+
+def test_it_is_alive(datapath: Datapath) -> None:
+    datapath.check_alive()
+
+
+@pytest.mark.parametrize("kind", REAL)
+def test_closing_the_datapath_closes_what_stands_on_it(journal: Journal, kind: str) -> None:
+    with started(journal, kind, "short") as ovs:
+        built = ovs.build(phy2phy())
+        ovs.close()
+        ovs.close()
+        built.close()
+    assert not [thread for thread in threading.enumerate() if thread.name == VhostConnector.THREAD_NAME]

@@ -1,0 +1,120 @@
+"""Fingerprint and doctor on this machine and on made-up ones."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import socket
+
+import pytest
+
+from pytest_nfvperf.adapters.host import doctor
+from pytest_nfvperf.adapters.host.doctor import Check, State, checks
+from pytest_nfvperf.adapters.host.fingerprint import fingerprint, running_facts
+from pytest_nfvperf.adapters.host.hugepages import Hugepages
+from pytest_nfvperf.model.testbed import CpuPlan, DutPort, GeneratorSpec, OvsSpec, Testbed
+
+TESTBED = Testbed(
+    name="made-up",
+    ovs=OvsSpec(),
+    cpus=CpuPlan((0,), (1,), (0,)),
+    ports=(DutPort("dpdk0", "pci", pci="ffff:00:00.0", rx_descriptors=2048),),
+    generator=GeneratorSpec(),
+    links=(),
+)
+
+
+def test_a_fingerprint_is_plain_json_without_empty_facts() -> None:
+    facts = fingerprint(TESTBED, {"generator": "nfvperf-gen 1"})
+    assert json.loads(json.dumps(facts)) == facts
+    assert not [name for name, value in facts.items() if value in (None, "", {})]
+    assert {"kernel", "cpus", "cpu_plan", "hugepages_mib", "nfvperf", "generator"} <= facts.keys()
+    assert facts["ports"]["dpdk0"] == {"kind": "pci", "rxq": 1, "rx_descriptors": 2048}
+
+
+def test_two_fingerprints_of_one_machine_are_equal() -> None:
+    assert fingerprint(TESTBED) == fingerprint(TESTBED)
+
+
+def test_an_ovs_that_cannot_be_found_is_absent() -> None:
+    nowhere = dataclasses.replace(TESTBED, ovs=OvsSpec(prefix="/no/such/prefix"))
+    facts = fingerprint(nowhere)
+    assert "ovs" not in facts
+    assert facts["datapath"] == "dpdk"
+
+
+def test_queues_and_configuration_of_a_running_ovs_are_facts_without_the_runs_tag() -> None:
+    listing = (
+        "Displaying last 60 seconds pmd usage %\n"
+        "pmd thread numa_id 0 core_id 1:\n  isolated : false\n"
+        "  port: p0                queue-id:  0 (enabled)   pmd usage: NOT AVAIL\n"
+        "pmd thread numa_id 0 core_id 2:\n"
+        "  port: p1                queue-id:  1 (enabled)   pmd usage:  3 %\n"
+    )
+    facts = running_facts(listing, {"dpdk-extra": "--no-pci --file-prefix=nfv-abc123-ovs --in-memory"})
+    assert facts["rxq_to_pmd"] == {"p0.0": 1, "p1.1": 2}
+    assert facts["other_config"] == {"dpdk-extra": "--no-pci  --in-memory"}
+
+
+def by_name(found: list[Check]) -> dict[str, Check]:
+    assert len({check.name for check in found}) == len(found)
+    return {check.name: check for check in found}
+
+
+def test_every_lack_comes_with_advice() -> None:
+    for check in checks():
+        assert check.seen, check
+        assert check.state is State.OK or check.advice, check
+
+
+def test_a_wrong_prefix_is_a_lack_that_is_needed() -> None:
+    found = by_name(checks(dataclasses.replace(TESTBED, ovs=OvsSpec(prefix="/no/such/prefix"))))
+    assert (found["Open vSwitch"].state, found["Open vSwitch"].needed) == (State.MISSING, True)
+    assert "/no/such/prefix/sbin/ovs-vswitchd" in found["Open vSwitch"].advice
+    assert found["DPDK in OVS"].state is State.MISSING
+
+
+def test_not_being_root_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    root = by_name(checks())["root"]
+    assert (root.state, root.seen, root.needed) == (State.MISSING, "uid 1000", True)
+    assert "\n" not in root.advice
+
+
+@pytest.mark.parametrize(
+    ("pages", "state"),
+    [
+        (Hugepages(supported=False), State.MISSING),
+        (Hugepages(total=255, free=255), State.MISSING),
+        (Hugepages(total=1024, free=256), State.WARN),
+        (Hugepages(total=1024, free=1024), State.OK),
+    ],
+)
+def test_hugepages_are_judged_by_what_is_free(monkeypatch: pytest.MonkeyPatch, pages: Hugepages, state: State) -> None:
+    monkeypatch.setattr(doctor, "read_hugepages", lambda: pages)
+    check = by_name(checks())["hugepages"]
+    assert check.state is state
+    assert ("vm.nr_hugepages" in check.advice) == (state is not State.OK)
+
+
+def test_one_cpu_is_too_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: {0})
+    assert by_name(checks())["cores"].state is State.MISSING
+
+
+def trex(server: str) -> Testbed:
+    return dataclasses.replace(TESTBED, generator=GeneratorSpec("trex", server=server))
+
+
+def test_trex_is_looked_at_only_when_a_testbed_names_it() -> None:
+    assert "not needed" in by_name(checks())["TRex"].seen
+    assert "TRex server" in by_name(checks(trex("127.0.0.1")))
+
+
+def test_a_trex_server_that_listens_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        monkeypatch.setattr(doctor, "_TREX_RPC_PORT", server.getsockname()[1])
+        assert by_name(checks(trex("127.0.0.1")))["TRex server"].state is State.OK
+    found = by_name(checks(trex("127.0.0.1")))["TRex server"]
+    assert (found.state, found.needed) == (State.MISSING, True)
+    assert "./t-rex-64 -i" in found.advice
