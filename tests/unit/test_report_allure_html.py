@@ -40,6 +40,7 @@ def test_both_generations_are_called_in_their_own_way(
     arguments = log.read_text().split()
     assert arguments[:2] == ["generate", str(results)]
     assert ("--clean" in arguments) is clean
+    assert ("--config" in arguments) is not clean
 
 
 def test_without_the_tool_it_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

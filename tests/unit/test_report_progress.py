@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import io
+import os
+import pty
+import re
+import subprocess
+import sys
+import termios
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import pytest
 
@@ -139,3 +146,52 @@ def test_silent_unless_on_a_terminal(stream: io.StringIO) -> None:
     silent.trial_finished(None, False)
     silent.clear()
     assert stream.getvalue() == ""
+
+
+PYTEST_FILE = """
+import pytest
+from pytest_nfvperf.adapters.report.progress import TerminalProgress, progress_for
+
+@pytest.fixture
+def progress(request):
+    writer = request.config.pluginmanager.get_plugin("terminalreporter")._tw
+    capture = request.config.pluginmanager.get_plugin("capturemanager")
+    made = progress_for(
+        writer._file, column=lambda: writer.width_of_current_line, uncaptured=capture.global_and_fixture_disabled
+    )
+    assert isinstance(made, TerminalProgress)
+    yield made
+    made.clear()
+
+@pytest.mark.parametrize("number", range(3))
+def test_it(progress, number, capfd):
+    print("captured")
+    progress.begin(f"subject {number}")
+    for load in (1_000_000, 2_000_000):
+        progress.trial_started("search", load, 1.0, 3.0)
+        progress.trial_finished(0.0, True)
+    assert capfd.readouterr().out == "captured\\n"
+"""
+
+
+def test_lives_with_pytest_on_a_real_terminal(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(PYTEST_FILE)
+    arguments = ["-p", "no:cacheprovider", "-p", "no:nfvperf", "--color=no", "--no-header", "-vv", "test_it.py"]
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, 140))
+    with subprocess.Popen(
+        [sys.executable, "-m", "pytest", *arguments], cwd=tmp_path, stdin=theirs, stdout=theirs, stderr=theirs
+    ) as child:
+        os.close(theirs)
+        written = b""
+        with suppress(OSError):  # how a terminal's other end says that all have closed it
+            while chunk := os.read(ours, 65536):
+                written += chunk
+    os.close(ours)
+    text = written.decode()
+    assert child.returncode == 0, text
+    assert "subject 2 · trial 2 · search · 2.00 Mpps for 1.00 s · last: loss 0 % · about 3.00 s left" in text
+    screen = Screen("")
+    screen.write(text)
+    assert not [row for row in screen.rows if "Mpps" in row]
+    assert len([row for row in screen.rows if re.search(r"^test_it\.py::test_it\[\d\] PASSED", row)]) == 3

@@ -6,12 +6,15 @@ Both install a command ``allure`` with ``generate``; only the options differ.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from pytest_nfvperf.adapters.report.allure_files import CATEGORIES
 from pytest_nfvperf.model.errors import NfvperfError
 
 INSTALL_HINT = "npm install -g allure (Allure 3, needs Node only), then run this again"
@@ -60,13 +63,23 @@ def render_allure(results: Path, out_dir: Path) -> Path:
         raise AllureMissingError(
             f"Allure's own HTML needs its command, which is neither on PATH nor known to npx: {INSTALL_HINT}"
         )
-    options = ["--output", str(out_dir)] if tool.major >= 3 else ["--clean", "--output", str(out_dir)]
-    done = _run([*tool.command, "generate", str(results), *options], timeout_s=_TIMEOUT_S)
+    with tempfile.TemporaryDirectory() as scratch:
+        options = _options_3(Path(scratch)) if tool.major >= 3 else ["--clean"]
+        command = [*tool.command, "generate", str(results.absolute()), *options, "--output", str(out_dir.absolute())]
+        done = _run(command, timeout_s=_TIMEOUT_S)
     index = out_dir / "index.html"
     if done.returncode != 0 or not index.is_file():
         said = (done.stderr or done.stdout).strip()
         raise NfvperfError(f"allure {tool.version} made no report of {results} (exit status {done.returncode}): {said}")
     return index
+
+
+def _options_3(scratch: Path) -> list[str]:
+    """Allure 3 reads categories from its configuration, not from the results as Allure 2 does."""
+    config = scratch / "allurerc.json"
+    categories = json.loads(CATEGORIES.read_text(encoding="utf-8"))
+    config.write_text(json.dumps({"name": "Datapath acceptance", "categories": categories}), encoding="utf-8")
+    return ["--config", str(config)]
 
 
 def _run(command: list[str], *, timeout_s: float) -> subprocess.CompletedProcess[str]:

@@ -83,10 +83,10 @@ class TerminalProgress:
 
     def _show(self, text: str) -> None:
         """Write below the current line, then return: relative moves survive scrolling, saved positions do not."""
-        width = max(20, self._width())
-        column = self._column() % width
-        back = f"\x1b[A\r\x1b[{column}C" if column else "\x1b[A\r"
-        with self._uncaptured():
+        with self._uncaptured():  # the width, too, is that of the terminal only now
+            width = max(20, self._width())
+            column = self._column() % width
+            back = f"\x1b[A\r\x1b[{column}C" if column else "\x1b[A\r"
             self._stream.write(f"\n\r\x1b[K{text[: width - 1]}{back}")
             self._stream.flush()
         self._shown = True
@@ -99,7 +99,9 @@ def progress_for(
     uncaptured: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> SilentProgress | TerminalProgress:
     """Progress for this stream: silent unless it is a terminal."""
-    return TerminalProgress(stream, column=column, uncaptured=uncaptured) if stream.isatty() else SilentProgress()
+    with uncaptured():  # under pytest's capture the same stream is a file
+        terminal = stream.isatty()
+    return TerminalProgress(stream, column=column, uncaptured=uncaptured) if terminal else SilentProgress()
 
 
 def _joined(*parts: str) -> str:
