@@ -179,9 +179,10 @@ def test_lives_with_pytest_on_a_real_terminal(tmp_path: Path) -> None:
     arguments = ["-p", "no:cacheprovider", "-p", "no:nfvperf", "--color=no", "--no-header", "-vv", "test_it.py"]
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, 140))
-    with subprocess.Popen(
-        [sys.executable, "-m", "pytest", *arguments], cwd=tmp_path, stdin=theirs, stdout=theirs, stderr=theirs
-    ) as child:
+    command = [sys.executable, "-m", "pytest", *arguments]
+    # Given, because readline, which pytest loads, puts COLUMNS into the environment behind Python's back.
+    env = dict(os.environ)
+    with subprocess.Popen(command, cwd=tmp_path, stdin=theirs, stdout=theirs, stderr=theirs, env=env) as child:
         os.close(theirs)
         written = b""
         with suppress(OSError):  # how a terminal's other end says that all have closed it
