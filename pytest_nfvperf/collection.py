@@ -18,9 +18,11 @@ from pytest_nfvperf.labels import item_labels
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.sla import Rule
 from pytest_nfvperf.options import Options
+from pytest_nfvperf.runs.trials import InvalidTrialsError
 from pytest_nfvperf.session import NfvSession
 from pytest_nfvperf.sweep import NOT_QUICK
 
+XDIST_GROUP = "nfvperf-testbed"
 STATUS_KEY = pytest.StashKey[tuple[str, str]]()
 NOT_ROOT = (
     "nfvperf needs root for namespaces, hugepages and its own Open vSwitch: run this with sudo, "
@@ -38,26 +40,31 @@ def deselect_by_profile(config: pytest.Config, items: list[pytest.Item], options
         items[:] = [item for item in items if item not in set(dropped)]
 
 
-def group_for_xdist(config: pytest.Config, items: Sequence[pytest.Item], group: str) -> None:
+def group_for_xdist(config: pytest.Config, items: Sequence[pytest.Item]) -> None:
     """One testbed is one worker's: its tests share an xdist group."""
     if config.getoption("dist", "no") == "loadgroup" or config.getoption("loadgroup", False):
         for item in items:
-            item.add_marker(pytest.mark.xdist_group(group))
+            item.add_marker(pytest.mark.xdist_group(XDIST_GROUP))
 
 
 def check_before_run(config: pytest.Config, items: Sequence[pytest.Item], session: NfvSession) -> None:
-    """Find a user's mistakes before anything is started.
+    """Find a user's mistakes, and what the machine lacks, before anything is started.
+
+    An xdist worker cannot end the run with a message: there, each test says it for itself.
 
     Raises:
-        pytest.UsageError: a file that cannot be used, an SLA rule that matches no test, or not root.
+        pytest.UsageError: a file that cannot be used, an SLA rule that matches no test, no root, no OVS, no generator.
     """
-    if os.geteuid() != 0 and not (session.options.plan or config.option.collectonly):
+    if session.worker:
+        return
+    starts = not (session.options.plan or config.option.collectonly)
+    if starts and os.geteuid() != 0:
         raise pytest.UsageError(NOT_ROOT)
     try:
         check_slas(config, items, session)
-        if not config.option.collectonly:
+        if starts:
             session.wiring.check()
-    except ConfigError as error:
+    except (ConfigError, TestbedError) as error:
         raise pytest.UsageError(str(error)) from error
 
 
@@ -102,7 +109,7 @@ def recorded(item: pytest.Item, session: NfvSession) -> Iterator[None]:
     labels = tuple(sorted(item_labels(item, session.profile.name).items()))
     doc = getattr(getattr(item, "function", None), "__doc__", None) or ""
     item.stash[STATUS_KEY] = ("passed", "")
-    session.begin_test(item.nodeid, TestData(labels, parameters, doc.strip()))
+    session.begin_test(item.nodeid.removesuffix(f"@{XDIST_GROUP}"), TestData(labels, parameters, doc.strip()))
     yield
     status, reason = item.stash[STATUS_KEY]
     session.end_test(status, time.monotonic() - started, reason)
@@ -120,6 +127,8 @@ def explain(item: pytest.Item, call: pytest.CallInfo[Any], report: pytest.TestRe
     elif isinstance(error, TestbedError):
         session.broken(error)
         report.longrepr = f"testbed error: {error}"
+    elif isinstance(error, InvalidTrialsError):
+        report.longrepr = f"INCONCLUSIVE: {error}"
     elif isinstance(error, (ConfigError, pytest.UsageError)):
         report.longrepr = f"usage error: {error}"
     status = "error" if report.when != "call" or isinstance(error, TestbedError) else "failed"

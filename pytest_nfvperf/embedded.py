@@ -10,10 +10,12 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 from pytest_nfvperf.adapters.generators import build
+from pytest_nfvperf.adapters.generators.ceiling import measure_ceiling
 from pytest_nfvperf.adapters.generators.embedded import EmbeddedGenerator, EngineOptions
 from pytest_nfvperf.adapters.host.fingerprint import fingerprint
 from pytest_nfvperf.adapters.net.identity import TAG_VARIABLE, ProcessId
@@ -27,6 +29,7 @@ from pytest_nfvperf.model.ledger import CounterSnapshot, Ledger, LedgerLine
 from pytest_nfvperf.model.profile import Profile, estimate_search_s
 from pytest_nfvperf.model.testbed import Testbed
 from pytest_nfvperf.model.topology import Topology
+from pytest_nfvperf.model.traffic import Traffic
 from pytest_nfvperf.model.trial import TrialResult
 from pytest_nfvperf.ports.clock import Clock
 from pytest_nfvperf.runs.ceilings import CachedCeilings
@@ -36,7 +39,7 @@ from pytest_nfvperf.runs.rig import RigParts
 GENERATOR_MIB = 256
 """Hugepages of the generator."""
 
-_CEILING_FACTS = ("cpu_model", "kernel", "dpdk", "generator")
+_CEILING_FACTS = ("cpu_model", "kernel", "dpdk", "cpu_plan")
 
 
 class EmbeddedWiring:
@@ -144,7 +147,19 @@ class EmbeddedWiring:
     def _ceilings(self, journal: Journal) -> CachedCeilings:
         facts = {name: self._fingerprint.get(name) for name in _CEILING_FACTS} | {"generator": str(build.find())}
         digest = hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:16]
-        return CachedCeilings(build.default_cache_dir() / "ceilings.json", digest, "vhost-user", lambda t, d: 10e6)
+
+        def meter(traffic: Traffic, directions: int) -> float:
+            return measure_ceiling(
+                build.find(),
+                replace(traffic, bidirectional=directions == 2),
+                cpus=self.testbed.cpus.generator,
+                control_cpus=self.testbed.cpus.housekeeping,
+                loop_cpu=self.testbed.cpus.pmd[0],
+                run_dir=journal.directory,
+                hugepages_mib=GENERATOR_MIB if self.testbed.hugepages_mib else 0,
+            )
+
+        return CachedCeilings(build.default_cache_dir() / "ceilings.json", digest, "vhost-user", meter)
 
 
 def _note_process(journal: Journal, entry: Entry, pid: int) -> None:

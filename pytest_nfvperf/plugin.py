@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 SESSION_KEY = pytest.StashKey["NfvSession"]()
 OPTIONS_KEY = pytest.StashKey[Options]()
 MEASURING_KEY = pytest.StashKey[bool]()
-XDIST_GROUP = "nfvperf-testbed"
 LOADGROUP = "nfv_loadgroup"
 
 
@@ -71,7 +70,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     config.stash[MEASURING_KEY] = True
     collection.deselect_by_profile(config, items, config.stash[OPTIONS_KEY])
-    collection.group_for_xdist(config, measuring, XDIST_GROUP)
+    collection.group_for_xdist(config, measuring)
     collection.check_before_run(config, measuring, nfv_session(config))
 
 

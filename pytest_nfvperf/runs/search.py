@@ -13,7 +13,7 @@ from typing import Any
 from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.outcome import Cost, Goal, GoalOutcome, LatencyPoint, Outcome
 from pytest_nfvperf.model.profile import Profile
-from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.model.traffic import Traffic, check_mtu
 from pytest_nfvperf.model.trial import Reason
 from pytest_nfvperf.runs.binary import rfc2544_search, tst009_search
 from pytest_nfvperf.runs.confirm import confirm
@@ -103,7 +103,7 @@ class Search:
     def back_to_back(self, live: LiveTopology, traffic: Traffic, throughput_fps: float | None = None) -> Outcome:
         """Longest lossless burst at the maximum rate (RFC 9004), repeated and averaged."""
         measurer, limits = self._start(live, traffic)
-        result, _ = back_to_back(
+        result = back_to_back(
             measurer,
             self._usable_maximum(measurer, limits),
             repeats=self.profile.back_to_back_repeats,
@@ -164,6 +164,8 @@ class Search:
         return confirm(measurer, goal, duration_s=self.profile.confirmation_s, attempts=CONFIRM_ATTEMPTS)
 
     def _start(self, live: LiveTopology, traffic: Traffic) -> tuple[LoadMeasurer, Limits]:
+        for port in live.topology.ports:
+            check_mtu(traffic, port.mtu)
         directions = live.topology.directions if traffic.bidirectional else live.topology.directions[:1]
         live.learn(traffic)
         measurer = LoadMeasurer(

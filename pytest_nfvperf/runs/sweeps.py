@@ -57,8 +57,8 @@ def latency_point(name: str, trial: Trial) -> LatencyPoint:
 
 def back_to_back(
     measurer: LoadMeasurer, maximum_fps: float, *, repeats: int, longest_s: float, throughput_fps: float | None
-) -> tuple[BackToBack, bool]:
-    """Longest burst at the maximum rate without loss (RFC 9004), and whether the DUT never lost.
+) -> BackToBack:
+    """Longest burst at the maximum rate without loss (RFC 9004).
 
     Args:
         measurer: what is measured.
@@ -68,14 +68,14 @@ def back_to_back(
         throughput_fps: measured throughput for the corrected buffer time, None if unknown.
 
     Returns:
-        The result, and True when even the longest burst lost nothing: then the
-        frames are a lower bound and there is no buffer to speak of.
+        The result; unlimited when even the longest burst lost nothing: then the frames are a lower
+        bound and there is no buffer to speak of.
     """
     bursts = [_longest_burst(measurer, maximum_fps, longest_s) for _ in range(repeats)]
     mean = fmean(bursts)
     unlimited = min(bursts) >= int(maximum_fps * longest_s)
     corrected = None if unlimited else _corrected_buffer_s(mean, maximum_fps, throughput_fps)
-    return BackToBack(round(maximum_fps), tuple(bursts), mean, corrected), unlimited
+    return BackToBack(round(maximum_fps), tuple(bursts), mean, corrected, unlimited)
 
 
 def _corrected_buffer_s(mean_burst: float, maximum_fps: float, throughput_fps: float | None) -> float | None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-
-from conftest import CONFTEST
+from user_project import CONFTEST, records
 
 SIMULATED = """
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
@@ -31,21 +30,16 @@ def judged(suite):
     return run
 
 
-def records(suite: pytest.Pytester, kind: str) -> list[dict]:
-    lines = (suite.path / "reports" / "latest" / "evidence.jsonl").read_text().splitlines()
-    return [record for line in lines if (record := json.loads(line))["kind"] == kind]
-
-
 def test_a_met_sla_passes_and_says_so_in_the_table(judged, suite):
     result = judged("ndr: '>= 3.9 Mpps'")
 
     result.assert_outcomes(passed=1, deselected=1)
     result.stdout.fnmatch_lines(["*datapath acceptance*", "*phy2phy*64*PASS*", "evidence: */reports/*"])
-    (verdict,) = records(suite, "verdict")
+    (verdict,) = records(suite.path, "verdict")
     assert verdict["data"]["judgement"] == "PASS"
     assert "0 lost of" in verdict["data"]["confidence"]
     assert "at 95 %" in verdict["data"]["confidence"]
-    assert records(suite, "run_end")[0]["data"]["counts"] == {"passed": 1}
+    assert records(suite.path, "run_end")[0]["data"]["counts"] == {"passed": 1}
 
 
 def test_the_report_is_one_page_beside_the_evidence(judged, suite):
@@ -69,7 +63,7 @@ def test_a_missed_sla_fails_with_a_table(judged, suite):
         ]
     )
     assert "Traceback" not in result.stdout.str()
-    assert records(suite, "test_end")[0]["data"]["status"] == "failed"
+    assert records(suite.path, "test_end")[0]["data"]["status"] == "failed"
 
 
 def test_a_metric_that_was_not_measured_is_inconclusive_and_named(judged):
@@ -109,8 +103,8 @@ def test_a_generator_that_dies_is_a_testbed_error_with_its_log(judged, suite):
     result.stdout.fnmatch_lines(
         ["testbed error: the simulated generator died", "--- generator log ---", "killed by fail_at"]
     )
-    assert records(suite, "error")[0]["data"]["message"] == "the simulated generator died"
-    assert len(records(suite, "trial")) == 2, "finished trials stay readable"
+    assert records(suite.path, "error")[0]["data"]["message"] == "the simulated generator died"
+    assert len(records(suite.path, "trial")) == 2, "finished trials stay readable"
 
 
 def test_a_testbed_that_breaks_again_and_again_makes_later_tests_cite_the_first_cause(judged, suite):

@@ -116,7 +116,7 @@ def discover_testbed() -> Testbed:
         cpus=plan_cpus(read_cpus()),
         ports=tuple(DutPort(name=name, kind="vhost-user") for name in ("p0", "p1")),
         generator=GeneratorSpec(),
-        links=tuple(CableSpec(generator=f"generator.{i}", dut=f"p{i}") for i in range(2)),
+        links=tuple(CableSpec(generator=f"{i}", dut=f"p{i}") for i in range(2)),
         hugepages_mib=hugepages.total_mib,
         discovered=True,
     )

@@ -1,0 +1,251 @@
+"""What goes wrong on a real testbed ends as a clear error or an invalid trial, never as a pass, and leaves nothing."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from user_project import CONFTEST, make_project, records
+
+from pytest_nfvperf.adapters.generators import build
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: namespaces, hugepages, Open vSwitch")
+
+CACHE = build.default_cache_dir()  # now: pytester gives each test another home
+
+HEADER = """
+import os, signal, threading
+from pytest_nfvperf.model.traffic import Traffic
+
+def later(seconds, what, *args):
+    threading.Timer(seconds, what, args).start()
+"""
+
+NEXT = """
+def test_next(phy2phy, search):
+    outcome = search.loss_at(phy2phy, Traffic(frame_size=64), 10_000, 0.5)
+    assert outcome.loss_curve[0].loss_ratio == 0
+"""
+
+
+@pytest.fixture
+def base(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A run directory of this test's own; checks that nothing is left in it."""
+    path = Path(f"/run/nfvperf-test-{os.getpid()}")
+    monkeypatch.setenv("NFVPERF_RUN_DIR", str(path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(CACHE.parent))
+    build.build()
+    path.mkdir()
+    yield path
+    assert left_behind(path) == []
+    for lock in path.glob("*.lock"):
+        lock.unlink()
+    path.rmdir()
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester, base: Path) -> pytest.Pytester:
+    return make_project(pytester)
+
+
+def left_behind(base: Path) -> list[str]:
+    """Run directories, and processes and namespaces of those runs."""
+    found = [str(path) for path in base.glob("*") if path.is_dir()]
+    found += [path.name for path in Path("/run/netns").glob("nfv-*") if _of_ours(path.name, base)]
+    return found + processes_below(base)
+
+
+def _of_ours(netns: str, base: Path) -> bool:
+    """A namespace whose run is in no other base directory."""
+    tag = netns.split("-")[1]
+    return not any((other / tag).is_dir() for other in Path("/run").glob("nfvperf*") if other != base)
+
+
+def processes_below(base: Path) -> list[str]:
+    """Command lines that name the base directory."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+        except OSError:
+            continue
+        if entry.name.isdigit() and f"{base}/" in line:
+            found.append(line)
+    return found
+
+
+def hugepages_in_use() -> int:
+    fields = dict(
+        line.split()[:2] for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("HugeP")
+    )
+    return int(fields["HugePages_Total:"]) - int(fields["HugePages_Free:"])
+
+
+def run(project: pytest.Pytester, suite: str, *args: str) -> pytest.RunResult:
+    make_project(project, HEADER + suite)
+    return project.runpytest_subprocess("--nfv-report", "none", "-p", "no:cacheprovider", *args)
+
+
+def test_a_run_measures_and_leaves_nothing(project):
+    result = run(project, NEXT)
+
+    result.assert_outcomes(passed=1)
+    (trial,) = [r for r in records(project.path, "trial") if r["data"]["result"]["spec"]["purpose"] == "fixed load"][
+        -1:
+    ]
+    for count in trial["data"]["result"]["counts"]:
+        assert count["intended"] == count["sent"] + count["refused"] + count["skipped"] == 5000
+        assert count["received"] == count["sent"]
+    assert trial["data"]["ledger"]["unexplained"] == 0
+    assert trial["data"]["cost"]["pmd_cycles_per_packet"] > 0
+    run_record = records(project.path, "run")[-1]["data"]
+    assert run_record["testbed"]["discovered"] is True
+    assert run_record["dut"]["kind"] == "dpdk"
+
+
+def test_vswitchd_killed_during_a_trial(project):
+    result = run(
+        project,
+        """
+def test_killed(phy2phy, search, nfv_session):
+    later(0.7, os.kill, nfv_session.rig.datapath().instance.vswitchd.pid, signal.SIGKILL)
+    search.loss_at(phy2phy, Traffic(frame_size=64), 10_000, 2.0)
+"""
+        + NEXT,
+    )
+
+    result.assert_outcomes(failed=1, passed=1)
+    result.stdout.fnmatch_lines(["testbed error: *ovs-vswitchd*SIGKILL*"])
+    assert "ovs-vswitchd" in records(project.path, "error")[0]["data"]["message"]
+
+
+def test_generator_killed_during_a_trial(project):
+    result = run(
+        project,
+        """
+def test_killed(phy2phy, search, nfv_session):
+    later(0.7, os.kill, nfv_session.rig.generator().pid, signal.SIGKILL)
+    search.loss_at(phy2phy, Traffic(frame_size=64), 10_000, 2.0)
+"""
+        + NEXT,
+    )
+
+    result.assert_outcomes(failed=1, passed=1)
+    result.stdout.fnmatch_lines(["testbed error: *generator*SIGKILL*"])
+
+
+def test_generator_stopped_for_a_second_is_an_invalid_trial(project):
+    result = run(
+        project,
+        """
+def test_stopped(phy2phy, search, nfv_session):
+    pid = nfv_session.rig.generator().pid
+    later(0.7, os.kill, pid, signal.SIGSTOP)
+    later(1.7, os.kill, pid, signal.SIGCONT)
+    search.loss_at(phy2phy, Traffic(frame_size=64), 10_000, 2.0)
+""",
+    )
+
+    result.assert_outcomes(passed=1)
+    trials = [r["data"] for r in records(project.path, "trial")]
+    spoiled = [t for t in trials if any(reason["code"] == "skipped_frames" for reason in t["result"]["invalid"])]
+    assert spoiled, "the second of silence made a trial invalid"
+    assert not trials[-1]["result"]["invalid"], "and it was repeated"
+
+
+def test_a_port_that_goes_down(project):
+    result = run(
+        project,
+        """
+def test_down(phy2phy, search, nfv_session):
+    nfv_session.rig.generator().detach(["p1"])
+    search.loss_at(phy2phy, Traffic(frame_size=64), 10_000, 0.5)
+""",
+    )
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*error: *p1*"])
+
+
+def test_a_full_disk_under_the_results(project, tmp_path):
+    small = tmp_path / "small"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "nfvperf-test", str(small)], check=True)
+    try:
+        suite = "def test_many(phy2phy, search):\n    search.loss_curve(phy2phy, Traffic(frame_size=64))\n"
+        result = run(project, suite, "--nfv-results", str(small))
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*evidence file * No space left on device*"])
+
+
+def test_two_runs_cannot_measure_on_the_same_cores(project):
+    make_project(
+        project, HEADER + "import time\ndef test_long(phy2phy):\n    print('up', flush=True)\n    time.sleep(30)\n"
+    )
+    first = subprocess.Popen(
+        [sys.executable, "-m", "pytest", "-s", "-p", "no:cacheprovider"],
+        cwd=project.path,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert first.stdout is not None
+        assert any("up" in line for line in first.stdout)
+        result = run(project, NEXT)
+    finally:
+        first.send_signal(signal.SIGINT)
+        first.communicate(timeout=30)
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["testbed error: *CPU *" + str(first.pid) + "*"])
+
+
+def test_interrupted_by_ctrl_c_it_ends_cleanly(project, base):
+    make_project(
+        project,
+        HEADER + "def test_long(phy2phy, search):\n    search.loss_at(phy2phy, Traffic(frame_size=64), 10_000, 60.0)\n",
+    )
+    running = subprocess.Popen(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"], cwd=project.path, stdout=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + 20
+    while not any("nfvperf-gen" in line for line in processes_below(base)):
+        assert time.monotonic() < deadline, "the generator did not start"
+        time.sleep(0.05)
+
+    running.send_signal(signal.SIGINT)
+
+    assert running.wait(timeout=30) == pytest.ExitCode.INTERRUPTED
+
+
+def test_kill_9_at_20_random_moments_leaves_nothing(project, base):
+    before = hugepages_in_use()
+    make_project(project, HEADER + NEXT.replace("0.5)", "5.0)"), CONFTEST)
+    chance = random.Random(2544)
+    for _ in range(20):
+        moment = chance.uniform(0.8, 5.0)
+        running = subprocess.Popen(
+            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--nfv-report", "none"],
+            cwd=project.path,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        time.sleep(moment)
+        running.kill()
+        running.wait()
+
+        # What dies with its parent may need a moment; what does not is the next start's to remove.
+        subprocess.run([sys.executable, "-m", "pytest_nfvperf.cli", "clean"], check=True, capture_output=True)
+
+        assert left_behind(base) == [], f"killed after {moment:.2f} s"
+    assert hugepages_in_use() <= before

@@ -1,0 +1,43 @@
+"""A user's project: the conftest line of the documents and one suite. For tests that run pytest in pytest."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CONFTEST = """
+pytest_plugins = [
+    "pytest_nfvperf.fixtures.nfv",
+    "pytest_nfvperf.fixtures.topologies",
+    "pytest_nfvperf.fixtures.measuring",
+]
+"""
+
+SUITE = '''
+import pytest
+from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.sweep import sweep
+
+@sweep("frame_size", [64, 1518], quick={64})
+def test_ndr_pdr(frame_size, phy2phy, search, sla):
+    """Steps: search. Verify: the SLA."""
+    sla.check(search.ndr_pdr(phy2phy, Traffic(frame_size=frame_size)))
+'''
+
+
+def make_project(pytester: pytest.Pytester, suite: str = SUITE, conftest: str = CONFTEST) -> pytest.Pytester:
+    """Write the project: conftest.py and mine/test_mine.py."""
+    pytester.makeconftest(conftest)
+    folder = pytester.path / "mine"
+    folder.mkdir(exist_ok=True)
+    (folder / "test_mine.py").write_text(suite)
+    return pytester
+
+
+def records(project: Path, kind: str) -> list[dict[str, Any]]:
+    """Evidence records of one kind from the newest run."""
+    lines = (project / "reports" / "latest" / "evidence.jsonl").read_text().splitlines()
+    return [record for line in lines if (record := json.loads(line))["kind"] == kind]
