@@ -172,15 +172,18 @@ class SampleRun:
         )
         return record_id
 
-    def labels(self, suite: str, topology: str, traffic: Traffic) -> tuple[tuple[str, str], ...]:
+    def labels(self, suite: str, test: str, topology: str, traffic: Traffic) -> tuple[tuple[str, str], ...]:
         """Labels as the fixtures give them."""
         return (
-            ("suite", suite),
-            ("topology", topology),
-            ("frame_size", traffic.frame_label),
-            ("flows", str(traffic.flows)),
-            ("bidirectional", "true" if traffic.bidirectional else "false"),
             ("datapath", "dpdk"),
+            ("direction", "bidirectional" if traffic.bidirectional else "unidirectional"),
+            ("engine", "embedded"),
+            ("flows", str(traffic.flows)),
+            ("frame_size", traffic.frame_label),
+            ("profile", "quick"),
+            ("suite", suite),
+            ("test", test),
+            ("topology", topology),
         )
 
     def start_test(self, name: str, labels: tuple[tuple[str, str], ...], description: str) -> None:
@@ -193,7 +196,7 @@ class SampleRun:
     def throughput_test(self, topology: str, size: int | Imix) -> None:
         """NDR and PDR in one search, then latency, verdicts and the configuration."""
         traffic = Traffic(frame_size=size)
-        labels = self.labels("throughput", topology, traffic)
+        labels = self.labels("throughput", "test_ndr_pdr", topology, traffic)
         self.start_test(
             "test_ndr_pdr.py::test_ndr_pdr",
             labels,
@@ -441,7 +444,7 @@ class SampleRun:
     def loss_curve_test(self) -> None:
         """RFC 2544 section 26.3."""
         traffic = Traffic(frame_size=64)
-        labels = self.labels("loss-curve", "phy2phy", traffic)
+        labels = self.labels("throughput", "test_loss_curve", "phy2phy", traffic)
         self.start_test("test_loss_curve.py::test_loss_curve", labels, "Frame loss from 100 % of the ceiling down.")
         capacity, ceiling = 6.1e6, 7.45e6
         points = []
@@ -466,7 +469,7 @@ class SampleRun:
     def back_to_back_test(self) -> None:
         """RFC 9004."""
         traffic = Traffic(frame_size=64, bidirectional=False)
-        labels = self.labels("back-to-back", "phy2phy", traffic)
+        labels = self.labels("throughput", "test_back_to_back", "phy2phy", traffic)
         self.start_test("test_back_to_back.py::test_back_to_back", labels, "Longest burst without loss (RFC 9004).")
         trial = self.trial(traffic, 7_450_000, 7.3e6, "back-to-back", 2.0)
         burst = BackToBack(7_450_000, (14210, 14188, 14302, 14250, 14221), 14234.2, 0.000431)
@@ -475,7 +478,7 @@ class SampleRun:
 
     def broken_tests(self) -> None:
         """The generator dies in one test; the next cites it."""
-        labels = self.labels("throughput", "pvvp", Traffic(frame_size=64))
+        labels = self.labels("throughput", "test_ndr_pdr", "pvvp", Traffic(frame_size=64))
         self.start_test("test_ndr_pdr.py::test_ndr_pdr", labels, "Through two VNFs.")
         self.trial(Traffic(frame_size=64), 3_000_000, 2e6, "warm-up")
         log = "EAL: Detected CPU lcores: 2\nVIRTIO_USER: vhost-user backend disconnected\n"
@@ -484,7 +487,7 @@ class SampleRun:
             ErrorData("GeneratorError", message, {"end of the generator's log": log, "last command": "trial"})
         )
         self.add(TestEndData("error", 2.2, message))
-        labels = self.labels("throughput", "pvvp", Traffic(frame_size=1518))
+        labels = self.labels("throughput", "test_ndr_pdr", "pvvp", Traffic(frame_size=1518))
         self.start_test("test_ndr_pdr.py::test_ndr_pdr", labels, "Through two VNFs.")
         self.add(ErrorData("TestbedError", f"not run: the testbed broke earlier ({message})", {}, first))
         self.add(TestEndData("error", 0.0, "not run: the testbed broke earlier"))

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from pytest_nfvperf.adapters.report.figures import digits, goal_figures, other_result, proven_loss, worst
 from pytest_nfvperf.adapters.report.junit import junit_properties
+from pytest_nfvperf.adapters.report.subjects import title
+from pytest_nfvperf.adapters.report.sweeps import find_sweeps
 from pytest_nfvperf.adapters.report.table import SummaryRow, summary_text
 from pytest_nfvperf.model.outcome import (
     BackToBack,
@@ -95,9 +97,18 @@ def test_the_worst_verdict_is_shown() -> None:
 def test_other_labels_are_named_where_rows_differ() -> None:
     more = replace(OUTCOME, labels=(*LABELS[:3], ("flows", "1000")))
     table = summary_text([SummaryRow(OUTCOME), SummaryRow(more)], width=120)
-    assert "throughput flows=1 " in table
-    assert "throughput flows=1000 " in table
-    assert "flows" not in summary_text([SummaryRow(OUTCOME)])
+    assert "throughput 1,000 flows " in table
+    assert table.count("flows") == 1  # a single flow is what most tests send
+    assert "flows" not in summary_text([SummaryRow(more)])
+
+
+def test_suites_are_named_where_there_are_several() -> None:
+    named = replace(OUTCOME, labels=(*LABELS, ("test", "test_ndr_pdr")))
+    other = replace(OUTCOME, labels=(("suite", "chaining"), ("test", "test_chain"), *LABELS[1:], ("bridges", "3")))
+    assert line_with("phy2phy", summary_text([SummaryRow(named)])).split()[0] == "ndr_pdr"
+    table = summary_text([SummaryRow(named), SummaryRow(other)], width=120)
+    assert "throughput/ndr_pdr " in table
+    assert "chaining/chain bridges=3 " in table
 
 
 @pytest.mark.parametrize("width", [100, 120, 160])
@@ -116,6 +127,32 @@ def test_colour_only_when_asked_for() -> None:
     rows = [SummaryRow(OUTCOME, (verdict(Judgement.FAIL),))]
     assert "\x1b[" not in summary_text(rows)
     assert "\x1b[1;31mFAIL" in summary_text(rows, color=True)
+
+
+def test_a_subject_is_called_by_what_sets_it_apart() -> None:
+    labels = {"datapath": "dpdk", "direction": "unidirectional", "flows": "100000", "frame_size": "64", "link": "veth"}
+    named = labels | {"suite": "s", "test": "test_chain", "topology": "pvp", "profile": "quick"}
+    assert title(named) == "chain · pvp · 64 B · 100,000 flows · unidirectional · link=veth"
+    assert title({"frame_size": "imix-simple", "flows": "1", "direction": "bidirectional"}) == "imix-simple"
+
+
+def test_sweeps_are_found_along_every_label_that_counts() -> None:
+    def outcome(size: str, flows: str, topology: str = "phy2phy", test: str = "test_a") -> Outcome:
+        labels = (("topology", topology), ("frame_size", size), ("flows", flows), ("test", test))
+        return replace(OUTCOME, labels=labels)
+
+    sizes = [outcome(size, "1") for size in ("64", "512", "imix-simple")]
+    flows = [outcome("64", count, test="test_b") for count in ("1", "1000", "100000")]
+    other = [outcome(size, "1", "pvp", "test_c") for size in ("64", "512")]
+    found = find_sweeps([*sizes, *flows, *other])
+    assert [(s.axis, [one.name for one in s.series]) for s in found] == [
+        ("frame_size", ["phy2phy", "pvp"]),
+        ("flows", ["phy2phy · 64 B"]),
+    ]
+    assert len(found[1].series[0].outcomes) == 3
+    assert find_sweeps(sizes[:1]) == []
+    twice = find_sweeps([*sizes, *(outcome(size, "1", test="test_b") for size in ("64", "512"))])
+    assert [one.name for one in twice[0].series] == ["a · phy2phy", "b · phy2phy"]
 
 
 def test_nothing_measured_gives_no_table() -> None:

@@ -22,9 +22,9 @@ from pytest_nfvperf.adapters.report.pages import (
     test_page,
 )
 from pytest_nfvperf.adapters.report.published import PublishedSeries
+from pytest_nfvperf.adapters.report.subjects import distinctions, test_name
 from pytest_nfvperf.adapters.report.sweep_chart import sweep_chart
 from pytest_nfvperf.adapters.report.sweeps import Sweep, find_sweeps
-from pytest_nfvperf.adapters.report.table import varying_labels
 from pytest_nfvperf.adapters.report.templating import environment, style
 from pytest_nfvperf.model.outcome import Outcome
 from pytest_nfvperf.model.verdict import Judgement
@@ -103,6 +103,7 @@ def _context(run: RunEvidence, suites: Sequence[SuitePage], published: Sequence[
         "published": published,
         "trials": (len(trials), sum(not trial.valid for trial in trials)),
         "figures": figures,
+        "test_name": test_name,
         "per_direction": figures.PER_DIRECTION,
     }
 
@@ -120,9 +121,9 @@ def _accepted(run: RunEvidence, counts: dict[str, int]) -> tuple[str, str]:
 
 
 def _summary(pages: Sequence[TestPage]) -> list[tuple[TestPage, Outcome, list[str]]]:
-    everything = [outcome for page in pages for outcome in page.evidence.outcomes.values()]
+    everything = [outcome.label for page in pages for outcome in page.evidence.outcomes.values()]
     return [
-        (page, outcome, varying_labels(outcome, everything))
+        (page, outcome, distinctions(outcome.label, everything))
         for page in pages
         for outcome in page.evidence.outcomes.values()
     ]

@@ -19,6 +19,7 @@ from pytest_nfvperf.adapters.report.charts import (
     search_figure,
 )
 from pytest_nfvperf.adapters.report.figures import goal_figures, proven_loss, worst
+from pytest_nfvperf.adapters.report.subjects import title
 from pytest_nfvperf.model.display import format_seconds
 from pytest_nfvperf.model.ledger import Ledger
 from pytest_nfvperf.model.outcome import GoalOutcome, Outcome
@@ -101,7 +102,7 @@ def test_page(test: TestEvidence, run: RunEvidence, number: int, charts: ChartFo
     return TestPage(
         anchor=f"test-{number}",
         evidence=test,
-        title=_title(test),
+        title=title(dict(test.data.labels)) or test.node_id,
         badge=badge_of(test),
         figures=_headline(outcomes),
         outcomes=outcomes,
@@ -129,16 +130,6 @@ def short_name(test: TestEvidence) -> str:
     """``suite topology frame_size test_name[...]`` without the path."""
     label = dict(test.data.labels)
     return " ".join([label.get("suite", ""), test.node_id.split("::")[-1]]).strip()
-
-
-def _title(test: TestEvidence) -> str:
-    label = dict(test.data.labels)
-    size = label.get("frame_size", "")
-    parts = [label.get("topology", ""), f"{size} B" if size.isdigit() else size]
-    flows = label.get("flows", "1")
-    parts += [f"{int(flows):,} flows"] if flows.isdigit() and flows != "1" else []
-    parts += ["one direction"] if label.get("bidirectional") == "false" else []
-    return " · ".join(part for part in parts if part) or test.node_id
 
 
 def _headline(pages: Sequence[OutcomePage]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pytest_nfvperf.adapters.report.subjects import title
 from pytest_nfvperf.adapters.report.sweep_chart import SweepSeries
 from pytest_nfvperf.model.outcome import Outcome
 
@@ -38,7 +39,10 @@ def _along(axis: str, outcomes: Sequence[Outcome]) -> list[Sweep]:
             groups.setdefault(key, []).append(outcome)
     curves = {key: group for key, group in groups.items() if len({o.label[axis] for o in group}) > 1}
     common = _common([dict(key) for key in curves])
-    series = [SweepSeries(_name(dict(key), common), tuple(group)) for key, group in curves.items()]
+    names = [_name(dict(key), common | {"test": ""}) for key in curves]
+    if len(set(names)) < len(names):
+        names = [_name(dict(key), common) for key in curves]
+    series = [SweepSeries(name, tuple(group)) for name, group in zip(names, curves.values(), strict=True)]
     return [Sweep(axis, tuple(series[i : i + MOST_SERIES]), common) for i in range(0, len(series), MOST_SERIES)]
 
 
@@ -49,6 +53,6 @@ def _common(labels: Sequence[dict[str, str]]) -> dict[str, str]:
 
 
 def _name(labels: dict[str, str], common: dict[str, str]) -> str:
-    """The topology, and in what else the curve differs from its neighbours."""
-    differing = [f"{k}={v}" for k, v in labels.items() if k not in common and k != "topology"]
-    return " ".join([labels.get("topology", ""), *differing]).strip()
+    """What the curve is about, and in what else it differs from its neighbours."""
+    always = {"topology", "frame_size", "flows", "direction"}
+    return title({name: value for name, value in labels.items() if name in always or name not in common})

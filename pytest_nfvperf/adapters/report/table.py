@@ -20,12 +20,12 @@ from pytest_nfvperf.adapters.report.figures import (
     typical_latency,
     worst,
 )
+from pytest_nfvperf.adapters.report.subjects import distinctions, test_name
 from pytest_nfvperf.model.display import MISSING, format_ns
 from pytest_nfvperf.model.outcome import Outcome
 from pytest_nfvperf.model.verdict import Judgement, Verdict
 
 NARROWEST = 100
-SHOWN_IN_COLUMNS = frozenset({"suite", "topology", "frame_size"})
 STYLES = {
     Judgement.PASS: "green",
     Judgement.FAIL: "bold red",
@@ -79,7 +79,7 @@ def summary_text(rows: Sequence[SummaryRow], *, width: int = 120, color: bool = 
 
 
 def _search_table(rows: Sequence[SummaryRow]) -> Table:
-    table = _table("\nsuite", "\ntopology", "\nframe")
+    table = _table("\ntest", "\ntopology", "\nframe")
     line = any(row.outcome.line_rate_fps for row in rows)
     for title in ("NDR\nMpps", "\nGbps", *(["of\nline"] if line else []), "PDR\nMpps", "\nGbps"):
         table.add_column(title, justify="right", no_wrap=True)
@@ -110,7 +110,7 @@ def _notes(rows: Sequence[SummaryRow]) -> list[str]:
 
 
 def _other_table(rows: Sequence[SummaryRow]) -> Table:
-    table = _table("suite", "topology", "frame")
+    table = _table("test", "topology", "frame")
     table.add_column("result")
     table.add_column("verdict", no_wrap=True)
     for row in rows:
@@ -121,28 +121,19 @@ def _other_table(rows: Sequence[SummaryRow]) -> Table:
 def _table(*titles: str) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=0)
     for title in titles:
-        table.add_column(title, no_wrap="suite" not in title)
+        table.add_column(title, no_wrap="test" not in title)
     return table
 
 
 def _subject(row: SummaryRow, rows: Sequence[SummaryRow]) -> tuple[str, str, str]:
-    label = row.outcome.label
+    label, peers = row.outcome.label, [other.outcome.label for other in rows]
+    suites = {peer.get("suite") for peer in peers}
+    name = f"{label.get('suite', MISSING)}/{test_name(label)}" if len(suites) > 1 else test_name(label)
     return (
-        " ".join([label.get("suite", MISSING), *varying_labels(row.outcome, [r.outcome for r in rows])]),
+        " ".join([name, *distinctions(label, peers)]),
         label.get("topology", MISSING),
         label.get("frame_size", MISSING),
     )
-
-
-def varying_labels(outcome: Outcome, all_outcomes: Sequence[Outcome]) -> list[str]:
-    """Labels beside suite, topology and frame size in which the outcomes of a suite differ: ``["flows=1000"]``."""
-    label = outcome.label
-    peers = [other.label for other in all_outcomes if other.label.get("suite") == label.get("suite")]
-    return [
-        f"{name}={value}"
-        for name, value in label.items()
-        if name not in SHOWN_IN_COLUMNS and any(peer.get(name) != value for peer in peers)
-    ]
 
 
 def _latency(row: SummaryRow) -> tuple[str, str]:

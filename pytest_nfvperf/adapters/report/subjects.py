@@ -1,0 +1,50 @@
+"""How a subject is called in tables, titles and charts, from its labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+COMMON_VALUES = {"flows": "1", "direction": "bidirectional"}
+"""Left out where they have this value: it is what most tests do."""
+
+_OF_THE_RUN = frozenset({"suite", "profile", "datapath", "engine"})
+_FIRST = ("test", "topology", "frame_size", "flows", "direction")
+
+
+def title(labels: Mapping[str, str]) -> str:
+    """``ndr_pdr · phy2phy · 64 B · 1,000 flows``; what a whole run has in common is left out."""
+    parts = [_part(name, labels[name]) for name in _FIRST if name in labels and not _common(name, labels[name])]
+    parts += [_part(name, value) for name, value in labels.items() if name not in _FIRST and name not in _OF_THE_RUN]
+    return " · ".join(part for part in parts if part)
+
+
+def test_name(labels: Mapping[str, str]) -> str:
+    """The test's name without ``test_``; the suite's where there is none."""
+    return labels["test"].removeprefix("test_") if "test" in labels else labels.get("suite", "-")
+
+
+test_name.__test__ = False  # type: ignore[attr-defined]
+
+
+def distinctions(labels: Mapping[str, str], peers: Sequence[Mapping[str, str]]) -> list[str]:
+    """Labels without a column of their own in which the peers differ: ``["1,000 flows", "link=patch"]``."""
+    columns = {"suite", "test", "topology", "frame_size"}
+    return [
+        _part(name, value)
+        for name, value in labels.items()
+        if name not in columns and not _common(name, value) and any(peer.get(name) != value for peer in peers)
+    ]
+
+
+def _common(name: str, value: str) -> bool:
+    return COMMON_VALUES.get(name) == value
+
+
+def _part(name: str, value: str) -> str:
+    if name == "test":
+        return value.removeprefix("test_")
+    if name == "frame_size":
+        return f"{value} B" if value.isdigit() else value
+    if name == "flows":
+        return f"{int(value):,} flows" if value.isdigit() else f"{value} flows"
+    return value if name in {"topology", "direction"} else f"{name}={value}"
