@@ -218,7 +218,8 @@ def test_the_set_up_needs_the_standard_library_only() -> None:
     root = Path(pytest_nfvperf.__file__).parents[1]
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); import pytest_nfvperf.adapters.host.setup\n"
-        "print([n for n in sys.modules if n.split('.')[0] not in {*sys.stdlib_module_names, 'pytest_nfvperf', '__main__'}])"
+        "known = {*sys.stdlib_module_names, 'pytest_nfvperf', '__main__'}\n"
+        "print([name for name in sys.modules if name.split('.')[0] not in known])"
     )
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", code, str(root)], capture_output=True, text=True, check=True

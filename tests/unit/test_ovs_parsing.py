@@ -68,10 +68,10 @@ pmd thread numa_id 0 core_id 1:
 
 def test_pmd_stats_are_counted_by_thread_and_in_sum() -> None:
     counters = parse_pmd_stats(STATS)
-    assert counters["pmd.c01.packets"] == 100
-    assert counters["pmd.c12.packets"] == 11
-    assert counters["pmd.packets"] == 111
-    assert counters["main.packets"] == 7
+    assert counters["pmd.c01.packets_received"] == 100
+    assert counters["pmd.c12.packets_received"] == 11
+    assert counters["pmd.packets_received"] == 111
+    assert counters["main.packets_received"] == 7
     assert (counters["pmd.cycles_busy"], counters["pmd.cycles_idle"]) == (1000, 1000)
     assert counters["pmd.upcalls_failed"] == 1
     assert "pmd.phwol_hits" not in counters, "not listed by this version: absent, not 0"
@@ -80,7 +80,7 @@ def test_pmd_stats_are_counted_by_thread_and_in_sum() -> None:
 
 def test_pmd_perf_has_the_same_names_but_no_busy_cycles() -> None:
     counters = parse_pmd_perf(PERF)
-    assert counters["pmd.packets"] == 642
+    assert counters["pmd.packets_received"] == 642
     assert counters["pmd.emc_hits"] == 621
     assert counters["pmd.upcalls_ok"] == 1
     assert counters["pmd.c01.cycles_used"] == 256217106

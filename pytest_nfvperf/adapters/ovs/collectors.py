@@ -6,7 +6,7 @@ counter                        what it is
 ``<port>.rx_packets`` ...      OpenFlow port statistics: rx/tx packets, bytes, dropped, errors
 ``<port>.ovs_tx_failure_drops`` OVS's own reasons, part of tx_dropped: the far ring was full
 ``<port>.ovs_tx_retries``      vhost enqueue was tried again
-``pmd.packets``                received by all PMD threads (and ``pmd.c01.packets`` by one)
+``pmd.packets_received``       by all PMD threads (and ``pmd.c01.packets_received`` by one)
 ``pmd.cycles_busy/_idle``      TSC cycles on packets and on empty polls
 ``pmd.emc_hits`` ...           where the lookup ended: emc, smc, megaflow, upcalls_ok, upcalls_failed
 ``pmd.recirculations``         packets that went round again

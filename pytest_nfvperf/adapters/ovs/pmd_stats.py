@@ -15,7 +15,7 @@ _THREAD = re.compile(r"^(?:pmd thread numa_id \d+ core_id (?P<core>\d+)|(?P<main
 _COUNT = re.compile(r"^-?\s*(?P<name>[A-Za-z][A-Za-z ]*?):\s+(?P<count>\d+)(?:\s|$)")
 
 _STATS_NAMES = {
-    "packets received": "packets",
+    "packets received": "packets_received",
     "packet recirculations": "recirculations",
     "phwol hits": "phwol_hits",
     "mfex opt hits": "mfex_opt_hits",
@@ -29,7 +29,7 @@ _STATS_NAMES = {
     "processing cycles": "cycles_busy",
 }
 _PERF_NAMES = {
-    "rx packets": "packets",
+    "rx packets": "packets_received",
     "tx packets": "tx_packets",
     "phwol hits": "phwol_hits",
     "mfex opt hits": "mfex_opt_hits",
@@ -45,7 +45,7 @@ _PERF_NAMES = {
 
 
 def parse_pmd_stats(text: str) -> dict[str, int]:
-    """Counters of ``pmd-stats-show`` by name: "pmd.c01.packets", summed over PMDs "pmd.packets", "main.packets"."""
+    """Counters of ``pmd-stats-show``: "pmd.c01.emc_hits" of one PMD, "pmd.emc_hits" of all, "main.emc_hits"."""
     return _parse(text, _STATS_NAMES)
 
 
