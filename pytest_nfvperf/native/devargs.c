@@ -36,6 +36,11 @@ bool devargs_back_pressure(const char *devargs)
 	return false;
 }
 
+bool devargs_own_buffers(const char *devargs)
+{
+	return !has_driver(devargs, "net_ring");
+}
+
 static bool append(char *devargs, size_t size, const char *key, const char *value)
 {
 	char ignored[MAX_DEVARGS];

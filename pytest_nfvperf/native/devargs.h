@@ -18,6 +18,9 @@ bool devargs_expand(const struct port_config *config, unsigned int serial, char 
 /* The value of a key in devargs into `value`; false when it is not there. */
 bool devargs_value(const char *devargs, const char *key, char *value, size_t size);
 
+/* Whether the driver copies received frames into the port's buffers, instead of passing the sender's. */
+bool devargs_own_buffers(const char *devargs);
+
 /* Whether the driver's rings push back instead of losing frames. */
 bool devargs_back_pressure(const char *devargs);
 

@@ -11,7 +11,11 @@
 #include "sockwait.h"
 #include "template.h"
 
-enum { POOL_CACHE = 128, VLAN_BYTES = 4, SMALLEST_ROOM = 2048 };
+enum {
+	POOL_CACHE = 256,
+	SMALLEST_ROOM = 2048,
+	ROOM_BESIDE_MTU = 64, /* Ethernet header, tags, FCS, and virtio's header of 12 bytes */
+};
 
 static void fill_pattern(struct rte_mempool *pool, void *opaque, void *object, unsigned int index)
 {
@@ -27,7 +31,7 @@ static void fill_pattern(struct rte_mempool *pool, void *opaque, void *object, u
 
 static struct rte_mempool *pool_new(const struct port *port, const char *kind, unsigned int serial, unsigned int frames)
 {
-	unsigned int room = port->config.mtu + RTE_ETHER_HDR_LEN + RTE_ETHER_CRC_LEN + VLAN_BYTES;
+	unsigned int room = port->config.mtu + ROOM_BESIDE_MTU;
 	char name[RTE_MEMPOOL_NAMESIZE];
 
 	if (room < SMALLEST_ROOM)
@@ -39,13 +43,14 @@ static struct rte_mempool *pool_new(const struct port *port, const char *kind, u
 
 /*
  * No more buffers than can be in use: they are taken in turn, and all of them must stay in the
- * core's cache. Frames received here may wait in a peer's transmit ring: as much again.
+ * core's cache. What a forwarder received may wait in its peer's transmit ring.
  */
 static bool pools_new(struct port *port, unsigned int serial, unsigned int workers)
 {
 	const struct port_config *config = &port->config;
-	unsigned int caches = (workers + 1) * POOL_CACHE * 3 / 2;
-	unsigned int rx = config->queues * (config->rx_descriptors + config->rx_descriptors) + caches;
+	unsigned int caches = workers * POOL_CACHE * 3 / 2 + 2 * BURST_FRAMES;
+	unsigned int elsewhere = config->role == ROLE_FORWARDER ? 2 * config->rx_descriptors : 0;
+	unsigned int rx = config->queues * (config->rx_descriptors + elsewhere) + caches;
 	unsigned int tx = config->queues * config->tx_descriptors + MAX_PORT_STREAMS * BURST_FRAMES + caches;
 
 	port->rx_pool = pool_new(port, "rx", serial, rx);
@@ -199,6 +204,7 @@ const char *port_attach(struct ports *ports, const struct port_config *config, u
 	memset(port, 0, sizeof(*port));
 	port->config = *config;
 	port->back_pressure = devargs_back_pressure(config->device);
+	port->own_buffers = devargs_own_buffers(config->device);
 	wrong = bring_up(port, ports->serial++, workers, error, size);
 	if (wrong != NULL) {
 		retire(ports, port->rx_pool);

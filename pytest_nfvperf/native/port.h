@@ -56,6 +56,7 @@ struct port {
 	bool used;
 	uint16_t id; /* DPDK's */
 	bool back_pressure; /* the ring fills instead of losing frames */
+	bool own_buffers; /* frames received lie in rx_pool, not in the sender's buffers */
 	struct port *peer;
 	struct rte_mempool *rx_pool;
 	struct rte_mempool *tx_pool;

@@ -153,6 +153,25 @@ static void publish(struct port *port)
 	}
 }
 
+/*
+ * Frames of one segment in our own pool go back to it as they are: freeing them one by one would
+ * read the second cache line of each for nothing. Their data goes to the shared cache, since the
+ * switch's core will write there.
+ */
+static void release(struct port *port, struct rte_mbuf **mbufs, uint16_t count)
+{
+	uint16_t segments = 0;
+
+	for (uint16_t at = 0; at < count; at++) {
+		segments += mbufs[at]->nb_segs;
+		rte_cldemote(rte_pktmbuf_mtod(mbufs[at], void *));
+	}
+	if (likely(port->own_buffers && segments == count))
+		rte_mempool_put_bulk(port->rx_pool, (void **)mbufs, count);
+	else
+		rte_pktmbuf_free_bulk(mbufs, count);
+}
+
 uint32_t receive_turn(struct port *port, uint8_t trial, struct poll_clock *clock)
 {
 	struct rte_mbuf *mbufs[BURST_FRAMES];
@@ -165,7 +184,7 @@ uint32_t receive_turn(struct port *port, uint8_t trial, struct poll_clock *clock
 			if (count == 0)
 				break;
 			receive_burst(port, mbufs, count, trial, clock_look(clock));
-			rte_pktmbuf_free_bulk(mbufs, count);
+			release(port, mbufs, count);
 			received += count;
 			if (count < BURST_FRAMES)
 				break;

@@ -89,6 +89,23 @@ static bool parse_nice(const char *text, int *nice)
 	return false;
 }
 
+/*
+ * With autogroups (sched(7)) a nice value counts only among the threads of one session; what
+ * counts against the rest of the machine is the session's own. Ours alone, if we lead it.
+ */
+static void prioritise_session(int nice)
+{
+	FILE *file;
+
+	if (getsid(0) != getpid())
+		return;
+	file = fopen("/proc/self/autogroup", "we");
+	if (file == NULL)
+		return;
+	fprintf(file, "%d", nice);
+	fclose(file);
+}
+
 bool startup(struct engine *engine, int argc, char **argv)
 {
 	if (argc < 5 || strcmp(argv[1], "--parent") != 0 || strcmp(argv[3], "--nice") != 0) {
@@ -99,6 +116,7 @@ bool startup(struct engine *engine, int argc, char **argv)
 		return false;
 	if (!die_with_parent(argv[2]))
 		return false;
+	prioritise_session(engine->nice);
 	if (!separate_answers(engine)) {
 		fprintf(stderr, "nfvperf-gen: %s\n", strerror(errno));
 		return false;
