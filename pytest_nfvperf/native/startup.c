@@ -117,6 +117,8 @@ bool startup(struct engine *engine, int argc, char **argv)
 	if (!die_with_parent(argv[2]))
 		return false;
 	prioritise_session(engine->nice);
+	/* A switch that hangs up on a vhost-user socket is a link that is down, not our end. */
+	(void)signal(SIGPIPE, SIG_IGN);
 	if (!separate_answers(engine)) {
 		fprintf(stderr, "nfvperf-gen: %s\n", strerror(errno));
 		return false;

@@ -1,0 +1,282 @@
+"""The embedded generator on real rings: VNF modes, monitors, several threads, its own judgement, its faults."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from pytest_nfvperf.adapters.generators.build import build
+from pytest_nfvperf.adapters.generators.ceiling import loop_ports, measure_ceiling
+from pytest_nfvperf.adapters.generators.embedded import EmbeddedGenerator, EngineOptions
+from pytest_nfvperf.model.errors import DeadlineError, GeneratorError
+from pytest_nfvperf.model.topology import PortRole, VnfMode
+from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.model.trial import Direction, Reason
+from pytest_nfvperf.ports.generator import GeneratorPort
+from tests.functional.generator_support import (
+    check_identities,
+    embedded_in,
+    hugepages_mib,
+    loop_in,
+    looped_rig,
+    run_dir,
+    spec,
+)
+
+MACS = tuple(f"02:00:00:00:00:{number:02x}" for number in range(1, 7))
+
+
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    with run_dir() as made:
+        yield made
+
+
+def until(what: str, condition: Callable[[], bool], deadline_s: float = 5.0) -> None:
+    end = time.monotonic() + deadline_s
+    while not condition():
+        assert time.monotonic() < end, f"not within {deadline_s} s: {what}"
+        time.sleep(0.01)
+
+
+def ring(number: int, **changes: object) -> GeneratorPort:
+    """A port that loops its own frames back, on a DPDK ring."""
+    port = GeneratorPort(f"r{number}", "net_ring", MACS[number], tx_descriptors=512, rx_descriptors=512)
+    return dataclasses.replace(port, **changes)  # type: ignore[arg-type]
+
+
+class TestVnf:
+    """A chain p0 - loop - f0 ~ f1 - loop - p1 needs two loops; the forwarders run in the generator's own thread."""
+
+    @pytest.fixture
+    def chain(self, directory: Path) -> Iterator[Callable[..., EmbeddedGenerator]]:
+        first, second = directory / "a", directory / "b"
+        first.mkdir()
+        second.mkdir()
+        with loop_in(first) as near, loop_in(second) as far, embedded_in(directory) as generator:
+
+            def attach(mode: VnfMode, drop_every: int = 0) -> EmbeddedGenerator:
+                ends = [
+                    GeneratorPort("p0", near.devices[0], MACS[0]),
+                    GeneratorPort("p1", far.devices[1], MACS[1]),
+                ]
+                vnf = [
+                    GeneratorPort(
+                        "f0", near.devices[1], MACS[2], PortRole.FORWARDER, "f1", vnf_mode=mode, eth_peer=MACS[1]
+                    ),
+                    GeneratorPort(
+                        "f1", far.devices[0], MACS[3], PortRole.FORWARDER, "f0", vnf_mode=mode, eth_peer=MACS[0]
+                    ),
+                ]
+                generator.attach(ends)
+                generator.attach(vnf, drop_every=drop_every)
+                generator.wait_links_up(5.0)
+                generator.learn(Traffic(), WAYS)
+                return generator
+
+            yield attach
+
+    @pytest.mark.parametrize("mode", list(VnfMode))
+    def test_forwards_both_ways_without_loss(self, chain: Callable[..., EmbeddedGenerator], mode: VnfMode) -> None:
+        generator = chain(mode)
+        result = generator.run_trial(spec(WAYS))
+        for counts in result.counts:
+            check_identities(counts)
+        forwarded = [generator.last_ports[name]["forwarded"] for name in ("f0", "f1")]
+        assert [f["rx"] for f in forwarded] == [f["tx"] for f in forwarded] == [c.sent for c in result.counts]
+
+    def test_drops_what_it_is_asked_to_and_says_so(self, chain: Callable[..., EmbeddedGenerator]) -> None:
+        generator = chain(VnfMode.IO, drop_every=100)
+        result = generator.run_trial(spec(WAYS[:1]))
+        dropped = generator.last_ports["f0"]["forwarded"]["dropped_as_asked"]
+        assert dropped == result.sent // 100 > 0
+        assert result.lost - sum(c.refused for c in result.counts) == dropped
+
+
+WAYS = (Direction("p0", "p1"), Direction("p1", "p0"))
+
+
+def test_ring_port_hears_itself(directory: Path) -> None:
+    """Frames that pass by reference, without a copy, are counted alike."""
+    with embedded_in(directory) as generator:
+        generator.attach([ring(0)])
+        result = generator.run_trial(spec((Direction("r0", "r0"),)))
+        check_identities(result.counts[0])
+
+
+def test_frames_due_elsewhere_are_foreign(directory: Path) -> None:
+    """A ring brings r0's frames back to r0, while they were due on r1."""
+    with embedded_in(directory) as generator:
+        generator.attach([ring(0), ring(1)])
+        result = generator.run_trial(spec((Direction("r0", "r1"),), residual_s=0.05))
+        assert result.counts[0].received == 0
+        assert generator.last_ports["r0"]["foreign"]["misdirected"] == result.sent
+        details = [reason.detail for reason in result.invalid if reason.code is Reason.FOREIGN_FRAMES]
+        assert details == [f"r0: received frames not of this trial: {result.sent} misdirected"]
+
+
+def test_monitor_counts_streams_that_are_due_elsewhere(directory: Path) -> None:
+    with loop_in(directory) as loop, embedded_in(directory) as generator:
+        near, far = loop_ports(loop.devices)
+        generator.attach([near, dataclasses.replace(far, name="m", role=PortRole.MONITOR), ring(0)])
+        generator.wait_links_up(5.0)
+        way = (Direction(near.name, "r0"),)
+        generator.learn(Traffic(), way)
+        result = generator.run_trial(spec(way, residual_s=0.1))
+        seen = generator.last_ports["m"]["monitored"][0]
+        assert (seen["received"], seen["duplicated"], seen["out_of_order"]) == (result.sent, 0, 0)
+        assert result.received == 0
+
+
+def test_two_polling_threads(directory: Path) -> None:
+    with loop_in(directory) as loop, looped_rig(directory, loop, cpus=(0, 1)) as rig:
+        rig.attach()
+        for _ in range(3):
+            for counts in rig.generator.run_trial(spec(rig.ways)).counts:
+                check_identities(counts)
+
+
+def test_several_flows_over_several_queues_keep_their_order(directory: Path) -> None:
+    with embedded_in(directory) as generator:
+        generator.attach([ring(0, queues=1)])
+        result = generator.run_trial(spec((Direction("r0", "r0"),), traffic=Traffic(flows=500)))
+        check_identities(result.counts[0])
+
+
+def test_overload_is_refused_or_owned_up_to_never_lost(directory: Path) -> None:
+    """Far more than any rig can do: what did not go out is refused or skipped, what went out arrives."""
+    with loop_in(directory) as loop, looped_rig(directory, loop) as rig:
+        rig.attach()
+        result = rig.generator.run_trial(spec(rig.ways, load_fps=100_000_000, duration_s=0.05, residual_s=1.0))
+        for counts in result.counts:
+            check_identities(counts)
+            assert counts.refused + counts.skipped > 0
+        assert result.loss_ratio is not None
+
+
+def test_ceiling(directory: Path) -> None:
+    rate = measure_ceiling(
+        build(),
+        Traffic(),
+        cpus=(0,),
+        control_cpus=(0,),
+        loop_cpu=1,
+        run_dir=directory,
+        hugepages_mib=hugepages_mib(),
+    )
+    assert rate > 1000
+
+
+class TestFaults:
+    def test_a_stop_during_a_trial_spoils_it(self, directory: Path) -> None:
+        with loop_in(directory) as loop, looped_rig(directory, loop) as rig:
+            generator = rig.attach()
+            assert isinstance(generator, EmbeddedGenerator)
+            stopper = threading.Thread(target=_stop_for_a_second, args=(generator.pid,))
+            stopper.start()
+            result = generator.run_trial(spec(rig.ways, load_fps=10_000, duration_s=1.5))
+            stopper.join()
+        assert {Reason.SKIPPED_FRAMES, Reason.LATE_POLL} <= {reason.code for reason in result.invalid}
+        for counts in result.counts:
+            assert counts.skipped > 5000
+            assert counts.intended == counts.sent + counts.refused + counts.skipped
+
+    def test_a_killed_engine_is_named_with_its_log(self, directory: Path) -> None:
+        with embedded_in(directory) as generator:
+            generator.attach([ring(0)])
+            threading.Timer(0.3, os.kill, (generator.pid, signal.SIGKILL)).start()
+            with pytest.raises(GeneratorError, match="it was killed by SIGKILL during trial") as caught:
+                generator.run_trial(spec((Direction("r0", "r0"),), duration_s=30.0))
+            assert "EAL: " in caught.value.evidence["generator log"]
+            with pytest.raises(GeneratorError, match="the generator is gone: it was killed by SIGKILL during trial"):
+                generator.detach(["r0"])
+
+    def test_a_hanging_engine_is_killed_when_its_time_is_up(
+        self, directory: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("pytest_nfvperf.adapters.generators.embedded._COMMAND_DEADLINE_S", 0.5)
+        with embedded_in(directory) as generator:
+            os.kill(generator.pid, signal.SIGSTOP)
+            with pytest.raises(GeneratorError, match=r"did not answer links within 0.5 s \(process state: T"):
+                generator.wait_links_up(5.0)
+            until("the engine is gone", lambda: not psutil.pid_exists(generator.pid))
+
+    def test_it_dies_with_its_parent(self, directory: Path) -> None:
+        """kill -9 of the process that started it ends it, and leaves no hugepage file and no runtime directory."""
+        before = {path.name for path in Path("/var/run/dpdk").glob("*")}
+        code = (
+            "import sys, time; from pathlib import Path; "
+            "from tests.functional.generator_support import embedded_in; "
+            "held = embedded_in(Path(sys.argv[1])); print(held.__enter__().pid, flush=True); time.sleep(60)"
+        )
+        with subprocess.Popen(
+            [sys.executable, "-c", code, str(directory)], stdout=subprocess.PIPE, text=True
+        ) as parent:
+            assert parent.stdout is not None
+            engine = psutil.Process(int(parent.stdout.readline()))
+            parent.kill()
+        until("the engine is gone", lambda: not engine.is_running() or engine.status() == psutil.STATUS_ZOMBIE)
+        assert {path.name for path in Path("/var/run/dpdk").glob("*")} - before == set()
+
+    def test_a_program_that_is_none(self, directory: Path) -> None:
+        with pytest.raises(GeneratorError, match=r"cannot start /nowhere/nfvperf-gen: .*run `nfvperf build`"):
+            EmbeddedGenerator(
+                Path("/nowhere/nfvperf-gen"), cpus=[0], control_cpus=[0], run_dir=directory, file_prefix="none"
+            )
+
+    def test_dpdk_that_does_not_start_says_why(self, directory: Path) -> None:
+        with pytest.raises(GeneratorError, match="ended with exit code 1 during hello") as caught:
+            EmbeddedGenerator(build(), cpus=[4095], control_cpus=[0], run_dir=directory, file_prefix="none")
+        assert "DPDK did not start" in caught.value.evidence["generator log"]
+
+
+class TestAttaching:
+    def test_a_server_socket_without_a_client_is_given_up(self, directory: Path) -> None:
+        with embedded_in(directory, options=EngineOptions(attach_timeout_s=0.3)) as generator:
+            port = GeneratorPort("p0", f"net_virtio_user,path={directory}/s,server=1", MACS[0])
+            with pytest.raises(GeneratorError, match=r"cannot attach p0 .*nobody connected to its socket"):
+                generator.attach([port])
+            assert generator.info().version
+
+    def test_a_socket_left_by_a_killed_process_is_no_obstacle(self, directory: Path) -> None:
+        path = directory / "s"
+        with socket.socket(socket.AF_UNIX) as dead:
+            dead.bind(str(path))
+        port = GeneratorPort("p0", f"net_virtio_user,path={path},server=1", MACS[0])
+        options = EngineOptions(attach_timeout_s=0.3)
+        with (
+            embedded_in(directory, options=options) as generator,
+            pytest.raises(GeneratorError, match="nobody connected to its socket"),
+        ):
+            generator.attach([port])
+
+    def test_half_an_attach_is_undone(self, directory: Path) -> None:
+        with embedded_in(directory) as generator:
+            broken = GeneratorPort("p1", f"net_virtio_user,path={directory}/nobody", MACS[1])
+            with pytest.raises(GeneratorError, match="cannot attach p1"):
+                generator.attach([ring(0), broken])
+            generator.attach([ring(0)])
+
+    def test_a_link_that_stays_down_is_named(self, directory: Path) -> None:
+        with embedded_in(directory) as generator:
+            generator.attach([ring(0), GeneratorPort("p1", f"net_vhost,iface={directory}/s", MACS[1])])
+            with pytest.raises(DeadlineError, match=r"no link after 0.1 s on: p1\n"):
+                generator.wait_links_up(0.1)
+
+
+def _stop_for_a_second(pid: int) -> None:
+    time.sleep(0.3)
+    os.kill(pid, signal.SIGSTOP)
+    time.sleep(1.0)
+    os.kill(pid, signal.SIGCONT)
