@@ -20,7 +20,7 @@ test: setup
 	$(BIN)/python -m pytest tests/ $(ARGS)
 
 bench: setup
-	$(BIN)/python -m pytest benchmarks/ $(ARGS)
+	$(BIN)/python -m benchmarks $(ARGS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -47,22 +47,29 @@ def group_for_xdist(config: pytest.Config, items: Sequence[pytest.Item]) -> None
             item.add_marker(pytest.mark.xdist_group(XDIST_GROUP))
 
 
+def check_root(config: pytest.Config, options: Options) -> None:
+    """Raise pytest.UsageError when this run would start something and is not root."""
+    if _starts(config, options) and os.geteuid() != 0:
+        raise pytest.UsageError(NOT_ROOT)
+
+
+def _starts(config: pytest.Config, options: Options) -> bool:
+    return not (options.plan or config.option.collectonly)
+
+
 def check_before_run(config: pytest.Config, items: Sequence[pytest.Item], session: NfvSession) -> None:
     """Find a user's mistakes, and what the machine lacks, before anything is started.
 
     An xdist worker cannot end the run with a message: there, each test says it for itself.
 
     Raises:
-        pytest.UsageError: a file that cannot be used, an SLA rule that matches no test, no root, no OVS, no generator.
+        pytest.UsageError: a file that cannot be used, an SLA rule that matches no test, no OVS, no generator.
     """
     if session.worker:
         return
-    starts = not (session.options.plan or config.option.collectonly)
-    if starts and os.geteuid() != 0:
-        raise pytest.UsageError(NOT_ROOT)
     try:
         check_slas(config, items, session)
-        if starts:
+        if _starts(config, session.options):
             session.wiring.check()
     except (ConfigError, TestbedError) as error:
         raise pytest.UsageError(str(error)) from error

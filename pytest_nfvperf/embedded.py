@@ -179,7 +179,8 @@ def trial_ledger(
     ]
     (early,) = [snapshot for snapshot in before if snapshot.source == "ovs"]
     (late,) = [snapshot for snapshot in after if snapshot.source == "ovs"]
-    return ledger(result.offered, result.received, early, late, topology, refused)
+    found = ledger(result.offered, result.received, early, late, topology, refused)
+    return replace(found, deltas=tuple(change for change in found.deltas if change.delta))
 
 
 def _listed(cpus: Sequence[int]) -> str:

@@ -17,6 +17,7 @@ from pytest_nfvperf import __version__
 from pytest_nfvperf.adapters.evidence.records import AttachmentData, RunData, RunEndData, TestData, TestEndData
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
 from pytest_nfvperf.adapters.report.junit import junit_properties
+from pytest_nfvperf.adapters.report.subjects import title
 from pytest_nfvperf.config.sla import load_sla
 from pytest_nfvperf.config.testbed import testbed_to_yaml
 from pytest_nfvperf.judging import Measured, SlaCheck
@@ -138,6 +139,7 @@ class NfvSession:
     def begin_test(self, node_id: str, data: TestData) -> None:
         """A test that may measure begins."""
         self.recorder.test = node_id
+        self._progress.begin(title(dict(data.labels)))
         self.recorder.findings.clear()
         self._context.trials.clear()
         self.recorder.emit(data)
@@ -151,6 +153,7 @@ class NfvSession:
 
     def end_test(self, status: str, seconds: float, reason: str) -> None:
         """It ended."""
+        self._progress.clear()
         self._statuses[status] += 1
         self.recorder.emit(TestEndData(status, seconds, reason))
         self.recorder.test = ""

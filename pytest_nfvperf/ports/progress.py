@@ -8,6 +8,14 @@ from typing import Protocol
 class Progress(Protocol):
     """Told of each trial; shows it on a terminal, or does nothing."""
 
+    def begin(self, subject: str) -> None:
+        """A test begins; ``subject`` names it."""
+        ...
+
+    def clear(self) -> None:
+        """It ended: take what is shown away."""
+        ...
+
     def trial_started(self, purpose: str, load_fps: int, duration_s: float, remaining_s: float | None) -> None:
         """A trial begins. ``remaining_s`` is an estimate for the whole search, None if unknown."""
         ...

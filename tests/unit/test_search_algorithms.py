@@ -29,6 +29,12 @@ PDR = Goal("pdr", 0.005, duration_sum_s=5.0)
 
 
 class Silent:
+    def begin(self, subject):
+        pass
+
+    def clear(self):
+        pass
+
     def trial_started(self, purpose, load_fps, duration_s, remaining_s):
         pass
 

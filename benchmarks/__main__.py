@@ -1,0 +1,46 @@
+"""``python -m benchmarks``: all of them, or those whose names are given."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from benchmarks.generator import against_testpmd, large_frames, lossless, pacing
+from benchmarks.searches import gate_beside_quick, quick_repeats
+from benchmarks.table import Figure, show
+from benchmarks.testbench import Bench, bench
+from benchmarks.times import cpu_of_pytest, ovs_ready, topology_change
+
+BENCHMARKS: dict[str, Callable[[Bench], list[Figure]]] = {
+    "ovs-ready": ovs_ready,
+    "topology-change": topology_change,
+    "cpu-of-pytest": cpu_of_pytest,
+    "pacing": pacing,
+    "large-frames": large_frames,
+    "lossless": lossless,
+    "against-testpmd": against_testpmd,
+    "quick-repeats": quick_repeats,
+    "gate": gate_beside_quick,
+}
+
+
+def main(names: list[str]) -> int:
+    """Run benchmarks and show the figures."""
+    unknown = [name for name in names if name not in BENCHMARKS]
+    if unknown:
+        print(f"no benchmark {unknown[0]!r}; there are: {', '.join(BENCHMARKS)}", file=sys.stderr)
+        return 2
+    results = Path("reports") / f"bench-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    figures: list[Figure] = []
+    with bench(results) as made:
+        for name in names or [name for name in BENCHMARKS if name != "gate"]:
+            print(f"{name} ...", flush=True)
+            figures += BENCHMARKS[name](made)
+    show(figures, results / "figures.json")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

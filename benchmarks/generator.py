@@ -1,0 +1,126 @@
+"""What the embedded generator does through OVS-DPDK."""
+
+from __future__ import annotations
+
+from statistics import median
+
+from benchmarks.table import Figure
+from benchmarks.testbench import Bench
+from benchmarks.testpmd import looping, rate_fps
+from pytest_nfvperf.model.catalogue import phy2phy
+from pytest_nfvperf.model.display import format_bps, format_fps
+from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.runs.rig import LiveTopology
+from pytest_nfvperf.runs.trials import Trial
+
+SMALL = Traffic(frame_size=64)
+TREX_SOFTWARE_FPS = 0.5e6
+"""Lossless rate per direction of a TRex server in software on a like port."""
+
+
+def most_received(made: Bench, live: LiveTopology, traffic: Traffic, loads: list[float], seconds: float = 2.0) -> float:
+    """Best received rate per direction at overload, frames/s."""
+    trials = [made.trial(live, traffic, load, seconds) for load in loads]
+    return max(trial.result.received_fps or 0.0 for trial in trials)
+
+
+def highest_lossless(made: Bench, live: LiveTopology, traffic: Traffic, start: float, seconds: float = 3.0) -> float:
+    """Highest load in steps of 2 %, downwards, of a valid trial without any loss."""
+    load = start
+    while load > start * 0.3:
+        for _ in range(2):
+            result = made.trial(live, traffic, load, seconds).result
+            if result.valid and result.lost == 0:
+                return load
+        load *= 0.98
+    return 0.0
+
+
+def lossless(made: Bench) -> list[Figure]:
+    """64 B both ways: the highest lossless rate, and ten times 10 s at 4 Mpps."""
+    live = made.rig.live(phy2phy(), 5)
+    live.learn(SMALL)
+    peak = most_received(made, live, SMALL, [8e6, 9e6, 10e6])
+    best = highest_lossless(made, live, SMALL, peak)
+    trials = [made.trial(live, SMALL, 4e6, 10.0) for _ in range(10)]
+    clean = [trial for trial in trials if trial.result.valid and trial.result.lost == 0]
+    return [
+        Figure("64 B, most received per direction", format_fps(peak), ">= 7 Mpps when quiet", peak >= 7e6),
+        Figure("64 B, highest lossless load per direction, 3 s", format_fps(best), ">= 7 Mpps when quiet", best >= 7e6),
+        Figure(
+            "against TRex in software, lossless",
+            f"{best / TREX_SOFTWARE_FPS:.1f} x",
+            ">= 10 x",
+            best >= 10 * TREX_SOFTWARE_FPS,
+        ),
+        Figure(
+            "10 s at 4 Mpps per direction: valid without loss",
+            f"{len(clean)} of {len(trials)}",
+            ">= 9 of 10",
+            len(clean) >= 9,
+            "; ".join(_spoiled(trial) for trial in trials if trial not in clean),
+        ),
+    ]
+
+
+def _spoiled(trial: Trial) -> str:
+    reasons = ", ".join(str(reason.code) for reason in trial.result.invalid) or "valid"
+    return f"{trial.id}: lost {trial.result.lost} ({reasons})"
+
+
+def large_frames(made: Bench) -> list[Figure]:
+    """1500 B both ways."""
+    live = made.rig.live(phy2phy(), 5)
+    traffic = Traffic(frame_size=1500)
+    live.learn(traffic)
+    rate = most_received(made, live, traffic, [2.2e6, 3e6, 4e6])
+    bits = traffic.bits_per_second(rate)
+    return [Figure("1500 B, most received per direction", format_bps(bits), ">= 25 Gbps", bits >= 25e9)]
+
+
+def pacing(made: Bench) -> list[Figure]:
+    """Mean rate and bursts at 1 Mpps."""
+    live = made.rig.live(phy2phy(), 5)
+    live.learn(SMALL)
+    trials = [made.trial(live, SMALL, 1e6, 5.0) for _ in range(3)]
+    errors = [abs((trial.result.offered_fps or 0.0) / 1e6 - 1) for trial in trials]
+    bursts = [trial.result.health.largest_burst or 0 for trial in trials]
+    return [
+        Figure("pacing error of the mean at 1 Mpps", f"{median(errors):.4%}", "< 0.1 %", median(errors) < 0.001),
+        Figure("largest burst at 1 Mpps", f"{max(bursts)} frames", "<= 32", max(bursts) <= 32),
+    ]
+
+
+def against_testpmd(made: Bench) -> list[Figure]:
+    """The generator and testpmd's mac mode on the same two ports, A B B A."""
+    ours: list[float] = []
+    theirs: list[float] = []
+    for first in (True, False, True):
+        for own in (first, not first):
+            (ours if own else theirs).append(_ours(made) if own else _testpmd(made))
+    ratio = median(ours) / median(theirs)
+    detail = f"ours {_listed(ours)}, testpmd {_listed(theirs)} per direction"
+    return [Figure("64 B through OVS against testpmd mac", f"{ratio:.2f} x", ">= 1.2 x", ratio >= 1.2, detail)]
+
+
+def _ours(made: Bench) -> float:
+    live = made.rig.live(phy2phy(), 5)
+    live.learn(SMALL)
+    return most_received(made, live, SMALL, [9e6], 4.0)
+
+
+def _testpmd(made: Bench) -> float:
+    made.rig.remove_topology()
+    datapath = made.rig.datapath()
+    built = datapath.build(phy2phy())
+    try:
+        devices = [attachment.device for attachment in built.attachments() if attachment.device]
+        with looping(devices, made.wiring.testbed.cpus.generator[0], "nfvperf-bench-testpmd") as process:
+            built.wait_ready(10.0)
+            return rate_fps(process, 4.0)
+    finally:
+        built.close()
+
+
+def _listed(rates: list[float]) -> str:
+    return "/".join(format_fps(rate) for rate in rates)

@@ -1,0 +1,55 @@
+"""A rig as a test run has it, for benchmarks: the same wiring, evidence into a directory of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
+from pytest_nfvperf.adapters.host.cpus import discover_testbed
+from pytest_nfvperf.adapters.report.progress import SilentProgress
+from pytest_nfvperf.embedded import EmbeddedWiring
+from pytest_nfvperf.model.profile import Profile
+from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.model.trial import TrialSpec
+from pytest_nfvperf.runs.recorder import Recorder
+from pytest_nfvperf.runs.rig import LiveTopology, Rig
+from pytest_nfvperf.runs.search import Limits, Search
+from pytest_nfvperf.runs.trials import Context, Trial
+
+
+class Bench:
+    """A rig and what is needed to measure on it."""
+
+    def __init__(self, wiring: EmbeddedWiring, results: Path) -> None:
+        self.wiring = wiring
+        recorder = Recorder(results.name, [EvidenceWriter(results / "evidence.jsonl")], wiring.clock)
+        self.rig = Rig(wiring.parts(), Context(recorder, SilentProgress(), wiring.clock))
+
+    def trial(self, live: LiveTopology, traffic: Traffic, load_fps: float, seconds: float) -> Trial:
+        """One trial, valid or not."""
+        directions = live.topology.directions if traffic.bidirectional else live.topology.directions[:1]
+        spec = TrialSpec(traffic, round(load_fps), seconds, directions, purpose="benchmark")
+        return live.runner.run_once(spec)
+
+    def search(self, profile: Profile) -> Search:
+        """Searches as a test has them, without the machine's ceiling: both sides of a comparison alike."""
+        return Search(profile, {"suite": "benchmarks"}, self._limits, lambda _: 0.0)
+
+    def _limits(self, live: LiveTopology, traffic: Traffic) -> Limits:
+        directions = len(live.topology.directions) if traffic.bidirectional else 1
+        return Limits(self.rig.ceiling_fps(live, traffic, directions), None)
+
+
+@contextmanager
+def bench(results: Path) -> Iterator[Bench]:
+    """A bench on this machine's embedded testbed."""
+    wiring = EmbeddedWiring(discover_testbed())
+    wiring.check()
+    made = Bench(wiring, results)
+    try:
+        yield made
+    finally:
+        made.rig.close()
+        wiring.close()
