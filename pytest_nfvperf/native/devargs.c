@@ -68,8 +68,10 @@ static bool complete_virtio_user(const struct port_config *config, char *devargs
 	char text[24];
 
 	snprintf(text, sizeof(text), "%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2], mac[3], mac[4], mac[5]);
+	/* More than one queue pair is asked for by the control queue. */
 	return append(devargs, size, "mac", text) && append_number(devargs, size, "queue_size", ring) &&
-	       append_number(devargs, size, "queues", config->queues);
+	       append_number(devargs, size, "queues", config->queues) &&
+	       (config->queues == 1 || append_number(devargs, size, "cq", 1));
 }
 
 bool devargs_expand(const struct port_config *config, unsigned int serial, char *devargs, char *name, size_t size)

@@ -23,9 +23,9 @@ static void check(const char *device, const char *wanted, const char *wanted_nam
 static void test_expand(void)
 {
 	check("net_virtio_user,path=/x/p0.sock,server=1",
-	      "net_virtio_user7,path=/x/p0.sock,server=1,mac=02:00:00:00:00:1f,queue_size=1024,queues=2", "net_virtio_user7");
+	      "net_virtio_user7,path=/x/p0.sock,server=1,mac=02:00:00:00:00:1f,queue_size=1024,queues=2,cq=1", "net_virtio_user7");
 	check("net_virtio_user,path=/x,queue_size=256,mac=02:00:00:00:00:01",
-	      "net_virtio_user7,path=/x,queue_size=256,mac=02:00:00:00:00:01,queues=2", "net_virtio_user7");
+	      "net_virtio_user7,path=/x,queue_size=256,mac=02:00:00:00:00:01,queues=2,cq=1", "net_virtio_user7");
 	check("net_vhost,iface=/x", "net_vhost7,iface=/x,queues=2", "net_vhost7");
 	check("net_af_packet,iface=veth0", "net_af_packet7,iface=veth0", "net_af_packet7");
 	check("net_ring", "net_ring7", "net_ring7");

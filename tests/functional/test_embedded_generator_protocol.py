@@ -1,0 +1,211 @@
+"""The JSON-lines protocol: docs/engine-protocol.md is replayed on a real engine, and what is not in it is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_nfvperf.adapters.generators.build import build
+from pytest_nfvperf.adapters.generators.embedded import eal_arguments
+from pytest_nfvperf.adapters.generators.templates import build_frame
+from tests.functional.generator_support import hugepages_mib, run_dir
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "engine-protocol.md"
+FRAME = build_frame(64, "02:00:00:00:00:01", "02:00:00:00:00:02", "198.18.0.1", "198.19.0.1", None).hex()
+STREAM = {"tx": "p0", "rx": "p0", "fps": 1000, "frames": 10, "signature": 42, "templates": [FRAME]}
+PORT = {"cmd": "attach", "name": "p0", "device": "net_ring", "mac": "02:00:00:00:00:01", "rx_descriptors": 512}
+
+
+class Talk:
+    """A bare engine process, spoken to line by line."""
+
+    def __init__(self, directory: Path) -> None:
+        eal = eal_arguments([0], [0], "talk", hugepages_mib(), ())
+        self.process = subprocess.Popen(
+            [str(build()), "--parent", str(os.getpid()), "--nice", "0", *eal],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env={**os.environ, "RUNTIME_DIRECTORY": str(directory)},
+        )
+
+    def line(self, text: str) -> Any:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(text + "\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+    def ask(self, **request: Any) -> Any:
+        return self.line(json.dumps({"id": 1, **request}))
+
+
+@pytest.fixture
+def talk() -> Iterator[Talk]:
+    with run_dir() as directory:
+        made = Talk(directory)
+        with made.process:
+            yield made
+            made.process.kill()
+
+
+def examples() -> list[tuple[Any, Any]]:
+    """Requests and answers of the document, in order."""
+    lines = [
+        json.loads(line)
+        for block in re.findall(r"```json\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+        for line in block.splitlines()
+    ]
+    return list(zip(lines[::2], lines[1::2], strict=True))
+
+
+def shape(value: Any) -> Any:
+    """Keys and types, without the values; a list has the shape of its first item."""
+    if isinstance(value, dict):
+        return {key: shape(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [shape(value[0])] if value else []
+    return type(value).__name__
+
+
+def test_the_document_is_what_the_engine_does(talk: Talk) -> None:
+    pairs = examples()
+    assert {request["cmd"] for request, _ in pairs} == {
+        *("hello", "attach", "detach", "links", "stats", "learn", "trial", "forward", "quit")
+    }
+    for request, documented in pairs:
+        answer = talk.line(json.dumps(request))
+        assert shape(answer) == shape(documented), request["cmd"]
+        assert answer["id"] == documented["id"]
+        if not documented["ok"]:
+            assert answer == documented
+    assert talk.process.wait(5) == 0
+
+
+def test_counts_of_the_documented_trial(talk: Talk) -> None:
+    talk.ask(**PORT)
+    request, documented = next(pair for pair in examples() if pair[0]["cmd"] == "trial")
+    assert request["streams"][0]["templates"] == [FRAME]
+    answer = talk.line(json.dumps(request))
+    stream, wanted = answer["streams"][0], documented["streams"][0]
+    for key in ("intended", "duplicated", "out_of_order", "beyond_window", "corrupted", "fell_behind", "unbuilt"):
+        assert stream[key] == wanted[key], key
+    assert stream["sent"] + stream["skipped"] == 10
+    assert stream["received"] == stream["sent"]
+    assert sum(count for _, count in stream["latency"]["counts"]) == stream["sent"]
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "message"),
+    [
+        ("hello", "bad_json", r"not JSON: .* \(column \d+\)"),
+        ("", "bad_json", "not JSON: "),
+        ('{"id": 1, "id": 2}', "bad_json", "duplicate object key"),
+        ("[1]", "bad_request", "a request must be a JSON object"),
+        ("{}", "bad_request", 'a request needs an integer "id"'),
+        ('{"id": "1", "cmd": "hello"}', "bad_request", 'a request needs an integer "id"'),
+        ('{"id": 1}', "bad_request", 'a request needs a "cmd"'),
+        ('{"id": 1, "cmd": "fly"}', "unknown_command", r'unknown command "fly" \(known: hello attach'),
+        ('{"id": 1, "cmd": "hello", "who": "me"}', "bad_request", "hello: .*unpacked: who"),
+        ('{"id": 1, "cmd": "attach"}', "bad_request", "attach: .*name"),
+        ('{"id": 1, "cmd": "trial"}', "bad_request", "trial: .*streams"),
+        (
+            '{"id": 1, "cmd": "trial", "streams": [], "residual_ns": 0}',
+            "bad_request",
+            r"a trial has 1..64 streams, not 0",
+        ),
+        ('{"id": 1, "cmd": "forward", "action": "stop"}', "not_forwarding", "nothing to stop"),
+        ('{"id": 1, "cmd": "forward", "action": "fly"}', "bad_request", 'start or stop, not "fly"'),
+    ],
+)
+def test_what_is_not_a_request_is_refused(talk: Talk, line: str, code: str, message: str) -> None:
+    answer = talk.line(line)
+    assert answer["ok"] is False
+    assert answer["code"] == code
+    assert re.search(message, answer["error"]), answer["error"]
+    assert talk.ask(cmd="hello")["ok"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"mac": "02:00"}, 'mac is not a MAC address: "02:00"'),
+        ({"role": "king"}, 'role must be endpoint, forwarder or monitor, not "king"'),
+        ({"vnf_mode": "nat"}, 'vnf_mode must be io, mac or macswap, not "nat"'),
+        ({"role": "forwarder", "vnf_mode": "mac"}, "vnf_mode mac needs eth_peer"),
+        ({"mtu": 67}, r"mtu must be 68..9198, not 67"),
+        ({"queues": 0}, r"queues must be 1..64, not 0"),
+        ({"name": "n" * 64}, "name is longer than 63 characters"),
+        ({"device": "d" * 512}, "device is longer than 511 characters"),
+        ({"colour": "red"}, "attach: .*unpacked: colour"),
+        ({"device": "net_nonsense"}, "cannot attach p0"),
+    ],
+)
+def test_a_port_that_cannot_be_is_refused(talk: Talk, change: dict[str, Any], message: str) -> None:
+    answer = talk.ask(**{**PORT, **change})
+    assert not answer["ok"]
+    assert re.search(message, answer["error"]), answer["error"]
+    assert talk.ask(**PORT)["ok"]
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "message"),
+    [
+        ({"tx": "p9"}, "unknown_port", 'no port "p9" is attached'),
+        ({"fps": 0}, "bad_request", "fps must be 1 to below the TSC's frequency"),
+        ({"fps": 10**11}, "bad_request", "fps must be 1 to below the TSC's frequency"),
+        ({"frames": 0}, "bad_request", r"frames must be 1\.\."),
+        ({"templates": []}, "bad_template", "a stream needs at least one template"),
+        ({"templates": ["xyz0"]}, "bad_template", "template 0: not lower-case hex"),
+        ({"templates": ["00" * 60]}, "bad_template", "template 0: a template must be IPv4"),
+        ({"templates": [FRAME[:80]]}, "bad_template", "template 0: a template must have 60 to 9216 bytes"),
+        ({"signature": 48}, "bad_template", "the signature does not fit behind the headers"),
+        ({"order": [1]}, "bad_template", "the order names a template that is not there"),
+        ({"flows": {"count": 1}}, "bad_request", "flows: .*addresses"),
+        ({"flows": {"count": 100_000, "addresses": 1, "first_address": 1, "first_port": 1}}, "bad_template", "65535"),
+        ({"speed": 1}, "bad_request", "stream: .*unpacked: speed"),
+    ],
+)
+def test_a_stream_that_cannot_be_is_refused(talk: Talk, change: dict[str, Any], code: str, message: str) -> None:
+    talk.ask(**PORT)
+    answer = talk.ask(cmd="trial", residual_ns=0, streams=[{**STREAM, **change}])
+    assert (answer["ok"], answer["code"]) == (False, code), answer
+    assert re.search(message, answer["error"]), answer["error"]
+    assert talk.ask(cmd="trial", residual_ns=10**8, streams=[STREAM])["ok"]
+
+
+@pytest.mark.parametrize("during", ["nothing", "trial", "forward"])
+def test_end_of_input_ends_it(talk: Talk, during: str) -> None:
+    talk.ask(**PORT)
+    assert talk.process.stdin is not None
+    if during == "forward":
+        talk.ask(cmd="forward", action="start")
+    if during == "trial":
+        stream = {**STREAM, "frames": 600_000}
+        talk.process.stdin.write(json.dumps({"id": 1, "cmd": "trial", "residual_ns": 0, "streams": [stream]}) + "\n")
+        talk.process.stdin.flush()
+    talk.process.stdin.close()
+    assert talk.process.wait(5) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "usage: nfvperf-gen --parent PID --nice NICE"),
+        (["--parent", "x", "--nice", "0"], '--parent wants a process id, not "x"'),
+        (["--parent", "1", "--nice", "0"], "parent 1 is gone"),
+        (["--parent", str(os.getpid()), "--nice", "21"], '--nice wants -20..19, not "21"'),
+    ],
+)
+def test_wrong_arguments_are_named(arguments: list[str], message: str) -> None:
+    done = subprocess.run([str(build()), *arguments], capture_output=True, text=True, check=False, timeout=10)
+    assert done.returncode == 1
+    assert message in done.stderr

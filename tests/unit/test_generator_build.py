@@ -1,0 +1,69 @@
+"""Building and finding: what is missing is named with its package, a cache entry is whole or absent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_nfvperf.adapters.generators import build as building
+from pytest_nfvperf.model.errors import GeneratorError, TestbedError
+
+
+def without(monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
+    which = building.shutil.which
+    monkeypatch.setattr(
+        building.shutil, "which", lambda name, path=None: None if name == missing else which(name, path=path)
+    )
+
+
+@pytest.mark.parametrize(
+    ("tool", "package"), [("cc", "gcc"), ("meson", "meson"), ("ninja", "ninja-build"), ("pkg-config", "pkg-config")]
+)
+def test_a_missing_tool_is_named_with_its_package(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tool: str, package: str
+) -> None:
+    without(monkeypatch, tool)
+    with pytest.raises(TestbedError, match=f"{tool} is missing, .*: apt-get install {package}$"):
+        building.build(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_missing_library_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PKG_CONFIG_LIBDIR", str(tmp_path))
+    with pytest.raises(TestbedError, match=r"libdpdk is missing, .*: apt-get install libdpdk-dev"):
+        building.build(tmp_path)
+    with pytest.raises(GeneratorError, match="cannot be found: libdpdk is missing"):
+        building.find(tmp_path)
+
+
+def test_not_built_says_what_to_run(tmp_path: Path) -> None:
+    with pytest.raises(GeneratorError, match=r"is not built for this machine .*: run `nfvperf build`"):
+        building.find(tmp_path)
+
+
+def test_the_compilers_words_are_shown_and_nothing_is_left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    broken = tmp_path / "source"
+    broken.mkdir()
+    (broken / "meson.build").write_text("project('x', 'c')\nexecutable('nfvperf-gen', 'main.c')\n")
+    (broken / "main.c").write_text("int main(void) { return nonsense; }\n")
+    monkeypatch.setattr(building, "source_dir", lambda: broken)
+    cache = tmp_path / "cache"
+    with pytest.raises(TestbedError, match=r"meson compile of nfvperf-gen failed") as caught:
+        building.build(cache)
+    assert "nonsense" in caught.value.evidence["meson compile"]
+    assert list(cache.iterdir()) == []
+
+
+def test_built_once_and_again_when_a_source_changes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "meson.build").write_text("project('x', 'c')\nexecutable('nfvperf-gen', 'main.c')\n")
+    (source / "main.c").write_text("int main(void) { return 0; }\n")
+    monkeypatch.setattr(building, "source_dir", lambda: source)
+    first = building.build(tmp_path / "cache")
+    stamp = first.stat().st_mtime_ns
+    assert building.build(tmp_path / "cache") == building.find(tmp_path / "cache") == first
+    assert first.stat().st_mtime_ns == stamp
+    (source / "main.c").write_text("int main(void) { return 1; }\n")
+    assert building.build(tmp_path / "cache") != first

@@ -1,0 +1,133 @@
+"""When the rig owns up: each reason at its limit, just inside and just outside."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from pytest_nfvperf.adapters.generators.validity import PortFacts, StreamFacts, ValidityPolicy, judge
+from pytest_nfvperf.model.trial import Direction, DirectionCounts, Reason, RigHealth
+from pytest_nfvperf.ports.generator import GeneratorPort
+
+WAY = Direction("a", "b")
+GOOD = DirectionCounts(
+    direction=WAY,
+    intended=1_000_000,
+    sent=1_000_000,
+    refused=0,
+    skipped=0,
+    received=1_000_000,
+    duplicated=0,
+    out_of_order=0,
+    foreign=0,
+    corrupted=0,
+    sent_bytes=64_000_000,
+    received_bytes=64_000_000,
+    elapsed_ns=1_000_000_000,
+)
+FACTS = StreamFacts(fell_behind=0, highest_seq=1_000_000, beyond_window=0)
+HEALTH = RigHealth(longest_poll_gap_ns=10_000_000)
+
+
+def reasons(
+    *,
+    counts: dict[str, Any] | None = None,
+    facts: dict[str, Any] | None = None,
+    health: RigHealth = HEALTH,
+    foreign: dict[str, int] | None = None,
+    back_pressure: bool = True,
+    tx_descriptors: int = 512,
+) -> list[tuple[Reason, str]]:
+    ports = {"b": PortFacts(foreign or {}, back_pressure)}
+    attached = {name: GeneratorPort(name, "x", "x", tx_descriptors=tx_descriptors) for name in ("a", "b")}
+    judged = judge(
+        [dataclasses.replace(GOOD, **(counts or {}))],
+        [dataclasses.replace(FACTS, **(facts or {}))],
+        ports,
+        attached,
+        health,
+        ValidityPolicy(),
+    )
+    return [(reason.code, reason.detail) for reason in judged]
+
+
+def test_a_good_trial_is_valid() -> None:
+    assert reasons() == []
+
+
+def test_refused_frames_are_the_duts_loss() -> None:
+    half = {"sent": 500_000, "received": 500_000, "refused": 500_000}
+    assert reasons(counts=half, facts={"highest_seq": 500_000}) == []
+
+
+def test_skipped_up_to_the_limit_is_forgiven() -> None:
+    assert reasons(counts={"skipped": 5_000}) == []
+    assert reasons(counts={"skipped": 5_001}) == [
+        (
+            Reason.SKIPPED_FRAMES,
+            "a->b: 5001 of 1000000 frames (0.50%) were due while the generator was not running, limit 0.50%",
+        )
+    ]
+
+
+def test_falling_behind_is_another_reason() -> None:
+    assert [code for code, _ in reasons(counts={"skipped": 6_000}, facts={"fell_behind": 5_500})] == [
+        Reason.FELL_BEHIND
+    ]
+    both = reasons(counts={"skipped": 20_000}, facts={"fell_behind": 8_000})
+    assert [code for code, _ in both] == [Reason.SKIPPED_FRAMES, Reason.FELL_BEHIND]
+
+
+@pytest.mark.parametrize("fell_behind", range(0, 5_002, 1_000))
+def test_beyond_the_limit_there_is_always_a_reason(fell_behind: int) -> None:
+    assert reasons(counts={"skipped": 5_001}, facts={"fell_behind": fell_behind}) != []
+
+
+def test_more_received_than_sent() -> None:
+    assert reasons(counts={"received": 1_000_001}, facts={"highest_seq": 1_000_001}) == [
+        (Reason.MORE_RECEIVED_THAN_SENT, "a->b: sent 1000000, received 1000001, highest number 1000001")
+    ]
+    assert [code for code, _ in reasons(facts={"highest_seq": 1_000_001})] == [Reason.MORE_RECEIVED_THAN_SENT]
+
+
+def test_corrupt_frames() -> None:
+    assert reasons(counts={"corrupted": 1}) == [
+        (Reason.CORRUPT_FRAMES, "a->b: 1 of 1000000 received frames were not as sent")
+    ]
+
+
+def test_frames_beyond_the_window() -> None:
+    assert [code for code, _ in reasons(facts={"beyond_window": 1})] == [Reason.FOREIGN_FRAMES]
+
+
+def test_bystanders_are_no_reason_others_are() -> None:
+    assert reasons(foreign={"arp": 3, "ipv6": 9, "lldp": 1, "stp": 2}) == []
+    assert reasons(foreign={"arp": 3, "other_trial": 1, "other": 0}) == [
+        (Reason.FOREIGN_FRAMES, "b: received frames not of this trial: 3 arp, 1 other_trial")
+    ]
+
+
+LOST = {"received": 999_000}
+
+
+def test_a_late_poll_explains_a_loss_only_where_the_ring_overflows() -> None:
+    assert reasons(counts=LOST) == []  # half of the ring in flight at most
+    assert [code for code, _ in reasons(counts=LOST, tx_descriptors=1024)] == [Reason.LATE_POLL]
+    assert reasons(counts=LOST, back_pressure=False) == [
+        (Reason.LATE_POLL, "a->b: not polled for 10.0 ms, 10000 frames; the ring holds 1024")
+    ]
+    assert reasons(back_pressure=False) == []  # nothing was lost
+    assert reasons(counts=LOST, back_pressure=False, health=RigHealth(longest_poll_gap_ns=1_000_000)) == []
+
+
+def test_a_very_long_gap_spoils_any_trial() -> None:
+    assert reasons(health=RigHealth(longest_poll_gap_ns=250_000_000)) == []
+    assert reasons(health=RigHealth(longest_poll_gap_ns=1_000_000_000)) == [
+        (Reason.LATE_POLL, "the generator did not run for 1000.0 ms, limit 250 ms")
+    ]
+
+
+def test_what_is_not_known_is_no_reason() -> None:
+    assert reasons(counts=LOST, back_pressure=False, health=RigHealth()) == []
