@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_nfvperf.adapters.net.identity import ProcessId, start_ticks
@@ -58,7 +58,7 @@ def test_a_run_killed_at_any_moment_is_reaped_whole(moment: int) -> None:
         tag = killed_child(base, "netdev", random.Random(moment).uniform(0, 0.6))
         reaped = reap(base)
         assert reaped.failed == ()
-        assert leftovers(tag) == []
+        assert not until(lambda: leftovers(tag), deadline_s=0.2), "nothing is there, and nothing comes late"
         assert [path.name for path in base.iterdir()] == ["reap.lock"]
         assert reap(base).removed == ()
 
@@ -272,6 +272,7 @@ NAMES = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_siz
 OPERATIONS = st.lists(st.tuples(st.sampled_from(Kind), NAMES, st.booleans()), max_size=20)
 
 
+@settings(max_examples=40, deadline=None)
 @given(operations=OPERATIONS, torn=st.integers(0, 200))
 def test_a_torn_journal_reads_as_what_was_whole(
     tmp_path_factory: pytest.TempPathFactory, operations: list[tuple[Kind, str, bool]], torn: int

@@ -57,6 +57,19 @@ def test_a_counter_of_one_snapshot_only_gives_no_line() -> None:
     assert (told.lines, told.unexplained) == ((), 5)
 
 
+def test_frames_that_the_main_thread_did_not_read_are_named() -> None:
+    before = snapshot(p0__rx_packets=0, p1__rx_packets=0, main__packets_received=0)
+    after = snapshot(p0__rx_packets=60, p1__rx_packets=40, main__packets_received=90)
+    told = ledger(100, 90, before, after, TOPOLOGY)
+    assert (told.lines, told.unexplained) == ((LedgerLine("datapath", "rx_socket_full", 10),), 0)
+
+
+def test_frames_that_pmds_read_are_not_missed_at_the_main_thread() -> None:
+    before = snapshot(p0__rx_packets=0, main__packets_received=0, pmd__packets_received=0)
+    after = snapshot(p0__rx_packets=60, main__packets_received=1, pmd__packets_received=60)
+    assert ledger(60, 60, before, after, TOPOLOGY).lines == ()
+
+
 def test_ports_of_other_topologies_are_left_out() -> None:
     told = ledger(5, 0, snapshot(x__tx_dropped=0), snapshot(x__tx_dropped=5), TOPOLOGY)
     assert told.lines == ()
@@ -71,7 +84,12 @@ COUNTERS = [
     f"{port}.{name}"
     for port in ("p0", "p1")
     for name in ("rx_dropped", "tx_dropped", "rx_errors", "tx_errors", *TX_REASONS, *RX_REASONS, *RX_OUTSIDE_DROPPED)
-] + ["pmd.upcalls_failed", *(f"coverage.{name}" for name in DROP_COUNTERS[:4])]
+] + [
+    "p0.rx_packets",
+    "main.packets_received",
+    "pmd.upcalls_failed",
+    *(f"coverage.{name}" for name in DROP_COUNTERS[:4]),
+]
 COUNTS = st.dictionaries(st.sampled_from(COUNTERS), st.integers(0, 1 << 40))
 
 

@@ -116,9 +116,12 @@ def _reap_dead(directory: Path, removed: list[str], failed: list[Failed], kept: 
     same_boot = owner is not None and owner.boot == boot_id()
     files = {Kind.FILE, Kind.DIRECTORY}
     entries = [e for e in read_entries(directory) if (same_boot or e.kind in files) and not (keep and e.kind in files)]
-    problems = remove_entries(entries, removed)
+    problems: list[Failed] = []
+    if same_boot:  # processes first: one that still runs would make new things
+        problems += _kill_tagged(directory.name, removed)
+    problems += remove_entries(entries, removed)
     if same_boot:
-        problems += _remove_tagged(directory.name, removed)
+        problems += _remove_tagged_netns(directory.name, removed)
     failed.extend(problems)
     if keep and kept is not None:
         kept.append(f"{directory} (kept on purpose)")
@@ -135,11 +138,17 @@ def _unfinished_is_live(name: str) -> bool:
     return ProcessId(int(maker), int(start)).alive()
 
 
-def _remove_tagged(tag: str, removed: list[str]) -> list[Failed]:
-    """What carries the tag though the journal does not list it: spawned but not yet noted, or a torn line."""
+def _kill_tagged(tag: str, removed: list[str]) -> list[Failed]:
+    """Processes that carry the tag, noted or not: spawned but not yet noted, or a torn line."""
     failed: list[Failed] = []
     for identity in processes_tagged(tag):
         _attempt(f"process {identity.pid} ({command_line(identity.pid)})", partial(_kill, identity), removed, failed)
+    return failed
+
+
+def _remove_tagged_netns(tag: str, removed: list[str]) -> list[Failed]:
+    """Namespaces that carry the tag in their name, though the journal's line is torn."""
+    failed: list[Failed] = []
     if NETNS_DIRECTORY.is_dir():
         for path in sorted(NETNS_DIRECTORY.glob(f"{NAME_PREFIX}{tag}-*")):
             _attempt(f"netns {path.name}", partial(_remove_netns, path.name), removed, failed)

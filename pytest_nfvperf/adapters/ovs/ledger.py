@@ -50,7 +50,7 @@ def ledger(
     lines = list(known)
     for port in topology.ports:
         lines += _port_lines(port.name, moved)
-    lines += _datapath_lines(moved)
+    lines += [*_unread_lines(topology, moved), *_datapath_lines(moved)]
     explained = sum(line.frames for line in lines)
     unexplained = offered - received - explained
     return Ledger(offered, received, tuple(lines), unexplained, changes)
@@ -73,6 +73,15 @@ def _split(hop: str, port: str, total: str, reasons: Sequence[str], moved: Mappi
     lines = [LedgerLine(hop, name, moved[f"{port}.{name}"]) for name in reasons if f"{port}.{name}" in moved]
     left = moved.get(f"{port}.{total}", 0) - sum(line.frames for line in lines)
     return [*lines, LedgerLine(hop, total, left)] if left > 0 else lines
+
+
+def _unread_lines(topology: Topology, moved: Mapping[str, int]) -> list[LedgerLine]:
+    """Without DPDK the kernel counts a port's frames, and OVS those that it read from its sockets in time."""
+    if any(name.startswith("pmd.") for name in moved):
+        return []
+    came = sum(moved.get(f"{port.name}.rx_packets", 0) for port in topology.ports)
+    unread = came - moved.get("main.packets_received", came)
+    return [LedgerLine("datapath", "rx_socket_full", unread)] if unread > 0 else []
 
 
 def _datapath_lines(moved: Mapping[str, int]) -> list[LedgerLine]:
