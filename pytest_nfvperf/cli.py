@@ -104,7 +104,8 @@ def _show(arguments: argparse.Namespace) -> int:
     from pytest_nfvperf.adapters.report.table import summary_rows, summary_text  # noqa: PLC0415
 
     run = read_run(arguments.run)
-    print(summary_text(summary_rows(run), color=sys.stdout.isatty()))
+    rows = summary_rows(run)
+    print(summary_text(rows, color=sys.stdout.isatty()) if rows else f"{arguments.run}: nothing was measured")
     for record_id, error in run.errors.items():
         print(f"{record_id}: {error.error}: {error.message}")
     for problem in run.problems:

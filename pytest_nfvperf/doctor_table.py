@@ -18,7 +18,7 @@ def doctor_text(checks: Sequence[Check], *, color: bool = False, width: int = 12
     """A table of what was checked, what was seen and what to do about it."""
     table = Table(box=box.SIMPLE_HEAD, show_lines=False)
     for title in ("", "what", "seen", "what to do"):
-        table.add_column(title)
+        table.add_column(title, overflow="fold")
     for check in checks:
         table.add_row(_MARKS[check.state], check.name, check.seen, check.advice)
     out = io.StringIO()

@@ -68,11 +68,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     from pytest_nfvperf import collection  # noqa: PLC0415 - only when there is something to measure
 
-    config.stash[MEASURING_KEY] = True
     collection.check_root(config, config.stash[OPTIONS_KEY])
     collection.deselect_by_profile(config, items, config.stash[OPTIONS_KEY])
     collection.group_for_xdist(config, measuring)
     collection.check_before_run(config, measuring, nfv_session(config))
+    config.stash[MEASURING_KEY] = True
 
 
 def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_nfvperf.adapters.evidence.reader import read_run
 from pytest_nfvperf.adapters.report.table import summary_rows, summary_text
-from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.options import Options
 from pytest_nfvperf.published import published_for
 from pytest_nfvperf.rundir import point_latest
@@ -18,9 +18,13 @@ from pytest_nfvperf.session import NfvSession
 
 def header(session: NfvSession) -> list[str]:
     """Testbed, DUT, generator and profile, one line each."""
+    try:
+        lines = session.wiring.describe()
+    except (ConfigError, TestbedError) as error:  # only --collect-only comes here with something missing
+        lines = [f"cannot run: {error}"]
     return [
         f"nfvperf: profile {session.profile.name}, testbed {session.wiring.testbed.name}",
-        *(f"  {line}" for line in session.wiring.describe()),
+        *(f"  {line}" for line in lines),
     ]
 
 
