@@ -5,7 +5,12 @@
 #include "answer.h"
 #include "plan.h"
 
-enum { DEFAULT_SAMPLES_PER_S = 200000 };
+enum {
+	DEFAULT_SAMPLES_PER_S = 200000,
+	/* A virtual CPU's timer tick takes 20-70 us: what falls due in it is sent late and said to be. A
+	 * preemption takes milliseconds: what falls due in that is given up. */
+	DEFAULT_GAP_LIMIT_NS = 100000,
+};
 
 struct stream_request {
 	const char *tx, *rx;
@@ -135,8 +140,8 @@ static bool plan_stream(struct engine *engine, struct stream *stream, json_t *ob
 	stream->frames.signature = (uint16_t)want.signature;
 	if (!add_templates(&stream->frames, want.templates, answer) || !finish_frames(&stream->frames, &want, answer))
 		return false;
-	pacer_init(&stream->pacer, engine->timebase.hz, stream->fps, (uint64_t)want.frames, 2 * engine->run.gap_limit,
-		   stream->tx->config.tx_descriptors / 2);
+	pacer_init(&stream->pacer, engine->timebase.hz, stream->fps, (uint64_t)want.frames, engine->run.gap_limit,
+		   stream->tx->config.tx_descriptors * 3 / 4);
 	return true;
 }
 
@@ -220,7 +225,7 @@ bool plan_trial(struct engine *engine, json_t *request, json_t *answer)
 {
 	struct run *run = &engine->run;
 	json_t *streams;
-	json_int_t residual_ns, gap_limit_ns = 30000, samples_per_s = DEFAULT_SAMPLES_PER_S;
+	json_int_t residual_ns, gap_limit_ns = DEFAULT_GAP_LIMIT_NS, samples_per_s = DEFAULT_SAMPLES_PER_S;
 	int latency = 1;
 	json_error_t error;
 
