@@ -199,6 +199,26 @@ def test_a_process_spawned_but_not_yet_noted_is_found_by_its_tag(tmp_path: Path)
 
 
 @needs_root
+def test_a_child_forked_but_not_yet_its_command_is_found_by_the_journal_it_holds(tmp_path: Path) -> None:
+    """And who only reads the journal is not taken for one."""
+    directory = dead_owner(tmp_path, "forked", start_ticks=1)
+    journal = directory / JOURNAL_FILE
+    code = "import sys, time; held = open(sys.argv[1], sys.argv[2]); print(1, flush=True); time.sleep(60)"
+    journal.touch()
+    with (
+        subprocess.Popen([sys.executable, "-c", code, journal, "a"], stdout=subprocess.PIPE) as writer,
+        subprocess.Popen([sys.executable, "-c", code, journal, "r"], stdout=subprocess.PIPE) as reader,
+    ):
+        for process in (writer, reader):
+            assert process.stdout is not None
+            process.stdout.readline()
+        assert reap(tmp_path).failed == ()
+        assert writer.wait(5) == -signal.SIGKILL
+        assert reader.poll() is None
+        reader.kill()
+
+
+@needs_root
 def test_a_child_dies_with_its_parent(tmp_path: Path) -> None:
     """Even before anybody reaps."""
     code = (

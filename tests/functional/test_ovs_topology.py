@@ -10,6 +10,7 @@ import pytest
 from pyroute2 import IPRoute
 
 from pytest_nfvperf.adapters.net.journal import Journal
+from pytest_nfvperf.adapters.net.links import remove_link
 from pytest_nfvperf.adapters.ovs.datapath import OvsDatapath
 from pytest_nfvperf.adapters.ovs.ledger import ledger
 from pytest_nfvperf.adapters.ovs.openflow import OpenFlow
@@ -227,8 +228,7 @@ def test_an_interface_of_the_host_is_moved_in(journal: Journal) -> None:
             finally:
                 ovs.close()
         finally:
-            for index in host.link_lookup(ifname=far):
-                host.link("del", index=index)
+            remove_link(far)
         assert until(lambda: not host.link_lookup(ifname=far))
 
 

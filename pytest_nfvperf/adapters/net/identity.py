@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,15 +70,48 @@ def command_line(pid: int) -> str:
 
 def processes_tagged(tag: str) -> Iterator[ProcessId]:
     """Every process whose environment at exec carried our variable with this tag."""
-    needle = f"{TAG_VARIABLE}={tag}".encode()
+    yield from _processes(lambda process: _is_tagged(process, tag))
+
+
+def processes_of_run(tag: str, journal: Path) -> Iterator[ProcessId]:
+    """Every process that a dead run left: those with its tag, and those that are still about to get it.
+
+    A child that was forked but has not yet replaced itself by its command has its parent's environment,
+    but also its parent's open files, the journal among them.
+    """
+    # In this order: one that gets its tag between the two looks is seen by the second.
+    yield from _processes(lambda process: _writes_to(process, str(journal)) or _is_tagged(process, tag))
+
+
+def _processes(wanted: Callable[[Path], bool]) -> Iterator[ProcessId]:
     for entry in _PROC.iterdir():
         if not entry.name.isdigit():
             continue
         try:
-            environment = (entry / "environ").read_bytes()
-        except OSError:  # gone meanwhile, or a kernel thread
+            found = wanted(entry)
+        except OSError:  # gone meanwhile
             continue
-        if needle in environment.split(b"\0"):
-            identity = ProcessId.of(int(entry.name))
-            if identity is not None:
-                yield identity
+        identity = ProcessId.of(int(entry.name)) if found else None
+        if identity is not None:
+            yield identity
+
+
+def _is_tagged(process: Path, tag: str) -> bool:
+    return f"{TAG_VARIABLE}={tag}".encode() in (process / "environ").read_bytes().split(b"\0")
+
+
+def _writes_to(process: Path, file: str) -> bool:
+    """True for who has the file open for writing; who only reads it (tail -f) is somebody else."""
+    for fd in (process / "fd").iterdir():
+        try:
+            if str(fd.readlink()) == file and _is_writable(process, fd.name):
+                return True
+        except OSError:  # closed meanwhile
+            continue
+    return False
+
+
+def _is_writable(process: Path, fd: str) -> bool:
+    info = (process / "fdinfo" / fd).read_text(encoding="ascii")
+    flags = next(line.split()[1] for line in info.splitlines() if line.startswith("flags:"))
+    return int(flags, 8) & os.O_ACCMODE != os.O_RDONLY

@@ -7,7 +7,6 @@ lists, and what carries its tag: namespaces by name, processes by environment.
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 import shutil
@@ -18,11 +17,12 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from pyroute2 import IPRoute, netns
+from pyroute2 import netns
 from pyroute2.netlink.exceptions import NetlinkError
 
-from pytest_nfvperf.adapters.net.identity import ProcessId, boot_id, command_line, processes_tagged
+from pytest_nfvperf.adapters.net.identity import ProcessId, boot_id, command_line, processes_of_run
 from pytest_nfvperf.adapters.net.journal import (
+    JOURNAL_FILE,
     KEPT_FILE,
     NAME_PREFIX,
     NEW_PREFIX,
@@ -32,6 +32,7 @@ from pytest_nfvperf.adapters.net.journal import (
     read_entries,
     read_owner,
 )
+from pytest_nfvperf.adapters.net.links import remove_link
 from pytest_nfvperf.adapters.net.wait import wait_until
 from pytest_nfvperf.model.errors import DeadlineError
 
@@ -118,7 +119,7 @@ def _reap_dead(directory: Path, removed: list[str], failed: list[Failed], kept: 
     entries = [e for e in read_entries(directory) if (same_boot or e.kind in files) and not (keep and e.kind in files)]
     problems: list[Failed] = []
     if same_boot:  # processes first: one that still runs would make new things
-        problems += _kill_tagged(directory.name, removed)
+        problems += _kill_processes(directory, removed)
     problems += remove_entries(entries, removed)
     if same_boot:
         problems += _remove_tagged_netns(directory.name, removed)
@@ -138,10 +139,10 @@ def _unfinished_is_live(name: str) -> bool:
     return ProcessId(int(maker), int(start)).alive()
 
 
-def _kill_tagged(tag: str, removed: list[str]) -> list[Failed]:
-    """Processes that carry the tag, noted or not: spawned but not yet noted, or a torn line."""
+def _kill_processes(directory: Path, removed: list[str]) -> list[Failed]:
+    """The run's processes, noted or not: killed between spawn and note, or a torn line."""
     failed: list[Failed] = []
-    for identity in processes_tagged(tag):
+    for identity in processes_of_run(directory.name, directory / JOURNAL_FILE):
         _attempt(f"process {identity.pid} ({command_line(identity.pid)})", partial(_kill, identity), removed, failed)
     return failed
 
@@ -207,20 +208,6 @@ def _remove_netns(name: str) -> bool:
     return True
 
 
-def _remove_link(name: str) -> bool:
-    with IPRoute() as host:
-        found = host.link_lookup(ifname=name)
-        if not found:
-            return False
-        try:
-            host.link("del", index=found[0])
-        except NetlinkError as error:
-            if error.code != errno.ENODEV:  # it went away with its peer's namespace meanwhile
-                raise
-            return False
-    return True
-
-
 def _unlink(path: Path) -> bool:
     try:
         path.unlink()
@@ -243,7 +230,7 @@ def _remove_hugepages(pattern: Path) -> bool:
 _REMOVERS: dict[Kind, Callable[[Entry], bool]] = {
     Kind.PROCESS: _kill_noted,
     Kind.NETNS: lambda entry: _remove_netns(entry.name),
-    Kind.LINK: lambda entry: _remove_link(entry.name),
+    Kind.LINK: lambda entry: remove_link(entry.name),
     Kind.FILE: lambda entry: _unlink(Path(entry.name)),
     Kind.DIRECTORY: lambda entry: _remove_directory(Path(entry.name)),
     Kind.HUGEPAGES: lambda entry: _remove_hugepages(Path(entry.name)),

@@ -26,6 +26,7 @@ from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
 from pytest_nfvperf.adapters.net.journal import Entry, Journal, Kind
+from pytest_nfvperf.adapters.net.links import remove_link
 from pytest_nfvperf.adapters.net.namespaces import Namespace
 from pytest_nfvperf.adapters.ovs.instance import OvsInstance
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
@@ -88,7 +89,7 @@ class Wiring:
         if wired.socket is not None:
             wired.socket.unlink(missing_ok=True)  # a killed listener leaves it, and the next could not bind
         if wired.link is not None:
-            _delete_link(wired.link.name)
+            remove_link(wired.link.name)
             self._journal.forget(wired.link)
 
     def _vhost_user(self, port: Port) -> Wired:
@@ -106,7 +107,7 @@ class Wiring:
         try:
             _make_veth(far, port, self._namespace)
         except (OSError, NetlinkError) as error:
-            _delete_link(far)
+            remove_link(far)
             self._journal.forget(entry)
             raise TestbedError(f"cannot make the veth pair {far} - {port.name}: {error}") from error
         return Wired(port.name, port.name, "system", device=f"net_af_packet,iface={far}", link=entry)
@@ -169,9 +170,3 @@ def _make_veth(far: str, port: Port, namespace: Namespace) -> None:
         host.link("set", index=host.link_lookup(ifname=far)[0], state="up")
     with IPRoute(netns=namespace.name) as inside:
         inside.link("set", index=inside.link_lookup(ifname=port.name)[0], state="up")
-
-
-def _delete_link(name: str) -> None:
-    with IPRoute() as host:
-        for index in host.link_lookup(ifname=name):
-            host.link("del", index=index)
