@@ -17,6 +17,7 @@ from typing import Any
 from pytest_nfvperf.adapters.generators import build
 from pytest_nfvperf.adapters.generators.ceiling import measure_ceiling
 from pytest_nfvperf.adapters.generators.embedded import EmbeddedGenerator, EngineOptions
+from pytest_nfvperf.adapters.generators.validity import ValidityPolicy
 from pytest_nfvperf.adapters.host.fingerprint import fingerprint
 from pytest_nfvperf.adapters.net.identity import TAG_VARIABLE, ProcessId
 from pytest_nfvperf.adapters.net.journal import Entry, Journal, Kind
@@ -38,6 +39,9 @@ from pytest_nfvperf.runs.rig import RigParts
 
 GENERATOR_MIB = 256
 """Hugepages of the generator."""
+
+SHARED_SKIPPED_RATIO = 0.02
+"""Share of frames that a generator on a shared CPU may skip in a valid trial."""
 
 _CEILING_FACTS = ("cpu_model", "kernel", "dpdk", "cpu_plan")
 
@@ -140,9 +144,14 @@ class EmbeddedWiring:
             run_dir=journal.directory,
             file_prefix=f"nfv-{journal.tag}-gen",
             hugepages_mib=GENERATOR_MIB if self.testbed.hugepages_mib else 0,
-            options=EngineOptions(env={TAG_VARIABLE: journal.tag}),
+            options=EngineOptions(env={TAG_VARIABLE: journal.tag}, policy=self._policy()),
             on_spawn=lambda pid: _note_process(journal, entry, pid),
         )
+
+    def _policy(self) -> ValidityPolicy:
+        """A generator that shares its CPU with housekeeping is absent more often; what it skips is reported and taken
+        off the load all the same."""
+        return ValidityPolicy(max_skipped_ratio=SHARED_SKIPPED_RATIO) if self.testbed.cpus.shared else ValidityPolicy()
 
     def _ceilings(self, journal: Journal) -> CachedCeilings:
         facts = {name: self._fingerprint.get(name) for name in _CEILING_FACTS} | {"generator": str(build.find())}

@@ -15,7 +15,7 @@ enum {
 struct stream_request {
 	const char *tx, *rx;
 	json_t *templates, *order, *flows;
-	json_int_t fps, frames;
+	json_int_t fps, frames, queue_depth;
 	int signature;
 };
 
@@ -126,9 +126,10 @@ static bool plan_stream(struct engine *engine, struct stream *stream, json_t *ob
 	struct stream_request want = {0};
 	json_error_t error;
 
-	if (json_unpack_ex(object, &error, JSON_STRICT, "{s:s, s:s, s:I, s:I, s:i, s:o, s?o, s?o}", "tx", &want.tx, "rx",
+	if (json_unpack_ex(object, &error, JSON_STRICT, "{s:s, s:s, s:I, s:I, s:i, s:o, s?o, s?o, s?I}", "tx", &want.tx, "rx",
 			   &want.rx, "fps", &want.fps, "frames", &want.frames, "signature", &want.signature, "templates",
-			   &want.templates, "order", &want.order, "flows", &want.flows) != 0)
+			   &want.templates, "order", &want.order, "flows", &want.flows, "queue_depth",
+			   &want.queue_depth) != 0)
 		return answer_error(answer, "bad_request", "stream: %s", error.text);
 	stream->tx = endpoint(engine, want.tx, answer);
 	stream->rx = stream->tx != NULL ? endpoint(engine, want.rx, answer) : NULL;
@@ -136,6 +137,9 @@ static bool plan_stream(struct engine *engine, struct stream *stream, json_t *ob
 		return false;
 	if (want.signature < 0 || want.signature > MAX_FRAME_BYTES)
 		return answer_error(answer, "bad_request", "signature must be an offset into the frame");
+	if (want.queue_depth < 0 || want.queue_depth > MAX_QUEUE_DEPTH)
+		return answer_error(answer, "bad_request", "queue_depth must be 0..%d frames", MAX_QUEUE_DEPTH);
+	stream->queue_depth = (uint64_t)want.queue_depth;
 	stream->fps = (uint64_t)want.fps;
 	stream->frames.signature = (uint16_t)want.signature;
 	if (!add_templates(&stream->frames, want.templates, answer) || !finish_frames(&stream->frames, &want, answer))

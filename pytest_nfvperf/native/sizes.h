@@ -14,6 +14,7 @@ enum {
 	MAX_FRAME_BYTES = 9216, /* in memory, without FCS */
 	MIN_FRAME_BYTES = 60,
 	FCS_BYTES = 4,
+	MAX_QUEUE_DEPTH = 1 << 20, /* frames that may wait for a full ring */
 	MAX_NAME = 64,
 	MAX_DEVARGS = 512,
 };

@@ -6,9 +6,10 @@
 
 #include "stream.h"
 
-void stream_begin(struct stream *stream, uint64_t start, uint64_t absences)
+void stream_begin(struct stream *stream, uint64_t start, uint64_t absences, uint64_t patience)
 {
 	stream->pacer.start = start;
+	stream->give_up = pacer_scheduled(&stream->pacer, stream->pacer.frames) + patience;
 	stream->absences_seen = absences;
 	stream->until_sample = 0;
 }
@@ -144,6 +145,24 @@ static uint64_t staged_bytes(const struct stream *stream, uint16_t count)
 	return bytes;
 }
 
+/*
+ * Lets frames wait as far as the queue is deep; what is beyond is refused, or skipped if it came
+ * due while we were away. Returns the frames that still wait.
+ */
+static uint64_t keep_waiting(struct stream *stream, uint64_t backlog, bool away, uint64_t now)
+{
+	uint64_t room = (int64_t)(now - stream->give_up) < 0 ? stream->queue_depth : 0;
+	uint64_t beyond = backlog > room ? backlog - room : 0;
+
+	if (away) {
+		pacer_skip_away(&stream->pacer, beyond);
+	} else {
+		stream->refused += beyond;
+		stream->pacer.next += beyond;
+	}
+	return backlog - beyond;
+}
+
 static uint16_t send_due(struct stream *stream, uint64_t backlog, uint64_t now)
 {
 	uint16_t wanted = (uint16_t)(backlog < BURST_FRAMES ? backlog : BURST_FRAMES);
@@ -161,25 +180,22 @@ static uint16_t send_due(struct stream *stream, uint64_t backlog, uint64_t now)
 	if (sent > 0)
 		account(stream, sent, staged_bytes(stream, sent), now);
 	stream->pacer.next += sent;
-	if (sent == count)
-		return sent;
-	/* The ring is full: whatever was due by now found it so. */
-	stream->refused += backlog - sent;
-	stream->pacer.next += backlog - sent;
+	backlog -= sent;
+	if (sent < count) {
+		stream->waiting = true;
+		(void)keep_waiting(stream, backlog, false, now);
+	} else if (backlog <= BURST_FRAMES) {
+		stream->waiting = false;
+	}
 	return sent;
 }
 
-uint16_t stream_turn(struct stream *stream, struct poll_clock *clock)
+/* What is left to send of the frames due by now, when those are taken out that nobody will send. */
+static uint64_t to_send(struct stream *stream, uint64_t backlog, bool away, uint64_t now)
 {
-	uint64_t now = clock_look(clock);
-	uint64_t backlog = pacer_backlog(&stream->pacer, now);
-
-	if (backlog == 0) {
-		stream->absences_seen = clock->absences;
-		return 0;
-	}
-	if (unlikely(clock->absences != stream->absences_seen)) {
-		stream->absences_seen = clock->absences;
+	if (unlikely(stream->waiting))
+		return keep_waiting(stream, backlog, away, now);
+	if (unlikely(away)) {
 		pacer_skip_away(&stream->pacer, backlog);
 		return 0;
 	}
@@ -189,7 +205,19 @@ uint16_t stream_turn(struct stream *stream, struct poll_clock *clock)
 	}
 	if (backlog > stream->largest_burst)
 		stream->largest_burst = backlog;
-	return send_due(stream, backlog, now);
+	return backlog;
+}
+
+uint16_t stream_turn(struct stream *stream, struct poll_clock *clock)
+{
+	uint64_t now = clock_look(clock);
+	uint64_t backlog = pacer_backlog(&stream->pacer, now);
+	bool away = clock->absences != stream->absences_seen;
+
+	stream->absences_seen = clock->absences;
+	if (backlog > 0)
+		backlog = to_send(stream, backlog, away, now);
+	return backlog > 0 ? send_due(stream, backlog, now) : 0;
 }
 
 void stream_end(struct stream *stream)

@@ -32,6 +32,15 @@ struct stream {
 	uint32_t until_sample; /* frames from the next one to be sent to the next sample */
 	uint64_t absences_seen;
 
+	/*
+	 * Frames that find the ring full wait, as they would in the receive ring of a NIC, up to
+	 * queue_depth; beyond it the oldest are refused. After give_up nothing waits: a switch that
+	 * died must not hold up the end of the trial.
+	 */
+	uint64_t queue_depth;
+	uint64_t give_up; /* TSC */
+	bool waiting; /* the ring was full, and what waits for it is not worked off yet */
+
 	uint64_t sent; /* also the sequence number of the next frame */
 	uint64_t sent_bytes; /* with FCS */
 	uint64_t refused;
@@ -39,10 +48,11 @@ struct stream {
 	uint64_t first_sent; /* TSC */
 	uint64_t last_sent;
 	uint64_t longest_lateness; /* cycles */
-	uint64_t largest_burst; /* frames due at once and sent back to back */
+	uint64_t largest_burst; /* frames due at once and sent back to back, those that had waited apart */
 };
 
-void stream_begin(struct stream *stream, uint64_t start, uint64_t absences);
+/* `patience`: cycles after the last frame is due until frames no longer wait. */
+void stream_begin(struct stream *stream, uint64_t start, uint64_t absences, uint64_t patience);
 
 /* Sends at most a burst of what is due. Returns frames sent. */
 uint16_t stream_turn(struct stream *stream, struct poll_clock *clock);

@@ -35,7 +35,7 @@ static void wait_for_start(struct worker *worker)
 		rte_pause();
 	worker->clock = (struct poll_clock){.last = rte_rdtsc(), .gap_limit = run->gap_limit};
 	for (unsigned int at = 0; at < worker->stream_count; at++)
-		stream_begin(worker->streams[at], start, 0);
+		stream_begin(worker->streams[at], start, 0, run->residual);
 }
 
 static uint32_t send_turn(struct worker *worker)

@@ -23,6 +23,10 @@ class GeneratorPort:
         peer: for a FORWARDER the name of the port that frames leave by.
         tx_descriptors / rx_descriptors: ring sizes. On vhost-user the transmit ring is capped to
             half the receive ring, so that frames in flight fit while nobody polls.
+        queue_depth: frames that may wait while the ring is full, in the order they are due and with the time they
+            are due at, as in the receive ring of a NIC; beyond it they are refused. 4096 is the largest
+            n_rxq_desc of OVS (ovs-vswitchd.conf.db(5)); in flight there are never more than
+            tx_descriptors.
         eth_peer: for VnfMode.MAC, the destination MAC written into forwarded frames.
     """
 
@@ -36,6 +40,7 @@ class GeneratorPort:
     queues: int = 1
     tx_descriptors: int = 512
     rx_descriptors: int = 1024
+    queue_depth: int = 4096
     mtu: int = 1500
 
 

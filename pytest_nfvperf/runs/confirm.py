@@ -32,11 +32,13 @@ def confirm(measurer: LoadMeasurer, outcome: GoalOutcome, *, duration_s: float, 
             return replace(outcome, confirmation=confirmation, detail=f"not confirmed: {error}")
         ratio = loss_of(trial)
         passed = ratio <= outcome.goal.loss_ratio
-        confirmation = Confirmation(trial.id, round(load), duration_s, ratio, passed, trial.result.offered)
+        # What was really offered: skipped frames, though few, are no part of the load that was borne.
+        offered = round(trial.result.offered_fps or load)
+        confirmation = Confirmation(trial.id, offered, duration_s, ratio, passed, trial.result.offered)
         if confirmation.passed:
             break
     return replace(outcome, confirmation=confirmation)
 
 
-_STEPS = (0, 1, 2, 4, 8)
+_STEPS = (0, 2, 4, 8, 16)
 """Widths by which the load is lowered before each attempt; the first is at the found load."""

@@ -32,6 +32,7 @@ NEAR_CEILING = 0.95
 """A result above this share of the rig's own ceiling is generator-limited (MEASURING.md rule 3)."""
 
 CONFIRM_ATTEMPTS = 5
+BURST_SHARE = 0.9
 _WARM_UPS = 6
 _OWN_LIMIT = frozenset({Reason.FELL_BEHIND, Reason.UNSENT, Reason.STRETCHED_TIME})
 """Reasons that lie in the load itself, unlike a preemption, which may not come again."""
@@ -101,11 +102,15 @@ class Search:
         return self._finish(live, self._outcome(live, traffic, "loss-curve", measurer, limits, loss_curve=points))
 
     def back_to_back(self, live: LiveTopology, traffic: Traffic, throughput_fps: float | None = None) -> Outcome:
-        """Longest lossless burst at the maximum rate (RFC 9004), repeated and averaged."""
+        """Longest lossless burst at the maximum rate (RFC 9004), repeated and averaged.
+
+        Where ports have no line rate the burst rate is 90 % of what the generator can do.
+        """
         measurer, limits = self._start(live, traffic)
+        maximum = self._usable_maximum(measurer, limits)
         result = back_to_back(
             measurer,
-            self._usable_maximum(measurer, limits),
+            maximum if limits.line_rate_fps else maximum * BURST_SHARE,
             repeats=self.profile.back_to_back_repeats,
             longest_s=self.profile.back_to_back_max_s,
             throughput_fps=throughput_fps,

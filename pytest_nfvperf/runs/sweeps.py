@@ -86,14 +86,15 @@ def _corrected_buffer_s(mean_burst: float, maximum_fps: float, throughput_fps: f
     return implied * (1 - min(1.0, throughput_fps / maximum_fps))
 
 
+_FIRST_BURST_S = 0.01
 _BURST_RESOLUTION = 0.02
 """Bisection stops when the burst is known to this share of itself."""
 
 
 def _longest_burst(measurer: LoadMeasurer, load_fps: float, longest_s: float) -> int:
-    """Frames per direction of the longest lossless burst, by bisection upward from short bursts."""
+    """Frames per direction of the longest lossless burst, by upward from 10 ms, then by bisection."""
     low, high = 0.0, longest_s
-    burst = min(longest_s, 32 / load_fps)
+    burst = min(longest_s, _FIRST_BURST_S)
     while burst < longest_s and _lossless(measurer, load_fps, burst):
         low, burst = burst, min(longest_s, burst * 4)
     if burst >= longest_s and _lossless(measurer, load_fps, longest_s):

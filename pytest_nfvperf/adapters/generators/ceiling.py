@@ -80,18 +80,21 @@ def directions(traffic: Traffic) -> tuple[Direction, ...]:
     return (there, back) if traffic.bidirectional else (there,)
 
 
-def ceiling_of(generator: Generator, traffic: Traffic, ways: tuple[Direction, ...], repeats: int = 3) -> float:
+def ceiling_of(generator: Generator, traffic: Traffic, ways: tuple[Direction, ...], repeats: int = 5) -> float:
     """The highest rate received, in frames/s per direction.
 
     The load is doubled until it no longer comes through, then held a little above what did. The best
-    of several trials, since a ceiling is what *can* be reached.
+    of several trials, since a ceiling is what *can* be reached; a load that fails is tried again before it is
+    believed, because a disturbed trial would cap every later search.
     """
     best = 0.0
     load = _FIRST_LOAD_FPS
     while load < _MAX_LOAD_FPS:
-        rate = _rate(generator, traffic, ways, load, 0.1)
-        best = max(best, rate)
-        if rate < _SATURATED * load:
+        rates = [_rate(generator, traffic, ways, load, 0.1)]
+        while rates[-1] < _SATURATED * load and len(rates) < repeats:
+            rates.append(_rate(generator, traffic, ways, load, 0.1))
+        best = max(best, *rates)
+        if max(rates) < _SATURATED * load:
             break
         load *= 2
     for _ in range(repeats):

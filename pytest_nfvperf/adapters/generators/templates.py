@@ -121,6 +121,7 @@ def stream(
         "templates": [build_frame(size, src_mac, dst_mac, src_ip, dst_ip, traffic.vlan).hex() for size, _ in recipe],
         "order": mix_order(recipe),
         "flows": _flows(traffic, src_ip),
+        "queue_depth": ports[direction.tx].queue_depth,
     }
 
 

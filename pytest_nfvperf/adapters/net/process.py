@@ -101,6 +101,7 @@ def spawn(
     netns: str | None = None,
     env: Mapping[str, str] | None = None,
     pipes: bool = False,
+    nice: int | None = None,
 ) -> ManagedProcess:
     """Start a child of this run.
 
@@ -113,6 +114,7 @@ def spawn(
         netns: named network namespace it runs in.
         env: variables added to ours.
         pipes: standard input and output are pipes; else no input, and output goes to the log.
+        nice: it gets a session of its own, and that session this priority; None: ours.
 
     Raises:
         TestbedError: it could not be started.
@@ -128,14 +130,30 @@ def spawn(
                 stdout=subprocess.PIPE if pipes else sink,
                 stderr=sink,
                 env=environment,
+                start_new_session=nice is not None,
             )
     except OSError as error:
         journal.forget(entry)
         raise TestbedError(f"cannot start {name}: {error.strerror}: {error.filename}") from error
+    if nice is not None:
+        prefer(popen.pid, nice)
     identity = ProcessId.of(popen.pid)
     if identity is not None:
         entry = journal.amend(entry, pid=identity.pid, start_ticks=identity.start_ticks)
     return ManagedProcess(popen, name, log, journal, entry)
+
+
+def prefer(pid: int, nice: int) -> bool:
+    """Give the session of a process another priority; False where the kernel or our rights do not allow it.
+
+    Where sessions are scheduled as groups (sched(7), "The autogroup feature"), the nice value of a thread
+    counts only among its own session: this one counts between sessions.
+    """
+    try:
+        Path(f"/proc/{pid}/autogroup").write_text(f"{nice}\n", encoding="ascii")
+    except OSError:
+        return False
+    return True
 
 
 def _wrappers(cpus: Sequence[int], netns: str | None) -> list[str]:
