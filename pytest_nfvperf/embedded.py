@@ -149,8 +149,10 @@ class EmbeddedWiring:
         )
 
     def _policy(self) -> ValidityPolicy:
-        """A generator that shares its CPU with housekeeping is absent more often; what it skips is reported and taken
-        off the load all the same."""
+        """What the generator may forgive itself: on a shared CPU it is absent more often.
+
+        What it skips is reported, and taken off the load, all the same.
+        """
         return ValidityPolicy(max_skipped_ratio=SHARED_SKIPPED_RATIO) if self.testbed.cpus.shared else ValidityPolicy()
 
     def _ceilings(self, journal: Journal) -> CachedCeilings:

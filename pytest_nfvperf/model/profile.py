@@ -134,6 +134,9 @@ PROFILES = {profile.name: profile for profile in (QUICK, GATE, FULL, SOAK)}
 TRIAL_OVERHEAD_S = 0.15
 """Beside its duration and residual wait: spec, start, counters before and after."""
 
+_FEWEST_TRIALS = 12
+"""With short sums it is the initial trials and the coarser targets before the final one that count."""
+
 
 def estimate_search_trials(goals: Sequence[Goal]) -> int:
     """How many trials MLRsearch usually takes to find all goals in one pass.
@@ -147,7 +150,7 @@ def estimate_search_trials(goals: Sequence[Goal]) -> int:
     goal = max(goals, key=lambda each: each.duration_sum_s)
     in_sum = goal.duration_sum_s / goal.final_trial_s
     to_decide = min(math.floor((1 - goal.exceed_ratio) * in_sum) + 1, math.ceil(in_sum))
-    return to_decide * (2 + 2 * len(goals))
+    return max(_FEWEST_TRIALS, to_decide * (2 + 2 * len(goals)))
 
 
 def estimate_search_s(profile: Profile, goals: Sequence[Goal]) -> float:

@@ -91,7 +91,7 @@ class ManagedProcess:
         self.stop()
 
 
-def spawn(
+def spawn(  # noqa: PLR0913 - as many as subprocess.Popen has, named
     journal: Journal,
     name: str,
     argv: Sequence[str | os.PathLike[str]],
