@@ -70,7 +70,7 @@ def _doctor(arguments: argparse.Namespace) -> int:
 def _clean(arguments: argparse.Namespace) -> int:  # noqa: ARG001 - every command takes the arguments
     from pytest_nfvperf.adapters.net.reaper import reap  # noqa: PLC0415
 
-    reaped = reap()
+    reaped = reap(kept_too=True)
     print(str(reaped) or "nothing to remove")
     return 1 if reaped.failed else 0
 

@@ -12,6 +12,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from pytest_nfvperf.adapters.generators import build
@@ -59,6 +60,7 @@ class EmbeddedWiring:
         self.clock: Clock = SystemClock()
         self._keep = keep
         self._journal: Journal | None = None
+        self._kept: Path | None = None
         self._lock: MeasurementLock | None = None
         self._affinity: set[int] | None = None
 
@@ -109,9 +111,7 @@ class EmbeddedWiring:
 
     def leftovers(self) -> list[str]:
         """What was left on the machine on purpose."""
-        if self._keep and self._journal is not None:
-            return [f"kept {self._journal.directory}; remove it with `nfvperf clean`"]
-        return []
+        return [f"kept {self._kept}; remove it with `nfvperf clean`"] if self._kept else []
 
     def close(self) -> None:
         """Give the machine back. Can be called twice."""
@@ -121,13 +121,14 @@ class EmbeddedWiring:
         if self._lock is not None:
             self._lock.close()
             self._lock = None
-        if self._journal is not None and not self._keep:
+        if self._journal is not None:
             self._journal.close()
+            self._kept = self._journal.directory if self._keep else None
             self._journal = None
 
     def _take_machine(self) -> Journal:
         reap()
-        journal = self._journal = Journal.create()
+        journal = self._journal = Journal.create(keep=self._keep)
         cpus = self.testbed.cpus
         self._lock = MeasurementLock({*cpus.pmd, *cpus.generator, *cpus.vnf}, journal.tag)
         self._affinity = os.sched_getaffinity(0)

@@ -71,6 +71,13 @@ class GoalOutcome:
     confirmation: Confirmation | None = None
     detail: str = ""
 
+    @property
+    def reported_fps(self) -> int | None:
+        """What tables and charts show: the load that a full-length trial bore; without one, the load found."""
+        if self.confirmation is not None and self.confirmation.passed:
+            return self.confirmation.load_fps
+        return self.load_fps
+
 
 @dataclass(frozen=True, slots=True)
 class LossPoint:

@@ -40,5 +40,5 @@ def confirm(measurer: LoadMeasurer, outcome: GoalOutcome, *, duration_s: float, 
     return replace(outcome, confirmation=confirmation)
 
 
-_STEPS = (0, 2, 4, 8, 16)
+_STEPS = (0, 2, 6, 12, 24)
 """Widths by which the load is lowered before each attempt; the first is at the found load."""

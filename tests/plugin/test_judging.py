@@ -121,8 +121,10 @@ def test_a_testbed_that_breaks_again_and_again_makes_later_tests_cite_the_first_
     result.assert_outcomes(failed=3, errors=2)
     result.stdout.fnmatch_lines(
         [
-            "testbed error: the testbed broke 3 times and is not built again; "
-            "first in mine/test_mine.py::test_it[[]0]: the simulated generator died"
+            (
+                "testbed error: the testbed broke 3 times and is not built again; "
+                "first in mine/test_mine.py::test_it[[]0]: the simulated generator died"
+            )
         ]
     )
 

@@ -40,13 +40,14 @@ def goal_figures(outcome: Outcome, name: str) -> GoalFigures:
     goal = outcome.goal(name)
     if goal is None:
         return GoalFigures()
-    if goal.load_fps is None:
+    load = goal.reported_fps
+    if load is None:
         return GoalFigures(mpps=_without_load(goal), note=goal.detail)
     mark = "≥ " if is_lower_bound(goal) else ""
-    line = format_line_share(goal.load_fps, outcome.line_rate_fps)
+    line = format_line_share(load, outcome.line_rate_fps)
     return GoalFigures(
-        mpps=f"{mark}{digits(goal.load_fps / 1e6)}",
-        gbps=digits(gbps(outcome, goal.load_fps)),
+        mpps=f"{mark}{digits(load / 1e6)}",
+        gbps=digits(gbps(outcome, load)),
         line=line,
         note=goal_note(goal),
     )

@@ -15,7 +15,7 @@ def junit_properties(outcome: Outcome, verdicts: Sequence[Verdict] = ()) -> list
     pairs.append(("algorithm", outcome.algorithm))
     for goal in outcome.goals:
         name = goal.goal.name
-        pairs += [(f"{name}.status", goal.status.value), (f"{name}.load_fps", goal.load_fps)]
+        pairs += [(f"{name}.status", goal.status.value), (f"{name}.load_fps", goal.reported_fps)]
         pairs.append((f"{name}.lower_bound", "true" if is_lower_bound(goal) else None))
     pairs += _latency(outcome)
     if outcome.back_to_back is not None:

@@ -81,9 +81,11 @@ def _draw(
 
 
 def _draw_goal(panel: Axes, slots: _Slots, one: SweepSeries, name: str, color: str, *, in_bits: bool) -> None:
-    loaded = [(outcome, goal) for outcome in one.outcomes if (goal := outcome.goal(name)) and goal.load_fps is not None]
+    loaded = [
+        (outcome, goal) for outcome in one.outcomes if (goal := outcome.goal(name)) and goal.reported_fps is not None
+    ]
     points = [
-        (slots.at(outcome), _value(outcome, goal.load_fps or 0, in_bits=in_bits), goal) for outcome, goal in loaded
+        (slots.at(outcome), _value(outcome, goal.reported_fps or 0, in_bits=in_bits), goal) for outcome, goal in loaded
     ]
     points.sort(key=lambda point: point[0])
     strict = name in _ZERO_LOSS
@@ -139,7 +141,7 @@ def _mark_doubt(
                 "color": color,
             }
             panel.annotate("?", (x, y), (7, 4), **offset)
-    empty = [slots.at(o) for o in one.outcomes if (found := o.goal(name)) and found.load_fps is None]
+    empty = [slots.at(o) for o in one.outcomes if (found := o.goal(name)) and found.reported_fps is None]
     if empty:
         panel.plot(empty, [0] * len(empty), linestyle="none", marker="x", color=color, label=f"{one.name}: no result")
 
