@@ -28,16 +28,20 @@ def tst009_search(measurer: LoadMeasurer, goal: Goal, limits: LoadLimits, *, max
     """
 
     def meets(load: float) -> bool:
-        return any(
-            _trial_meets(measurer, goal, load, "loss verification" if repeat else "search")
-            for repeat in range(max_repeats + 1)
-        )
+        for repeat in range(max_repeats + 1):
+            trial = measurer.measure_if_possible(goal.final_trial_s, load, "loss verification" if repeat else "search")
+            if trial is None:
+                return False  # repeated often enough already
+            if loss_of(trial) <= goal.loss_ratio:
+                return True
+        return False
 
     return _bisect(goal, limits, meets)
 
 
 def _trial_meets(measurer: LoadMeasurer, goal: Goal, load: float, purpose: str) -> bool:
-    return loss_of(measurer.measure(goal.final_trial_s, load, purpose)) <= goal.loss_ratio
+    trial = measurer.measure_if_possible(goal.final_trial_s, load, purpose)
+    return trial is not None and loss_of(trial) <= goal.loss_ratio
 
 
 def _bisect(goal: Goal, limits: LoadLimits, meets: Meets) -> GoalOutcome:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.traffic import Traffic
 from pytest_nfvperf.model.trial import Direction, TrialSpec
-from pytest_nfvperf.runs.trials import Trial, TrialRunner
+from pytest_nfvperf.runs.trials import InvalidTrialsError, Trial, TrialRunner
+
+MAX_SPOILED_LOADS = 4
 
 
 @dataclass
@@ -17,6 +20,7 @@ class LoadMeasurer:
         residual_s: wait for residual frames after each trial (RFC 2544 section 23).
         estimate_s: how long the whole search is expected to take; feeds the progress line.
         trials: everything measured, in order; of repeated trials the valid one.
+        spoiled: why loads could not be measured, in order.
     """
 
     runner: TrialRunner
@@ -25,6 +29,7 @@ class LoadMeasurer:
     residual_s: float = 0.1
     estimate_s: float | None = None
     trials: list[Trial] = field(default_factory=list)
+    spoiled: list[str] = field(default_factory=list)
     started: float | None = None
 
     def measure(self, duration_s: float, load_fps: float, purpose: str) -> Trial:
@@ -36,6 +41,23 @@ class LoadMeasurer:
         trial = self.runner.run(self._spec(duration_s, load_fps, purpose), self._remaining_s())
         self.trials.append(trial)
         return trial
+
+    def measure_if_possible(self, duration_s: float, load_fps: float, purpose: str) -> Trial | None:
+        """One valid trial; None where the rig spoiled every repeat at this load.
+
+        A search then goes on below: what it finds is a lower bound, for nothing is known of the DUT
+        above. A rig that spoils MAX_SPOILED_LOADS loads cannot bear a search at all.
+
+        Raises:
+            InvalidTrialsError: so many loads were spoiled.
+        """
+        try:
+            return self.measure(duration_s, load_fps, purpose)
+        except InvalidTrialsError as error:
+            self.spoiled.append(f"{format_fps(load_fps)}: {error}")
+            if len(self.spoiled) >= MAX_SPOILED_LOADS:
+                raise
+            return None
 
     def attempt(self, duration_s: float, load_fps: float, purpose: str) -> Trial:
         """One trial as it comes, valid or not: for warm-ups, whose result is ignored."""

@@ -28,7 +28,9 @@ class _Bridge(AbstractMeasurer):  # type: ignore[misc]  # the package is untyped
         self._measurer = measurer
 
     def measure(self, intended_duration: float, intended_load: float) -> MeasurementResult:
-        trial = self._measurer.measure(intended_duration, intended_load, "search")
+        trial = self._measurer.measure_if_possible(intended_duration, intended_load, "search")
+        if trial is None:  # go on below; the outcome says that it is a lower bound
+            return MeasurementResult(intended_duration, intended_load, offered_count=1, loss_count=1)
         return MeasurementResult(
             intended_duration=intended_duration,
             intended_load=intended_load,

@@ -141,7 +141,7 @@ class Search:
         measurer, limits = self._start(live, traffic)
         maximum = self._usable_maximum(measurer, limits)
         found = find(measurer, LoadLimits(maximum * MINIMUM_SHARE, maximum))
-        goals = tuple(self._confirmed(measurer, _marked(goal, limits)) for goal in found)
+        goals = tuple(self._confirmed(measurer, _marked(goal, limits, measurer.spoiled)) for goal in found)
         found_more = {
             "goals": goals,
             "cost": _cost_of(goals, measurer),
@@ -237,13 +237,18 @@ def measured_labels(live: LiveTopology, traffic: Traffic) -> dict[str, str]:
     }
 
 
-def _marked(goal: GoalOutcome, limits: Limits) -> GoalOutcome:
-    """Say so when the load is near the rig's own ceiling: the DUT does at least this."""
-    ceiling = limits.ceiling_fps
-    if goal.load_fps is None or ceiling is None or goal.load_fps < ceiling * NEAR_CEILING:
+def _marked(goal: GoalOutcome, limits: Limits, spoiled: Sequence[str]) -> GoalOutcome:
+    """Say so when it was the rig that set the limit: the DUT does at least this."""
+    if goal.load_fps is None:
         return goal
-    detail = f"within 5 % of the generator's own ceiling of {format_fps(ceiling)} per direction"
-    return replace(goal, generator_limited=True, detail=detail)
+    ceiling = limits.ceiling_fps
+    if ceiling is not None and goal.load_fps >= ceiling * NEAR_CEILING:
+        detail = f"within 5 % of the generator's own ceiling of {format_fps(ceiling)} per direction"
+        return replace(goal, generator_limited=True, detail=detail)
+    if spoiled:
+        detail = f"the rig could not measure {len(spoiled)} higher load(s) validly; {spoiled[0]}"
+        return replace(goal, generator_limited=True, detail=detail)
+    return goal
 
 
 def _cost_of(goals: Sequence[GoalOutcome], measurer: LoadMeasurer) -> Cost | None:

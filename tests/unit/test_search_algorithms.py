@@ -132,7 +132,25 @@ def test_a_rig_that_is_never_valid_aborts_and_says_why():
 
     assert found.status is SearchStatus.ABORTED
     assert found.load_fps is None
-    assert "3 trials in a row were invalid (skipped_frames 3x); the last, trial-0003: skipped_frames:" in found.detail
+    assert "3 trials in a row were invalid (skipped_frames 3x); the last, trial-0012: skipped_frames:" in found.detail
+
+
+@pytest.mark.parametrize("search", [rfc2544_search, tst009_search])
+def test_a_load_that_the_rig_cannot_measure_bounds_the_search_from_above(search):
+    class Disturbed(FakeGenerator):
+        """Whose trials between 4.9 and 5.1 Mpps are all invalid; the DUT would do 6."""
+
+        def run_trial(self, spec):
+            self.invalid_every = 1 if 4.9e6 < spec.load_fps < 5.1e6 else None
+            return super().run_trial(spec)
+
+    measurer = measurer_on(Disturbed(6e6))
+    found = search(measurer, NDR, LoadLimits(10_000, 10e6))
+
+    assert found.status is SearchStatus.FOUND
+    assert 4.8e6 < found.load_fps <= 4.9e6
+    assert measurer.spoiled
+    assert measurer.spoiled[0].startswith("5.00 Mpps: 3 trials in a row were invalid (skipped_frames")
 
 
 def test_a_search_that_takes_too_long_aborts_and_says_so():
