@@ -32,7 +32,7 @@ NEAR_CEILING = 0.95
 """A result above this share of the rig's own ceiling is generator-limited (MEASURING.md rule 3)."""
 
 CONFIRM_ATTEMPTS = 5
-BURST_SHARE = 0.9
+BURST_SHARE = 0.85
 _WARM_UPS = 6
 _OWN_LIMIT = frozenset({Reason.FELL_BEHIND, Reason.UNSENT, Reason.STRETCHED_TIME})
 """Reasons that lie in the load itself, unlike a preemption, which may not come again."""
@@ -104,7 +104,7 @@ class Search:
     def back_to_back(self, live: LiveTopology, traffic: Traffic, throughput_fps: float | None = None) -> Outcome:
         """Longest lossless burst at the maximum rate (RFC 9004), repeated and averaged.
 
-        Where ports have no line rate the burst rate is 90 % of what the generator can do.
+        Where ports have no line rate the burst rate is 85 % of what the generator can do.
         """
         measurer, limits = self._start(live, traffic)
         maximum = self._usable_maximum(measurer, limits)

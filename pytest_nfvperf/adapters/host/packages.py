@@ -22,8 +22,10 @@ from pytest_nfvperf.adapters.host.hugepages import Change
 
 _NEEDED = {
     "openvswitch-switch-dpdk": "Open vSwitch with DPDK, the device under test",
-    "dpdk": "dpdk-testpmd: VNFs on large machines, and the bench",
+    "dpdk": "DPDK's tools, and the libraries' configuration",
+    "dpdk-dev": "dpdk-testpmd: VNFs on large machines, tests and the bench",
     "libdpdk-dev": "to build the embedded generator",
+    "libjansson-dev": "to build the embedded generator",
     "librte-meta-bus": "DPDK's bus drivers; without vdev no virtual port is found",
     "librte-meta-mempool": "DPDK's mempool drivers; without ring no packet passes",
     "librte-meta-net": "DPDK's port drivers: virtio-user, af_packet, NICs",
