@@ -1,8 +1,8 @@
 """The confirmation trial: full length, at the load that a search found (MEASURING.md rule 6).
 
 MLRsearch tolerates bad trials at its lower bound by design (exceed ratio), so the very load
-it names may lose a frame in a longer run. When it does, the load is lowered in growing steps of
-the goal's width until one full-length trial meets the goal, and both loads are reported.
+it names may lose a frame in a longer run. When it does, the load is lowered in growing steps
+until one full-length trial meets the goal, and both loads are reported.
 """
 
 from __future__ import annotations
@@ -22,10 +22,9 @@ def confirm(measurer: LoadMeasurer, outcome: GoalOutcome, *, duration_s: float, 
     """
     if outcome.load_fps is None:
         return outcome
-    load = float(outcome.load_fps)
     confirmation = None
-    for attempt in range(attempts):
-        load *= 1 - outcome.goal.relative_width * _STEPS[min(attempt, len(_STEPS) - 1)]
+    for share in _SHARES[:attempts]:
+        load = outcome.load_fps * share
         try:
             trial = measurer.measure(duration_s, load, f"confirmation of {outcome.goal.name}")
         except InvalidTrialsError as error:
@@ -40,5 +39,7 @@ def confirm(measurer: LoadMeasurer, outcome: GoalOutcome, *, duration_s: float, 
     return replace(outcome, confirmation=confirmation)
 
 
-_STEPS = (0, 2, 6, 12, 24)
-"""Widths by which the load is lowered before each attempt; the first is at the found load."""
+_SHARES = (1.0, 0.99, 0.96, 0.9, 0.8, 0.5, 0.25)
+"""Shares of the found load at which a full-length trial is tried, one after the other. The last are far down: on a
+machine whose host pauses it a few seconds without any loss are rare near the limit, and what was borne far below
+is still a figure, where none would be none."""

@@ -31,7 +31,7 @@ MINIMUM_SHARE = 0.001
 NEAR_CEILING = 0.95
 """A result above this share of the rig's own ceiling is generator-limited (MEASURING.md rule 3)."""
 
-CONFIRM_ATTEMPTS = 5
+CONFIRM_ATTEMPTS = 7
 BURST_SHARE = 0.85
 _WARM_UPS = 6
 _OWN_LIMIT = frozenset({Reason.FELL_BEHIND, Reason.UNSENT, Reason.STRETCHED_TIME})
