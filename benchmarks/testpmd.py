@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from typing import IO
 
 _RX = re.compile(r"RX-packets:\s*(\d+)")
 _BURSTS = 32
+_DEADLINE_S = 40.0
 
 
 @contextmanager
@@ -24,11 +26,15 @@ def looping(devices: Sequence[str], cpu: int, prefix: str) -> Iterator[subproces
     process = subprocess.Popen(
         [*argv, *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )
+    # A testpmd that never gets its ports would be waited for without end; killed, its reader sees the end of file.
+    watchdog = threading.Timer(_DEADLINE_S, process.kill)
+    watchdog.start()
     try:
         _wait_for(process.stdout, "testpmd>")
         _say(process, f"start tx_first {_BURSTS}")
         yield process
     finally:
+        watchdog.cancel()
         process.kill()
         process.wait()
 
