@@ -174,9 +174,7 @@ class Rig:
     def broken(self, test: str, error: TestbedError) -> None:
         """Remember that the testbed broke during a test, with the DUT's logs, and take everything down."""
         if self._datapath is not None:
-            error.evidence.update(
-                {name: text for name, text in self._datapath.logs().items() if name not in error.evidence}
-            )
+            _add_evidence(error, self._datapath.logs())
         if self._first_cause is None:
             self._first_cause = (test, error)
         self._recoveries += 1

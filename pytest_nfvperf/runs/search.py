@@ -172,6 +172,7 @@ class Search:
         for port in live.topology.ports:
             check_mtu(traffic, port.mtu)
         directions = live.topology.directions if traffic.bidirectional else live.topology.directions[:1]
+        limits = self._limits_of(live, traffic)  # first: an unknown ceiling takes the topology down and up again
         live.learn(traffic)
         measurer = LoadMeasurer(
             live.runner,
@@ -180,7 +181,7 @@ class Search:
             residual_s=self.profile.search_residual_s,
             estimate_s=self._estimate_of(self.profile),
         )
-        return measurer, self._limits_of(live, traffic)
+        return measurer, limits
 
     def _usable_maximum(self, measurer: LoadMeasurer, limits: Limits) -> float:
         """Warm up at full load; where the generator itself cannot keep that up, lower it until it can."""
