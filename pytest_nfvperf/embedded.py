@@ -29,7 +29,7 @@ from pytest_nfvperf.adapters.ovs.ledger import ledger
 from pytest_nfvperf.adapters.ovs.locate import locate
 from pytest_nfvperf.model.ledger import CounterSnapshot, Ledger, LedgerLine
 from pytest_nfvperf.model.profile import Profile, estimate_search_s
-from pytest_nfvperf.model.testbed import Testbed
+from pytest_nfvperf.model.testbed import Dut, Testbed
 from pytest_nfvperf.model.topology import Topology
 from pytest_nfvperf.model.traffic import Traffic
 from pytest_nfvperf.model.trial import TrialResult
@@ -69,6 +69,10 @@ class EmbeddedWiring:
         locate(self.testbed.ovs.prefix, dpdk=self.testbed.ovs.datapath == "dpdk")
         build.find()
 
+    def lacks(self, dut: Dut) -> str | None:
+        """What this machine lacks for a datapath, for a person, and what to do; None when it has all."""
+        return OvsDatapath.lacks(self.testbed, dut)
+
     def labels(self) -> dict[str, str]:
         """Labels that every subject on this testbed has."""
         return {"datapath": self.testbed.ovs.datapath, "engine": self.testbed.generator.engine}
@@ -86,7 +90,7 @@ class EmbeddedWiring:
         """Take the machine and say what a rig is made of."""
         journal = self._take_machine()
         return RigParts(
-            make_datapath=lambda: OvsDatapath.start(self.testbed, journal),
+            make_datapath=lambda dut: OvsDatapath.start(self.testbed, journal, dut),
             make_generator=lambda: self._make_generator(journal),
             make_ledger=trial_ledger,
             ceilings=self._ceilings(journal),

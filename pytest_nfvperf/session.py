@@ -27,6 +27,7 @@ from pytest_nfvperf.model.ledger import ledger_text
 from pytest_nfvperf.model.outcome import Outcome
 from pytest_nfvperf.model.profile import PROFILES, Profile
 from pytest_nfvperf.model.sla import Rule, Sla
+from pytest_nfvperf.model.testbed import TESTBEDS_OWN, Dut
 from pytest_nfvperf.model.topology import Topology
 from pytest_nfvperf.model.traffic import Traffic
 from pytest_nfvperf.model.verdict import Verdict
@@ -114,9 +115,9 @@ class NfvSession:
             self._rig = Rig(self.wiring.parts(), self._context)
         return self._rig
 
-    def live(self, topology: Topology) -> LiveTopology:
+    def live(self, topology: Topology, dut: Dut = TESTBEDS_OWN) -> LiveTopology:
         """A topology standing on the rig."""
-        live = self.rig.live(topology, self.profile.invalid_trial_budget)
+        live = self.rig.live(topology, self.profile.invalid_trial_budget, dut)
         if not self._described:
             self._describe()
         self._attach("OVS configuration", live.now.built.configuration())

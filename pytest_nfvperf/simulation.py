@@ -8,7 +8,7 @@ from typing import Any
 
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.model.profile import Profile
-from pytest_nfvperf.model.testbed import Testbed
+from pytest_nfvperf.model.testbed import Dut, Testbed
 from pytest_nfvperf.model.topology import Topology
 from pytest_nfvperf.model.traffic import Traffic
 from pytest_nfvperf.model.trial import TrialSpec
@@ -37,6 +37,10 @@ class SimulatedTopology:
     def attachments(self) -> tuple[Attachment, ...]:
         """Every port, with no device behind it."""
         return tuple(Attachment(port.name, "simulated") for port in self.topology.ports)
+
+    def netns(self, namespace: str) -> str:
+        """A name that nothing has."""
+        return f"simulated-{namespace}"
 
     def wait_ready(self, deadline_s: float) -> None:
         """It is."""
@@ -120,6 +124,10 @@ class SimulatedWiring:
     def check(self) -> None:
         """Nothing can be missing."""
 
+    def lacks(self, dut: Dut) -> str | None:  # noqa: ARG002 - simulated, it can be all of them
+        """Nothing is lacking in a plan."""
+        return None
+
     def labels(self) -> dict[str, str]:
         """As the real testbed's."""
         return {"datapath": self.testbed.ovs.datapath, "engine": self.testbed.generator.engine}
@@ -131,7 +139,7 @@ class SimulatedWiring:
     def parts(self) -> RigParts:
         """A simulated rig."""
         return RigParts(
-            make_datapath=lambda: SimulatedDatapath(self.clock),
+            make_datapath=lambda _dut: SimulatedDatapath(self.clock),
             make_generator=self._make_generator,
             make_ledger=None,
             ceilings=SimulatedCeilings(self.clock),

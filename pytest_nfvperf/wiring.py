@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from pytest_nfvperf.model.profile import Profile
-from pytest_nfvperf.model.testbed import Testbed
+from pytest_nfvperf.model.testbed import Dut, Testbed
 from pytest_nfvperf.ports.clock import Clock
 from pytest_nfvperf.runs.rig import RigParts
 
@@ -26,6 +26,10 @@ class Wiring(Protocol):
 
     def check(self) -> None:
         """ConfigError or TestbedError when something that a run needs is missing. Starts nothing."""
+        ...
+
+    def lacks(self, dut: Dut) -> str | None:
+        """What this machine lacks for a datapath, for a person, and what to do; None when it has all."""
         ...
 
     def labels(self) -> dict[str, str]:

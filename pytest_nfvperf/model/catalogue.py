@@ -6,11 +6,27 @@ VNF, *pvvp* two. On the embedded testbed "phy" is the generator's vhost-user por
 
 from __future__ import annotations
 
-from pytest_nfvperf.model.topology import Crossing, Port, PortRole, Topology, VnfMode
+from collections.abc import Sequence
+from typing import Any
+
+from pytest_nfvperf.model.topology import (
+    Crossing,
+    Namespace,
+    Nic,
+    Patch,
+    Port,
+    PortRole,
+    Topology,
+    VethLink,
+    VnfMode,
+)
 from pytest_nfvperf.model.trial import Direction
 
 BRIDGE = "br0"
 GENERATOR_MACS = ("02:4e:46:00:00:10", "02:4e:46:00:00:11")
+
+CHAIN_NETWORK = "198.18.0"
+"""Addresses of the namespaces at a chain's ends: RFC 2544's, appendix C.2.2, meant for benchmarks."""
 
 
 def vnf_mac(vnf: int, side: int) -> str:
@@ -65,3 +81,68 @@ def _vnf_ports(number: int, mtu: int) -> tuple[Port, Port]:
         Port(left, BRIDGE, PortRole.FORWARDER, vnf_mac(number, 0), owner, right, VnfMode.IO, mtu=mtu),
         Port(right, BRIDGE, PortRole.FORWARDER, vnf_mac(number, 1), owner, left, VnfMode.IO, mtu=mtu),
     )
+
+
+def bridge_chain(
+    bridges: int, *, link: str = "patch", ends: str = "generator", bidirectional: bool = True, mtu: int = 1500
+) -> Topology:
+    """Bridges one behind the other, as in S2: ovs-1 - ovs-2 - ... - ovs-N.
+
+    Args:
+        bridges: how many, 1 and more.
+        link: what joins neighbours: ``patch`` ports or ``veth`` pairs.
+        ends: at both ends of the chain: ``generator`` ports p0 and p1, or ``namespace`` with eth0.
+        bidirectional: both ends send; for generator ports.
+        mtu: bytes without Ethernet header and FCS.
+
+    Raises:
+        ValueError: no bridge, or an unknown kind of link or end.
+    """
+    if bridges < 1:
+        raise ValueError(f"a chain of {bridges} bridges is none: give at least 1")
+    names = [f"ovs-{number}" for number in range(1, bridges + 1)]
+    joints = [_joint(link, number, mtu) for number in range(1, bridges)]
+    return Topology(
+        name=f"chain-{bridges}-{link}" if bridges > 1 else "chain-1",
+        bridges=tuple(names),
+        crossings=_through(joints, names) if ends == "generator" else (),
+        patches=tuple(joint for joint in joints if isinstance(joint, Patch)),
+        veths=tuple(joint for joint in joints if isinstance(joint, VethLink)),
+        **_chain_ends(ends, names, bidirectional=bidirectional, mtu=mtu),
+    )
+
+
+def _joint(link: str, number: int, mtu: int) -> Patch | VethLink:
+    """Between bridge ``number`` and the next; S2's names, patch-CONNECT-IK and ovschain-IK, shortened."""
+    left, right = f"ovs-{number}", f"ovs-{number + 1}"
+    if link == "patch":
+        return Patch(left, f"patch-{number}-{number + 1}", right, f"patch-{number + 1}-{number}")
+    if link == "veth":
+        return VethLink(left, f"chain-{number}-{number + 1}", right, f"chain-{number + 1}-{number}", mtu=mtu)
+    raise ValueError(f"bridges cannot be chained by {link!r}: write patch or veth")
+
+
+def _through(joints: Sequence[Patch | VethLink], bridges: Sequence[str]) -> tuple[Crossing, ...]:
+    entries = ["p0", *(joint.port_b for joint in joints)]
+    exits = [*(joint.port_a for joint in joints), "p1"]
+    hops = zip(bridges, entries, exits, strict=True)
+    return tuple(crossing for name, a, b in hops for crossing in (Crossing(name, a, b), Crossing(name, b, a)))
+
+
+def _chain_ends(ends: str, bridges: Sequence[str], *, bidirectional: bool, mtu: int) -> dict[str, Any]:
+    sides = list(enumerate((bridges[0], bridges[-1])))
+    if ends == "generator":
+        directions = (Direction("p0", "p1"), Direction("p1", "p0"))
+        ports = tuple(Port(f"p{n}", name, PortRole.ENDPOINT, GENERATOR_MACS[n], mtu=mtu) for n, name in sides)
+        return {"ports": ports, "directions": directions if bidirectional else directions[:1]}
+    if ends == "namespace":
+        return {
+            "ports": (),
+            "directions": (),
+            "namespaces": tuple(Namespace(f"end{n}") for n, _ in sides),
+            "nics": tuple(
+                Nic(f"end{n}", "eth0", name, f"end{n}", addresses=(f"{CHAIN_NETWORK}.{n + 1}/24",), mtu=mtu)
+                for n, name in sides
+            ),
+        }
+    raise ValueError(f"a chain cannot end in {ends!r}: write generator or namespace")

@@ -83,6 +83,23 @@ class CableSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class Dut:
+    """Which datapath a topology stands on, where a suite compares several.
+
+    ``kind``: "dpdk", "netdev", "system", "linux-bridge"; None for the testbed's own.
+    ``userspace_tso``: segmentation offload in OVS's userspace datapath (``userspace-tso-enable``,
+    ovs-vswitchd.conf.db(5)), which OVS reads at its start only.
+    """
+
+    kind: str | None = None
+    userspace_tso: bool = False
+
+
+TESTBEDS_OWN = Dut()
+"""The datapath that the testbed names."""
+
+
+@dataclass(frozen=True, slots=True)
 class Testbed:
     """A whole testbed.
 

@@ -25,7 +25,7 @@ class Attachment:
 class DatapathInfo:
     """What the DUT is: for headers, evidence and the fingerprint."""
 
-    kind: str  # "dpdk", "netdev", "system"
+    kind: str  # "dpdk", "netdev", "system", "linux-bridge"
     version: str
     dpdk_version: str | None
     detail: str
@@ -38,6 +38,10 @@ class BuiltTopology(Protocol):
 
     def attachments(self) -> tuple[Attachment, ...]:
         """The far ends of the ports, for the generator."""
+        ...
+
+    def netns(self, namespace: str) -> str:
+        """The name under /run/netns of a namespace of the topology; KeyError for an unknown one."""
         ...
 
     def wait_ready(self, deadline_s: float) -> None:

@@ -13,6 +13,7 @@ from typing import Protocol
 from pytest_nfvperf.adapters.evidence.records import ErrorData
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.ledger import CounterSnapshot, Ledger
+from pytest_nfvperf.model.testbed import TESTBEDS_OWN, Dut
 from pytest_nfvperf.model.topology import Topology
 from pytest_nfvperf.model.traffic import Traffic
 from pytest_nfvperf.model.trial import TrialResult
@@ -46,7 +47,7 @@ class RigParts:
     ``pmd_cpus``: number of CPUs given to poll-mode threads, 0 if unknown.
     """
 
-    make_datapath: Callable[[], Datapath]
+    make_datapath: Callable[[Dut], Datapath]
     make_generator: Callable[[], Generator]
     make_ledger: LedgerFactory | None
     ceilings: Ceilings
@@ -58,9 +59,10 @@ class Standing:
     """What a topology consists of while it stands."""
 
     built: BuiltTopology
-    runner: TrialRunner
-    generator: Generator
+    dut: Dut
     datapath_kind: str
+    generator: Generator | None
+    runner: TrialRunner | None
 
 
 @dataclass(slots=True, eq=False)
@@ -72,6 +74,7 @@ class LiveTopology:
 
     topology: Topology
     repeats: int
+    dut: Dut = TESTBEDS_OWN
     standing: Standing | None = None
 
     @property
@@ -88,7 +91,9 @@ class LiveTopology:
 
     @property
     def runner(self) -> TrialRunner:
-        """Runs trials on it."""
+        """Runs trials on it; TestbedError for a topology that the generator has no port on."""
+        if self.now.runner is None:
+            raise TestbedError(f"topology {self.name!r} has no generator port: no trial can be run on it")
         return self.now.runner
 
     @property
@@ -96,9 +101,15 @@ class LiveTopology:
         """Of the datapath it stands on: dpdk, netdev, system."""
         return self.now.datapath_kind
 
+    def netns(self, namespace: str) -> str:
+        """The name under /run/netns of one of its namespaces."""
+        return self.now.built.netns(namespace)
+
     def learn(self, traffic: Traffic) -> None:
         """Send learning frames both ways (RFC 2544 section 23)."""
-        self.now.generator.learn(traffic, self.topology.directions)
+        generator = self.now.generator
+        if generator is not None:
+            generator.learn(traffic, self.topology.directions)
 
 
 class Rig:
@@ -108,18 +119,28 @@ class Rig:
         self.context = context
         self._parts = parts
         self._datapath: Datapath | None = None
+        self._dut = TESTBEDS_OWN
         self._generator: Generator | None = None
         self._live: LiveTopology | None = None
         self._first_cause: tuple[str, TestbedError] | None = None
         self._first_record: str | None = None
         self._recoveries = 0
 
-    def datapath(self) -> Datapath:
-        """The DUT, started if need be."""
+    def datapath(self, dut: Dut | None = None) -> Datapath:
+        """The DUT, started if need be; another one that ran before is stopped. None: the one that runs."""
         self._refuse_if_broken()
+        if dut is not None and dut != self._dut:
+            self._stop_datapath()
+            self._dut = dut
         if self._datapath is None:
-            self._datapath = self._parts.make_datapath()
+            self._datapath = self._parts.make_datapath(self._dut)
         return self._datapath
+
+    def _stop_datapath(self) -> None:
+        self.remove_topology()
+        datapath, self._datapath = self._datapath, None
+        if datapath is not None:
+            datapath.close()
 
     def generator(self) -> Generator:
         """The generator, started if need be."""
@@ -128,17 +149,18 @@ class Rig:
             self._generator = self._parts.make_generator()
         return self._generator
 
-    def live(self, topology: Topology, repeats: int) -> LiveTopology:
+    def live(self, topology: Topology, repeats: int, dut: Dut = TESTBEDS_OWN) -> LiveTopology:
         """This topology, standing. Another one that stood before is removed first.
 
         Args:
             topology: what shall stand.
             repeats: how often an invalid trial is repeated.
+            dut: on which datapath.
         """
-        if self._live is not None and self._live.topology == topology:
+        if self._live is not None and (self._live.topology, self._dut) == (topology, dut):
             return self._live
         self.remove_topology()
-        live = LiveTopology(topology, repeats)
+        live = LiveTopology(topology, repeats, dut)
         self._stand(live)
         return live
 
@@ -160,9 +182,11 @@ class Rig:
     def remove_topology(self) -> None:
         """Detach the generator and remove the live topology, if there is one."""
         live, standing = self._taken_down()
-        if live is not None and standing is not None:
+        if live is None or standing is None:
+            return
+        if standing.generator is not None:
             standing.generator.detach([port.name for port in live.topology.ports])
-            standing.built.close()
+        standing.built.close()
 
     def _taken_down(self) -> tuple[LiveTopology | None, Standing | None]:
         live, self._live = self._live, None
@@ -216,18 +240,20 @@ class Rig:
 
     def _stand(self, live: LiveTopology) -> None:
         topology = live.topology
-        datapath, generator = self.datapath(), self.generator()
+        datapath = self.datapath(live.dut)
+        generator = self.generator() if topology.ports else None
         built = datapath.build(topology)
         try:
-            generator.attach(_generator_ports(topology, built))
-            generator.wait_links_up(LINK_DEADLINE_S)
+            if generator is not None:
+                generator.attach(_generator_ports(topology, built))
+                generator.wait_links_up(LINK_DEADLINE_S)
             built.wait_ready(LINK_DEADLINE_S)
         except TestbedError as error:
             _add_evidence(error, datapath.logs())  # now: taking the topology down fills the logs with its own
             built.close()
             raise
-        runner = self._runner(topology, datapath, generator, live.repeats)
-        live.standing = Standing(built, runner, generator, datapath.info().kind)
+        runner = self._runner(topology, datapath, generator, live.repeats) if generator is not None else None
+        live.standing = Standing(built, live.dut, datapath.info().kind, generator, runner)
         self._live = live
 
     def _runner(self, topology: Topology, datapath: Datapath, generator: Generator, repeats: int) -> TrialRunner:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from pytest_nfvperf.adapters.host.cpus import MIN_HUGEPAGES_MIB, read_cpus
 from pytest_nfvperf.adapters.host.hugepages import read_hugepages
@@ -13,7 +14,7 @@ from pytest_nfvperf.adapters.ovs.locate import OvsBinaries, locate
 from pytest_nfvperf.adapters.ovs.topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.wiring import Wiring
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
-from pytest_nfvperf.model.testbed import DutPort, Testbed
+from pytest_nfvperf.model.testbed import TESTBEDS_OWN, Dut, DutPort, Testbed
 from pytest_nfvperf.model.topology import PortRole, Topology
 from pytest_nfvperf.ports.collector import Collector
 from pytest_nfvperf.ports.datapath import DatapathInfo
@@ -36,7 +37,14 @@ class OvsDatapath:
         self._collector = OvsCollector(instance, self._live_topologies)
 
     @staticmethod
-    def start(testbed: Testbed, journal: Journal, *, name: str = "ovs") -> OvsDatapath:
+    def lacks(testbed: Testbed, dut: Dut) -> str | None:  # noqa: ARG004
+        """What this machine lacks for this datapath, and what to do about it; None when it has all."""
+        if dut.kind in {None, *_DATAPATHS}:
+            return None
+        return f"datapath {dut.kind!r} is not possible yet"
+
+    @staticmethod
+    def start(testbed: Testbed, journal: Journal, dut: Dut = TESTBEDS_OWN, *, name: str = "ovs") -> OvsDatapath:
         """Start the testbed's OVS.
 
         A discovered testbed whose machine cannot do DPDK gets the userspace datapath without it, and
@@ -44,6 +52,7 @@ class OvsDatapath:
 
         Args:
             testbed: what to start, and on which CPUs.
+            dut: another datapath than the testbed's own.
             journal: of this run.
             name: of the instance; two in one run need two.
 
@@ -51,6 +60,8 @@ class OvsDatapath:
             ConfigError: a prefix without OVS, or a datapath that this project does not have.
             TestbedError: OVS is missing, or did not start.
         """
+        if dut.kind is not None:
+            testbed = replace(testbed, ovs=replace(testbed.ovs, datapath=dut.kind))
         spec = testbed.ovs
         _check_spec(testbed)
         binaries = locate(spec.prefix, dpdk=spec.datapath == "dpdk")

@@ -71,6 +71,10 @@ class BuiltOvsTopology:
         """Names of the topology's ports by the names of OVS's interfaces."""
         return {wired.interface: name for name, wired in self._wired.items()}
 
+    def netns(self, namespace: str) -> str:
+        """The name under /run/netns of a namespace of the topology; KeyError for an unknown one."""
+        raise KeyError(f"topology {self.topology.name!r} has no namespace {namespace!r}")
+
     def ofports(self) -> dict[str, int]:
         """OpenFlow port numbers by the names of the topology's ports, patch ports included."""
         rows = self._instance.db.rows("Interface")

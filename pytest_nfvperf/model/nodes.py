@@ -1,0 +1,138 @@
+"""What frames start from, cross and end at: ports of bridges, and namespaces with their interfaces."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+LONGEST_KERNEL_NAME = 15
+"""IFNAMSIZ less its final zero, linux/if.h."""
+
+DEFAULT_MTU = 1500
+
+
+class VnfMode(StrEnum):
+    """What a VNF does with a frame, in the words of testpmd's forwarding modes."""
+
+    IO = "io"
+    MAC = "mac"
+    MACSWAP = "macswap"
+
+
+class PortRole(StrEnum):
+    """What the generator does on a port."""
+
+    ENDPOINT = "endpoint"
+    FORWARDER = "forwarder"
+    MONITOR = "monitor"
+
+
+class PortKind(StrEnum):
+    """What a port is on the DUT.
+
+    TESTBED is what the testbed has for the generator: a cabled NIC of a lab, vhost-user with DPDK, a
+    veth pair without. The others are said when a suite is about that very kind.
+    """
+
+    TESTBED = "testbed"
+    VHOST_USER = "vhost-user"
+    AF_PACKET = "af_packet"
+    AF_XDP = "af_xdp"
+    TAP = "tap"
+
+
+class NicKind(StrEnum):
+    """How a namespace is joined to a bridge: a veth pair, a bridge's internal port moved in, or a tap."""
+
+    VETH = "veth"
+    INTERNAL = "internal"
+    TAP = "tap"
+
+
+@dataclass(frozen=True, slots=True)
+class Offloads:
+    """What an interface leaves to its driver (ethtool(8) -K). None: as the kernel has it."""
+
+    tso: bool | None = None
+    gso: bool | None = None
+    gro: bool | None = None
+    tx_checksum: bool | None = None
+    rx_checksum: bool | None = None
+
+
+AS_IT_IS = Offloads()
+"""No offload is changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vlan:
+    """VLANs of a bridge's port (ovs-vswitchd.conf.db(5), Port): an access port has a tag, a trunk a list.
+
+    ``tag``: 1..4094, None for none. ``trunks``: VLANs carried; empty for all.
+    """
+
+    tag: int | None = None
+    trunks: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """A port of a bridge. ``owner`` is who is at the other end: the generator or a VNF.
+
+    ``peer`` is the other port of the VNF for a FORWARDER, None otherwise.
+    ``mac`` is the address of the far end (the generator's or the VNF's interface).
+    ``mtu``: bytes without Ethernet header and FCS.
+    """
+
+    name: str
+    bridge: str
+    role: PortRole
+    mac: str
+    owner: str = "generator"
+    peer: str | None = None
+    vnf_mode: VnfMode = VnfMode.IO
+    queues: int = 1
+    mtu: int = DEFAULT_MTU
+    kind: PortKind = PortKind.TESTBED
+    vlan: Vlan | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """A network namespace: a host of its own. ``routing``: it forwards IPv4 and IPv6 between its interfaces.
+
+    ``routes``: (destination, gateway) pairs such as ("10.2.0.0/24", "10.1.0.254").
+    """
+
+    name: str
+    routing: bool = False
+    routes: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Nic:
+    """An interface of a namespace that is a port of a bridge.
+
+    Attributes:
+        namespace: whose interface it is.
+        name: inside the namespace.
+        bridge: which bridge it is joined to.
+        port: its name on the bridge. An INTERNAL port is one and the same interface, and has one name.
+        addresses: with prefix length, such as "10.1.0.1/24".
+        mac: None for one that the kernel makes up.
+        mtu: bytes without Ethernet header and FCS, of both ends.
+        offloads: of the end inside the namespace.
+        queues: transmit and receive queues of a veth pair.
+    """
+
+    namespace: str
+    name: str
+    bridge: str
+    port: str
+    kind: NicKind = NicKind.VETH
+    addresses: tuple[str, ...] = ()
+    mac: str | None = None
+    mtu: int = DEFAULT_MTU
+    offloads: Offloads = AS_IT_IS
+    vlan: Vlan | None = None
+    queues: int = 1

@@ -1,0 +1,195 @@
+"""What is wrong with a topology, said before anything is built."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from pytest_nfvperf.model.links import ENCAPSULATION_BYTES, Patch, VethLink
+from pytest_nfvperf.model.nodes import LONGEST_KERNEL_NAME, NicKind, PortRole, Vlan
+
+if TYPE_CHECKING:
+    from pytest_nfvperf.model.topology import Topology
+
+_VLANS = range(1, 4095)
+_LEAST_MTU = 68  # RFC 791: every link can carry this much
+
+
+def check(topology: Topology) -> None:
+    """ValueError that names the topology, the part of it that is wrong, and what would be right."""
+    checks: tuple[Callable[[Topology], str | None], ...] = (
+        _used_twice,
+        _unknown_bridge,
+        _unknown_namespace,
+        _two_names_of_one,
+        _too_long,
+        _unknown_end,
+        _dangling,
+        _wrong_address,
+        _wrong_vlan,
+        _wrong_mtu,
+        _tunnel_overhead,
+    )
+    for find in checks:
+        problem = find(topology)
+        if problem is not None:
+            raise ValueError(f"topology {topology.name!r}: {problem}")
+
+
+def _first_twice(names: Iterable[str]) -> str | None:
+    seen = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
+
+
+def _links(topology: Topology) -> list[tuple[str, str]]:
+    joined: list[Patch | VethLink] = [*topology.patches, *topology.veths]
+    return [end for link in joined for end in ((link.bridge_a, link.port_a), (link.bridge_b, link.port_b))]
+
+
+def all_ports(topology: Topology) -> list[tuple[str, str]]:
+    """Every port of every bridge as (bridge, port), local ports not, in the order in which they are made."""
+    return [
+        *((port.bridge, port.name) for port in topology.ports),
+        *((nic.bridge, nic.port) for nic in topology.nics),
+        *_links(topology),
+        *((tunnel.bridge, tunnel.port) for tunnel in topology.tunnels),
+    ]
+
+
+def _used_twice(topology: Topology) -> str | None:
+    # One OVS has one list of interfaces, in which each bridge's local port is, too.
+    for what, names in (
+        ("bridge", topology.bridges),
+        ("port", [*topology.bridges, *(name for _, name in all_ports(topology))]),
+        ("namespace", [namespace.name for namespace in topology.namespaces]),
+    ):
+        twice = _first_twice(names)
+        if twice is not None:
+            return f"{what} {twice!r} is used twice"
+    twice = _first_twice(f"{nic.name!r} of namespace {nic.namespace!r}" for nic in topology.nics)
+    return f"interface {twice} is used twice" if twice is not None else None
+
+
+def _unknown_bridge(topology: Topology) -> str | None:
+    for bridge, port in sorted(all_ports(topology)):
+        if bridge not in topology.bridges:
+            return f"port {port!r} is on unknown bridge {bridge!r}"
+    return None
+
+
+def _unknown_namespace(topology: Topology) -> str | None:
+    known = {namespace.name for namespace in topology.namespaces}
+    for nic in topology.nics:
+        if nic.namespace not in known:
+            return f"interface {nic.name!r} is in unknown namespace {nic.namespace!r}"
+    return None
+
+
+def _two_names_of_one(topology: Topology) -> str | None:
+    for nic in topology.nics:
+        if nic.kind is NicKind.INTERNAL and nic.name != nic.port:
+            return (
+                f"internal port {nic.port!r} is the interface in namespace {nic.namespace!r} itself: "
+                f"it cannot be {nic.name!r} there; give both the same name"
+            )
+    return None
+
+
+def _too_long(topology: Topology) -> str | None:
+    kernel_names = [
+        *topology.bridges,
+        *(name for nic in topology.nics for name in (nic.name, nic.port)),
+        *(name for link in topology.veths for name in (link.port_a, link.port_b)),
+    ]
+    for name in kernel_names:
+        if len(name.encode()) > LONGEST_KERNEL_NAME:
+            return f"{name!r} is longer than the {LONGEST_KERNEL_NAME} bytes that the kernel allows; shorten it"
+    return None
+
+
+def _unknown_end(topology: Topology) -> str | None:
+    known = set(all_ports(topology))
+    for crossing in topology.crossings:
+        for end in (crossing.in_port, crossing.out_port):
+            if (crossing.bridge, end) not in known:
+                return f"crossing uses {end!r}, which is not a port of {crossing.bridge!r}"
+    endpoints = {port.name for port in topology.ports if port.role is PortRole.ENDPOINT}
+    for direction in topology.directions:
+        for end in (direction.tx, direction.rx):
+            if end not in endpoints:
+                return f"direction {direction} uses {end!r}, not an endpoint"
+    return None
+
+
+def _dangling(topology: Topology) -> str | None:
+    """A port that no flow of its bridge knows; a monitor's may be a mirror's output instead."""
+    crossed = {crossing.bridge for crossing in topology.crossings}
+    used = {(c.bridge, end) for c in topology.crossings for end in (c.in_port, c.out_port)}
+    monitors = {port.name for port in topology.ports if port.role is PortRole.MONITOR}
+    for bridge, port in all_ports(topology):
+        if bridge in crossed and (bridge, port) not in used and port not in monitors:
+            return f"port {port!r} is dangling: bridge {bridge!r} has crossings, and none uses it"
+    return None
+
+
+def _wrong_address(topology: Topology) -> str | None:
+    for nic in topology.nics:
+        for address in nic.addresses:
+            try:
+                ipaddress.ip_interface(address)
+            except ValueError:
+                return f"interface {nic.name!r}: {address!r} is not an address with a prefix, such as 10.1.0.1/24"
+    return None
+
+
+def _vlans(topology: Topology) -> Iterable[tuple[str, Vlan]]:
+    parts = [
+        *((port.name, port.vlan) for port in topology.ports),
+        *((nic.port, nic.vlan) for nic in topology.nics),
+        *((patch.port_a, patch.vlan) for patch in topology.patches),
+        *((veth.port_a, veth.vlan) for veth in topology.veths),
+    ]
+    return [(name, vlan) for name, vlan in parts if vlan is not None]
+
+
+def _wrong_vlan(topology: Topology) -> str | None:
+    for name, vlan in _vlans(topology):
+        for number in (*(() if vlan.tag is None else (vlan.tag,)), *vlan.trunks):
+            if number not in _VLANS:
+                return f"port {name!r}: VLAN {number} is not in 1..4094"
+    return None
+
+
+def _wrong_mtu(topology: Topology) -> str | None:
+    sized = [
+        *((port.name, port.mtu) for port in topology.ports),
+        *((nic.port, nic.mtu) for nic in topology.nics),
+        *((link.port_a, link.mtu) for link in topology.veths),
+        *((tunnel.port, tunnel.mtu) for tunnel in topology.tunnels),
+    ]
+    for name, mtu in sized:
+        if mtu < _LEAST_MTU:
+            return f"port {name!r}: MTU {mtu} is below {_LEAST_MTU}"
+    return None
+
+
+def _tunnel_overhead(topology: Topology) -> str | None:
+    for tunnel in topology.tunnels:
+        room = tunnel.underlay_mtu - ENCAPSULATION_BYTES[tunnel.kind]
+        if tunnel.mtu > room:
+            return (
+                f"tunnel {tunnel.port!r}: MTU {tunnel.mtu} does not fit, {tunnel.kind} over an underlay of "
+                f"{tunnel.underlay_mtu} leaves {room}"
+            )
+        behind = [nic for nic in topology.nics if nic.bridge == tunnel.bridge and nic.mtu > tunnel.mtu]
+        if behind:
+            return (
+                f"interface {behind[0].name!r} has MTU {behind[0].mtu}, tunnel {tunnel.port!r} on its bridge "
+                f"carries {tunnel.mtu}"
+            )
+    return None
