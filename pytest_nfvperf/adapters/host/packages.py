@@ -29,6 +29,7 @@ _NEEDED = {
     "librte-meta-bus": "DPDK's bus drivers; without vdev no virtual port is found",
     "librte-meta-mempool": "DPDK's mempool drivers; without ring no packet passes",
     "librte-meta-net": "DPDK's port drivers: virtio-user, af_packet, NICs",
+    "iperf3": "TCP and UDP streams between namespaces; its service stays disabled, as Debian ships it",
     "gcc": "to build the embedded generator",
     "libc6-dev": "to build the embedded generator",
     "pkgconf": "to build the embedded generator",

@@ -1,0 +1,139 @@
+"""What iperf3 reports with ``--json``, as data.
+
+Only the intervals and what is exact in them are used for counts: 3.12's ``end`` section counts from
+another moment at each end, and is 0 where the other end's figure would have to be known.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+_TOLERANCE_S = 0.05
+"""Half of iperf3's shortest interval: how far a boundary may be from where it belongs."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamPart:
+    """One stream in one interval; bytes that this end sent or received."""
+
+    key: str
+    sender: bool
+    start_s: float
+    end_s: float
+    bytes: int
+    retransmits: int | None
+    packets: int | None
+    lost_packets: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One end's report.
+
+    Attributes:
+        error: iperf3's own words when the test did not end well.
+        streams: each stream's intervals in order, by the client's port of the stream, which both ends know.
+        cpu_percent: user and system time of this end's process, in % of one CPU; None when not said.
+        facts: congestion control, MSS and socket buffers as found.
+    """
+
+    error: str | None
+    streams: Mapping[str, tuple[StreamPart, ...]]
+    cpu_percent: float | None
+    facts: Mapping[str, str]
+
+    def keys(self, *, sender: bool) -> list[str]:
+        """The streams that this end sends, or receives, in the order they were opened."""
+        return [key for key, parts in self.streams.items() if parts and parts[0].sender == sender]
+
+    @property
+    def elapsed_s(self) -> float:
+        """For how long this end saw streams flow."""
+        return max((parts[-1].end_s for parts in self.streams.values() if parts), default=0.0)
+
+
+def read_report(path: Path, *, client: bool) -> Report | None:
+    """One end's report file; None when it was not, or not wholly, written: the process was killed."""
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return None
+    return parse_report(text, client=client)
+
+
+def parse_report(text: str, *, client: bool) -> Report | None:
+    """One end's JSON; None when it is torn.
+
+    Args:
+        text: all that it wrote.
+        client: it is the client's: its own ports name the streams; the server knows them as remote ones.
+    """
+    try:
+        raw = json.loads(text)
+    except ValueError:
+        return None
+    if not isinstance(raw, dict):
+        return None
+    ports = _ports(raw, "local_port" if client else "remote_port")
+    end = raw.get("end") or {}
+    cpu = (end.get("cpu_utilization_percent") or {}).get("host_total")
+    return Report(
+        error=raw.get("error"),
+        streams=_streams(raw.get("intervals") or (), ports),
+        cpu_percent=None if cpu is None else float(cpu),
+        facts=_facts(raw.get("start") or {}, end),
+    )
+
+
+def window(parts: Sequence[StreamPart], omit_s: float, duration_s: float) -> tuple[StreamPart, ...]:
+    """The intervals from the end of the warm-up to the end of the measured time; empty when they do not reach it."""
+    begun = [part for part in parts if part.start_s >= omit_s - _TOLERANCE_S]
+    if not begun:
+        return ()
+    until = begun[0].start_s + duration_s - _TOLERANCE_S
+    last = next((number for number, part in enumerate(begun) if part.end_s >= until), None)
+    return () if last is None else tuple(begun[: last + 1])
+
+
+def _ports(raw: Mapping[str, Any], field: str) -> dict[int, str]:
+    """Socket number to the client's port."""
+    connected: Iterable[Mapping[str, Any]] = (raw.get("start") or {}).get("connected") or ()
+    return {int(entry["socket"]): str(entry[field]) for entry in connected}
+
+
+def _streams(intervals: Iterable[Mapping[str, Any]], ports: Mapping[int, str]) -> dict[str, tuple[StreamPart, ...]]:
+    found: dict[str, list[StreamPart]] = {}
+    for interval in intervals:
+        for raw in interval.get("streams") or ():
+            part = _part(raw, ports)
+            found.setdefault(part.key, []).append(part)
+    return {key: tuple(parts) for key, parts in found.items()}
+
+
+def _part(raw: Mapping[str, Any], ports: Mapping[int, str]) -> StreamPart:
+    number = int(raw["socket"])
+    return StreamPart(
+        key=ports.get(number, f"socket {number}"),
+        sender=bool(raw["sender"]),
+        start_s=float(raw["start"]),
+        end_s=float(raw["end"]),
+        bytes=int(raw["bytes"]),
+        retransmits=raw.get("retransmits"),
+        packets=raw.get("packets"),
+        lost_packets=raw.get("lost_packets"),
+    )
+
+
+def _facts(start: Mapping[str, Any], end: Mapping[str, Any]) -> dict[str, str]:
+    names = {
+        "tcp_mss": start.get("tcp_mss") or start.get("tcp_mss_default"),
+        "buffer_bytes": (start.get("test_start") or {}).get("blksize"),
+        "sndbuf_actual": start.get("sndbuf_actual"),
+        "rcvbuf_actual": start.get("rcvbuf_actual"),
+        "congestion": end.get("sender_tcp_congestion"),
+    }
+    return {name: str(value) for name, value in names.items() if value is not None}

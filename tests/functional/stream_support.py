@@ -1,0 +1,76 @@
+"""Two namespaces joined by a veth pair, and an iperf3 engine between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from pyroute2 import IPRoute
+
+from pytest_nfvperf.adapters.generators.iperf3 import Iperf3Engine, Iperf3Options
+from pytest_nfvperf.adapters.net.inside import inside
+from pytest_nfvperf.adapters.net.journal import Journal
+from pytest_nfvperf.adapters.net.namespaces import Namespace
+from pytest_nfvperf.ports.streams import StreamEnd
+from tests.functional.ovs_support import leftovers, run_base
+
+ADDRESSES = ("198.18.0.1", "198.18.0.2")
+
+
+@dataclass
+class Pair:
+    """Two namespaces, ``client`` and ``server`` ends in them."""
+
+    journal: Journal
+    namespaces: tuple[Namespace, Namespace]
+    client: StreamEnd
+    server: StreamEnd
+
+    def engine(self, **options: object) -> Iperf3Engine:
+        """An engine of this run."""
+        return Iperf3Engine(self.journal, Iperf3Options(**options))  # type: ignore[arg-type]
+
+    def unplug(self) -> None:
+        """Remove the veth pair."""
+        change(self.client, lambda links, index: links.link("del", index=index))
+
+    def set_down(self) -> None:
+        """Take the client's end down: both lose their carrier."""
+        change(self.client, lambda links, index: links.link("set", index=index, state="down"))
+
+
+def change(end: StreamEnd, act: Callable[[IPRoute, int], object]) -> None:
+    """Do something to the interface of an end, from inside its namespace."""
+
+    def there() -> None:
+        with IPRoute() as links:
+            act(links, links.link_lookup(ifname=end.interface)[0])
+
+    inside(end.namespace, there)
+
+
+def _address(end: StreamEnd) -> None:
+    change(end, lambda links, index: links.addr("add", index=index, address=end.address, prefixlen=24))
+    change(end, lambda links, index: links.link("set", index=index, state="up"))
+
+
+@contextmanager
+def pair() -> Iterator[Pair]:
+    """The pair; afterwards nothing of it may be left on the machine."""
+    with run_base() as base:
+        journal = Journal.create(base)
+        try:
+            spaces = (Namespace(journal, "client"), Namespace(journal, "server"))
+            names = ("client0", "server0")
+            with IPRoute(netns=spaces[0].name) as links:
+                links.link(
+                    "add", ifname=names[0], kind="veth", peer={"ifname": names[1], "net_ns_fd": str(spaces[1].path)}
+                )
+            ends = [StreamEnd(space.name, *rest) for space, *rest in zip(spaces, ADDRESSES, names, strict=True)]
+            for end in ends:
+                _address(end)
+            yield Pair(journal, spaces, *ends)
+        finally:
+            journal.close()
+        assert leftovers(journal.tag) == []
