@@ -1,5 +1,6 @@
 # make run    set up this machine, measure on the embedded testbed (quick profile), write reports/
 # make test   set up this machine, run the project's own tests
+# make test-kernel   also set up QEMU; the tests of the kernel datapath, in a guest with Debian's kernel
 # make bench  set up this machine, measure the project's own figures (noisy machines: best of several)
 # Every target says what it is about to change; run twice, it changes nothing the second time.
 
@@ -8,7 +9,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: run test bench lint setup doctor clean help
+.PHONY: run test test-kernel bench lint setup doctor clean help
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -17,7 +18,11 @@ run: setup
 	$(BIN)/python -m pytest suites/ --nfv-profile quick $(ARGS)
 
 test: setup
-	$(BIN)/python -m pytest tests/ $(ARGS)
+	$(BIN)/python -m pytest tests/ -m "not kernel" $(ARGS)
+
+test-kernel: setup
+	@$(PYTHON) -m pytest_nfvperf.adapters.host.setup --kernel-tests
+	$(BIN)/python -m pytest tests/kernel $(ARGS)
 
 bench: setup
 	$(BIN)/python -m benchmarks $(ARGS)

@@ -206,7 +206,10 @@ def _kernel_datapath() -> Check:
     modules = Path("/lib/modules") / os.uname().release
     if any(modules.glob("**/openvswitch.ko*")):
         return Check(name, State.WARN, "openvswitch is there, not loaded", "modprobe openvswitch")
-    advice = "a kernel with the openvswitch module (Debian: linux-image-amd64); the userspace datapath needs none"
+    advice = (
+        "a kernel with the openvswitch module (Debian: linux-image-amd64); the userspace datapath needs none, and "
+        "`make test-kernel` tests the kernel datapath in a guest"
+    )
     return Check(name, State.MISSING, f"no openvswitch module for {os.uname().release}", advice)
 
 

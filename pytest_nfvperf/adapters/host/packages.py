@@ -37,6 +37,14 @@ _NEEDED = {
     "ninja-build": "to build the embedded generator",
 }
 
+KERNEL_TESTS = {
+    "qemu-system-x86": "the guest that `make test-kernel` boots",
+    "kmod": "to find the modules that the guest's kernel needs",
+    "cpio": "to pack the guest's first file system",
+    "zstd": "to unpack kernels and modules that are packed by it (Debian 13, Ubuntu)",
+}
+"""Beside those of a run, only for the project's own tests of the kernel datapath."""
+
 
 @dataclass(frozen=True, slots=True)
 class Distribution:

@@ -1,0 +1,56 @@
+"""``python -m tests.kernel [--virtual-time] [--shared DIR] -- COMMAND...``: a command in a guest, by hand."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from pytest_nfvperf.adapters.net.journal import Journal
+from pytest_nfvperf.model.errors import NfvperfError
+from tests.kernel.guest import SHARED, run_in_guest
+from tests.kernel.kernel_image import prepare_kernel
+from tests.kernel.machine import VIRTUAL_TIME, Machine
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run it; the exit status is the command's, or 125 when there was no guest."""
+    options = _parse(argv)
+    machine = VIRTUAL_TIME if options.virtual_time else Machine()
+    journal = Journal.create()
+    try:
+        kernel = prepare_kernel()
+        with tempfile.TemporaryDirectory(dir=journal.directory) as own:
+            run = run_in_guest(
+                journal,
+                kernel,
+                options.command,
+                options.shared or Path(own),
+                machine=machine,
+                deadline_s=options.deadline,
+                stream=sys.stdout,
+            )
+        took = f"boot {run.boot_s:.1f} s, in all {run.elapsed_s:.1f} s"
+        print(f"guest: Linux {kernel.release}, {run.time}, {took}, status {run.status}", file=sys.stderr)
+    except NfvperfError as error:
+        print(f"guest: {error}", file=sys.stderr)
+        return 125
+    else:
+        return run.status
+    finally:
+        journal.close()
+
+
+def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.kernel", description="Run a command in a guest.")
+    parser.add_argument("--virtual-time", action="store_true", help="time is a count of instructions; 1 CPU")
+    parser.add_argument("--shared", type=Path, metavar="DIR", help=f"a folder that the guest sees as {SHARED}")
+    parser.add_argument("--deadline", type=float, default=120.0, metavar="S", help="seconds it may take")
+    parser.add_argument("command", nargs="+", help="an argument list, after --")
+    return parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,36 @@
+"""What the tests of the kernel datapath share: the kernel, a journal, and one guest that did many things."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from pytest_nfvperf.adapters.net.journal import Journal
+from pytest_nfvperf.model.errors import ConfigError
+from tests.functional.ovs_support import leftovers, run_base
+from tests.kernel.kernel_image import Kernel, prepare_kernel
+from tests.kernel.machine import QEMU
+from tests.kernel.tools import need
+
+
+@pytest.fixture(scope="session")
+def kernel() -> Kernel:
+    """Debian's kernel; a skip only where this machine cannot have a guest at all."""
+    try:
+        need(QEMU, "cpio", "modprobe")
+        return prepare_kernel()
+    except ConfigError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def journal() -> Iterator[Journal]:
+    """A run of the test's own, which must leave nothing."""
+    with run_base() as base:
+        made = Journal.create(base)
+        yield made
+        assert made.entries == ()
+        made.close()
+        assert leftovers(made.tag) == []
+        assert list(base.iterdir()) == []

@@ -1,0 +1,137 @@
+"""Debian's kernel, fetched by apt and unpacked into a cache; nothing is installed.
+
+The package, not an installed kernel: the machine's own may be anything, and the guest's must have the
+openvswitch module and 9p (the cloud flavour has no 9p). apt checks what it downloads against its signed lists.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_nfvperf.adapters.generators.build import default_cache_dir
+from pytest_nfvperf.adapters.net.process import run
+from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from tests.kernel.tools import need
+from tests.kernel.vmlinux import extract_vmlinux
+
+METAPACKAGE = "linux-image-amd64"
+_BUSYBOX = "busybox-static"  # unpacked too: installing it would remove a machine's own busybox
+_PARTIAL = ".partial-"
+_DOWNLOAD_DEADLINE_S = 300.0
+_UNPACK_DEADLINE_S = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A kernel that can be booted.
+
+    Attributes:
+        directory: where it is unpacked, with the package's own layout and ``vmlinux`` beside.
+        release: as ``uname -r`` says it: "6.1.0-56-amd64".
+    """
+
+    directory: Path
+    release: str
+
+    @property
+    def vmlinux(self) -> Path:
+        """The uncompressed kernel."""
+        return self.directory / "vmlinux"
+
+    @property
+    def modules(self) -> Path:
+        """What is /lib/modules in the guest."""
+        return self.directory / "lib" / "modules"
+
+    @property
+    def busybox(self) -> Path:
+        """A busybox that needs no library."""
+        return self.directory / "bin" / "busybox"
+
+
+def prepare_kernel(cache: Path | None = None) -> Kernel:
+    """The kernel that this machine's apt offers, from the cache or else downloaded.
+
+    Args:
+        cache: where kernels are kept; ``~/.cache/nfvperf/kernel`` by default.
+
+    Raises:
+        ConfigError: apt knows no such kernel, or a program is missing; says what to do.
+        TestbedError: download or unpacking failed, with the program's words.
+    """
+    need("apt-get", "dpkg-deb", "depmod")
+    package = newest_package()
+    release = package.removeprefix("linux-image-")
+    cache = cache or default_cache_dir() / "kernel"
+    kernel = Kernel(cache / release, release)
+    if not kernel.directory.is_dir():
+        with _only_one(cache):
+            if not kernel.directory.is_dir():  # who held the lock before us may have made it
+                _make(kernel, package, cache)
+    return kernel
+
+
+def newest_package() -> str:
+    """The package that the metapackage depends on: "linux-image-6.1.0-56-amd64".
+
+    Raises:
+        ConfigError: apt's lists do not have it.
+    """
+    try:
+        said = run(["apt-cache", "depends", METAPACKAGE], deadline_s=30.0)
+    except TestbedError as error:
+        raise ConfigError(
+            f"apt knows no package {METAPACKAGE}: the guest's kernel is Debian's; run apt-get update, or add a Debian "
+            f"source to apt's\n{error}"
+        ) from error
+    names = [line.split()[-1] for line in said.splitlines() if line.strip().startswith("Depends: linux-image-")]
+    if len(names) != 1:
+        raise ConfigError(f"{METAPACKAGE} should depend on one kernel; apt-cache depends says:\n{said}")
+    return names[0]
+
+
+@contextmanager
+def _only_one(cache: Path) -> Iterator[None]:
+    """One process fills the cache at a time; what a killed one left half made is removed."""
+    cache.mkdir(parents=True, exist_ok=True)
+    with (cache / "lock").open("w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for left in cache.glob(f"{_PARTIAL}*"):
+            shutil.rmtree(left)
+        yield
+
+
+def _make(kernel: Kernel, package: str, cache: Path) -> None:
+    """Build it aside, then rename: a directory with a release's name is always whole."""
+    partial = Kernel(cache / f"{_PARTIAL}{kernel.release}", kernel.release)
+    partial.directory.mkdir()
+    try:
+        _fetch([package, _BUSYBOX], partial.directory)
+        partial.vmlinux.write_bytes(
+            extract_vmlinux((partial.directory / f"boot/vmlinuz-{kernel.release}").read_bytes())
+        )
+        run(["depmod", "-b", partial.directory, kernel.release], deadline_s=_UNPACK_DEADLINE_S)
+        partial.directory.rename(kernel.directory)
+    except BaseException:
+        shutil.rmtree(partial.directory)
+        raise
+
+
+def _fetch(packages: list[str], directory: Path) -> None:
+    """Download packages and unpack them here."""
+    command = ["env", "-C", directory, "apt-get", "-o", "APT::Sandbox::User=root", "--quiet", "download", *packages]
+    try:
+        run(command, deadline_s=_DOWNLOAD_DEADLINE_S)
+    except TestbedError as error:
+        raise TestbedError(
+            f"cannot download the guest's kernel: {error.message}; if apt's lists are old, run apt-get update",
+            evidence=error.evidence,
+        ) from error
+    for archive in directory.glob("*.deb"):
+        run(["dpkg-deb", "--extract", archive, directory], deadline_s=_UNPACK_DEADLINE_S)
+        archive.unlink()

@@ -1,0 +1,88 @@
+"""What the guest is made of, and the two kinds of time it can live in. Pure data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from pytest_nfvperf.model.errors import ConfigError
+from tests.kernel.kernel_image import Kernel
+
+QEMU = "qemu-system-x86_64"
+_ICOUNT_SHIFT = 1
+INSTRUCTION_NS = 1 << _ICOUNT_SHIFT
+"""In virtual time each executed instruction advances the guest's clock by so many ns (qemu(1), -icount shift)."""
+
+
+class Time(StrEnum):
+    """What a second is in the guest."""
+
+    WALL_CLOCK = "wall clock"
+    """The host's second. Rates are those of an emulated machine: good for relations, not for figures."""
+    VIRTUAL = "virtual time"
+    """A count of instructions: the host's load does not show. Only costs in instructions may be told."""
+
+
+DATAPATH_MODULES = ("openvswitch", "veth", "tun", "bridge")
+"""What the kernel datapath, its tests and the reference bridge need."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """The guest's size and time.
+
+    Attributes:
+        modules: kernel modules that are loaded, by name, before the command runs. Nothing else loads them: there
+            is no udev, so even /dev/net/tun is there only once its module is.
+
+    Raises:
+        ConfigError: virtual time with more than one CPU, where guests of Linux 6.1 hang.
+    """
+
+    time: Time = Time.WALL_CLOCK
+    cpus: int = 2
+    memory_mib: int = 2048
+    modules: tuple[str, ...] = DATAPATH_MODULES
+
+    def __post_init__(self) -> None:
+        if self.time is Time.VIRTUAL and self.cpus != 1:
+            raise ConfigError(f"virtual time needs a guest of 1 CPU, not {self.cpus}: instructions are counted on one")
+
+
+VIRTUAL_TIME = Machine(Time.VIRTUAL, cpus=1)
+
+
+def qemu_command(machine: Machine, kernel: Kernel, initramfs: Path, shared: Path, console: Path) -> list[str]:
+    """The argument list that boots this machine."""
+    arguments = [QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-monitor", "none", "-nic", "none"]
+    arguments += ["-machine", "q35", "-cpu", "max", "-m", str(machine.memory_mib), "-smp", str(machine.cpus)]
+    arguments += _accelerator(machine.time)
+    arguments += ["-no-reboot", "-serial", f"file:{console}", "-device", "virtio-rng-pci"]
+    arguments += ["-kernel", str(kernel.vmlinux), "-initrd", str(initramfs), "-append", _KERNEL_COMMAND_LINE]
+    arguments += _folder("root", Path("/"), "on")
+    arguments += _folder("modules", kernel.modules, "on")
+    arguments += _folder("shared", shared, "off")
+    return arguments
+
+
+# A panic ends the guest at once; addresses and mitigations are the same in every boot.
+_KERNEL_COMMAND_LINE = "console=ttyS0 quiet loglevel=3 panic=-1 mitigations=off nokaslr net.ifnames=0 tsc=reliable"
+
+
+def _accelerator(time: Time) -> list[str]:
+    if time is Time.VIRTUAL:
+        # Not aligned to the host's clock, and idle time is skipped: only instructions make time pass.
+        return ["-accel", "tcg,thread=single", "-icount", f"shift={_ICOUNT_SHIFT},align=off,sleep=off"]
+    return ["-accel", "tcg,thread=multi"]
+
+
+def _folder(tag: str, path: Path, readonly: str) -> list[str]:
+    """One folder of the host under a 9p tag. remap: the root spans file systems whose inode numbers collide."""
+    backend = f"local,id={tag},path={_escaped(path)},security_model=none,readonly={readonly},multidevs=remap"
+    return ["-fsdev", backend, "-device", f"virtio-9p-pci,fsdev={tag},mount_tag={tag}"]
+
+
+def _escaped(path: Path) -> str:
+    """QEMU's options are separated by commas; one in a value is doubled."""
+    return str(path).replace(",", ",,")
