@@ -41,7 +41,7 @@ from pytest_nfvperf.runs.rig import RigParts
 GENERATOR_MIB = 256
 """Hugepages of the generator."""
 
-SHARED_SKIPPED_RATIO = 0.02
+SHARED_SKIPPED_RATIO = 0.03
 """Share of frames that a generator on a shared CPU may skip in a valid trial."""
 
 _CEILING_FACTS = ("cpu_model", "kernel", "dpdk", "cpu_plan")

@@ -78,6 +78,13 @@ class GoalOutcome:
             return self.confirmation.load_fps
         return self.load_fps
 
+    @property
+    def unconfirmed(self) -> bool:
+        """True when a confirmation was asked for and was not passed: the DUT does at most the load found."""
+        if self.confirmation is None:
+            return self.detail.startswith(NOT_CONFIRMED)
+        return not self.confirmation.passed
+
 
 @dataclass(frozen=True, slots=True)
 class LossPoint:

@@ -32,13 +32,19 @@ class LoadMeasurer:
     spoiled: list[str] = field(default_factory=list)
     started: float | None = None
 
-    def measure(self, duration_s: float, load_fps: float, purpose: str) -> Trial:
+    def measure(self, duration_s: float, load_fps: float, purpose: str, repeats: int | None = None) -> Trial:
         """One valid trial; the load is rounded to whole frames/s per direction.
+
+        Args:
+            duration_s: how long is sent.
+            load_fps: intended, frames/s per direction.
+            purpose: for evidence and the progress line.
+            repeats: at most so many repeats of an invalid trial; None for the profile's.
 
         Raises:
             InvalidTrialsError: no valid trial within the budget.
         """
-        trial = self.runner.run(self._spec(duration_s, load_fps, purpose), self._remaining_s())
+        trial = self.runner.run(self._spec(duration_s, load_fps, purpose), self._remaining_s(), repeats)
         self.trials.append(trial)
         return trial
 

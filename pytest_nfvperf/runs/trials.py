@@ -102,20 +102,21 @@ class TrialRunner:
         self._repeats = repeats
         self._pmd_cpus = pmd_cpus
 
-    def run(self, spec: TrialSpec, remaining_s: float | None = None) -> Trial:
-        """Run until one trial is valid.
+    def run(self, spec: TrialSpec, remaining_s: float | None = None, repeats: int | None = None) -> Trial:
+        """Run until one trial is valid, with at most ``repeats`` repeats, or the runner's own number if fewer.
 
         Raises:
             InvalidTrialsError: none was within the budget.
             TestbedError: the generator or the DUT broke.
         """
+        allowed = self._repeats if repeats is None else min(repeats, self._repeats)
         spoiled: list[Trial] = []
         while True:
             trial = self.run_once(spec, remaining_s, repeat_of=spoiled[-1].id if spoiled else None)
             if trial.result.valid:
                 return trial
             spoiled.append(trial)
-            if len(spoiled) > self._repeats:
+            if len(spoiled) > allowed:
                 raise InvalidTrialsError(spoiled)
 
     def run_once(self, spec: TrialSpec, remaining_s: float | None = None, *, repeat_of: str | None = None) -> Trial:

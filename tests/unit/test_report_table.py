@@ -66,6 +66,19 @@ def test_a_generator_limited_figure_is_a_bound() -> None:
     assert "generator-limited: within 5 % of what the rig itself can do" in table
 
 
+@pytest.mark.parametrize(
+    "unconfirmed",
+    [
+        replace(NDR, confirmation=None, detail="not confirmed: 3 trials in a row were invalid"),
+        replace(NDR, confirmation=Confirmation("trial-9", 4_020_000, 5.0, 0.01, passed=False)),
+    ],
+)
+def test_what_was_not_confirmed_is_a_bound_from_above(unconfirmed: GoalOutcome) -> None:
+    table = summary_text([SummaryRow(replace(OUTCOME, goals=(unconfirmed,)))])
+    assert "≤ 4.02" in line_with("phy2phy", table)
+    assert "no trial of full length confirmed it: the DUT does at most this" in table
+
+
 def test_the_top_of_the_range_is_a_bound() -> None:
     top = replace(OUTCOME, goals=(replace(NDR, status=SearchStatus.AT_MAXIMUM, upper_fps=None),))
     table = summary_text([SummaryRow(top)])

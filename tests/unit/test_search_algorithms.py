@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.model.catalogue import phy2phy
-from pytest_nfvperf.model.outcome import Goal, SearchStatus
+from pytest_nfvperf.model.outcome import Goal, GoalOutcome, SearchStatus
 from pytest_nfvperf.model.record import Record
 from pytest_nfvperf.model.traffic import Traffic
 from pytest_nfvperf.ports.generator import GeneratorPort
@@ -135,15 +135,16 @@ def test_a_rig_that_is_never_valid_aborts_and_says_why():
     assert "3 trials in a row were invalid (skipped_frames 3x); the last, trial-0012: skipped_frames:" in found.detail
 
 
+class Disturbed(FakeGenerator):
+    """Whose trials between 4.9 and 5.1 Mpps are all invalid; the DUT would do 6."""
+
+    def run_trial(self, spec):
+        self.invalid_every = 1 if 4.9e6 < spec.load_fps < 5.1e6 else None
+        return super().run_trial(spec)
+
+
 @pytest.mark.parametrize("search", [rfc2544_search, tst009_search])
 def test_a_load_that_the_rig_cannot_measure_bounds_the_search_from_above(search):
-    class Disturbed(FakeGenerator):
-        """Whose trials between 4.9 and 5.1 Mpps are all invalid; the DUT would do 6."""
-
-        def run_trial(self, spec):
-            self.invalid_every = 1 if 4.9e6 < spec.load_fps < 5.1e6 else None
-            return super().run_trial(spec)
-
     measurer = measurer_on(Disturbed(6e6))
     found = search(measurer, NDR, LoadLimits(10_000, 10e6))
 
@@ -189,6 +190,28 @@ def test_a_confirmation_that_never_holds_is_reported_as_failed():
 
     assert not confirmed.confirmation.passed
     assert confirmed.confirmation.loss_ratio > 0.7
+
+
+def test_where_the_rig_spoils_a_confirmation_a_load_well_below_is_confirmed():
+    measurer = measurer_on(Disturbed(6e6))
+    found = GoalOutcome(NDR, SearchStatus.FOUND, load_fps=5_050_000)
+
+    confirmed = confirm(measurer, found, duration_s=5.0, attempts=7)
+
+    assert confirmed.confirmation.passed
+    assert confirmed.confirmation.load_fps == 4_545_000
+    loads = [record.data["result"]["spec"]["load_fps"] for record in measurer.sink.records]
+    assert loads == [5_050_000] * 3 + [4_545_000], "three trials that the rig spoiled, then 90 %"
+
+
+def test_a_confirmation_that_the_rig_spoils_everywhere_stays_absent_and_says_why():
+    measurer = measurer_on(FakeGenerator(6e6, invalid_every=1))
+    found = GoalOutcome(NDR, SearchStatus.FOUND, load_fps=5_000_000)
+
+    confirmed = confirm(measurer, found, duration_s=5.0, attempts=7)
+
+    assert confirmed.confirmation is None
+    assert confirmed.detail.startswith("not confirmed: 3 trials in a row were invalid (skipped_frames 3x); the last")
 
 
 def test_the_loss_curve_stops_after_two_lossless_points():

@@ -75,7 +75,7 @@ class EngineOptions:
     policy: ValidityPolicy = field(default_factory=ValidityPolicy)
     attach_timeout_s: float = 5.0
     learn_timeout_s: float = 2.0
-    nice: int = -10
+    nice: int = -15
     env: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -43,7 +43,7 @@ def goal_figures(outcome: Outcome, name: str) -> GoalFigures:
     load = goal.reported_fps
     if load is None:
         return GoalFigures(mpps=_without_load(goal), note=goal.detail)
-    mark = "≥ " if is_lower_bound(goal) else ""
+    mark = "≤ " if goal.unconfirmed else "≥ " if is_lower_bound(goal) else ""
     line = format_line_share(load, outcome.line_rate_fps)
     return GoalFigures(
         mpps=f"{mark}{digits(load / 1e6)}",

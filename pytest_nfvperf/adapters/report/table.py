@@ -103,6 +103,8 @@ def _notes(rows: Sequence[SummaryRow]) -> list[str]:
         notes.append("≥ generator-limited: within 5 % of what the rig itself can do, the DUT does at least this.")
     elif any(is_lower_bound(goal) for goal in goals):
         notes.append("≥ the highest load that was tried: the DUT does at least this.")
+    if any(goal.unconfirmed for goal in goals):
+        notes.append("≤ no trial of full length confirmed it: the DUT does at most this.")
     points = {point.at for row in rows if (point := typical_latency(row.outcome))}
     if points:
         notes.append(f"Latency from the scheduled send time, at {', '.join(sorted(points))}.")
