@@ -211,6 +211,8 @@ def _check_interfaces(ends: Mapping[str, StreamEnd], look: _Look) -> None:
             raise GeneratorError(
                 f"the {role}'s interface {end.interface!r} is not in namespace {end.namespace} (there: {listed})"
             )
+        if not there[end.interface].up:
+            raise GeneratorError(f"the {role}'s interface {end.interface} in namespace {end.namespace} is down")
 
 
 def _check_namespaces(ends: Mapping[str, StreamEnd], before: _Look) -> None:

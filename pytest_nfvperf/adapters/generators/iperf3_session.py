@@ -20,6 +20,7 @@ from pytest_nfvperf.ports.streams import StreamEnd
 
 _LISTEN_DEADLINE_S = 5.0
 _END_DEADLINE_S = 3.0
+_LEFT_ALONE_S = 0.3
 _TERM_DEADLINE_S = 1.0
 _TAKEN = "Address already in use"
 
@@ -101,7 +102,7 @@ class Session:
         while True:
             port = self._free_port(tried)
             self._binding = Binding(self._job.server.address, port)
-            command = server_command(self._binary, self._binding, self._job.interval_s, self._file("server.json"))
+            command = server_command(self._binary, self._binding, self._job.interval_s)
             process = self._spawn("server", command, self._job.server, self._job.server_cpus)
             wait_until(
                 lambda: listens(process.pid, port) or not process.running(),  # noqa: B023 - called in this round only
@@ -119,10 +120,7 @@ class Session:
         if self._binding is None:
             raise ValueError("the server must listen before its client starts")
         job = self._job
-        report = self._file("client.json")
-        command = client_command(
-            self._binary, job.client.address, self._binding, job.interval_s, report, list(job.options)
-        )
+        command = client_command(self._binary, job.client.address, self._binding, job.interval_s, job.options)
         self._spawn("client", command, job.client, job.client_cpus)
 
     def finish(self, deadline_s: float) -> tuple[Ended, Ended]:
@@ -134,7 +132,10 @@ class Session:
         Returns:
             How the client and the server ended.
         """
-        return self._finish("client", deadline_s), self._finish("server", _END_DEADLINE_S)
+        client = self._finish("client", deadline_s)
+        # a server whose client failed may never have heard of it
+        patience_s = _END_DEADLINE_S if client.error is None else _LEFT_ALONE_S
+        return client, self._finish("server", patience_s)
 
     def stop(self) -> None:
         """End what still runs. Can be called twice."""
@@ -162,7 +163,6 @@ class Session:
         raise GeneratorError(f"no port is free for the iperf3 server in namespace {namespace}: {listed} taken")
 
     def _refuse_unless_taken(self, ended: Ended) -> None:
-        self._file("server.json").unlink(missing_ok=True)
         if _TAKEN not in (ended.error or ""):
             end = self._job.server
             raise GeneratorError(
@@ -174,8 +174,15 @@ class Session:
         former = self._processes.get(role)
         if former is not None:
             former.stop()
-        log = self._file(f"{role}.log")
-        process = spawn(self._journal, f"iperf3 {role}", command, log=log, cpus=cpus, netns=end.namespace)
+        process = spawn(
+            self._journal,
+            f"iperf3 {role}",
+            command,
+            log=self._file(f"{role}.log"),
+            output=self._file(f"{role}.json"),
+            cpus=cpus,
+            netns=end.namespace,
+        )
         self._processes[role] = process
         return process
 

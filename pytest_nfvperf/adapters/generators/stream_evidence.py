@@ -64,7 +64,8 @@ def _interface(link: Mapping[str, object]) -> Interface:
     attributes = dict(link["attrs"])  # type: ignore[call-overload]
     return Interface(
         index=int(str(link["index"])),
-        up=attributes.get("IFLA_OPERSTATE") in {"UP", "UNKNOWN"} and attributes.get("IFLA_CARRIER", 1) == 1,
+        # not its operational state, which the kernel writes up to a second later (linkwatch)
+        up=link["state"] == "up" and attributes.get("IFLA_CARRIER", 1) == 1,
         changes=attributes.get("IFLA_CARRIER_CHANGES"),
         counters=dict(attributes.get("IFLA_STATS64", {})),
     )
@@ -126,7 +127,7 @@ def listens(pid: int, port: int) -> bool:
 
 
 def _bound(proc_net: Path, tables: tuple[str, ...] = ("tcp", "tcp6", "udp", "udp6")) -> Iterator[tuple[int, str]]:
-    """Ports and socket names of what is bound: state 0A listens, 07 is an unconnected datagram socket (tcp_states.h)."""
+    """Ports and socket names of what is bound: state 0A listens, 07 is a datagram socket (tcp_states.h)."""
     for table in tables:
         path = proc_net / table
         lines = path.read_text(encoding="ascii").splitlines()[1:] if path.exists() else []

@@ -16,6 +16,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import IO
 
@@ -101,6 +102,7 @@ def spawn(  # noqa: PLR0913 - as many as subprocess.Popen has, named
     netns: str | None = None,
     env: Mapping[str, str] | None = None,
     pipes: bool = False,
+    output: Path | None = None,
     nice: int | None = None,
 ) -> ManagedProcess:
     """Start a child of this run.
@@ -114,6 +116,7 @@ def spawn(  # noqa: PLR0913 - as many as subprocess.Popen has, named
         netns: named network namespace it runs in.
         env: variables added to ours.
         pipes: standard input and output are pipes; else no input, and output goes to the log.
+        output: a file for standard output, written anew, apart from the log.
         nice: it gets a session of its own, and that session this priority; None: ours.
 
     Raises:
@@ -123,11 +126,11 @@ def spawn(  # noqa: PLR0913 - as many as subprocess.Popen has, named
     environment = {**os.environ, _DPDK_RUNTIME: str(journal.directory), **(env or {}), TAG_VARIABLE: journal.tag}
     entry = journal.note(Kind.PROCESS, name, argv0=os.fspath(argv[0]))
     try:
-        with log.open("ab") as sink:
+        with log.open("ab") as sink, output.open("wb") if output is not None else nullcontext(sink) as out:
             popen = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE if pipes else subprocess.DEVNULL,
-                stdout=subprocess.PIPE if pipes else sink,
+                stdout=subprocess.PIPE if pipes else out,
                 stderr=sink,
                 env=environment,
                 start_new_session=nice is not None,
