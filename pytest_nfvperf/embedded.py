@@ -149,9 +149,12 @@ class EmbeddedWiring:
             run_dir=journal.directory,
             file_prefix=f"nfv-{journal.tag}-gen",
             hugepages_mib=GENERATOR_MIB if self.testbed.hugepages_mib else 0,
-            options=EngineOptions(env={TAG_VARIABLE: journal.tag}, policy=self._policy()),
+            options=self._options(journal),
             on_spawn=lambda pid: _note_process(journal, entry, pid),
         )
+
+    def _options(self, journal: Journal) -> EngineOptions:
+        return EngineOptions(env={TAG_VARIABLE: journal.tag}, policy=self._policy())
 
     def _policy(self) -> ValidityPolicy:
         """What the generator may forgive itself: on a shared CPU it is absent more often.
@@ -173,6 +176,7 @@ class EmbeddedWiring:
                 loop_cpu=self.testbed.cpus.pmd[0],
                 run_dir=journal.directory,
                 hugepages_mib=GENERATOR_MIB if self.testbed.hugepages_mib else 0,
+                options=self._options(journal),
             )
 
         return CachedCeilings(build.default_cache_dir() / "ceilings.json", digest, "vhost-user", meter)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pytest_nfvperf.adapters.generators.embedded import EmbeddedGenerator
+from pytest_nfvperf.adapters.generators.embedded import EmbeddedGenerator, EngineOptions
 from pytest_nfvperf.adapters.generators.loopback import VhostLoop
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.traffic import Traffic
@@ -27,6 +27,7 @@ def measure_ceiling(
     loop_cpu: int,
     run_dir: Path,
     hugepages_mib: int = 128,
+    options: EngineOptions | None = None,
 ) -> float:
     """Loop two vhost-user ports without a DUT and return the highest rate received, in frames/s per direction.
 
@@ -38,6 +39,7 @@ def measure_ceiling(
         loop_cpu: the CPU that the DUT polls on in the measurement: it must be idle now.
         run_dir: existing directory.
         hugepages_mib: memory of each of the two processes.
+        options: of both, such as the tag that a reaper knows them by.
 
     Takes about 2 s. Raises TestbedError when no frame came back.
     """
@@ -49,6 +51,7 @@ def measure_ceiling(
         run_dir=run_dir,
         file_prefix=f"{tag}-loop",
         hugepages_mib=hugepages_mib,
+        options=options,
     ) as loop:
         generator = EmbeddedGenerator(
             binary,
@@ -57,6 +60,7 @@ def measure_ceiling(
             run_dir=run_dir,
             file_prefix=tag,
             hugepages_mib=hugepages_mib,
+            options=options,
         )
         try:
             generator.attach(loop_ports(loop.devices, mtu=max(1500, traffic.largest_frame_size - 18)))

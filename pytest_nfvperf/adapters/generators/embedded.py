@@ -14,6 +14,7 @@ from pytest_nfvperf.adapters.generators.engine import Engine
 from pytest_nfvperf.adapters.generators.results import trial_result
 from pytest_nfvperf.adapters.generators.templates import streams, trial_request
 from pytest_nfvperf.adapters.generators.validity import ValidityPolicy
+from pytest_nfvperf.adapters.net.wait import wait_until
 from pytest_nfvperf.model.errors import DeadlineError, GeneratorError
 from pytest_nfvperf.model.traffic import Traffic
 from pytest_nfvperf.model.trial import Direction, InvalidReason, Reason, TrialResult, TrialSpec
@@ -164,14 +165,17 @@ class EmbeddedGenerator:
 
     def wait_links_up(self, deadline_s: float) -> None:
         """Wait until every attached port has link."""
-        until = time.monotonic() + deadline_s
-        while down := self._links_down():
-            if time.monotonic() > until:
-                raise DeadlineError(
-                    f"no link after {deadline_s:g} s on: {', '.join(down)}",
-                    evidence={"generator log": self._engine.log_tail()},
-                )
-            time.sleep(_LINK_POLL_S)
+        try:
+            wait_until(
+                lambda: not self._links_down(),
+                "link on the generator's ports",
+                deadline_s,
+                interval_s=_LINK_POLL_S,
+                last_seen=lambda: f"no link on {', '.join(self._links_down())}",
+            )
+        except DeadlineError as error:
+            error.evidence["generator log"] = self._engine.log_tail()
+            raise
 
     def learn(self, traffic: Traffic, directions: Sequence[Direction]) -> None:
         """Send learning frames until they come through each way, for ``learn_timeout_s`` at most.

@@ -6,12 +6,12 @@ It takes the DUT's place, on the DUT's CPU, so that the rig's own ceiling can be
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from pytest_nfvperf.adapters.generators.embedded import EmbeddedGenerator
+from pytest_nfvperf.adapters.generators.embedded import EmbeddedGenerator, EngineOptions
 from pytest_nfvperf.model.topology import PortRole
 from pytest_nfvperf.ports.generator import GeneratorPort
 
@@ -27,7 +27,7 @@ class VhostLoop:
         file_prefix: unique per instance.
         hugepages_mib: memory in MiB, 0 without hugepages.
         drop_every: every n-th frame of each direction is dropped; 0: none.
-        on_spawn: told the process id as soon as there is one.
+        options: of the engine, such as the tag that a reaper knows it by.
 
     Attributes:
         devices: devargs for the generator's two ports.
@@ -43,7 +43,7 @@ class VhostLoop:
         file_prefix: str,
         hugepages_mib: int = 128,
         drop_every: int = 0,
-        on_spawn: Callable[[int], None] | None = None,
+        options: EngineOptions | None = None,
     ) -> None:
         sockets = [run_dir / f"{file_prefix}-{end}.sock" for end in (0, 1)]
         self.devices = tuple(f"net_virtio_user,path={socket}" for socket in sockets)
@@ -54,7 +54,7 @@ class VhostLoop:
             run_dir=run_dir,
             file_prefix=file_prefix,
             hugepages_mib=hugepages_mib,
-            on_spawn=on_spawn,
+            options=options,
         )
         try:
             self._engine.attach([_forwarder(end, socket) for end, socket in enumerate(sockets)], drop_every=drop_every)
