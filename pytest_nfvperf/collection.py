@@ -122,10 +122,16 @@ def recorded(item: pytest.Item, session: NfvSession) -> Iterator[None]:
     session.end_test(status, time.monotonic() - started, reason)
 
 
+def _skip_reason(report: pytest.TestReport) -> str:
+    """As the test gave it; pytest keeps (file, line, "Skipped: reason")."""
+    text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr or "")
+    return text.removeprefix("Skipped: ")
+
+
 def explain(item: pytest.Item, call: pytest.CallInfo[Any], report: pytest.TestReport, session: NfvSession) -> None:
     """Show the message instead of a traceback, and remember a broken testbed."""
     if report.skipped:
-        item.stash[STATUS_KEY] = ("skipped", "")
+        item.stash[STATUS_KEY] = ("skipped", _skip_reason(report))
     if call.excinfo is None or report.passed or report.skipped:
         return
     error = call.excinfo.value

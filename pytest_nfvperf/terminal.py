@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.evidence.reader import read_run
+from pytest_nfvperf.adapters.evidence.reader import RunEvidence, read_run
 from pytest_nfvperf.adapters.report.table import summary_rows, summary_text
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.options import Options
@@ -28,6 +29,13 @@ def header(session: NfvSession) -> list[str]:
     ]
 
 
+def skipped_lines(run: RunEvidence) -> list[str]:
+    """Why tests were skipped, a line for each reason: what was not measured must not go unseen."""
+    ends = [test.end for test in run.tests.values() if test.end is not None]
+    reasons = Counter(end.reason or "no reason given" for end in ends if end.status == "skipped")
+    return [f"{count} test{'s' if count > 1 else ''} skipped: {reason}" for reason, count in reasons.items()]
+
+
 def summary(reporter: pytest.TerminalReporter, run_dir: Path, options: Options, leftovers: Sequence[str]) -> None:
     """The table of all outcomes, what was left behind on purpose, and where the report is.
 
@@ -44,7 +52,7 @@ def summary(reporter: pytest.TerminalReporter, run_dir: Path, options: Options, 
         reporter.section("datapath acceptance", sep="=")
         width = reporter._tw.fullwidth
         reporter.write_line(summary_text(rows, width=width, color=reporter.hasmarkup))
-    for line in (*run.problems, *leftovers):
+    for line in (*skipped_lines(run), *run.problems, *leftovers):
         reporter.write_line(f"nfvperf: {line}", yellow=True)
     if rows:
         reporter.write_line(f"evidence: {run_dir}")

@@ -23,10 +23,19 @@ from pytest_nfvperf.model.topology import (
 from pytest_nfvperf.model.trial import Direction
 
 BRIDGE = "br0"
-GENERATOR_MACS = ("02:4e:46:00:00:10", "02:4e:46:00:00:11")
 
 CHAIN_NETWORK = "198.18.0"
 """Addresses of the namespaces at a chain's ends: RFC 2544's, appendix C.2.2, meant for benchmarks."""
+
+
+def generator_mac(port: int) -> str:
+    """MAC of the generator's port with this number, counted from 0."""
+    # VNFs have 02:4e:46:00:VNF:SIDE with VNF from 1
+    number = 0x10 + port if port < 0xF0 else 0x10000 + port
+    return "02:4e:46:" + number.to_bytes(3, "big").hex(":")
+
+
+GENERATOR_MACS = (generator_mac(0), generator_mac(1))
 
 
 def vnf_mac(vnf: int, side: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 _VLANS = range(1, 4095)
 _LEAST_MTU = 68  # RFC 791: every link can carry this much
+_MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}", re.IGNORECASE)
 
 
 def check(topology: Topology) -> None:
@@ -25,8 +27,12 @@ def check(topology: Topology) -> None:
         _two_names_of_one,
         _too_long,
         _unknown_end,
+        _unknown_peer,
+        _two_ways,
         _dangling,
+        _wrong_mac,
         _wrong_address,
+        _wrong_route,
         _wrong_vlan,
         _wrong_mtu,
         _tunnel_overhead,
@@ -126,6 +132,26 @@ def _unknown_end(topology: Topology) -> str | None:
     return None
 
 
+def _unknown_peer(topology: Topology) -> str | None:
+    owners = {port.name: port.owner for port in topology.ports}
+    for port in topology.ports:
+        if port.peer is not None and owners.get(port.peer) != port.owner:
+            return f"port {port.name!r} forwards to {port.peer!r}, which is not a port of {port.owner!r}"
+    return None
+
+
+def _two_ways(topology: Topology) -> str | None:
+    """Frames of a port leave by one other port: a second flow would replace the first without a word."""
+    out: dict[tuple[str, str], str] = {}
+    for crossing in topology.crossings:
+        if crossing.in_port == crossing.out_port:
+            return f"frames from {crossing.in_port!r} cannot go back to it: OpenFlow drops them"
+        known = out.setdefault((crossing.bridge, crossing.in_port), crossing.out_port)
+        if known != crossing.out_port:
+            return f"frames from {crossing.in_port!r} shall cross to {known!r} and to {crossing.out_port!r}: choose one"
+    return None
+
+
 def _dangling(topology: Topology) -> str | None:
     """A port that no flow of its bridge knows; a monitor's may be a mirror's output instead."""
     crossed = {crossing.bridge for crossing in topology.crossings}
@@ -137,13 +163,45 @@ def _dangling(topology: Topology) -> str | None:
     return None
 
 
+def _wrong_mac(topology: Topology) -> str | None:
+    macs = [
+        *((f"port {port.name!r}", port.mac) for port in topology.ports),
+        *((f"interface {nic.name!r} of namespace {nic.namespace!r}", nic.mac) for nic in topology.nics),
+    ]
+    for where, mac in macs:
+        if mac is None:
+            continue
+        if not _MAC.fullmatch(mac):
+            return f"{where}: {mac!r} is not a MAC address, such as 02:00:00:00:00:01"
+        if int(mac[:2], 16) & 1:
+            return f"{where}: {mac} is a group's address; the first byte must be even, such as 02"
+    return None
+
+
 def _wrong_address(topology: Topology) -> str | None:
     for nic in topology.nics:
         for address in nic.addresses:
             try:
-                ipaddress.ip_interface(address)
+                network = ipaddress.ip_interface(address)
             except ValueError:
+                network = None
+            if network is None or "/" not in address:
                 return f"interface {nic.name!r}: {address!r} is not an address with a prefix, such as 10.1.0.1/24"
+    return None
+
+
+def _wrong_route(topology: Topology) -> str | None:
+    for namespace in topology.namespaces:
+        nics = [nic for nic in topology.nics if nic.namespace == namespace.name]
+        networks = [ipaddress.ip_interface(address).network for nic in nics for address in nic.addresses]
+        for destination, gateway in namespace.routes:
+            try:
+                ipaddress.ip_network(destination)
+                via = ipaddress.ip_address(gateway)
+            except ValueError as error:
+                return f"namespace {namespace.name!r}: route to {destination!r} by {gateway!r}: {error}"
+            if not any(via in network for network in networks):
+                return f"namespace {namespace.name!r}: gateway {gateway} is on none of its networks"
     return None
 
 

@@ -42,7 +42,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_holds_sources_fixtures_and_types(wheel):
     names = zipfile.ZipFile(wheel).namelist()
 
-    assert {"pytest_nfvperf/py.typed", "pytest_nfvperf/fixtures/nfv.py", "pytest_nfvperf/native/meson.build"} <= set(
+    assert {"pytest_nfvperf/py.typed", "pytest_nfvperf/fixtures/parts.py", "pytest_nfvperf/native/meson.build"} <= set(
         names
     )
     native = {Path(name).name for name in names if name.startswith("pytest_nfvperf/native/")}

@@ -131,7 +131,7 @@ class ErrorData:
 
 @dataclass(frozen=True, slots=True)
 class TestEndData:
-    """A test ended. ``status``: passed, failed, error or skipped; ``reason`` is the message's first line."""
+    """A test ended. ``status``: passed, failed, error or skipped; ``reason``: a skip's, or a failure's first line."""
 
     __test__ = False
 

@@ -1,0 +1,248 @@
+"""Parts of a topology, with the fields filled in that seldom matter.
+
+Each returns data of ``model.nodes`` and ``model.links``, which ``compose`` puts together. MAC addresses
+left open are filled in there, too.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypedDict, Unpack
+
+from pytest_nfvperf.model.links import ENCAPSULATION_BYTES, Patch, Tunnel, TunnelKind, VethLink
+from pytest_nfvperf.model.nodes import (
+    AS_IT_IS,
+    DEFAULT_MTU,
+    LONGEST_KERNEL_NAME,
+    Namespace,
+    Nic,
+    NicKind,
+    Offloads,
+    Port,
+    PortKind,
+    PortRole,
+    Vlan,
+    VnfMode,
+)
+
+MAC_TO_FILL = ""
+"""Stands in a part until ``compose`` numbers the ports."""
+
+BENCHMARK_NETWORK = "198.18.0.0/24"
+"""Of the range that RFC 2544 (appendix C.2.2) and RFC 6890 keep for benchmarks."""
+
+_DEFAULT_ROUTES = {4: "0.0.0.0/0", 6: "::/0"}
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """Frames pass these stops one after the other, and back: ``path`` explains them."""
+
+    stops: tuple[str, ...]
+
+
+def kernel_name(text: str) -> str:
+    """The text, shortened to what the kernel allows: its beginning and a checksum of all of it."""
+    if len(text.encode()) <= LONGEST_KERNEL_NAME:
+        return text
+    checksum = f"-{zlib.crc32(text.encode()) & 0xFFFF:04x}"
+    return text.encode()[: LONGEST_KERNEL_NAME - len(checksum)].decode(errors="ignore") + checksum
+
+
+def bridge(name: str) -> str:
+    """A bridge. Parts name their bridges, so this is needed only for the order, or for one without parts."""
+    return name
+
+
+def endpoint(
+    name: str,
+    bridge: str,
+    *,
+    mac: str = MAC_TO_FILL,
+    mtu: int = DEFAULT_MTU,
+    queues: int = 1,
+    kind: PortKind | str = PortKind.TESTBED,
+    vlan: Vlan | None = None,
+) -> Port:
+    """A port on which the generator sends and receives."""
+    return Port(name, bridge, PortRole.ENDPOINT, mac, mtu=mtu, queues=queues, kind=PortKind(kind), vlan=vlan)
+
+
+def monitor(name: str, bridge: str, *, mac: str = MAC_TO_FILL, mtu: int = DEFAULT_MTU) -> Port:
+    """A port on which the generator only counts what comes."""
+    return Port(name, bridge, PortRole.MONITOR, mac, mtu=mtu)
+
+
+def vnf(
+    name: str,
+    bridge: str,
+    far_bridge: str | None = None,
+    *,
+    mode: VnfMode | str = VnfMode.IO,
+    mtu: int = DEFAULT_MTU,
+    queues: int = 1,
+) -> tuple[Port, Port]:
+    """A VNF between two ports, called by its name with a and b behind it.
+
+    Args:
+        name: of the VNF.
+        bridge: of port a.
+        far_bridge: of port b; None for the same bridge.
+        mode: io, mac or macswap, as testpmd's.
+        mtu: bytes without Ethernet header and FCS.
+        queues: of each port.
+    """
+    left, right = f"{name}a", f"{name}b"
+    does = VnfMode(mode)
+    return (
+        Port(left, bridge, PortRole.FORWARDER, MAC_TO_FILL, name, right, does, queues, mtu),
+        Port(right, far_bridge or bridge, PortRole.FORWARDER, MAC_TO_FILL, name, left, does, queues, mtu),
+    )
+
+
+def patch(bridge_a: str, bridge_b: str, *, ports: tuple[str, str] | None = None, vlan: Vlan | None = None) -> Patch:
+    """Patch ports between two bridges; without ``ports`` they are called after the bridges: A-B on A, B-A on B."""
+    port_a, port_b = ports or (f"{bridge_a}-{bridge_b}", f"{bridge_b}-{bridge_a}")
+    return Patch(bridge_a, port_a, bridge_b, port_b, vlan)
+
+
+def veth(
+    bridge_a: str,
+    bridge_b: str,
+    *,
+    ports: tuple[str, str] | None = None,
+    mtu: int = DEFAULT_MTU,
+    offloads: Offloads = AS_IT_IS,
+    vlan: Vlan | None = None,
+) -> VethLink:
+    """A veth pair between two bridges; without ``ports`` its ends are called A-B and B-A, shortened if need be."""
+    port_a, port_b = ports or (kernel_name(f"{bridge_a}-{bridge_b}"), kernel_name(f"{bridge_b}-{bridge_a}"))
+    return VethLink(bridge_a, port_a, bridge_b, port_b, mtu, offloads, vlan)
+
+
+def tunnel(
+    bridge: str,
+    *,
+    local: str,
+    remote: str,
+    kind: TunnelKind | str = TunnelKind.VXLAN,
+    key: int = 0,
+    port: str | None = None,
+    underlay_mtu: int = DEFAULT_MTU,
+) -> Tunnel:
+    """A tunnel port; it carries what the underlay's MTU leaves."""
+    encapsulation = TunnelKind(kind)
+    name = port or f"{bridge}-{encapsulation}{key}"
+    mtu = underlay_mtu - ENCAPSULATION_BYTES[encapsulation]
+    return Tunnel(bridge, name, encapsulation, local, remote, key, mtu, underlay_mtu)
+
+
+class NicSettings(TypedDict, total=False):
+    """What may be said of an interface beside names and addresses; fields of ``Nic``."""
+
+    kind: NicKind | str
+    mac: str | None
+    mtu: int
+    offloads: Offloads
+    vlan: Vlan | None
+    queues: int
+
+
+def nic(
+    namespace: str,
+    bridge: str,
+    *addresses: str,
+    name: str = "eth0",
+    port: str | None = None,
+    **settings: Unpack[NicSettings],
+) -> Nic:
+    """An interface of a namespace on a bridge, its port there called NAMESPACE-NAME, shortened if need be.
+
+    An internal port is one and the same interface, so both have the port's name.
+    """
+    kind = NicKind(settings.get("kind", NicKind.VETH))
+    on_bridge = port or kernel_name(f"{namespace}-{name}")
+    inside = on_bridge if kind is NicKind.INTERNAL else name
+    given: dict[str, Any] = {**settings, "kind": kind}
+    return Nic(namespace, inside, bridge, on_bridge, addresses=addresses, **given)
+
+
+def namespace(
+    name: str,
+    bridge: str,
+    *addresses: str,
+    gateway: str | None = None,
+    routes: tuple[tuple[str, str], ...] = (),
+    **settings: Unpack[NicSettings],
+) -> tuple[Namespace, Nic]:
+    """A namespace with one interface, eth0, on a bridge.
+
+    Args:
+        name: of the namespace.
+        bridge: which eth0 is joined to.
+        addresses: of eth0, with prefix length, such as "198.18.0.1/24".
+        gateway: of its default route; None for none.
+        routes: further (destination, gateway) pairs.
+        settings: of eth0: ``kind`` ("veth", "internal" or "tap"), ``mac``, ``mtu``, ``offloads``, ``vlan``, ``queues``.
+    """
+    return Namespace(name, routes=(*_default_route(gateway), *routes)), nic(name, bridge, *addresses, **settings)
+
+
+def _default_route(gateway: str | None) -> tuple[tuple[str, str], ...]:
+    if gateway is None:
+        return ()
+    return ((_DEFAULT_ROUTES[ipaddress.ip_address(gateway).version], gateway),)
+
+
+def namespaces(
+    *names: str, bridge: str, network: str = BENCHMARK_NETWORK, **settings: Unpack[NicSettings]
+) -> tuple[tuple[Namespace, Nic], ...]:
+    """Namespaces on one bridge, with the first addresses of a network in the order of their names.
+
+    Raises:
+        ValueError: no network, or one that is too small.
+    """
+    hosts = ipaddress.ip_network(network).hosts()
+    prefix = network.partition("/")[2]
+    made = []
+    for name in names:
+        address = next(hosts, None)
+        if address is None:
+            raise ValueError(f"network {network} has no address left for namespace {name!r}")
+        made.append(namespace(name, bridge, f"{address}/{prefix}", **settings))
+    return tuple(made)
+
+
+def router(
+    name: str,
+    addresses: Mapping[str, str],
+    *,
+    routes: tuple[tuple[str, str], ...] = (),
+    **settings: Unpack[NicSettings],
+) -> tuple[Namespace | Nic, ...]:
+    """A namespace that forwards between bridges: eth0, eth1, ... in the order of ``addresses``.
+
+    Args:
+        name: of the namespace.
+        addresses: its address, with prefix length, on each bridge.
+        routes: (destination, gateway) pairs.
+        settings: of all its interfaces, as in ``namespace``.
+    """
+    interfaces = [
+        nic(name, on, address, name=f"eth{number}", **settings)
+        for number, (on, address) in enumerate(addresses.items())
+    ]
+    return (Namespace(name, routing=True, routes=routes), *interfaces)
+
+
+def path(*stops: str) -> Path:
+    """OpenFlow flows that lead frames from stop to stop over the fewest links, and back the same way.
+
+    Stops are names of ports; or of VNFs, which are entered by port a and left by port b; or of
+    namespaces, routers being entered by their first interface and left by their last. Bridges on no
+    path learn MAC addresses.
+    """
+    return Path(stops)

@@ -1,0 +1,125 @@
+"""Topologies made of fixtures, and datapaths that a machine lacks, as a suite's author meets them."""
+
+from __future__ import annotations
+
+import pytest
+from user_project import CONFTEST, make_project, records
+
+PARTS_CONFTEST = CONFTEST.replace("]", '    "pytest_nfvperf.fixtures.parts",\n]')
+REASON = "no openvswitch module in this kernel; boot one that has it, or run `make test-kernel`"
+SIMULATED = f"""
+from pytest_nfvperf.adapters.generators.fake import FakeGenerator
+from pytest_nfvperf.simulation import SimulatedWiring
+
+class Wiring(SimulatedWiring):
+    def lacks(self, dut):
+        return {REASON!r} if dut.kind == "system" else None
+
+def pytest_nfvperf_make_wiring(config, testbed):
+    return Wiring(testbed, lambda: FakeGenerator(4e6))
+"""
+
+DUTS = """
+import pytest
+from pytest_nfvperf.model.testbed import Dut
+from pytest_nfvperf.model.traffic import Traffic
+
+@pytest.mark.parametrize("kind", ["netdev", "system"])
+@pytest.mark.parametrize("bridges", [1, 2])
+def test_chain(bridges, kind, bridge_chain, search):
+    live = bridge_chain(bridges, dut=Dut(kind))
+    assert live.dut == Dut(kind)
+    assert live.name == ("chain-1" if bridges == 1 else "chain-2-patch")
+    search.loss_at(live, Traffic(frame_size=64), 1000.0, 1.0)
+"""
+
+
+def project(pytester: pytest.Pytester, suite: str) -> pytest.Pytester:
+    return make_project(pytester, suite, PARTS_CONFTEST + SIMULATED)
+
+
+def test_a_datapath_that_the_machine_lacks_is_a_skip_that_says_why(pytester):
+    result = project(pytester, DUTS).runpytest_subprocess("-rs", "--nfv-report", "none")
+
+    result.assert_outcomes(passed=2, skipped=2)
+    result.stdout.fnmatch_lines([f"SKIPPED [[]2[]] *: {REASON}"])
+    ends = [record["data"] for record in records(pytester.path, "test_end")]
+    assert [end["reason"] for end in ends if end["status"] == "skipped"] == [REASON, REASON]
+
+
+def test_the_reason_is_in_the_summary_even_when_nothing_was_measured(pytester):
+    result = project(pytester, DUTS).runpytest_subprocess("-k", "system", "--nfv-report", "none")
+
+    result.assert_outcomes(skipped=2, deselected=2)
+    result.stdout.fnmatch_lines([f"nfvperf: 2 tests skipped: {REASON}"])
+
+
+def test_a_plan_needs_nothing_of_the_machine(pytester):
+    result = project(pytester, DUTS).runpytest_subprocess("--nfv-plan")
+
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["4 tests, 4 trials, about *"])
+
+
+COMPOSED = """
+from pytest_nfvperf.model.compose import compose
+from pytest_nfvperf.model.parts import endpoint as make_endpoint
+from pytest_nfvperf.model.parts import patch as make_patch
+from pytest_nfvperf.model.parts import path as make_path
+from pytest_nfvperf.model.traffic import Traffic
+
+def test_two_bridges(bridge, endpoint, patch, path, stand):
+    a, b = bridge("brA"), bridge("brB")
+    endpoint("p0", a)
+    endpoint("p1", b)
+    patch(a, b)
+    path("p0", "p1")
+    live = stand()
+    parts = [a, b, make_endpoint("p0", a), make_endpoint("p1", b), make_patch(a, b), make_path("p0", "p1")]
+    assert live.topology == compose("two_bridges", *parts)
+    assert stand() is live
+
+def test_name(bridge, stand):
+    bridge("brA")
+    assert stand(name="one").name == "one"
+
+def test_everything(endpoint, vnf, veth, namespaces, namespace, router, tunnel, stand):
+    endpoint("p0", "brA"), endpoint("p1", "brB")
+    vnf("v1", "brA", "brB")
+    veth("brA", "brB")
+    namespaces("left", "right", bridge="brA", mtu=1450)
+    namespace("far", "brB", "10.0.0.1/24", gateway="10.0.0.254")
+    router("r", {"brA": "198.18.0.254/24", "brB": "10.0.0.254/24"}, mtu=1450)
+    tunnel("brA", local="192.0.2.1", remote="192.0.2.2", key=7)
+    live = stand()
+    assert [n.name for n in live.topology.namespaces] == ["left", "right", "far", "r"]
+    assert live.netns("left") == "simulated-left"
+"""
+
+
+def test_topologies_of_parts(pytester):
+    result = project(pytester, COMPOSED).runpytest_subprocess("--nfv-report", "none")
+
+    result.assert_outcomes(passed=3)
+
+
+@pytest.mark.parametrize(
+    ("suite", "message"),
+    [
+        ("def test_x(stand): stand()", "topology 'x' has no parts: give a topology, or make parts first"),
+        ("def test_x(stand, patch): stand()", "topology 'x' has no parts: give a topology, or make parts first"),
+        (
+            "def test_x(stand, endpoint):\n    endpoint('p0', 'a-bridge-too-long')\n    stand()",
+            "topology 'x': 'a-bridge-too-long' is longer than the 15 bytes that the kernel allows; shorten it",
+        ),
+        (
+            "def test_x(bridge_chain): bridge_chain(0)",
+            "a chain of 0 bridges is none: give at least 1",
+        ),
+    ],
+)
+def test_what_is_wrong_with_the_parts_is_said(pytester, suite, message):
+    result = project(pytester, suite).runpytest_subprocess("--nfv-report", "none")
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines([f"E * ValueError: {message}"])
