@@ -21,7 +21,8 @@ def looping(devices: Sequence[str], cpu: int, prefix: str) -> Iterator[subproces
     lcores = f"0@{cpu},1@{cpu}"
     vdevs = [part for number, device in enumerate(devices) for part in ("--vdev", _numbered(device, number))]
     eal = ["--lcores", lcores, "--in-memory", "--single-file-segments", "--no-pci", "--no-telemetry"]
-    argv = ["dpdk-testpmd", *eal, "--file-prefix", prefix, "--socket-mem", "512", *vdevs, "--"]
+    # Its counters are printed into a buffer of 4 KiB when standard output is a pipe, and would never come.
+    argv = ["stdbuf", "-oL", "dpdk-testpmd", *eal, "--file-prefix", prefix, "--socket-mem", "512", *vdevs, "--"]
     options = ["-i", "--forward-mode=mac", "--txd=512", "--rxd=1024", "--total-num-mbufs=65536"]
     process = subprocess.Popen(
         [*argv, *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
