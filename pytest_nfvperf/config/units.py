@@ -50,10 +50,13 @@ RATIO = _dimension("a ratio", "ppm", {"ppm": 1, "%": 1e4}, "0.5 %", bare=True, d
 SIZE = _dimension("a size", "bytes", {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}, "512 MiB")
 FRAMES = _dimension("a number of frames", "frames", {"frames": 1}, "100 frames", bare=True)
 CYCLES = _dimension("a number of cycles", "cycles", {"cycles": 1}, "250 cycles", bare=True)
+INSTRUCTIONS = _dimension(
+    "a number of instructions", "instructions", {"instructions": 1}, "2500 instructions", bare=True
+)
 
 TIME_NS = replace(TIME, divisor=1)
 
-DIMENSIONS = (FRAME_RATE, BIT_RATE, TIME, RATIO, SIZE, FRAMES, CYCLES)
+DIMENSIONS = (FRAME_RATE, BIT_RATE, TIME, RATIO, SIZE, FRAMES, CYCLES, INSTRUCTIONS)
 
 _QUANTITY = re.compile(r"(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(?P<unit>\S.*)?", re.ASCII)
 _NOT_FINITE = re.compile(r"[+-]?(nan|\.nan|inf|\.inf|infinity)\b.*", re.IGNORECASE)

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pytest_nfvperf.config.units import BIT_RATE, CYCLES, FRAME_RATE, FRAMES, RATIO, TIME, TIME_NS, Dimension
+from pytest_nfvperf.config.units import (
+    BIT_RATE,
+    CYCLES,
+    FRAME_RATE,
+    FRAMES,
+    INSTRUCTIONS,
+    RATIO,
+    TIME,
+    TIME_NS,
+    Dimension,
+)
 from pytest_nfvperf.model.profile import PROFILES
 
 
@@ -84,6 +94,11 @@ METRICS = {
     ),
     "corrected_buffer_s": Metric("buffer time by RFC 9004, corrected", ((TIME, "s"),), ">= 100 us"),
     "cycles_per_packet": Metric("PMD cycles a packet", ((CYCLES, "cycles"),), "<= 250 cycles"),
+    "instructions_per_packet": Metric(
+        "CPU instructions a packet, counted in virtual time: no rate, and of no real machine",
+        ((INSTRUCTIONS, "instructions"),),
+        "<= 10000 instructions",
+    ),
     "mpps_per_core": Metric("frames forwarded per PMD core", ((FRAME_RATE, "pps"),), ">= 5 Mpps"),
     "pmd_busy": Metric("share of PMD cycles spent on packets", ((RATIO, "ratio"),), "<= 90 %"),
     "dut_cpu_seconds": _seconds("CPU time of the DUT over the cost trial"),

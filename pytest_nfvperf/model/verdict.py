@@ -22,7 +22,7 @@ class Observation:
         metric: ndr, pdr, loss_ratio, latency_p99, cycles_per_packet, mpps_per_core, ...
         value: in ``unit``.
         unit: base unit: "pps" (frames/s per direction), "bps" (layer 2, with FCS), "line_ratio", "ns",
-            "ratio", "cycles", "frames", "s".
+            "ratio", "cycles", "instructions", "frames", "s".
         at: the load it belongs to ("50 % of pdr", "4000000 pps"), or None.
         lower_bound: the true value is at least this (generator-limited).
         upper_bound: the true value is at most this (a failed confirmation, or below the search's minimum).

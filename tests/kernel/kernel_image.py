@@ -124,9 +124,9 @@ def _make(kernel: Kernel, package: str, cache: Path) -> None:
 
 def _fetch(packages: list[str], directory: Path) -> None:
     """Download packages and unpack them here."""
-    command = ["env", "-C", directory, "apt-get", "-o", "APT::Sandbox::User=root", "--quiet", "download", *packages]
+    apt = ["apt-get", "--quiet", "-o", "APT::Sandbox::User=root", "download", *packages]
     try:
-        run(command, deadline_s=_DOWNLOAD_DEADLINE_S)
+        run(["env", "-C", str(directory), *apt], deadline_s=_DOWNLOAD_DEADLINE_S)
     except TestbedError as error:
         raise TestbedError(
             f"cannot download the guest's kernel: {error.message}; if apt's lists are old, run apt-get update",

@@ -13,6 +13,8 @@ QEMU = "qemu-system-x86_64"
 _ICOUNT_SHIFT = 1
 INSTRUCTION_NS = 1 << _ICOUNT_SHIFT
 """In virtual time each executed instruction advances the guest's clock by so many ns (qemu(1), -icount shift)."""
+INSTRUCTION_NS_PARAMETER = "nfvperf.instruction_ns"
+"""On the guest's kernel command line, in virtual time only: who counts instructions there looks for it."""
 
 
 class Time(StrEnum):
@@ -59,15 +61,26 @@ def qemu_command(machine: Machine, kernel: Kernel, initramfs: Path, shared: Path
     arguments += ["-machine", "q35", "-cpu", "max", "-m", str(machine.memory_mib), "-smp", str(machine.cpus)]
     arguments += _accelerator(machine.time)
     arguments += ["-no-reboot", "-serial", f"file:{console}", "-device", "virtio-rng-pci"]
-    arguments += ["-kernel", str(kernel.vmlinux), "-initrd", str(initramfs), "-append", _KERNEL_COMMAND_LINE]
+    arguments += [
+        "-kernel",
+        str(kernel.vmlinux),
+        "-initrd",
+        str(initramfs),
+        "-append",
+        _kernel_command_line(machine.time),
+    ]
     arguments += _folder("root", Path("/"), "on")
     arguments += _folder("modules", kernel.modules, "on")
     arguments += _folder("shared", shared, "off")
     return arguments
 
 
-# A panic ends the guest at once; addresses and mitigations are the same in every boot.
-_KERNEL_COMMAND_LINE = "console=ttyS0 quiet loglevel=3 panic=-1 mitigations=off nokaslr net.ifnames=0 tsc=reliable"
+def _kernel_command_line(time: Time) -> str:
+    # A panic ends the guest at once; addresses and mitigations are the same in every boot.
+    parts = ["console=ttyS0 quiet loglevel=3 panic=-1 mitigations=off nokaslr net.ifnames=0 tsc=reliable"]
+    if time is Time.VIRTUAL:
+        parts.append(f"{INSTRUCTION_NS_PARAMETER}={INSTRUCTION_NS}")
+    return " ".join(parts)
 
 
 def _accelerator(time: Time) -> list[str]:

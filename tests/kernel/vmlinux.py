@@ -54,5 +54,6 @@ def unzstd(packed: bytes) -> bytes:
 def read_module(path: Path) -> bytes:
     """A kernel module's ELF file, whatever the distribution packs it with."""
     packed = path.read_bytes()
-    unpack = {".xz": lzma.decompress, ".zst": unzstd, ".ko": bytes}
-    return unpack[path.suffix](packed)
+    if path.suffix == ".xz":
+        return lzma.decompress(packed)
+    return unzstd(packed) if path.suffix == ".zst" else packed

@@ -1,0 +1,135 @@
+"""Instructions per packet through chains of bridges: a program for a guest that lives in virtual time.
+
+``python -m tests.kernel.chain_cost --to FILE``: one JSON object a line and chain, as :class:`ChainCost` has it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import permutations
+from pathlib import Path
+
+from pytest_nfvperf.adapters.host.cpus import discover_testbed
+from pytest_nfvperf.adapters.net.journal import Journal
+from pytest_nfvperf.adapters.net.wait import wait_until
+from pytest_nfvperf.adapters.ovs.datapath import OvsDatapath
+from pytest_nfvperf.model.catalogue import bridge_chain
+from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.instructions import InstructionCost
+from pytest_nfvperf.model.testbed import Dut
+from pytest_nfvperf.model.topology import Crossing, Topology
+from pytest_nfvperf.ports.datapath import BuiltTopology
+from tests.kernel.machine import INSTRUCTION_NS_PARAMETER
+from tests.kernel.pktgen import Flow, received, send
+
+LINKS = ("patch", "veth")
+BRIDGES = (1, 2, 4, 8)
+PACKETS = 5000
+SAMPLES = 3
+# to nobody: the last interface counts the frame and its IP drops it, so no answer comes back
+NOBODY = Flow(PACKETS, 64, "02:4e:46:ff:ff:01", "192.0.2.1")
+_DEADLINE_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class ChainCost:
+    """One chain's samples, the first (flows are set up, caches are cold) left out."""
+
+    datapath: str
+    link: str
+    bridges: int
+    samples: tuple[InstructionCost, ...]
+
+    def to_json(self) -> str:
+        """One line."""
+        return json.dumps({**asdict(self), "time": "virtual"})
+
+    @staticmethod
+    def from_json(line: str) -> ChainCost:
+        """Read a line."""
+        raw = json.loads(line)
+        samples = tuple(InstructionCost(**sample) for sample in raw["samples"])
+        return ChainCost(raw["datapath"], raw["link"], raw["bridges"], samples)
+
+
+def instruction_ns(command_line: Path = Path("/proc/cmdline")) -> int:
+    """Virtual ns an instruction, as the guest was booted.
+
+    Raises:
+        ConfigError: time is not virtual here, so there are no instructions to tell.
+    """
+    found = re.search(rf"\b{re.escape(INSTRUCTION_NS_PARAMETER)}=(\d+)\b", command_line.read_text(encoding="ascii"))
+    if found is None:
+        raise ConfigError("instructions are counted in virtual time only: boot the guest with --virtual-time")
+    return int(found[1])
+
+
+def crossed_chain(bridges: int, link: str) -> Topology:
+    """A chain between two namespaces whose bridges pass frames on by flows, without learning."""
+    chain = bridge_chain(bridges, link=link, ends="namespace")
+    pairs = [(name, pair) for name in chain.bridges for pair in permutations(chain.bridge_ports(name), 2)]
+    return replace(chain, crossings=tuple(Crossing(name, *pair) for name, pair in pairs))
+
+
+def measure(built: BuiltTopology, samples: int, ns: int) -> tuple[InstructionCost, ...]:
+    """Send through a chain that stands; the first sample is thrown away."""
+    return tuple(_sample(built, ns) for _ in range(1 + samples))[1:]
+
+
+def _sample(built: BuiltTopology, ns: int) -> InstructionCost:
+    """One run, every packet of which arrived."""
+    last = built.netns("end1")
+    before = received(last, "eth0")
+
+    def arrived() -> int:
+        return received(last, "eth0") - before
+
+    sent = send(built.netns("end0"), "eth0", NOBODY)
+    wait_until(
+        lambda: arrived() == sent.packets,
+        f"{sent.packets} packets at the end of {built.topology.name}",
+        _DEADLINE_S,
+        last_seen=lambda: f"{arrived()} packets",
+    )
+    return InstructionCost(sent.packets, sent.busy_us * 1000, ns)
+
+
+def run(to: Path, links: Sequence[str], bridges: Sequence[int]) -> None:
+    """Measure each chain on the kernel datapath, and write its line as soon as it is known."""
+    ns = instruction_ns()
+    journal = Journal.create()
+    try:
+        ovs = OvsDatapath.start(discover_testbed(), journal, Dut("system"))
+        with to.open("a", encoding="ascii") as file:
+            for link in links:
+                for number in bridges:
+                    built = ovs.build(crossed_chain(number, link))
+                    built.wait_ready(_DEADLINE_S)
+                    cost = ChainCost(ovs.info().kind, link, number, measure(built, SAMPLES, ns))
+                    built.close()
+                    print(cost.to_json(), file=file, flush=True)
+                    shown = ", ".join(f"{sample.instructions_per_packet:.0f}" for sample in cost.samples)
+                    print(f"{link} chain of {number}: {shown} instructions/packet (virtual time)", flush=True)
+        ovs.close()
+    finally:
+        journal.close()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m tests.kernel.chain_cost", description=__doc__)
+    parser.add_argument("--to", type=Path, required=True, metavar="FILE")
+    parser.add_argument("--links", nargs="+", choices=LINKS, default=LINKS)
+    parser.add_argument("--bridges", nargs="+", type=int, default=BRIDGES)
+    options = parser.parse_args(argv)
+    run(options.to, options.links, options.bridges)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

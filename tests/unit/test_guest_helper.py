@@ -1,0 +1,167 @@
+"""What can be told of the guest without booting one: kernels, packages, machines, pktgen's report."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import struct
+from pathlib import Path
+
+import pytest
+
+from pytest_nfvperf.adapters.host import packages
+from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.instructions import InstructionCost
+from tests.kernel import kernel_image, tools
+from tests.kernel.chain_cost import ChainCost, crossed_chain, instruction_ns
+from tests.kernel.kernel_image import Kernel, prepare_kernel
+from tests.kernel.machine import VIRTUAL_TIME, Machine, Time, qemu_command
+from tests.kernel.pktgen import Sent, parse_report
+from tests.kernel.vmlinux import extract_vmlinux, read_module
+
+KERNEL = Kernel(Path("/cache/6.1"), "6.1")
+ELF = b"\x7fELF and a kernel"
+REPORT = """Params: count 5000  min_pkt_size: 60  max_pkt_size: 60
+Current:
+     pkts-sofar: {sent}  errors: {errors}
+Result: OK: 86104(c76706+d9397) usec, 5000 (60byte,0frags)
+  58069pps 27Mb/sec (27873120bps) errors: 0
+"""
+
+
+def bzimage(payload: bytes) -> bytes:
+    """A header with this payload behind two setup sectors."""
+    header = bytearray(3 * 512)
+    header[0x1F1] = 2
+    header[0x202:0x206] = b"HdrS"
+    struct.pack_into("<II", header, 0x248, 16, len(payload))
+    return bytes(header) + b"\0" * 16 + payload + b"what follows"
+
+
+@pytest.mark.parametrize("pack", [lzma.compress, gzip.compress])
+def test_the_kernel_is_taken_out_of_its_image(pack):
+    assert extract_vmlinux(bzimage(pack(ELF) + struct.pack("<I", len(ELF)))) == ELF
+
+
+@pytest.mark.parametrize(
+    ("image", "message"),
+    [
+        (bytes(1024), r"no Linux bzImage: b'\\x00\\x00\\x00\\x00' where 'HdrS' should be"),
+        (bzimage(b"BZh91AY"), r"payload begins with b'BZh91A': neither xz, zstd nor gzip"),
+        (bzimage(lzma.compress(b"no kernel")), r"payload unpacks to b'no k', not to an ELF file"),
+    ],
+)
+def test_what_is_no_kernel_is_refused(image, message):
+    with pytest.raises(TestbedError, match=message):
+        extract_vmlinux(image)
+
+
+def test_modules_are_read_packed_or_not(tmp_path):
+    (tmp_path / "a.ko").write_bytes(ELF)
+    (tmp_path / "b.ko.xz").write_bytes(lzma.compress(ELF))
+    assert [read_module(tmp_path / name) for name in ("a.ko", "b.ko.xz")] == [ELF, ELF]
+
+
+def test_a_missing_program_is_named_with_its_package(monkeypatch):
+    monkeypatch.setattr(tools.shutil, "which", lambda name: None if "qemu" in name else f"/bin/{name}")
+    with pytest.raises(
+        ConfigError, match=r"needs qemu-system-x86_64: apt-get install qemu-system-x86 \(or `make test-"
+    ):
+        tools.need("cpio", "qemu-system-x86_64")
+
+
+def test_another_architecture_has_no_guest(monkeypatch):
+    monkeypatch.setattr(tools.platform, "machine", lambda: "aarch64")
+    with pytest.raises(ConfigError, match="an x86_64 machine, this one is aarch64"):
+        tools.need("cpio")
+
+
+def test_the_set_up_knows_every_package_that_a_guest_needs():
+    assert {tools.PACKAGE_OF[program] for program in ("qemu-system-x86_64", "depmod", "cpio", "zstd")} == {
+        *packages.KERNEL_TESTS
+    }
+
+
+def test_an_apt_without_debians_kernel_is_told_what_to_do(monkeypatch, tmp_path):
+    def unknown(argv, **_):
+        raise TestbedError(f"{argv[0]} failed", evidence={"stderr": "E: No packages found"})
+
+    monkeypatch.setattr(kernel_image, "run", unknown)
+    with pytest.raises(
+        ConfigError, match=r"apt knows no package linux-image-amd64: .* run apt-get update(?s:.*)No packages"
+    ):
+        prepare_kernel(tmp_path)
+
+
+def test_a_download_that_fails_leaves_no_kernel(monkeypatch, tmp_path):
+    """Nor is one that a killed run left half made taken for a kernel."""
+    (tmp_path / ".partial-6.0" / "boot").mkdir(parents=True)
+
+    def offline(argv, **_):
+        if argv[0] == "apt-cache":
+            return "linux-image-amd64\n  Depends: linux-image-6.1-amd64\n"
+        raise TestbedError("apt-get download failed", evidence={"stderr": "404  Not Found"})
+
+    monkeypatch.setattr(kernel_image, "run", offline)
+    with pytest.raises(TestbedError, match=r"cannot download the guest's kernel: (?s:.*)run apt-get update(?s:.*)404"):
+        prepare_kernel(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["lock"]
+
+
+def test_virtual_time_is_counted_on_one_cpu():
+    with pytest.raises(ConfigError, match="virtual time needs a guest of 1 CPU, not 2"):
+        Machine(Time.VIRTUAL)
+
+
+def test_only_virtual_time_says_what_an_instruction_takes(tmp_path):
+    said = {}
+    for machine in (Machine(), VIRTUAL_TIME):
+        command = qemu_command(machine, KERNEL, tmp_path / "i", tmp_path, tmp_path / "console")
+        said[machine.time] = tmp_path / machine.time.name
+        said[machine.time].write_text(command[command.index("-append") + 1])
+        assert ("-icount" in command) == (machine.time is Time.VIRTUAL)
+    assert instruction_ns(said[Time.VIRTUAL]) == 2
+    with pytest.raises(ConfigError, match="counted in virtual time only: boot the guest with --virtual-time"):
+        instruction_ns(said[Time.WALL_CLOCK])
+
+
+def test_a_comma_in_a_path_is_not_an_option_of_qemus(tmp_path):
+    command = qemu_command(Machine(), KERNEL, tmp_path, Path("/a,readonly=on"), tmp_path)
+    assert [part for part in command if "path=/a,,readonly=on," in part]
+
+
+def test_pktgens_report_is_read():
+    assert parse_report(REPORT.format(sent=5000, errors=0), 5000) == Sent(5000, 76706)
+
+
+@pytest.mark.parametrize(("sent", "errors"), [(4999, 0), (5000, 1)])
+def test_pktgen_that_sent_something_else_is_no_sample(sent, errors):
+    with pytest.raises(TestbedError, match="pktgen did not send 5000 packets without an error") as caught:
+        parse_report(REPORT.format(sent=sent, errors=errors), 5000)
+    assert f"pkts-sofar: {sent}" in caught.value.evidence["pktgen"]
+
+
+def test_instructions_are_busy_time_over_the_time_of_one():
+    cost = InstructionCost(packets=5000, busy_ns=74_815_000, instruction_ns=2)
+    seen = cost.observation()
+    assert seen.value == pytest.approx(7481.5)
+    assert (seen.metric, seen.unit) == ("instructions_per_packet", "instructions")
+    assert seen.confidence == "virtual time: 74815000 ns busy, 2 ns an instruction, 5000 packets"
+    with pytest.raises(ValueError, match="need packets of at least 1, not 0"):
+        InstructionCost(0, 1, 2)
+
+
+def test_a_chains_cost_survives_the_shared_folder():
+    cost = ChainCost("system", "veth", 4, (InstructionCost(5000, 145_700_000, 2),))
+    assert '"time": "virtual"' in cost.to_json()
+    assert ChainCost.from_json(cost.to_json()) == cost
+
+
+@pytest.mark.parametrize("link", ["patch", "veth"])
+def test_a_chain_is_crossed_by_flows_both_ways(link):
+    chain = crossed_chain(3, link)
+    assert len(chain.crossings) == 6
+    way = {(crossing.bridge, crossing.in_port): crossing.out_port for crossing in chain.crossings}
+    assert way["ovs-1", "end0"] in chain.bridge_ports("ovs-1")
+    assert way["ovs-3", way_in := next(p for p in chain.bridge_ports("ovs-3") if p != "end1")] == "end1"
+    assert way["ovs-3", "end1"] == way_in
