@@ -31,6 +31,14 @@ class Pair:
         """An engine of this run."""
         return Iperf3Engine(self.journal, Iperf3Options(**options))  # type: ignore[arg-type]
 
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The ends as iperf3's generator names its devices."""
+        return tuple(
+            f"namespace={end.namespace},address={end.address},interface={end.interface}"
+            for end in (self.client, self.server)
+        )
+
     def unplug(self) -> None:
         """Remove the veth pair."""
         change(self.client, lambda links, index: links.link("del", index=index))
@@ -50,13 +58,13 @@ def change(end: StreamEnd, act: Callable[[IPRoute, int], object]) -> None:
     inside(end.namespace, there)
 
 
-def _address(end: StreamEnd) -> None:
+def _address(end: StreamEnd, mtu: int) -> None:
     change(end, lambda links, index: links.addr("add", index=index, address=end.address, prefixlen=24))
-    change(end, lambda links, index: links.link("set", index=index, state="up"))
+    change(end, lambda links, index: links.link("set", index=index, mtu=mtu, state="up"))
 
 
 @contextmanager
-def pair() -> Iterator[Pair]:
+def pair(mtu: int = 1500) -> Iterator[Pair]:
     """The pair; afterwards nothing of it may be left on the machine."""
     with run_base() as base:
         journal = Journal.create(base)
@@ -69,7 +77,7 @@ def pair() -> Iterator[Pair]:
                 )
             ends = [StreamEnd(space.name, *rest) for space, *rest in zip(spaces, ADDRESSES, names, strict=True)]
             for end in ends:
-                _address(end)
+                _address(end, mtu)
             yield Pair(journal, spaces, *ends)
         finally:
             journal.close()

@@ -39,12 +39,14 @@ class Report:
         streams: each stream's intervals in order, by the client's port of the stream, which both ends know.
         cpu_percent: user and system time of this end's process, in % of one CPU; None when not said.
         facts: congestion control, MSS and socket buffers as found.
+        out_of_order: UDP: datagrams received whose number was not above all before.
     """
 
     error: str | None
     streams: Mapping[str, tuple[StreamPart, ...]]
     cpu_percent: float | None
     facts: Mapping[str, str]
+    out_of_order: int
 
     def keys(self, *, sender: bool) -> list[str]:
         """The streams that this end sends, or receives, in the order they were opened."""
@@ -86,6 +88,7 @@ def parse_report(text: str, *, client: bool) -> Report | None:
         streams=_streams(raw.get("intervals") or (), ports),
         cpu_percent=None if cpu is None else float(cpu),
         facts=_facts(raw.get("start") or {}, end),
+        out_of_order=sum(stream.get("udp", {}).get("out_of_order") or 0 for stream in end.get("streams") or ()),
     )
 
 

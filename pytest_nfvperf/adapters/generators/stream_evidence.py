@@ -15,7 +15,7 @@ from pyroute2 import IPRoute
 from pytest_nfvperf.adapters.net.inside import PROC_NET, inside
 from pytest_nfvperf.model.ledger import CounterSnapshot
 
-_PROTOCOLS = ("Tcp", "Udp", "TcpExt")
+_PROTOCOLS = ("Ip", "Icmp", "Tcp", "Udp", "TcpExt")
 _CPU_KINDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 """proc_pid_stat(5): clock ticks since boot, of which there are 100 a second."""
 _SOFTNET_FIELDS = {1: "dropped", 2: "time_squeeze"}
@@ -26,6 +26,7 @@ class Interface:
     """An interface as it is now. ``index`` and ``changes`` of its carrier tell whether it was replaced or pulled."""
 
     index: int
+    mtu: int
     up: bool
     changes: int | None
     counters: Mapping[str, int]
@@ -64,6 +65,7 @@ def _interface(link: Mapping[str, object]) -> Interface:
     attributes = dict(link["attrs"])  # type: ignore[call-overload]
     return Interface(
         index=int(str(link["index"])),
+        mtu=int(attributes["IFLA_MTU"]),
         # not its operational state, which the kernel writes up to a second later (linkwatch)
         up=link["state"] == "up" and attributes.get("IFLA_CARRIER", 1) == 1,
         changes=attributes.get("IFLA_CARRIER_CHANGES"),
