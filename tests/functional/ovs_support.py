@@ -9,6 +9,7 @@ import socket
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from pytest_nfvperf.adapters.host.hugepages import read_hugepages
 from pytest_nfvperf.adapters.net.identity import processes_tagged
 from pytest_nfvperf.adapters.net.journal import Journal
 from pytest_nfvperf.adapters.net.process import ManagedProcess, spawn
+from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.ovs.datapath import OvsDatapath
 from pytest_nfvperf.model.testbed import Testbed
 from pytest_nfvperf.model.topology import Crossing, Patch, Port, PortRole, Topology
@@ -144,3 +146,27 @@ def until(done: object, deadline_s: float = 5.0) -> bool:
             return False
         time.sleep(0.02)
     return True
+
+
+def send_tcp(source: str, sink: str, address: str, text: bytes, port: int = 5201) -> bytes:
+    """Send a text from one namespace to another by TCP and return what arrived there."""
+    with inside(netns_path(sink), lambda: socket.create_server((address, port))) as server:
+        server.settimeout(5)
+        with ThreadPoolExecutor(1) as sender:
+            sent = sender.submit(inside, netns_path(source), lambda: _send(address, port, text))
+            connection, _ = server.accept()
+            with connection:
+                connection.settimeout(10)
+                received = b"".join(iter(lambda: connection.recv(1 << 16), b""))
+            sent.result()
+    return received
+
+
+def _send(address: str, port: int, text: bytes) -> None:
+    with socket.create_connection((address, port), timeout=5) as connection:
+        connection.sendall(text)
+
+
+def netns_path(name: str) -> Path:
+    """The file of a named namespace."""
+    return Path("/run/netns") / name

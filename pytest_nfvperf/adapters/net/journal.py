@@ -16,6 +16,7 @@ import os
 import secrets
 import shutil
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -35,6 +36,7 @@ NAME_PREFIX = "nfv-"
 
 _TAG_ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
 _TAG_LENGTH = 6
+_FIRST_GROUP = 0x4E460000
 
 
 class Kind(StrEnum):
@@ -91,6 +93,7 @@ class Journal:
         self._entries: dict[int, Entry] = {}
         self._next_id = 1
         self._links = 0
+        self._groups = 0
         self._fd = os.open(directory / JOURNAL_FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     @staticmethod
@@ -140,32 +143,46 @@ class Journal:
         self._links += 1
         return f"{self.tag}v{self._links}"
 
+    def link_group(self) -> int:
+        """A new number for an interface group (ip-link(8)), by which a topology's links are removed at once."""
+        self._groups += 1
+        return _FIRST_GROUP + self._groups
+
     def note(self, kind: Kind, name: str, **details: Any) -> Entry:
         """Write down, on disk before this returns, that a thing is about to be made."""
-        entry = Entry(self._next_id, kind, name, details)
-        self._next_id += 1
-        self._entries[entry.id] = entry
-        self._append({"op": "note", "id": entry.id, "kind": str(kind), "name": name, "details": details})
-        return entry
+        return self.note_all(kind, [name], **details)[0]
+
+    def note_all(self, kind: Kind, names: Sequence[str], **details: Any) -> list[Entry]:
+        """As ``note`` for many things of one kind, which are on disk together: waiting for the disk costs most."""
+        entries = [Entry(self._next_id + i, kind, name, dict(details)) for i, name in enumerate(names)]
+        self._next_id += len(entries)
+        self._entries.update({entry.id: entry for entry in entries})
+        self._append(*(_note_record(entry) for entry in entries))
+        return entries
 
     def amend(self, entry: Entry, **details: Any) -> Entry:
         """Add what became known once the thing was there, such as a pid."""
         amended = Entry(entry.id, entry.kind, entry.name, {**entry.details, **details})
         self._entries[entry.id] = amended
-        record = {"op": "note", "id": entry.id, "kind": str(entry.kind), "name": entry.name}
-        self._append({**record, "details": amended.details})
+        self._append(_note_record(amended))
         return amended
 
     def forget(self, entry: Entry) -> None:
         """Write down that the thing is gone. Unknown entries are ignored."""
-        if self._entries.pop(entry.id, None) is not None:
-            self._append({"op": "forget", "id": entry.id})
+        self.forget_all([entry])
 
-    def _append(self, record: dict[str, Any]) -> None:
-        # One write of one line on O_APPEND: a kill leaves whole lines, at worst a torn last one.
-        line = json.dumps(record) + "\n"
+    def forget_all(self, entries: Sequence[Entry]) -> None:
+        """As ``forget`` for many."""
+        known = [entry for entry in entries if self._entries.pop(entry.id, None) is not None]
+        self._append(*({"op": "forget", "id": entry.id} for entry in known))
+
+    def _append(self, *records: dict[str, Any]) -> None:
+        # One write of whole lines on O_APPEND: a kill leaves whole lines, at worst a torn last one.
+        if not records:
+            return
+        lines = "".join(json.dumps(record) + "\n" for record in records)
         try:
-            os.write(self._fd, line.encode())
+            os.write(self._fd, lines.encode())
             os.fsync(self._fd)
         except OSError as error:
             raise TestbedError(f"cannot write the journal {self.directory / JOURNAL_FILE}: {error.strerror}") from error
@@ -195,6 +212,10 @@ class Journal:
         if not self.keep:
             shutil.rmtree(directory, ignore_errors=True)
         self.forget(entry)
+
+
+def _note_record(entry: Entry) -> dict[str, Any]:
+    return {"op": "note", "id": entry.id, "kind": str(entry.kind), "name": entry.name, "details": entry.details}
 
 
 def read_owner(directory: Path) -> Owner | None:

@@ -1,87 +1,167 @@
 """Named network namespaces that the run owns (ip-netns(8)'s, under /run/netns).
 
-Made by a thread of this process, not by a forked child as pyroute2 does it: a child outlives a killed
-parent for some milliseconds, and made namespaces after the reaper had been there (2 of 50 kills).
+Several are made by one thread, which does in each what must be done before there is an interface; one
+that was a process's own would cost 5 ms each.
 """
 
 from __future__ import annotations
 
-import ctypes
-import os
-from concurrent.futures import ThreadPoolExecutor
+import errno
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from pyroute2 import IPRoute, netns
-from pyroute2.netlink.exceptions import NetlinkError
+from pyroute2 import netns
 
-from pytest_nfvperf.adapters.net.journal import Journal, Kind
+from pytest_nfvperf.adapters.net import messages
+from pytest_nfvperf.adapters.net.journal import Entry, Journal, Kind
+from pytest_nfvperf.adapters.net.netlink import KernelRefusedError, Netlink
 from pytest_nfvperf.adapters.net.process import NETNS_DIRECTORY, run
+from pytest_nfvperf.adapters.net.threads import enter_new, in_own_thread, name_own
 from pytest_nfvperf.model.errors import TestbedError
 
-_IPV6 = Path("/proc/sys/net/ipv6/conf")
+_SYSCTL = Path("/proc/sys/net")
 
 
-_CLONE_NEWNET = 0x40000000  # linux/sched.h
-_MS_BIND = 0x1000  # linux/mount.h
+@dataclass(frozen=True, slots=True)
+class NamespacePlan:
+    """A namespace to be made, named ``nfv-<tag>-<role>``.
+
+    ``routing``: it forwards between its interfaces. ``ipv6``: it has IPv6 addresses; else IPv6 is off in it.
+    """
+
+    role: str
+    routing: bool = False
+    ipv6: bool = False
 
 
 class Namespace:
-    """A network namespace with loopback up and IPv6 off. ``close()`` removes it and all links in it."""
+    """A network namespace with loopback up. ``close()`` removes it and all links in it."""
 
     def __init__(self, journal: Journal, role: str) -> None:
-        """Make it; its name is ``nfv-<tag>-<role>``.
+        """Make one, with IPv6 off.
 
         Raises:
             TestbedError: not root, or the kernel refused.
         """
-        self.name = journal.name(role)
+        plan = NamespacePlan(role)
+        (entry,) = _noted(journal, [plan])
+        self._take(journal, entry)
+        _make_all([self], [plan])
+
+    @classmethod
+    def several(cls, journal: Journal, plans: Sequence[NamespacePlan]) -> list[Namespace]:
+        """Make many at once; all or none.
+
+        Raises:
+            TestbedError: not root, or the kernel refused.
+        """
+        made = []
+        for entry in _noted(journal, plans):
+            namespace = cls.__new__(cls)
+            namespace._take(journal, entry)
+            made.append(namespace)
+        _make_all(made, plans)
+        return made
+
+    def _take(self, journal: Journal, entry: Entry) -> None:
+        self.name = entry.name
         self._journal = journal
-        self._entry = journal.note(Kind.NETNS, self.name)
-        try:
-            _make(self.path)
-            self._disable_ipv6()
-            with IPRoute(netns=self.name) as inside:
-                inside.link("set", index=inside.link_lookup(ifname="lo")[0], state="up")
-        except (OSError, NetlinkError) as error:
-            self.close()
-            raise TestbedError(f"cannot make network namespace {self.name}: {error}; this needs root") from error
+        self._entry = entry
+        self._inode: int | None = None
 
     @property
     def path(self) -> Path:
         """The file that names it."""
         return NETNS_DIRECTORY / self.name
 
-    def _disable_ipv6(self) -> None:
-        """The kernel's own router solicitations and MLD reports would turn up as foreign frames in a trial."""
-        if _IPV6.is_dir():
-            # tee, because which namespace /proc/sys/net means is decided by who opens it.
-            files = [str(_IPV6 / which / "disable_ipv6") for which in ("all", "default")]
-            run(["nsenter", f"--net={self.path}", "tee", *files], stdin="1")
-
     def run(self, argv: list[str], *, deadline_s: float = 10.0) -> str:
         """Run a short command inside and return its standard output; TestbedError when it fails."""
         return run(["nsenter", f"--net={self.path}", *argv], deadline_s=deadline_s)
 
+    def is_there(self) -> bool:
+        """False once somebody removed it, or put another one in its place."""
+        try:
+            return self.path.stat().st_ino == self._inode
+        except FileNotFoundError:
+            return False
+
     def close(self) -> None:
         """Remove it. Can be called twice."""
-        if self.path.exists():
-            netns.remove(self.name)
-        self._journal.forget(self._entry)
+        Namespace.close_all(self._journal, [self])
+
+    @staticmethod
+    def close_all(journal: Journal, namespaces: Sequence[Namespace]) -> None:
+        """Remove many. Can be called twice. The kernel takes what is in them apart a little later."""
+        for namespace in namespaces:
+            if namespace.is_there():
+                netns.remove(namespace.name)
+        journal.forget_all([namespace._entry for namespace in namespaces])
+
+    def make(self, plan: NamespacePlan) -> None:
+        """Make it where the calling thread is, which ends up inside; for ``_make_all``."""
+        self.path.touch(mode=0o444, exist_ok=False)
+        self._inode = self.path.stat().st_ino  # from here on it is ours to remove
+        enter_new()
+        name_own(self.path)
+        self._inode = self.path.stat().st_ino
+        _prepare(plan)
 
 
-def _make(path: Path) -> None:
-    """A new namespace that lives as long as ``path`` is mounted; OSError when the kernel refuses."""
-    path.parent.mkdir(mode=0o755, exist_ok=True)
-    path.touch(mode=0o444, exist_ok=False)
-    with ThreadPoolExecutor(max_workers=1) as thread:
-        thread.submit(_unshare_and_name, path).result()
+def _noted(journal: Journal, plans: Sequence[NamespacePlan]) -> list[Entry]:
+    return journal.note_all(Kind.NETNS, [journal.name(plan.role) for plan in plans])
 
 
-def _unshare_and_name(path: Path) -> None:
-    """unshare(2) moves the calling thread alone, and this one ends after it has named where it is."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(_CLONE_NEWNET) != 0:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), "unshare")
-    source = b"/proc/thread-self/ns/net"
-    if libc.mount(source, os.fsencode(path), b"none", ctypes.c_ulong(_MS_BIND), None) != 0:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(path))
+def _make_all(namespaces: Sequence[Namespace], plans: Sequence[NamespacePlan]) -> None:
+    try:
+        NETNS_DIRECTORY.mkdir(mode=0o755, exist_ok=True)
+        in_own_thread(partial(_make_each, namespaces, plans))
+    except (OSError, KernelRefusedError) as error:
+        for namespace in namespaces:
+            namespace.close()
+        raise TestbedError(_why_not(namespaces, error)) from error
+    except BaseException:
+        for namespace in namespaces:
+            namespace.close()
+        raise
+
+
+def _make_each(namespaces: Sequence[Namespace], plans: Sequence[NamespacePlan]) -> None:
+    for namespace, plan in zip(namespaces, plans, strict=True):
+        namespace.make(plan)
+
+
+def _why_not(namespaces: Sequence[Namespace], error: OSError | KernelRefusedError) -> str:
+    if isinstance(error, FileExistsError):
+        return f"cannot make network namespace {error.filename}: there is one of this name, which is left alone"
+    failed = next((namespace.name for namespace in namespaces if not namespace.is_there()), namespaces[-1].name)
+    code = error.code if isinstance(error, KernelRefusedError) else error.errno
+    advice = "; this needs root" if code in {errno.EPERM, errno.EACCES} else ""
+    limit = "; the kernel's limit is /proc/sys/user/max_net_namespaces" if code == errno.ENOSPC else ""
+    return f"cannot make network namespace {failed}: {error}{advice}{limit}"
+
+
+def _prepare(plan: NamespacePlan) -> None:
+    """What is set in the calling thread's namespace before it has an interface but loopback.
+
+    Which namespace /proc/sys/net means is decided by the thread that opens a file there.
+    """
+    if (_SYSCTL / "ipv6").is_dir():
+        _prepare_ipv6(plan)
+    if plan.routing:
+        (_SYSCTL / "ipv4/ip_forward").write_text("1")
+    with Netlink() as netlink:
+        netlink.send([messages.set_up(index=1, name="lo")])
+
+
+def _prepare_ipv6(plan: NamespacePlan) -> None:
+    """The kernel's own router solicitations and MLD reports would turn up as foreign frames in a trial."""
+    for which in ("all", "default"):
+        conf = _SYSCTL / "ipv6/conf" / which
+        (conf / "disable_ipv6").write_text("0" if plan.ipv6 else "1")
+        if plan.ipv6:
+            for name, value in (("accept_dad", "0"), ("accept_ra", "0"), ("addr_gen_mode", "1")):
+                (conf / name).write_text(value)
+    if plan.ipv6 and plan.routing:
+        (_SYSCTL / "ipv6/conf/all/forwarding").write_text("1")

@@ -64,7 +64,8 @@ class OvsDatapath:
             testbed = replace(testbed, ovs=replace(testbed.ovs, datapath=dut.kind))
         spec = testbed.ovs
         _check_spec(testbed)
-        binaries = locate(spec.prefix, dpdk=spec.datapath == "dpdk")
+        # Userspace TSO is compiled in with DPDK only, also for the datapath without it.
+        binaries = locate(spec.prefix, dpdk=spec.datapath == "dpdk" or dut.userspace_tso)
         memory, reason = _dpdk_memory(binaries) if spec.datapath == "dpdk" else (0, _why_netdev(testbed))
         if spec.datapath == "dpdk" and not memory and not testbed.discovered:
             raise TestbedError(f"the testbed asks for the DPDK datapath: {reason}")
@@ -73,6 +74,7 @@ class OvsDatapath:
             pmd_cpus=testbed.cpus.pmd,
             dpdk=memory > 0,
             memory_mib=memory,
+            userspace_tso=dut.userspace_tso,
             numa_node=_node_of(testbed.cpus.pmd),
             pci=tuple(port.pci for port in testbed.ports if port.kind == "pci" and port.pci),
             other_config=dict(spec.other_config),
@@ -86,7 +88,7 @@ class OvsDatapath:
 
     def build(self, topology: Topology) -> BuiltOvsTopology:
         """Build in one transaction. Does not wait for links: the generator attaches in between."""
-        self.check_alive()
+        self.instance.check_alive()
         wiring = Wiring(self._journal, self.instance, _physical_ports(self._testbed, topology))
         built = BuiltOvsTopology(self.instance, wiring, topology)
         self._built.append(built)
@@ -111,8 +113,10 @@ class OvsDatapath:
             built.close()
 
     def check_alive(self) -> None:
-        """TestbedError with the end of the log when a daemon died."""
+        """TestbedError when a daemon died, with the end of its log, or that names a namespace or link that went."""
         self.instance.check_alive()
+        for built in self._live_topologies():
+            built.check()
 
     def logs(self) -> Mapping[str, str]:
         """The ends of the daemons' logs."""

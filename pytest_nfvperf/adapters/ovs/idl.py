@@ -31,7 +31,7 @@ _WANTED: Mapping[str, tuple[str, ...]] = {
         "datapath_types",
     ),
     "Bridge": ("name", "ports", "datapath_type", "fail_mode", "other_config", "protocols", "external_ids"),
-    "Port": ("name", "interfaces", "external_ids"),
+    "Port": ("name", "interfaces", "tag", "trunks", "vlan_mode", "external_ids"),
     "Interface": (
         "name",
         "type",

@@ -48,6 +48,8 @@ class InstanceOptions:
         dpdk: initialise DPDK.
         memory_mib: hugepages taken at start, which is also the limit.
         numa_node: node of the PMDs, where the memory is taken.
+        datapath_type: of its bridges: "netdev" (userspace) or "system" (the kernel's).
+        userspace_tso: leave segmentation to the ports (userspace-tso-enable); read at start only.
         pci: PCI addresses that DPDK may probe; none means ``--no-pci``.
         other_config: added to ours in the Open_vSwitch table, and stronger.
     """
@@ -57,6 +59,8 @@ class InstanceOptions:
     dpdk: bool = True
     memory_mib: int = 256
     numa_node: int = 0
+    datapath_type: str = "netdev"
+    userspace_tso: bool = False
     pci: tuple[str, ...] = ()
     other_config: Mapping[str, str] = field(default_factory=dict)
 
@@ -112,6 +116,8 @@ class OvsInstance:
                 "dpdk-probe-at-init": "true",
                 "pmd-cpu-mask": hex(sum(1 << cpu for cpu in self.options.pmd_cpus)),
             }
+        if self.options.userspace_tso:
+            config["userspace-tso-enable"] = "true"
         return config | dict(self.options.other_config)
 
     def _eal_arguments(self) -> list[str]:

@@ -6,14 +6,18 @@ from collections.abc import Sequence
 
 import ovs.db.idl
 
+from pytest_nfvperf.adapters.net.wait import wait_until
 from pytest_nfvperf.adapters.ovs.idl import Row, one
 from pytest_nfvperf.adapters.ovs.instance import OvsInstance
 from pytest_nfvperf.adapters.ovs.openflow import OpenFlow, flows_of
+from pytest_nfvperf.adapters.ovs.rows import insert, interface_error, port_text
 from pytest_nfvperf.adapters.ovs.unixctl import UnixctlError
 from pytest_nfvperf.adapters.ovs.vhost_connector import VhostConnector
-from pytest_nfvperf.adapters.ovs.wiring import Wired, Wiring
+from pytest_nfvperf.adapters.ovs.wired import Wired
+from pytest_nfvperf.adapters.ovs.wiring import Wiring
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.topology import Topology
+from pytest_nfvperf.model.topology_checks import all_ports
 from pytest_nfvperf.ports.datapath import Attachment
 
 _APPLY_DEADLINE_S = 10.0
@@ -38,13 +42,10 @@ class BuiltOvsTopology:
         self.closed = False
         self._refuse_names_in_use()
         try:
-            for port in topology.ports:
-                self._wired[port.name] = wiring.wire(port)
+            self._wired = wiring.wire(topology)
             instance.db.transact(self._insert, f"topology {topology.name}", _APPLY_DEADLINE_S)
             self._check_interfaces()
-            for bridge in topology.bridges:
-                crossings = [crossing for crossing in topology.crossings if crossing.bridge == bridge]
-                self._openflow.replace_flows(bridge, flows_of(crossings, self.ofports()))
+            self._replace_flows()
             self._connector = self._start_connector()
         except BaseException:
             self.close()
@@ -54,8 +55,7 @@ class BuiltOvsTopology:
         """Before anything is made: teardown goes by these names, and must not take another's."""
         db = self._instance.db
         db.refresh()
-        wanted = {*self.topology.bridges, *(port.name for port in self.topology.ports)}
-        wanted |= {name for patch in self.topology.patches for name in (patch.port_a, patch.port_b)}
+        wanted = {*self.topology.bridges, *(name for _, name in all_ports(self.topology))}
         taken = sorted(wanted & (db.rows("Bridge").keys() | db.rows("Interface").keys()))
         if taken:
             raise TestbedError(
@@ -65,7 +65,7 @@ class BuiltOvsTopology:
 
     def attachments(self) -> tuple[Attachment, ...]:
         """The far ends of the ports, in the topology's order."""
-        return tuple(Attachment(name, wired.device) for name, wired in self._wired.items())
+        return tuple(Attachment(port.name, self._wired[port.name].device) for port in self.topology.ports)
 
     def interface_names(self) -> dict[str, str]:
         """Names of the topology's ports by the names of OVS's interfaces."""
@@ -73,19 +73,33 @@ class BuiltOvsTopology:
 
     def netns(self, namespace: str) -> str:
         """The name under /run/netns of a namespace of the topology; KeyError for an unknown one."""
-        raise KeyError(f"topology {self.topology.name!r} has no namespace {namespace!r}")
+        if namespace not in {spec.name for spec in self.topology.namespaces}:
+            raise KeyError(f"topology {self.topology.name!r} has no namespace {namespace!r}")
+        return self._wiring.namespace(namespace).name
 
     def ofports(self) -> dict[str, int]:
-        """OpenFlow port numbers by the names of the topology's ports, patch ports included."""
+        """OpenFlow port numbers by the names of the topology's ports, links' ends included."""
         rows = self._instance.db.rows("Interface")
-        return {name: int(one(rows[self._interface(name)].ofport) or -1) for name in self._port_names()}
+        return {name: int(one(rows[wired.interface].ofport) or -1) for name, wired in self._wired.items()}
 
-    def _interface(self, port: str) -> str:
-        return self._wired[port].interface if port in self._wired else port
+    def check(self) -> None:
+        """TestbedError when a namespace or link was removed or set down since it was made."""
+        self._wiring.check()
 
-    def _port_names(self) -> list[str]:
-        patches = [name for patch in self.topology.patches for name in (patch.port_a, patch.port_b)]
-        return [*self._wired, *patches]
+    def losses(self) -> dict[str, int]:
+        """How often each veth port lost its link since it was made."""
+        return self._wiring.losses()
+
+    def _replace_flows(self) -> None:
+        ofports = self.ofports()
+        for bridge in self._crossed():
+            crossings = [crossing for crossing in self.topology.crossings if crossing.bridge == bridge]
+            self._openflow.replace_flows(bridge, flows_of(crossings, ofports))
+
+    def _crossed(self) -> list[str]:
+        """Bridges with flows of ours; the others do MAC learning by OVS's own."""
+        crossed = {crossing.bridge for crossing in self.topology.crossings}
+        return [bridge for bridge in self.topology.bridges if bridge in crossed]
 
     def _start_connector(self) -> VhostConnector:
         sockets = {wired.interface: wired.socket for wired in self._wired.values() if wired.socket is not None}
@@ -94,32 +108,13 @@ class BuiltOvsTopology:
         return connector
 
     def _insert(self, transaction: ovs.db.idl.Transaction) -> None:
-        bridges = {name: self._new_bridge(transaction, name) for name in self.topology.bridges}
-        for port in self.topology.ports:
-            _add_wired(transaction, bridges[port.bridge], self._wired[port.name])
-        for patch in self.topology.patches:
-            _add_patch(transaction, bridges[patch.bridge_a], patch.port_a, patch.port_b)
-            _add_patch(transaction, bridges[patch.bridge_b], patch.port_b, patch.port_a)
-        root = self._instance.db.root
-        for bridge in bridges.values():
-            root.addvalue("bridges", bridge)
-
-    def _new_bridge(self, transaction: ovs.db.idl.Transaction, name: str) -> Row:
-        bridge = transaction.insert(transaction.idl.tables["Bridge"])
-        bridge.name = name
-        bridge.datapath_type = "netdev"
-        # Nothing passes but by our flows, so nothing does before they are there.
-        bridge.fail_mode = "secure"
-        bridge.protocols = ["OpenFlow10", "OpenFlow13", "OpenFlow14"]
-        local = transaction.insert(transaction.idl.tables["Interface"])
-        local.name, local.type = name, "internal"
-        bridge.addvalue("ports", _new_port(transaction, name, local))
-        return bridge
+        wired, datapath_type = self._wired.values(), self._instance.options.datapath_type
+        insert(transaction, self._instance.db.root, self.topology, wired, datapath_type)
 
     def _check_interfaces(self) -> None:
         rows = self._instance.db.rows("Interface")
-        for name in [*self.topology.bridges, *(self._interface(port) for port in self._port_names())]:
-            error = _interface_error(rows.get(name))
+        for name in [*self.topology.bridges, *(wired.interface for wired in self._wired.values())]:
+            error = interface_error(rows.get(name))
             if error is not None:
                 raise TestbedError(
                     f"interface {name!r} of topology {self.topology.name!r}: {error}",
@@ -139,6 +134,12 @@ class BuiltOvsTopology:
             deadline_s,
             lambda: "no link on " + ", ".join(self._without_link()),
         )
+        wait_until(
+            lambda: not self._wiring.not_running(),
+            f"the kernel to send on the veth pairs of topology {self.topology.name!r}",
+            deadline_s,
+            last_seen=lambda: "not yet on " + ", ".join(self._wiring.not_running()),
+        )
         self._instance.check_alive()
 
     def _without_link(self) -> list[str]:
@@ -146,7 +147,8 @@ class BuiltOvsTopology:
             self._connector.check()
         self._check_interfaces()
         rows = self._instance.db.rows("Interface")
-        return [name for name, wired in self._wired.items() if one(rows[wired.interface].link_state) != "up"]
+        linked = {name: wired.interface for name, wired in self._wired.items() if wired.has_link}
+        return [name for name, interface in linked.items() if one(rows[interface].link_state) != "up"]
 
     def configuration(self) -> str:
         """Bridges, ports, flows, queues and other_config as text, for evidence."""
@@ -162,10 +164,9 @@ class BuiltOvsTopology:
         return "\n".join(parts) + "\n"
 
     def _bridge_text(self, bridge: str) -> list[str]:
-        rows = self._instance.db.rows("Interface")
-        lines = [f"# bridge {bridge}: datapath_type=netdev fail_mode=secure"]
-        for row in self._instance.db.rows("Bridge")[bridge].ports:
-            lines += [_interface_text(rows[interface.name]) for interface in row.interfaces]
+        row = self._instance.db.rows("Bridge")[bridge]
+        lines = [f"# bridge {bridge}: datapath_type={row.datapath_type or 'system'} fail_mode={one(row.fail_mode)}"]
+        lines += [line for port in row.ports for line in port_text(port)]
         return [*lines, self._openflow.dump_flows(bridge).rstrip()]
 
     def _appctl(self, *command: str) -> str:
@@ -188,8 +189,7 @@ class BuiltOvsTopology:
                     lambda _: self._delete(present), f"removal of topology {self.topology.name}", _APPLY_DEADLINE_S
                 )
         finally:
-            for wired in self._wired.values():
-                self._wiring.unwire(wired)
+            self._wiring.close()
 
     def _present_bridges(self) -> Sequence[Row]:
         if not self._instance.running():
@@ -201,43 +201,3 @@ class BuiltOvsTopology:
     def _delete(self, bridges: Sequence[Row]) -> None:
         for row in bridges:
             self._instance.db.root.delvalue("bridges", row)
-
-
-def _new_port(transaction: ovs.db.idl.Transaction, name: str, interface: Row) -> Row:
-    port = transaction.insert(transaction.idl.tables["Port"])
-    port.name = name
-    port.interfaces = [interface]
-    return port
-
-
-def _add_wired(transaction: ovs.db.idl.Transaction, bridge: Row, wired: Wired) -> None:
-    interface = transaction.insert(transaction.idl.tables["Interface"])
-    interface.name, interface.type = wired.interface, wired.type
-    interface.options = dict(wired.options)
-    if wired.mtu_request is not None:
-        interface.mtu_request = wired.mtu_request
-    bridge.addvalue("ports", _new_port(transaction, wired.interface, interface))
-
-
-def _add_patch(transaction: ovs.db.idl.Transaction, bridge: Row, name: str, peer: str) -> None:
-    interface = transaction.insert(transaction.idl.tables["Interface"])
-    interface.name, interface.type = name, "patch"
-    interface.options = {"peer": peer}
-    bridge.addvalue("ports", _new_port(transaction, name, interface))
-
-
-def _interface_error(row: Row | None) -> str | None:
-    if row is None:
-        return "not in the database"
-    error = one(row.error)
-    if error:
-        return str(error)
-    return "OVS gave it no port number (ofport -1)" if one(row.ofport) in {None, -1} else None
-
-
-def _interface_text(row: Row) -> str:
-    options = " ".join(f"{key}={value}" for key, value in sorted(row.options.items()))
-    return (
-        f"port {row.name}: type={row.type or 'system'} ofport={one(row.ofport)} mtu={one(row.mtu)} "
-        f"link={one(row.link_state)} {options}".rstrip()
-    )

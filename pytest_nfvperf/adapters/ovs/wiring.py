@@ -1,138 +1,185 @@
-"""How a topology's port is made: vhost-user, veth, a NIC of DPDK's, or an interface of the host.
+"""How a topology's ports are made: vhost-user, veth, patch, a NIC of DPDK's, or an interface of the host.
 
 ==============  ====================================  ============================================
-kind            in OVS                                the far end, for the embedded generator
+kind            in OVS                                the far end
 ==============  ====================================  ============================================
 vhost-user      ``dpdkvhostuserclient``               ``net_virtio_user,path=SOCKET,server=1``
 veth            one end, in the instance's namespace  ``net_af_packet,iface=FAR`` in ours
+veth of a Nic   one end, in the instance's namespace  the Nic, in its namespace
+veth link       both ends, in the instance's          none
 pci             ``dpdk``                              none: cabled to a tester
 interface       the interface, moved in               none: cabled to a tester
 ==============  ====================================  ============================================
 
-The far end listens and OVS connects, as in the field; ``dpdkvhostuser`` (OVS listens) is deprecated and in
-OVS 3.1 counts no packets. When OVS connects: ``vhost_connector``.
-
-veth is what is left without DPDK. The far end stays in the namespace that we run in, where the generator
-runs too, named by the run's tag, with IPv6 off and no address.
+A generator's veth is what is left without DPDK. The far end stays in the namespace that we run in, where the
+generator runs too, named by the run's tag, with IPv6 off and no address.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
-from pytest_nfvperf.adapters.net.journal import Entry, Journal, Kind
-from pytest_nfvperf.adapters.net.links import remove_link
-from pytest_nfvperf.adapters.net.namespaces import Namespace
+from pytest_nfvperf.adapters.net.cabling import OURS, Cabling, End, Pair, exists
+from pytest_nfvperf.adapters.net.journal import Journal
+from pytest_nfvperf.adapters.net.namespaces import Namespace, NamespacePlan
+from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.ovs.instance import OvsInstance
+from pytest_nfvperf.adapters.ovs.wired import Wired, patch, pci, vhost_user
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.nodes import LONGEST_KERNEL_NAME, Nic, NicKind, Offloads, Port, PortKind, Vlan
 from pytest_nfvperf.model.testbed import DutPort
-from pytest_nfvperf.model.topology import Port
-
-_QUEUE_SIZE = 1024
-_DEFAULT_MTU = 1500
-_LONGEST_KERNEL_NAME = 15
-
-
-@dataclass(frozen=True, slots=True)
-class Wired:
-    """A port as OVS is told of it, and how its far end is reached.
-
-    Attributes:
-        interface: name in OVS; differs from the topology's for an interface of the host.
-        device: DPDK devargs of the far end; None when it is cabled.
-        socket: where the far end will listen, for a vhost-user port.
-        link: the journal's entry of a veth pair made for it.
-    """
-
-    port: str
-    interface: str
-    type: str
-    options: Mapping[str, str] = field(default_factory=dict)
-    mtu_request: int | None = None
-    device: str | None = None
-    socket: Path | None = None
-    link: Entry | None = None
+from pytest_nfvperf.model.topology import Topology
 
 
 class Wiring:
-    """Makes and removes what ports need outside OVS."""
+    """Makes and removes what the ports of one topology need outside OVS."""
 
     def __init__(self, journal: Journal, instance: OvsInstance, physical: Mapping[str, DutPort]) -> None:
         """``physical``: the testbed's pci and interface ports, by the names of topologies' ports."""
-        self._journal = journal
         self._instance = instance
         self._physical = physical
+        self._home = _namespace_of(instance)
+        self._cabling = Cabling(journal, self._home)
+        self._sockets: list[Path] = []
 
-    def wire(self, port: Port) -> Wired:
-        """Make what the port needs; ``unwire`` removes it.
+    def wire(self, topology: Topology) -> dict[str, Wired]:
+        """Make what the ports need, and say how OVS is told of each; ``close`` removes it.
 
         Raises:
-            ConfigError: the port cannot be on this datapath.
+            ConfigError: a port that cannot be on this datapath.
             TestbedError: the kernel refused.
         """
+        pairs: list[Pair] = []
+        wired = [self._wire(port, pairs) for port in topology.ports]
+        self._cabling.make_namespaces(self._plans(topology))
+        wired += [self._wire_nic(nic, pairs) for nic in topology.nics]
+        wired += list(_patches(topology))
+        wired += list(self._veth_links(topology, pairs))
+        routes = {self.namespace(spec.name).path: spec.routes for spec in topology.namespaces if spec.routes}
+        if pairs:
+            self._cabling.join(pairs, routes)
+        return {one.port: one for one in wired}
+
+    def namespace(self, name: str) -> Namespace:
+        """A namespace of the topology; KeyError for an unknown one."""
+        return self._cabling.namespace(name)
+
+    def check(self) -> None:
+        """TestbedError when a namespace or link was removed or set down since it was made."""
+        self._cabling.check()
+
+    def not_running(self) -> list[str]:
+        """Interfaces that the kernel does not send on yet."""
+        return self._cabling.not_running()
+
+    def losses(self) -> dict[str, int]:
+        """How often each veth port lost its link since it was made, by the port's name."""
+        return {name: state.losses for name, state in self._cabling.links().items()}
+
+    def close(self) -> None:
+        """Remove what ``wire`` made, after OVS has let go of the ports. Can be called twice."""
+        for socket in self._sockets:
+            socket.unlink(missing_ok=True)  # a killed listener leaves it, and the next could not bind
+        self._cabling.close()
+
+    def _plans(self, topology: Topology) -> dict[str, NamespacePlan]:
+        ipv6 = {nic.namespace for nic in topology.nics if any(":" in address for address in nic.addresses)}
+        return {
+            spec.name: NamespacePlan(f"{self._instance.name}-{spec.name}", spec.routing, spec.name in ipv6)
+            for spec in topology.namespaces
+        }
+
+    def _wire(self, port: Port, pairs: list[Pair]) -> Wired:
         physical = self._physical.get(port.name)
         if physical is not None and physical.kind == "pci":
-            return _pci(port, physical)
+            return pci(port, physical)
         if physical is not None:
             return self._moved_in(port, physical)
-        if self._instance.options.dpdk:
+        if port.kind is PortKind.VHOST_USER or (port.kind is PortKind.TESTBED and self._instance.options.dpdk):
             return self._vhost_user(port)
-        return self._veth(port)
-
-    def unwire(self, wired: Wired) -> None:
-        """Remove what ``wire`` made, after OVS has let go of the port. Can be called twice."""
-        if wired.socket is not None:
-            wired.socket.unlink(missing_ok=True)  # a killed listener leaves it, and the next could not bind
-        if wired.link is not None:
-            remove_link(wired.link.name)
-            self._journal.forget(wired.link)
+        if port.kind in {PortKind.TESTBED, PortKind.AF_PACKET}:
+            return self._veth(port, pairs)
+        raise ConfigError(f"port {port.name!r}: {port.kind} is not possible on this datapath yet")
 
     def _vhost_user(self, port: Port) -> Wired:
+        if not self._instance.options.dpdk:
+            raise ConfigError(
+                f"port {port.name!r} is vhost-user, which needs DPDK: take Dut('dpdk'), or the kind TESTBED"
+            )
         socket = self._instance.directory / f"{port.name}.sock"
-        queues = f",queues={port.queues}" if port.queues > 1 else ""
-        device = f"net_virtio_user,path={socket},server=1,queue_size={_QUEUE_SIZE},mac={port.mac}{queues}"
-        mtu = port.mtu if port.mtu != _DEFAULT_MTU else None
-        return Wired(port.name, port.name, "dpdkvhostuserclient", mtu_request=mtu, device=device, socket=socket)
+        self._sockets.append(socket)
+        return vhost_user(port, socket)
 
-    def _veth(self, port: Port) -> Wired:
-        if len(port.name) > _LONGEST_KERNEL_NAME:
-            raise ConfigError(f"port name {port.name!r} is longer than {_LONGEST_KERNEL_NAME} bytes; shorten it")
-        far = self._journal.link_name()
-        entry = self._journal.note(Kind.LINK, far)
-        try:
-            _make_veth(far, port, self._namespace)
-        except (OSError, NetlinkError) as error:
-            remove_link(far)
-            self._journal.forget(entry)
-            raise TestbedError(f"cannot make the veth pair {far} - {port.name}: {error}") from error
-        return Wired(port.name, port.name, "system", device=f"net_af_packet,iface={far}", link=entry)
+    def _veth(self, port: Port, pairs: list[Pair]) -> Wired:
+        if len(port.name) > LONGEST_KERNEL_NAME:
+            raise ConfigError(f"port name {port.name!r} is longer than {LONGEST_KERNEL_NAME} bytes; shorten it")
+        far = self._cabling.name_in_ours()
+        pairs.append(Pair(End(port.name, self._home.path), End(far, OURS, mac=port.mac), port.mtu, port.queues))
+        device = f"net_af_packet,iface={far}"
+        return Wired(port.name, port.bridge, port.name, "system", vlan=port.vlan, device=device)
+
+    def _wire_nic(self, nic: Nic, pairs: list[Pair]) -> Wired:
+        if nic.kind is not NicKind.VETH:
+            raise ConfigError(f"interface {nic.name!r}: {nic.kind} is not possible on this datapath yet")
+        far = End(nic.name, self.namespace(nic.namespace).path, nic.mac, nic.addresses, self._offloads(nic))
+        pairs.append(Pair(End(nic.port, self._home.path), far, nic.mtu, nic.queues))
+        return Wired(nic.port, nic.bridge, nic.port, "system", vlan=nic.vlan)
+
+    def _offloads(self, nic: Nic) -> Offloads:
+        """What a Nic's offloads must be on this datapath.
+
+        Userspace reads a frame as the sending kernel left it. Without userspace TSO it takes no notice that
+        the checksum is still to be filled in (tx checksum offload), and whoever gets the frame drops it.
+        """
+        options = self._instance.options
+        if options.datapath_type != "netdev" or options.userspace_tso:
+            return nic.offloads
+        if nic.offloads.tx_checksum or nic.offloads.tso:
+            raise ConfigError(
+                f"interface {nic.name!r} of namespace {nic.namespace!r}: tx checksum offload, and so TSO, must be off "
+                "on OVS's userspace datapath unless it has userspace TSO: take Dut(userspace_tso=True)"
+            )
+        return replace(nic.offloads, tx_checksum=False)
+
+    def _veth_links(self, topology: Topology, pairs: list[Pair]) -> Iterator[Wired]:
+        for link in topology.veths:
+            near, far = (End(name, self._home.path, offloads=link.offloads) for name in (link.port_a, link.port_b))
+            pairs.append(Pair(near, far, link.mtu))
+            yield _system(link.port_a, link.bridge_a, link.vlan)
+            yield _system(link.port_b, link.bridge_b, link.vlan)
 
     def _moved_in(self, port: Port, physical: DutPort) -> Wired:
         interface = physical.interface or physical.name
         try:
-            if not _has_link(interface, self._namespace):
-                _move_in(interface, port.name, self._namespace)
-            with IPRoute(netns=self._namespace.name) as links:
+            if not inside(self._home.path, partial(exists, interface)):
+                _move_in(interface, port.name, self._home)
+            with IPRoute(netns=self._home.name) as links:
                 links.link("set", index=links.link_lookup(ifname=interface)[0], state="up", mtu=port.mtu)
         except (OSError, NetlinkError) as error:
-            raise TestbedError(f"cannot move {interface} into {self._namespace.name}: {error}") from error
-        return Wired(port.name, interface, "system")
-
-    @property
-    def _namespace(self) -> Namespace:
-        if self._instance.namespace is None:
-            raise TestbedError("the private OVS has no network namespace")
-        return self._instance.namespace
+            raise TestbedError(f"cannot move {interface} into {self._home.name}: {error}") from error
+        return Wired(port.name, port.bridge, interface, "system", vlan=port.vlan)
 
 
-def _has_link(interface: str, namespace: Namespace) -> bool:
-    with IPRoute(netns=namespace.name) as links:
-        return bool(links.link_lookup(ifname=interface))
+def _namespace_of(instance: OvsInstance) -> Namespace:
+    if instance.namespace is None:
+        raise TestbedError("the private OVS has no network namespace")
+    return instance.namespace
+
+
+def _system(name: str, bridge: str, vlan: Vlan | None) -> Wired:
+    return Wired(name, bridge, name, "system", vlan=vlan)
+
+
+def _patches(topology: Topology) -> Iterator[Wired]:
+    for link in topology.patches:
+        yield patch(link.port_a, link.bridge_a, link.port_b, link.vlan)
+        yield patch(link.port_b, link.bridge_b, link.port_a, link.vlan)
 
 
 def _move_in(interface: str, port: str, namespace: Namespace) -> None:
@@ -142,31 +189,3 @@ def _move_in(interface: str, port: str, namespace: Namespace) -> None:
         if not found:
             raise ConfigError(f"port {port!r}: this machine has no interface {interface!r}", key="dut.ports")
         host.link("set", index=found[0], net_ns_fd=namespace.name)
-
-
-def _pci(port: Port, physical: DutPort) -> Wired:
-    options = {"dpdk-devargs": physical.pci or "", "n_rxq": str(max(physical.rxq, port.queues))}
-    if physical.rx_descriptors is not None:
-        options["n_rxq_desc"] = str(physical.rx_descriptors)
-    if physical.tx_descriptors is not None:
-        options["n_txq_desc"] = str(physical.tx_descriptors)
-    mtu = physical.mtu or port.mtu
-    return Wired(port.name, port.name, "dpdk", options, mtu if mtu != _DEFAULT_MTU else None)
-
-
-def _make_veth(far: str, port: Port, namespace: Namespace) -> None:
-    with IPRoute() as host:
-        host.link(
-            "add",
-            kind="veth",
-            ifname=far,
-            address=port.mac,
-            mtu=port.mtu,
-            peer={"ifname": port.name, "mtu": port.mtu, "net_ns_fd": namespace.name},
-        )
-        ipv6 = Path(f"/proc/sys/net/ipv6/conf/{far}/disable_ipv6")
-        if ipv6.exists():
-            ipv6.write_text("1")  # else the kernel's own MLD and RS frames are in the trial
-        host.link("set", index=host.link_lookup(ifname=far)[0], state="up")
-    with IPRoute(netns=namespace.name) as inside:
-        inside.link("set", index=inside.link_lookup(ifname=port.name)[0], state="up")

@@ -1,0 +1,292 @@
+"""The namespaces and veth pairs of one topology: made together, looked at together, removed together.
+
+One end of every pair is in a namespace that all have in common, *home*: that of the private datapath. An
+interface group marks these ends, so that one request removes them all. Pairs are made from a nameless
+namespace of the moment: kernels before 6.14 look for a new interface's name in the namespace of who asks,
+and would find another's ``eth0`` there.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from pytest_nfvperf.adapters.net import messages
+from pytest_nfvperf.adapters.net.journal import Entry, Journal, Kind
+from pytest_nfvperf.adapters.net.link_states import LinkState, read_links
+from pytest_nfvperf.adapters.net.links import remove_link
+from pytest_nfvperf.adapters.net.namespaces import Namespace, NamespacePlan
+from pytest_nfvperf.adapters.net.netlink import KernelRefusedError, Netlink, Request
+from pytest_nfvperf.adapters.net.offloads import Ethtool
+from pytest_nfvperf.adapters.net.threads import enter, enter_new, in_own_thread, inside
+from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.model.nodes import AS_IT_IS, Offloads
+
+OURS = Path("/proc/self/ns/net")
+"""The namespace that this process runs in, where generators are."""
+
+_PAIRS_AT_ONCE = 100  # each needs two open files while it is made
+_INDICES = 0x10000
+"""Interface numbers for each topology of a run, far above those that the kernel gives."""
+
+_IPV6 = Path("/proc/sys/net/ipv6/conf")
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """One end of a veth pair, in the namespace of this file, with addresses such as "10.1.0.1/24"."""
+
+    name: str
+    namespace: Path
+    mac: str | None = None
+    addresses: tuple[str, ...] = ()
+    offloads: Offloads = AS_IT_IS
+
+    @property
+    def needs_more(self) -> bool:
+        """False for a near end that being up is enough for, which it is from the start."""
+        return bool(self.addresses) or self.offloads != AS_IT_IS
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A veth pair. ``near`` is at home. ``mtu``: bytes without Ethernet header and FCS, of both ends."""
+
+    near: End
+    far: End
+    mtu: int = 1500
+    queues: int = 1
+
+
+class Cabling:
+    """Namespaces and veth pairs with one end at home. ``close()`` removes them."""
+
+    def __init__(self, journal: Journal, home: Namespace) -> None:
+        self._journal = journal
+        self._home = home
+        self._group = journal.link_group()
+        self._index = _INDICES * (self._group & 0x3FF) + _INDICES
+        self._namespaces: dict[str, Namespace] = {}
+        self._ours: list[Entry] = []
+        self._pairs: list[Pair] = []
+        self._links: dict[str, LinkState] = {}
+
+    def make_namespaces(self, plans: Mapping[str, NamespacePlan]) -> None:
+        """Make namespaces, by the names that ``namespace`` knows them by; TestbedError when the kernel refuses."""
+        made = Namespace.several(self._journal, list(plans.values()))
+        self._namespaces.update(zip(plans, made, strict=True))
+
+    def namespace(self, name: str) -> Namespace:
+        """A namespace by its plan's name; KeyError for an unknown one."""
+        return self._namespaces[name]
+
+    def name_in_ours(self) -> str:
+        """A name for an interface in our own namespace that nobody there has; journaled, so make it next."""
+        name = self._journal.link_name()
+        while exists(name):
+            name = self._journal.link_name()
+        self._ours.append(self._journal.note(Kind.LINK, name))
+        return name
+
+    def join(self, pairs: Sequence[Pair], routes: Mapping[Path, Sequence[tuple[str, str]]] | None = None) -> None:
+        """Make pairs and bring both ends up, with addresses, offloads and the namespaces' routes.
+
+        Raises:
+            TestbedError: the kernel refused; names the interface, and says so where the name is taken.
+        """
+        try:
+            in_own_thread(partial(self._make, pairs))
+            self._pairs += pairs
+            configure(
+                [end for pair in pairs for end in (pair.far, pair.near) if end is pair.far or end.needs_more], routes
+            )
+            states = inside(self._home.path, read_links)
+        except OSError as error:
+            raise TestbedError(f"cannot join veth pairs to {self._home.name}: {error}") from error
+        self._links.update({pair.near.name: states[pair.near.name] for pair in pairs})
+
+    def _make(self, pairs: Sequence[Pair]) -> None:
+        enter_new()
+        with Netlink() as netlink:
+            for start in range(0, len(pairs), _PAIRS_AT_ONCE):
+                some = pairs[start : start + _PAIRS_AT_ONCE]
+                handles = _Handles()
+                try:
+                    netlink.send([self._request(pair, handles) for pair in some])
+                except KernelRefusedError as error:
+                    if error.code != errno.EEXIST:
+                        raise
+                    raise TestbedError(_collision(some[error.index])) from error
+                finally:
+                    handles.close()
+
+    def _request(self, pair: Pair, handles: _Handles) -> Request:
+        near, far = (messages.VethEnd(end.name, handles.of(end.namespace), end.mac) for end in (pair.near, pair.far))
+        return messages.veth(
+            near, far, mtu=pair.mtu, queues=pair.queues, group=self._group, indices=self._indices(pair)
+        )
+
+    def _indices(self, pair: Pair) -> tuple[int, int] | None:
+        """Numbers for the two interfaces that differ; the kernel's own are the same where both are a namespace's first.
+
+        It takes an interface whose number is that of its peer for one that has none (dev_get_iflink), and
+        lets it wait up to a second before it sends (linkwatch_urgent_event). Where we run the kernel numbers.
+        """
+        if pair.far.namespace == OURS:
+            return None
+        self._index += 2
+        return self._index, self._index + 1
+
+    def check(self) -> None:
+        """Look whether all is as it was made.
+
+        Raises:
+            TestbedError: names the namespace that is gone, the interface that is gone, or that has no link.
+        """
+        for name, namespace in self._namespaces.items():
+            if not namespace.is_there():
+                raise TestbedError(f"namespace {name!r} ({namespace.name}) is gone: somebody removed it under the test")
+        if not self._links:
+            return
+        now = inside(self._home.path, read_links)
+        for name, made in self._links.items():
+            seen = now.get(name)
+            if seen is None or seen.index != made.index:
+                raise TestbedError(f"interface {name!r} is gone: somebody removed it, or its other end, under the test")
+            if not seen.carrier:
+                raise TestbedError(f"interface {name!r} has no link: it, or its other end, was set down under the test")
+
+    def not_running(self) -> list[str]:
+        """Ends, here or there, that the kernel still drops what is sent on; it takes note of a link a little later."""
+        by_namespace: dict[Path, list[str]] = defaultdict(list)
+        for pair in self._pairs:
+            for end in (pair.near, pair.far):
+                by_namespace[end.namespace].append(end.name)
+        return in_own_thread(partial(_not_running, by_namespace))
+
+    def links(self) -> dict[str, LinkState]:
+        """The state of the ends at home now, by name; those that are gone are absent."""
+        if not self._links:
+            return {}
+        now = inside(self._home.path, read_links)
+        return {name: now[name] for name in self._links if name in now}
+
+    def close(self) -> None:
+        """Remove all of it. Can be called twice. Interfaces are gone when it returns."""
+        try:
+            inside(self._home.path, self._delete_links)
+        except FileNotFoundError:  # home was removed, and its interfaces with it, or they will be
+            for entry in self._ours:
+                remove_link(entry.name)
+        self._links.clear()
+        self._pairs.clear()
+        self._journal.forget_all(self._ours)
+        self._ours.clear()
+        Namespace.close_all(self._journal, list(self._namespaces.values()))
+        self._namespaces.clear()
+
+    def _delete_links(self) -> None:
+        with Netlink() as netlink:
+            try:
+                netlink.send([messages.delete_group(self._group)])
+            except KernelRefusedError as error:
+                if error.code != errno.ENODEV:
+                    raise
+
+
+class _Handles:
+    """Open files of namespaces, one each."""
+
+    def __init__(self) -> None:
+        self._open: dict[Path, int] = {}
+
+    def of(self, namespace: Path) -> int:
+        """The handle of a namespace; OSError when there is no such file."""
+        if namespace not in self._open:
+            self._open[namespace] = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
+        return self._open[namespace]
+
+    def close(self) -> None:
+        """Close all."""
+        for handle in self._open.values():
+            os.close(handle)
+        self._open.clear()
+
+
+def _not_running(by_namespace: Mapping[Path, Sequence[str]]) -> list[str]:
+    waiting = []
+    for namespace, names in by_namespace.items():
+        enter(namespace)
+        states = read_links()
+        waiting += [name for name in names if name not in states or not states[name].running]
+    return waiting
+
+
+def exists(name: str) -> bool:
+    """True when the namespace of the calling thread has an interface of this name."""
+    try:
+        socket.if_nametoindex(name)
+    except OSError:
+        return False
+    return True
+
+
+def configure(ends: Sequence[End], routes: Mapping[Path, Sequence[tuple[str, str]]] | None = None) -> None:
+    """Bring interfaces up, give them addresses and offloads, then make routes, by the namespaces' files.
+
+    Raises:
+        TestbedError: the kernel refused; names the interface or route.
+        OSError: no such interface or namespace.
+    """
+    by_namespace: dict[Path, list[End]] = defaultdict(list)
+    for end in ends:
+        by_namespace[end.namespace].append(end)
+
+    def all_of_them() -> None:
+        for namespace, inside_it in by_namespace.items():
+            enter(namespace)
+            _configure_here(inside_it, (routes or {}).get(namespace, ()))
+
+    in_own_thread(all_of_them)
+
+
+def _configure_here(ends: Sequence[End], routes: Sequence[tuple[str, str]]) -> None:
+    requests = []
+    for end in ends:
+        if end.namespace == OURS:
+            _switch_ipv6_off(end.name)
+        index = socket.if_nametoindex(end.name)
+        requests.append(messages.set_up(index=index, name=end.name))
+        requests += [messages.address(index, end.name, address) for address in end.addresses]
+    requests += [messages.route(destination, gateway) for destination, gateway in routes]
+    with Netlink() as netlink:
+        netlink.send(requests)
+    changed = [end for end in ends if end.offloads != AS_IT_IS]
+    if changed:
+        with closing(Ethtool()) as ethtool:
+            for end in changed:
+                ethtool.apply(end.name, end.offloads)
+
+
+def _switch_ipv6_off(interface: str) -> None:
+    """Else the kernel's own MLD and RS frames are in the trial. In namespaces of ours it is off for all."""
+    switch = _IPV6 / interface / "disable_ipv6"
+    if switch.exists():
+        switch.write_text("1")
+
+
+def _collision(pair: Pair) -> str:
+    for end in (pair.near, pair.far):
+        if inside(end.namespace, partial(exists, end.name)):
+            return (
+                f"cannot make interface {end.name!r}: there is one of this name in {end.namespace.name}, "
+                "which is left alone; use another name"
+            )
+    return f"cannot make the veth pair {pair.near.name} - {pair.far.name}: one of the names is in use"

@@ -1,0 +1,73 @@
+"""Chains of bridges between namespaces, on every datapath of this machine: frames pass, and nothing stays."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+import pytest
+
+from pytest_nfvperf.adapters.net.journal import Journal
+from pytest_nfvperf.adapters.ovs.datapath import OvsDatapath
+from pytest_nfvperf.adapters.ovs.topology import BuiltOvsTopology
+from pytest_nfvperf.model.catalogue import CHAIN_NETWORK, bridge_chain
+from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.nodes import Offloads
+from pytest_nfvperf.model.topology import Topology
+from tests.functional.ovs_support import leftovers, needs_hugepages, needs_root, run_base, send_tcp, started
+
+pytestmark = needs_root
+
+
+@pytest.fixture(scope="module")
+def journal() -> Iterator[Journal]:
+    with run_base() as base:
+        made = Journal.create(base)
+        yield made
+        made.close()
+        assert leftovers(made.tag) == []
+
+
+@pytest.fixture(scope="module", params=[pytest.param("dpdk", marks=needs_hugepages), "netdev"])
+def ovs(request: pytest.FixtureRequest, journal: Journal) -> Iterator[OvsDatapath]:
+    with started(journal, request.param, request.param) as running:
+        yield running
+
+
+@pytest.fixture
+def build(ovs: OvsDatapath) -> Iterator[object]:
+    def built(topology: Topology) -> BuiltOvsTopology:
+        made = ovs.build(topology)
+        made.wait_ready(5)
+        return made
+
+    yield built
+    ovs.remove_topologies()
+    assert ovs.instance.db.rows("Interface") == {}
+
+
+@pytest.mark.parametrize("link", ["patch", "veth"])
+@pytest.mark.parametrize("bridges", [1, 3])
+def test_tcp_passes_a_chain_between_namespaces(build: object, bridges: int, link: str) -> None:
+    """With more than a megabyte, so that whoever gets checksum or segmentation wrong is seen."""
+    built: BuiltOvsTopology = build(bridge_chain(bridges, link=link, ends="namespace"))  # type: ignore[operator]
+    text = bytes(range(256)) * 6000
+    assert send_tcp(built.netns("end0"), built.netns("end1"), f"{CHAIN_NETWORK}.2", text) == text
+
+
+def test_a_namespace_that_the_topology_does_not_have_is_named(build: object) -> None:
+    built: BuiltOvsTopology = build(bridge_chain(1, ends="namespace"))  # type: ignore[operator]
+    with pytest.raises(KeyError, match="topology 'chain-1' has no namespace 'end7'"):
+        built.netns("end7")
+
+
+def test_offloads_that_userspace_cannot_bear_are_refused(ovs: OvsDatapath) -> None:
+    chain = bridge_chain(1, ends="namespace")
+    nics = tuple(dataclasses.replace(nic, offloads=Offloads(tso=True)) for nic in chain.nics)
+    with pytest.raises(ConfigError, match=r"'eth0' of namespace 'end0': tx checksum .*Dut\(userspace_tso=True\)"):
+        ovs.build(dataclasses.replace(chain, nics=nics))
+
+
+def test_nine_bridges_pass_the_first_packet(build: object) -> None:
+    built: BuiltOvsTopology = build(bridge_chain(9, ends="namespace"))  # type: ignore[operator]
+    assert send_tcp(built.netns("end0"), built.netns("end1"), f"{CHAIN_NETWORK}.2", b"first") == b"first"
