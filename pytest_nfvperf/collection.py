@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from pytest_nfvperf.adapters.evidence.records import TestData
+from pytest_nfvperf.adapters.report.texts import drawn
 from pytest_nfvperf.config.sla import unmatched_rules
 from pytest_nfvperf.judging import SlaFailure
 from pytest_nfvperf.labels import item_labels
@@ -134,6 +135,8 @@ def explain(item: pytest.Item, call: pytest.CallInfo[Any], report: pytest.TestRe
         item.stash[STATUS_KEY] = ("skipped", _skip_reason(report))
     if call.excinfo is None or report.passed or report.skipped:
         return
+    if session.stood:
+        report.sections.append(("topology", drawn(session.stood[-1])))
     error = call.excinfo.value
     if isinstance(error, SlaFailure):
         report.longrepr = str(error)

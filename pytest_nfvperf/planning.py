@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import pytest
 from _pytest.runner import runtestprotocol
 
+from pytest_nfvperf.adapters.evidence.records import TopologyData
+from pytest_nfvperf.adapters.report.texts import drawn
 from pytest_nfvperf.labels import is_measuring
 from pytest_nfvperf.model.display import format_fps, format_seconds
 from pytest_nfvperf.model.trial import TrialSpec
@@ -28,6 +30,7 @@ class PlannedTest:
     specs: tuple[TrialSpec, ...]
     seconds: float
     failure: str
+    topologies: tuple[TopologyData, ...] = ()
 
 
 def show_plan(session: pytest.Session, nfv: NfvSession) -> bool:
@@ -36,11 +39,13 @@ def show_plan(session: pytest.Session, nfv: NfvSession) -> bool:
     wiring = nfv.wiring
     if not isinstance(wiring, SimulatedWiring) or reporter is None:
         return False
-    planned = [_plan(item, wiring) for item in session.items if is_measuring(item)]
+    planned = [_plan(item, wiring, nfv) for item in session.items if is_measuring(item)]
     reporter.section("plan: nothing is sent", sep="=")
     for test in planned:
         reporter.write_line(_line(test))
         if reporter.verbosity > 0:
+            for line in (line for stood in test.topologies for line in drawn(stood).splitlines()):
+                reporter.write_line(f"    {line}")
             for spec in test.specs:
                 reporter.write_line(
                     f"    {format_seconds(spec.duration_s):>8} at {format_fps(spec.load_fps):>10}  {spec.purpose}"
@@ -54,7 +59,8 @@ def show_plan(session: pytest.Session, nfv: NfvSession) -> bool:
     return True
 
 
-def _plan(item: pytest.Item, wiring: SimulatedWiring) -> PlannedTest:
+def _plan(item: pytest.Item, wiring: SimulatedWiring, nfv: NfvSession) -> PlannedTest:
+    nfv.stood.clear()
     started, before = wiring.clock.monotonic(), len(wiring.specs)
     reports = runtestprotocol(item, log=False, nextitem=None)
     failures = [str(report.longrepr) for report in reports if report.failed]
@@ -63,6 +69,7 @@ def _plan(item: pytest.Item, wiring: SimulatedWiring) -> PlannedTest:
         tuple(wiring.specs[before:]),
         wiring.clock.monotonic() - started,
         failures[0].strip().splitlines()[-1] if failures else "",
+        tuple(nfv.stood),
     )
 
 

@@ -14,7 +14,14 @@ from functools import cached_property
 from pathlib import Path
 
 from pytest_nfvperf import __version__
-from pytest_nfvperf.adapters.evidence.records import AttachmentData, RunData, RunEndData, TestData, TestEndData
+from pytest_nfvperf.adapters.evidence.records import (
+    AttachmentData,
+    RunData,
+    RunEndData,
+    TestData,
+    TestEndData,
+    TopologyData,
+)
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
 from pytest_nfvperf.adapters.report.junit import junit_properties
 from pytest_nfvperf.adapters.report.subjects import title
@@ -29,6 +36,7 @@ from pytest_nfvperf.model.profile import PROFILES, Profile
 from pytest_nfvperf.model.sla import Rule, Sla
 from pytest_nfvperf.model.testbed import TESTBEDS_OWN, Dut
 from pytest_nfvperf.model.topology import Topology
+from pytest_nfvperf.model.topology_words import port_kinds
 from pytest_nfvperf.model.traffic import Traffic
 from pytest_nfvperf.model.verdict import Verdict
 from pytest_nfvperf.options import Options
@@ -53,6 +61,9 @@ class NfvSession:
         worker: xdist worker name, "" without xdist.
         progress: shows a running search.
         sinks: take records after the evidence file.
+
+    Attributes:
+        stood: topologies that stood in the running test; whoever starts a test clears it.
     """
 
     def __init__(
@@ -70,6 +81,7 @@ class NfvSession:
         self.worker = worker
         self.profile: Profile = PROFILES[options.profile]
         self.measured = Measured()
+        self.stood: list[TopologyData] = []
         self._progress = progress
         self._sinks = tuple(sinks)
         self._started = time.monotonic()
@@ -120,8 +132,17 @@ class NfvSession:
         live = self.rig.live(topology, self.profile.invalid_trial_budget, dut)
         if not self._described:
             self._describe()
+        self._note_topology(live)
         self._attach("OVS configuration", live.now.built.configuration())
         return live
+
+    def _note_topology(self, live: LiveTopology) -> None:
+        """Put it into the evidence, once a test."""
+        kinds = port_kinds(live.topology, live.datapath_kind, self.wiring.testbed)
+        stands = TopologyData(live.topology, live.datapath_kind, live.dut, kinds)
+        if stands not in self.stood:
+            self.stood.append(stands)
+            self.recorder.emit(stands)
 
     def search(self, labels: Mapping[str, str]) -> Search:
         """Measurements of one test."""
@@ -143,6 +164,7 @@ class NfvSession:
         self._progress.begin(title(dict(data.labels)))
         self.recorder.findings.clear()
         self._context.trials.clear()
+        self.stood.clear()
         self.recorder.emit(data)
 
     def junit_properties(self) -> list[tuple[str, str]]:

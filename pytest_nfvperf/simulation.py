@@ -56,13 +56,14 @@ class SimulatedTopology:
 class SimulatedDatapath:
     """A DUT that takes the time of a real one to start and to build on."""
 
-    def __init__(self, clock: VirtualClock) -> None:
+    def __init__(self, clock: VirtualClock, kind: str = "dpdk") -> None:
         self._clock = clock
+        self._kind = kind
         clock.sleep(_START_S)
 
     def info(self) -> DatapathInfo:
         """Says that it is simulated."""
-        return DatapathInfo("dpdk", "simulated", None, "simulated")
+        return DatapathInfo(self._kind, "simulated", None, "simulated")
 
     def build(self, topology: Topology) -> SimulatedTopology:
         """Takes as long as a real one."""
@@ -139,7 +140,7 @@ class SimulatedWiring:
     def parts(self) -> RigParts:
         """A simulated rig."""
         return RigParts(
-            make_datapath=lambda _dut: SimulatedDatapath(self.clock),
+            make_datapath=lambda dut: SimulatedDatapath(self.clock, dut.kind or "dpdk"),
             make_generator=self._make_generator,
             make_ledger=None,
             ceilings=SimulatedCeilings(self.clock),

@@ -23,10 +23,12 @@ from pytest_nfvperf.adapters.evidence.records import (
     RunEndData,
     TestData,
     TestEndData,
+    TopologyData,
     make_record,
     trial_data,
 )
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
+from pytest_nfvperf.model import catalogue
 from pytest_nfvperf.model.histogram import Histogram
 from pytest_nfvperf.model.ledger import CounterDelta, Ledger, LedgerLine
 from pytest_nfvperf.model.outcome import (
@@ -204,6 +206,8 @@ class SampleRun:
             "Steps: build port - bridge - port; learn; search with MLRsearch; confirm.\n"
             "Verify: the SLA for this topology and frame size.",
         )
+        stands = catalogue.vnf_chain(list(SHARE).index(topology))
+        self.add(TopologyData(stands, "dpdk", port_kinds={port.name: "vhost-user" for port in stands.ports}))
         capacity = self.capacity_fps(topology, traffic)
         outcome = self.search(traffic, labels, capacity)
         self.add(outcome)

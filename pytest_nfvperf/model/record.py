@@ -22,6 +22,7 @@ class RecordKind(StrEnum):
     TRIAL = "trial"  # one finished trial, valid or not, with ledger and cost
     OUTCOME = "outcome"  # what a search or sweep found
     VERDICT = "verdict"  # one requirement judged
+    TOPOLOGY = "topology"  # what stood in a test, and on which datapath
     ATTACHMENT = "attachment"  # a named text or file (OVS configuration, log)
     ERROR = "error"  # a testbed error with its evidence
     TEST_END = "test_end"  # a test ended: status, seconds

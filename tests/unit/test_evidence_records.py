@@ -22,9 +22,11 @@ from pytest_nfvperf.adapters.evidence.schema import evidence_schema, parse_line,
 from pytest_nfvperf.model.histogram import Histogram
 from pytest_nfvperf.model.outcome import Outcome
 from pytest_nfvperf.model.record import RecordKind
+from pytest_nfvperf.model.topology import Topology
 from pytest_nfvperf.model.traffic import Imix, Traffic
 from pytest_nfvperf.model.trial import Direction, TrialResult, TrialSpec
 from tests.sample_run import SampleRun, small_run
+from tests.topologies import topologies
 
 PUBLISHED = Path(__file__).parents[2] / "reports" / "schema" / "evidence.schema.json"
 
@@ -75,6 +77,7 @@ def any_of(kind: Any) -> st.SearchStrategy[Any]:
 SPECIAL: dict[Any, st.SearchStrategy[Any]] = {
     Histogram: histograms(),
     Imix: IMIX,
+    Topology: topologies(),
     Traffic: st.builds(Traffic, frame_size=st.one_of(st.integers(64, 9216), IMIX), flows=st.integers(1, 1 << 24)),
 }
 SPECIAL[TrialSpec] = st.builds(

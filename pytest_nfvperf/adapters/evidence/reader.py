@@ -14,6 +14,7 @@ from pytest_nfvperf.adapters.evidence.records import (
     RunEndData,
     TestData,
     TestEndData,
+    TopologyData,
     TrialData,
 )
 from pytest_nfvperf.adapters.evidence.schema import Line, parse_line
@@ -37,6 +38,7 @@ class TestEvidence:
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     verdicts: dict[str, Verdict] = field(default_factory=dict)
     errors: dict[str, ErrorData] = field(default_factory=dict)
+    topologies: dict[str, TopologyData] = field(default_factory=dict)
     attachments: dict[str, AttachmentData] = field(default_factory=dict)
     end: TestEndData | None = None
 
@@ -185,5 +187,7 @@ def _take_of_test(test: TestEvidence, line: Line) -> None:
             test.verdicts[line.id] = data
         case ErrorData():
             test.errors[line.id] = data
+        case TopologyData():
+            test.topologies[line.id] = data
         case AttachmentData():
             test.attachments[line.id] = data

@@ -15,7 +15,8 @@ from pytest_nfvperf.model.histogram import Histogram
 from pytest_nfvperf.model.ledger import Ledger
 from pytest_nfvperf.model.outcome import Cost, Outcome
 from pytest_nfvperf.model.record import Record, RecordKind, plain
-from pytest_nfvperf.model.testbed import Testbed
+from pytest_nfvperf.model.testbed import TESTBEDS_OWN, Dut, Testbed
+from pytest_nfvperf.model.topology import Topology
 from pytest_nfvperf.model.trial import DirectionCounts, TrialResult
 from pytest_nfvperf.model.verdict import Verdict
 from pytest_nfvperf.ports.datapath import DatapathInfo
@@ -96,6 +97,23 @@ class TrialData:
 
 
 @dataclass(frozen=True, slots=True)
+class TopologyData:
+    """A topology stood in the test.
+
+    Attributes:
+        topology: as data: bridges, ports, links, namespaces, flows.
+        datapath: the kind that it really stood on: dpdk, netdev, system, linux-bridge.
+        dut: which datapath the test asked for.
+        port_kinds: what its ports for generator and VNFs were, by name: vhost-user, veth, physical, ...
+    """
+
+    topology: Topology
+    datapath: str
+    dut: Dut = TESTBEDS_OWN
+    port_kinds: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class AttachmentData:
     """A named text, or a file beside the evidence.
 
@@ -149,7 +167,18 @@ class RunEndData:
     counts: dict[str, int] = field(default_factory=dict)
 
 
-Payload = RunData | TestData | TrialData | Outcome | Verdict | AttachmentData | ErrorData | TestEndData | RunEndData
+Payload = (
+    RunData
+    | TestData
+    | TrialData
+    | Outcome
+    | Verdict
+    | TopologyData
+    | AttachmentData
+    | ErrorData
+    | TestEndData
+    | RunEndData
+)
 
 KINDS: dict[type[Payload], RecordKind] = {
     RunData: RecordKind.RUN,
@@ -157,6 +186,7 @@ KINDS: dict[type[Payload], RecordKind] = {
     TrialData: RecordKind.TRIAL,
     Outcome: RecordKind.OUTCOME,
     Verdict: RecordKind.VERDICT,
+    TopologyData: RecordKind.TOPOLOGY,
     AttachmentData: RecordKind.ATTACHMENT,
     ErrorData: RecordKind.ERROR,
     TestEndData: RecordKind.TEST_END,

@@ -14,6 +14,7 @@ from pytest_nfvperf.adapters.evidence.records import (
     RunEndData,
     TestData,
     TestEndData,
+    TopologyData,
     TrialData,
 )
 from pytest_nfvperf.model.outcome import Outcome
@@ -70,6 +71,13 @@ class VerdictLine(Envelope):
     data: Verdict
 
 
+class TopologyLine(Envelope):
+    """A topology stood in the test."""
+
+    kind: Literal["topology"]
+    data: TopologyData
+
+
 class AttachmentLine(Envelope):
     """A named text or file."""
 
@@ -101,7 +109,16 @@ class RunEndLine(Envelope):
 
 
 Line = Annotated[
-    RunLine | TestLine | TrialLine | OutcomeLine | VerdictLine | AttachmentLine | ErrorLine | TestEndLine | RunEndLine,
+    RunLine
+    | TestLine
+    | TrialLine
+    | OutcomeLine
+    | VerdictLine
+    | TopologyLine
+    | AttachmentLine
+    | ErrorLine
+    | TestEndLine
+    | RunEndLine,
     Field(discriminator="kind"),
 ]
 

@@ -1,4 +1,4 @@
-"""Trials and ledgers as CSV and plain text, for attachments and messages."""
+"""Trials, ledgers and topologies as CSV and plain text, for attachments and messages."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import csv
 import io
 from collections.abc import Sequence
 
-from pytest_nfvperf.adapters.evidence.records import TrialData
+from pytest_nfvperf.adapters.evidence.records import TopologyData, TrialData
 from pytest_nfvperf.model.display import format_count, format_fps, format_ratio, format_seconds
 from pytest_nfvperf.model.ledger import Ledger
+from pytest_nfvperf.model.topology_text import topology_text
 
 _COLUMNS = (
     "trial",
@@ -26,6 +27,11 @@ _COLUMNS = (
     "valid",
     "reasons",
 )
+
+
+def drawn(stood: TopologyData) -> str:
+    """A topology as it stood, in text."""
+    return topology_text(stood.topology, datapath=f"{stood.datapath} datapath", kinds=stood.port_kinds)
 
 
 def trials_csv(trials: Sequence[tuple[str, TrialData]]) -> str:

@@ -1,0 +1,154 @@
+"""Topologies drawn in text: what a user sees of each sort, and nothing left out of any."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+
+from pytest_nfvperf.adapters.evidence.records import TopologyData
+from pytest_nfvperf.adapters.report.texts import drawn
+from pytest_nfvperf.model import catalogue
+from pytest_nfvperf.model.compose import compose
+from pytest_nfvperf.model.nodes import Offloads, PortKind, Vlan
+from pytest_nfvperf.model.parts import endpoint, monitor, path, veth
+from pytest_nfvperf.model.testbed import DutPort
+from pytest_nfvperf.model.topology import Topology
+from pytest_nfvperf.model.topology_text import topology_text
+from pytest_nfvperf.model.topology_words import port_kinds
+from pytest_nfvperf.model.trial import Direction
+from pytest_nfvperf.model.walk import walk
+from tests.sample_run import TESTBED
+from tests.topologies import EXAMPLES, topologies
+
+DRAWN = {
+    "phy2phy": """
+phy2phy · p0 and p1 send to each other
+  p0 ── br0 ── p1
+  p0, p1: port, generator""",
+    "pvvp": """
+pvvp · p0 and p1 send to each other
+  p0 ── br0 ── vnf1 ── br0 ── vnf2 ── br0 ── p1
+  p0, p1: port, generator, MTU 9000
+  v1a, v1b: port, VNF vnf1, io, MTU 9000
+  v2a, v2b: port, VNF vnf2, io, MTU 9000""",
+    "one way": """
+phy2phy · p0 sends to p1
+  p0 ── br0 ── p1
+  p0, p1: port, generator""",
+    "chain-9": """
+chain-9-veth
+  end0 ── ovs-1 ─veth─ ovs-2 ─veth─ ovs-3 ─veth─ ovs-4 ─veth─ ovs-5 ─veth─ ovs-6 ─veth─ ovs-7
+    ─veth─ ovs-8 ─veth─ ovs-9 ── end1
+  namespace end0: veth, eth0 198.18.0.1/24
+  namespace end1: veth, eth0 198.18.0.2/24""",
+    "chain-64": """
+chain-64-patch · p0 and p1 send to each other
+  p0 ── ovs-1 ─patch─ ovs-2 ─patch─ ovs-3 ─patch─ … 58 bridges … ─patch─ ovs-62 ─patch─ ovs-63
+    ─patch─ ovs-64 ── p1
+  p0, p1: port, generator""",
+    "routed": """
+routed
+  left ── brA ── r ── brB ── right
+  namespace left: veth, eth0 10.1.0.1/24, TSO off; default route by 10.1.0.254
+  namespace right: veth, eth0 10.2.0.1/24, VLAN 7; default route by 10.2.0.254
+  router r: veth, eth0 10.1.0.254/24; veth, eth1 10.2.0.254/24""",
+    "node": """
+node
+  br-ex (learns MAC addresses)
+  ├─ p0            port   generator
+  └─ br-ex-br-int  patch  to br-int br-int-br-ex
+  br-int (learns MAC addresses)
+  ├─ pod1-eth0      veth   namespace pod1, eth0 198.18.0.1/24, MTU 1450
+  ├─ pod2-eth0      veth   namespace pod2, eth0 198.18.0.2/24, MTU 1450
+  ├─ pod3-eth0      veth   namespace pod3, eth0 198.18.0.3/24, MTU 1450
+  ├─ br-int-br-ex   patch  to br-ex br-ex-br-int
+  └─ br-int-vxlan5  vxlan  vxlan 5 from 10.0.0.1 to 10.0.0.2, MTU 1450""",
+    "mirror": """
+mirror · p0 and p1 send to each other
+  br0
+  ├─ p0     port  generator
+  ├─ p1     port  generator, MTU 9000, VLAN 5
+  ├─ vnf1a  port  VNF vnf1, mac
+  ├─ vnf1b  port  VNF vnf1, mac
+  ├─ vnf2a  port  VNF vnf2, mac
+  ├─ vnf2b  port  VNF vnf2, mac
+  └─ m0     port  monitor
+     p0 <-> vnf1a, vnf1b <-> vnf2a, vnf2b <-> p1""",
+}
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_each_sort(name):
+    assert topology_text(EXAMPLES[name]) == DRAWN[name].strip("\n")
+
+
+def test_very_many_ports_are_counted():
+    lines = topology_text(EXAMPLES["fan"]).splitlines()
+    assert len(lines) == 14
+    assert lines[-2:] == ["  ├─ … 189 ports …", "  └─ ns199-eth0  veth  namespace ns199, eth0 198.18.0.200/24"]
+
+
+def test_what_a_link_is_set_to_is_said():
+    offloads = Offloads(tso=False, gso=True, gro=False, tx_checksum=True, rx_checksum=False)
+    wire = veth("a", "b", mtu=9000, offloads=offloads, vlan=Vlan(3, (4, 5)))
+    text = topology_text(compose("t", endpoint("p0", "a", queues=2), wire, endpoint("p1", "b"), path("p0", "p1")))
+    assert "a-b: MTU 9000, VLAN 3, trunk 4, 5, TSO off, GSO on, GRO off, tx checksum on, rx checksum off" in text
+    assert "p0: port, generator, 2 queues" in text
+
+
+def test_a_flow_that_has_no_way_back():
+    from pytest_nfvperf.model.links import Crossing
+
+    made = compose("t", endpoint("p0", "b"), endpoint("p1", "b"), monitor("m0", "b"), Crossing("b", "p0", "p1"))
+    assert topology_text(made).splitlines()[-1] == "     p0 -> p1"
+
+
+def test_what_ports_are_follows_from_the_datapath_and_the_testbed():
+    topology = compose("t", endpoint("p0", "b"), endpoint("p1", "b", kind=PortKind.AF_XDP))
+    lab = replace(TESTBED, ports=(DutPort("p0", "pci", pci="0000:3b:00.0"),))
+    assert port_kinds(topology, "dpdk", TESTBED) == {"p0": "vhost-user", "p1": "af_xdp"}
+    assert port_kinds(topology, "netdev", TESTBED) == {"p0": "veth", "p1": "af_xdp"}
+    assert port_kinds(topology, "dpdk", lab) == {"p0": "physical", "p1": "af_xdp"}
+    stood = TopologyData(topology, "dpdk", port_kinds=port_kinds(topology, "dpdk", TESTBED))
+    assert drawn(stood).splitlines()[0] == "t · dpdk datapath · p0 and p1 send to each other"
+    assert "p0: vhost-user, generator" in drawn(stood)
+
+
+@given(topologies())
+def test_nothing_is_left_out(topology: Topology):
+    text = topology_text(topology)
+    for name in topology.bridges:
+        assert name in text
+    for name in (*(port.name for port in topology.ports), *(space.name for space in topology.namespaces)):
+        assert name in text
+    for tunnel in topology.tunnels:
+        assert tunnel.remote in text
+    assert all(len(line) <= 160 for line in text.splitlines())
+
+
+@given(topologies())
+def test_a_walk_is_all_there_is_and_the_same_from_the_other_end(topology: Topology):
+    stops = walk(topology)
+    if stops is None:
+        return
+    assert {stop.name for stop in stops if stop.is_bridge} == set(topology.bridges)
+    assert {space.name for space in topology.namespaces} <= {stop.name for stop in stops}
+    if topology.directions:
+        back = replace(topology, directions=topology.directions[::-1])
+        assert [stop.name for stop in walk(back) or ()] == [stop.name for stop in stops][::-1]
+
+
+@pytest.mark.parametrize(
+    "topology",
+    [
+        compose("alone", "br0"),
+        compose("hub", *(endpoint(f"p{n}", "br0") for n in range(3)), Direction("p0", "p1")),
+        EXAMPLES["triangle"],
+        replace(catalogue.phy2phy(), bridges=("br0", "br1")),
+    ],
+    ids=lambda topology: topology.name,
+)
+def test_what_is_no_single_way_has_no_walk(topology):
+    assert walk(topology) is None
