@@ -15,6 +15,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from pytest_nfvperf.adapters.bridge.datapath import KIND as LINUX_BRIDGE
+from pytest_nfvperf.adapters.bridge.datapath import BridgeDatapath
 from pytest_nfvperf.adapters.generators import build
 from pytest_nfvperf.adapters.generators.ceiling import measure_ceiling
 from pytest_nfvperf.adapters.generators.embedded import EmbeddedGenerator, EngineOptions
@@ -34,6 +36,7 @@ from pytest_nfvperf.model.topology import Topology
 from pytest_nfvperf.model.traffic import Traffic
 from pytest_nfvperf.model.trial import TrialResult
 from pytest_nfvperf.ports.clock import Clock
+from pytest_nfvperf.ports.datapath import Datapath
 from pytest_nfvperf.runs.ceilings import CachedCeilings
 from pytest_nfvperf.runs.clock import SystemClock
 from pytest_nfvperf.runs.rig import RigParts
@@ -43,6 +46,9 @@ GENERATOR_MIB = 256
 
 SHARED_SKIPPED_RATIO = 0.03
 """Share of frames that a generator on a shared CPU may skip in a valid trial."""
+
+_PORT_COUNTERS = ("ovs", "linux-bridge")
+"""Sources that count frames at every port of the DUT."""
 
 _CEILING_FACTS = ("cpu_model", "kernel", "dpdk", "cpu_plan")
 
@@ -71,7 +77,7 @@ class EmbeddedWiring:
 
     def lacks(self, dut: Dut) -> str | None:
         """What this machine lacks for a datapath, for a person, and what to do; None when it has all."""
-        return OvsDatapath.lacks(self.testbed, dut)
+        return BridgeDatapath.lacks(dut) if dut.kind == LINUX_BRIDGE else OvsDatapath.lacks(self.testbed, dut)
 
     def labels(self) -> dict[str, str]:
         """Labels that every subject on this testbed has."""
@@ -90,12 +96,17 @@ class EmbeddedWiring:
         """Take the machine and say what a rig is made of."""
         journal = self._take_machine()
         return RigParts(
-            make_datapath=lambda dut: OvsDatapath.start(self.testbed, journal, dut),
+            make_datapath=lambda dut: self._make_datapath(journal, dut),
             make_generator=lambda: self._make_generator(journal),
             make_ledger=trial_ledger,
             ceilings=self._ceilings(journal),
             pmd_cpus=len(self.testbed.cpus.pmd),
         )
+
+    def _make_datapath(self, journal: Journal, dut: Dut) -> Datapath:
+        if dut.kind == LINUX_BRIDGE:
+            return BridgeDatapath(journal, dut)
+        return OvsDatapath.start(self.testbed, journal, dut)
 
     @cached_property
     def _fingerprint(self) -> dict[str, Any]:
@@ -197,8 +208,7 @@ def trial_ledger(
         for count in result.counts
         if count.refused
     ]
-    (early,) = [snapshot for snapshot in before if snapshot.source == "ovs"]
-    (late,) = [snapshot for snapshot in after if snapshot.source == "ovs"]
+    early, late = (next(one for one in of if one.source in _PORT_COUNTERS) for of in (before, after))
     found = ledger(result.offered, result.received, early, late, topology, refused)
     return replace(found, deltas=tuple(change for change in found.deltas if change.delta))
 

@@ -40,6 +40,8 @@ class SimulatedTopology:
 
     def netns(self, namespace: str) -> str:
         """A name that nothing has."""
+        if namespace not in {spec.name for spec in self.topology.namespaces}:
+            raise KeyError(f"topology {self.topology.name!r} has no namespace {namespace!r}")
         return f"simulated-{namespace}"
 
     def wait_ready(self, deadline_s: float) -> None:

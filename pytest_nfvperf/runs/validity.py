@@ -14,6 +14,9 @@ from collections.abc import Sequence
 from pytest_nfvperf.model.ledger import CounterDelta, CounterSnapshot, deltas
 from pytest_nfvperf.model.trial import InvalidReason, Reason, TrialResult
 
+LINK_LOSSES = ".link_losses"
+"""Of a port: how often it lost its link. One that did during a trial was pulled by somebody."""
+
 STOLEN_COUNTER = "pmd-sched.run_delay_ns"
 STOLEN_FLOOR_NS = 50_000
 """Shorter waits for the CPU fit into any ring and explain no loss."""
@@ -34,6 +37,13 @@ def testbed_reasons(result: TrialResult, changes: Sequence[CounterDelta]) -> tup
         InvalidReason(Reason.COUNTER_WENT_BACK, f"{change.name} fell by {-change.delta}")
         for change in changes
         if change.went_back
+    ]
+    reasons += [
+        InvalidReason(
+            Reason.LINK_DOWN, f"{change.name.removesuffix(LINK_LOSSES)} lost its link {change.delta}x meanwhile"
+        )
+        for change in changes
+        if change.name.endswith(LINK_LOSSES) and change.delta > 0
     ]
     stolen = _stolen_reason(result, changes)
     return (*reasons, stolen) if stolen else tuple(reasons)

@@ -1,15 +1,19 @@
-"""What every Datapath keeps to: OVS with DPDK, OVS without, and the simulated one."""
+"""What every Datapath keeps to: OVS with DPDK, without, on the kernel; Linux bridges; and the simulated one."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import pytest
 
+from pytest_nfvperf.adapters.bridge.datapath import BridgeDatapath
 from pytest_nfvperf.adapters.net.journal import Journal
+from pytest_nfvperf.adapters.ovs.possible import lacks_kernel_module
 from pytest_nfvperf.adapters.ovs.vhost_connector import VhostConnector
+from pytest_nfvperf.model.catalogue import bridge_chain
 from pytest_nfvperf.model.ledger import deltas
 from pytest_nfvperf.ports.collector import Collector
 from pytest_nfvperf.ports.datapath import Attachment, BuiltTopology, Datapath
@@ -19,14 +23,24 @@ from tests.functional.ovs_support import (
     leftovers,
     needs_hugepages,
     needs_root,
-    patched,
     phy2phy,
     run_base,
     started,
     testpmd,
 )
 
-REAL = [pytest.param("dpdk", marks=[needs_root, needs_hugepages]), pytest.param("netdev", marks=needs_root)]
+NO_KERNEL_DATAPATH = lacks_kernel_module()
+REAL = [
+    pytest.param("dpdk", marks=[needs_root, needs_hugepages]),
+    pytest.param("netdev", marks=needs_root),
+    pytest.param(
+        "system", marks=[needs_root, pytest.mark.skipif(bool(NO_KERNEL_DATAPATH), reason=str(NO_KERNEL_DATAPATH))]
+    ),
+    pytest.param("linux-bridge", marks=needs_root),
+]
+
+
+CHAIN = bridge_chain(3, link="veth")
 
 
 @pytest.fixture(scope="module")
@@ -43,8 +57,19 @@ def datapath(request: pytest.FixtureRequest, journal: Journal) -> Iterator[Datap
     if request.param == "simulated":
         yield SimulatedDatapath(VirtualClock())
         return
-    with started(journal, request.param) as ovs:
-        yield ovs
+    with running(journal, request.param, "contract") as real:
+        yield real
+
+
+@contextmanager
+def running(journal: Journal, kind: str, name: str) -> Iterator[Datapath]:
+    if kind == "linux-bridge":
+        bridges = BridgeDatapath(journal, name=name)
+        yield bridges
+        bridges.close()
+    else:
+        with started(journal, kind, name) as ovs:
+            yield ovs
 
 
 def test_it_fits_the_port(datapath: Datapath) -> None:
@@ -56,12 +81,12 @@ def test_it_fits_the_port(datapath: Datapath) -> None:
 
 def test_it_says_what_it_is(datapath: Datapath) -> None:
     info = datapath.info()
-    assert info.kind in {"dpdk", "netdev", "system"}
+    assert info.kind in {"dpdk", "netdev", "system", "linux-bridge"}
     assert info.version
     assert info.detail
 
 
-@pytest.mark.parametrize("topology", [phy2phy(), patched()], ids=lambda topology: topology.name)
+@pytest.mark.parametrize("topology", [phy2phy(), CHAIN], ids=lambda topology: topology.name)
 def test_every_port_of_the_topology_has_an_attachment(datapath: Datapath, topology: object) -> None:
     built = datapath.build(topology)  # type: ignore[arg-type]
     assert built.topology == topology
@@ -89,6 +114,17 @@ def test_it_is_ready_once_the_far_ends_are_attached(datapath: Datapath, journal:
     built.close()
 
 
+def test_namespaces_have_names_under_run_netns(datapath: Datapath) -> None:
+    built = datapath.build(bridge_chain(2, link="veth", ends="namespace"))
+    built.wait_ready(10)
+    names = [built.netns(name) for name in ("end0", "end1")]
+    assert len(set(names)) == 2
+    with pytest.raises(KeyError, match="has no namespace 'end2'"):
+        built.netns("end2")
+    built.close()
+    assert not [name for name in names if (Path("/run/netns") / name).exists()]
+
+
 def test_counters_are_named_sorted_and_do_not_fall(datapath: Datapath) -> None:
     built = datapath.build(phy2phy())
     for collector in datapath.collectors():
@@ -112,9 +148,9 @@ def test_it_is_alive(datapath: Datapath) -> None:
 
 @pytest.mark.parametrize("kind", REAL)
 def test_closing_the_datapath_closes_what_stands_on_it(journal: Journal, kind: str) -> None:
-    with started(journal, kind, "short") as ovs:
-        built = ovs.build(phy2phy())
-        ovs.close()
-        ovs.close()
+    with running(journal, kind, "short") as datapath:
+        built = datapath.build(phy2phy())
+        datapath.close()
+        datapath.close()
         built.close()
     assert not [thread for thread in threading.enumerate() if thread.name == VhostConnector.THREAD_NAME]

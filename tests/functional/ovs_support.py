@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import select
 import shutil
 import socket
 import tempfile
@@ -23,6 +24,7 @@ from pytest_nfvperf.adapters.net.journal import Journal
 from pytest_nfvperf.adapters.net.process import ManagedProcess, spawn
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.ovs.datapath import OvsDatapath
+from pytest_nfvperf.model.nodes import NicKind, Vlan
 from pytest_nfvperf.model.testbed import Testbed
 from pytest_nfvperf.model.topology import Crossing, Patch, Port, PortRole, Topology
 from pytest_nfvperf.model.trial import Direction
@@ -148,12 +150,29 @@ def until(done: object, deadline_s: float = 5.0) -> bool:
     return True
 
 
-def send_tcp(source: str, sink: str, address: str, text: bytes, port: int = 5201) -> bytes:
-    """Send a text from one namespace to another by TCP and return what arrived there."""
+def with_nics(topology: Topology, **changes: object) -> Topology:
+    """The topology with every Nic changed so; an internal port has the same name inside."""
+    nics = tuple(dataclasses.replace(nic, **changes) for nic in topology.nics)  # type: ignore[arg-type]
+    if changes.get("kind") is NicKind.INTERNAL:
+        nics = tuple(dataclasses.replace(nic, name=nic.port) for nic in nics)
+    return dataclasses.replace(topology, nics=nics)
+
+
+def with_vlans(topology: Topology, tags: tuple[int, ...]) -> Topology:
+    """The topology with each Nic's port in a VLAN."""
+    nics = tuple(dataclasses.replace(nic, vlan=Vlan(tag)) for nic, tag in zip(topology.nics, tags, strict=True))
+    return dataclasses.replace(topology, nics=nics)
+
+
+def send_tcp(source: str, sink: str, address: str, text: bytes, port: int = 5201, wait_s: float = 5) -> bytes:
+    """Send a text from one namespace to another by TCP and return what arrived there; TimeoutError when it cannot."""
     with inside(netns_path(sink), lambda: socket.create_server((address, port))) as server:
-        server.settimeout(5)
+        server.settimeout(wait_s + 5)
         with ThreadPoolExecutor(1) as sender:
-            sent = sender.submit(inside, netns_path(source), lambda: _send(address, port, text))
+            sent = sender.submit(inside, netns_path(source), lambda: _send(address, port, text, wait_s))
+            until(lambda: sent.done() or select.select([server], [], [], 0.05)[0], wait_s + 5)
+            if sent.done():
+                sent.result()
             connection, _ = server.accept()
             with connection:
                 connection.settimeout(10)
@@ -162,8 +181,8 @@ def send_tcp(source: str, sink: str, address: str, text: bytes, port: int = 5201
     return received
 
 
-def _send(address: str, port: int, text: bytes) -> None:
-    with socket.create_connection((address, port), timeout=5) as connection:
+def _send(address: str, port: int, text: bytes, wait_s: float) -> None:
+    with socket.create_connection((address, port), timeout=wait_s) as connection:
         connection.sendall(text)
 
 

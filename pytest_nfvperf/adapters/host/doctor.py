@@ -12,16 +12,19 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
+from pytest_nfvperf.adapters.bridge.datapath import BridgeDatapath
 from pytest_nfvperf.adapters.host.cpus import MIN_HUGEPAGES_MIB, isolated_cpus, plan_cpus, read_cpus
 from pytest_nfvperf.adapters.host.hugepages import read_hugepages
 from pytest_nfvperf.adapters.host.packages import SetupError, read_distribution
 from pytest_nfvperf.adapters.net.process import run
 from pytest_nfvperf.adapters.ovs.locate import locate
 from pytest_nfvperf.model.errors import NfvperfError, TestbedError
-from pytest_nfvperf.model.testbed import Testbed
+from pytest_nfvperf.model.testbed import Dut, Testbed
 
 _TREX_RPC_PORT = 4501
 _TREX_VARIABLE = "NFV_TREX_DIR"
+_AF_XDP = 44  # socket(2), linux/socket.h
+_AF_XDP_DRIVER = "*/dpdk/pmds-*/librte_net_af_xdp.so*"
 _BUILD_MODULE = "pytest_nfvperf.adapters.generators.build"
 
 
@@ -65,6 +68,8 @@ def checks(testbed: Testbed | None = None) -> list[Check]:
         _generator(),
         *_trex(testbed),
         _kernel_datapath(),
+        _linux_bridge(),
+        _af_xdp(),
         _vduse(),
     ]
     return found + [_binary(*entry) for entry in _OPTIONAL_BINARIES]
@@ -211,6 +216,27 @@ def _kernel_datapath() -> Check:
         "`make test-kernel` tests the kernel datapath in a guest"
     )
     return Check(name, State.MISSING, f"no openvswitch module for {os.uname().release}", advice)
+
+
+def _linux_bridge() -> Check:
+    lacking = BridgeDatapath.lacks(Dut("linux-bridge"))
+    if lacking is None:
+        return Check("Linux bridge", State.OK, "can be made")
+    return Check("Linux bridge", State.MISSING, "cannot be made", lacking)
+
+
+def _af_xdp() -> Check:
+    """The kernel's sockets; which of OVS's and DPDK's ports use them is seen when one is built."""
+    try:
+        socket.socket(_AF_XDP, socket.SOCK_RAW).close()
+    except PermissionError as error:
+        return Check("AF_XDP", State.MISSING, str(error.strerror), "run as root")
+    except OSError as error:
+        advice = "a kernel with CONFIG_XDP_SOCKETS; only ports of kind AF_XDP need it"
+        return Check("AF_XDP", State.MISSING, str(error.strerror), advice)
+    if any(Path("/usr/lib").glob(_AF_XDP_DRIVER)):
+        return Check("AF_XDP", State.OK, "in the kernel and in DPDK")
+    return Check("AF_XDP", State.WARN, "in the kernel, not in DPDK", "apt install librte-meta-net (DPDK's drivers)")
 
 
 def _vduse() -> Check:

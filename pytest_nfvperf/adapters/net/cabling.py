@@ -14,7 +14,7 @@ import socket
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
@@ -68,11 +68,13 @@ class Pair:
 class Cabling:
     """Namespaces and veth pairs with one end at home. ``close()`` removes them."""
 
-    def __init__(self, journal: Journal, home: Namespace) -> None:
+    def __init__(self, journal: Journal, home: Namespace, *, owns_home: bool = False) -> None:
+        """``owns_home``: home is removed, too, and what is in it with it."""
         self._journal = journal
         self._home = home
-        self._group = journal.link_group()
-        self._index = _INDICES * (self._group & 0x3FF) + _INDICES
+        self._owns_home = owns_home
+        self.group = journal.link_group()
+        self._index = _INDICES * (self.group & 0x3FF) + _INDICES
         self._namespaces: dict[str, Namespace] = {}
         self._ours: list[Entry] = []
         self._pairs: list[Pair] = []
@@ -107,10 +109,9 @@ class Cabling:
             configure(
                 [end for pair in pairs for end in (pair.far, pair.near) if end is pair.far or end.needs_more], routes
             )
-            states = inside(self._home.path, read_links)
         except OSError as error:
             raise TestbedError(f"cannot join veth pairs to {self._home.name}: {error}") from error
-        self._links.update({pair.near.name: states[pair.near.name] for pair in pairs})
+        self._links.update(self.states())
 
     def _make(self, pairs: Sequence[Pair]) -> None:
         enter_new()
@@ -129,9 +130,7 @@ class Cabling:
 
     def _request(self, pair: Pair, handles: _Handles) -> Request:
         near, far = (messages.VethEnd(end.name, handles.of(end.namespace), end.mac) for end in (pair.near, pair.far))
-        return messages.veth(
-            near, far, mtu=pair.mtu, queues=pair.queues, group=self._group, indices=self._indices(pair)
-        )
+        return messages.veth(near, far, mtu=pair.mtu, queues=pair.queues, group=self.group, indices=self._indices(pair))
 
     def _indices(self, pair: Pair) -> tuple[int, int] | None:
         """Numbers for the two interfaces that differ; the kernel's own are the same where both are a namespace's first.
@@ -155,7 +154,7 @@ class Cabling:
                 raise TestbedError(f"namespace {name!r} ({namespace.name}) is gone: somebody removed it under the test")
         if not self._links:
             return
-        now = inside(self._home.path, read_links)
+        now = self.states()
         for name, made in self._links.items():
             seen = now.get(name)
             if seen is None or seen.index != made.index:
@@ -171,20 +170,41 @@ class Cabling:
                 by_namespace[end.namespace].append(end.name)
         return in_own_thread(partial(_not_running, by_namespace))
 
-    def links(self) -> dict[str, LinkState]:
-        """The state of the ends at home now, by name; those that are gone are absent."""
-        if not self._links:
+    def states(self) -> dict[str, LinkState]:
+        """The state of every end at home now, by name; those that are gone are absent."""
+        names = {end.name for pair in self._pairs for end in (pair.near, pair.far) if end.namespace == self._home.path}
+        if not names:
             return {}
-        now = inside(self._home.path, read_links)
-        return {name: now[name] for name in self._links if name in now}
+        try:
+            now = inside(self._home.path, read_links)
+        except OSError as error:
+            raise TestbedError(f"namespace {self._home.name} is gone: somebody removed it under the test") from error
+        return {name: now[name] for name in now if name in names}
+
+    def losses(self) -> dict[str, int]:
+        """How often each end at home lost its link since it was made, by name."""
+        return {name: state.losses for name, state in self.states().items()}
+
+    def offload_lines(self) -> list[str]:
+        """The offloads of every end that some were set of, read back now, as text."""
+        changed: dict[Path, list[str]] = defaultdict(list)
+        for pair in self._pairs:
+            for end in (pair.near, pair.far):
+                if end.offloads != AS_IT_IS:
+                    changed[end.namespace].append(end.name)
+        return in_own_thread(partial(_offload_lines, changed))
 
     def close(self) -> None:
-        """Remove all of it. Can be called twice. Interfaces are gone when it returns."""
-        try:
-            inside(self._home.path, self._delete_links)
-        except FileNotFoundError:  # home was removed, and its interfaces with it, or they will be
-            for entry in self._ours:
-                remove_link(entry.name)
+        """Remove all of it. Can be called twice. The names are free again when it returns."""
+        if self._owns_home:
+            # Two hundred bridges' ports leave one after the other, each waiting for RCU; a namespace goes at once.
+            self._delete_ours()
+            self._home.close()
+        else:
+            try:
+                inside(self._home.path, self._delete_group)
+            except FileNotFoundError:  # somebody removed home; its interfaces go with it, a little later
+                self._delete_ours()
         self._links.clear()
         self._pairs.clear()
         self._journal.forget_all(self._ours)
@@ -192,10 +212,14 @@ class Cabling:
         Namespace.close_all(self._journal, list(self._namespaces.values()))
         self._namespaces.clear()
 
-    def _delete_links(self) -> None:
+    def _delete_ours(self) -> None:
+        for entry in self._ours:
+            remove_link(entry.name)
+
+    def _delete_group(self) -> None:
         with Netlink() as netlink:
             try:
-                netlink.send([messages.delete_group(self._group)])
+                netlink.send([messages.delete_group(self.group)])
             except KernelRefusedError as error:
                 if error.code != errno.ENODEV:
                     raise
@@ -218,6 +242,20 @@ class _Handles:
         for handle in self._open.values():
             os.close(handle)
         self._open.clear()
+
+
+def _offload_lines(changed: Mapping[Path, Sequence[str]]) -> list[str]:
+    lines = []
+    for namespace, names in changed.items():
+        enter(namespace)
+        with closing(Ethtool()) as ethtool:
+            lines += [f"offloads of {name} in {namespace.name}: {_offload_text(ethtool.read(name))}" for name in names]
+    return lines
+
+
+def _offload_text(offloads: Offloads) -> str:
+    values = asdict(offloads)
+    return " ".join(f"{name}={'on' if on else 'off'}" for name, on in values.items() if on is not None)
 
 
 def _not_running(by_namespace: Mapping[Path, Sequence[str]]) -> list[str]:

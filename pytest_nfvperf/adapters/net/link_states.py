@@ -29,6 +29,10 @@ class LinkState:
     running: bool
     losses: int
 
+    def __str__(self) -> str:
+        link = "up" if self.carrier else "down"
+        return f"mtu={self.mtu} link={link}" + ("" if self.running == self.carrier else " (not yet sent on)")
+
 
 def read_links() -> dict[str, LinkState]:
     """All interfaces of the calling thread's namespace, by name.

@@ -88,8 +88,9 @@ def bridge(name: str, *, vlan_filtering: bool) -> Request:
         ["IFLA_BR_STP_STATE", 0],
         ["IFLA_BR_FORWARD_DELAY", 0],
         ["IFLA_BR_MCAST_SNOOPING", 0],
-        ["IFLA_BR_VLAN_FILTERING", int(vlan_filtering)],
     ]
+    if vlan_filtering:  # a kernel without it refuses the very word
+        data.append(["IFLA_BR_VLAN_FILTERING", 1])
     kind = [["IFLA_INFO_KIND", "bridge"], ["IFLA_INFO_DATA", {"attrs": data}]]
     message["attrs"] = [["IFLA_IFNAME", name], ["IFLA_LINKINFO", {"attrs": kind}]]
     return Request(f"make the bridge {name}", message)
@@ -107,10 +108,10 @@ def delete(index: int, name: str) -> Request:
     return Request(f"delete {name}", _link(RTM_DELLINK, 0, index))
 
 
-def list_links() -> Request:
+def list_links(*, statistics: bool = False) -> Request:
     """All interfaces, as a dump."""
     message = _link(RTM_GETLINK, 0)
-    message["attrs"] = [["IFLA_EXT_MASK", _NO_STATISTICS]]
+    message["attrs"] = [["IFLA_EXT_MASK", 0 if statistics else _NO_STATISTICS]]
     return Request("list the interfaces", message)
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 
 from pytest_nfvperf.adapters.host.cpus import MIN_HUGEPAGES_MIB, read_cpus
-from pytest_nfvperf.adapters.host.hugepages import read_hugepages
 from pytest_nfvperf.adapters.net.journal import Journal
+from pytest_nfvperf.adapters.net.link_collector import LinkCollector
 from pytest_nfvperf.adapters.ovs.collectors import OvsCollector, PmdSchedCollector
 from pytest_nfvperf.adapters.ovs.instance import InstanceOptions, OvsInstance
 from pytest_nfvperf.adapters.ovs.locate import OvsBinaries, locate
+from pytest_nfvperf.adapters.ovs.possible import DATAPATHS, dpdk_memory, lacks
 from pytest_nfvperf.adapters.ovs.topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.wiring import Wiring
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
@@ -18,10 +20,6 @@ from pytest_nfvperf.model.testbed import TESTBEDS_OWN, Dut, DutPort, Testbed
 from pytest_nfvperf.model.topology import PortRole, Topology
 from pytest_nfvperf.ports.collector import Collector
 from pytest_nfvperf.ports.datapath import DatapathInfo
-
-MEMORY_MIB = 512
-MIN_MEMORY_MIB = 256
-_DATAPATHS = ("dpdk", "netdev")
 
 
 class OvsDatapath:
@@ -37,11 +35,9 @@ class OvsDatapath:
         self._collector = OvsCollector(instance, self._live_topologies)
 
     @staticmethod
-    def lacks(testbed: Testbed, dut: Dut) -> str | None:  # noqa: ARG004
+    def lacks(testbed: Testbed, dut: Dut) -> str | None:
         """What this machine lacks for this datapath, and what to do about it; None when it has all."""
-        if dut.kind in {None, *_DATAPATHS}:
-            return None
-        return f"datapath {dut.kind!r} is not possible yet"
+        return lacks(testbed, dut)
 
     @staticmethod
     def start(testbed: Testbed, journal: Journal, dut: Dut = TESTBEDS_OWN, *, name: str = "ovs") -> OvsDatapath:
@@ -64,9 +60,10 @@ class OvsDatapath:
             testbed = replace(testbed, ovs=replace(testbed.ovs, datapath=dut.kind))
         spec = testbed.ovs
         _check_spec(testbed)
+        _check_lacks(testbed, dut)
         # Userspace TSO is compiled in with DPDK only, also for the datapath without it.
         binaries = locate(spec.prefix, dpdk=spec.datapath == "dpdk" or dut.userspace_tso)
-        memory, reason = _dpdk_memory(binaries) if spec.datapath == "dpdk" else (0, _why_netdev(testbed))
+        memory, reason = dpdk_memory(binaries) if spec.datapath == "dpdk" else (0, _why_netdev(testbed))
         if spec.datapath == "dpdk" and not memory and not testbed.discovered:
             raise TestbedError(f"the testbed asks for the DPDK datapath: {reason}")
         options = InstanceOptions(
@@ -74,6 +71,7 @@ class OvsDatapath:
             pmd_cpus=testbed.cpus.pmd,
             dpdk=memory > 0,
             memory_mib=memory,
+            datapath_type="system" if spec.datapath == "system" else "netdev",
             userspace_tso=dut.userspace_tso,
             numa_node=_node_of(testbed.cpus.pmd),
             pci=tuple(port.pci for port in testbed.ports if port.kind == "pci" and port.pci),
@@ -95,8 +93,9 @@ class OvsDatapath:
         return built
 
     def collectors(self) -> tuple[Collector, ...]:
-        """Interfaces, PMDs and coverage ("ovs"), and how the kernel scheduled the PMDs ("pmd-sched")."""
-        return (self._collector, PmdSchedCollector(self.instance.vswitchd.pid))
+        """Interfaces, PMDs and coverage ("ovs"), how PMDs were scheduled ("pmd-sched"), losses of link ("links")."""
+        losses = LinkCollector(lambda: [built.losses() for built in self._live_topologies()])
+        return (self._collector, PmdSchedCollector(self.instance.vswitchd.pid), losses)
 
     @property
     def collector(self) -> OvsCollector:
@@ -137,24 +136,19 @@ def _check_spec(testbed: Testbed) -> None:
             f'{spec.instance!r} is not possible yet: write "private" (an OVS of our own, by prefix or package)',
             key="dut.ovs.instance",
         )
-    if spec.datapath not in _DATAPATHS:
+    if spec.datapath not in DATAPATHS:
         raise ConfigError(
-            f"{spec.datapath!r} is not possible on a private instance: write one of {', '.join(_DATAPATHS)}",
+            f"{spec.datapath!r} is not possible on a private instance: write one of {', '.join(DATAPATHS)}",
             key="dut.ovs.datapath",
         )
 
 
-def _dpdk_memory(binaries: OvsBinaries) -> tuple[int, str]:
-    """MiB of hugepages for OVS, 0 when DPDK is impossible; and why."""
-    if binaries.dpdk_version is None:
-        return 0, f"{binaries.vswitchd} was built without DPDK; install openvswitch-switch-dpdk"
-    free = read_hugepages().free_mib
-    if free < MIN_MEMORY_MIB:
-        return 0, (
-            f"{free} MiB of free hugepages, OVS needs {MIN_MEMORY_MIB} and the generator as much: "
-            "sysctl -w vm.nr_hugepages=1024"
-        )
-    return (MEMORY_MIB if free >= 3 * MEMORY_MIB else MIN_MEMORY_MIB), ""
+def _check_lacks(testbed: Testbed, dut: Dut) -> None:
+    """Say what is missing before something is started that would wait for it."""
+    if dut != TESTBEDS_OWN or testbed.ovs.datapath == "system":
+        missing = lacks(testbed, dut)
+        if missing is not None:
+            raise TestbedError(f"the {testbed.ovs.datapath!r} datapath is not possible here: {missing}")
 
 
 def _why_netdev(testbed: Testbed) -> str:
@@ -173,6 +167,11 @@ def _describe(binaries: OvsBinaries, options: InstanceOptions, reason: str) -> D
     if options.dpdk:
         detail = f"{source}; DPDK, PMD on CPU {pmds}, {options.memory_mib} MiB of hugepages"
         return DatapathInfo("dpdk", binaries.version, binaries.dpdk_version, detail)
+    if options.datapath_type == "system":
+        release = os.uname().release
+        return DatapathInfo(
+            "system", binaries.version, None, f"{source}; datapath of kernel {release}, ports are veth pairs"
+        )
     detail = f"{source}; userspace datapath without DPDK ({reason}), polled on CPU {pmds}, ports are veth pairs"
     return DatapathInfo("netdev", binaries.version, None, detail)
 

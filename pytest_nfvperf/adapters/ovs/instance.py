@@ -179,12 +179,17 @@ class OvsInstance:
                 f"unix:{self.directory / 'db.sock'}",
                 f"--unixctl={self.directory / 'vswitchd.ctl'}",
             ],
-            self.options.housekeeping_cpus if self.options.dpdk else self.options.pmd_cpus,
+            self._vswitchd_cpus(),
             nice=_VSWITCHD_NICE,
         )
         awaited = "ovs-vswitchd to take its first configuration" + (" and start DPDK" if self.options.dpdk else "")
         self.db.wait(self._configured, awaited, _START_DEADLINE_S)
         return vswitchd
+
+    def _vswitchd_cpus(self) -> tuple[int, ...]:
+        """Where nothing but the main thread forwards frames in userspace, it belongs where a PMD would be."""
+        polls = self.options.datapath_type == "netdev" and not self.options.dpdk
+        return self.options.pmd_cpus if polls else self.options.housekeeping_cpus
 
     def _configured(self) -> bool:
         if not self.db.has_root or self.db.root.cur_cfg < 1:

@@ -159,8 +159,10 @@ class BuiltOvsTopology:
         parts += [f"{key}={value}" for key, value in sorted(root.other_config.items())]
         for bridge in self.topology.bridges:
             parts += ["", *self._bridge_text(bridge)]
-        for command in (("dpif-netdev/pmd-rxq-show",), ("dpctl/show",)):
-            parts += ["", f"# ovs-appctl {' '.join(command)}", self._appctl(*command)]
+        parts += ["", *self._wiring.offload_lines()]
+        userspace = self._instance.options.datapath_type == "netdev"
+        for command in ("dpif-netdev/pmd-rxq-show", "dpctl/show") if userspace else ("dpctl/show",):
+            parts += ["", f"# ovs-appctl {command}", self._appctl(command)]
         return "\n".join(parts) + "\n"
 
     def _bridge_text(self, bridge: str) -> list[str]:

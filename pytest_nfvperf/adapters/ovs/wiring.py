@@ -25,14 +25,15 @@ from pathlib import Path
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
-from pytest_nfvperf.adapters.net.cabling import OURS, Cabling, End, Pair, exists
+from pytest_nfvperf.adapters.net.cabling import Cabling, Pair, exists
 from pytest_nfvperf.adapters.net.journal import Journal
-from pytest_nfvperf.adapters.net.namespaces import Namespace, NamespacePlan
+from pytest_nfvperf.adapters.net.namespaces import Namespace
+from pytest_nfvperf.adapters.net.pairs import generator_pair, link_pair, namespace_plans, nic_pair
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.ovs.instance import OvsInstance
 from pytest_nfvperf.adapters.ovs.wired import Wired, patch, pci, vhost_user
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
-from pytest_nfvperf.model.nodes import LONGEST_KERNEL_NAME, Nic, NicKind, Offloads, Port, PortKind, Vlan
+from pytest_nfvperf.model.nodes import Nic, NicKind, Offloads, Port, PortKind, Vlan
 from pytest_nfvperf.model.testbed import DutPort
 from pytest_nfvperf.model.topology import Topology
 
@@ -57,7 +58,7 @@ class Wiring:
         """
         pairs: list[Pair] = []
         wired = [self._wire(port, pairs) for port in topology.ports]
-        self._cabling.make_namespaces(self._plans(topology))
+        self._cabling.make_namespaces(namespace_plans(topology, self._instance.name))
         wired += [self._wire_nic(nic, pairs) for nic in topology.nics]
         wired += list(_patches(topology))
         wired += list(self._veth_links(topology, pairs))
@@ -80,20 +81,17 @@ class Wiring:
 
     def losses(self) -> dict[str, int]:
         """How often each veth port lost its link since it was made, by the port's name."""
-        return {name: state.losses for name, state in self._cabling.links().items()}
+        return self._cabling.losses()
+
+    def offload_lines(self) -> list[str]:
+        """Offloads that were set, read back now, as text."""
+        return self._cabling.offload_lines()
 
     def close(self) -> None:
         """Remove what ``wire`` made, after OVS has let go of the ports. Can be called twice."""
         for socket in self._sockets:
             socket.unlink(missing_ok=True)  # a killed listener leaves it, and the next could not bind
         self._cabling.close()
-
-    def _plans(self, topology: Topology) -> dict[str, NamespacePlan]:
-        ipv6 = {nic.namespace for nic in topology.nics if any(":" in address for address in nic.addresses)}
-        return {
-            spec.name: NamespacePlan(f"{self._instance.name}-{spec.name}", spec.routing, spec.name in ipv6)
-            for spec in topology.namespaces
-        }
 
     def _wire(self, port: Port, pairs: list[Pair]) -> Wired:
         physical = self._physical.get(port.name)
@@ -117,18 +115,15 @@ class Wiring:
         return vhost_user(port, socket)
 
     def _veth(self, port: Port, pairs: list[Pair]) -> Wired:
-        if len(port.name) > LONGEST_KERNEL_NAME:
-            raise ConfigError(f"port name {port.name!r} is longer than {LONGEST_KERNEL_NAME} bytes; shorten it")
-        far = self._cabling.name_in_ours()
-        pairs.append(Pair(End(port.name, self._home.path), End(far, OURS, mac=port.mac), port.mtu, port.queues))
-        device = f"net_af_packet,iface={far}"
+        pair, device = generator_pair(port, self._home.path, self._cabling.name_in_ours())
+        pairs.append(pair)
         return Wired(port.name, port.bridge, port.name, "system", vlan=port.vlan, device=device)
 
     def _wire_nic(self, nic: Nic, pairs: list[Pair]) -> Wired:
         if nic.kind is not NicKind.VETH:
             raise ConfigError(f"interface {nic.name!r}: {nic.kind} is not possible on this datapath yet")
-        far = End(nic.name, self.namespace(nic.namespace).path, nic.mac, nic.addresses, self._offloads(nic))
-        pairs.append(Pair(End(nic.port, self._home.path), far, nic.mtu, nic.queues))
+        namespace = self.namespace(nic.namespace)
+        pairs.append(nic_pair(nic, self._home.path, namespace.path, self._offloads(nic)))
         return Wired(nic.port, nic.bridge, nic.port, "system", vlan=nic.vlan)
 
     def _offloads(self, nic: Nic) -> Offloads:
@@ -149,8 +144,7 @@ class Wiring:
 
     def _veth_links(self, topology: Topology, pairs: list[Pair]) -> Iterator[Wired]:
         for link in topology.veths:
-            near, far = (End(name, self._home.path, offloads=link.offloads) for name in (link.port_a, link.port_b))
-            pairs.append(Pair(near, far, link.mtu))
+            pairs.append(link_pair(link, self._home.path))
             yield _system(link.port_a, link.bridge_a, link.vlan)
             yield _system(link.port_b, link.bridge_b, link.vlan)
 

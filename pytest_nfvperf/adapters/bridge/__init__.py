@@ -1,0 +1,1 @@
+"""The Linux bridge as a datapath: the reference that is not Open vSwitch."""
