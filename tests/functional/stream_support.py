@@ -63,22 +63,25 @@ def _address(end: StreamEnd, mtu: int) -> None:
     change(end, lambda links, index: links.link("set", index=index, mtu=mtu, state="up"))
 
 
+def joined(journal: Journal, mtu: int = 1500) -> Pair:
+    """Two new namespaces of a run, joined; the journal's end removes them."""
+    spaces = (Namespace(journal, "client"), Namespace(journal, "server"))
+    names = ("client0", "server0")
+    with IPRoute(netns=spaces[0].name) as links:
+        links.link("add", ifname=names[0], kind="veth", peer={"ifname": names[1], "net_ns_fd": str(spaces[1].path)})
+    ends = [StreamEnd(space.name, *rest) for space, *rest in zip(spaces, ADDRESSES, names, strict=True)]
+    for end in ends:
+        _address(end, mtu)
+    return Pair(journal, spaces, *ends)
+
+
 @contextmanager
 def pair(mtu: int = 1500) -> Iterator[Pair]:
     """The pair; afterwards nothing of it may be left on the machine."""
     with run_base() as base:
         journal = Journal.create(base)
         try:
-            spaces = (Namespace(journal, "client"), Namespace(journal, "server"))
-            names = ("client0", "server0")
-            with IPRoute(netns=spaces[0].name) as links:
-                links.link(
-                    "add", ifname=names[0], kind="veth", peer={"ifname": names[1], "net_ns_fd": str(spaces[1].path)}
-                )
-            ends = [StreamEnd(space.name, *rest) for space, *rest in zip(spaces, ADDRESSES, names, strict=True)]
-            for end in ends:
-                _address(end, mtu)
-            yield Pair(journal, spaces, *ends)
+            yield joined(journal, mtu)
         finally:
             journal.close()
         assert leftovers(journal.tag) == []

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Literal
 
 import pytest
 
 from pytest_nfvperf.adapters.generators.iperf3 import Iperf3Engine
+from pytest_nfvperf.adapters.net.journal import Kind
+from pytest_nfvperf.adapters.net.reaper import reap
 from pytest_nfvperf.model.streams import StreamResult, StreamSpec
+from pytest_nfvperf.model.trial import Reason
 from pytest_nfvperf.ports.streams import StreamEngine
-from tests.functional.ovs_support import needs_root
+from tests.functional.ovs_support import leftovers, needs_root, run_base, until
 from tests.functional.stream_support import Pair, pair
 
 pytestmark = needs_root
@@ -47,3 +54,109 @@ def test_parallel_tcp_streams_are_counted_at_the_receiver(engine: Iperf3Engine, 
     check_counts(result)
     assert result.retransmits is not None
     assert result.ways[0].datagrams is None
+
+
+@pytest.mark.parametrize("direction", ["reverse", "both"])
+def test_the_server_can_send_too(engine: Iperf3Engine, shared: Pair, direction: Literal["reverse", "both"]) -> None:
+    spec = StreamSpec(streams=2, direction=direction, duration_s=0.8, omit_s=0.2)
+    result = engine.run(spec, shared.client, shared.server)
+    check_counts(result)
+    assert all(way.retransmits is not None for way in result.ways)
+
+
+@pytest.mark.parametrize("direction", ["forward", "both"])
+def test_udp_keeps_its_bitrate_in_each_stream(
+    engine: Iperf3Engine, shared: Pair, direction: Literal["forward", "both"]
+) -> None:
+    spec = StreamSpec("udp", streams=2, direction=direction, duration_s=1.0, bitrate_bps=4_000_000, buffer_bytes=1000)
+    result = engine.run(spec, shared.client, shared.server)
+    check_counts(result)
+    assert result.retransmits is None
+    for way in result.ways:
+        assert way.datagrams == sum(stream.received_bytes for stream in way.streams) / 1000 + (way.lost_datagrams or 0)
+        for stream in way.streams:
+            assert stream.received_bytes * 8 == pytest.approx(4_000_000, rel=0.1)
+
+
+def test_what_is_asked_of_tcp_is_done(engine: Iperf3Engine, shared: Pair) -> None:
+    spec = StreamSpec(window_bytes=50_000, mss_bytes=536, buffer_bytes=4096, congestion="reno", duration_s=0.5)
+    result = engine.run(spec, shared.client, shared.server)
+    check_counts(result)
+    facts = dict(result.facts)
+    assert (facts["tcp_mss"], facts["buffer_bytes"], facts["congestion"]) == ("536", "4096", "reno")
+    assert facts["sndbuf_actual"] == "100000", "the kernel doubles what is asked for (socket(7))"
+    assert facts["iperf3"] == engine.info().version
+    assert facts["threads"] == engine.info().detail
+
+
+def test_cpu_is_measured_by_us_and_by_iperf3(engine: Iperf3Engine, shared: Pair) -> None:
+    one = StreamSpec(client_cpus=(0,), server_cpus=(0,))
+    result = engine.run(one, shared.client, shared.server)
+    check_counts(result)
+    assert result.client_cpu is not None
+    assert result.server_cpu is not None
+    for side in (result.client_cpu, result.server_cpu):
+        assert side.iperf3_cores is not None
+        assert side.cores == pytest.approx(side.iperf3_cores, abs=0.05)
+        assert side.system_ns > side.user_ns
+    assert result.cores is not None
+    assert 0 < result.cores <= 1.05, "both were held to one CPU"
+
+
+def test_counters_around_the_run_are_its_evidence(engine: Iperf3Engine, shared: Pair) -> None:
+    result = engine.run(StreamSpec(), shared.client, shared.server)
+    found = {one.source: {delta.name: delta.delta for delta in one.deltas} for one in result.evidence}
+    client, server = f"client:{shared.client.namespace}", f"server:{shared.server.namespace}"
+    assert set(found) == {client, server, "softirq", "cpu"}
+    assert result.received_bytes is not None
+    assert found[client]["client0.tx_bytes"] == found[server]["server0.rx_bytes"] > result.received_bytes
+    assert found[client]["Tcp.RetransSegs"] >= (result.retransmits or 0)
+    assert sum(delta for name, delta in found["softirq"].items() if name.startswith("NET_RX")) > 0
+    assert found["cpu"]["system"] > 0
+
+
+def test_the_warm_up_is_left_out(engine: Iperf3Engine, shared: Pair) -> None:
+    whole = engine.run(StreamSpec("udp", bitrate_bps=8_000_000), shared.client, shared.server)
+    part = engine.run(
+        StreamSpec("udp", bitrate_bps=8_000_000, omit_s=0.7, duration_s=0.3), shared.client, shared.server
+    )
+    check_counts(part)
+    assert whole.received_bytes is not None
+    assert part.received_bytes is not None
+    assert part.received_bytes / whole.received_bytes == pytest.approx(0.3, abs=0.1)
+
+
+def test_streams_that_take_another_way_are_noticed(engine: Iperf3Engine, shared: Pair) -> None:
+    aside = replace(shared.server, interface="lo")
+    result = engine.run(StreamSpec(duration_s=0.5), shared.client, aside)
+    assert [reason.code for reason in result.invalid] == [Reason.MORE_RECEIVED_THAN_SENT]
+    assert "only 0 bytes came in by lo: the streams took another way" in result.invalid[0].detail
+
+
+def test_nothing_is_left_of_a_run(engine: Iperf3Engine, shared: Pair) -> None:
+    engine.run(StreamSpec(duration_s=0.1), shared.client, shared.server)
+    assert [path.name for path in shared.journal.directory.glob("iperf3*")] == []
+    assert [entry for entry in shared.journal.entries if entry.kind is Kind.PROCESS] == []
+
+
+CHILD = """
+import sys
+from pathlib import Path
+from pytest_nfvperf.adapters.net.journal import Journal
+from pytest_nfvperf.model.streams import StreamSpec
+from tests.functional.stream_support import joined
+ends = joined(Journal.create(Path(sys.argv[1])))
+print(ends.journal.tag, flush=True)
+ends.engine().run(StreamSpec(duration_s=60), ends.client, ends.server)
+"""
+
+
+def test_a_run_killed_in_the_middle_leaves_nothing() -> None:
+    with run_base() as base:
+        with subprocess.Popen([sys.executable, "-c", CHILD, str(base)], stdout=subprocess.PIPE, text=True) as child:
+            assert child.stdout is not None
+            tag = child.stdout.readline().strip()
+            assert until(lambda: len([name for name in leftovers(tag) if name.startswith("process")]) == 2)
+            child.kill()
+        assert reap(base).failed == ()
+        assert not until(lambda: leftovers(tag), deadline_s=0.2)

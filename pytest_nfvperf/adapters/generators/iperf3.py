@@ -13,11 +13,12 @@ from pytest_nfvperf.adapters.generators.iperf3_session import Ended, Job, Sessio
 from pytest_nfvperf.adapters.generators.stream_evidence import EndState, read_cpu, read_end, read_softirq
 from pytest_nfvperf.adapters.generators.stream_results import (
     Sides,
+    account_reasons,
     count_way,
     counter_reasons,
     interface_reasons,
+    path_reasons,
     process_reasons,
-    sent_reasons,
     side_cpu,
     sides,
     time_reasons,
@@ -178,7 +179,8 @@ class Iperf3Engine:
         pairs = _pairs(spec, ended)
         ways = [way for pair in pairs if (way := count_way(spec, pair)) is not None]
         evidence = _evidence(ends, before, after)
-        reasons += [*_unread(spec, ways), *time_reasons(spec, ways), *sent_reasons(pairs), *counter_reasons(evidence)]
+        reasons += [*_unread(spec, ways), *time_reasons(spec, ways), *account_reasons(pairs, ways)]
+        reasons += [*path_reasons(pairs, ends, before.states, after.states), *counter_reasons(evidence)]
         return StreamResult(
             spec=spec,
             ways=tuple(ways) if len(ways) == len(spec.ways) else (),

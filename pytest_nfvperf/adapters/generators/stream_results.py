@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pytest_nfvperf.adapters.generators.iperf3_json import Report, StreamPart, window
+from pytest_nfvperf.adapters.generators.iperf3_json import Report, StreamPart, bytes_within, unaccounted, window
 from pytest_nfvperf.adapters.generators.iperf3_session import Ended
 from pytest_nfvperf.adapters.generators.stream_evidence import EndState
 from pytest_nfvperf.model.streams import Evidence, SideCpu, StreamCounts, StreamSpec, Way, WayCounts
@@ -14,6 +14,7 @@ from pytest_nfvperf.ports.streams import StreamEnd
 
 _STRETCH_RATIO = 0.05
 _STRETCH_S = 0.1
+_HIDDEN_RATIO = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +44,17 @@ def count_way(spec: StreamSpec, pair: Sides) -> WayCounts | None:
             return None
         spans.append(received)
         sent_spans += [sent] if sent else []
-        streams.append(_stream(received, sent))
+        streams.append(_stream(pair, key, received, sent))
     if len(streams) != spec.streams:
         return None
     sender_ns = _mean_ns(sent_spans) if len(sent_spans) == len(spans) else None
     return WayCounts(pair.way, _mean_ns(spans), tuple(streams), sender_ns)
 
 
-def _stream(received: Sequence[StreamPart], sent: Sequence[StreamPart]) -> StreamCounts:
+def _stream(pair: Sides, key: str, received: Sequence[StreamPart], sent: Sequence[StreamPart]) -> StreamCounts:
     return StreamCounts(
-        received_bytes=sum(part.bytes for part in received),
-        sent_bytes=sum(part.bytes for part in sent) if sent else None,
+        received_bytes=bytes_within(pair.receiver, key, received),
+        sent_bytes=bytes_within(pair.sender, key, sent) if sent else None,
         retransmits=_sum([part.retransmits for part in sent]),
         datagrams=_sum([part.packets for part in received]),
         lost_datagrams=_sum([part.lost_packets for part in received]),
@@ -122,12 +123,33 @@ def _may_fall(name: str) -> bool:
     return name in {"Tcp.CurrEstab", "Tcp.MaxConn", "iowait", "idle"}
 
 
-def sent_reasons(pairs: Sequence[Sides]) -> Iterator[InvalidReason]:
-    """Over the whole run no more can be received than was sent."""
+def account_reasons(pairs: Sequence[Sides], ways: Sequence[WayCounts]) -> Iterator[InvalidReason]:
+    """Intervals that hide more of the total than would go unnoticed in the measured time."""
+    for pair, way in zip(pairs, ways, strict=False):
+        hidden = sum(abs(unaccounted(pair.receiver, key)) for key in pair.receiver.keys(sender=False))
+        beyond = _beyond(pair, way)
+        if beyond and hidden > _HIDDEN_RATIO * way.received_bytes:
+            detail = f"{pair.way}: {hidden} bytes received are in no interval, of {way.received_bytes} measured"
+            yield InvalidReason(Reason.COUNTER_WENT_BACK, f"{detail}, limit {_HIDDEN_RATIO:.0%}: leave omit_s at 0")
+
+
+def _beyond(pair: Sides, way: WayCounts) -> bool:
+    """True when the run was longer than the measured time: only then do intervals matter."""
+    return pair.receiver.elapsed_s - way.elapsed_ns / 1e9 > _STRETCH_S / 2
+
+
+def path_reasons(
+    pairs: Sequence[Sides], ends: Mapping[str, StreamEnd], before: Mapping[str, EndState], after: Mapping[str, EndState]
+) -> Iterator[InvalidReason]:
+    """Streams that took another way than the interface that was named: it counts at least their payload."""
     for pair in pairs:
-        for key in pair.receiver.keys(sender=False):
-            received = sum(part.bytes for part in pair.receiver.streams[key])
-            sent = sum(part.bytes for part in pair.sender.streams.get(key, ()))
-            if received > sent:
-                detail = f"{pair.way}, port {key}: {sent} bytes sent, {received} received"
-                yield InvalidReason(Reason.MORE_RECEIVED_THAN_SENT, detail)
+        role = "server" if pair.way == "forward" else "client"
+        name = ends[role].interface
+        old, new = (states[role].interfaces.get(name) for states in (before, after))
+        if old is None or new is None or "rx_bytes" not in old.counters:
+            continue
+        passed = new.counters["rx_bytes"] - old.counters["rx_bytes"]
+        received = sum(part.bytes for key in pair.receiver.keys(sender=False) for part in pair.receiver.streams[key])
+        if received > passed:
+            detail = f"{pair.way}: {received} bytes of payload received, but only {passed} bytes came in by {name}"
+            yield InvalidReason(Reason.MORE_RECEIVED_THAN_SENT, f"{detail}: the streams took another way")
