@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from pytest_nfvperf.adapters.bridge.datapath import BridgeDatapath
+from pytest_nfvperf.adapters.generators.iperf3 import find_iperf3
 from pytest_nfvperf.adapters.host.cpus import MIN_HUGEPAGES_MIB, isolated_cpus, plan_cpus, read_cpus
 from pytest_nfvperf.adapters.host.hugepages import read_hugepages
 from pytest_nfvperf.adapters.host.packages import SetupError, read_distribution
@@ -71,6 +72,7 @@ def checks(testbed: Testbed | None = None) -> list[Check]:
         _linux_bridge(),
         _af_xdp(),
         _vduse(),
+        _iperf3(),
     ]
     return found + [_binary(*entry) for entry in _OPTIONAL_BINARIES]
 
@@ -78,7 +80,6 @@ def checks(testbed: Testbed | None = None) -> list[Check]:
 _OPTIONAL_BINARIES: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("FRR", ("/usr/lib/frr/bgpd",), "apt install frr (for routing suites)"),
     ("BIRD", ("bird",), "apt install bird2 (for routing suites)"),
-    ("iperf3", ("iperf3",), "apt install iperf3 (for TCP through the kernel)"),
     ("QEMU", ("qemu-system-x86_64",), "apt install qemu-system-x86 (for guests)"),
     ("Allure", ("allure",), "npm install -g allure (only for Allure's own HTML; `nfvperf report` needs nothing)"),
     ("Chromium", ("chromium", "chromium-browser", "google-chrome"), "apt install chromium (only to look at reports)"),
@@ -244,6 +245,14 @@ def _vduse() -> Check:
         return Check("VDUSE", State.OK, "/dev/vduse")
     advice = "modprobe vduse virtio_vdpa (Linux 6.12 or so: Debian 13's kernel has them, Debian 12's does not)"
     return Check("VDUSE", State.MISSING, "no /dev/vduse", advice)
+
+
+def _iperf3() -> Check:
+    try:
+        found = find_iperf3()
+    except TestbedError:
+        return Check("iperf3", State.MISSING, "not installed", "apt install iperf3 (for TCP and UDP streams)")
+    return Check("iperf3", State.OK, f"{found.version}, {found.threads}")
 
 
 def _binary(name: str, candidates: tuple[str, ...], advice: str) -> Check:
