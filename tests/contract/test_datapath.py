@@ -30,6 +30,7 @@ from tests.functional.ovs_support import (
 )
 
 NO_KERNEL_DATAPATH = lacks_kernel_module()
+needs_module = pytest.mark.skipif(NO_KERNEL_DATAPATH is not None, reason=str(NO_KERNEL_DATAPATH))
 REAL = [
     pytest.param("dpdk", marks=[needs_root, needs_hugepages]),
     pytest.param("netdev", marks=needs_root),

@@ -12,9 +12,23 @@ from pytest_nfvperf.adapters.ovs.datapath import OvsDatapath
 from pytest_nfvperf.adapters.ovs.topology import BuiltOvsTopology
 from pytest_nfvperf.model.catalogue import CHAIN_NETWORK, bridge_chain
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.nodes import Offloads
+from pytest_nfvperf.model.nodes import NicKind, Offloads, PortKind
 from pytest_nfvperf.model.topology import Topology
-from tests.functional.ovs_support import leftovers, needs_hugepages, needs_root, run_base, send_tcp, started
+from tests.functional.ovs_support import (
+    MACS,
+    far_ends,
+    frame,
+    frames_on,
+    leftovers,
+    needs_hugepages,
+    needs_root,
+    phy2phy,
+    run_base,
+    send_tcp,
+    started,
+    with_nics,
+    with_vlans,
+)
 
 pytestmark = needs_root
 
@@ -71,3 +85,34 @@ def test_offloads_that_userspace_cannot_bear_are_refused(ovs: OvsDatapath) -> No
 def test_nine_bridges_pass_the_first_packet(build: object) -> None:
     built: BuiltOvsTopology = build(bridge_chain(9, ends="namespace"))  # type: ignore[operator]
     assert send_tcp(built.netns("end0"), built.netns("end1"), f"{CHAIN_NETWORK}.2", b"first") == b"first"
+
+
+@pytest.mark.parametrize("kind", [NicKind.INTERNAL, NicKind.TAP])
+def test_a_port_of_ovs_is_the_namespaces_interface(build: object, kind: NicKind) -> None:
+    built: BuiltOvsTopology = build(with_nics(bridge_chain(2, ends="namespace"), kind=kind))  # type: ignore[operator]
+    text = bytes(range(256)) * 6000
+    assert send_tcp(built.netns("end0"), built.netns("end1"), f"{CHAIN_NETWORK}.2", text) == text
+
+
+@pytest.mark.parametrize("kind", [PortKind.TAP, PortKind.AF_PACKET])
+def test_frames_of_a_generator_pass_by_every_kind_of_port(build: object, kind: PortKind) -> None:
+    plain = phy2phy()
+    ports = tuple(dataclasses.replace(port, kind=kind) for port in plain.ports)
+    built: BuiltOvsTopology = build(dataclasses.replace(plain, ports=ports))  # type: ignore[operator]
+    left, right = far_ends(built)
+    with frames_on(left) as sender, frames_on(right) as receiver:
+        sent = frame(MACS[1], MACS[0], b"x")
+        sender.send(sent)
+        assert receiver.recv(2048) == sent
+
+
+@pytest.mark.parametrize(("tags", "passes"), [((7, 7), True), ((7, 8), False)], ids=["same", "different"])
+def test_vlans_part_a_bridge(build: object, tags: tuple[int, int], passes: bool) -> None:
+    built: BuiltOvsTopology = build(with_vlans(bridge_chain(1, ends="namespace"), tags))  # type: ignore[operator]
+    ends = (built.netns("end0"), built.netns("end1"))
+    assert "vlan_mode=access tag=7" in built.configuration()
+    if passes:
+        assert send_tcp(*ends, f"{CHAIN_NETWORK}.2", b"x") == b"x"
+    else:
+        with pytest.raises(TimeoutError):
+            send_tcp(*ends, f"{CHAIN_NETWORK}.2", b"x", wait_s=0.3)

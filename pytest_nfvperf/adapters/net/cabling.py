@@ -17,6 +17,7 @@ from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from pytest_nfvperf.adapters.net import messages
 from pytest_nfvperf.adapters.net.journal import Entry, Journal, Kind
@@ -31,6 +32,9 @@ from pytest_nfvperf.model.nodes import AS_IT_IS, Offloads
 
 OURS = Path("/proc/self/ns/net")
 """The namespace that this process runs in, where generators are."""
+
+Routes = Mapping[Path, Sequence[tuple[str, str]]]
+"""(destination, gateway) pairs such as ("10.2.0.0/24", "10.1.0.254"), by the namespaces' files."""
 
 _PAIRS_AT_ONCE = 100  # each needs two open files while it is made
 _INDICES = 0x10000
@@ -53,6 +57,18 @@ class End:
     def needs_more(self) -> bool:
         """False for a near end that being up is enough for, which it is from the start."""
         return bool(self.addresses) or self.offloads != AS_IT_IS
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """An interface that a datapath made at home and that is moved to where ``end`` says, with its name there.
+
+    ``mtu``: bytes without Ethernet header and FCS.
+    """
+
+    name: str
+    end: End
+    mtu: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +113,7 @@ class Cabling:
         self._ours.append(self._journal.note(Kind.LINK, name))
         return name
 
-    def join(self, pairs: Sequence[Pair], routes: Mapping[Path, Sequence[tuple[str, str]]] | None = None) -> None:
+    def join(self, pairs: Sequence[Pair], routes: Routes | None = None) -> None:
         """Make pairs and bring both ends up, with addresses, offloads and the namespaces' routes.
 
         Raises:
@@ -112,6 +128,18 @@ class Cabling:
         except OSError as error:
             raise TestbedError(f"cannot join veth pairs to {self._home.name}: {error}") from error
         self._links.update(self.states())
+
+    def move_out(self, moved: Sequence[Moved], routes: Routes | None = None) -> None:
+        """Move interfaces from home to where they belong and bring them up there, as ``join`` does.
+
+        Raises:
+            TestbedError: the kernel refused; names the interface.
+        """
+        try:
+            inside(self._home.path, partial(_move_from_here, moved))
+            configure([one.end for one in moved], routes, {one.end: one.mtu for one in moved})
+        except OSError as error:
+            raise TestbedError(f"cannot move an interface out of {self._home.name}: {error}") from error
 
     def _make(self, pairs: Sequence[Pair]) -> None:
         enter_new()
@@ -205,6 +233,8 @@ class Cabling:
                 inside(self._home.path, self._delete_group)
             except FileNotFoundError:  # somebody removed home; its interfaces go with it, a little later
                 self._delete_ours()
+            if any(exists(entry.name) for entry in self._ours):  # one that was moved out is not in the group
+                self._delete_ours()
         self._links.clear()
         self._pairs.clear()
         self._journal.forget_all(self._ours)
@@ -276,8 +306,29 @@ def exists(name: str) -> bool:
     return True
 
 
-def configure(ends: Sequence[End], routes: Mapping[Path, Sequence[tuple[str, str]]] | None = None) -> None:
+def _move_from_here(moved: Sequence[Moved]) -> None:
+    handles = _Handles()
+    try:
+        with Netlink() as netlink:
+            netlink.send(
+                [
+                    messages.move(
+                        index=socket.if_nametoindex(one.name),
+                        name=one.name,
+                        namespace=handles.of(one.end.namespace),
+                        new_name=one.end.name,
+                    )
+                    for one in moved
+                ]
+            )
+    finally:
+        handles.close()
+
+
+def configure(ends: Sequence[End], routes: Routes | None = None, mtus: Mapping[End, int] | None = None) -> None:
     """Bring interfaces up, give them addresses and offloads, then make routes, by the namespaces' files.
+
+    ``mtus``: of those that have not got theirs and their MAC when they were made.
 
     Raises:
         TestbedError: the kernel refused; names the interface or route.
@@ -290,18 +341,18 @@ def configure(ends: Sequence[End], routes: Mapping[Path, Sequence[tuple[str, str
     def all_of_them() -> None:
         for namespace, inside_it in by_namespace.items():
             enter(namespace)
-            _configure_here(inside_it, (routes or {}).get(namespace, ()))
+            _configure_here(inside_it, (routes or {}).get(namespace, ()), mtus or {})
 
     in_own_thread(all_of_them)
 
 
-def _configure_here(ends: Sequence[End], routes: Sequence[tuple[str, str]]) -> None:
+def _configure_here(ends: Sequence[End], routes: Sequence[tuple[str, str]], mtus: Mapping[End, int]) -> None:
     requests = []
     for end in ends:
         if end.namespace == OURS:
             _switch_ipv6_off(end.name)
         index = socket.if_nametoindex(end.name)
-        requests.append(messages.set_up(index=index, name=end.name))
+        requests.append(messages.set_up(index=index, name=end.name, **_late(end, mtus)))
         requests += [messages.address(index, end.name, address) for address in end.addresses]
     requests += [messages.route(destination, gateway) for destination, gateway in routes]
     with Netlink() as netlink:
@@ -311,6 +362,12 @@ def _configure_here(ends: Sequence[End], routes: Sequence[tuple[str, str]]) -> N
         with closing(Ethtool()) as ethtool:
             for end in changed:
                 ethtool.apply(end.name, end.offloads)
+
+
+def _late(end: End, mtus: Mapping[End, int]) -> dict[str, Any]:
+    if end not in mtus:
+        return {}
+    return {"mtu": mtus[end]} | ({"address": end.mac} if end.mac is not None else {})
 
 
 def _switch_ipv6_off(interface: str) -> None:

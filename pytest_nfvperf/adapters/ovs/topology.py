@@ -45,6 +45,7 @@ class BuiltOvsTopology:
             self._wired = wiring.wire(topology)
             instance.db.transact(self._insert, f"topology {topology.name}", _APPLY_DEADLINE_S)
             self._check_interfaces()
+            wiring.move_out(topology)
             self._replace_flows()
             self._connector = self._start_connector()
         except BaseException:

@@ -48,7 +48,7 @@ def vhost_user(port: Port, socket: Path) -> Wired:
         port.bridge,
         port.name,
         "dpdkvhostuserclient",
-        mtu_request=_unusual(port.mtu),
+        mtu_request=unusual(port.mtu),
         vlan=port.vlan,
         device=f"net_virtio_user,path={socket},server=1,queue_size={_QUEUE_SIZE},mac={port.mac}{queues}",
         socket=socket,
@@ -62,7 +62,7 @@ def pci(port: Port, physical: DutPort) -> Wired:
         options["n_rxq_desc"] = str(physical.rx_descriptors)
     if physical.tx_descriptors is not None:
         options["n_txq_desc"] = str(physical.tx_descriptors)
-    mtu = _unusual(physical.mtu or port.mtu)
+    mtu = unusual(physical.mtu or port.mtu)
     return Wired(port.name, port.bridge, port.name, "dpdk", options, mtu, port.vlan)
 
 
@@ -71,5 +71,6 @@ def patch(port: str, bridge: str, peer: str, vlan: Vlan | None) -> Wired:
     return Wired(port, bridge, port, "patch", {"peer": peer}, vlan=vlan, has_link=False)
 
 
-def _unusual(mtu: int) -> int | None:
+def unusual(mtu: int) -> int | None:
+    """What OVS is asked for: nothing where the MTU is Ethernet's own."""
     return mtu if mtu != DEFAULT_MTU else None

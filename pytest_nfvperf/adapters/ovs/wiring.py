@@ -5,7 +5,10 @@ kind            in OVS                                the far end
 ==============  ====================================  ============================================
 vhost-user      ``dpdkvhostuserclient``               ``net_virtio_user,path=SOCKET,server=1``
 veth            one end, in the instance's namespace  ``net_af_packet,iface=FAR`` in ours
+tap             ``tap``, moved out                    ``net_af_packet,iface=FAR`` in ours
 veth of a Nic   one end, in the instance's namespace  the Nic, in its namespace
+internal Nic    ``internal``, moved out               the same interface, in its namespace
+tap Nic         ``tap``, moved out                    the same interface, in its namespace
 veth link       both ends, in the instance's          none
 pci             ``dpdk``                              none: cabled to a tester
 interface       the interface, moved in               none: cabled to a tester
@@ -25,13 +28,13 @@ from pathlib import Path
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
-from pytest_nfvperf.adapters.net.cabling import Cabling, Pair, exists
+from pytest_nfvperf.adapters.net.cabling import OURS, Cabling, End, Moved, Pair, Routes, exists
 from pytest_nfvperf.adapters.net.journal import Journal
 from pytest_nfvperf.adapters.net.namespaces import Namespace
 from pytest_nfvperf.adapters.net.pairs import generator_pair, link_pair, namespace_plans, nic_pair
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.ovs.instance import OvsInstance
-from pytest_nfvperf.adapters.ovs.wired import Wired, patch, pci, vhost_user
+from pytest_nfvperf.adapters.ovs.wired import Wired, patch, pci, unusual, vhost_user
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.nodes import Nic, NicKind, Offloads, Port, PortKind, Vlan
 from pytest_nfvperf.model.testbed import DutPort
@@ -48,6 +51,7 @@ class Wiring:
         self._home = _namespace_of(instance)
         self._cabling = Cabling(journal, self._home)
         self._sockets: list[Path] = []
+        self._moved: list[Moved] = []
 
     def wire(self, topology: Topology) -> dict[str, Wired]:
         """Make what the ports need, and say how OVS is told of each; ``close`` removes it.
@@ -62,10 +66,21 @@ class Wiring:
         wired += [self._wire_nic(nic, pairs) for nic in topology.nics]
         wired += list(_patches(topology))
         wired += list(self._veth_links(topology, pairs))
-        routes = {self.namespace(spec.name).path: spec.routes for spec in topology.namespaces if spec.routes}
         if pairs:
-            self._cabling.join(pairs, routes)
+            self._cabling.join(pairs, {} if self._moved else self._routes(topology))
         return {one.port: one for one in wired}
+
+    def move_out(self, topology: Topology) -> None:
+        """Move what OVS made itself to where it belongs, once it has made it.
+
+        Raises:
+            TestbedError: the kernel refused.
+        """
+        if self._moved:
+            self._cabling.move_out(self._moved, self._routes(topology))
+
+    def _routes(self, topology: Topology) -> Routes:
+        return {self.namespace(spec.name).path: spec.routes for spec in topology.namespaces if spec.routes}
 
     def namespace(self, name: str) -> Namespace:
         """A namespace of the topology; KeyError for an unknown one."""
@@ -103,7 +118,9 @@ class Wiring:
             return self._vhost_user(port)
         if port.kind in {PortKind.TESTBED, PortKind.AF_PACKET}:
             return self._veth(port, pairs)
-        raise ConfigError(f"port {port.name!r}: {port.kind} is not possible on this datapath yet")
+        if port.kind is PortKind.TAP:
+            return self._tap(port)
+        return self._af_xdp(port, pairs)
 
     def _vhost_user(self, port: Port) -> Wired:
         if not self._instance.options.dpdk:
@@ -119,12 +136,50 @@ class Wiring:
         pairs.append(pair)
         return Wired(port.name, port.bridge, port.name, "system", vlan=port.vlan, device=device)
 
+    def _tap(self, port: Port) -> Wired:
+        self._refuse_kernel(f"port {port.name!r}")
+        far = self._cabling.name_in_ours()
+        self._moved.append(Moved(port.name, End(far, OURS, mac=port.mac), port.mtu))
+        device = f"net_af_packet,iface={far}"
+        mtu = unusual(port.mtu)
+        return Wired(port.name, port.bridge, port.name, "tap", {}, mtu, port.vlan, device, has_link=False)
+
+    def _refuse_kernel(self, what: str) -> None:
+        if self._instance.options.datapath_type != "netdev":
+            raise ConfigError(
+                f"{what} is a tap, which OVS's userspace datapath reads and the kernel's does not: "
+                "take Dut('netdev') or Dut('dpdk'), or an internal port or a veth pair"
+            )
+
+    def _af_xdp(self, port: Port, pairs: list[Pair]) -> Wired:
+        """By OVS's own driver where it was built in, else by DPDK's."""
+        wired = self._veth(port, pairs)
+        types = self._instance.db.root.iface_types
+        if "afxdp" in types:
+            return replace(wired, type="afxdp")
+        if self._instance.options.dpdk:
+            device = f"net_af_xdp_{port.name},iface={port.name}"
+            return replace(wired, type="dpdk", options={"dpdk-devargs": device})
+        raise ConfigError(
+            f"port {port.name!r} is AF_XDP, which this OVS was built without: it has the interface types "
+            f"{', '.join(sorted(types))}; take Dut('dpdk') for DPDK's driver, or the kind AF_PACKET"
+        )
+
     def _wire_nic(self, nic: Nic, pairs: list[Pair]) -> Wired:
         if nic.kind is not NicKind.VETH:
-            raise ConfigError(f"interface {nic.name!r}: {nic.kind} is not possible on this datapath yet")
+            return self._moved_nic(nic)
         namespace = self.namespace(nic.namespace)
         pairs.append(nic_pair(nic, self._home.path, namespace.path, self._offloads(nic)))
         return Wired(nic.port, nic.bridge, nic.port, "system", vlan=nic.vlan)
+
+    def _moved_nic(self, nic: Nic) -> Wired:
+        if nic.kind is NicKind.TAP:
+            self._refuse_kernel(f"interface {nic.name!r} of namespace {nic.namespace!r}")
+        # A tap has no checksum offload but where OVS says so (userspace TSO): it is right without our doing.
+        end = End(nic.name, self.namespace(nic.namespace).path, nic.mac, nic.addresses, nic.offloads)
+        self._moved.append(Moved(nic.port, end, nic.mtu))
+        mtu = unusual(nic.mtu)
+        return Wired(nic.port, nic.bridge, nic.port, str(nic.kind), {}, mtu, nic.vlan, has_link=False)
 
     def _offloads(self, nic: Nic) -> Offloads:
         """What a Nic's offloads must be on this datapath.
