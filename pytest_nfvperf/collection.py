@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,15 +13,15 @@ import pytest
 
 from pytest_nfvperf.adapters.evidence.records import TestData
 from pytest_nfvperf.adapters.report.texts import drawn
-from pytest_nfvperf.config.sla import unmatched_rules
+from pytest_nfvperf.config.sla import unknown_labels, unmatched_rules
 from pytest_nfvperf.judging import SlaFailure
-from pytest_nfvperf.labels import item_labels
+from pytest_nfvperf.labels import item_labels, subject_labels
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
-from pytest_nfvperf.model.sla import Rule
+from pytest_nfvperf.model.sla import Rule, Sla
 from pytest_nfvperf.options import Options
 from pytest_nfvperf.runs.trials import InvalidTrialsError
 from pytest_nfvperf.session import NfvSession
-from pytest_nfvperf.sweep import NOT_QUICK
+from pytest_nfvperf.sweep import NOT_QUICK, QUICK_ONLY
 
 XDIST_GROUP = "nfvperf-testbed"
 STATUS_KEY = pytest.StashKey[tuple[str, str]]()
@@ -32,10 +32,9 @@ NOT_ROOT = (
 
 
 def deselect_by_profile(config: pytest.Config, items: list[pytest.Item], options: Options) -> None:
-    """Drop what the quick profile leaves out, and say so as pytest says it of -k."""
-    if options.profile != "quick":
-        return
-    dropped = [item for item in items if item.get_closest_marker(NOT_QUICK)]
+    """Drop what the profile leaves out, and say so as pytest says it of -k."""
+    left_out = NOT_QUICK if options.profile == "quick" else QUICK_ONLY
+    dropped = [item for item in items if item.get_closest_marker(left_out)]
     if dropped:
         config.hook.pytest_deselected(items=dropped)
         items[:] = [item for item in items if item not in set(dropped)]
@@ -82,14 +81,26 @@ def check_slas(config: pytest.Config, items: Sequence[pytest.Item], session: Nfv
     When the user picked single files or tests, rules about others are no mistake, but a
     file of which no rule matches anything still is.
     """
-    known = [item_labels(item, session.profile.name) | session.wiring.labels() for item in items]
+    own = session.wiring.labels()
+    known = [own | labels for item in items for labels in subject_labels(item, session.profile.name)]
+    names = {name for labels in known for name in labels}
     if session.options.slas:
         for sla in session.given_slas:
+            if _whole_folders(config):
+                _refuse_unknown(sla, names)
             unmatched = unmatched_rules(sla, known)
             _refuse(unmatched if _whole_folders(config) or len(unmatched) == len(sla.rules) else ())
         return
     for folder in dict.fromkeys(item.path.parent for item in items):
-        session.rules_for(folder / "any")
+        beside = session.suite_sla(folder)
+        if beside is not None and _whole_folders(config):
+            _refuse_unknown(beside, names)
+
+
+def _refuse_unknown(sla: Sla, names: Collection[str]) -> None:
+    error = unknown_labels(sla, names)
+    if error is not None:
+        raise error
 
 
 def _refuse(unmatched: Sequence[Rule]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from pytest_nfvperf.model.errors import NfvperfError
 from pytest_nfvperf.model.failure_table import failure_table
@@ -85,6 +86,40 @@ class SlaCheck:
         """
         if not outcomes:
             raise NfvperfError("sla.check() needs at least one outcome")
+        judged = self._judge(outcomes)
+        self._act([judged])
+        return judged.verdicts
+
+    def check_each(self, outcomes: Sequence[Outcome]) -> tuple[Verdict, ...]:
+        """Judge outcomes of several subjects, each by itself: all of them, before any fails.
+
+        Returns:
+            The verdicts on all.
+
+        Raises:
+            SlaFailure: as ``check``; the table shows every subject that did not pass.
+        """
+        judged = [self._judge([outcome]) for outcome in outcomes]
+        self._act(judged)
+        return tuple(verdict for each in judged for verdict in each.verdicts)
+
+    def decided(self, outcome: Outcome) -> bool:
+        """True when more readings would not change the verdict on an outcome: it is carried, or limited by the rig."""
+        observed = _distinct([outcome])
+        verdicts = judge(self._rules, outcome.label, observed, self._measured.peers, unmeasured(outcome))
+        open_ended = {samples.metric for samples in outcome.samples if samples.at_least}
+        open_ended |= {ratio.metric for ratio in outcome.relatives if ratio.bound_reason}
+        sampled = {samples.metric for samples in outcome.samples} | {
+            f"{slope.metric}_slope" for slope in outcome.slopes
+        }
+        return not any(
+            verdict.judgement is Judgement.INCONCLUSIVE
+            and verdict.metric in sampled
+            and verdict.metric not in open_ended
+            for verdict in verdicts
+        )
+
+    def _judge(self, outcomes: Sequence[Outcome]) -> _Judged:
         labels = {name: value for outcome in outcomes for name, value in outcome.labels}
         observed = _distinct(outcomes)
         missing = {name: why for outcome in outcomes for name, why in unmeasured(outcome).items()}
@@ -92,19 +127,30 @@ class SlaCheck:
         verdicts = judge(self._rules, labels, observed, self._measured.peers, missing)
         for verdict in verdicts:
             self._recorder.emit(verdict)
-        if verdicts:
-            self._act(verdicts, labels, outcomes)
-        return verdicts
+        return _Judged(verdicts, labels, outcomes)
 
-    def _act(self, verdicts: Sequence[Verdict], labels: Mapping[str, str], outcomes: Sequence[Outcome]) -> None:
-        judgement = worst(verdicts)
-        if judgement is Judgement.PASS:
+    def _act(self, judged: Sequence[_Judged]) -> None:
+        bad = [each for each in judged if each.verdicts and worst(each.verdicts) is not Judgement.PASS]
+        if not bad:
             return
-        table = failure_table(verdicts, self._ledger_text(outcomes), subject=_subject(labels))
+        judgement = worst([verdict for each in bad for verdict in each.verdicts])
+        table = "\n\n".join(
+            failure_table(each.verdicts, self._ledger_text(each.outcomes), subject=_subject(each.labels))
+            for each in bad
+        )
         if judgement is Judgement.INCONCLUSIVE and self._inconclusive == "warn":
-            warnings.warn(InconclusiveWarning(table), stacklevel=3)
+            warnings.warn(InconclusiveWarning(table), stacklevel=4)
             return
         raise SlaFailure(table, judgement)
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """What was made of one subject."""
+
+    verdicts: tuple[Verdict, ...]
+    labels: Mapping[str, str]
+    outcomes: Sequence[Outcome]
 
 
 def _distinct(outcomes: Sequence[Outcome]) -> list[Observation]:
@@ -121,5 +167,6 @@ def _distinct(outcomes: Sequence[Outcome]) -> list[Observation]:
 def _subject(labels: Mapping[str, str]) -> str:
     """``throughput test_ndr_pdr: phy2phy, frame 64, flows 1, bidirectional, dpdk``."""
     shown = {"topology": "{}", "frame_size": "frame {}", "flows": "flows {}", "direction": "{}", "datapath": "{}"}
+    shown |= {"bridges": "{} bridges", "link": "{}", "streams": "{} streams", "tso": "tso {}"}
     what = ", ".join(text.format(labels[name]) for name, text in shown.items() if name in labels)
     return f"{labels.get('suite', '')} {labels.get('test', '')}: {what}".strip()

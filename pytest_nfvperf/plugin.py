@@ -14,7 +14,7 @@ import pytest
 from pytest_nfvperf.labels import MARKER, is_measuring
 from pytest_nfvperf.options import Options, add_options, read_options
 from pytest_nfvperf.rundir import RUN_DIR_KEY
-from pytest_nfvperf.sweep import NOT_QUICK
+from pytest_nfvperf.sweep import NOT_QUICK, QUICK_ONLY
 
 if TYPE_CHECKING:
     from pytest_nfvperf.session import NfvSession
@@ -41,6 +41,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register markers, read options, and keep one testbed to one xdist worker."""
     config.addinivalue_line("markers", f"{MARKER}(**labels): labels that SLA selectors and reports know the test by")
     config.addinivalue_line("markers", f"{NOT_QUICK}: left out by --nfv-profile quick")
+    config.addinivalue_line("markers", f"{QUICK_ONLY}: left out by every profile but quick")
     config.stash[OPTIONS_KEY] = options = read_options(config)
     config.stash[MEASURING_KEY] = False
     _keep_one_testbed_to_one_worker(config, options)

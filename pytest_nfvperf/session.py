@@ -45,6 +45,7 @@ from pytest_nfvperf.ports.sink import Sink
 from pytest_nfvperf.runs.recorder import Recorder
 from pytest_nfvperf.runs.rig import LiveTopology, Rig
 from pytest_nfvperf.runs.search import Limits, Search
+from pytest_nfvperf.runs.study import Decided, Study
 from pytest_nfvperf.runs.trials import Context
 from pytest_nfvperf.wiring import Wiring
 
@@ -99,11 +100,15 @@ class NfvSession:
         """Rules in force for a test: the command line's, else those of the sla.yaml beside it."""
         if self.options.slas:
             return tuple(rule for sla in self.given_slas for rule in sla.rules)
-        path = test_file.parent / SUITE_SLA
+        sla = self.suite_sla(test_file.parent)
+        return sla.rules if sla else ()
+
+    def suite_sla(self, folder: Path) -> Sla | None:
+        """The sla.yaml in a folder; None where there is none, ConfigError for one that cannot be read."""
+        path = folder / SUITE_SLA
         if path not in self._suite_slas and path.is_file():
             self._suite_slas[path] = load_sla(path)
-        sla = self._suite_slas.get(path)
-        return sla.rules if sla else ()
+        return self._suite_slas.get(path)
 
     @cached_property
     def recorder(self) -> Recorder:
@@ -147,6 +152,17 @@ class NfvSession:
     def search(self, labels: Mapping[str, str]) -> Search:
         """Measurements of one test."""
         return Search(self.profile, labels, self._limits_of, self.wiring.estimate_search_s)
+
+    def study(self, labels: Mapping[str, str], decided: Decided) -> Study:
+        """Comparisons of one test; ``decided``: whether the SLA's verdict on an outcome is carried."""
+        return Study(self.profile, labels, self._anew, self._limits_of, decided, self._context)
+
+    def _anew(self, topology: Topology, dut: Dut, *, quiet: bool) -> LiveTopology:
+        """A topology that is built again even if it stands; ``quiet``: its configuration is on record."""
+        self.rig.remove_topology()
+        if quiet:
+            return self.rig.live(topology, self.profile.invalid_trial_budget, dut)
+        return self.live(topology, dut)
 
     def sla_check(self, test_file: Path) -> SlaCheck:
         """The judge of one test."""

@@ -8,18 +8,19 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from pytest_nfvperf.config.near import did_you_mean, listed
+from pytest_nfvperf.config.near import MISSPELT, did_you_mean, listed
 from pytest_nfvperf.config.units import FRAME_RATE, RATIO, UnitError, quantity
-from pytest_nfvperf.config.vocabulary import GOALS, METRICS, OPERATORS, SELECTORS, Metric
+from pytest_nfvperf.config.vocabulary import GOALS, METRICS, OPERATORS, SELECTORS, Metric, Selector
 from pytest_nfvperf.config.yaml_file import parse_document
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.load_name import load_in_fps, share_of_goal
-from pytest_nfvperf.model.sla import Limit
+from pytest_nfvperf.model.sla import ON_OR_OFF, Limit
 from pytest_nfvperf.model.traffic import IMIXES, check_frame_size
 
 _LIMIT = re.compile(r"(?P<operator>[^\w\s.+-]*)\s*(?P<bound>.*)", re.DOTALL)
 _SHARE = re.compile(r"(?P<share>.+?)\s+of\s+(?P<whole>.+)", re.DOTALL)
 _WORD = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
+_LABEL = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _FLOWS = re.compile(r"(?P<number>\d+)(?P<factor>[kM]?)", re.ASCII)
 _FACTORS = {"": 1, "k": 1_000, "M": 1_000_000}
 _OPERATOR_SLIPS = {"=>": ">=", "=<": "<=", "=": "==", "≥": ">=", "≤": "<=", "": ">="}
@@ -133,9 +134,13 @@ def parse_relation(whole: str) -> tuple[tuple[str, str], ...]:
 
 
 def parse_selector(name: object, value: Any) -> tuple[str, ...]:
-    """The accepted values of one selector, as labels are written."""
-    if name not in SELECTORS:
-        hint = did_you_mean(str(name), SELECTORS)
+    """The accepted values of one selector, as labels are written.
+
+    A name that is no selector may be a label of the suite's own; whether any test has it shows
+    only when tests are collected (``config.sla.unknown_labels``). What can only be a slip is refused here.
+    """
+    hint = did_you_mean(str(name), SELECTORS, MISSPELT)
+    if name not in SELECTORS and (hint or not _LABEL.fullmatch(str(name))):
         raise ValueError(f"unknown selector '{name}'{hint} (known: {listed(SELECTORS)})")
     values = value if isinstance(value, list) else [value]
     if not values:
@@ -144,10 +149,14 @@ def parse_selector(name: object, value: Any) -> tuple[str, ...]:
 
 
 def _label(name: str, value: Any) -> str:
+    selector = SELECTORS.get(name)
+    if isinstance(value, bool) and selector is None:
+        return ON_OR_OFF[value]
     if isinstance(value, bool | float | dict | list) or value is None:
         raise ValueError(f"{name} must be a word or a whole number, not {value!r}")
     text = str(value).strip()
-    selector = SELECTORS[name]
+    if selector is None:
+        selector = Selector("a label of the suite's own")
     if name == "frame_size":
         return _frame_size(text)
     if name == "flows":

@@ -33,7 +33,7 @@ def sla_schema() -> dict[str, Any]:
     properties = schema["$defs"]["RuleModel"]["properties"]
     properties["where"] |= {
         "properties": {name: _selector(selector) for name, selector in SELECTORS.items()},
-        "additionalProperties": False,
+        "additionalProperties": _own_label(),
     }
     properties["require"] |= {
         "properties": {name: _metric(metric) for name, metric in METRICS.items()},
@@ -47,6 +47,13 @@ def _selector(selector: Selector) -> dict[str, Any]:
     if selector.values:
         one = {"enum": list(selector.values)}
     return {"description": selector.meaning, "anyOf": [one, {"type": "array", "items": one, "minItems": 1}]}
+
+
+def _own_label() -> dict[str, Any]:
+    """Labels of tests' parameters and markers, which only a collection knows."""
+    one = {"type": ["string", "integer", "boolean"]}
+    meaning = "a parameter or nfv marker of the tests"
+    return {"description": meaning, "anyOf": [one, {"type": "array", "items": one, "minItems": 1}]}
 
 
 def _metric(metric: Metric) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -11,11 +12,12 @@ from pytest_nfvperf.config.limit import parse_limit, parse_selector
 from pytest_nfvperf.config.near import did_you_mean, listed
 from pytest_nfvperf.config.testbed_model import Strict
 from pytest_nfvperf.config.validate import validated
-from pytest_nfvperf.config.vocabulary import METRICS
+from pytest_nfvperf.config.vocabulary import METRICS, SELECTORS
 from pytest_nfvperf.config.yaml_file import Document, KeyPath, parse_document, read_document, show_path
+from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.sla import Limit, Rule, Sla, unmatched_rules
 
-__all__ = ["load_sla", "parse_sla", "unmatched_rules"]
+__all__ = ["load_sla", "parse_sla", "unknown_labels", "unmatched_rules"]
 
 
 class RuleModel(Strict):
@@ -56,6 +58,27 @@ def load_sla(path: str | Path) -> Sla:
 def parse_sla(text: str, file: str = "<sla>") -> Sla:
     """As :func:`load_sla`, from text; ``file`` is what messages call it."""
     return _to_sla(parse_document(text, file))
+
+
+def unknown_labels(sla: Sla, known: Collection[str]) -> ConfigError | None:
+    """The first selector, in ``where`` or in a relation, that is no label of anything; None when all are.
+
+    Args:
+        sla: read by load_sla.
+        known: labels that the collected tests have.
+    """
+    for rule in sla.rules:
+        relations = [name for _, limit in rule.require for name, _ in limit.relative_to or ()]
+        for name in [*(name for name, _ in rule.where), *relations]:
+            if name not in known and name not in SELECTORS:
+                own = sorted(set(known) - set(SELECTORS))
+                hint = did_you_mean(name, [*SELECTORS, *own])
+                also = f"; labels of the collected tests: {listed(own)}" if own else ""
+                return ConfigError(
+                    f"{rule.source}: unknown selector '{name}'{hint} (known: {listed(SELECTORS)}{also}); a test has "
+                    "the labels of its parameters and of its nfv markers"
+                )
+    return None
 
 
 def _to_sla(document: Document) -> Sla:

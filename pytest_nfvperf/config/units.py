@@ -24,7 +24,7 @@ class Dimension:
     """One kind of quantity: its units as whole factors of the smallest, and what to write instead.
 
     ``divisor``: smallest units in one unit of the result. Whole factors and one division keep
-    "57 %" exactly 0.57, where a multiplication by 0.01 would not.
+    "57 %" exactly 0.57, where a multiplication by 0.01 would not. ``signed``: it can be below 0.
     """
 
     noun: str
@@ -33,6 +33,7 @@ class Dimension:
     example: str
     bare: bool = False
     divisor: float = 1
+    signed: bool = False
 
 
 def _dimension(
@@ -53,10 +54,12 @@ CYCLES = _dimension("a number of cycles", "cycles", {"cycles": 1}, "250 cycles",
 INSTRUCTIONS = _dimension(
     "a number of instructions", "instructions", {"instructions": 1}, "2500 instructions", bare=True
 )
+CORES = _dimension("a number of cores", "cores", {"cores": 1}, "1.5 cores", bare=True)
+SEGMENTS = _dimension("a number of segments", "segments", {"segments": 1}, "100 segments", bare=True)
 
 TIME_NS = replace(TIME, divisor=1)
 
-DIMENSIONS = (FRAME_RATE, BIT_RATE, TIME, RATIO, SIZE, FRAMES, CYCLES, INSTRUCTIONS)
+DIMENSIONS = (FRAME_RATE, BIT_RATE, TIME, RATIO, SIZE, FRAMES, CYCLES, INSTRUCTIONS, CORES, SEGMENTS)
 
 _QUANTITY = re.compile(r"(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(?P<unit>\S.*)?", re.ASCII)
 _NOT_FINITE = re.compile(r"[+-]?(nan|\.nan|inf|\.inf|infinity)\b.*", re.IGNORECASE)
@@ -96,7 +99,7 @@ def quantity(text: object, wanted: Dimension, name: str = "the value") -> float:
     value = _convert(number, unit, wanted, name, str(text).strip())
     if not math.isfinite(value):
         raise UnitError(f"{str(text).strip()!r} is not a finite number: write e.g. '{wanted.example}'")
-    if value < 0:
+    if value < 0 and not wanted.signed:
         raise UnitError(f"'{str(text).strip()}' is negative, but {name} cannot be: write e.g. '{wanted.example}'")
     return value
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pytest_nfvperf.config.units import (
     BIT_RATE,
+    CORES,
     CYCLES,
     FRAME_RATE,
     FRAMES,
     INSTRUCTIONS,
     RATIO,
+    SEGMENTS,
     TIME,
     TIME_NS,
     Dimension,
@@ -36,13 +38,14 @@ SELECTORS = {
     "topology": Selector("phy2phy, pvp, pvvp or a suite's own"),
     "frame_size": Selector("bytes with FCS, or imix-NAME"),
     "flows": Selector("distinct 5-tuples per direction; 10k and 1M are understood"),
-    "datapath": Selector("the DUT's datapath", values=("dpdk", "netdev", "system")),
+    "datapath": Selector("the DUT's datapath", values=("dpdk", "netdev", "system", "linux-bridge")),
     "direction": Selector("who sends", values=("unidirectional", "bidirectional")),
     "link": Selector("how neighbouring bridges are joined, e.g. patch or veth"),
     "bridges": Selector("number of bridges in the chain", number=True),
     "profile": Selector("the measuring profile", values=tuple(PROFILES)),
     "engine": Selector("the traffic generator, e.g. embedded or trex"),
 }
+"""Those that every run understands. Parameters and markers of tests are selectable beside them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,12 @@ def _seconds(meaning: str) -> Metric:
     return Metric(meaning, ((TIME, "s"),), "<= 10 s")
 
 
+def _slope(metric: str, dimension: Dimension, unit: str, example: str) -> Metric:
+    """``_slope`` of a sampled metric; as a share of the baseline it can be any."""
+    units = ((replace(RATIO, signed=True), "ratio"), (replace(dimension, signed=True), unit))
+    return Metric(f"change of {metric} for each one more, over a series of subjects", units, example)
+
+
 METRICS = {
     "ndr": _rate("highest load per direction without loss"),
     "pdr": _rate("highest load per direction with at most 0.5 % loss"),
@@ -104,6 +113,18 @@ METRICS = {
     "dut_cpu_seconds": _seconds("CPU time of the DUT over the cost trial"),
     "generator_cpu_seconds": _seconds("CPU time of the generator over the cost trial"),
     "test_process_cpu_seconds": _seconds("CPU time of pytest over the cost trial"),
+    "forwarding_rate": _rate("received rate per direction at maximum offered load (RFC 2285 section 3.6.2)"),
+    "packet_time": Metric("time a packet at maximum offered load, all directions", ((TIME_NS, "ns"),), "<= 100 ns"),
+    "tcp_throughput": Metric("TCP payload received", ((BIT_RATE, "bps"),), ">= 1 Gbps"),
+    "udp_throughput": Metric("UDP payload received", ((BIT_RATE, "bps"),), ">= 1 Gbps"),
+    "sender_cores": Metric("CPUs that the sending side used", ((CORES, "cores"),), "<= 1.2 cores"),
+    "receiver_cores": Metric("CPUs that the receiving side used", ((CORES, "cores"),), "<= 1.2 cores"),
+    "datapath_cores": Metric("CPUs that the datapath's threads used", ((CORES, "cores"),), "<= 1.2 cores"),
+    "retransmits": Metric("TCP segments sent again", ((SEGMENTS, "segments"),), "<= 100 segments"),
+    "forwarding_rate_slope": _slope("forwarding_rate", FRAME_RATE, "pps", ">= -0.5 %"),
+    "packet_time_slope": _slope("packet_time", TIME_NS, "ns", "<= 5 ns"),
+    "cycles_per_packet_slope": _slope("cycles_per_packet", CYCLES, "cycles", "<= 5 cycles"),
+    "tcp_throughput_slope": _slope("tcp_throughput", BIT_RATE, "bps", ">= -5 %"),
 }
 
 GOALS = ("ndr", "pdr", "throughput")

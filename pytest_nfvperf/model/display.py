@@ -57,8 +57,9 @@ def format_count(count: float | None, unit: str = "frames") -> str:
 
 
 def format_value(value: float | None, unit: str) -> str:
-    """A figure in one of the base units of an Observation: pps, bps, ns, s, ratio, line_ratio, cycles, frames."""
+    """A figure in one of the base units of an Observation: pps, bps, ns, s, ratio, line_ratio, cores, or a count."""
     formatters = {
+        "cores": lambda cores: f"{cores:.2f} cores",
         "pps": format_fps,
         "bps": format_bps,
         "ns": format_ns,

@@ -11,9 +11,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pytest_nfvperf.model.display import format_value
+from pytest_nfvperf.model.display import format_ratio, format_value
 from pytest_nfvperf.model.failure_table import failure_table
 from pytest_nfvperf.model.load_name import same_load, show_load
+from pytest_nfvperf.model.samples import Relative
 from pytest_nfvperf.model.sla import Limit, Rule
 from pytest_nfvperf.model.verdict import Judgement, Observation, Verdict
 
@@ -79,9 +80,19 @@ class _Figure:
 
     @classmethod
     def of(cls, seen: Observation) -> _Figure:
-        low = 0.0 if seen.upper_bound else seen.value
-        high = math.inf if seen.lower_bound else seen.value
-        return cls(seen.value, low, high, seen.bound_reason)
+        low = seen.value if seen.low is None else seen.low
+        high = seen.value if seen.high is None else seen.high
+        return cls(
+            seen.value,
+            0.0 if seen.upper_bound else low,
+            math.inf if seen.lower_bound else high,
+            seen.bound_reason,
+        )
+
+    @classmethod
+    def of_relative(cls, found: Relative) -> _Figure:
+        """A ratio that was measured as such, in interleaved rounds."""
+        return cls(found.ratio, found.low, math.inf if found.high is None else found.high, found.bound_reason)
 
     def over(self, other: _Figure) -> _Figure:
         """The ratio of two figures."""
@@ -114,6 +125,9 @@ def _judge_relation(
     rule: Rule, metric: str, limit: Limit, found: Observation, labels: Mapping[str, str], peers: Peers
 ) -> Verdict:
     differing = dict(limit.relative_to or ())
+    compared = _compared(found, differing, labels)
+    if compared is not None:
+        return _verdict_on_ratio(rule, metric, limit, found, compared)
     baseline = ", ".join(f"{name} {value}" for name, value in differing.items())
     others = peers({**labels, **differing})
     if others is None:
@@ -124,6 +138,37 @@ def _judge_relation(
     if not (math.isfinite(other.value) and other.value > 0):
         return _inconclusive(rule, metric, limit, f"baseline {baseline} has {metric} {other.value:g}", found)
     return _verdict(rule, metric, limit, found, _Figure.of(found).over(_Figure.of(other)), other)
+
+
+def _compared(found: Observation, differing: Mapping[str, str], labels: Mapping[str, str]) -> Relative | None:
+    """The ratio to this very baseline, where both were measured in the same rounds."""
+    really = {name: value for name, value in differing.items() if labels.get(name) != value}
+    return next((ratio for ratio in found.relatives if really and dict(ratio.baseline) == really), None)
+
+
+def _verdict_on_ratio(rule: Rule, metric: str, limit: Limit, found: Observation, ratio: Relative) -> Verdict:
+    figure = _Figure.of_relative(ratio)
+    judgement = _compare(figure, limit)
+    return Verdict(
+        judgement=judgement,
+        requirement=requirement_text(metric, limit),
+        metric=metric,
+        limit=limit.value,
+        unit=limit.unit,
+        observed=figure.value,
+        margin=_margin(figure.value, limit),
+        reason=_reason(judgement, figure, limit, found, None),
+        rule=rule.source,
+        confidence=_ratio_confidence(ratio, found),
+        evidence=found.evidence,
+    )
+
+
+def _ratio_confidence(ratio: Relative, found: Observation) -> str:
+    text = f"{len(found.evidence)} readings in interleaved rounds, interval at {format_ratio(ratio.confidence)}"
+    if ratio.smallest_detectable is None:
+        return f"{text}; so few show no difference at all"
+    return f"{text}; a difference of {format_ratio(round(ratio.smallest_detectable, 4))} would have shown"
 
 
 def _find(metric: str, limit: Limit, observed: Sequence[Observation]) -> Observation | str:
@@ -209,20 +254,28 @@ def _reason(
 ) -> str:
     shown = format_value(figure.value, limit.unit)
     if figure.low != figure.high:
-        shown = f"{_bound_words(figure)} {shown}"
+        shown = _interval_words(figure, shown, limit.unit)
     if baseline is not None:
         shown += f" ({format_value(found.value, found.unit)} against {format_value(baseline.value, baseline.unit)})"
     if figure.why and figure.low != figure.high:
         shown += f": {figure.why}"
     if judgement is Judgement.INCONCLUSIVE and figure.low != figure.high:
-        shown += f"; says nothing about {limit.operator} {format_value(limit.value, limit.unit)}"
+        bound = f"{limit.operator} {format_value(limit.value, limit.unit)}"
+        two_ends = figure.low not in {0.0, figure.value} and figure.high not in {math.inf, figure.value}
+        shown += f"; the interval neither shows nor refutes {bound}" if two_ends else f"; says nothing about {bound}"
     return shown
 
 
-def _bound_words(figure: _Figure) -> str:
+def _interval_words(figure: _Figure, shown: str, unit: str) -> str:
+    """``at least 4.00 Mpps``, or ``97.1 % (95.2 % .. 98.9 %)`` for an interval with two ends."""
     if figure.low == figure.value:
-        return "at least"
-    return "at most" if figure.high == figure.value else "about"
+        return f"at least {shown}"
+    if figure.high == figure.value:
+        return f"at most {shown}"
+    if math.isinf(figure.high) and figure.low <= 0:
+        return f"about {shown}"
+    high = "more" if math.isinf(figure.high) else format_value(figure.high, unit)
+    return f"{shown} ({format_value(figure.low, unit)} .. {high})"
 
 
 def _inconclusive(rule: Rule, metric: str, limit: Limit, reason: str, found: Observation | None = None) -> Verdict:

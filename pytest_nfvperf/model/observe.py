@@ -20,7 +20,8 @@ from pytest_nfvperf.model.outcome import (
     Outcome,
     SearchStatus,
 )
-from pytest_nfvperf.model.statistics import rule_of_three
+from pytest_nfvperf.model.samples import Samples, Slope
+from pytest_nfvperf.model.statistics import median_interval, rule_of_three
 from pytest_nfvperf.model.verdict import Observation
 
 _LATENCIES = ("min", "p50", "p90", "p99", "p999", "max")
@@ -39,6 +40,8 @@ def observations(outcome: Outcome) -> tuple[Observation, ...]:
         *_of_loss(outcome),
         *_of_back_to_back(outcome),
         *(_of_cost(outcome.cost) if outcome.cost else ()),
+        *(seen for samples in outcome.samples for seen in _of_samples(samples, outcome)),
+        *(seen for slope in outcome.slopes for seen in _of_slope(slope)),
     )
 
 
@@ -221,3 +224,37 @@ def _of_cost(cost: Cost) -> Iterator[Observation]:
     for metric, value, unit in figures:
         if value is not None:
             yield Observation(metric, value, unit, evidence=(cost.trial_id,))
+
+
+def _of_samples(samples: Samples, outcome: Outcome) -> Iterator[Observation]:
+    """The median with its interval; a rate of frames as bit rate and share of line rate too."""
+    found = median_interval(samples.values)
+    factors = {samples.unit: 1.0}
+    if samples.unit == "pps" and outcome.mean_frame_size:
+        factors["bps"] = outcome.mean_frame_size * 8
+    if samples.unit == "pps" and outcome.line_rate_fps:
+        factors["line_ratio"] = 1 / outcome.line_rate_fps
+    for unit, factor in factors.items():
+        yield Observation(
+            samples.metric,
+            samples.median * factor,
+            unit,
+            lower_bound=bool(samples.at_least),
+            bound_reason=samples.at_least,
+            confidence=f"median of {len(samples.values)}, interval at {format_ratio(found.confidence)}",
+            evidence=samples.evidence,
+            low=found.low * factor,
+            high=found.high * factor,
+            relatives=tuple(ratio for ratio in outcome.relatives if ratio.metric == samples.metric),
+        )
+
+
+def _of_slope(slope: Slope) -> Iterator[Observation]:
+    """In the metric's unit, and as a share of the baseline."""
+    confidence = f"Theil-Sen slope per one more of {slope.per}, interval at {format_ratio(slope.confidence)}"
+    in_units = (
+        (slope.unit, slope.value, slope.low, slope.high),
+        ("ratio", slope.share, slope.share_low, slope.share_high),
+    )
+    for unit, value, low, high in in_units:
+        yield Observation(f"{slope.metric}_slope", value, unit, confidence=confidence, low=low, high=high)

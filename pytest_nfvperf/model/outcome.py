@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from pytest_nfvperf.model.samples import Relative, Samples, Slope
+
 
 class SearchStatus(StrEnum):
     """How a search for one goal ended."""
@@ -161,6 +163,11 @@ class Outcome:
         trials: evidence ids of all trials, in order.
         ceiling_fps: the rig's own ceiling per direction for this traffic; None if not measured.
         line_rate_fps: per direction; None on ports without a line rate (vhost-user).
+        mean_frame_size: bytes with FCS; 0 for streams, whose segments have no one size.
+        samples: repeated readings, where several subjects were compared in interleaved rounds.
+        relatives: this subject's samples over those of the baseline.
+        slopes: what each one more costs, over the whole series; on its last subject only.
+        notes: what a reader must know, such as two bands.
     """
 
     labels: tuple[tuple[str, str], ...]
@@ -176,6 +183,10 @@ class Outcome:
     ceiling_fps: float | None = None
     line_rate_fps: float | None = None
     elapsed_s: float = 0.0
+    samples: tuple[Samples, ...] = ()
+    relatives: tuple[Relative, ...] = ()
+    slopes: tuple[Slope, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def label(self) -> dict[str, str]:
@@ -185,3 +196,11 @@ class Outcome:
     def goal(self, name: str) -> GoalOutcome | None:
         """The outcome of one goal ("ndr", "pdr", "throughput"), or None."""
         return next((g for g in self.goals if g.goal.name == name), None)
+
+    def sampled(self, metric: str) -> Samples | None:
+        """The readings of one metric, or None."""
+        return next((samples for samples in self.samples if samples.metric == metric), None)
+
+    def relative(self, metric: str) -> Relative | None:
+        """The ratio of one metric to the baseline, or None."""
+        return next((found for found in self.relatives if found.metric == metric), None)

@@ -40,7 +40,9 @@ class Profile:
         rfc2544_residual_s: wait for residual frames (RFC 2544 section 23: 2).
         tst009_max_rejections: max(r) of ETSI TST 009's binary search with loss verification.
         soak_s: length of a soak, s. ``soak_sample_s``: between samples. ``soak_report_s``: between reports.
-        comparison_repeats: repeats a side, interleaved.
+        comparison_repeats: fewest repeats a side, interleaved.
+        comparison_trial_s: each reading of a comparison, s.
+        comparison_budget_s: no further repeats are begun after this time, s.
     """
 
     name: str
@@ -68,6 +70,8 @@ class Profile:
     soak_sample_s: float = 1.0
     soak_report_s: float = 60.0
     comparison_repeats: int = 5
+    comparison_trial_s: float = 5.0
+    comparison_budget_s: float = 900.0
 
     @property
     def ndr(self) -> Goal:
@@ -115,6 +119,8 @@ QUICK = replace(
     rfc2544_residual_s=0.2,
     soak_s=60.0,
     soak_report_s=10.0,
+    comparison_trial_s=0.5,
+    comparison_budget_s=45.0,
 )
 
 FULL = replace(

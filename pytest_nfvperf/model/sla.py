@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+ON_OR_OFF = {True: "on", False: "off"}
+"""How a yes or no is written as a label: ``tso: on``; ``true`` in YAML is the same."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limit:

@@ -42,6 +42,7 @@ class TrialSpec:
         latency: record latency histograms.
         residual_s: how long to wait for residual frames after the last (RFC 2544 section 23: 2 s).
         purpose: why it is run: warm-up, search, confirmation, latency, ceiling, ...
+        saturating: the load is meant to be above what the DUT takes: the rate received counts, not what is lost.
     """
 
     traffic: Traffic
@@ -51,6 +52,7 @@ class TrialSpec:
     latency: bool = True
     residual_s: float = 0.1
     purpose: str = "trial"
+    saturating: bool = False
 
     def __post_init__(self) -> None:
         if self.load_fps < 1:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from pytest_nfvperf.model.samples import Relative
+
 
 class Judgement(StrEnum):
     """Three-valued. A missing number never passes; INCONCLUSIVE fails acceptance."""
@@ -22,13 +24,15 @@ class Observation:
         metric: ndr, pdr, loss_ratio, latency_p99, cycles_per_packet, mpps_per_core, ...
         value: in ``unit``.
         unit: base unit: "pps" (frames/s per direction), "bps" (layer 2, with FCS), "line_ratio", "ns",
-            "ratio", "cycles", "instructions", "frames", "s".
+            "ratio", "cycles", "instructions", "frames", "s", "cores", "segments".
         at: the load it belongs to ("50 % of pdr", "4000000 pps"), or None.
         lower_bound: the true value is at least this (generator-limited).
         upper_bound: the true value is at most this (a failed confirmation, or below the search's minimum).
         bound_reason: why it is only a bound, for a person: "generator-limited".
         confidence: what the figure rests on, for a person: "confirmed by 5 s without loss, loss < 7.5e-08 at 95 %".
         evidence: trial ids.
+        low, high: interval that the true value lies in, where it was sampled; None where it was not.
+        relatives: ratios to baselines that were measured in the same rounds.
     """
 
     metric: str
@@ -40,6 +44,9 @@ class Observation:
     evidence: tuple[str, ...] = ()
     upper_bound: bool = False
     bound_reason: str = ""
+    low: float | None = None
+    high: float | None = None
+    relatives: tuple[Relative, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ NEAR_CEILING = 0.95
 CONFIRM_ATTEMPTS = 7
 BURST_SHARE = 0.85
 _WARM_UPS = 6
-_OWN_LIMIT = frozenset({Reason.FELL_BEHIND, Reason.UNSENT, Reason.STRETCHED_TIME})
+OWN_LIMIT = frozenset({Reason.FELL_BEHIND, Reason.UNSENT, Reason.STRETCHED_TIME})
 """Reasons that lie in the load itself, unlike a preemption, which may not come again."""
 
 
@@ -188,7 +188,7 @@ class Search:
         load = limits.maximum_fps
         for _ in range(_WARM_UPS):
             trial = measurer.attempt(self.profile.warmup_s, load, "warm-up")
-            if not any(reason.code in _OWN_LIMIT for reason in trial.result.invalid):
+            if not any(reason.code in OWN_LIMIT for reason in trial.result.invalid):
                 return load
             load *= 0.9
         return load

@@ -24,6 +24,9 @@ STOLEN_FLOOR_NS = 50_000
 STOLEN_SLACK = 1.5
 """A stall costs more than its own length: the queue it leaves has to be worked off too."""
 
+MOST_STOLEN = 0.01
+"""Share of a saturating trial that PMDs may wait for a CPU: their rate is too low by as much."""
+
 
 def counter_deltas(before: Sequence[CounterSnapshot], after: Sequence[CounterSnapshot]) -> tuple[CounterDelta, ...]:
     """Deltas of all sources; snapshots are paired by source."""
@@ -45,8 +48,20 @@ def testbed_reasons(result: TrialResult, changes: Sequence[CounterDelta]) -> tup
         for change in changes
         if change.name.endswith(LINK_LOSSES) and change.delta > 0
     ]
-    stolen = _stolen_reason(result, changes)
+    stolen = _stolen_share(result, changes) if result.spec.saturating else _stolen_reason(result, changes)
     return (*reasons, stolen) if stolen else tuple(reasons)
+
+
+def _stolen_share(result: TrialResult, changes: Sequence[CounterDelta]) -> InvalidReason | None:
+    """Where the rate counts, a PMD that did not run is a rate that was not reached."""
+    stolen_s = sum(change.delta for change in changes if change.name == STOLEN_COUNTER) / 1e9
+    if stolen_s <= MOST_STOLEN * result.spec.duration_s:
+        return None
+    return InvalidReason(
+        Reason.DUT_CPU_STOLEN,
+        f"the host kept PMD threads off their CPU for {stolen_s * 1e3:.2f} ms, "
+        f"above {MOST_STOLEN:.0%} of the trial, so its rate is too low",
+    )
 
 
 def _stolen_reason(result: TrialResult, changes: Sequence[CounterDelta]) -> InvalidReason | None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from pytest_nfvperf.model.display import MISSING, format_fps, format_ratio, format_seconds
+from pytest_nfvperf.model.display import MISSING, format_fps, format_ratio, format_seconds, format_value
 from pytest_nfvperf.model.outcome import GoalOutcome, LatencyPoint, LossPoint, Outcome, SearchStatus
+from pytest_nfvperf.model.samples import Relative
 from pytest_nfvperf.model.verdict import Judgement, Verdict
 
 PER_DIRECTION = "Rates are per direction; Gbps counts frames with FCS (layer 2)."
@@ -106,6 +107,8 @@ def proven_loss(lost: int, offered: int) -> str:
 
 def other_result(outcome: Outcome) -> str:
     """One line for an outcome that is not a search: a loss curve, a burst, trials at given loads."""
+    if outcome.samples:
+        return sampled_line(outcome)
     if outcome.back_to_back is not None:
         burst = outcome.back_to_back
         buffer = "" if burst.corrected_buffer_s is None else f", buffer {format_seconds(burst.corrected_buffer_s)}"
@@ -115,6 +118,23 @@ def other_result(outcome: Outcome) -> str:
     if outcome.latency:
         return "latency at " + ", ".join(point.at for point in outcome.latency)
     return MISSING
+
+
+def sampled_line(outcome: Outcome) -> str:
+    """``5.64 Mpps, 98.4 % of bridges 1 (97.1 % .. 99.6 %), 231 cycles``: medians, and the ratio of the first metric."""
+    main, *others = [samples for samples in outcome.samples if samples.metric != "packet_time"]
+    parts = [("≥ " if main.at_least else "") + format_value(main.median, main.unit)]
+    ratio = outcome.relative(main.metric)
+    if ratio is not None:
+        parts.append(f"{format_interval(ratio)} of {' '.join(f'{name} {value}' for name, value in ratio.baseline)}")
+    parts += [format_value(samples.median, samples.unit) for samples in others]
+    return ", ".join(parts)
+
+
+def format_interval(ratio: Relative) -> str:
+    """``98.4 % (97.1 % .. 99.6 %)``, an open end as ``more``."""
+    high = "more" if ratio.high is None else format_value(ratio.high, "ratio")
+    return f"{format_value(ratio.ratio, 'ratio')} ({format_value(ratio.low, 'ratio')} .. {high})"
 
 
 def _loss_line(points: Sequence[LossPoint]) -> str:

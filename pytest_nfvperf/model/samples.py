@@ -1,0 +1,82 @@
+"""Repeated readings of one figure, and what they say against a baseline or along a series.
+
+Readings of several subjects are taken in interleaved rounds (MEASURING.md rule 7), so that a drift of the
+machine meets all of them alike.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """Readings of one metric on one subject, in the order they were taken.
+
+    Attributes:
+        metric: such as "forwarding_rate".
+        unit: base unit, as an Observation's.
+        values: one a reading, in ``unit``.
+        evidence: ids of the trials they were read from.
+        at_least: why the values are only lower bounds of what the DUT does; empty when they are not.
+    """
+
+    metric: str
+    unit: str
+    values: tuple[float, ...]
+    evidence: tuple[str, ...] = ()
+    at_least: str = ""
+
+    @property
+    def median(self) -> float:
+        """The middle of the readings."""
+        return median(self.values)
+
+
+@dataclass(frozen=True, slots=True)
+class Relative:
+    """A subject's samples over those of a baseline measured in the same rounds.
+
+    Attributes:
+        metric: whose samples.
+        baseline: the labels in which the baseline differs, such as (("bridges", "1"),).
+        ratio: Hodges-Lehmann estimate of subject over baseline.
+        low, high: exact interval of the ratio; ``high`` None where nothing bounds it from above.
+        confidence: level of the interval, 0..1.
+        smallest_detectable: smallest relative difference that these samples could have shown; None if none.
+        bound_reason: why an end is open though the samples are many: "generator-limited".
+    """
+
+    metric: str
+    baseline: tuple[tuple[str, str], ...]
+    ratio: float
+    low: float
+    high: float | None
+    confidence: float
+    smallest_detectable: float | None
+    bound_reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Slope:
+    """How a metric changes with each one more of something, over a series of subjects.
+
+    Attributes:
+        metric: whose samples; ``unit``: their unit.
+        per: the label that counts, such as "bridges".
+        value, low, high: change of the metric for one more, in ``unit``, with its interval.
+        share, share_low, share_high: the same as a ratio of the baseline's median.
+        confidence: level of the intervals, 0..1.
+    """
+
+    metric: str
+    unit: str
+    per: str
+    value: float
+    low: float
+    high: float
+    share: float
+    share_low: float
+    share_high: float
+    confidence: float

@@ -1,0 +1,99 @@
+"""Interleaved rounds: A B C, C B A, A B C, ... (MEASURING.md rule 7).
+
+Whoever looks at the data after every round and stops when they please finds differences that are not
+there. So there are few looks, planned beforehand, and each takes its share of the error probability.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pytest_nfvperf.model.statistics import CONFIDENCE
+from pytest_nfvperf.runs.trials import InvalidTrialsError
+
+LOOKS = (1.0, 1.6, 2.4)
+"""When it is looked whether the data carry a verdict, as multiples of the fewest repeats: 5, 8 and 12 rounds."""
+
+LOOK_CONFIDENCE = 1 - (1 - CONFIDENCE) / len(LOOKS)
+"""Of each interval, so that all looks together err in at most 5 % of the cases (Bonferroni)."""
+
+MAX_SPOILED_READINGS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one measurement of one subject gave.
+
+    Attributes:
+        values: metric to value, in the metric's base unit.
+        evidence: id of the trial.
+        at_least: metric to the reason why the value is only a lower bound.
+    """
+
+    values: Mapping[str, float]
+    evidence: str
+    at_least: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """How often is measured.
+
+    ``fewest``: repeats a side, whatever they take. ``budget_s``: after it no further round begins.
+    """
+
+    fewest: int
+    budget_s: float
+
+    @property
+    def looks(self) -> tuple[int, ...]:
+        """Numbers of rounds after which it is looked."""
+        return tuple(math.ceil(self.fewest * factor) for factor in LOOKS)
+
+
+Read = Callable[[int, int, int], Reading]
+"""Measures the subject of this number, in this round, with so many readings still to come at least."""
+
+
+def interleaved(
+    subjects: int,
+    read: Read,
+    rounds: Rounds,
+    *,
+    enough: Callable[[Sequence[Sequence[Reading]]], bool],
+    elapsed_s: Callable[[], float],
+) -> list[list[Reading]]:
+    """Read every subject in turn, forward and backward, until it is enough.
+
+    Args:
+        subjects: how many.
+        read: measures one.
+        rounds: how often.
+        enough: asked at each look, with the readings of each subject so far.
+        elapsed_s: seconds since the beginning.
+
+    Raises:
+        InvalidTrialsError: the rig spoiled too many readings, or all of one subject.
+    """
+    readings: list[list[Reading]] = [[] for _ in range(subjects)]
+    spoiled = 0
+    number = 0
+    for look in rounds.looks:
+        while number < look:
+            if number >= rounds.fewest and elapsed_s() >= rounds.budget_s:
+                return readings
+            order = range(subjects) if number % 2 == 0 else range(subjects - 1, -1, -1)
+            for place, subject in enumerate(order):
+                left = (look - number) * subjects - place
+                try:
+                    readings[subject].append(read(subject, number, left))
+                except InvalidTrialsError:
+                    spoiled += 1
+                    if spoiled > MAX_SPOILED_READINGS:
+                        raise
+            number += 1
+        if enough(readings):
+            break
+    return readings

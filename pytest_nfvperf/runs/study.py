@@ -1,0 +1,242 @@
+"""Studies: one figure on several subjects, measured in interleaved rounds in one test.
+
+Each reading stands on a topology that is built anew, because where buffers come to lie differs from build to
+build, and with it the cost of a packet; a study that built once would take that for a difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from pytest_nfvperf.model.comparison import bands_note, relative, slope
+from pytest_nfvperf.model.outcome import Outcome
+from pytest_nfvperf.model.profile import Profile
+from pytest_nfvperf.model.samples import Relative, Samples, Slope
+from pytest_nfvperf.model.testbed import TESTBEDS_OWN, Dut
+from pytest_nfvperf.model.topology import Topology
+from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.runs.forwarding import ForwardingRate
+from pytest_nfvperf.runs.interleave import LOOK_CONFIDENCE, Reading, Rounds, interleaved
+from pytest_nfvperf.runs.rig import LiveTopology
+from pytest_nfvperf.runs.search import LimitsOf
+from pytest_nfvperf.runs.trials import Context
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """One of those compared: its value of the label that they differ in, and where it is measured."""
+
+    value: str
+    topology: Topology
+    dut: Dut = TESTBEDS_OWN
+
+
+class Stand(Protocol):
+    """Makes a topology stand that was built anew."""
+
+    def __call__(self, topology: Topology, dut: Dut, *, quiet: bool) -> LiveTopology:
+        """``quiet``: leave its configuration out of the evidence, which has it already."""
+        ...
+
+
+class Figure(Protocol):
+    """What is measured of each subject."""
+
+    @property
+    def name(self) -> str:
+        """The outcome's algorithm."""
+        ...
+
+    @property
+    def units(self) -> Mapping[str, str]:
+        """Base unit of each metric that a reading can have."""
+        ...
+
+    @property
+    def reading_s(self) -> float:
+        """How long a reading usually takes, beside building its topology."""
+        ...
+
+    def read(self, live: LiveTopology, remaining_s: float | None) -> Reading:
+        """One reading; InvalidTrialsError when the rig spoiled it."""
+        ...
+
+    def labels(self, live: LiveTopology) -> dict[str, str]:
+        """What is really measured there."""
+        ...
+
+    def facts(self) -> dict[str, Any]:
+        """Fields of the Outcome that do not depend on the subject."""
+        ...
+
+
+Decided = Callable[[Outcome], bool]
+"""True when more repeats would not change what the SLA makes of an outcome."""
+
+_TOPOLOGY_CHANGE_S = 0.2
+
+
+@dataclass(slots=True)
+class _Collected:
+    """What is known of one subject. ``trials``: ids of all its trials, warm-ups and spoiled ones too."""
+
+    labels: dict[str, str] = field(default_factory=dict)
+    trials: list[str] = field(default_factory=list)
+
+
+class Study:
+    """Comparisons of one test.
+
+    Args:
+        profile: repeats, durations and budget.
+        labels: what identifies the test in SLAs and reports.
+        stand: makes a topology stand.
+        limits_of: the rig's ceiling and the line rate for a traffic.
+        decided: whether the SLA's verdict on an outcome is carried.
+        context: evidence and time.
+    """
+
+    def __init__(
+        self,
+        profile: Profile,
+        labels: Mapping[str, str],
+        stand: Stand,
+        limits_of: LimitsOf,
+        decided: Decided,
+        context: Context,
+    ) -> None:
+        self.profile = profile
+        self.labels = dict(labels)
+        self._stand = stand
+        self._limits_of = limits_of
+        self._decided = decided
+        self._context = context
+
+    def forwarding_rate(self, per: str, subjects: Sequence[Subject], traffic: Traffic) -> tuple[Outcome, ...]:
+        """Forwarding rate at maximum offered load (RFC 2285), and PMD cycles a packet, of each subject.
+
+        Args:
+            per: the label that they differ in, such as "bridges".
+            subjects: the baseline first.
+            traffic: what is sent.
+        """
+        return self.compare(per, subjects, ForwardingRate(traffic, self.profile, self._limits_of))
+
+    def compare(self, per: str, subjects: Sequence[Subject], figure: Figure) -> tuple[Outcome, ...]:
+        """Measure a figure on all subjects in interleaved rounds.
+
+        At least the profile's ``comparison_repeats`` rounds; more, at planned looks, while the SLA's verdict
+        is not carried and the profile's ``comparison_budget_s`` lasts.
+
+        Returns:
+            An outcome a subject, already in the evidence; the last one has the slopes.
+
+        Raises:
+            InvalidTrialsError: the rig spoiled too many readings.
+        """
+        clock = self._context.clock
+        started = clock.monotonic()
+        collected = [_Collected() for _ in subjects]
+
+        def read(number: int, round_number: int, left: int) -> Reading:
+            subject, known = subjects[number], set(self._context.trials)
+            live = self._stand(subject.topology, subject.dut, quiet=round_number > 0)
+            collected[number].labels = figure.labels(live)
+            try:
+                return figure.read(live, left * (figure.reading_s + _TOPOLOGY_CHANGE_S))
+            finally:
+                collected[number].trials += [trial for trial in self._context.trials if trial not in known]
+
+        def outcomes(readings: Sequence[Sequence[Reading]]) -> tuple[Outcome, ...]:
+            facts = {**figure.facts(), "algorithm": figure.name, "elapsed_s": clock.monotonic() - started}
+            return tuple(
+                Outcome(
+                    labels=self._labels({**known.labels, per: subject.value}),
+                    trials=tuple(known.trials),
+                    **facts,
+                    **found,
+                )
+                for subject, known, found in zip(
+                    subjects, collected, _found(per, subjects, figure.units, readings), strict=True
+                )
+            )
+
+        readings = interleaved(
+            len(subjects),
+            read,
+            Rounds(self.profile.comparison_repeats, self.profile.comparison_budget_s),
+            enough=lambda so_far: all(self._decided(outcome) for outcome in outcomes(so_far)),
+            elapsed_s=lambda: clock.monotonic() - started,
+        )
+        made = outcomes(readings)
+        for outcome in made:
+            self._context.recorder.emit(outcome)
+        return made
+
+    def _labels(self, measured: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+        """What was measured wins over what a test says of itself, but for the name of its topology."""
+        own = {name: self.labels[name] for name in ("topology",) if name in self.labels}
+        return tuple(sorted({**self.labels, **measured, **own}.items()))
+
+
+def _found(
+    per: str, subjects: Sequence[Subject], units: Mapping[str, str], readings: Sequence[Sequence[Reading]]
+) -> list[dict[str, Any]]:
+    """Samples, ratios, slopes and notes of each subject, as the Outcome's fields."""
+    samples = [_samples(units, own) for own in readings]
+    baseline = ((per, subjects[0].value),)
+    ratios = [_relatives(own, samples[0], baseline) if number else () for number, own in enumerate(samples)]
+    slopes = _slopes(per, subjects, units, samples)
+    notes = [tuple(filter(None, (bands_note(each) for each in own))) for own in samples]
+    return [
+        {
+            "samples": samples[number],
+            "relatives": ratios[number],
+            "slopes": slopes if number == len(subjects) - 1 else (),
+            "notes": notes[number],
+        }
+        for number in range(len(subjects))
+    ]
+
+
+def _samples(units: Mapping[str, str], readings: Sequence[Reading]) -> tuple[Samples, ...]:
+    found = []
+    for metric, unit in units.items():
+        with_it = [reading for reading in readings if metric in reading.values]
+        if with_it:
+            why = next((reading.at_least[metric] for reading in with_it if reading.at_least.get(metric)), "")
+            values = tuple(reading.values[metric] for reading in with_it)
+            found.append(Samples(metric, unit, values, tuple(reading.evidence for reading in with_it), why))
+    return tuple(found)
+
+
+def _relatives(
+    own: Sequence[Samples], baseline: Sequence[Samples], differing: tuple[tuple[str, str], ...]
+) -> tuple[Relative, ...]:
+    by_metric = {samples.metric: samples for samples in baseline}
+    found = (
+        relative(samples, by_metric[samples.metric], differing, LOOK_CONFIDENCE)
+        for samples in own
+        if samples.metric in by_metric
+    )
+    return tuple(ratio for ratio in found if ratio is not None)
+
+
+def _slopes(
+    per: str, subjects: Sequence[Subject], units: Mapping[str, str], samples: Sequence[Sequence[Samples]]
+) -> tuple[Slope, ...]:
+    """One a metric; none where the label counts nothing."""
+    if not all(subject.value.isdigit() for subject in subjects):
+        return ()
+    found = []
+    for metric in units:
+        series = [
+            (float(subject.value), each)
+            for subject, own in zip(subjects, samples, strict=True)
+            for each in own
+            if each.metric == metric
+        ]
+        found.append(slope(series, per, LOOK_CONFIDENCE))
+    return tuple(each for each in found if each is not None)

@@ -1,0 +1,31 @@
+"""Packet rate against the number of bridges in a chain (S2): what does each further bridge cost?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from pytest_nfvperf.judging import SlaCheck
+from pytest_nfvperf.model.catalogue import bridge_chain
+from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.runs.study import Study, Subject
+from pytest_nfvperf.sweep import compares, sweep
+
+CHAINS = range(1, 10)
+"""Bridges; S2's own range."""
+
+FRAME_SIZES = (64, 512, 1518)
+
+
+@pytest.mark.nfv(topology="chain", link="patch")
+@sweep("frame_size", FRAME_SIZES, quick={64})
+@compares("bridges", CHAINS, quick=(1, 2, 4, 9))
+def test_patch_chain(bridges: Sequence[int], frame_size: int, study: Study, sla: SlaCheck) -> None:
+    """Forwarding rate of chains joined by patch ports, between two generator ports, both directions at once.
+
+    Steps: in interleaved rounds build each chain anew; learn; warm up; offer more than it forwards.
+    Verify: the SLA for each chain, most of all its rate as a ratio to one bridge.
+    """
+    chains = [Subject(str(number), bridge_chain(number, link="patch")) for number in bridges]
+    sla.check_each(study.forwarding_rate("bridges", chains, Traffic(frame_size=frame_size)))
