@@ -34,6 +34,7 @@ def sla_schema() -> dict[str, Any]:
     properties["where"] |= {
         "properties": {name: _selector(selector) for name, selector in SELECTORS.items()},
         "additionalProperties": _own_label(),
+        "propertyNames": {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"},
     }
     properties["require"] |= {
         "properties": {name: _metric(metric) for name, metric in METRICS.items()},

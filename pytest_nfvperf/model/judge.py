@@ -125,6 +125,8 @@ def _judge_relation(
     rule: Rule, metric: str, limit: Limit, found: Observation, labels: Mapping[str, str], peers: Peers
 ) -> Verdict:
     differing = dict(limit.relative_to or ())
+    if all(labels.get(name) == value for name, value in differing.items()):
+        return _verdict(rule, metric, limit, found, _Figure(1.0, 1.0, 1.0))  # it is the baseline
     compared = _compared(found, differing, labels)
     if compared is not None:
         return _verdict_on_ratio(rule, metric, limit, found, compared)
@@ -143,7 +145,7 @@ def _judge_relation(
 def _compared(found: Observation, differing: Mapping[str, str], labels: Mapping[str, str]) -> Relative | None:
     """The ratio to this very baseline, where both were measured in the same rounds."""
     really = {name: value for name, value in differing.items() if labels.get(name) != value}
-    return next((ratio for ratio in found.relatives if really and dict(ratio.baseline) == really), None)
+    return next((ratio for ratio in found.relatives if dict(ratio.baseline) == really), None)
 
 
 def _verdict_on_ratio(rule: Rule, metric: str, limit: Limit, found: Observation, ratio: Relative) -> Verdict:

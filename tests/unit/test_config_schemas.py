@@ -55,7 +55,8 @@ SLAS = [
     ("{require: {ndr: 4 Mpps}}", False),
     ("{require: {latency_p99: <= 1 ms}}", False),
     ("{require: {ndr: {at: 4 Mpps, limit: '>= 4 Mpps'}}}", False),
-    ("{where: {topo: x}, require: {ndr: '>= 4 Mpps'}}", False),
+    ("{where: {streams: [1, 2], tso: true}, require: {ndr: '>= 4 Mpps'}}", True),
+    ("{where: {to-po: x}, require: {ndr: '>= 4 Mpps'}}", False),
     ("{where: {direction: up}, require: {ndr: '>= 4 Mpps'}}", False),
 ]
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pytest_nfvperf.config.limit import parse_limit
 from pytest_nfvperf.config.sla import parse_sla
 from pytest_nfvperf.model.judge import judge, worst
+from pytest_nfvperf.model.samples import Relative
 from pytest_nfvperf.model.sla import Limit, Rule
 from pytest_nfvperf.model.verdict import Judgement, Observation, Verdict
 
@@ -263,3 +264,75 @@ def test_a_verdict_is_never_wrong_about_the_truth(value, limit, operator, bound,
         assert (verdict.judgement is PASS) == TRUTH[operator](truth, limit)
     else:
         assert bound != "exact"
+
+
+RATIO = Relative("forwarding_rate", (("bridges", "1"),), 0.97, 0.96, 0.98, 0.984, 0.01)
+
+
+def on_ratio(text, ratio=RATIO, **labels):
+    seen = Observation(
+        "forwarding_rate", 3.9e6, "pps", evidence=tuple("abcde"), low=3.8e6, high=4e6, relatives=(ratio,)
+    )
+    rule = Rule((), (("forwarding_rate", parse_limit("forwarding_rate", text)),), "r")
+    (verdict,) = judge([rule], LABELS | labels, [seen], lambda _: None)
+    return verdict
+
+
+@pytest.mark.parametrize(
+    ("text", "ratio", "judgement", "reason"),
+    [
+        (">= 95 % of {bridges: 1}", RATIO, PASS, "97 % (96 % .. 98 %)"),
+        (">= 99 % of {bridges: 1}", RATIO, FAIL, "97 % (96 % .. 98 %)"),
+        (
+            ">= 97 % of {bridges: 1}",
+            RATIO,
+            INCONCLUSIVE,
+            "97 % (96 % .. 98 %); the interval neither shows nor refutes >= 97 %",
+        ),
+        (">= 96.5 % of {bridges: 1, topology: phy2phy}", RATIO, INCONCLUSIVE, "97 % (96 %"),
+        (
+            ">= 95 % of {bridges: 1}",
+            replace(RATIO, low=0.0, bound_reason="baseline: generator-limited"),
+            INCONCLUSIVE,
+            "97 % (0 % .. 98 %): baseline: generator-limited; says nothing about >= 95 %",
+        ),
+        (
+            ">= 95 % of {bridges: 1}",
+            replace(RATIO, high=None, bound_reason="generator-limited"),
+            PASS,
+            "(96 % .. more)",
+        ),
+        (">= 95 % of {bridges: 2}", RATIO, INCONCLUSIVE, "baseline bridges 2 was not measured in this run"),
+    ],
+)
+def test_a_ratio_of_interleaved_rounds_is_judged_by_its_interval(text, ratio, judgement, reason):
+    verdict = on_ratio(text, ratio)
+    assert verdict.judgement is judgement
+    assert reason in verdict.reason
+
+
+def test_what_the_ratio_rests_on_is_said():
+    expected = "5 readings in interleaved rounds, interval at 98.4 %; a difference of 1 % would have shown"
+    assert on_ratio(">= 95 % of {bridges: 1}").confidence == expected
+    few = replace(RATIO, low=0.0, high=None, smallest_detectable=None)
+    assert on_ratio(">= 95 % of {bridges: 1}", few).confidence.endswith("so few show no difference at all")
+
+
+def test_the_baseline_is_all_of_itself():
+    verdict = on_ratio(">= 95 % of {bridges: 3}")
+    assert (verdict.judgement, verdict.observed) == (PASS, 1.0)
+
+
+def test_a_sampled_figure_is_judged_by_the_interval_of_its_median():
+    seen = [Observation("forwarding_rate", 3.9e6, "pps", low=3.8e6, high=4e6)]
+    assert judged("forwarding_rate", ">= 3.7 Mpps", seen).judgement is PASS
+    assert judged("forwarding_rate", ">= 4.1 Mpps", seen).judgement is FAIL
+    verdict = judged("forwarding_rate", ">= 3.85 Mpps", seen)
+    assert verdict.judgement is INCONCLUSIVE
+    assert verdict.reason.startswith("3.90 Mpps (3.80 Mpps .. 4.00 Mpps); the interval neither shows nor refutes")
+
+
+def test_a_negative_slope_meets_a_negative_limit():
+    seen = [Observation("forwarding_rate_slope", -0.002, "ratio", low=-0.004, high=-0.001)]
+    assert judged("forwarding_rate_slope", ">= -0.5 %", seen).judgement is PASS
+    assert judged("forwarding_rate_slope", ">= 0 %", seen).judgement is FAIL

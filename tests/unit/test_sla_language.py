@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_nfvperf.config.limit import parse_limit, parse_selector
-from pytest_nfvperf.config.sla import load_sla, parse_sla, unmatched_rules
+from pytest_nfvperf.config.sla import load_sla, parse_sla, unknown_labels, unmatched_rules
 from pytest_nfvperf.config.vocabulary import METRICS
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.sla import Limit, Rule
@@ -137,6 +137,10 @@ def test_slips(metric, text, at, message):
         ("direction", "bidirectional", ("bidirectional",)),
         ("profile", ["quick", "gate"], ("quick", "gate")),
         ("topology", "pvp", ("pvp",)),
+        ("streams", [1, "16"], ("1", "16")),
+        ("tso", True, ("on",)),
+        ("tso", "off", ("off",)),
+        ("flow", 3, ("3",)),
     ],
 )
 def test_selectors(name, value, labels):
@@ -155,7 +159,11 @@ def test_selectors(name, value, labels):
         ("flows", "10K", "flows must be a whole number from 1"),
         ("bridges", "two", "bridges must be a whole number, not 'two'"),
         ("direction", "bidir", "direction must be unidirectional or bidirectional, not 'bidir'"),
-        ("datapath", "dpkd", "datapath must be dpdk or netdev or system, not 'dpkd', did you mean 'dpdk'?"),
+        (
+            "datapath",
+            "dpkd",
+            "datapath must be dpdk or netdev or system or linux-bridge, not 'dpkd', did you mean",
+        ),
         ("profile", "fast", "profile must be quick or gate or full or soak, not 'fast'"),
         ("suite", [], "suite selects nothing: give a value or leave it out"),
         ("suite", "", "suite is empty"),
@@ -169,6 +177,38 @@ def test_bad_selectors(name, value, message):
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        ("where: {strems: 4}, require: {ndr: '>= 1 pps'}", "unknown selector 'strems', did you mean 'streams'?"),
+        ("require: {ndr: '>= 95 % of {tos: on}'}", "unknown selector 'tos', did you mean 'tso'"),
+        ("where: {streams: 4, tso: on, link: veth}, require: {ndr: '>= 95 % of {bridges: 1}'}", None),
+    ],
+)
+def test_a_label_of_the_suites_own_must_be_one_that_a_test_has(rule, message):
+    error = unknown_labels(parse_sla(f"schema: 1\nrules: [{{{rule}}}]", "own.yaml"), {"suite", "streams", "tso"})
+    if message is None:
+        assert error is None
+    else:
+        assert f"own.yaml:2: rules[0]: {message}" in str(error)
+        assert "labels of the collected tests: streams, tso" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("metric", "text", "value", "unit"),
+    [
+        ("forwarding_rate_slope", ">= -0.5 %", -0.005, "ratio"),
+        ("cycles_per_packet_slope", "<= 5 cycles", 5.0, "cycles"),
+        ("tcp_throughput_slope", ">= -1 Gbps", -1e9, "bps"),
+        ("sender_cores", "<= 1.2", 1.2, "cores"),
+        ("retransmits", "<= 100 segments", 100.0, "segments"),
+    ],
+)
+def test_metrics_of_comparisons(metric, text, value, unit):
+    limit = parse_limit(metric, text)
+    assert (limit.value, limit.unit) == (value, unit)
+
+
 def refusal(rule):
     with pytest.raises(ConfigError) as caught:
         parse_sla(f"schema: 1\nrules:\n  - {rule}\n", "sla.yaml")
@@ -179,7 +219,7 @@ def refusal(rule):
     ("rule", "message"),
     [
         ("{require: {nrd: '>= 4 Mpps'}}", "sla.yaml:3: rules[0].require.nrd: unknown metric 'nrd', did you mean 'ndr'"),
-        ("{where: {topo: x}, require: {ndr: '>= 4 Mpps'}}", "sla.yaml:3: rules[0].where.topo: unknown selector 'topo'"),
+        ("{where: {to-po: x}, require: {ndr: '>= 4 Mpps'}}", "rules[0].where.to-po: unknown selector 'to-po'"),
         ("{requires: {ndr: '>= 4 Mpps'}}", "rules[0].requires: unknown key 'requires', did you mean 'require'?"),
         ("{where: {suite: x}}", "rules[0].require: is missing: write e.g. 'require: {ndr: '>= 4 Mpps'}'"),
         ("{require: {}}", "rules[0].require: is empty: write e.g."),

@@ -15,9 +15,11 @@ from pytest_nfvperf.model.statistics import (
     Bands,
     _at_most,
     loss_upper_bound,
+    median_interval,
     ratio_estimate,
     relative_spread,
     rule_of_three,
+    slope_estimate,
     trend,
     two_bands,
 )
@@ -226,3 +228,49 @@ class TestBands:
         mixed = [*low, *high]
         rng.shuffle(mixed)
         assert two_bands(mixed) == Bands(tuple(sorted(low)), tuple(sorted(high)))
+
+
+class TestMedianInterval:
+    @pytest.mark.parametrize(
+        ("n", "ends", "level"),
+        [(1, (1, 1), 0.0), (5, (1, 5), 0.9375), (6, (1, 6), 0.96875), (8, (1, 8), 0.9921875), (9, (2, 8), 0.9609375)],
+    )
+    def test_ranks_and_levels(self, n, ends, level):
+        """The sign test's table (Hollander and Wolfe, A.2): with fewer than six values 95 % cannot be had."""
+        found = median_interval([float(value) for value in range(n, 0, -1)])
+        assert (found.low, found.high, found.confidence) == (*ends, pytest.approx(level))
+
+    def test_it_holds_the_median_as_often_as_it_says(self):
+        rng = random.Random(7)
+        held = [_holds(median_interval([rng.expovariate(1) for _ in range(9)]), math.log(2)) for _ in range(2000)]
+        assert 0.94 < sum(held) / len(held) < 0.98
+
+    def test_nothing(self):
+        with pytest.raises(ValueError, match="at least one value"):
+            median_interval([])
+
+
+class TestSlope:
+    def test_a_line_is_found_exactly(self):
+        found = slope_estimate([1, 1, 2, 4, 9], [10.0, 10, 12, 16, 26])
+        assert (found.slope, found.low, found.high) == (2, 2, 2)
+
+    @pytest.mark.parametrize("truth", [0.0, -0.3])
+    def test_it_holds_the_true_slope_as_often_as_it_says(self, truth):
+        """Five readings on each of four chains, as a study has them."""
+        rng = random.Random(11)
+        x = [float(n) for n in (1, 2, 4, 9) for _ in range(5)]
+        held = [_holds(slope_estimate(x, [100 + truth * n + rng.gauss(0, 1) for n in x]), truth) for _ in range(600)]
+        assert 0.92 < sum(held) / len(held) < 0.98
+
+    @pytest.mark.parametrize(
+        ("x", "y", "message"),
+        [([1, 2], [1, 2], "3 points"), ([1, 2, 3], [1, 2], "equal number"), ([1, 1, 1], [1, 2, 3], "two different x")],
+    )
+    def test_too_little(self, x, y, message):
+        with pytest.raises(ValueError, match=message):
+            slope_estimate(x, y)
+
+
+def _holds(found, truth):
+    return found.low <= truth <= found.high

@@ -1,0 +1,253 @@
+"""Studies on a simulated rig whose truth is known: what they find, when they stop, what they say when they cannot."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from pytest_nfvperf.adapters.generators.fake import FakeGenerator
+from pytest_nfvperf.config.limit import parse_limit
+from pytest_nfvperf.judging import Measured, SlaCheck, SlaFailure
+from pytest_nfvperf.model.catalogue import bridge_chain
+from pytest_nfvperf.model.observe import observations
+from pytest_nfvperf.model.profile import QUICK
+from pytest_nfvperf.model.record import Record
+from pytest_nfvperf.model.sla import Rule
+from pytest_nfvperf.model.testbed import TESTBEDS_OWN
+from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.ports.generator import GeneratorPort
+from pytest_nfvperf.runs.clock import VirtualClock
+from pytest_nfvperf.runs.interleave import Reading, Rounds, interleaved
+from pytest_nfvperf.runs.recorder import Recorder
+from pytest_nfvperf.runs.search import Limits
+from pytest_nfvperf.runs.study import Study, Subject
+from pytest_nfvperf.runs.trials import Context, InvalidTrialsError, TrialRunner
+
+CEILING = 9e6
+
+
+class Silent:
+    def begin(self, subject): ...
+    def clear(self): ...
+    def trial_started(self, purpose, load_fps, duration_s, remaining_s): ...
+    def trial_finished(self, loss_ratio, valid): ...
+
+
+class Listed:
+    def __init__(self):
+        self.records: list[Record] = []
+
+    def emit(self, record):
+        self.records.append(record)
+
+    def close(self): ...
+
+
+class SimulatedLive:
+    """A live topology on a simulated DUT."""
+
+    datapath_kind = "dpdk"
+
+    def __init__(self, topology, runner):
+        self.topology, self.name, self.runner = topology, topology.name, runner
+
+    def learn(self, traffic): ...
+
+
+class Bench:
+    """A simulated DUT whose capacity depends on the number of bridges."""
+
+    def __init__(self, capacity, **settings):
+        self.capacity = capacity
+        self.clock, self.sink = VirtualClock(), Listed()
+        self.context = Context(Recorder("r", [self.sink], self.clock), Silent(), self.clock)
+        self.generator = FakeGenerator(1e6, clock=self.clock, **({"noise": 0.005, "ceiling_fps": CEILING} | settings))
+        self.order: list[int] = []
+        self.quiet: list[bool] = []
+
+    def stand(self, topology, dut, *, quiet):
+        assert dut == TESTBEDS_OWN
+        self.quiet.append(quiet)
+        self.order.append(len(topology.bridges))
+        self.generator.capacity_fps = self.capacity(len(topology.bridges))
+        self.generator.detach(["p0", "p1"])
+        self.generator.attach([GeneratorPort(port.name, "", port.mac) for port in topology.ports])
+        runner = TrialRunner(
+            self.generator, [], make_ledger=None, check_alive=lambda: None, context=self.context, repeats=1
+        )
+        return SimulatedLive(topology, runner)
+
+    def study(self, decided=lambda _: True, profile=QUICK):
+        return Study(
+            profile, {"suite": "chaining", "topology": "chain"}, self.stand, lambda *_: Limits(CEILING, None), decided,
+            self.context,
+        )  # fmt: skip
+
+    def sla(self, metric, text):
+        rule = Rule((), ((metric, parse_limit(metric, text)),), "sla.yaml:3: rules[0]")
+        return SlaCheck([rule], Measured(), self.context.recorder, lambda _: None)
+
+
+def chains(*numbers):
+    return [Subject(str(number), bridge_chain(number)) for number in numbers]
+
+
+def test_each_chain_has_its_samples_and_its_ratio_to_one_bridge():
+    bench = Bench(lambda bridges: 4e6 * (1 - 0.02 * (bridges - 1)))
+
+    one, two, nine = bench.study().forwarding_rate("bridges", chains(1, 2, 9), Traffic(frame_size=64))
+
+    assert [outcome.label["bridges"] for outcome in (one, two, nine)] == ["1", "2", "9"]
+    assert {outcome.label["topology"] for outcome in (one, two, nine)} == {"chain"}
+    assert one.sampled("forwarding_rate").median == pytest.approx(4e6, rel=0.02)
+    assert one.relatives == ()
+    ratio = nine.relative("forwarding_rate")
+    assert (ratio.baseline, ratio.ratio) == ((("bridges", "1"),), pytest.approx(0.84, rel=0.02))
+    assert ratio.low < 0.84 < ratio.high
+    assert ratio.confidence >= 0.983
+    assert ratio.smallest_detectable < 0.03
+    assert nine.sampled("packet_time").median == pytest.approx(1e9 / (2 * 4e6 * 0.84), rel=0.02)
+    assert set(nine.sampled("forwarding_rate").evidence) <= set(nine.trials)
+
+
+def test_the_last_subject_has_the_slope_over_the_series():
+    bench = Bench(lambda bridges: 4e6 * (1 - 0.02 * (bridges - 1)))
+
+    *others, last = bench.study().forwarding_rate("bridges", chains(1, 2, 4, 9), Traffic(frame_size=64))
+
+    assert all(outcome.slopes == () for outcome in others)
+    slope = next(found for found in last.slopes if found.metric == "forwarding_rate")
+    assert slope.share == pytest.approx(-0.02, rel=0.1)
+    assert slope.share_low < -0.02 < slope.share_high
+    assert slope.value == pytest.approx(-80_000, rel=0.1)
+    seen = {(o.metric, o.unit) for o in observations(last)}
+    assert {("forwarding_rate_slope", "ratio"), ("forwarding_rate_slope", "pps"), ("packet_time_slope", "ns")} <= seen
+
+
+def test_what_counts_nothing_has_no_slope():
+    outcomes = (
+        Bench(lambda _: 4e6)
+        .study()
+        .forwarding_rate(
+            "mirror", [Subject(name, bridge_chain(1)) for name in ("off", "on", "both")], Traffic(frame_size=64)
+        )
+    )
+    assert outcomes[-1].slopes == ()
+    assert outcomes[1].relative("forwarding_rate").baseline == (("mirror", "off"),)
+
+
+def test_rounds_go_forward_and_backward_and_every_reading_is_built_anew():
+    bench = Bench(lambda _: 4e6)
+
+    bench.study().forwarding_rate("bridges", chains(1, 2, 4), Traffic(frame_size=64))
+
+    assert bench.order == [1, 2, 4, 4, 2, 1, 1, 2, 4, 4, 2, 1, 1, 2, 4]
+    assert bench.quiet == [False] * 3 + [True] * 12, "only the first build of a chain goes on record"
+
+
+def test_a_verdict_that_is_open_is_measured_on_at_the_planned_looks_only():
+    bench = Bench(lambda bridges: 4e6 * (1 if bridges == 1 else 0.95), noise=0.01)
+    sla = bench.sla("forwarding_rate", ">= 95 % of {bridges: 1}")
+    looks = []
+
+    def decided(outcome):
+        looks.append(len(outcome.sampled("forwarding_rate").values))
+        return sla.decided(outcome)
+
+    outcomes = bench.study(decided).forwarding_rate("bridges", chains(1, 9), Traffic(frame_size=64))
+
+    assert sorted(set(looks)) == [5, 8, 12]
+    with pytest.raises(SlaFailure) as failure:
+        sla.check_each(outcomes)
+    text = " ".join(str(failure.value).split())
+    assert "INCONCLUSIVE" in text
+    assert "; the interval neither shows nor refutes >= 95 %" in text
+    assert "rests on: 12 readings in interleaved rounds" in text
+    assert "would have shown" in text
+
+
+def test_a_clear_verdict_needs_no_more_than_five_rounds():
+    bench = Bench(lambda bridges: 4e6 * (1 if bridges == 1 else 0.8))
+    sla = bench.sla("forwarding_rate", ">= 95 % of {bridges: 1}")
+
+    outcomes = bench.study(sla.decided).forwarding_rate("bridges", chains(1, 2, 9), Traffic(frame_size=64))
+
+    assert len(bench.order) == 15
+    with pytest.raises(SlaFailure) as failure:
+        sla.check_each(outcomes)
+    assert str(failure.value).count("1 FAIL") == 2, "every subject that did not pass is shown"
+
+
+def test_the_budget_ends_the_rounds():
+    bench = Bench(lambda bridges: 4e6 * (1 if bridges == 1 else 0.95), noise=0.01)
+    tight = type(QUICK)("quick", comparison_trial_s=5.0, comparison_budget_s=70.0, warmup_s=0.5)
+
+    bench.study(lambda _: False, tight).forwarding_rate("bridges", chains(1, 9), Traffic(frame_size=64))
+
+    assert len(bench.order) == 14, "five rounds take 53 s; the seventh is the last to begin within 70 s"
+
+
+def test_a_dut_that_takes_all_is_generator_limited_and_its_ratio_open():
+    bench = Bench(lambda bridges: 20e6 if bridges == 1 else 4e6)
+    sla = bench.sla("forwarding_rate", ">= 95 % of {bridges: 1}")
+
+    one, nine = bench.study(sla.decided).forwarding_rate("bridges", chains(1, 9), Traffic(frame_size=64))
+
+    assert "generator-limited" in one.sampled("forwarding_rate").at_least
+    ratio = nine.relative("forwarding_rate")
+    assert (ratio.low, ratio.bound_reason[:28]) == (0.0, "baseline: generator-limited:")
+    assert ratio.high == pytest.approx(4 / 9, rel=0.05)
+    with pytest.raises(SlaFailure, match="1 FAIL"):
+        sla.check_each([one, nine])
+
+
+def test_a_load_that_the_generator_cannot_hold_is_lowered_for_all():
+    bench = Bench(lambda _: 4e6, ceiling_fps=6e6)  # what it can do against this DUT, below its ceiling of 9e6
+
+    outcomes = bench.study().forwarding_rate("bridges", chains(1, 2), Traffic(frame_size=64))
+
+    loads = [spec.load_fps for spec in bench.generator.specs if spec.purpose == "forwarding rate"]
+    assert set(loads) == {round(9e6 * 0.9**4)}
+    assert [outcome.sampled("forwarding_rate").at_least for outcome in outcomes] == ["", ""]
+    assert all(spec.saturating for spec in bench.generator.specs)
+
+
+def test_a_rig_that_is_never_valid_gives_up_after_a_few_readings():
+    bench = Bench(lambda _: 4e6, invalid_every=1, ceiling_fps=None)
+
+    with pytest.raises(InvalidTrialsError, match="skipped_frames"):
+        bench.study().forwarding_rate("bridges", chains(1, 2), Traffic(frame_size=64))
+    assert len(bench.order) == 5
+
+
+def test_two_bands_are_named():
+    values = iter([4.0e6, 4.4e6] * 100)
+    bench = Bench(lambda _: next(values), noise=0.0005)
+
+    outcomes = bench.study().forwarding_rate("bridges", chains(1, 1), Traffic(frame_size=64))
+
+    assert any("forwarding_rate falls into two bands: " in note for outcome in outcomes for note in outcome.notes)
+
+
+def test_verdicts_on_equal_subjects_are_wrong_seldom():
+    """Three looks at 98.3 %: over many studies of equal subjects at most 5 % may find a difference."""
+    rng = random.Random(3)
+
+    def differs():
+        def read(number, round_number, left):
+            return Reading({"x": rng.lognormvariate(0, 0.01)}, "t")
+
+        def enough(readings):
+            from pytest_nfvperf.model.statistics import ratio_estimate
+            from pytest_nfvperf.runs.interleave import LOOK_CONFIDENCE
+
+            a, b = ([reading.values["x"] for reading in side] for side in readings)
+            found.append(ratio_estimate(a, b, LOOK_CONFIDENCE).differs)
+            return found[-1]
+
+        found: list[bool] = []
+        interleaved(2, read, Rounds(5, 1e9), enough=enough, elapsed_s=lambda: 0.0)
+        return any(found)
+
+    assert sum(differs() for _ in range(1000)) / 1000 < 0.05
