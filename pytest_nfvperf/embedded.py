@@ -37,6 +37,7 @@ from pytest_nfvperf.model.traffic import Traffic
 from pytest_nfvperf.model.trial import TrialResult
 from pytest_nfvperf.ports.clock import Clock
 from pytest_nfvperf.ports.datapath import Datapath
+from pytest_nfvperf.ports.generator import VIRTIO_RING
 from pytest_nfvperf.runs.ceilings import CachedCeilings
 from pytest_nfvperf.runs.clock import SystemClock
 from pytest_nfvperf.runs.rig import RigParts
@@ -175,7 +176,8 @@ class EmbeddedWiring:
         return ValidityPolicy(max_skipped_ratio=SHARED_SKIPPED_RATIO) if self.testbed.cpus.shared else ValidityPolicy()
 
     def _ceilings(self, journal: Journal) -> CachedCeilings:
-        facts = {name: self._fingerprint.get(name) for name in _CEILING_FACTS} | {"generator": str(build.find())}
+        facts = {name: self._fingerprint.get(name) for name in _CEILING_FACTS}
+        facts |= {"generator": str(build.find()), "ring": VIRTIO_RING}
         digest = hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
         def meter(traffic: Traffic, directions: int) -> float:

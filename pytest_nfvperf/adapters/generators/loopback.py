@@ -13,7 +13,7 @@ from typing import Any
 
 from pytest_nfvperf.adapters.generators.embedded import EmbeddedGenerator, EngineOptions
 from pytest_nfvperf.model.topology import PortRole
-from pytest_nfvperf.ports.generator import GeneratorPort
+from pytest_nfvperf.ports.generator import VIRTIO_RING, GeneratorPort
 
 
 class VhostLoop:
@@ -46,7 +46,7 @@ class VhostLoop:
         options: EngineOptions | None = None,
     ) -> None:
         sockets = [run_dir / f"{file_prefix}-{end}.sock" for end in (0, 1)]
-        self.devices = tuple(f"net_virtio_user,path={socket}" for socket in sockets)
+        self.devices = tuple(f"net_virtio_user,path={socket},{VIRTIO_RING}" for socket in sockets)
         self._engine = EmbeddedGenerator(
             binary,
             cpus=[cpu],

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from pytest_nfvperf.model.nodes import DEFAULT_MTU, Port, Vlan
 from pytest_nfvperf.model.testbed import DutPort
-
-_QUEUE_SIZE = 1024
+from pytest_nfvperf.ports.generator import VIRTIO_RING
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,7 @@ def vhost_user(port: Port, socket: Path) -> Wired:
         "dpdkvhostuserclient",
         mtu_request=unusual(port.mtu),
         vlan=port.vlan,
-        device=f"net_virtio_user,path={socket},server=1,queue_size={_QUEUE_SIZE},mac={port.mac}{queues}",
+        device=f"net_virtio_user,path={socket},server=1,{VIRTIO_RING},mac={port.mac}{queues}",
         socket=socket,
     )
 
