@@ -27,14 +27,11 @@ from pytest_nfvperf.adapters.net.journal import Entry, Journal, Kind
 from pytest_nfvperf.adapters.net.lock import MeasurementLock
 from pytest_nfvperf.adapters.net.reaper import reap
 from pytest_nfvperf.adapters.ovs.datapath import OvsDatapath
-from pytest_nfvperf.adapters.ovs.ledger import ledger
+from pytest_nfvperf.adapters.ovs.ledger import trial_ledger
 from pytest_nfvperf.adapters.ovs.locate import locate
-from pytest_nfvperf.model.ledger import CounterSnapshot, Ledger, LedgerLine
 from pytest_nfvperf.model.profile import Profile, estimate_search_s
 from pytest_nfvperf.model.testbed import Dut, Testbed
-from pytest_nfvperf.model.topology import Topology
 from pytest_nfvperf.model.traffic import Traffic
-from pytest_nfvperf.model.trial import TrialResult
 from pytest_nfvperf.ports.clock import Clock
 from pytest_nfvperf.ports.datapath import Datapath
 from pytest_nfvperf.ports.generator import VIRTIO_RING
@@ -47,9 +44,6 @@ GENERATOR_MIB = 256
 
 SHARED_SKIPPED_RATIO = 0.03
 """Share of frames that a generator on a shared CPU may skip in a valid trial."""
-
-_PORT_COUNTERS = ("ovs", "linux-bridge")
-"""Sources that count frames at every port of the DUT."""
 
 _CEILING_FACTS = ("cpu_model", "kernel", "dpdk", "cpu_plan")
 
@@ -199,20 +193,6 @@ def _note_process(journal: Journal, entry: Entry, pid: int) -> None:
     process = ProcessId.of(pid)
     if process is not None:
         journal.amend(entry, pid=process.pid, start_ticks=process.start_ticks)
-
-
-def trial_ledger(
-    topology: Topology, result: TrialResult, before: Sequence[CounterSnapshot], after: Sequence[CounterSnapshot]
-) -> Ledger:
-    """Where frames went: what the generator saw refused, and the DUT's counters at every port."""
-    refused = [
-        LedgerLine(f"{count.direction.tx} (generator, transmit ring full)", "refused", count.refused)
-        for count in result.counts
-        if count.refused
-    ]
-    early, late = (next(one for one in of if one.source in _PORT_COUNTERS) for of in (before, after))
-    found = ledger(result.offered, result.received, early, late, topology, refused)
-    return replace(found, deltas=tuple(change for change in found.deltas if change.delta))
 
 
 def _listed(cpus: Sequence[int]) -> str:

@@ -30,7 +30,7 @@ from pytest_nfvperf.config.testbed import testbed_to_yaml
 from pytest_nfvperf.judging import Measured, SlaCheck
 from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.errors import TestbedError
-from pytest_nfvperf.model.ledger import ledger_text
+from pytest_nfvperf.model.ledger_text import ledger_text
 from pytest_nfvperf.model.outcome import Outcome
 from pytest_nfvperf.model.profile import PROFILES, Profile
 from pytest_nfvperf.model.sla import Rule, Sla

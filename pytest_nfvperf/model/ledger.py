@@ -1,11 +1,18 @@
-"""Counters on the way of a frame, and what they say about loss (MEASURING.md rule 8).
+"""Where the frames of a trial were lost (MEASURING.md rule 8): counters, and the path made from them.
 
-A counter that the source does not offer is absent, never 0.
+A path is a chain of hops. Frames enter a hop, leave it, or are lost in it for a reason that a counter names:
+
+    entered = left + losses + unexplained
+
+What leaves a hop enters the next, so over the whole path nothing can disappear between two hops. A counter
+that the source does not offer is absent, never 0: then two hops become one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +37,98 @@ class CounterDelta:
     went_back: bool
 
 
+class HopKind(StrEnum):
+    """What frames pass: the generator's own ports, a port of the DUT, its datapath, a VNF, the kernel."""
+
+    GENERATOR = "generator"
+    PORT = "port"
+    DATAPATH = "datapath"
+    VNF = "vnf"
+    KERNEL = "kernel"
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Frames lost for one reason, in the words of whoever counted them. ``detail``: what is known beyond that."""
+
+    reason: str
+    frames: int
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """One hop of a path.
+
+    Attributes:
+        name: such as "p1 tx".
+        kind: what it is.
+        entered, left: frames.
+        losses: by reason, each above 0.
+    """
+
+    name: str
+    kind: HopKind
+    entered: int
+    left: int
+    losses: tuple[Loss, ...] = ()
+
+    @property
+    def missing(self) -> int:
+        """Entered and did not leave; negative when more left than entered, such as copies."""
+        return self.entered - self.left
+
+    @property
+    def unexplained(self) -> int:
+        """Missing without a reason; negative when more was counted as lost than is missing. Never clamped."""
+        return self.missing - sum(loss.frames for loss in self.losses)
+
+
+@dataclass(frozen=True, slots=True)
+class FramePath:
+    """The hops of one direction, such as "p0->p1", from the generator to the generator.
+
+    Raises:
+        ValueError: no hop, or one where not exactly as many frames enter as left the one before.
+    """
+
+    direction: str
+    hops: tuple[Hop, ...]
+
+    def __post_init__(self) -> None:
+        if not self.hops:
+            raise ValueError(f"path {self.direction} has no hops")
+        for hop, following in zip(self.hops, self.hops[1:], strict=False):
+            if hop.left != following.entered:
+                raise ValueError(
+                    f"path {self.direction}: {hop.left} frames leave {hop.name!r} and {following.entered} enter "
+                    f"{following.name!r}"
+                )
+
+    @property
+    def offered(self) -> int:
+        """Frames that the DUT was asked to take."""
+        return self.hops[0].entered
+
+    @property
+    def received(self) -> int:
+        """Distinct frames that came back."""
+        return self.hops[-1].left
+
+    @property
+    def lost(self) -> int:
+        """Offered and not received."""
+        return self.offered - self.received
+
+    @property
+    def unexplained(self) -> int:
+        """Of all hops. A surplus at one hop makes up for a lack at another, as frames do."""
+        return sum(hop.unexplained for hop in self.hops)
+
+
 @dataclass(frozen=True, slots=True)
 class LedgerLine:
-    """One hop or reason: e.g. hop "p1 (vhost-user tx)", reason "ovs_tx_failure_drops", frames 120."""
+    """One hop or reason: e.g. hop "p1 tx", reason "ovs_tx_failure_drops", frames 120."""
 
     hop: str
     reason: str
@@ -41,13 +137,62 @@ class LedgerLine:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """Where frames went in one trial. ``unexplained`` = lost - sum of lines; never clamped."""
+    """Where frames went in one trial.
+
+    Attributes:
+        offered, received: frames, over all directions.
+        lines: what is explained: frames by hop and reason.
+        unexplained: lost - sum of lines; never clamped.
+        deltas: what the counters did that moved.
+        paths: the same hop by hop, one path a direction; none where directions share ports, and then no
+            counter tells them apart.
+        beside: ports that frames of the trial were copied to, such as a mirror's: losses of copies are not
+            losses of the trial.
+        notes: what else is worth knowing, as sentences.
+    """
 
     offered: int
     received: int
     lines: tuple[LedgerLine, ...]
     unexplained: int
     deltas: tuple[CounterDelta, ...] = ()
+    paths: tuple[FramePath, ...] = ()
+    beside: tuple[Hop, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def lost(self) -> int:
+        """Offered and not received."""
+        return self.offered - self.received
+
+    @property
+    def unnamed_in_datapath(self) -> int:
+        """Frames missing without a reason where the datapath's own drop counters could name it.
+
+        They settle late (see ``ports.collector.Settling``) and are waited for only when this is above 0.
+        """
+        if not self.paths:
+            return max(self.unexplained, 0)
+        return sum(_unnamed(hop) for path in self.paths for hop in path.hops)
+
+
+def _unnamed(hop: Hop) -> int:
+    return max(hop.unexplained, 0) if hop.kind is HopKind.DATAPATH else 0
+
+
+def ledger_of(
+    paths: Sequence[FramePath],
+    deltas: Sequence[CounterDelta] = (),
+    beside: Sequence[Hop] = (),
+    notes: Sequence[str] = (),
+) -> Ledger:
+    """The ledger of a trial whose every direction has its path."""
+    lines = tuple(
+        LedgerLine(hop.name, loss.reason, loss.frames) for path in paths for hop in path.hops for loss in hop.losses
+    )
+    offered, received = sum(path.offered for path in paths), sum(path.received for path in paths)
+    unexplained = sum(path.unexplained for path in paths)
+    return Ledger(offered, received, lines, unexplained, tuple(deltas), tuple(paths), tuple(beside), tuple(notes))
 
 
 def deltas(before: CounterSnapshot, after: CounterSnapshot) -> tuple[CounterDelta, ...]:
@@ -56,13 +201,3 @@ def deltas(before: CounterSnapshot, after: CounterSnapshot) -> tuple[CounterDelt
     return tuple(
         CounterDelta(name, new[name] - old[name], new[name] < old[name]) for name in sorted(old.keys() & new.keys())
     )
-
-
-def ledger_text(ledger: Ledger) -> str:
-    """The way of the frames as lines of text: offered, each hop's losses by reason, received, the rest."""
-    rows = [("offered", "", ledger.offered)]
-    rows += [(line.hop, line.reason, -line.frames) for line in ledger.lines]
-    rows += [("received", "", ledger.received), ("unexplained", "", ledger.unexplained)]
-    hops = max(len(hop) for hop, _, _ in rows)
-    reasons = max(len(reason) for _, reason, _ in rows)
-    return "\n".join(f"{hop:<{hops}}  {reason:<{reasons}}  {frames:>15,}" for hop, reason, frames in rows)

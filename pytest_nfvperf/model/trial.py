@@ -163,13 +163,38 @@ class RigHealth:
 
 
 @dataclass(frozen=True, slots=True)
+class VnfCounts:
+    """What a VNF counted of the frames that came in by one of its ports.
+
+    Attributes:
+        port: of the topology, which they came in by.
+        peer: which they leave by.
+        received: frames taken from the port.
+        sent: put on the peer.
+        ring_full: not sent, because the peer's ring was full: the DUT did not drain it.
+        dropped: not sent, because the VNF is meant to drop them.
+    """
+
+    port: str
+    peer: str
+    received: int
+    sent: int
+    ring_full: int
+    dropped: int
+
+
+@dataclass(frozen=True, slots=True)
 class TrialResult:
-    """What a trial did. Built by a Generator; reasons may be added by the trial runner."""
+    """What a trial did. Built by a Generator; reasons may be added by the trial runner.
+
+    ``vnfs``: what VNFs counted that the generator runs; none of those that others run.
+    """
 
     spec: TrialSpec
     counts: tuple[DirectionCounts, ...]
     health: RigHealth
     invalid: tuple[InvalidReason, ...] = ()
+    vnfs: tuple[VnfCounts, ...] = ()
 
     @property
     def valid(self) -> bool:

@@ -12,7 +12,7 @@ from pyroute2 import IPRoute
 from pytest_nfvperf.adapters.net.journal import Journal
 from pytest_nfvperf.adapters.net.links import remove_link
 from pytest_nfvperf.adapters.ovs.datapath import OvsDatapath
-from pytest_nfvperf.adapters.ovs.ledger import ledger
+from pytest_nfvperf.adapters.ovs.flat_ledger import flat_ledger
 from pytest_nfvperf.adapters.ovs.openflow import OpenFlow
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
 from pytest_nfvperf.model.ledger import deltas
@@ -98,7 +98,7 @@ def test_frames_cross_as_the_topology_says(netdev: OvsDatapath, topology: Topolo
     assert moved["p0.rx_packets"] == 10
     assert moved["p1.tx_packets"] == 10
     assert moved["main.packets_received"] >= 10
-    told = ledger(10, 10, before, after, topology)
+    told = flat_ledger(10, 10, before, after, topology)
     assert (told.lines, told.unexplained) == ((), 0)
     built.close()
 
@@ -116,7 +116,7 @@ def test_a_frame_that_no_crossing_takes_is_dropped(netdev: OvsDatapath) -> None:
         receiver.settimeout(0.2)
         with pytest.raises(TimeoutError):
             receiver.recv(2048)
-    told = ledger(1, 0, before, netdev.collector.settled_snapshot(), one_way)
+    told = flat_ledger(1, 0, before, netdev.collector.settled_snapshot(), one_way)
     assert sum(line.frames for line in told.lines) == 1, told
     assert told.lines[0].reason.startswith(("datapath_drop_", "drop_action_")), told
     assert told.unexplained == 0

@@ -20,6 +20,8 @@ from pytest_nfvperf.adapters.evidence import hdr
 from pytest_nfvperf.adapters.evidence.records import KINDS, RecordIds, make_record, trial_data
 from pytest_nfvperf.adapters.evidence.schema import evidence_schema, parse_line, schema_text
 from pytest_nfvperf.model.histogram import Histogram
+from pytest_nfvperf.model.hops import Stage, frame_path
+from pytest_nfvperf.model.ledger import FramePath, HopKind, Loss
 from pytest_nfvperf.model.outcome import Outcome
 from pytest_nfvperf.model.record import RecordKind
 from pytest_nfvperf.model.topology import Topology
@@ -86,6 +88,23 @@ SPECIAL[TrialSpec] = st.builds(
     st.integers(1, 10**9),
     st.floats(0.001, 1e6),
     st.lists(st.builds(Direction, st.text(max_size=3), st.text(max_size=3)), min_size=1, max_size=2).map(tuple),
+)
+
+SPECIAL[FramePath] = st.builds(
+    frame_path,
+    st.text(max_size=3),
+    COUNT,
+    st.lists(
+        st.builds(
+            Stage,
+            st.text(max_size=3),
+            st.sampled_from(HopKind),
+            COUNT,
+            st.lists(st.builds(Loss, st.text(max_size=3), COUNT), max_size=2).map(tuple),
+        ),
+        min_size=1,
+        max_size=2,
+    ),
 )
 
 

@@ -1,108 +1,200 @@
-"""The ledger: pure, conserving, never clamped."""
+"""The ledger of a trial from counters: the way follows the topology, and every loss is at its hop."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_nfvperf.adapters.ovs.collectors import DROP_COUNTERS
-from pytest_nfvperf.adapters.ovs.ledger import RX_OUTSIDE_DROPPED, RX_REASONS, TX_REASONS, ledger
-from pytest_nfvperf.model.ledger import CounterSnapshot, LedgerLine
-from tests.functional.ovs_support import phy2phy
+from pytest_nfvperf.adapters.ovs.ledger import trial_ledger
+from pytest_nfvperf.adapters.ovs.reasons import DROP_COUNTERS, RX_OUTSIDE_DROPPED, RX_REASONS, TX_REASONS
+from pytest_nfvperf.model.compose import compose
+from pytest_nfvperf.model.ledger import CounterSnapshot, Ledger, LedgerLine, Loss
+from pytest_nfvperf.model.links import Crossing
+from pytest_nfvperf.model.parts import endpoint, monitor, patch, path, veth, vnf
+from pytest_nfvperf.model.route import Crossed, route
+from pytest_nfvperf.model.topology import Topology
+from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.model.trial import Direction, DirectionCounts, RigHealth, TrialResult, TrialSpec, VnfCounts
+from tests.functional.ovs_support import patched, phy2phy
 
-TOPOLOGY = phy2phy()
+ONE_WAY = Direction("p0", "p1")
+CHAIN = compose("chain", endpoint("p0", "br0"), endpoint("p1", "br0"), vnf("v1", "br0"), path("p0", "v1", "p1"))
 
 
-def snapshot(**counters: int) -> CounterSnapshot:
-    named = {name.replace("__", "."): value for name, value in counters.items()}
-    return CounterSnapshot("ovs", 0, tuple(sorted(named.items())))
+def result(
+    *counted: tuple[int, int, int], directions: tuple[Direction, ...] = (ONE_WAY,), vnfs: tuple[VnfCounts, ...] = ()
+) -> TrialResult:
+    """A trial by (sent, refused, received) of each direction."""
+    counts = tuple(
+        DirectionCounts(direction, sent + refused, sent, refused, 0, received, 0, 0, 0, 0, 0, 0, 1)
+        for direction, (sent, refused, received) in zip(directions, counted, strict=True)
+    )
+    return TrialResult(TrialSpec(Traffic(), 1, 1.0, directions), counts, RigHealth(), vnfs=vnfs)
 
 
-def test_a_full_ring_is_named_by_port_and_reason() -> None:
-    before = snapshot(p1__tx_dropped=5, p1__ovs_tx_failure_drops=5, p1__ovs_tx_qos_drops=0)
-    after = snapshot(p1__tx_dropped=25, p1__ovs_tx_failure_drops=20, p1__ovs_tx_qos_drops=0)
-    told = ledger(100, 80, before, after, TOPOLOGY)
+def snapshot(counters: dict[str, int], source: str = "ovs") -> CounterSnapshot:
+    return CounterSnapshot(source, 0, tuple(sorted(counters.items())))
+
+
+def told_by(topology: Topology, trial: TrialResult, moved: dict[str, int]) -> Ledger:
+    """The ledger of counters that all began at 7."""
+    before, after = dict.fromkeys(moved, 7), {name: 7 + delta for name, delta in moved.items()}
+    return trial_ledger(topology, trial, [snapshot(before)], [snapshot(after)])
+
+
+def ports(**moved: int) -> dict[str, int]:
+    return {name.replace("__", "."): delta for name, delta in moved.items()}
+
+
+def test_a_full_ring_at_either_end_is_named_at_its_hop() -> None:
+    moved = ports(p0__rx_packets=90, p1__tx_packets=70, p1__tx_dropped=20, p1__ovs_tx_failure_drops=15)
+    told = told_by(phy2phy(), result((90, 10, 70)), moved)
+    assert [(hop.name, hop.left) for hop in told.paths[0].hops] == [
+        ("p0 generator", 90),
+        ("p0 rx", 90),
+        ("br0", 90),
+        ("p1 tx", 70),
+        ("p1 generator", 70),
+    ]
     assert told.lines == (
+        LedgerLine("p0 generator", "refused", 10),
         LedgerLine("p1 tx", "ovs_tx_failure_drops", 15),
         LedgerLine("p1 tx", "tx_dropped", 5),
     )
     assert told.unexplained == 0
 
 
-def test_what_the_caller_knows_comes_first() -> None:
-    refused = LedgerLine("p0 ring", "refused", 7)
-    told = ledger(100, 90, snapshot(), snapshot(), TOPOLOGY, (refused,))
-    assert (told.lines, told.unexplained) == ((refused,), 3)
+def test_the_datapaths_reasons_are_at_the_bridges_that_frames_did_not_leave() -> None:
+    moved = ports(p0__rx_packets=100, p1__tx_packets=40, coverage__datapath_drop_meter=55)
+    told = told_by(patched(), result((100, 0, 40)), moved)
+    bridges = told.paths[0].hops[2]
+    assert bridges.name == "bra + brb"
+    assert bridges.losses == (Loss("datapath_drop_meter", 55),)
+    assert (bridges.unexplained, told.unexplained, told.unnamed_in_datapath) == (5, 5, 5)
 
 
 def test_a_failed_upcall_is_one_frame_however_often_it_is_counted() -> None:
-    before = snapshot(pmd__upcalls_failed=0, coverage__datapath_drop_upcall_error=0)
-    after = snapshot(pmd__upcalls_failed=9, coverage__datapath_drop_upcall_error=4)
-    told = ledger(9, 0, before, after, TOPOLOGY)
+    moved = ports(p0__rx_packets=9, p1__tx_packets=0, pmd__upcalls_failed=9, coverage__datapath_drop_upcall_error=4)
+    told = told_by(phy2phy(), result((9, 0, 0)), moved)
     assert told.lines == (
-        LedgerLine("datapath", "datapath_drop_upcall_error", 4),
-        LedgerLine("datapath", "upcalls_failed", 5),
+        LedgerLine("br0", "datapath_drop_upcall_error", 4),
+        LedgerLine("br0", "upcalls_failed", 5),
     )
+
+
+def test_drops_beyond_what_is_missing_are_a_note_not_a_loss() -> None:
+    moved = ports(p0__rx_packets=9, p1__tx_packets=8, coverage__datapath_drop_meter=3)
+    told = told_by(phy2phy(), result((9, 0, 8)), moved)
+    assert told.lines == (LedgerLine("br0", "datapath_drop_meter", 1),)
+    assert told.notes == ("datapath_drop_meter counted 2 more than any hop lacks: frames that are not of this trial",)
+
+
+def test_a_vnf_in_the_way_is_two_hops_and_its_drops_are_its_own() -> None:
+    chain = ("v1a", "v1b")
+    moved = {f"{port}.{side}_packets": 100 for port in ("p0", "p1", *chain) for side in ("rx", "tx")}
+    moved |= {"v1b.rx_packets": 88, "p1.tx_packets": 88}
+    forwarded = (VnfCounts("v1a", "v1b", 98, 88, 3, 7), VnfCounts("v1b", "v1a", 0, 0, 0, 0))
+    told = told_by(CHAIN, result((100, 0, 88), vnfs=forwarded), moved)
+    assert [hop.name for hop in told.paths[0].hops] == [
+        *("p0 generator", "p0 rx", "br0", "v1a tx", "v1a ring", "v1"),
+        *("v1b rx", "br0", "p1 tx", "p1 generator"),
+    ]
+    assert [(line.hop, line.reason, line.frames) for line in told.lines] == [
+        ("v1", "dropped by the VNF", 7),
+        ("v1", "ring_full", 3),
+    ]
+    assert told.paths[0].hops[4].unexplained == told.unexplained == 2
+
+
+def test_a_vnf_that_nobody_asked_is_one_hop_with_the_port_behind_it() -> None:
+    moved = {f"{port}.{side}_packets": 100 for port in ("p0", "p1", "v1a", "v1b") for side in ("rx", "tx")}
+    told = told_by(CHAIN, result((100, 0, 100)), moved)
+    assert "v1, v1b rx" in [hop.name for hop in told.paths[0].hops]
+
+
+def test_frames_that_ovs_did_not_read_from_the_kernel_are_at_its_socket() -> None:
+    moved = ports(p0__rx_packets=100, p0__far__tx_packets=100, p1__tx_packets=90)
+    moved |= {"p0.socket_drops": 10, "p0.rx_dropped": 4, "p1.qdisc_drops": 0}
+    told = told_by(phy2phy(), result((100, 0, 90)), moved)
+    assert told.lines == (LedgerLine("p0 socket", "socket_drops", 10),)
     assert told.unexplained == 0
 
 
-def test_a_counter_that_went_back_gives_no_line_but_shows() -> None:
-    told = ledger(5, 5, snapshot(p0__rx_dropped=9), snapshot(p0__rx_dropped=2), TOPOLOGY)
-    assert told.lines == ()
-    assert told.deltas[0].went_back
+def test_the_kernels_counters_are_a_source_of_their_own() -> None:
+    trial = result((100, 0, 60))
+    before = [snapshot({"p0.rx_packets": 0, "p1.tx_packets": 0}), snapshot({"p1.qdisc_drops": 5}, "kernel")]
+    after = [snapshot({"p0.rx_packets": 100, "p1.tx_packets": 60}), snapshot({"p1.qdisc_drops": 45}, "kernel")]
+    told = trial_ledger(phy2phy(), trial, before, after)
+    assert (told.lines, told.unexplained) == ((LedgerLine("p1 tx", "qdisc_drops", 40),), 0)
 
 
-def test_a_counter_of_one_snapshot_only_gives_no_line() -> None:
-    told = ledger(5, 0, snapshot(), snapshot(p0__rx_dropped=5), TOPOLOGY)
-    assert (told.lines, told.unexplained) == ((), 5)
+def test_a_counter_that_went_back_or_is_of_one_snapshot_only_is_not_used() -> None:
+    before = [snapshot({"p0.rx_packets": 900, "p1.tx_packets": 0})]
+    after = [snapshot({"p0.rx_packets": 100, "p1.tx_packets": 100, "p1.tx_dropped": 5})]
+    told = trial_ledger(phy2phy(), result((100, 0, 100)), before, after)
+    assert [hop.name for hop in told.paths[0].hops] == ["p0 generator", "p0 rx, br0", "p1 tx", "p1 generator"]
+    assert told.unexplained == 0
+    assert [change.went_back for change in told.deltas] == [True, False]
 
 
-def test_frames_that_the_main_thread_did_not_read_are_named() -> None:
-    before = snapshot(p0__rx_packets=0, p1__rx_packets=0, main__packets_received=0)
-    after = snapshot(p0__rx_packets=60, p1__rx_packets=40, main__packets_received=90)
-    told = ledger(100, 90, before, after, TOPOLOGY)
-    assert (told.lines, told.unexplained) == ((LedgerLine("datapath", "rx_socket_full", 10),), 0)
+def test_a_copy_that_a_mirror_lost_is_beside_the_path() -> None:
+    mirrored = compose("m", endpoint("p0", "br0"), endpoint("p1", "br0"), monitor("m0", "br0"), path("p0", "p1"))
+    moved = ports(p0__rx_packets=10, p1__tx_packets=10, m0__tx_packets=4)
+    moved |= {"m0.tx_dropped": 6, "m0.ovs_tx_failure_drops": 6}
+    told = told_by(mirrored, result((10, 0, 10)), moved)
+    assert (told.lost, told.lines, told.unexplained) == (0, (), 0)
+    (copy,) = told.beside
+    assert (copy.name, copy.entered, copy.left) == ("m0 tx", 10, 4)
+    assert copy.losses == (Loss("ovs_tx_failure_drops", 6),)
 
 
-def test_frames_that_pmds_read_are_not_missed_at_the_main_thread() -> None:
-    before = snapshot(p0__rx_packets=0, main__packets_received=0, pmd__packets_received=0)
-    after = snapshot(p0__rx_packets=60, main__packets_received=1, pmd__packets_received=60)
-    assert ledger(60, 60, before, after, TOPOLOGY).lines == ()
+def test_directions_by_one_port_have_no_path_but_their_losses() -> None:
+    both_to = (Direction("p0", "p1"), Direction("p2", "p1"))
+    shared = compose("n", *(endpoint(f"p{n}", "br0") for n in range(3)), *both_to)
+    moved = ports(p0__rx_packets=10, p2__rx_packets=10, p1__tx_packets=15, p1__tx_dropped=5)
+    told = told_by(shared, result((10, 0, 8), (10, 1, 7), directions=both_to), moved)
+    assert told.paths == ()
+    assert told.lines == (LedgerLine("p2 generator", "refused", 1), LedgerLine("p1 tx", "tx_dropped", 5))
+    assert told.unexplained == 0
 
 
-def test_ports_of_other_topologies_are_left_out() -> None:
-    told = ledger(5, 0, snapshot(x__tx_dropped=0), snapshot(x__tx_dropped=5), TOPOLOGY)
-    assert told.lines == ()
+def test_routes_follow_patches_veths_vnfs_and_learning() -> None:
+    assert route(patched(), ONE_WAY) == (Crossed("p0", ("bra", "brb"), "p1"),)
+    assert route(phy2phy(crossed=False), Direction("p1", "p0")) == (Crossed("p1", ("br0",), "p0"),)
+    linked = compose("v", endpoint("p0", "a"), endpoint("p1", "c"), patch("a", "b"), veth("b", "c"))
+    assert route(linked, ONE_WAY) == (Crossed("p0", ("a", "b"), "b-c"), Crossed("c-b", ("c",), "p1"))
+    assert route(CHAIN, ONE_WAY) == (Crossed("p0", ("br0",), "v1a"), Crossed("v1b", ("br0",), "p1"))
 
 
-def test_more_drops_than_loss_is_not_clamped() -> None:
-    told = ledger(5, 5, snapshot(p0__rx_errors=0), snapshot(p0__rx_errors=3), TOPOLOGY)
-    assert told.unexplained == -3
+def test_a_route_that_the_topology_does_not_say_is_none() -> None:
+    unsaid = compose("u", endpoint("p0", "br0"), endpoint("p1", "br0"), vnf("v1", "br0"))
+    assert route(unsaid, ONE_WAY) is None
+    one_way = compose("o", endpoint("p0", "br0"), endpoint("p1", "br0"), Crossing("br0", "p0", "p1"))
+    assert route(one_way, ONE_WAY) == (Crossed("p0", ("br0",), "p1"),)
+    assert route(one_way, Direction("p1", "p0")) is None
 
 
-COUNTERS = [
+NAMES = [
     f"{port}.{name}"
     for port in ("p0", "p1")
-    for name in ("rx_dropped", "tx_dropped", "rx_errors", "tx_errors", *TX_REASONS, *RX_REASONS, *RX_OUTSIDE_DROPPED)
+    for name in ("rx_packets", "tx_packets", "rx_dropped", "tx_dropped", "socket_drops", "qdisc_drops", "rx_errors")
 ] + [
-    "p0.rx_packets",
-    "main.packets_received",
-    "pmd.upcalls_failed",
-    *(f"coverage.{name}" for name in DROP_COUNTERS[:4]),
+    *(f"p1.{name}" for name in TX_REASONS),
+    *(f"p0.{name}" for name in (*RX_REASONS, *RX_OUTSIDE_DROPPED)),
+    *("pmd.upcalls_failed", "p0.far.tx_packets", "p0.far.tx_dropped"),
+    *(f"coverage.{name}" for name in DROP_COUNTERS[:3]),
 ]
-COUNTS = st.dictionaries(st.sampled_from(COUNTERS), st.integers(0, 1 << 40))
+COUNTS = st.dictionaries(st.sampled_from(NAMES), st.integers(0, 1 << 40))
+FRAMES = st.integers(0, 1 << 50)
 
 
-@given(COUNTS, COUNTS, st.integers(0, 1 << 50), st.integers(0, 1 << 50))
-def test_frames_are_conserved(before: dict[str, int], after: dict[str, int], offered: int, received: int) -> None:
-    told = ledger(offered, received, snapshot(**before), snapshot(**after), TOPOLOGY)
-    assert offered - received == sum(line.frames for line in told.lines) + told.unexplained
+@given(COUNTS, COUNTS, FRAMES, FRAMES, FRAMES)
+def test_whatever_the_counters_say_frames_are_conserved(
+    before: dict[str, int], after: dict[str, int], sent: int, refused: int, received: int
+) -> None:
+    trial = result((sent, refused, received), (received, 0, sent), directions=phy2phy().directions)
+    told = trial_ledger(phy2phy(), trial, [snapshot(before)], [snapshot(after)])
+    assert told.offered - told.received == sum(line.frames for line in told.lines) + told.unexplained
+    assert (told.offered, told.received) == (trial.offered, trial.received)
     assert all(line.frames > 0 for line in told.lines)
-
-
-@given(st.lists(st.integers(1, 1 << 30), min_size=len(TX_REASONS), max_size=len(TX_REASONS)))
-def test_reasons_and_their_total_are_not_counted_twice(drops: list[int]) -> None:
-    reasons = {f"p1.{name}": frames for name, frames in zip(TX_REASONS, drops, strict=True)}
-    before = snapshot(**dict.fromkeys([*reasons, "p1.tx_dropped"], 0))
-    told = ledger(sum(drops), 0, before, snapshot(**reasons, **{"p1.tx_dropped": sum(drops)}), TOPOLOGY)
-    assert told.unexplained == 0
+    assert len(told.paths) == 2

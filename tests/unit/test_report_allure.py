@@ -16,9 +16,8 @@ import pytest
 from pytest_nfvperf.adapters.evidence.records import RunData, TrialData
 from pytest_nfvperf.adapters.evidence.schema import parse_line
 from pytest_nfvperf.adapters.report.allure_files import executor, write_allure_files
-from pytest_nfvperf.adapters.report.texts import ledger_lines, trials_csv
+from pytest_nfvperf.adapters.report.texts import trials_csv
 from pytest_nfvperf.model.failure_table import failure_table
-from pytest_nfvperf.model.ledger import Ledger, LedgerLine
 from pytest_nfvperf.model.verdict import Judgement, Verdict
 from tests.sample_run import TESTBED, SampleRun
 
@@ -187,10 +186,3 @@ def test_the_csv_has_a_line_a_trial() -> None:
     assert rows[0]["trial"] == "trial-0001"
     assert int(rows[0]["lost"]) == 2 * (3_000_000 - 2_000_000)
     assert rows[0]["valid"] == "True"
-
-
-def test_a_ledger_adds_up_to_the_eye() -> None:
-    text = ledger_lines(Ledger(1000, 880, (LedgerLine("p1 (tx)", "drops", 115),), 5))
-    assert [line.split()[-1] for line in text.splitlines()] == ["1,000", "115", "5", "880"]
-    assert "p1 (tx)" in text
-    assert "unexplained" in text

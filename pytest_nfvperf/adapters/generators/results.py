@@ -7,7 +7,15 @@ from typing import Any
 
 from pytest_nfvperf.adapters.generators.validity import PortFacts, StreamFacts, ValidityPolicy, judge
 from pytest_nfvperf.model.histogram import Histogram
-from pytest_nfvperf.model.trial import Direction, DirectionCounts, InvalidReason, RigHealth, TrialResult, TrialSpec
+from pytest_nfvperf.model.trial import (
+    Direction,
+    DirectionCounts,
+    InvalidReason,
+    RigHealth,
+    TrialResult,
+    TrialSpec,
+    VnfCounts,
+)
 from pytest_nfvperf.ports.generator import GeneratorPort
 
 
@@ -30,7 +38,21 @@ def trial_result(
     facts = [StreamFacts(s["fell_behind"], s["highest_seq"], s["beyond_window"]) for s in answer["streams"]]
     health = _health(answer)
     reasons = judge(counts, facts, ports, attached, health, policy)
-    return TrialResult(spec=spec, counts=counts, health=health, invalid=(*also_invalid, *reasons))
+    vnfs = tuple(
+        _vnf(attached[name], port["forwarded"]) for name, port in answer["ports"].items() if "forwarded" in port
+    )
+    return TrialResult(spec=spec, counts=counts, health=health, invalid=(*also_invalid, *reasons), vnfs=vnfs)
+
+
+def _vnf(port: GeneratorPort, forwarded: Mapping[str, int]) -> VnfCounts:
+    return VnfCounts(
+        port=port.name,
+        peer=port.peer or "",
+        received=forwarded["rx"],
+        sent=forwarded["tx"],
+        ring_full=forwarded["ring_full"],
+        dropped=forwarded["dropped_as_asked"],
+    )
 
 
 def _counts(direction: Direction, stream: Mapping[str, Any], rx: PortFacts) -> DirectionCounts:

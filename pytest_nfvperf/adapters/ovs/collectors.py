@@ -40,6 +40,7 @@ from pytest_nfvperf.adapters.ovs.instance import OvsInstance
 from pytest_nfvperf.adapters.ovs.openflow import OpenFlow
 from pytest_nfvperf.adapters.ovs.pmd_stats import parse_pmd_perf, parse_pmd_stats
 from pytest_nfvperf.adapters.ovs.port_stats import read_port_stats
+from pytest_nfvperf.adapters.ovs.reasons import DROP_COUNTERS
 from pytest_nfvperf.adapters.ovs.topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.unixctl import UnixctlError
 from pytest_nfvperf.model.errors import TestbedError
@@ -48,41 +49,6 @@ from pytest_nfvperf.model.ledger import CounterSnapshot
 _COVERAGE = re.compile(r"^(\w+)\s.*\btotal:\s*(\d+)\s*$")
 _COVERAGE_FOLD_S = 1.1
 _PMD_COMM = re.compile(r"^pmd-c(\d+)")
-
-DROP_COUNTERS = (
-    "datapath_drop_upcall_error",
-    "datapath_drop_lock_error",
-    "datapath_drop_rx_invalid_packet",
-    "datapath_drop_userspace_action_error",
-    "datapath_drop_tunnel_push_error",
-    "datapath_drop_tunnel_pop_error",
-    "datapath_drop_tunnel_tso_recirc",
-    "datapath_drop_recirc_error",
-    "datapath_drop_invalid_port",
-    "datapath_drop_invalid_bond",
-    "datapath_drop_invalid_tnl_port",
-    "datapath_drop_meter",
-    "datapath_drop_hw_post_process",
-    "datapath_drop_hw_miss_recover",
-    "datapath_drop_nsh_decap_error",
-    "datapath_drop_sample_error",
-    "drop_action_of_pipeline",
-    "drop_action_bridge_not_found",
-    "drop_action_recursion_too_deep",
-    "drop_action_too_many_resubmit",
-    "drop_action_stack_too_deep",
-    "drop_action_no_recirculation_context",
-    "drop_action_recirculation_conflict",
-    "drop_action_too_many_mpls_labels",
-    "drop_action_invalid_tunnel_metadata",
-    "drop_action_unsupported_packet_type",
-    "drop_action_congestion",
-    "drop_action_forwarding_disabled",
-    "drop_action_tunnel_routing_failed",
-    "drop_action_tunnel_output_no_ethernet",
-    "drop_action_tunnel_neigh_cache_miss",
-)
-"""Why OVS drops (lib/dpif-netdev.c, ofproto/ofproto-dpif-xlate.c). Those that a version lacks are absent."""
 
 
 class OvsCollector:

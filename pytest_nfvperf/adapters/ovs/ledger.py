@@ -1,96 +1,101 @@
-"""Where frames of a trial were lost, from the counters of both ends (MEASURING.md rule 8). Pure."""
+"""Where frames of a trial were lost: the counters before and after it, put along the topology's paths. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
-from pytest_nfvperf.model.ledger import CounterSnapshot, Ledger, LedgerLine, deltas
+from pytest_nfvperf.adapters.ovs.flat_ledger import flat_ledger
+from pytest_nfvperf.adapters.ovs.reasons import DROP_COUNTERS, UPCALL_DROPS
+from pytest_nfvperf.adapters.ovs.stages import copies, stages
+from pytest_nfvperf.model.hops import attribute, frame_path
+from pytest_nfvperf.model.ledger import CounterDelta, CounterSnapshot, Ledger, LedgerLine, deltas, ledger_of
+from pytest_nfvperf.model.route import Crossed, route
 from pytest_nfvperf.model.topology import Topology
+from pytest_nfvperf.model.trial import TrialResult
 
-TX_REASONS = (
-    "ovs_tx_failure_drops",
-    "ovs_tx_mtu_exceeded_drops",
-    "ovs_tx_qos_drops",
-    "ovs_tx_invalid_hwol_drops",
-)
-"""OVS's reasons for frames it could not put on a port; together they are the port's tx_dropped."""
+_PORT_SOURCES = ("ovs", "linux-bridge")
+"""Snapshots that count frames at every port of the DUT."""
 
-RX_REASONS = ("ovs_rx_qos_drops",)
-RX_OUTSIDE_DROPPED = ("rx_missed_errors", "rx_mbuf_allocation_errors")
-"""NIC counters that are not part of rx_dropped: the frame never reached OVS."""
-
-_DROP_PREFIXES = ("coverage.datapath_drop_", "coverage.drop_action_")
-_UPCALL_DROPS = ("coverage.datapath_drop_upcall_error", "coverage.datapath_drop_lock_error")
+_SOURCES = (*_PORT_SOURCES, "kernel")
 
 
-def ledger(
-    offered: int,
-    received: int,
-    before: CounterSnapshot,
-    after: CounterSnapshot,
-    topology: Topology,
-    known: Sequence[LedgerLine] = (),
+def trial_ledger(
+    topology: Topology, result: TrialResult, before: Sequence[CounterSnapshot], after: Sequence[CounterSnapshot]
 ) -> Ledger:
-    """Name hop and reason for lost frames.
+    """Name hop and reason for the frames that a trial lost.
 
     Args:
-        offered: frames that the DUT was asked to take (sent + refused).
-        received: distinct frames that came back.
-        before: the "ovs" collector's snapshot before the trial.
-        after: and after it; the settled one when frames were lost.
-        topology: whose ports are looked at, in its order.
-        known: lines from elsewhere, such as frames refused by the ring at p0, counted by the generator.
-
-    Returns:
-        offered - received = sum of lines + unexplained. Negative unexplained (more drops counted than
-        frames lost: foreign frames, learning frames) is shown as it is. A counter that fell gives no line.
+        topology: whose ports are looked at.
+        result: what the generator and its VNFs counted.
+        before: snapshots before the trial; counters of the sources "ovs" and "kernel" are used.
+        after: and after it; the settled ones when frames were lost in the datapath.
     """
-    changes = deltas(before, after)
-    moved = {change.name: change.delta for change in changes if change.delta > 0}
-    lines = list(known)
-    for port in topology.ports:
-        lines += _port_lines(port.name, moved)
-    lines += [*_unread_lines(topology, moved), *_datapath_lines(moved)]
-    explained = sum(line.frames for line in lines)
-    unexplained = offered - received - explained
-    return Ledger(offered, received, tuple(lines), unexplained, changes)
-
-
-def _port_lines(port: str, moved: Mapping[str, int]) -> list[LedgerLine]:
-    lines = _split(f"{port} rx", port, "rx_dropped", RX_REASONS, moved)
-    lines += _split(f"{port} tx", port, "tx_dropped", TX_REASONS, moved)
-    for direction, names in (("rx", (*RX_OUTSIDE_DROPPED, "rx_errors")), ("tx", ("tx_errors",))):
-        lines += [
-            LedgerLine(f"{port} {direction}", name, moved[f"{port}.{name}"])
-            for name in names
-            if f"{port}.{name}" in moved
-        ]
-    return lines
-
-
-def _split(hop: str, port: str, total: str, reasons: Sequence[str], moved: Mapping[str, int]) -> list[LedgerLine]:
-    """The reasons that the port names, and what is left of its total without one."""
-    lines = [LedgerLine(hop, name, moved[f"{port}.{name}"]) for name in reasons if f"{port}.{name}" in moved]
-    left = moved.get(f"{port}.{total}", 0) - sum(line.frames for line in lines)
-    return [*lines, LedgerLine(hop, total, left)] if left > 0 else lines
-
-
-def _unread_lines(topology: Topology, moved: Mapping[str, int]) -> list[LedgerLine]:
-    """Without DPDK the kernel counts a port's frames, and OVS those that it read from its sockets in time."""
-    if any(name.startswith("pmd.") for name in moved):
-        return []
-    came = sum(moved.get(f"{port.name}.rx_packets", 0) for port in topology.ports)
-    unread = came - moved.get("main.packets_received", came)
-    return [LedgerLine("datapath", "rx_socket_full", unread)] if unread > 0 else []
-
-
-def _datapath_lines(moved: Mapping[str, int]) -> list[LedgerLine]:
-    lines = [
-        LedgerLine("datapath", name.removeprefix("coverage."), frames)
-        for name, frames in sorted(moved.items())
-        if name.startswith(_DROP_PREFIXES)
+    changes = _changes(before, after)
+    moved = {change.name: change.delta for change in changes if not change.went_back}
+    shown = tuple(change for change in changes if change.delta)
+    ways = [route(topology, count.direction) for count in result.counts]
+    known = [way for way in ways if way is not None]
+    if len(known) < len(ways) or _shared(known):
+        return replace(_without_paths(topology, result, before, after), deltas=shown)
+    paths = [
+        frame_path(str(count.direction), count.offered, list(stages(count, way, moved, topology, result.vnfs)))
+        for count, way in zip(result.counts, known, strict=True)
     ]
-    # A failed upcall is counted by the PMD at once and by coverage a second later: the same frame.
+    explained, left = attribute(paths, drop_pool(moved), _details(moved))
+    beside = copies(topology, [crossed for way in known for crossed in way], moved)
+    return ledger_of(explained, shown, tuple(beside), _notes(moved, left))
+
+
+def _changes(before: Sequence[CounterSnapshot], after: Sequence[CounterSnapshot]) -> list[CounterDelta]:
+    later = {snapshot.source: snapshot for snapshot in after}
+    return [
+        change
+        for early in before
+        if early.source in _SOURCES and early.source in later
+        for change in deltas(early, later[early.source])
+    ]
+
+
+def _shared(ways: Iterable[Sequence[Crossed]]) -> bool:
+    """Two directions by the same side of a port: its counters do not tell them apart."""
+    entries = Counter(crossed.entry for way in ways for crossed in way)
+    exits = Counter(crossed.exit for way in ways for crossed in way)
+    return max([*entries.values(), *exits.values()], default=0) > 1
+
+
+def _without_paths(
+    topology: Topology, result: TrialResult, before: Sequence[CounterSnapshot], after: Sequence[CounterSnapshot]
+) -> Ledger:
+    refused = [
+        LedgerLine(f"{count.direction.tx} generator", "refused", count.refused)
+        for count in result.counts
+        if count.refused
+    ]
+    early, late = (next(one for one in of if one.source in _PORT_SOURCES) for of in (before, after))
+    return flat_ledger(result.offered, result.received, early, late, topology, refused)
+
+
+def drop_pool(moved: Mapping[str, int]) -> dict[str, int]:
+    """Drops that the datapath counts as a whole, by reason.
+
+    Failed upcalls are counted by the PMD at once and by coverage a second later: the same frames, once here.
+    """
+    pool = {name: frames for name in DROP_COUNTERS if (frames := moved.get(f"coverage.{name}", 0)) > 0}
     failed = moved.get("pmd.upcalls_failed", 0) + moved.get("main.upcalls_failed", 0)
-    left = failed - sum(moved.get(name, 0) for name in _UPCALL_DROPS)
-    return [*lines, LedgerLine("datapath", "upcalls_failed", left)] if left > 0 else lines
+    left = failed - sum(pool.get(name, 0) for name in UPCALL_DROPS)
+    if left > 0:
+        pool["upcalls_failed"] = left
+    return pool
+
+
+def _details(moved: Mapping[str, int]) -> dict[str, str]:  # noqa: ARG001
+    return {}
+
+
+def _notes(moved: Mapping[str, int], left: Mapping[str, int]) -> list[str]:  # noqa: ARG001
+    return [
+        f"{reason} counted {frames:,} more than any hop lacks: frames that are not of this trial"
+        for reason, frames in left.items()
+    ]

@@ -30,9 +30,10 @@ from pytest_nfvperf.adapters.report.allure_files import write_allure_files
 from pytest_nfvperf.adapters.report.charts import latency_figure, loss_figure, search_figure
 from pytest_nfvperf.adapters.report.drawing import to_png
 from pytest_nfvperf.adapters.report.figures import goal_figures, other_result
-from pytest_nfvperf.adapters.report.texts import ledger_lines, trial_line, trials_csv
+from pytest_nfvperf.adapters.report.texts import trial_line, trials_csv
 from pytest_nfvperf.adapters.report.trial_page import trials_html
 from pytest_nfvperf.model.display import format_margin, format_value
+from pytest_nfvperf.model.ledger_text import ledger_text
 from pytest_nfvperf.model.outcome import Outcome
 from pytest_nfvperf.model.record import Record
 from pytest_nfvperf.model.verdict import Judgement, Verdict
@@ -130,7 +131,7 @@ def _outcome_step(outcome: Outcome, trials: dict[str, TrialData]) -> None:
         if lossy:
             key, trial = min(lossy, key=lambda item: item[1].result.spec.load_fps)
             if trial.ledger is not None:
-                _attach(ledger_lines(trial.ledger), f"where frames went: {key}", allure.attachment_type.TEXT)
+                _attach(ledger_text(trial.ledger), f"where frames went: {key}", allure.attachment_type.TEXT)
 
 
 def _outcome_title(outcome: Outcome) -> str:

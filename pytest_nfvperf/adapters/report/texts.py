@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 from pytest_nfvperf.adapters.evidence.records import TopologyData, TrialData
 from pytest_nfvperf.model.display import format_count, format_fps, format_ratio, format_seconds
-from pytest_nfvperf.model.ledger import Ledger
 from pytest_nfvperf.model.topology_text import topology_text
 
 _COLUMNS = (
@@ -71,12 +70,3 @@ def trial_line(trial: TrialData) -> str:
         return f"{result.spec.purpose}: {load}, invalid: {'; '.join(map(str, result.invalid))}"
     lost = f"{format_count(result.lost, '')} of {format_count(result.offered, '')} lost"
     return f"{result.spec.purpose}: {load}, {lost} ({format_ratio(result.loss_ratio)})"
-
-
-def ledger_lines(ledger: Ledger) -> str:
-    """The ledger as aligned text, offered frames first and what stays unexplained last."""
-    rows = [("offered", "", ledger.offered)]
-    rows += [(line.hop, line.reason, line.frames) for line in ledger.lines]
-    rows += [("unexplained", "", ledger.unexplained), ("received", "", ledger.received)]
-    hop_width, reason_width = max(len(hop) for hop, _, _ in rows), max(len(reason) for _, reason, _ in rows)
-    return "\n".join(f"{hop:<{hop_width}}  {reason:<{reason_width}}  {frames:>16,}" for hop, reason, frames in rows)

@@ -1,0 +1,81 @@
+"""Which ports and bridges the frames of a direction pass, as the topology says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pytest_nfvperf.model.nodes import PortRole
+from pytest_nfvperf.model.topology import Topology
+from pytest_nfvperf.model.topology_checks import all_ports
+from pytest_nfvperf.model.trial import Direction
+from pytest_nfvperf.model.ways import shortest, ways_of
+
+
+@dataclass(frozen=True, slots=True)
+class Crossed:
+    """In by port ``entry``, over bridges that patch ports join, out by port ``exit``: one pass of the datapath."""
+
+    entry: str
+    bridges: tuple[str, ...]
+    exit: str
+
+
+def route(topology: Topology, direction: Direction) -> tuple[Crossed, ...] | None:
+    """All passes of the datapath in their order; between two of them is a VNF or a veth pair.
+
+    None where the topology does not say it: a port that nothing crosses from, VNFs on a bridge that learns, a tunnel.
+    """
+    return _Follower(topology, direction).route()
+
+
+class _Follower:
+    def __init__(self, topology: Topology, direction: Direction) -> None:
+        self._topology = topology
+        self._direction = direction
+        self._bridge_of = {port: bridge for bridge, port in all_ports(topology)}
+        self._patched = {way.port: way.far_port for patch in topology.patches for way in ways_of(patch)}
+        self._joined = {port.name: port.peer for port in topology.ports if port.role is PortRole.FORWARDER}
+        self._joined |= {way.port: way.far_port for veth in topology.veths for way in ways_of(veth)}
+
+    def route(self) -> tuple[Crossed, ...] | None:
+        crossed: list[Crossed] = []
+        entry: str | None = self._direction.tx
+        while entry is not None and all(entry != one.entry for one in crossed):
+            one = self._cross(entry)
+            if one is None:
+                return None
+            crossed.append(one)
+            if one.exit == self._direction.rx:
+                return tuple(crossed)
+            entry = self._joined.get(one.exit)
+        return None
+
+    def _cross(self, entry: str) -> Crossed | None:
+        bridges: list[str] = []
+        at = entry
+        while True:
+            bridge = self._bridge_of[at]
+            leaves = self._leaves_by(bridge, at)
+            if leaves is None or bridge in bridges:
+                return None
+            bridges.append(bridge)
+            if leaves not in self._patched:
+                return Crossed(entry, tuple(bridges), leaves)
+            at = self._patched[leaves]
+
+    def _leaves_by(self, bridge: str, entered: str) -> str | None:
+        crossings = [crossing for crossing in self._topology.crossings if crossing.bridge == bridge]
+        exits = [crossing.out_port for crossing in crossings if crossing.in_port == entered]
+        if crossings:
+            return exits[0] if exits else None  # a topology has one way for each port
+        return self._learnt(bridge)
+
+    def _learnt(self, bridge: str) -> str | None:
+        """On a bridge that learns frames go to where their destination is, unless VNFs change it."""
+        goal = self._bridge_of[self._direction.rx]
+        if any(port.bridge == bridge and port.role is PortRole.FORWARDER for port in self._topology.ports):
+            return None
+        if goal == bridge:
+            return self._direction.rx
+        ways = shortest(bridge, goal, [*self._topology.patches, *self._topology.veths])
+        return ways[0].port if ways else None
