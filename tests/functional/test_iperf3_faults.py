@@ -120,7 +120,8 @@ def test_an_end_that_cannot_be_reached_is_said(ends: Pair) -> None:
 
 def test_an_address_that_is_not_there_is_said(ends: Pair) -> None:
     with pytest.raises(
-        GeneratorError, match=r"cannot listen on 203\.0\.113\.1 .*: error - unable .* Cannot assign requested address"
+        GeneratorError,
+        match=r"server did not come to listen on 203\.0\.113\.1 .*: error - unable .* Cannot assign requested address",
     ):
         ends.engine().run(SPEC, ends.client, replace(ends.server, address="203.0.113.1"))
 
@@ -136,6 +137,13 @@ def test_a_namespace_or_an_interface_that_is_not_there_is_said(ends: Pair) -> No
 def test_what_iperf3_cannot_do_is_said_in_its_own_words(ends: Pair) -> None:
     with pytest.raises(GeneratorError, match=r"its client says: unable to set TCP_CONGESTION"):
         ends.engine().run(replace(SPEC, congestion="nonesuch"), ends.client, ends.server)
+
+
+def test_a_cpu_that_is_not_there_is_said(ends: Pair) -> None:
+    with pytest.raises(
+        GeneratorError, match=r"server did not come to listen on .* exited with status 1: taskset: fail"
+    ):
+        ends.engine().run(replace(SPEC, server_cpus=(1023,)), ends.client, ends.server)
 
 
 def test_without_iperf3_the_package_is_named(ends: Pair, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

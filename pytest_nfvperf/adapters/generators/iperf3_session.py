@@ -164,9 +164,9 @@ class Session:
 
     def _refuse_unless_taken(self, ended: Ended) -> None:
         if _TAKEN not in (ended.error or ""):
-            end = self._job.server
+            where = f"{self._job.server.address} in namespace {self._job.server.namespace}"
             raise GeneratorError(
-                f"the iperf3 server cannot listen on {end.address} in namespace {end.namespace}: {ended.error}",
+                f"the iperf3 server did not come to listen on {where}: {ended.error}",
                 evidence={"iperf3 server": ended.log},
             )
 

@@ -90,7 +90,9 @@ def interface_reasons(end: StreamEnd, before: EndState, after: EndState) -> Iter
     elif not new.up:
         yield InvalidReason(Reason.LINK_DOWN, f"{where} went down")
     elif old.changes is not None and new.changes is not None and new.changes != old.changes:
-        yield InvalidReason(Reason.LINK_DOWN, f"{where} lost its carrier {new.changes - old.changes} times or got it")
+        yield InvalidReason(
+            Reason.LINK_DOWN, f"{where} lost its carrier or got it, {new.changes - old.changes} changes in all"
+        )
 
 
 def process_reasons(ended: Mapping[str, Ended]) -> Iterator[InvalidReason]:
