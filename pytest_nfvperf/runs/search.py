@@ -120,6 +120,7 @@ class Search:
     def loss_at(self, live: LiveTopology, traffic: Traffic, load_fps: float, duration_s: float) -> Outcome:
         """One valid trial at a fixed load: its loss ratio, latency and cost."""
         measurer, limits = self._start(live, traffic)
+        measurer.attempt(self.profile.warmup_s, load_fps, "warm-up")
         trial = measurer.measure(duration_s, load_fps, "fixed load")
         return self._finish(
             live,
