@@ -62,6 +62,12 @@ def datapath(request: pytest.FixtureRequest, journal: Journal) -> Iterator[Datap
     started.close()
 
 
+@pytest.fixture(autouse=True)
+def nothing_stands_after(datapath: OvsDatapath | BridgeDatapath) -> Iterator[None]:
+    yield
+    datapath.remove_topologies()
+
+
 @pytest.mark.parametrize("bridges", [1, 2, 9])
 @pytest.mark.parametrize("link", ["patch", "veth"])
 def test_tcp_passes_a_chain_between_namespaces(datapath: Datapath, link: str, bridges: int) -> None:

@@ -243,7 +243,12 @@ def test_a_second_topology_of_the_same_names_is_refused_and_the_first_lives(netd
 def test_the_configuration_says_all(netdev: OvsDatapath) -> None:
     built = netdev.build(phy2phy())
     text = built.configuration()
-    for expected in ("# bridge br0", "port p0: type=system ofport=1", "in_port=1 actions=output:2", "pmd-rxq-show"):
+    for expected in (
+        "# bridge br0",
+        "port p0: type=system ofport=1",
+        "priority=100,in_port=1,actions=output:2",
+        "pmd-rxq-show",
+    ):
         assert expected in text
     built.close()
 

@@ -16,13 +16,11 @@ from hypothesis import strategies as st
 
 from pytest_nfvperf.adapters.ovs.idl import present_columns
 from pytest_nfvperf.adapters.ovs.locate import locate
-from pytest_nfvperf.adapters.ovs.openflow import flows_of
 from pytest_nfvperf.adapters.ovs.pmd_stats import parse_pmd_perf, parse_pmd_stats
 from pytest_nfvperf.adapters.ovs.port_stats import parse_port_stats, read_port_stats
 from pytest_nfvperf.adapters.ovs.unixctl import Unixctl, UnixctlError
 from pytest_nfvperf.adapters.ovs.vhost_connector import listening_sockets
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
-from pytest_nfvperf.model.topology import Crossing
 
 STATS = """\
 pmd thread numa_id 0 core_id 1:
@@ -218,15 +216,6 @@ def test_a_refusal_carries_the_daemons_words(tmp_path: Path) -> None:
 def test_nobody_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(TestbedError, match=r"ovs-vswitchd does not answer on .*/none"):
         Unixctl(tmp_path / "none", "ovs-vswitchd").call("version")
-
-
-def test_flows_are_crossings_or_learning() -> None:
-    assert flows_of([], {}) == ["priority=0,actions=NORMAL"]
-    crossings = [Crossing("br0", "p0", "p1"), Crossing("br0", "p1", "p0")]
-    assert flows_of(crossings, {"p0": 3, "p1": 4}) == [
-        "priority=100,in_port=3,actions=output:4",
-        "priority=100,in_port=4,actions=output:3",
-    ]
 
 
 def test_only_columns_of_this_schema_are_asked_for(tmp_path: Path) -> None:

@@ -96,6 +96,13 @@ def bridge(name: str, *, vlan_filtering: bool) -> Request:
     return Request(f"make the bridge {name}", message)
 
 
+def join_group(index: int, name: str, group: int) -> Request:
+    """Put an interface into a group."""
+    message = _link(RTM_NEWLINK, 0, index)
+    message["attrs"] = [["IFLA_GROUP", group]]
+    return Request(f"put {name} into group {group}", message)
+
+
 def delete_group(group: int) -> Request:
     """Delete all interfaces of a group in one go; the kernel takes them apart together."""
     message = _link(RTM_DELLINK, 0)

@@ -33,6 +33,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -45,6 +46,8 @@ from pytest_nfvperf.adapters.ovs.topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.unixctl import UnixctlError
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.ledger import CounterSnapshot
+from pytest_nfvperf.model.topology import Topology
+from pytest_nfvperf.model.topology_checks import all_ports
 
 _COVERAGE = re.compile(r"^(\w+)\s.*\btotal:\s*(\d+)\s*$")
 _COVERAGE_FOLD_S = 1.1
@@ -76,12 +79,10 @@ class OvsCollector:
     def _ports(self, built: BuiltOvsTopology) -> dict[str, int]:
         counters: dict[str, int] = {}
         ofports = built.ofports()
-        for bridge in {port.bridge for port in built.topology.ports}:
+        for bridge, ports in _counted_ports(built.topology).items():
             stats = read_port_stats(self._openflow.socket(bridge))
-            for port in built.topology.ports:
-                if port.bridge == bridge:
-                    of_this = stats.get(ofports[port.name], {})
-                    counters.update({f"{port.name}.{name}": value for name, value in of_this.items()})
+            for port in ports:
+                counters.update({f"{port}.{name}": value for name, value in stats.get(ofports[port], {}).items()})
         return counters
 
     def _pmds(self) -> dict[str, int]:
@@ -116,6 +117,16 @@ class OvsCollector:
         fields = _stat_fields(self._instance.vswitchd.pid)
         ticks = int(fields[11]) + int(fields[12])  # utime + stime, proc(5)
         return {"vswitchd.cpu_ns": ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")}
+
+
+def _counted_ports(topology: Topology) -> dict[str, list[str]]:
+    """Ports that frames come in or go out by, by bridge. Patch ports are left out: a chain has many, and no loss."""
+    patches = {name for patch in topology.patches for name in (patch.port_a, patch.port_b)}
+    counted: dict[str, list[str]] = defaultdict(list)
+    for bridge, port in all_ports(topology):
+        if port not in patches:
+            counted[bridge].append(port)
+    return counted
 
 
 class PmdSchedCollector:

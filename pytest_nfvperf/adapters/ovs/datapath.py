@@ -145,10 +145,12 @@ def _check_spec(testbed: Testbed) -> None:
 
 def _check_lacks(testbed: Testbed, dut: Dut) -> None:
     """Say what is missing before something is started that would wait for it."""
-    if dut != TESTBEDS_OWN or testbed.ovs.datapath == "system":
-        missing = lacks(testbed, dut)
-        if missing is not None:
-            raise TestbedError(f"the {testbed.ovs.datapath!r} datapath is not possible here: {missing}")
+    kind = testbed.ovs.datapath
+    missing = lacks(testbed, dut) if dut != TESTBEDS_OWN or kind == "system" else None
+    if missing is not None and dut == TESTBEDS_OWN:
+        raise ConfigError(f"{kind!r} is not possible here: {missing}", key="dut.ovs.datapath")
+    if missing is not None:
+        raise TestbedError(f"the {kind!r} datapath is not possible here: {missing}")
 
 
 def _why_netdev(testbed: Testbed) -> str:

@@ -1,22 +1,11 @@
-"""Flows by ovs-ofctl (PyPI ``ovs`` speaks no OpenFlow), over the private management sockets."""
+"""Any flows by ovs-ofctl (PyPI ``ovs`` speaks no OpenFlow), over the private management sockets."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from pytest_nfvperf.adapters.net.process import run
-from pytest_nfvperf.model.topology import Crossing
-
-
-def flows_of(crossings: Sequence[Crossing], ofports: Mapping[str, int]) -> list[str]:
-    """The flows of one bridge in ovs-ofctl's syntax; MAC learning (NORMAL) where nothing is said."""
-    if not crossings:
-        return ["priority=0,actions=NORMAL"]
-    return [
-        f"priority=100,in_port={ofports[crossing.in_port]},actions=output:{ofports[crossing.out_port]}"
-        for crossing in crossings
-    ]
 
 
 class OpenFlow:

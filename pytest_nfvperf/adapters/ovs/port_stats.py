@@ -2,23 +2,17 @@
 
 The OVSDB's ``statistics`` column is refreshed every 5 s at best and ``dpctl/show`` lacks the reasons
 of drops. An OFPMP_PORT_STATS request (OpenFlow 1.4, 7.3.5.6) makes vswitchd read the ports at once and
-carries OVS's custom counters (``ovs_tx_failure_drops``, ...) in an experimenter property. Spoken here
-directly because starting ovs-ofctl takes 10 ms a bridge and a snapshot has 20 ms for all.
+carries OVS's custom counters (``ovs_tx_failure_drops``, ...) in an experimenter property.
 """
 
 from __future__ import annotations
 
-import socket
 import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-from pytest_nfvperf.model.errors import DeadlineError, TestbedError
+from pytest_nfvperf.adapters.ovs.openflow_wire import MULTIPART_REPLY, MULTIPART_REQUEST, connected
 
-_VERSION = 0x05  # OpenFlow 1.4
-_HEADER = struct.Struct("!BBHI")  # version, type, length, xid
-_HELLO, _ERROR, _ECHO_REQUEST, _ECHO_REPLY = 0, 1, 2, 3
-_MULTIPART_REQUEST, _MULTIPART_REPLY = 18, 19
 _MULTIPART = struct.Struct("!HH4x")  # type, flags
 _PORT_STATS, _MORE = 4, 1
 _ANY_PORT = struct.Struct("!I4x")
@@ -30,7 +24,6 @@ _EXPERIMENTER_TYPE = 0xFFFF
 _INTEL, _CUSTOM = 0x0000AA01, 2
 _CUSTOM_HEADER_BYTES = 16
 _UNKNOWN = (1 << 64) - 1
-_XID = 1
 
 
 def read_port_stats(management_socket: Path, deadline_s: float = 2.0) -> dict[int, dict[str, int]]:
@@ -40,49 +33,17 @@ def read_port_stats(management_socket: Path, deadline_s: float = 2.0) -> dict[in
         DeadlineError: vswitchd did not answer in time.
         TestbedError: nobody listens, or vswitchd refused.
     """
-    try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as connection:
-            connection.settimeout(deadline_s)
-            connection.connect(str(management_socket))
-            return _ask(connection)
-    except TimeoutError as error:
-        raise DeadlineError(f"waited {deadline_s:g} s for port statistics from {management_socket}") from error
-    except OSError as error:
-        raise TestbedError(f"no port statistics from {management_socket}: {error}") from error
-
-
-def _ask(connection: socket.socket) -> dict[int, dict[str, int]]:
     body = _MULTIPART.pack(_PORT_STATS, 0) + _ANY_PORT.pack(0xFFFFFFFF)
-    request = _HEADER.pack(_VERSION, _MULTIPART_REQUEST, _HEADER.size + len(body), _XID) + body
-    connection.sendall(_HEADER.pack(_VERSION, _HELLO, _HEADER.size, 0) + request)
     ports: dict[int, dict[str, int]] = {}
-    while True:
-        kind, xid, payload = _receive(connection)
-        if kind == _ERROR:
-            raise TestbedError(f"vswitchd refused the port statistics request: OpenFlow error {payload[:4].hex()}")
-        if kind == _ECHO_REQUEST:
-            connection.sendall(_HEADER.pack(_VERSION, _ECHO_REPLY, _HEADER.size + len(payload), xid) + payload)
-        if kind != _MULTIPART_REPLY or xid != _XID:
-            continue
-        _, flags = _MULTIPART.unpack_from(payload)
-        ports.update(parse_port_stats(payload[_MULTIPART.size :]))
-        if not flags & _MORE:
-            return ports
-
-
-def _receive(connection: socket.socket) -> tuple[int, int, bytes]:
-    _, kind, length, xid = _HEADER.unpack(_receive_exactly(connection, _HEADER.size))
-    return kind, xid, _receive_exactly(connection, length - _HEADER.size)
-
-
-def _receive_exactly(connection: socket.socket, length: int) -> bytes:
-    received = b""
-    while len(received) < length:
-        part = connection.recv(length - len(received))
-        if not part:
-            raise ConnectionResetError("vswitchd closed the connection")
-        received += part
-    return received
+    with connected(management_socket, "port statistics", deadline_s) as bridge:
+        bridge.send((MULTIPART_REQUEST, body))
+        for kind, payload in bridge.answers("the port statistics request"):
+            if kind == MULTIPART_REPLY:
+                _, flags = _MULTIPART.unpack_from(payload)
+                ports.update(parse_port_stats(payload[_MULTIPART.size :]))
+                if not flags & _MORE:
+                    break
+    return ports
 
 
 def parse_port_stats(body: bytes) -> dict[int, dict[str, int]]:

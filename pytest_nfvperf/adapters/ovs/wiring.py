@@ -20,7 +20,7 @@ generator runs too, named by the run's tag, with IPv6 off and no address.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -101,6 +101,10 @@ class Wiring:
     def offload_lines(self) -> list[str]:
         """Offloads that were set, read back now, as text."""
         return self._cabling.offload_lines()
+
+    def remove(self, interfaces: Sequence[str]) -> None:
+        """Remove interfaces of the instance's namespace together; those that are not there are passed over."""
+        self._cabling.remove(interfaces)
 
     def close(self) -> None:
         """Remove what ``wire`` made, after OVS has let go of the ports. Can be called twice."""
