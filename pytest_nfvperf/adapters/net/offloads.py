@@ -167,7 +167,7 @@ def _did_not_change(interface: str, offload: str, on: bool, known: Mapping[str, 
         f"{name}: {_on_off(known[name].active)}{' [fixed]' if known[name].fixed else ''}" for name in members
     )
     fixed = all(known[name].fixed for name in members)
-    why = "its driver does not let it be changed" if fixed else "another offload that it needs is not as it must be"
+    why = "its driver does not let it be changed" if fixed else "its driver, or an offload that it needs, forbids it"
     return (
         f"{offload} of interface {interface!r} cannot be switched {_on_off(on)}: {why}; "
         f"the kernel says {seen or 'nothing of it'}"

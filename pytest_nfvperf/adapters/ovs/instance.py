@@ -10,6 +10,7 @@ mask of its own, DPDK puts them on the other CPUs, which are the PMDs').
 
 from __future__ import annotations
 
+import resource
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -172,9 +173,11 @@ class OvsInstance:
         root.next_cfg = 1
 
     def _start_vswitchd(self) -> ManagedProcess:
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)  # a bridge needs several files, a port one or two
         vswitchd = self._spawn(
             "ovs-vswitchd",
             [
+                *("prlimit", f"--nofile={most}:{most}"),
                 self.binaries.vswitchd,
                 f"unix:{self.directory / 'db.sock'}",
                 f"--unixctl={self.directory / 'vswitchd.ctl'}",

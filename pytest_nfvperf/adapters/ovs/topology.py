@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import resource
 from collections.abc import Sequence
+from contextlib import suppress
 
 import ovs.db.idl
 
 from pytest_nfvperf.adapters.net.wait import wait_until
+from pytest_nfvperf.adapters.ovs.depth import refuse_too_deep
 from pytest_nfvperf.adapters.ovs.flow_mods import add_crossings
 from pytest_nfvperf.adapters.ovs.idl import Row, one
 from pytest_nfvperf.adapters.ovs.instance import OvsInstance
@@ -21,7 +26,10 @@ from pytest_nfvperf.model.topology import Topology
 from pytest_nfvperf.model.topology_checks import all_ports
 from pytest_nfvperf.ports.datapath import Attachment
 
-_APPLY_DEADLINE_S = 10.0
+_APPLY_DEADLINE_S = 20.0
+_APPLY_DEADLINE_EACH_S = 0.2
+"""For each bridge and port: closing one takes the kernel 20 ms, one after the other."""
+
 _NOISY = ("netdev_linux", "bridge", "netdev", "dpif_netdev")
 """Modules of vswitchd (ovs-appctl vlog/list) that complain of an interface that is gone."""
 
@@ -43,17 +51,25 @@ class BuiltOvsTopology:
         self._wired: dict[str, Wired] = {}
         self._connector: VhostConnector | None = None
         self.closed = False
+        refuse_too_deep(topology)
         self._refuse_names_in_use()
         try:
             self._wired = wiring.wire(topology)
-            instance.db.transact(self._insert, f"topology {topology.name}", _APPLY_DEADLINE_S)
+            instance.db.transact(self._insert, f"topology {topology.name}", self._apply_deadline_s)
             self._check_interfaces()
             wiring.move_out(topology)
             self._replace_flows()
             self._connector = self._start_connector()
-        except BaseException:
-            self.close()
+        except BaseException as error:
+            self._close_after(error)
             raise
+
+    def _close_after(self, error: BaseException) -> None:
+        """Close without hiding why."""
+        try:
+            self.close()
+        except TestbedError as left:
+            error.add_note(f"and then the topology could not be removed: {left.message}")
 
     def _refuse_names_in_use(self) -> None:
         """Before anything is made: teardown goes by these names, and must not take another's."""
@@ -66,6 +82,11 @@ class BuiltOvsTopology:
                 f"topology {self.topology.name!r} cannot be built: {', '.join(taken)} is in use by another topology "
                 "on this OVS; close that first, or use other names"
             )
+
+    @property
+    def _apply_deadline_s(self) -> float:
+        parts = len(self.topology.bridges) + len(all_ports(self.topology))
+        return _APPLY_DEADLINE_S + _APPLY_DEADLINE_EACH_S * parts
 
     def attachments(self) -> tuple[Attachment, ...]:
         """The far ends of the ports, in the topology's order."""
@@ -122,7 +143,7 @@ class BuiltOvsTopology:
             error = interface_error(rows.get(name))
             if error is not None:
                 raise TestbedError(
-                    f"interface {name!r} of topology {self.topology.name!r}: {error}",
+                    f"interface {name!r} of topology {self.topology.name!r}: {error}{_advice(error)}",
                     evidence={"ovs-vswitchd.log (warnings)": self._instance.problems()},
                 )
 
@@ -194,11 +215,13 @@ class BuiltOvsTopology:
             if present:
                 self._remove_taps()
                 self._instance.db.transact(
-                    lambda _: self._delete(present), f"removal of topology {self.topology.name}", _APPLY_DEADLINE_S
+                    lambda _: self._delete(present),
+                    f"removal of topology {self.topology.name}",
+                    self._apply_deadline_s,
                 )
+                self._log_level("info")
         finally:
             self._wiring.close()
-            self._listen_again()
 
     def _remove_taps(self) -> None:
         """The bridges' own taps, all at once: OVS closes one after the other, and the kernel takes 20 ms for each.
@@ -207,8 +230,7 @@ class BuiltOvsTopology:
         """
         if self._instance.options.datapath_type != "netdev":
             return
-        for module in _NOISY:
-            self._instance.ctl.call("vlog/set", f"{module}:file:off")
+        self._log_level("off")
         self._wiring.remove(self.topology.bridges)
 
     def _present_bridges(self) -> Sequence[Row]:
@@ -218,11 +240,18 @@ class BuiltOvsTopology:
         rows = self._instance.db.rows("Bridge")
         return [rows[name] for name in self.topology.bridges if name in rows]
 
-    def _listen_again(self) -> None:
-        if self._instance.running() and self._instance.options.datapath_type == "netdev":
+    def _log_level(self, level: str) -> None:
+        with suppress(TestbedError):  # a vswitchd that does not answer this is removed from as well
             for module in _NOISY:
-                self._instance.ctl.call("vlog/set", f"{module}:file:info")
+                self._instance.ctl.call("vlog/set", f"{module}:file:{level}", deadline_s=1.0)
 
     def _delete(self, bridges: Sequence[Row]) -> None:
         for row in bridges:
             self._instance.db.root.delvalue("bridges", row)
+
+
+def _advice(error: str) -> str:
+    if os.strerror(errno.EMFILE) not in error:
+        return ""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return f"; the hard limit of open files here is {most} (ulimit -Hn): raise it, or build fewer bridges and ports"
