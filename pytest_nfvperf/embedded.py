@@ -20,6 +20,7 @@ from pytest_nfvperf.adapters.bridge.datapath import BridgeDatapath
 from pytest_nfvperf.adapters.generators import build
 from pytest_nfvperf.adapters.generators.ceiling import measure_ceiling
 from pytest_nfvperf.adapters.generators.embedded import EmbeddedGenerator, EngineOptions
+from pytest_nfvperf.adapters.generators.iperf3 import Iperf3Engine
 from pytest_nfvperf.adapters.generators.validity import ValidityPolicy
 from pytest_nfvperf.adapters.host.fingerprint import fingerprint
 from pytest_nfvperf.adapters.net.identity import TAG_VARIABLE, ProcessId
@@ -96,6 +97,7 @@ class EmbeddedWiring:
             make_ledger=trial_ledger,
             ceilings=self._ceilings(journal),
             pmd_cpus=len(self.testbed.cpus.pmd),
+            make_streams=lambda: Iperf3Engine(journal),
         )
 
     def _make_datapath(self, journal: Journal, dut: Dut) -> Datapath:

@@ -17,6 +17,7 @@ from pytest_nfvperf.adapters.evidence.records import TopologyData
 from pytest_nfvperf.adapters.report.texts import drawn
 from pytest_nfvperf.labels import is_measuring
 from pytest_nfvperf.model.display import format_fps, format_seconds
+from pytest_nfvperf.model.streams import StreamSpec
 from pytest_nfvperf.model.trial import TrialSpec
 from pytest_nfvperf.session import NfvSession
 from pytest_nfvperf.simulation import ASSUMED_FPS, SimulatedWiring
@@ -31,6 +32,7 @@ class PlannedTest:
     seconds: float
     failure: str
     topologies: tuple[TopologyData, ...] = ()
+    streams: tuple[StreamSpec, ...] = ()
 
 
 def show_plan(session: pytest.Session, nfv: NfvSession) -> bool:
@@ -51,7 +53,7 @@ def show_plan(session: pytest.Session, nfv: NfvSession) -> bool:
                     f"    {format_seconds(spec.duration_s):>8} at {format_fps(spec.load_fps):>10}  {spec.purpose}"
                 )
     total = sum(test.seconds for test in planned)
-    count = sum(len(test.specs) for test in planned)
+    count = sum(len(test.specs) + len(test.streams) for test in planned)
     reporter.write_line(
         f"{len(planned)} tests, {count} trials, about {format_seconds(total)} for a DUT of about "
         f"{format_fps(ASSUMED_FPS)} per direction at 64 bytes; invalid trials are repeated and add to it"
@@ -61,7 +63,7 @@ def show_plan(session: pytest.Session, nfv: NfvSession) -> bool:
 
 def _plan(item: pytest.Item, wiring: SimulatedWiring, nfv: NfvSession) -> PlannedTest:
     nfv.stood.clear()
-    started, before = wiring.clock.monotonic(), len(wiring.specs)
+    started, before, streamed = wiring.clock.monotonic(), len(wiring.specs), len(wiring.stream_specs)
     reports = runtestprotocol(item, log=False, nextitem=None)
     failures = [str(report.longrepr) for report in reports if report.failed]
     return PlannedTest(
@@ -70,13 +72,22 @@ def _plan(item: pytest.Item, wiring: SimulatedWiring, nfv: NfvSession) -> Planne
         wiring.clock.monotonic() - started,
         failures[0].strip().splitlines()[-1] if failures else "",
         tuple(nfv.stood),
+        tuple(wiring.stream_specs[streamed:]),
     )
 
 
 def _line(test: PlannedTest) -> str:
     if test.failure:
         return f"{test.node_id}: cannot be planned: {test.failure}"
-    return f"{test.node_id}: about {format_seconds(test.seconds)}: {_grouped(test.specs)}"
+    return f"{test.node_id}: about {format_seconds(test.seconds)}: {_grouped(test.specs) or _streams(test.streams)}"
+
+
+def _streams(specs: Sequence[StreamSpec]) -> str:
+    groups = Counter((spec.streams, spec.protocol.upper(), spec.run_s) for spec in specs)
+    return ", ".join(
+        f"{count} x {streams} {protocol} stream{'s' if streams > 1 else ''} {format_seconds(run_s)}"
+        for (streams, protocol, run_s), count in groups.items()
+    )
 
 
 def _grouped(specs: Sequence[TrialSpec]) -> str:

@@ -45,7 +45,8 @@ from pytest_nfvperf.ports.sink import Sink
 from pytest_nfvperf.runs.recorder import Recorder
 from pytest_nfvperf.runs.rig import LiveTopology, Rig
 from pytest_nfvperf.runs.search import Limits, Search
-from pytest_nfvperf.runs.study import Decided, Study
+from pytest_nfvperf.runs.streams import StreamRunner
+from pytest_nfvperf.runs.study import Decided, Stand, Study
 from pytest_nfvperf.runs.trials import Context
 from pytest_nfvperf.wiring import Wiring
 
@@ -153,11 +154,16 @@ class NfvSession:
         """Measurements of one test."""
         return Search(self.profile, labels, self._limits_of, self.wiring.estimate_search_s)
 
-    def study(self, labels: Mapping[str, str], decided: Decided) -> Study:
+    def study(self, labels: Mapping[str, str], stand: Stand, decided: Decided) -> Study:
         """Comparisons of one test; ``decided``: whether the SLA's verdict on an outcome is carried."""
-        return Study(self.profile, labels, self._anew, self._limits_of, decided, self._context)
+        return Study(self.profile, labels, stand, self._limits_of, self._stream_runner, decided, self._context)
 
-    def _anew(self, topology: Topology, dut: Dut, *, quiet: bool) -> LiveTopology:
+    def _stream_runner(self) -> StreamRunner:
+        cpus = self.wiring.testbed.cpus
+        every = tuple(sorted({*cpus.housekeeping, *cpus.pmd, *cpus.generator, *cpus.vnf}))
+        return StreamRunner(self.rig.streams(), self._context, self.profile.invalid_trial_budget, every)
+
+    def anew(self, topology: Topology, dut: Dut, *, quiet: bool) -> LiveTopology:
         """A topology that is built again even if it stands; ``quiet``: its configuration is on record."""
         self.rig.remove_topology()
         if quiet:
@@ -180,6 +186,7 @@ class NfvSession:
         self._progress.begin(title(dict(data.labels)))
         self.recorder.findings.clear()
         self._context.trials.clear()
+        self._context.streams.clear()
         self.stood.clear()
         self.recorder.emit(data)
 

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
+from pytest_nfvperf.adapters.generators.fake_streams import FakeStreams
 from pytest_nfvperf.model.profile import Profile
+from pytest_nfvperf.model.streams import StreamSpec
 from pytest_nfvperf.model.testbed import Dut, Testbed
 from pytest_nfvperf.model.topology import Topology
 from pytest_nfvperf.model.traffic import Traffic
@@ -21,6 +23,9 @@ ASSUMED_FPS = 4e6
 """Frames/s per direction that the simulated DUT forwards."""
 
 ASSUMED_CEILING_FPS = 9e6
+ASSUMED_BPS = 2e9
+"""Payload bits/s that it carries for streams."""
+
 _NOISE = 0.003
 _BUFFER_FRAMES = 1024
 _BUILD_S = 0.5
@@ -118,11 +123,17 @@ class SimulatedWiring:
         self.clock = VirtualClock()
         self._make = make_generator or _assumed_dut
         self._generators: list[FakeGenerator] = []
+        self._streams: list[FakeStreams] = []
 
     @property
     def specs(self) -> list[TrialSpec]:
         """Every trial that was asked for so far."""
         return [spec for generator in self._generators for spec in generator.specs]
+
+    @property
+    def stream_specs(self) -> list[StreamSpec]:
+        """Every run of streams that was asked for so far."""
+        return [spec for streams in self._streams for spec in streams.specs]
 
     def check(self) -> None:
         """Nothing can be missing."""
@@ -147,6 +158,7 @@ class SimulatedWiring:
             make_ledger=None,
             ceilings=SimulatedCeilings(self.clock),
             pmd_cpus=len(self.testbed.cpus.pmd),
+            make_streams=self._make_streams,
         )
 
     def fingerprint(self) -> Mapping[str, Any]:
@@ -167,6 +179,11 @@ class SimulatedWiring:
 
     def close(self) -> None:
         """Nothing to close."""
+
+    def _make_streams(self) -> FakeStreams:
+        streams = FakeStreams(ASSUMED_BPS, clock=self.clock)
+        self._streams.append(streams)
+        return streams
 
     def _make_generator(self) -> FakeGenerator:
         generator = self._make()

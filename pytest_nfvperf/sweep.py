@@ -42,6 +42,39 @@ def sweep(name: str, values: Iterable[Any], *, quick: Collection[Any]) -> Callab
     return pytest.mark.parametrize(name, params)
 
 
+def chosen(names: str, cases: Iterable[tuple[Any, ...]], *, quick: Collection[tuple[Any, ...]]) -> Callable[[F], F]:
+    """Parametrise a test over cases of several parameters, of which the quick profile keeps those in ``quick``.
+
+    Example::
+
+        @chosen("link, streams", product(("patch", "veth"), (1, 2, 4)), quick={("patch", 1), ("veth", 4)})
+        def test_tcp(link, streams, ...): ...
+
+    Raises:
+        ValueError: ``quick`` names a case that is not among the others, or none.
+    """
+    listed = list(cases)
+    strangers = [case for case in quick if case not in listed]
+    if strangers or not quick:
+        what = f"quick has {strangers[0]!r}, which is not among them" if strangers else "quick must have at least one"
+        raise ValueError(f"cases of {names!r}: {what}")
+    words = [name.strip() for name in names.split(",")]
+    params = [
+        pytest.param(
+            *case,
+            id="-".join(_of_case(word, value) for word, value in zip(words, case, strict=True)),
+            marks=() if case in quick else pytest.mark.nfv_not_quick,
+        )
+        for case in listed
+    ]
+    return pytest.mark.parametrize(words, params)
+
+
+def _of_case(name: str, value: Any) -> str:
+    """Numbers, on and off say nothing without their names."""
+    return f"{name}_{_identify(value)}" if isinstance(value, int) else _identify(value)
+
+
 class Compared(tuple[Any, ...]):
     """Values that one test compares, the baseline first: each is a subject of its own."""
 

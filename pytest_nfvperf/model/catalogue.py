@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from pytest_nfvperf.model.nodes import AS_IT_IS, Offloads
 from pytest_nfvperf.model.topology import (
     Crossing,
     Namespace,
@@ -93,7 +94,13 @@ def _vnf_ports(number: int, mtu: int) -> tuple[Port, Port]:
 
 
 def bridge_chain(
-    bridges: int, *, link: str = "patch", ends: str = "generator", bidirectional: bool = True, mtu: int = 1500
+    bridges: int,
+    *,
+    link: str = "patch",
+    ends: str = "generator",
+    bidirectional: bool = True,
+    mtu: int = 1500,
+    offloads: Offloads = AS_IT_IS,
 ) -> Topology:
     """Bridges one behind the other, as in S2: ovs-1 - ovs-2 - ... - ovs-N.
 
@@ -103,6 +110,7 @@ def bridge_chain(
         ends: at both ends of the chain: ``generator`` ports p0 and p1, or ``namespace`` with eth0.
         bidirectional: both ends send; for generator ports.
         mtu: bytes without Ethernet header and FCS.
+        offloads: of the namespaces' interfaces and of veth pairs between bridges.
 
     Raises:
         ValueError: no bridge, or an unknown kind of link or end.
@@ -110,24 +118,25 @@ def bridge_chain(
     if bridges < 1:
         raise ValueError(f"a chain of {bridges} bridges is none: give at least 1")
     names = [f"ovs-{number}" for number in range(1, bridges + 1)]
-    joints = [_joint(link, number, mtu) for number in range(1, bridges)]
+    joints = [_joint(link, number, mtu, offloads) for number in range(1, bridges)]
     return Topology(
         name=f"chain-{bridges}-{link}" if bridges > 1 else "chain-1",
         bridges=tuple(names),
         crossings=_through(joints, names) if ends == "generator" else (),
         patches=tuple(joint for joint in joints if isinstance(joint, Patch)),
         veths=tuple(joint for joint in joints if isinstance(joint, VethLink)),
-        **_chain_ends(ends, names, bidirectional=bidirectional, mtu=mtu),
+        **_chain_ends(ends, names, bidirectional=bidirectional, mtu=mtu, offloads=offloads),
     )
 
 
-def _joint(link: str, number: int, mtu: int) -> Patch | VethLink:
+def _joint(link: str, number: int, mtu: int, offloads: Offloads) -> Patch | VethLink:
     """Between bridge ``number`` and the next; S2's names, patch-CONNECT-IK and ovschain-IK, shortened."""
     left, right = f"ovs-{number}", f"ovs-{number + 1}"
     if link == "patch":
         return Patch(left, f"patch-{number}-{number + 1}", right, f"patch-{number + 1}-{number}")
     if link == "veth":
-        return VethLink(left, f"chain-{number}-{number + 1}", right, f"chain-{number + 1}-{number}", mtu=mtu)
+        near, far = f"chain-{number}-{number + 1}", f"chain-{number + 1}-{number}"
+        return VethLink(left, near, right, far, mtu=mtu, offloads=offloads)
     raise ValueError(f"bridges cannot be chained by {link!r}: write patch or veth")
 
 
@@ -138,7 +147,9 @@ def _through(joints: Sequence[Patch | VethLink], bridges: Sequence[str]) -> tupl
     return tuple(crossing for name, a, b in hops for crossing in (Crossing(name, a, b), Crossing(name, b, a)))
 
 
-def _chain_ends(ends: str, bridges: Sequence[str], *, bidirectional: bool, mtu: int) -> dict[str, Any]:
+def _chain_ends(
+    ends: str, bridges: Sequence[str], *, bidirectional: bool, mtu: int, offloads: Offloads
+) -> dict[str, Any]:
     sides = list(enumerate((bridges[0], bridges[-1])))
     if ends == "generator":
         directions = (Direction("p0", "p1"), Direction("p1", "p0"))
@@ -150,7 +161,15 @@ def _chain_ends(ends: str, bridges: Sequence[str], *, bidirectional: bool, mtu: 
             "directions": (),
             "namespaces": tuple(Namespace(f"end{n}") for n, _ in sides),
             "nics": tuple(
-                Nic(f"end{n}", "eth0", name, f"end{n}", addresses=(f"{CHAIN_NETWORK}.{n + 1}/24",), mtu=mtu)
+                Nic(
+                    f"end{n}",
+                    "eth0",
+                    name,
+                    f"end{n}",
+                    addresses=(f"{CHAIN_NETWORK}.{n + 1}/24",),
+                    mtu=mtu,
+                    offloads=offloads,
+                )
                 for n, name in sides
             ),
         }

@@ -42,6 +42,8 @@ class Profile:
         soak_s: length of a soak, s. ``soak_sample_s``: between samples. ``soak_report_s``: between reports.
         comparison_repeats: fewest repeats a side, interleaved.
         comparison_trial_s: each reading of a comparison, s.
+        comparison_stream_s, comparison_omit_s: each reading of TCP streams, and the time before it that is not
+            measured, s; together whole seconds.
         comparison_budget_s: no further repeats are begun after this time, s.
     """
 
@@ -71,6 +73,8 @@ class Profile:
     soak_report_s: float = 60.0
     comparison_repeats: int = 5
     comparison_trial_s: float = 5.0
+    comparison_stream_s: float = 8.0
+    comparison_omit_s: float = 2.0
     comparison_budget_s: float = 900.0
 
     @property
@@ -120,6 +124,8 @@ QUICK = replace(
     soak_s=60.0,
     soak_report_s=10.0,
     comparison_trial_s=0.5,
+    comparison_stream_s=0.7,
+    comparison_omit_s=0.3,
     comparison_budget_s=45.0,
 )
 

@@ -20,6 +20,7 @@ class RecordKind(StrEnum):
     RUN = "run"  # versions, command line, testbed, fingerprint: first record of a run
     TEST = "test"  # a test began (labels, parameters)
     TRIAL = "trial"  # one finished trial, valid or not, with ledger and cost
+    STREAM = "stream"  # one finished run of streams, valid or not
     OUTCOME = "outcome"  # what a search or sweep found
     VERDICT = "verdict"  # one requirement judged
     TOPOLOGY = "topology"  # what stood in a test, and on which datapath

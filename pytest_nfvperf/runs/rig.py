@@ -17,8 +17,10 @@ from pytest_nfvperf.model.testbed import TESTBEDS_OWN, Dut
 from pytest_nfvperf.model.topology import Topology
 from pytest_nfvperf.model.traffic import Traffic
 from pytest_nfvperf.model.trial import TrialResult
+from pytest_nfvperf.ports.collector import Collector
 from pytest_nfvperf.ports.datapath import BuiltTopology, Datapath
 from pytest_nfvperf.ports.generator import Generator, GeneratorPort
+from pytest_nfvperf.ports.streams import StreamEngine
 from pytest_nfvperf.runs.trials import Context, TrialRunner
 
 LINK_DEADLINE_S = 10.0
@@ -45,6 +47,7 @@ class RigParts:
     """What a rig is made of. Factories, because a broken rig is made anew.
 
     ``pmd_cpus``: number of CPUs given to poll-mode threads, 0 if unknown.
+    ``make_streams``: None where the testbed has no engine for streams.
     """
 
     make_datapath: Callable[[Dut], Datapath]
@@ -52,17 +55,20 @@ class RigParts:
     make_ledger: LedgerFactory | None
     ceilings: Ceilings
     pmd_cpus: int
+    make_streams: Callable[[], StreamEngine] | None = None
 
 
 @dataclass(slots=True)
 class Standing:
-    """What a topology consists of while it stands."""
+    """What a topology consists of while it stands. ``collectors``: the datapath's counters."""
 
     built: BuiltTopology
     dut: Dut
     datapath_kind: str
     generator: Generator | None
     runner: TrialRunner | None
+    collectors: tuple[Collector, ...] = ()
+    check_alive: Callable[[], None] = lambda: None
 
 
 @dataclass(slots=True, eq=False)
@@ -101,6 +107,10 @@ class LiveTopology:
         """Of the datapath it stands on: dpdk, netdev, system."""
         return self.now.datapath_kind
 
+    def counters(self) -> list[CounterSnapshot]:
+        """The datapath's counters now."""
+        return [collector.snapshot() for collector in self.now.collectors]
+
     def netns(self, namespace: str) -> str:
         """The name under /run/netns of one of its namespaces."""
         return self.now.built.netns(namespace)
@@ -121,6 +131,7 @@ class Rig:
         self._datapath: Datapath | None = None
         self._dut = TESTBEDS_OWN
         self._generator: Generator | None = None
+        self._streams: StreamEngine | None = None
         self._live: LiveTopology | None = None
         self._first_cause: tuple[str, TestbedError] | None = None
         self._first_record: str | None = None
@@ -148,6 +159,15 @@ class Rig:
         if self._generator is None:
             self._generator = self._parts.make_generator()
         return self._generator
+
+    def streams(self) -> StreamEngine:
+        """The engine for TCP and UDP streams, started if need be."""
+        self._refuse_if_broken()
+        if self._streams is None:
+            if self._parts.make_streams is None:
+                raise TestbedError("this testbed has no engine for streams between namespaces")
+            self._streams = self._parts.make_streams()
+        return self._streams
 
     def live(self, topology: Topology, repeats: int, dut: Dut = TESTBEDS_OWN) -> LiveTopology:
         """This topology, standing. Another one that stood before is removed first.
@@ -213,9 +233,11 @@ class Rig:
         steps: list[Callable[[], None]] = [self._forget_live]
         if self._generator is not None:
             steps.append(self._generator.close)
+        if self._streams is not None:
+            steps.append(self._streams.close)
         if self._datapath is not None:
             steps.append(self._datapath.close)
-        self._generator = self._datapath = None
+        self._generator = self._datapath = self._streams = None
         errors: list[TestbedError] = []
         for step in steps:
             try:
@@ -253,7 +275,9 @@ class Rig:
             built.close()
             raise
         runner = self._runner(topology, datapath, generator, live.repeats) if generator is not None else None
-        live.standing = Standing(built, live.dut, datapath.info().kind, generator, runner)
+        live.standing = Standing(
+            built, live.dut, datapath.info().kind, generator, runner, datapath.collectors(), datapath.check_alive
+        )
         self._live = live
 
     def _runner(self, topology: Topology, datapath: Datapath, generator: Generator, repeats: int) -> TrialRunner:

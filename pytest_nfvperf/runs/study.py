@@ -21,6 +21,7 @@ from pytest_nfvperf.runs.forwarding import ForwardingRate
 from pytest_nfvperf.runs.interleave import LOOK_CONFIDENCE, Reading, Rounds, interleaved
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.search import LimitsOf
+from pytest_nfvperf.runs.streams import StreamRunner, TcpThroughput, tcp_spec
 from pytest_nfvperf.runs.trials import Context
 
 
@@ -94,6 +95,7 @@ class Study:
         labels: what identifies the test in SLAs and reports.
         stand: makes a topology stand.
         limits_of: the rig's ceiling and the line rate for a traffic.
+        streams: makes what runs streams, when it is needed.
         decided: whether the SLA's verdict on an outcome is carried.
         context: evidence and time.
     """
@@ -104,6 +106,7 @@ class Study:
         labels: Mapping[str, str],
         stand: Stand,
         limits_of: LimitsOf,
+        streams: Callable[[], StreamRunner],
         decided: Decided,
         context: Context,
     ) -> None:
@@ -111,6 +114,7 @@ class Study:
         self.labels = dict(labels)
         self._stand = stand
         self._limits_of = limits_of
+        self._streams = streams
         self._decided = decided
         self._context = context
 
@@ -123,6 +127,19 @@ class Study:
             traffic: what is sent.
         """
         return self.compare(per, subjects, ForwardingRate(traffic, self.profile, self._limits_of))
+
+    def tcp_throughput(self, per: str, subjects: Sequence[Subject], streams: int = 1) -> tuple[Outcome, ...]:
+        """Goodput of parallel TCP streams between the first and the last namespace, and the CPUs it took.
+
+        Args:
+            per: the label that the subjects differ in, such as "bridges".
+            subjects: the baseline first.
+            streams: in parallel, all one way.
+        """
+        runner = self._streams()
+        return self.compare(
+            per, subjects, TcpThroughput(runner, self.profile, tcp_spec(self.profile, streams, runner.cpus))
+        )
 
     def compare(self, per: str, subjects: Sequence[Subject], figure: Figure) -> tuple[Outcome, ...]:
         """Measure a figure on all subjects in interleaved rounds.
@@ -141,13 +158,13 @@ class Study:
         collected = [_Collected() for _ in subjects]
 
         def read(number: int, round_number: int, left: int) -> Reading:
-            subject, known = subjects[number], set(self._context.trials)
+            subject, known = subjects[number], self._runs()
             live = self._stand(subject.topology, subject.dut, quiet=round_number > 0)
             collected[number].labels = figure.labels(live)
             try:
                 return figure.read(live, left * (figure.reading_s + _TOPOLOGY_CHANGE_S))
             finally:
-                collected[number].trials += [trial for trial in self._context.trials if trial not in known]
+                collected[number].trials += [run for run in self._runs() if run not in known]
 
         def outcomes(readings: Sequence[Sequence[Reading]]) -> tuple[Outcome, ...]:
             facts = {**figure.facts(), "algorithm": figure.name, "elapsed_s": clock.monotonic() - started}
@@ -174,6 +191,10 @@ class Study:
         for outcome in made:
             self._context.recorder.emit(outcome)
         return made
+
+    def _runs(self) -> dict[str, None]:
+        """Ids of all trials and runs of streams so far, in order."""
+        return dict.fromkeys([*self._context.trials, *self._context.streams])
 
     def _labels(self, measured: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
         """What was measured wins over what a test says of itself, but for the name of its topology."""

@@ -6,13 +6,15 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from pytest_nfvperf.adapters.evidence.records import trial_data
 from pytest_nfvperf.model.errors import NfvperfError
 from pytest_nfvperf.model.ledger import CounterDelta, CounterSnapshot, Ledger
 from pytest_nfvperf.model.outcome import Cost
 from pytest_nfvperf.model.record import RecordKind
-from pytest_nfvperf.model.trial import TrialResult, TrialSpec
+from pytest_nfvperf.model.streams import StreamResult
+from pytest_nfvperf.model.trial import InvalidReason, TrialResult, TrialSpec
 from pytest_nfvperf.ports.clock import Clock
 from pytest_nfvperf.ports.collector import Collector
 from pytest_nfvperf.ports.generator import Generator
@@ -31,12 +33,14 @@ class Context:
         progress: who watches.
         clock: the time.
         trials: the running test's trials by id; whoever starts a test clears it.
+        streams: the same of its runs of streams.
     """
 
     recorder: Recorder
     progress: Progress
     clock: Clock
     trials: dict[str, Trial] = field(default_factory=dict)
+    streams: dict[str, StreamResult] = field(default_factory=dict)
 
 
 LedgerMaker = Callable[[TrialResult, Sequence[CounterSnapshot], Sequence[CounterSnapshot]], Ledger]
@@ -53,10 +57,31 @@ class Trial:
     wall_s: float
 
 
+class _Judged(Protocol):
+    """The result of a trial, or of a run of streams."""
+
+    @property
+    def invalid(self) -> tuple[InvalidReason, ...]: ...
+
+
+class Spoiled(Protocol):
+    """A trial, or a run of streams, with its place in the evidence."""
+
+    @property
+    def id(self) -> str:
+        """Its record."""
+        ...
+
+    @property
+    def result(self) -> _Judged:
+        """With the reasons why it says nothing."""
+        ...
+
+
 class InvalidTrialsError(NfvperfError):
     """No valid trial within the budget: the rig is too disturbed to say anything about the DUT."""
 
-    def __init__(self, trials: Sequence[Trial]) -> None:
+    def __init__(self, trials: Sequence[Spoiled]) -> None:
         self.trials = tuple(trials)
         codes = Counter(str(reason.code) for trial in trials for reason in trial.result.invalid)
         counted = ", ".join(f"{code} {count}x" for code, count in codes.most_common())

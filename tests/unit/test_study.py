@@ -7,6 +7,7 @@ import random
 import pytest
 
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
+from pytest_nfvperf.adapters.generators.fake_streams import FakeStreams
 from pytest_nfvperf.config.limit import parse_limit
 from pytest_nfvperf.judging import Measured, SlaCheck, SlaFailure
 from pytest_nfvperf.model.catalogue import bridge_chain
@@ -21,6 +22,7 @@ from pytest_nfvperf.runs.clock import VirtualClock
 from pytest_nfvperf.runs.interleave import Reading, Rounds, interleaved
 from pytest_nfvperf.runs.recorder import Recorder
 from pytest_nfvperf.runs.search import Limits
+from pytest_nfvperf.runs.streams import StreamRunner
 from pytest_nfvperf.runs.study import Study, Subject
 from pytest_nfvperf.runs.trials import Context, InvalidTrialsError, TrialRunner
 
@@ -63,6 +65,7 @@ class Bench:
         self.clock, self.sink = VirtualClock(), Listed()
         self.context = Context(Recorder("r", [self.sink], self.clock), Silent(), self.clock)
         self.generator = FakeGenerator(1e6, clock=self.clock, **({"noise": 0.005, "ceiling_fps": CEILING} | settings))
+        self.streams = FakeStreams(2e9, clock=self.clock)
         self.order: list[int] = []
         self.quiet: list[bool] = []
 
@@ -80,8 +83,8 @@ class Bench:
 
     def study(self, decided=lambda _: True, profile=QUICK):
         return Study(
-            profile, {"suite": "chaining", "topology": "chain"}, self.stand, lambda *_: Limits(CEILING, None), decided,
-            self.context,
+            profile, {"suite": "chaining", "topology": "chain"}, self.stand, lambda *_: Limits(CEILING, None),
+            lambda: StreamRunner(self.streams, self.context, 1), decided, self.context,
         )  # fmt: skip
 
     def sla(self, metric, text):

@@ -15,6 +15,7 @@ from pytest_nfvperf.model.histogram import Histogram
 from pytest_nfvperf.model.ledger import Ledger
 from pytest_nfvperf.model.outcome import Cost, Outcome
 from pytest_nfvperf.model.record import Record, RecordKind, plain
+from pytest_nfvperf.model.streams import StreamResult
 from pytest_nfvperf.model.testbed import TESTBEDS_OWN, Dut, Testbed
 from pytest_nfvperf.model.topology import Topology
 from pytest_nfvperf.model.trial import DirectionCounts, TrialResult
@@ -114,6 +115,23 @@ class TopologyData:
 
 
 @dataclass(frozen=True, slots=True)
+class StreamData:
+    """A run of streams.
+
+    Attributes:
+        result: counts, CPU of both ends, counters around it, validity.
+        wall_s: from call to counts, s.
+        datapath_cores: CPUs that the datapath's process used while streams flowed; None where it has none.
+        repeat_of: id of the invalid run that this one repeats, or None.
+    """
+
+    result: StreamResult
+    wall_s: float
+    datapath_cores: float | None = None
+    repeat_of: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class AttachmentData:
     """A named text, or a file beside the evidence.
 
@@ -171,6 +189,7 @@ Payload = (
     RunData
     | TestData
     | TrialData
+    | StreamData
     | Outcome
     | Verdict
     | TopologyData
@@ -184,6 +203,7 @@ KINDS: dict[type[Payload], RecordKind] = {
     RunData: RecordKind.RUN,
     TestData: RecordKind.TEST,
     TrialData: RecordKind.TRIAL,
+    StreamData: RecordKind.STREAM,
     Outcome: RecordKind.OUTCOME,
     Verdict: RecordKind.VERDICT,
     TopologyData: RecordKind.TOPOLOGY,

@@ -12,6 +12,7 @@ from pytest_nfvperf.adapters.evidence.records import (
     ErrorData,
     RunData,
     RunEndData,
+    StreamData,
     TestData,
     TestEndData,
     TopologyData,
@@ -55,6 +56,13 @@ class TrialLine(Envelope):
 
     kind: Literal["trial"]
     data: TrialData
+
+
+class StreamLine(Envelope):
+    """One finished run of streams."""
+
+    kind: Literal["stream"]
+    data: StreamData
 
 
 class OutcomeLine(Envelope):
@@ -112,6 +120,7 @@ Line = Annotated[
     RunLine
     | TestLine
     | TrialLine
+    | StreamLine
     | OutcomeLine
     | VerdictLine
     | TopologyLine

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pytest_nfvperf.model.errors import GeneratorError
 from pytest_nfvperf.model.streams import SideCpu, StreamCounts, StreamResult, StreamSpec, Way, WayCounts
 from pytest_nfvperf.model.trial import InvalidReason, Reason
+from pytest_nfvperf.ports.clock import Clock
 from pytest_nfvperf.ports.generator import GeneratorInfo
 from pytest_nfvperf.ports.streams import StreamEnd
 
@@ -21,6 +22,7 @@ class FakeStreams:
     Attributes:
         capacity_bps: payload bits/s that the simulated DUT carries, shared by all streams and directions.
         client_cores, server_cores: CPUs that each end uses.
+        clock: ``sleep`` is called with each run's time; None: nothing waits.
         invalid_every: every n-th run is invalid (stretched_time), counted from 1. None: none is.
     """
 
@@ -28,6 +30,7 @@ class FakeStreams:
     client_cores: float = 1.0
     server_cores: float = 0.8
     invalid_every: int | None = None
+    clock: Clock | None = None
     specs: list[StreamSpec] = field(default_factory=list, init=False)
     ends: list[tuple[StreamEnd, StreamEnd]] = field(default_factory=list, init=False)
     closed: bool = field(default=False, init=False)
@@ -44,6 +47,8 @@ class FakeStreams:
             raise GeneratorError("the stream engine is closed")
         self.specs.append(spec)
         self.ends.append((client, server))
+        if self.clock is not None:
+            self.clock.sleep(spec.run_s)
         spoiled = self.invalid_every is not None and len(self.specs) % self.invalid_every == 0
         reason = InvalidReason(Reason.STRETCHED_TIME, "the simulated machine stood still")
         return StreamResult(

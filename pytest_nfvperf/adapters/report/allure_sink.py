@@ -23,6 +23,7 @@ from pytest_nfvperf.adapters.evidence.records import (
     ErrorData,
     Payload,
     RunData,
+    StreamData,
     TestData,
     TrialData,
 )
@@ -30,7 +31,7 @@ from pytest_nfvperf.adapters.report.allure_files import write_allure_files
 from pytest_nfvperf.adapters.report.charts import latency_figure, loss_figure, search_figure
 from pytest_nfvperf.adapters.report.drawing import to_png
 from pytest_nfvperf.adapters.report.figures import goal_figures, other_result
-from pytest_nfvperf.adapters.report.texts import trial_line, trials_csv
+from pytest_nfvperf.adapters.report.texts import stream_line, trial_line, trials_csv
 from pytest_nfvperf.adapters.report.trial_page import trials_html
 from pytest_nfvperf.model.display import format_margin, format_value
 from pytest_nfvperf.model.ledger_text import ledger_text
@@ -72,6 +73,8 @@ class AllureSink:
             case TrialData():
                 self._trials[record.id] = data
                 _trial_step(record.id, data)
+            case StreamData():
+                _stream_step(record.id, data)
             case Outcome():
                 _outcome_step(data, self._trials)
             case Verdict():
@@ -115,6 +118,14 @@ def _trial_step(trial_id: str, trial: TrialData) -> None:
         with allure.step(title):
             return
     _step_ending_in(title, pytest.skip.Exception("; ".join(map(str, trial.result.invalid))))
+
+
+def _stream_step(run_id: str, run: StreamData) -> None:
+    title = f"{run_id} · {stream_line(run)}"
+    if run.result.valid:
+        with allure.step(title):
+            return
+    _step_ending_in(title, pytest.skip.Exception("; ".join(map(str, run.result.invalid))))
 
 
 def _outcome_step(outcome: Outcome, trials: dict[str, TrialData]) -> None:

@@ -6,8 +6,8 @@ import csv
 import io
 from collections.abc import Sequence
 
-from pytest_nfvperf.adapters.evidence.records import TopologyData, TrialData
-from pytest_nfvperf.model.display import format_count, format_fps, format_ratio, format_seconds
+from pytest_nfvperf.adapters.evidence.records import StreamData, TopologyData, TrialData
+from pytest_nfvperf.model.display import format_bps, format_count, format_fps, format_ratio, format_seconds
 from pytest_nfvperf.model.topology_text import topology_text
 
 _COLUMNS = (
@@ -70,3 +70,16 @@ def trial_line(trial: TrialData) -> str:
         return f"{result.spec.purpose}: {load}, invalid: {'; '.join(map(str, result.invalid))}"
     lost = f"{format_count(result.lost, '')} of {format_count(result.offered, '')} lost"
     return f"{result.spec.purpose}: {load}, {lost} ({format_ratio(result.loss_ratio)})"
+
+
+def stream_line(run: StreamData) -> str:
+    """One run of streams in one line: ``4 TCP streams for 700 ms, 2.14 Gbps, 1.00 + 0.83 cores``."""
+    result = run.result
+    spec = result.spec
+    what = f"{spec.streams} {spec.protocol.upper()} stream{'s' if spec.streams > 1 else ''}"
+    what += f" for {format_seconds(spec.duration_s)}"
+    if not result.valid:
+        return f"{what}, invalid: {'; '.join(map(str, result.invalid))}"
+    used = [cpu.cores for cpu in (result.client_cpu, result.server_cpu) if cpu is not None and cpu.cores is not None]
+    cores = f", {' + '.join(f'{each:.2f}' for each in used)} cores" if used else ""
+    return f"{what}, {format_bps(result.goodput_bps)}{cores}"

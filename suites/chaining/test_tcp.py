@@ -1,0 +1,59 @@
+"""TCP through chains of bridges between two namespaces (S2): throughput, what it costs at both ends, and the guard.
+
+In OVS's userspace datapaths ("netdev", "dpdk") the namespaces' and the chain's veth ends are af_packet ports, which
+vswitchd reads and writes by system calls. The kernel datapath ("system"), which S2 measured in 2014, and Linux
+bridges ("linux-bridge") pass frames inside the kernel. So figures of different datapaths say different things about
+veth, and each result is labelled with its datapath.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+
+import pytest
+
+from pytest_nfvperf.judging import SlaCheck
+from pytest_nfvperf.model.catalogue import bridge_chain
+from pytest_nfvperf.model.nodes import Offloads
+from pytest_nfvperf.model.testbed import Dut
+from pytest_nfvperf.runs.study import Study, Subject
+from pytest_nfvperf.sweep import chosen, compares
+
+CHAINS = range(1, 10)
+STREAMS = (1, 2, 4, 8, 16)
+OFFLOADS = {
+    True: Offloads(tso=True, gso=True, tx_checksum=True),
+    False: Offloads(tso=False, gso=False, tx_checksum=False),
+}
+"""TSO, and with it the others that S2 switched: without its checksum no segment can be left to the driver."""
+
+OF_OVS = list(product(("netdev", "system"), ("patch", "veth"), STREAMS, (True, False)))
+OF_LINUX = list(product(("linux-bridge",), ("veth",), STREAMS, (True, False)))
+"""Linux bridges have no patch ports."""
+
+QUICK = {
+    ("netdev", "patch", 1, False),
+    ("netdev", "veth", 1, False),
+    ("linux-bridge", "veth", 1, True),
+    ("system", "patch", 1, True),
+}
+
+
+@pytest.mark.nfv(topology="chain")
+@chosen("datapath, link, streams, tso", [*OF_OVS, *OF_LINUX], quick=QUICK)
+@compares("bridges", CHAINS, quick=(1, 2, 9))
+def test_tcp_chain(
+    bridges: Sequence[int], datapath: str, link: str, streams: int, tso: bool, study: Study, sla: SlaCheck
+) -> None:
+    """Goodput of TCP streams through chains of bridges, and the CPUs of sender, receiver and datapath.
+
+    Steps: in interleaved rounds build each chain anew between two namespaces; set the offloads; send TCP one way.
+    Verify: the SLA where it has a rule; else measured and reported, as ratios to one bridge.
+    """
+    dut = Dut(datapath, userspace_tso=tso and datapath == "netdev")
+    chains = [
+        Subject(str(number), bridge_chain(number, link=link, ends="namespace", offloads=OFFLOADS[tso]), dut)
+        for number in bridges
+    ]
+    sla.check_each(study.tcp_throughput("bridges", chains, streams))
