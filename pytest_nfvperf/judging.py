@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pytest_nfvperf.model.errors import NfvperfError
 from pytest_nfvperf.model.failure_table import failure_table
@@ -124,7 +124,9 @@ class SlaCheck:
         observed = _distinct(outcomes)
         missing = {name: why for outcome in outcomes for name, why in unmeasured(outcome).items()}
         self._measured.add(labels, observed)
-        verdicts = judge(self._rules, labels, observed, self._measured.peers, missing)
+        subject = tuple(sorted(labels.items()))
+        found = judge(self._rules, labels, observed, self._measured.peers, missing)
+        verdicts = tuple(replace(verdict, subject=subject) for verdict in found)
         for verdict in verdicts:
             self._recorder.emit(verdict)
         return _Judged(verdicts, labels, outcomes)

@@ -49,6 +49,10 @@ class SimulatedTopology:
             raise KeyError(f"topology {self.topology.name!r} has no namespace {namespace!r}")
         return f"simulated-{namespace}"
 
+    def firewall(self) -> dict[str, list[str]]:
+        """Nothing filters."""
+        return {}
+
     def wait_ready(self, deadline_s: float) -> None:
         """It is."""
 

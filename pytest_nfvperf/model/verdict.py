@@ -55,6 +55,7 @@ class Verdict:
 
     ``observed`` is None when it was not measured. ``margin`` is (observed - limit) / limit,
     signed so that positive is better; None when it cannot be computed.
+    ``subject``: labels of what was judged, where a test has several subjects.
     """
 
     judgement: Judgement
@@ -68,3 +69,8 @@ class Verdict:
     rule: str
     confidence: str = ""
     evidence: tuple[str, ...] = ()
+    subject: tuple[tuple[str, str], ...] = ()
+
+    def is_about(self, labels: tuple[tuple[str, str], ...]) -> bool:
+        """True unless it is of another subject of the same test."""
+        return not self.subject or set(labels) <= set(self.subject)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -42,6 +42,10 @@ class BuiltTopology(Protocol):
 
     def netns(self, namespace: str) -> str:
         """The name under /run/netns of a namespace of the topology; KeyError for an unknown one."""
+        ...
+
+    def firewall(self) -> Mapping[str, Sequence[str]]:
+        """What filters frames in its namespaces and in the datapath's own, by namespace; empty where nothing does."""
         ...
 
     def wait_ready(self, deadline_s: float) -> None:

@@ -111,6 +111,10 @@ class LiveTopology:
         """The datapath's counters now."""
         return [collector.snapshot() for collector in self.now.collectors]
 
+    def firewall(self) -> Mapping[str, Sequence[str]]:
+        """What filters frames in its namespaces and in the datapath's own, by namespace; empty where nothing does."""
+        return self.now.built.firewall()
+
     def netns(self, namespace: str) -> str:
         """The name under /run/netns of one of its namespaces."""
         return self.now.built.netns(namespace)

@@ -210,7 +210,7 @@ def _found(
     baseline = ((per, subjects[0].value),)
     ratios = [_relatives(own, samples[0], baseline) if number else () for number, own in enumerate(samples)]
     slopes = _slopes(per, subjects, units, samples)
-    notes = [tuple(filter(None, (bands_note(each) for each in own))) for own in samples]
+    notes = [tuple(filter(None, (bands_note(each) for each in own[:1]))) for own in samples]
     return [
         {
             "samples": samples[number],

@@ -10,6 +10,7 @@ from pytest_nfvperf.adapters.bridge.limits import refuse_impossible
 from pytest_nfvperf.adapters.bridge.vlans import set_vlans
 from pytest_nfvperf.adapters.net import messages
 from pytest_nfvperf.adapters.net.cabling import Cabling
+from pytest_nfvperf.adapters.net.firewall import active_in
 from pytest_nfvperf.adapters.net.journal import Journal
 from pytest_nfvperf.adapters.net.namespaces import Namespace
 from pytest_nfvperf.adapters.net.netlink import KernelRefusedError, Netlink
@@ -95,6 +96,10 @@ class BuiltBridgeTopology:
         if namespace not in {spec.name for spec in self.topology.namespaces}:
             raise KeyError(f"topology {self.topology.name!r} has no namespace {namespace!r}")
         return self._cabling.namespace(namespace).name
+
+    def firewall(self) -> dict[str, list[str]]:
+        """What filters frames in its namespaces and in the bridges' own, by namespace; empty where nothing does."""
+        return active_in([*(self.netns(spec.name) for spec in self.topology.namespaces), self.home.name])
 
     def wait_ready(self, deadline_s: float) -> None:
         """Wait until the kernel sends on every interface; DeadlineError names those that it does not."""

@@ -10,6 +10,7 @@ from contextlib import suppress
 
 import ovs.db.idl
 
+from pytest_nfvperf.adapters.net.firewall import active_in
 from pytest_nfvperf.adapters.net.wait import wait_until
 from pytest_nfvperf.adapters.ovs.depth import refuse_too_deep
 from pytest_nfvperf.adapters.ovs.flow_mods import add_crossings
@@ -101,6 +102,12 @@ class BuiltOvsTopology:
         if namespace not in {spec.name for spec in self.topology.namespaces}:
             raise KeyError(f"topology {self.topology.name!r} has no namespace {namespace!r}")
         return self._wiring.namespace(namespace).name
+
+    def firewall(self) -> dict[str, list[str]]:
+        """What filters frames in its namespaces and in the instance's, by namespace; empty where nothing does."""
+        home = self._instance.namespace
+        names = [self.netns(spec.name) for spec in self.topology.namespaces]
+        return active_in([*names, home.name] if home is not None else names)
 
     def ofports(self) -> dict[str, int]:
         """OpenFlow port numbers by the names of the topology's ports, links' ends included."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from pytest_nfvperf.model.display import MISSING, format_fps, format_ratio, format_seconds, format_value
+from pytest_nfvperf.adapters.report.studies import cores_text, interval_text, median_text, ratio_text
+from pytest_nfvperf.model.display import MISSING, format_fps, format_ratio, format_seconds
 from pytest_nfvperf.model.outcome import GoalOutcome, LatencyPoint, LossPoint, Outcome, SearchStatus
-from pytest_nfvperf.model.samples import Relative
 from pytest_nfvperf.model.verdict import Judgement, Verdict
 
 PER_DIRECTION = "Rates are per direction; Gbps counts frames with FCS (layer 2)."
@@ -121,20 +121,19 @@ def other_result(outcome: Outcome) -> str:
 
 
 def sampled_line(outcome: Outcome) -> str:
-    """``5.64 Mpps, 98.4 % of bridges 1 (97.1 % .. 99.6 %), 231 cycles``: medians, and the ratio of the first metric."""
-    main, *others = [samples for samples in outcome.samples if samples.metric != "packet_time"]
-    parts = [("≥ " if main.at_least else "") + format_value(main.median, main.unit)]
+    """``5.64 Mpps, 98.4 % (97.1 .. 99.6 %) of bridges 1, 231 cycles``: medians, and the ratio of the first metric."""
+    main = outcome.samples[0]
+    parts = [median_text(main)]
     ratio = outcome.relative(main.metric)
     if ratio is not None:
-        parts.append(f"{format_interval(ratio)} of {' '.join(f'{name} {value}' for name, value in ratio.baseline)}")
-    parts += [format_value(samples.median, samples.unit) for samples in others]
+        baseline = " ".join(f"{name} {value}" for name, value in ratio.baseline)
+        parts.append(f"{ratio_text(ratio)} ({interval_text(ratio)}) of {baseline}")
+    cycles = outcome.sampled("cycles_per_packet")
+    if cycles is not None:
+        parts.append(f"{cycles.median:.0f} cycles per packet")
+    if outcome.sampled("sender_cores") is not None:
+        parts.append(f"{cores_text(outcome)} cores")
     return ", ".join(parts)
-
-
-def format_interval(ratio: Relative) -> str:
-    """``98.4 % (97.1 % .. 99.6 %)``, an open end as ``more``."""
-    high = "more" if ratio.high is None else format_value(ratio.high, "ratio")
-    return f"{format_value(ratio.ratio, 'ratio')} ({format_value(ratio.low, 'ratio')} .. {high})"
 
 
 def _loss_line(points: Sequence[LossPoint]) -> str:

@@ -10,10 +10,11 @@ from typing import Any
 from markupsafe import Markup
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence
-from pytest_nfvperf.adapters.report import figures
+from pytest_nfvperf.adapters.report import figures, studies
 from pytest_nfvperf.adapters.report.charts import ChartFolder
 from pytest_nfvperf.adapters.report.pages import (
     ERROR,
+    NO_SLA,
     SuitePage,
     TestPage,
     facts,
@@ -22,6 +23,14 @@ from pytest_nfvperf.adapters.report.pages import (
     test_page,
 )
 from pytest_nfvperf.adapters.report.published import PublishedSeries
+from pytest_nfvperf.adapters.report.studies import (
+    USERSPACE_VETH,
+    Comparison,
+    find_comparisons,
+    metric_name,
+    slope_line,
+)
+from pytest_nfvperf.adapters.report.study_chart import MOST_CURVES, study_chart
 from pytest_nfvperf.adapters.report.subjects import distinctions, test_name
 from pytest_nfvperf.adapters.report.sweep_chart import sweep_chart
 from pytest_nfvperf.adapters.report.sweeps import Sweep, find_sweeps
@@ -68,6 +77,7 @@ def _suites(run: RunEvidence, published: Sequence[PublishedSeries], charts: Char
         outcomes = [outcome for page in suite.tests for outcome in page.evidence.outcomes.values()]
         for number, sweep in enumerate(find_sweeps(outcomes), 1):
             suite.sweeps.append(_sweep(suite.name, number, sweep, published, charts))
+        suite.sweeps += _studies(suite.name, outcomes, charts)
     return list(suites.values())
 
 
@@ -79,6 +89,27 @@ def _sweep(
     title = f"{sweep.axis.replace('_', ' ').capitalize()} sweep: {', '.join(one.name for one in sweep.series)}"
     figure = sweep_chart(sweep.series, beside, axis=sweep.axis)
     return title, charts.add(figure, f"sweep {suite} {sweep.axis} {number}", f"{suite}: {title}")
+
+
+def _studies(suite: str, outcomes: Sequence[Outcome], charts: ChartFolder) -> list[tuple[str, Markup]]:
+    """A chart for each metric and label, at most so many curves in one; below it, what a reader must know."""
+    groups: dict[tuple[str, str], list[Comparison]] = {}
+    for comparison in find_comparisons(outcomes):
+        groups.setdefault((comparison.main, comparison.per), []).append(comparison)
+    shown = []
+    for (main, per), members in groups.items():
+        for first in range(0, len(members), MOST_CURVES):
+            part = members[first : first + MOST_CURVES]
+            title = f"{metric_name(main).capitalize().replace('Tcp', 'TCP')} against {per}"
+            name = f"study {suite} {main} {per} {first // MOST_CURVES + 1}"
+            shown.append((title, charts.add(study_chart(part), name, f"{suite}: {title}") + _study_notes(part)))
+    return shown
+
+
+def _study_notes(comparisons: Sequence[Comparison]) -> Markup:
+    lines = [f"{one.name}: {line}" for one in comparisons if (line := slope_line(one))]
+    lines += [USERSPACE_VETH] if any(one.userspace_veth for one in comparisons) else []
+    return Markup("").join(Markup('<figcaption class="soft small">{}</figcaption>').format(line) for line in lines)
 
 
 def _context(run: RunEvidence, suites: Sequence[SuitePage], published: Sequence[PublishedSeries]) -> dict[str, Any]:
@@ -103,6 +134,7 @@ def _context(run: RunEvidence, suites: Sequence[SuitePage], published: Sequence[
         "published": published,
         "trials": (len(trials), sum(not trial.valid for trial in trials)),
         "figures": figures,
+        "studies": studies,
         "test_name": test_name,
         "per_direction": figures.PER_DIRECTION,
     }
@@ -120,10 +152,19 @@ def _accepted(run: RunEvidence, counts: dict[str, int]) -> tuple[str, str]:
     return f"Accepted: all {counts[Judgement.PASS.value]} requirements met", "pass"
 
 
-def _summary(pages: Sequence[TestPage]) -> list[tuple[TestPage, Outcome, list[str]]]:
+def _summary(pages: Sequence[TestPage]) -> list[tuple[TestPage, Outcome, list[str], str]]:
     everything = [outcome.label for page in pages for outcome in page.evidence.outcomes.values()]
     return [
-        (page, outcome, distinctions(outcome.label, everything))
+        (page, outcome, distinctions(outcome.label, everything), _badge(page, outcome))
         for page in pages
         for outcome in page.evidence.outcomes.values()
     ]
+
+
+def _badge(page: TestPage, outcome: Outcome) -> str:
+    """Of one subject, where the test has several; an error is the whole test's."""
+    about = [verdict for verdict in page.evidence.verdicts.values() if verdict.is_about(outcome.labels)]
+    judgement = figures.worst(about)
+    if page.badge == ERROR or len(page.evidence.outcomes) == 1:
+        return page.badge
+    return judgement.value if judgement is not None else NO_SLA

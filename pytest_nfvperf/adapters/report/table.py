@@ -20,6 +20,7 @@ from pytest_nfvperf.adapters.report.figures import (
     typical_latency,
     worst,
 )
+from pytest_nfvperf.adapters.report.study_table import study_tables
 from pytest_nfvperf.adapters.report.subjects import distinctions, test_name
 from pytest_nfvperf.model.display import MISSING, format_ns
 from pytest_nfvperf.model.outcome import Outcome
@@ -50,7 +51,7 @@ class SummaryRow:
 def summary_rows(run: RunEvidence) -> list[SummaryRow]:
     """A row for each outcome, in the order they were measured."""
     return [
-        SummaryRow(outcome, tuple(test.verdicts.values()))
+        SummaryRow(outcome, tuple(v for v in test.verdicts.values() if v.is_about(outcome.labels)))
         for test in run.tests.values()
         for outcome in test.outcomes.values()
     ]
@@ -59,7 +60,8 @@ def summary_rows(run: RunEvidence) -> list[SummaryRow]:
 def summary_text(rows: Sequence[SummaryRow], *, width: int = 120, color: bool = False) -> str:
     """The table as text of at most ``width`` columns (at least 100), with ANSI colours or without."""
     searches = [row for row in rows if row.outcome.goals]
-    others = [row for row in rows if not row.outcome.goals]
+    sampled = [row for row in rows if row.outcome.samples]
+    others = [row for row in rows if not row.outcome.goals and not row.outcome.samples]
     out = io.StringIO()
     console = Console(
         file=out,
@@ -73,6 +75,9 @@ def summary_text(rows: Sequence[SummaryRow], *, width: int = 120, color: bool = 
         console.print(_search_table(searches))
         for note in _notes(searches):
             console.print(Text(note, style="dim"))
+    if sampled:
+        for renderable in study_tables([(row.outcome, _verdict(row)) for row in sampled]):
+            console.print(renderable)
     if others:
         console.print(_other_table(others))
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines())

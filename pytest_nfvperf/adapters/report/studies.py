@@ -1,0 +1,150 @@
+"""Finds the studies among outcomes: subjects that were measured in the same rounds, and how they are called."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pytest_nfvperf.adapters.report.subjects import title
+from pytest_nfvperf.model.display import MISSING, format_ratio, format_value
+from pytest_nfvperf.model.outcome import Outcome
+from pytest_nfvperf.model.samples import Relative, Samples, Slope
+from pytest_nfvperf.model.statistics import median_interval
+
+USERSPACE = frozenset({"dpdk", "netdev"})
+USERSPACE_VETH = (
+    "In OVS's userspace datapaths (dpdk, netdev) a veth end is an af_packet port, which vswitchd reads and writes by "
+    "system calls; the kernel datapath, which S2 measured in 2014, passes frames inside the kernel."
+)
+
+_NAMES = {
+    "forwarding_rate": "forwarding rate, per direction",
+    "tcp_throughput": "TCP goodput",
+    "cycles_per_packet": "PMD cycles per packet",
+    "packet_time": "time per packet",
+    "sender_cores": "sender",
+    "receiver_cores": "receiver",
+    "datapath_cores": "datapath",
+    "retransmits": "retransmits",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Outcomes of one study, the baseline first. ``per``: the label that they differ in; ``labels``: the others."""
+
+    per: str
+    outcomes: tuple[Outcome, ...]
+    labels: tuple[tuple[str, str], ...]
+
+    @property
+    def main(self) -> str:
+        """The metric that the study is about."""
+        return self.outcomes[0].samples[0].metric
+
+    @property
+    def name(self) -> str:
+        """What sets it apart: ``tcp_chain · 4 streams · link=veth, netdev``."""
+        label = dict(self.labels)
+        shown = {name: value for name, value in label.items() if name not in {"topology", "flows", "direction"}}
+        return f"{title(shown)}, {label.get('datapath', MISSING)}"
+
+    @property
+    def slopes(self) -> tuple[Slope, ...]:
+        """Over the whole series."""
+        return self.outcomes[-1].slopes
+
+    @property
+    def userspace_veth(self) -> bool:
+        """True when its veth ends are af_packet ports."""
+        label = dict(self.labels)
+        return label.get("datapath") in USERSPACE and (label.get("link") == "veth" or self.main == "tcp_throughput")
+
+
+def find_comparisons(outcomes: Sequence[Outcome]) -> list[Comparison]:
+    """Groups of sampled outcomes that differ in one label, in the order they were measured."""
+    groups: dict[tuple[str, tuple[tuple[str, str], ...]], list[Outcome]] = {}
+    for outcome in outcomes:
+        for per in dict.fromkeys(name for ratio in outcome.relatives for name, _ in ratio.baseline):
+            groups.setdefault((per, _others(outcome, per)), []).append(outcome)
+    found = []
+    for (per, labels), members in groups.items():
+        value = dict(members[0].relatives[0].baseline)[per]
+        baseline = [
+            outcome
+            for outcome in outcomes
+            if outcome.samples and outcome.label.get(per) == value and _others(outcome, per) == labels
+        ]
+        found.append(Comparison(per, (*baseline[:1], *members), labels))
+    return found
+
+
+def _others(outcome: Outcome, per: str) -> tuple[tuple[str, str], ...]:
+    return tuple(pair for pair in outcome.labels if pair[0] != per)
+
+
+def median_text(samples: Samples) -> str:
+    """``5.64 Mpps``, with ``≥`` where the rig set it."""
+    return ("≥ " if samples.at_least else "") + format_value(samples.median, samples.unit)
+
+
+def spread_text(samples: Samples) -> str:
+    """The interval of the median: ``5.55 Mpps .. 5.70 Mpps``."""
+    found = median_interval(samples.values)
+    return f"{format_value(found.low, samples.unit)} .. {format_value(found.high, samples.unit)}"
+
+
+def ratio_text(ratio: Relative | None) -> str:
+    """``98.4 %``."""
+    return MISSING if ratio is None else percent(ratio.ratio)
+
+
+def interval_text(ratio: Relative | None) -> str:
+    """``97.1 .. 99.6 %``; an open end in words."""
+    if ratio is None:
+        return MISSING
+    if ratio.high is None:
+        return f"{percent(ratio.low)} or more"
+    return f"{percent(ratio.low)[:-2]} .. {percent(ratio.high)}"
+
+
+def percent(ratio: float) -> str:
+    """Three digits or so: no study resolves more."""
+    return f"{ratio * 100:.1f} %"
+
+
+def cores_text(outcome: Outcome) -> str:
+    """``0.06 + 0.15 + 0.82``: sender, receiver and datapath; a dash where there were no streams."""
+    found = [outcome.sampled(f"{side}_cores") for side in ("sender", "receiver", "datapath")]
+    shown = [f"{samples.median:.2f}" for samples in found if samples is not None]
+    return " + ".join(shown) or MISSING
+
+
+def subject_name(outcome: Outcome) -> str:
+    """What sets it apart in its study: ``bridges 4``; the baseline by the labels that a chain has."""
+    if outcome.relatives:
+        names = [name for name, _ in outcome.relatives[0].baseline]
+        return ", ".join(f"{name} {outcome.label[name]}" for name in names)
+    return "baseline" if "bridges" not in outcome.label else f"bridges {outcome.label['bridges']} (baseline)"
+
+
+def metric_name(metric: str) -> str:
+    """A metric in words."""
+    return _NAMES.get(metric, metric)
+
+
+def slope_text(slope: Slope) -> str:
+    """``-0.29 % (-0.65 .. -0.02 %), 0.26 ns`` for each one more."""
+    share, low, high = (f"{value * 100:+.2f}" for value in (slope.share, slope.share_low, slope.share_high))
+    absolute = f"{slope.value:+.3g} {slope.unit}" if slope.unit in {"ns", "cycles"} else ""
+    return f"{share} % ({low} .. {high} %)" + (f", {absolute}" if absolute else "")
+
+
+def slope_line(comparison: Comparison) -> str:
+    """Slopes of the main metric and of the time and cycles a packet, in one line; empty without."""
+    wanted = {comparison.main, "packet_time", "cycles_per_packet"}
+    parts = [
+        f"{metric_name(slope.metric)} {slope_text(slope)}" for slope in comparison.slopes if slope.metric in wanted
+    ]
+    level = format_ratio(round(comparison.slopes[0].confidence, 3)) if comparison.slopes else ""
+    return f"each added {comparison.per.rstrip('s')}: {'; '.join(parts)} (interval at {level})" if parts else ""

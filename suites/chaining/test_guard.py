@@ -1,0 +1,22 @@
+"""What would spoil every figure of a chain joined by veth: a firewall between its bridges (S2)."""
+
+from __future__ import annotations
+
+from pytest_nfvperf.model.catalogue import bridge_chain
+from pytest_nfvperf.model.testbed import Dut
+from pytest_nfvperf.standing import Stand
+from pytest_nfvperf.sweep import sweep
+
+DATAPATHS = ("netdev", "system", "linux-bridge")
+
+
+@sweep("datapath", DATAPATHS, quick=DATAPATHS)
+def test_no_firewall(datapath: str, stand: Stand) -> None:
+    """No iptables or nftables rule is active where the chain's veth ends are.
+
+    Steps: build a chain of two bridges joined by veth; ask the kernel in both end namespaces and in the datapath's.
+    Verify: no nftables rule or hooked chain, and no legacy table of iptables, ip6tables or arptables.
+    """
+    live = stand(bridge_chain(2, link="veth", ends="namespace"), dut=Dut(datapath))
+    active = live.firewall()
+    assert not active, "; ".join(f"{namespace}: {', '.join(found)}" for namespace, found in active.items())
