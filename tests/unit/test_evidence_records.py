@@ -24,10 +24,12 @@ from pytest_nfvperf.model.hops import Stage, frame_path
 from pytest_nfvperf.model.ledger import FramePath, HopKind, Loss
 from pytest_nfvperf.model.outcome import Outcome
 from pytest_nfvperf.model.record import RecordKind
+from pytest_nfvperf.model.streams import StreamSpec
 from pytest_nfvperf.model.topology import Topology
 from pytest_nfvperf.model.traffic import Imix, Traffic
 from pytest_nfvperf.model.trial import Direction, TrialResult, TrialSpec
 from tests.sample_run import SampleRun, small_run
+from tests.sample_study import study_records
 from tests.topologies import topologies
 
 PUBLISHED = Path(__file__).parents[2] / "reports" / "schema" / "evidence.schema.json"
@@ -58,6 +60,8 @@ def any_of(kind: Any) -> st.SearchStrategy[Any]:
     if isinstance(kind, type) and issubclass(kind, Enum):
         return st.sampled_from(list(kind))
     arguments = typing.get_args(kind)
+    if typing.get_origin(kind) is typing.Literal:
+        return st.sampled_from(arguments)
     if typing.get_origin(kind) in {types.UnionType, typing.Union}:
         return st.one_of([any_of(argument) for argument in arguments])
     if typing.get_origin(kind) is tuple and arguments[-1] is Ellipsis:
@@ -105,6 +109,14 @@ SPECIAL[FramePath] = st.builds(
         min_size=1,
         max_size=2,
     ),
+)
+
+
+SPECIAL[StreamSpec] = st.builds(
+    StreamSpec,
+    streams=st.integers(1, 128),
+    duration_s=st.floats(0.1, 100),
+    direction=st.sampled_from(["forward", "reverse", "both"]),
 )
 
 
@@ -167,7 +179,7 @@ def test_the_published_schema_is_current() -> None:
 def test_every_record_of_a_run_matches_the_schema() -> None:
     validator = jsonschema.Draft202012Validator(evidence_schema())
     seen = set()
-    for record in small_run():
+    for record in [*small_run(), *study_records()]:
         validator.validate(json.loads(json.dumps(record.to_json())))
         seen.add(record.kind)
     assert seen == set(RecordKind)

@@ -128,6 +128,11 @@ def subject_name(outcome: Outcome) -> str:
     return "baseline" if "bridges" not in outcome.label else f"bridges {outcome.label['bridges']} (baseline)"
 
 
+def singular(per: str) -> str:
+    """``bridge`` of ``bridges``."""
+    return per.removesuffix("s")
+
+
 def metric_name(metric: str) -> str:
     """A metric in words."""
     return _NAMES.get(metric, metric)
@@ -147,4 +152,4 @@ def slope_line(comparison: Comparison) -> str:
         f"{metric_name(slope.metric)} {slope_text(slope)}" for slope in comparison.slopes if slope.metric in wanted
     ]
     level = format_ratio(round(comparison.slopes[0].confidence, 3)) if comparison.slopes else ""
-    return f"each added {comparison.per.rstrip('s')}: {'; '.join(parts)} (interval at {level})" if parts else ""
+    return f"each added {singular(comparison.per)}: {'; '.join(parts)} (interval at {level})" if parts else ""

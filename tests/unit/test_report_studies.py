@@ -1,0 +1,99 @@
+"""Studies in the table, the chart, the page and Allure."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_nfvperf.adapters.evidence.reader import read_run
+from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
+from pytest_nfvperf.adapters.report.drawing import to_svg
+from pytest_nfvperf.adapters.report.figures import other_result
+from pytest_nfvperf.adapters.report.html import render_report
+from pytest_nfvperf.adapters.report.studies import find_comparisons, interval_text, slope_line
+from pytest_nfvperf.adapters.report.study_chart import study_chart
+from pytest_nfvperf.adapters.report.table import summary_rows, summary_text
+from pytest_nfvperf.adapters.report.texts import stream_line
+from tests.sample_study import patch_chain, stream_run, study, study_records, tcp_chain
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("studies")
+    writer = EvidenceWriter(folder / "evidence.jsonl")
+    for record in study_records():
+        writer.emit(record)
+    writer.close()
+    return read_run(folder)
+
+
+def test_outcomes_that_differ_in_one_label_are_one_study():
+    found = find_comparisons([*patch_chain(), *tcp_chain("patch"), *tcp_chain("veth")])
+
+    assert [(one.main, one.per, len(one.outcomes)) for one in found] == [
+        ("forwarding_rate", "bridges", 4),
+        ("tcp_throughput", "bridges", 4),
+        ("tcp_throughput", "bridges", 4),
+    ]
+    assert [one.outcomes[0].label["bridges"] for one in found] == ["1", "1", "1"]
+    assert found[0].name == "patch_chain · 64 B · link=patch, dpdk"
+
+
+def test_the_table_has_a_line_a_subject_with_its_own_verdict(run):
+    lines = summary_text(summary_rows(run), width=120).splitlines()
+
+    rows = {line.split()[0]: line for line in lines[:12] if line.split()[:1] and line.split()[0].isdigit()}
+    assert rows["2"].rstrip().endswith("PASS")
+    assert rows["9"].rstrip().endswith("FAIL")
+    assert "Mpps" in rows["9"]
+    assert "% " in rows["9"]
+    text = "\n".join(lines)
+    assert "of bridges 1" in text
+    assert "each added bridge: forwarding rate, per direction -0." in text
+    assert "0.06 + 0.16 + 0.84" in text
+    assert "a veth end is an af_packet port" in text
+    assert all(len(line) <= 120 for line in lines)
+
+
+def test_a_slope_is_said_with_its_interval():
+    (found,) = find_comparisons(tcp_chain())
+    assert slope_line(found).startswith("each added bridge: TCP goodput -")
+    assert "(interval at 98.3 %)" in slope_line(found)
+
+
+def test_an_open_interval_is_said_in_words():
+    outcomes = study("t", {"forwarding_rate": ("pps", 5e6, 0.0)}, at_least="generator-limited", datapath="dpdk")
+    assert interval_text(outcomes[1].relative("forwarding_rate")) == "0.0 % or more"
+    assert other_result(outcomes[1]).startswith("≥ ")
+    assert "≥" in to_svg(study_chart(find_comparisons(outcomes)), "x")
+
+
+def test_one_line_of_an_outcome():
+    text = other_result(patch_chain()[-1])
+    assert text.startswith("5.")
+    assert " of bridges 1, " in text
+    assert text.endswith(" cycles per packet")
+    assert other_result(tcp_chain()[0]).endswith("Gbps, 0.06 + 0.16 + 0.84 cores")
+
+
+def test_the_chart_has_a_curve_and_error_bars_for_each_study():
+    figure = study_chart(find_comparisons([*tcp_chain("patch"), *tcp_chain("veth")]))
+
+    ratio, goodput = figure.axes
+    assert len(ratio.containers) == len(goodput.containers) == 2
+    assert [text.get_text() for text in ratio.get_xticklabels()] == ["1", "2", "4", "9"]
+    assert all(container.has_yerr for container in ratio.containers)
+
+
+def test_the_page_shows_readings_ratios_slopes_and_which_datapath(run, tmp_path):
+    page = render_report(run, tmp_path, png=False).read_text()
+
+    assert "Forwarding rate, per direction against bridges" in page
+    assert "TCP goodput against bridges" in page
+    assert "bridges 9: readings in interleaved rounds" in page
+    assert "bridges 1 (baseline): readings" in page
+    assert "Each added bridge: forwarding rate" in page
+    assert "af_packet port" in page
+
+
+def test_a_run_of_streams_in_one_line():
+    assert stream_line(stream_run()) == "1 TCP stream for 700 ms, 1.54 Gbps, 0.06 + 0.06 cores"
