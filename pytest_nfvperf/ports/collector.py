@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from pytest_nfvperf.model.ledger import CounterSnapshot
 
@@ -12,4 +12,13 @@ class Collector(Protocol):
 
     def snapshot(self) -> CounterSnapshot:
         """All counters now. A counter the source lacks is absent. Under 20 ms."""
+        ...
+
+
+@runtime_checkable
+class Settling(Protocol):
+    """A source some of whose counters settle late: asked again only when frames are missing, after the trial."""
+
+    def settled(self, before: CounterSnapshot, missing: int) -> CounterSnapshot:
+        """All counters, as soon as those of drops explain ``missing`` frames since ``before``, or have settled."""
         ...

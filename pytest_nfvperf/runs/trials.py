@@ -16,7 +16,7 @@ from pytest_nfvperf.model.record import RecordKind
 from pytest_nfvperf.model.streams import StreamResult
 from pytest_nfvperf.model.trial import InvalidReason, TrialResult, TrialSpec
 from pytest_nfvperf.ports.clock import Clock
-from pytest_nfvperf.ports.collector import Collector
+from pytest_nfvperf.ports.collector import Collector, Settling
 from pytest_nfvperf.ports.generator import Generator
 from pytest_nfvperf.ports.progress import Progress
 from pytest_nfvperf.runs.cost import trial_cost
@@ -159,7 +159,7 @@ class TrialRunner:
         trial = Trial(
             id=trial_id,
             result=result,
-            ledger=self._make_ledger(result, before, after) if self._make_ledger else None,
+            ledger=self._ledger(result, before, after),
             cost=replace(self._cost(result, changes, time.process_time() - own_cpu), trial_id=trial_id),
             wall_s=self.clock.monotonic() - started,
         )
@@ -167,6 +167,22 @@ class TrialRunner:
         self._record(trial, repeat_of)
         self.progress.trial_finished(result.loss_ratio, result.valid)
         return trial
+
+    def _ledger(
+        self, result: TrialResult, before: Sequence[CounterSnapshot], after: Sequence[CounterSnapshot]
+    ) -> Ledger | None:
+        """Where frames went; drop counters that settle late are waited for only when frames are missing there."""
+        if self._make_ledger is None:
+            return None
+        first = self._make_ledger(result, before, after)
+        missing = first.unnamed_in_datapath
+        if not missing:
+            return first
+        late = [
+            collector.settled(early, missing) if isinstance(collector, Settling) else snapshot
+            for collector, early, snapshot in zip(self._collectors, before, after, strict=True)
+        ]
+        return self._make_ledger(result, before, late)
 
     def _cost(self, result: TrialResult, changes: Sequence[CounterDelta], own_cpu_s: float) -> Cost:
         return trial_cost(result, {change.name: change.delta for change in changes}, self._pmd_cpus, own_cpu_s)

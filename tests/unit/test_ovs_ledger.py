@@ -148,6 +148,41 @@ def test_a_copy_that_a_mirror_lost_is_beside_the_path() -> None:
     assert copy.losses == (Loss("ovs_tx_failure_drops", 6),)
 
 
+def test_a_batch_that_ovs_gave_up_is_at_the_queue_that_was_full() -> None:
+    moved = ports(p0__rx_packets=100, p1__tx_packets=10) | {"p1.qdisc_drops": 3}
+    told = told_by(phy2phy(), result((100, 0, 10)), moved)
+    assert told.lines == (LedgerLine("p1 tx", "qdisc_drops", 3), LedgerLine("p1 tx", "send_refused", 87))
+    moved |= {"p0.rx_packets": 200}
+    told = told_by(phy2phy(), result((200, 0, 10)), moved)
+    assert losses(told) == {"qdisc_drops": 3, "send_refused": 3 * 31}, "no more than the batches held"
+    assert told.unnamed_in_datapath == told.unexplained == 200 - 10 - 3 - 93
+
+
+def losses(told: Ledger) -> dict[str, int]:
+    return {line.reason: line.frames for line in told.lines}
+
+
+def test_what_meter_and_flow_counted_is_not_counted_again_by_coverage() -> None:
+    moved = ports(p0__rx_packets=100, p1__tx_packets=40, coverage__datapath_drop_meter=5)
+    moved |= {"meter.br0.7": 20, "flow.br0.priority=9,in_port=p0": 30, "coverage.drop_action_of_pipeline": 40}
+    told = told_by(phy2phy(), result((100, 0, 40)), moved)
+    assert told.paths[0].hops[2].losses == (
+        Loss("datapath_drop_meter", 20, "meter 7 of br0"),
+        Loss("drop_action_of_pipeline", 40, "flow priority=9,in_port=p0 of br0"),
+    )
+
+
+def test_upcalls_without_room_for_a_flow_lose_nothing_but_time() -> None:
+    moved = ports(p0__rx_packets=90, p1__tx_packets=90, pmd__packets_received=90)
+    moved |= {"pmd.upcalls_ok": 10, "pmd.upcalls_failed": 80, "coverage.upcall_flow_limit_hit": 80}
+    told = told_by(phy2phy(), result((90, 10, 90)), moved)
+    assert losses(told) == {"refused": 10}
+    limit, storm = told.notes
+    assert limit.startswith("upcall_flow_limit_hit 80: ")
+    assert storm.startswith("upcall storm: 90 of 90 frames had no flow in the datapath")
+    assert "80 upcalls left no flow behind" in storm
+
+
 def test_directions_by_one_port_have_no_path_but_their_losses() -> None:
     both_to = (Direction("p0", "p1"), Direction("p2", "p1"))
     shared = compose("n", *(endpoint(f"p{n}", "br0") for n in range(3)), *both_to)

@@ -180,10 +180,10 @@ def test_port_statistics_refused_silent_or_absent_are_errors(tmp_path: Path) -> 
         read_port_stats(tmp_path / "d")
     done = threading.Event()
     with served(tmp_path / "s", lambda c: done.wait(5) and None):
-        with pytest.raises(DeadlineError, match=r"waited 0.1 s for port statistics"):
+        with pytest.raises(DeadlineError, match=r"waited 0.1 s for statistics"):
             read_port_stats(tmp_path / "s", deadline_s=0.1)
         done.set()
-    with pytest.raises(TestbedError, match=r"no port statistics from .*/none"):
+    with pytest.raises(TestbedError, match=r"no statistics from .*/none"):
         read_port_stats(tmp_path / "none")
 
 

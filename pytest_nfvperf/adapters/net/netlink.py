@@ -45,10 +45,18 @@ class KernelRefusedError(TestbedError):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A pyroute2 message with its header's type and flags set. ``what``, as a person says it: "make veth a - b"."""
+    """A message: pyroute2's with type and flags set, or raw. ``what``, as a person says it: "make veth a - b"."""
 
     what: str
     message: Any
+
+
+@dataclass(slots=True)
+class RawMessage:
+    """A message that pyroute2 has no class for: its type and what follows the header."""
+
+    kind: int
+    data: bytes
 
 
 class Netlink:
@@ -120,6 +128,9 @@ class Netlink:
 
     def _encoded(self, message: Any, flags: int) -> bytes:
         self._sequence += 1
+        if isinstance(message, RawMessage):
+            length = _HEADER.size + len(message.data)
+            return _HEADER.pack(length, message.kind, REQUEST | flags, self._sequence, 0) + message.data
         header = message["header"]
         header["flags"] = header.get("flags", 0) | REQUEST | flags
         header["sequence_number"] = self._sequence

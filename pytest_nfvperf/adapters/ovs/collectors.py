@@ -12,6 +12,8 @@ counter                        what it is
 ``pmd.recirculations``         packets that went round again
 ``main.<name>``                the same of the main thread, which polls ports that are not DPDK's
 ``coverage.<name>``            ovs-appctl coverage/show: datapath_drop_*, drop_action_*, all others
+``meter.<bridge>.<id>``        frames that a meter dropped
+``flow.<bridge>.<match>``      frames of a flow without output; settles within 0.5 s
 ``vswitchd.cpu_ns``            CPU time of ovs-vswitchd, all threads, in steps of a clock tick
 =============================  ==================================================================
 
@@ -25,7 +27,7 @@ and from source "pmd-sched", by the kernel's scheduler (schedstat, status):
 =============================  ==================================================================
 
 Coverage counters of PMD threads reach the total only once a second (OVS: coverage_try_clear), so a
-drop counted in the last second of a trial may be missing: ``settled_snapshot`` waits for them.
+drop counted in the last second of a trial may be missing: ``settled`` waits for them.
 """
 
 from __future__ import annotations
@@ -34,13 +36,15 @@ import os
 import re
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from pytest_nfvperf.adapters.ovs.drop_stats import read_drops
 from pytest_nfvperf.adapters.ovs.instance import OvsInstance
+from pytest_nfvperf.adapters.ovs.multipart import asking
 from pytest_nfvperf.adapters.ovs.openflow import OpenFlow
 from pytest_nfvperf.adapters.ovs.pmd_stats import parse_pmd_perf, parse_pmd_stats
-from pytest_nfvperf.adapters.ovs.port_stats import read_port_stats
+from pytest_nfvperf.adapters.ovs.port_stats import PORT_STATS, parse_port_stats
 from pytest_nfvperf.adapters.ovs.reasons import DROP_COUNTERS
 from pytest_nfvperf.adapters.ovs.topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.unixctl import UnixctlError
@@ -50,7 +54,8 @@ from pytest_nfvperf.model.topology import Topology
 from pytest_nfvperf.model.topology_checks import all_ports
 
 _COVERAGE = re.compile(r"^(\w+)\s.*\btotal:\s*(\d+)\s*$")
-_COVERAGE_FOLD_S = 1.1
+_SETTLE_S, _SETTLE_POLL_S = 1.1, 0.1
+_DROP_PREFIXES = ("coverage.datapath_drop_", "coverage.drop_action_")
 _PMD_COMM = re.compile(r"^pmd-c(\d+)")
 
 
@@ -71,18 +76,32 @@ class OvsCollector:
             counters.update(self._ports(built))
         return CounterSnapshot("ovs", time.time_ns(), tuple(sorted(counters.items())))
 
-    def settled_snapshot(self) -> CounterSnapshot:
-        """A snapshot whose coverage counters hold all that the PMDs counted until this call; takes 1.1 s."""
-        time.sleep(_COVERAGE_FOLD_S)  # not a readiness: OVS folds by this clock and shows no state to wait on
-        return self.snapshot()
+    def settled(self, before: CounterSnapshot, missing: int) -> CounterSnapshot:
+        """A snapshot whose drop counters explain ``missing`` frames since ``before``, or hold all counted until now.
+
+        Takes up to 1.1 s: PMDs give their counters away once a second, and OVS shows no state to wait on.
+        """
+        old = before.as_dict()
+        until = time.monotonic() + _SETTLE_S
+        while True:
+            now = self.snapshot()
+            drops = sum(_since(old, now.as_dict(), kind) for kind in _DROP_PREFIXES)
+            flows = _since(old, now.as_dict(), "flow.")
+            named = _since(old, now.as_dict(), "coverage.drop_action_of_pipeline")
+            if (drops >= missing and flows >= named) or time.monotonic() > until:
+                return now
+            time.sleep(_SETTLE_POLL_S)
 
     def _ports(self, built: BuiltOvsTopology) -> dict[str, int]:
         counters: dict[str, int] = {}
         ofports = built.ofports()
         for bridge, ports in _counted_ports(built.topology).items():
-            stats = read_port_stats(self._openflow.socket(bridge))
-            for port in ports:
-                counters.update({f"{port}.{name}": value for name, value in stats.get(ofports[port], {}).items()})
+            names = {ofports[port]: port for port in ports}
+            with asking(self._openflow.socket(bridge)) as connection:
+                stats = parse_port_stats(connection.ask(PORT_STATS))
+                counters |= read_drops(connection, bridge, names)
+            for number in stats.keys() & names.keys():
+                counters |= {f"{names[number]}.{name}": value for name, value in stats[number].items()}
         return counters
 
     def _pmds(self) -> dict[str, int]:
@@ -155,6 +174,10 @@ class PmdSchedCollector:
         except FileNotFoundError as error:
             raise TestbedError(f"ovs-vswitchd or one of its PMD threads is gone: {error.filename}") from error
         return found
+
+
+def _since(old: Mapping[str, int], new: Mapping[str, int], prefix: str) -> int:
+    return sum(new[name] - old[name] for name in new.keys() & old.keys() if name.startswith(prefix))
 
 
 def _scheduling(task: Path) -> dict[str, int]:

@@ -11,6 +11,7 @@ from pytest_nfvperf.adapters.net.journal import Journal
 from pytest_nfvperf.adapters.net.link_collector import LinkCollector
 from pytest_nfvperf.adapters.ovs.collectors import OvsCollector, PmdSchedCollector
 from pytest_nfvperf.adapters.ovs.instance import InstanceOptions, OvsInstance
+from pytest_nfvperf.adapters.ovs.kernel_counters import OURS, KernelCollector
 from pytest_nfvperf.adapters.ovs.locate import OvsBinaries, locate
 from pytest_nfvperf.adapters.ovs.possible import DATAPATHS, dpdk_memory, lacks
 from pytest_nfvperf.adapters.ovs.topology import BuiltOvsTopology
@@ -93,9 +94,15 @@ class OvsDatapath:
         return built
 
     def collectors(self) -> tuple[Collector, ...]:
-        """Interfaces, PMDs and coverage ("ovs"), how PMDs were scheduled ("pmd-sched"), losses of link ("links")."""
+        """The DUT's counters by source.
+
+        "ovs": ports, PMDs, coverage. "pmd-sched": how PMDs were scheduled. "links": losses of link. "kernel":
+        veth pairs and namespaces' interfaces.
+        """
         losses = LinkCollector(lambda: [built.losses() for built in self._live_topologies()])
-        return (self._collector, PmdSchedCollector(self.instance.vswitchd.pid), losses)
+        home = self.instance.namespace.path if self.instance.namespace else OURS
+        kernel = KernelCollector(home, self._live_topologies)
+        return (self._collector, PmdSchedCollector(self.instance.vswitchd.pid), losses, kernel)
 
     @property
     def collector(self) -> OvsCollector:

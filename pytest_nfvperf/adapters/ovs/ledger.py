@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pytest_nfvperf.adapters.ovs.flat_ledger import flat_ledger
 from pytest_nfvperf.adapters.ovs.reasons import DROP_COUNTERS, UPCALL_DROPS
 from pytest_nfvperf.adapters.ovs.stages import copies, stages
 from pytest_nfvperf.model.hops import attribute, frame_path
-from pytest_nfvperf.model.ledger import CounterDelta, CounterSnapshot, Ledger, LedgerLine, deltas, ledger_of
+from pytest_nfvperf.model.ledger import (
+    CounterDelta,
+    CounterSnapshot,
+    FramePath,
+    HopKind,
+    Ledger,
+    LedgerLine,
+    Loss,
+    deltas,
+    ledger_of,
+)
 from pytest_nfvperf.model.route import Crossed, route
 from pytest_nfvperf.model.topology import Topology
 from pytest_nfvperf.model.trial import TrialResult
@@ -44,8 +54,9 @@ def trial_ledger(
         for count, way in zip(result.counts, known, strict=True)
     ]
     explained, left = attribute(paths, drop_pool(moved), _details(moved))
+    explained = tuple(_with_batches(path) for path in explained)
     beside = copies(topology, [crossed for way in known for crossed in way], moved)
-    return ledger_of(explained, shown, tuple(beside), _notes(moved, left))
+    return ledger_of(explained, shown, tuple(beside), list(_notes(result, moved, left)))
 
 
 def _changes(before: Sequence[CounterSnapshot], after: Sequence[CounterSnapshot]) -> list[CounterDelta]:
@@ -80,22 +91,87 @@ def _without_paths(
 def drop_pool(moved: Mapping[str, int]) -> dict[str, int]:
     """Drops that the datapath counts as a whole, by reason.
 
-    Failed upcalls are counted by the PMD at once and by coverage a second later: the same frames, once here.
+    What is counted twice is here once: failed upcalls by the PMD at once and by coverage a second later, what
+    meters drop by the meter at once and by coverage later, what flows drop by coverage and by the flow.
+    A failed upcall is the weakest of reasons: without room for a flow OVS counts one, and forwards the frame.
     """
     pool = {name: frames for name in DROP_COUNTERS if (frames := moved.get(f"coverage.{name}", 0)) > 0}
+    for reason, kind in _COUNTED_ELSEWHERE.items():
+        elsewhere = sum(_of_kind(moved, kind).values())
+        if elsewhere > pool.get(reason, 0):
+            pool[reason] = elsewhere
     failed = moved.get("pmd.upcalls_failed", 0) + moved.get("main.upcalls_failed", 0)
     left = failed - sum(pool.get(name, 0) for name in UPCALL_DROPS)
-    if left > 0:
-        pool["upcalls_failed"] = left
-    return pool
+    return {**pool, "upcalls_failed": left} if left > 0 else pool
 
 
-def _details(moved: Mapping[str, int]) -> dict[str, str]:  # noqa: ARG001
-    return {}
+_BATCH = 32
+"""NETDEV_MAX_BURST: frames that OVS sends at once."""
 
 
-def _notes(moved: Mapping[str, int], left: Mapping[str, int]) -> list[str]:  # noqa: ARG001
-    return [
-        f"{reason} counted {frames:,} more than any hop lacks: frames that are not of this trial"
-        for reason, frames in left.items()
-    ]
+def _with_batches(path: FramePath) -> FramePath:
+    """OVS gives up the rest of a batch when the kernel refuses a frame of it (ENOBUFS), and counts nothing.
+
+    Frames that the datapath lacks in front of a port whose queue was full are that, as far as the batches go.
+    """
+    hops = list(path.hops)
+    for at, (hop, port) in enumerate(zip(path.hops, path.hops[1:], strict=False)):
+        full = sum(loss.frames for loss in port.losses if loss.reason == "qdisc_drops")
+        given_up = min(max(hop.unexplained, 0), full * (_BATCH - 1))
+        if hop.kind is HopKind.DATAPATH and given_up:
+            loss = Loss("send_refused", given_up, "the rest of batches that OVS gave up when the queue was full")
+            hops[at] = replace(hop, left=hop.left + given_up)
+            hops[at + 1] = replace(port, entered=port.entered + given_up, losses=(*port.losses, loss))
+    return FramePath(path.direction, tuple(hops))
+
+
+_COUNTED_ELSEWHERE = {"datapath_drop_meter": "meter", "drop_action_of_pipeline": "flow"}
+
+
+def _of_kind(moved: Mapping[str, int], kind: str) -> dict[str, int]:
+    """Frames by (bridge, what) of the counters ``kind.bridge.what``."""
+    return {name: frames for name, frames in moved.items() if name.startswith(f"{kind}.") and frames > 0}
+
+
+def _details(moved: Mapping[str, int]) -> dict[str, str]:
+    """Which meter and which flow it was."""
+    details = {}
+    for reason, kind in _COUNTED_ELSEWHERE.items():
+        found = [name.split(".", 2)[1:] for name in _of_kind(moved, kind)]
+        if found:
+            details[reason] = ", ".join(f"{kind} {what} of {bridge}" for bridge, what in found)
+    return details
+
+
+def _notes(result: TrialResult, moved: Mapping[str, int], left: Mapping[str, int]) -> Iterator[str]:
+    for reason, frames in left.items():
+        if reason != "upcalls_failed":
+            yield f"{reason} counted {frames:,} more than any hop lacks: frames that are not of this trial"
+    for name, text in _NOTED.items():
+        if moved.get(name, 0) > 0:
+            yield f"{name.partition('.')[2]} {moved[name]:,}: {text}"
+    if result.lost > 0:
+        yield from _upcalls(moved)
+
+
+_NOTED = {
+    "coverage.upcall_flow_limit_hit": "as many megaflows as OVS keeps (upcall/show): further flows go by upcalls",
+    "coverage.conntrack_full": "the connection table was full",
+    "softnet.dropped": "frames that the kernel's receive backlog had no room for, on any interface of the machine",
+}
+
+_MANY_UPCALLS = 0.05
+"""Share of frames beyond which upcalls, each as long as some hundred frames, are what a thread is busy with."""
+
+
+def _upcalls(moved: Mapping[str, int]) -> Iterator[str]:
+    """A thread that handles upcalls does not poll: frames are then lost where they wait for it."""
+    for thread in ("pmd", "main"):
+        failed = moved.get(f"{thread}.upcalls_failed", 0)
+        upcalls = moved.get(f"{thread}.upcalls_ok", 0) + failed
+        frames = moved.get(f"{thread}.packets_received", 0)
+        if upcalls > _MANY_UPCALLS * frames > 0:
+            yield (
+                f"upcall storm: {upcalls:,} of {frames:,} frames had no flow in the datapath, and no ring is polled "
+                f"during an upcall; {failed:,} upcalls left no flow behind (flow limit, or failed)"
+            )

@@ -21,25 +21,31 @@ _HEADER = struct.Struct("!BBHI")  # version, type, length, xid
 _HELLO, _ECHO_REQUEST, _ECHO_REPLY = 0, 2, 3
 
 
+class RefusedError(TestbedError):
+    """vswitchd refused a request: it, or this bridge's datapath, has no such thing."""
+
+
 class OpenFlowConnection:
     """A connection to one bridge; ``connected`` makes it."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
+        self._greeted = False
 
     def send(self, *messages: tuple[int, bytes]) -> None:
-        """Send messages of these types and bodies, after a hello."""
-        parts = [_HEADER.pack(_VERSION, _HELLO, _HEADER.size, 0)]
+        """Send messages of these types and bodies, the first after a hello."""
+        parts = [] if self._greeted else [_HEADER.pack(_VERSION, _HELLO, _HEADER.size, 0)]
+        self._greeted = True
         parts += [_HEADER.pack(_VERSION, kind, _HEADER.size + len(body), XID) + body for kind, body in messages]
         self._socket.sendall(b"".join(parts))
 
     def answers(self, what: str) -> Iterator[tuple[int, bytes]]:
-        """Type and body of each answer, as long as somebody asks; TestbedError where ``what`` is refused."""
+        """Type and body of each answer, as long as somebody asks; RefusedError where ``what`` is refused."""
         while True:
             _, kind, length, xid = _HEADER.unpack(self._exactly(_HEADER.size))
             body = self._exactly(length - _HEADER.size)
             if kind == ERROR:
-                raise TestbedError(f"vswitchd refused {what}: OpenFlow error {body[:4].hex()}")
+                raise RefusedError(f"vswitchd refused {what}: OpenFlow error {body[:4].hex()}")
             if kind == _ECHO_REQUEST:
                 self._socket.sendall(_HEADER.pack(_VERSION, _ECHO_REPLY, length, xid) + body)
             elif xid == XID:

@@ -1,7 +1,7 @@
-"""Fresh port counters by one OpenFlow 1.4 request a bridge.
+"""Port counters of a bridge, fresh, by one OpenFlow 1.4 request (7.3.5.6).
 
 The OVSDB's ``statistics`` column is refreshed every 5 s at best and ``dpctl/show`` lacks the reasons
-of drops. An OFPMP_PORT_STATS request (OpenFlow 1.4, 7.3.5.6) makes vswitchd read the ports at once and
+of drops. An OFPMP_PORT_STATS request makes vswitchd read the ports at once and
 carries OVS's custom counters (``ovs_tx_failure_drops``, ...) in an experimenter property.
 """
 
@@ -11,11 +11,10 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-from pytest_nfvperf.adapters.ovs.openflow_wire import MULTIPART_REPLY, MULTIPART_REQUEST, connected
+from pytest_nfvperf.adapters.ovs.multipart import Question, asking
 
-_MULTIPART = struct.Struct("!HH4x")  # type, flags
-_PORT_STATS, _MORE = 4, 1
 _ANY_PORT = struct.Struct("!I4x")
+PORT_STATS = Question(4, _ANY_PORT.pack(0xFFFFFFFF))
 _STATS = struct.Struct("!HxxIII8Q")  # length, port, duration s and ns, the counters
 _STANDARD = ("rx_packets", "tx_packets", "rx_bytes", "tx_bytes", "rx_dropped", "tx_dropped", "rx_errors", "tx_errors")
 _PROPERTY = struct.Struct("!HH")  # type, length
@@ -33,17 +32,8 @@ def read_port_stats(management_socket: Path, deadline_s: float = 2.0) -> dict[in
         DeadlineError: vswitchd did not answer in time.
         TestbedError: nobody listens, or vswitchd refused.
     """
-    body = _MULTIPART.pack(_PORT_STATS, 0) + _ANY_PORT.pack(0xFFFFFFFF)
-    ports: dict[int, dict[str, int]] = {}
-    with connected(management_socket, "port statistics", deadline_s) as bridge:
-        bridge.send((MULTIPART_REQUEST, body))
-        for kind, payload in bridge.answers("the port statistics request"):
-            if kind == MULTIPART_REPLY:
-                _, flags = _MULTIPART.unpack_from(payload)
-                ports.update(parse_port_stats(payload[_MULTIPART.size :]))
-                if not flags & _MORE:
-                    break
-    return ports
+    with asking(management_socket, deadline_s) as bridge:
+        return parse_port_stats(bridge.ask(PORT_STATS))
 
 
 def parse_port_stats(body: bytes) -> dict[int, dict[str, int]]:

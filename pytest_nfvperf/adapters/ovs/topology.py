@@ -97,6 +97,10 @@ class BuiltOvsTopology:
         """Names of the topology's ports by the names of OVS's interfaces."""
         return {wired.interface: name for name, wired in self._wired.items()}
 
+    def kernel_interfaces(self) -> dict[str, str]:
+        """Names of the topology's ports by the interfaces that the kernel has for them, veth pairs above all."""
+        return {wired.interface: name for name, wired in self._wired.items() if wired.type == "system"}
+
     def netns(self, namespace: str) -> str:
         """The name under /run/netns of a namespace of the topology; KeyError for an unknown one."""
         if namespace not in {spec.name for spec in self.topology.namespaces}:

@@ -1,0 +1,109 @@
+"""What the kernel counts of interfaces: frames, drops of queues (tc -s qdisc), of sockets (ss -0 -m), of the backlog.
+
+Asked for by netlink in three requests for all interfaces of a namespace, about a millisecond.
+"""
+
+from __future__ import annotations
+
+import errno
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pyroute2.netlink.rtnl.tcmsg import tcmsg
+
+from pytest_nfvperf.adapters.net import messages
+from pytest_nfvperf.adapters.net.netlink import KernelRefusedError, Netlink, RawMessage, Request, attributes
+
+_NETLINK_SOCK_DIAG = 4
+_RTM_GETQDISC = 38
+_INTERFACE_BYTES = 16  # struct ifinfomsg
+_NAME, _STATISTICS = 3, 23  # IFLA_IFNAME, IFLA_STATS64
+_NAMES = (
+    "rx_packets", "tx_packets", "rx_bytes", "tx_bytes", "rx_errors", "tx_errors", "rx_dropped", "tx_dropped",
+)  # fmt: skip
+_COUNTERS = struct.Struct(f"={len(_NAMES)}Q")  # the first of struct rtnl_link_stats64
+_QDISC = struct.Struct("=B3xiIII")  # struct tcmsg: family, interface, handle, parent, info
+_TC_H_ROOT = 0xFFFFFFFF
+_QDISC_STATS2, _STATS_QUEUE = 7, 3  # TCA_STATS2, TCA_STATS_QUEUE
+_QUEUE = struct.Struct("=5I")  # struct gnet_stats_queue: length, backlog, drops, requeues, overlimits
+_SOCK_DIAG_BY_FAMILY = 20
+_PACKET_REQUEST = struct.Struct("=BBHIIII")  # struct packet_diag_req: family, protocol, pad, inode, show, cookie
+_SHOW_INFO, _SHOW_MEMORY = 0x1, 0x10  # PACKET_SHOW_INFO, PACKET_SHOW_MEMINFO
+_PACKET_ANSWER_BYTES = 16  # struct packet_diag_msg
+_PACKET_INFO, _PACKET_MEMORY = 0, 6  # PACKET_DIAG_INFO, PACKET_DIAG_MEMINFO
+_PACKET_INDEX = struct.Struct("=I")
+_MEMORY = struct.Struct("=9I")  # SK_MEMINFO_*, the last being the drops
+
+Counters = dict[str, dict[str, int]]
+
+
+def read_interfaces() -> Counters:
+    """Counters of all interfaces of the calling thread's namespace, by name and counter.
+
+    ``qdisc_drops`` and ``socket_drops`` are there where there is such a queue or packet socket; both are 32 bits wide.
+    """
+    with Netlink() as netlink:
+        names, counters = _links(netlink)
+        for index, drops in _qdiscs(netlink):
+            _add(counters, names.get(index), "qdisc_drops", drops)
+    for index, drops in _packet_sockets():
+        _add(counters, names.get(index), "socket_drops", drops)
+    return counters
+
+
+def read_softnet(path: Path = Path("/proc/net/softnet_stat")) -> dict[str, int]:
+    """Of all CPUs: ``dropped`` (backlog full, net.core.netdev_max_backlog), ``time_squeeze`` (ran out of budget)."""
+    try:
+        lines = [line.split() for line in path.read_text(encoding="ascii").splitlines()]
+    except OSError:
+        return {}
+    return {name: sum(int(line[at], 16) for line in lines) for at, name in ((1, "dropped"), (2, "time_squeeze"))}
+
+
+def _add(counters: Counters, name: str | None, counter: str, drops: int) -> None:
+    if name in counters:
+        counters[name][counter] = counters[name].get(counter, 0) + drops
+
+
+def _links(netlink: Netlink) -> tuple[dict[int, str], Counters]:
+    names: dict[int, str] = {}
+    counters: Counters = {}
+    for answer in netlink.ask(messages.list_links(statistics=True), dump=True):
+        found = dict(attributes(answer[_INTERFACE_BYTES:]))
+        name = found[_NAME].rstrip(b"\0").decode()
+        names[struct.unpack_from("=i", answer, 4)[0]] = name
+        if _STATISTICS in found:
+            counters[name] = dict(zip(_NAMES, _COUNTERS.unpack_from(found[_STATISTICS]), strict=True))
+    return names, counters
+
+
+def _qdiscs(netlink: Netlink) -> Iterator[tuple[int, int]]:
+    """Drops of each interface's root queue, which counts those of the queues below it, too."""
+    message: Any = tcmsg()
+    message["header"]["type"] = _RTM_GETQDISC
+    for answer in netlink.ask(Request("list queueing disciplines", message), dump=True):
+        _, index, _, parent, _ = _QDISC.unpack_from(answer)
+        statistics = dict(attributes(answer[_QDISC.size :])).get(_QDISC_STATS2)
+        queue = dict(attributes(statistics)).get(_STATS_QUEUE) if statistics is not None else None
+        if parent == _TC_H_ROOT and queue is not None:
+            yield index, _QUEUE.unpack_from(queue)[2]
+
+
+def _packet_sockets() -> Iterator[tuple[int, int]]:
+    """Drops of each packet socket that is bound to an interface; none on a kernel without CONFIG_PACKET_DIAG."""
+    body = _PACKET_REQUEST.pack(17, 0, 0, 0, _SHOW_INFO | _SHOW_MEMORY, 0xFFFFFFFF, 0xFFFFFFFF)  # AF_PACKET
+    request = Request("list packet sockets", RawMessage(_SOCK_DIAG_BY_FAMILY, body))
+    try:
+        with Netlink(_NETLINK_SOCK_DIAG) as netlink:
+            answers = netlink.ask(request, dump=True)
+    except (KernelRefusedError, OSError) as error:
+        if getattr(error, "errno", getattr(error, "code", 0)) in {errno.ENOENT, -errno.ENOENT, errno.EPROTONOSUPPORT}:
+            return
+        raise
+    for answer in answers:
+        found = dict(attributes(answer[_PACKET_ANSWER_BYTES:]))
+        if _PACKET_INFO in found and _PACKET_MEMORY in found:
+            index = _PACKET_INDEX.unpack_from(found[_PACKET_INFO])[0]
+            yield index, _MEMORY.unpack_from(found[_PACKET_MEMORY])[8]

@@ -1,0 +1,127 @@
+"""A real OVS, a real generator and the trial runner that suites use: what the tests of loss share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from pytest_nfvperf.adapters.generators.embedded import EmbeddedGenerator, EngineOptions
+from pytest_nfvperf.adapters.net.journal import Journal
+from pytest_nfvperf.adapters.net.process import run
+from pytest_nfvperf.adapters.ovs.datapath import OvsDatapath
+from pytest_nfvperf.adapters.ovs.ledger import trial_ledger
+from pytest_nfvperf.adapters.ovs.topology import BuiltOvsTopology
+from pytest_nfvperf.model.ledger import Ledger
+from pytest_nfvperf.model.topology import Topology
+from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.model.trial import Direction, TrialSpec
+from pytest_nfvperf.ports.generator import GeneratorPort
+from pytest_nfvperf.runs.clock import SystemClock
+from pytest_nfvperf.runs.recorder import Recorder
+from pytest_nfvperf.runs.trials import Context, Trial, TrialRunner
+from tests.functional.generator_support import embedded_in
+
+ONE_WAY = Direction("p0", "p1")
+
+
+class Silent:
+    """Watches without a word."""
+
+    def trial_started(self, purpose: str, load_fps: int, duration_s: float, remaining_s: float | None) -> None:
+        pass
+
+    def trial_finished(self, loss_ratio: float | None, valid: bool) -> None:
+        pass
+
+
+@dataclass(frozen=True)
+class LossRig:
+    """An OVS and a generator without ports. ``idle``: a second one, which takes ports and never polls them."""
+
+    ovs: OvsDatapath
+    generator: EmbeddedGenerator
+    idle: EmbeddedGenerator
+
+    @contextmanager
+    def standing(self, topology: Topology, *, drop_every: int = 0, unread: Sequence[str] = ()) -> Iterator[LiveLoss]:
+        """The topology with its ports attached; ``unread``: those that nobody reads."""
+        built = self.ovs.build(topology)
+        ports = _generator_ports(built)
+        read = [port for port in ports if port.name not in unread]
+        try:
+            self.generator.attach(read, drop_every=drop_every)
+            self.idle.attach([port for port in ports if port.name in unread])
+            self.generator.wait_links_up(5)
+            built.wait_ready(5)
+            self.generator.learn(Traffic(), topology.directions)
+            yield LiveLoss(self, built)
+        finally:
+            self.generator.detach([port.name for port in ports])
+            self.idle.detach([port.name for port in ports])
+            built.close()
+
+
+@dataclass(frozen=True)
+class LiveLoss:
+    """A topology that stands on a rig."""
+
+    rig: LossRig
+    built: BuiltOvsTopology
+
+    def ofctl(self, *arguments: str) -> str:
+        """ovs-ofctl on br0: a command and what follows the bridge."""
+        command, *rest = arguments
+        target = f"unix:{self.rig.ovs.instance.directory}/br0.mgmt"
+        return run([self.rig.ovs.instance.binaries.ofctl, "-O", "OpenFlow14", command, target, *rest])
+
+    def number(self, port: str) -> int:
+        """A port's OpenFlow number."""
+        return self.built.ofports()[port]
+
+    def vsctl(self, *arguments: str) -> None:
+        """ovs-vsctl on this OVS."""
+        run(["ovs-vsctl", f"--db=unix:{self.rig.ovs.instance.directory}/db.sock", *arguments])
+
+    def trial(self, load_fps: int, duration_s: float = 0.3, traffic: Traffic | None = None) -> Trial:
+        """One trial from p0 to p1, valid or not."""
+        clock = SystemClock()
+        runner = TrialRunner(
+            self.rig.generator,
+            self.rig.ovs.collectors(),
+            make_ledger=lambda result, before, after: trial_ledger(self.built.topology, result, before, after),
+            check_alive=self.rig.ovs.check_alive,
+            context=Context(Recorder("loss", [], clock), Silent(), clock),
+        )
+        given = traffic or Traffic(bidirectional=False)
+        return runner.run_once(TrialSpec(given, load_fps, duration_s, (ONE_WAY,), latency=False))
+
+    def ledger(self, load_fps: int, duration_s: float = 0.3, traffic: Traffic | None = None) -> Ledger:
+        """The ledger of one trial."""
+        ledger = self.trial(load_fps, duration_s, traffic).ledger
+        assert ledger is not None
+        return ledger
+
+
+def _generator_ports(built: BuiltOvsTopology) -> list[GeneratorPort]:
+    devices = {attachment.port: attachment.device for attachment in built.attachments()}
+    return [
+        GeneratorPort(port.name, str(devices[port.name]), port.mac, port.role, port.peer, port.vnf_mode, mtu=1500)
+        for port in built.topology.ports
+    ]
+
+
+@contextmanager
+def loss_rig(journal: Journal, ovs: OvsDatapath) -> Iterator[LossRig]:
+    """A rig on an OVS that runs."""
+    options = EngineOptions(learn_timeout_s=0.2)
+    with (
+        embedded_in(journal.directory, "loss", options=options) as generator,
+        embedded_in(journal.directory, "idle", options=options) as idle,
+    ):
+        yield LossRig(ovs, generator, idle)
+
+
+def losses(ledger: Ledger) -> dict[tuple[str, str], int]:
+    """Frames by hop and reason."""
+    return {(line.hop, line.reason): line.frames for line in ledger.lines}

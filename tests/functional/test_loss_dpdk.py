@@ -1,0 +1,132 @@
+"""Loss made on purpose on OVS with DPDK: the ledger names hop and reason, and every frame is accounted for."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+import pytest
+
+from pytest_nfvperf.adapters.net.journal import Journal
+from pytest_nfvperf.model.compose import compose
+from pytest_nfvperf.model.ledger_text import ledger_text
+from pytest_nfvperf.model.parts import endpoint, monitor, path, vnf
+from pytest_nfvperf.model.traffic import Traffic
+from tests.functional.loss_rig import LossRig, loss_rig, losses
+from tests.functional.ovs_support import leftovers, needs_hugepages, needs_root, phy2phy, run_base, started
+
+pytestmark = [needs_root, needs_hugepages]
+
+CALM_FPS = 50_000
+
+
+@pytest.fixture(scope="module")
+def rig() -> Iterator[LossRig]:
+    with run_base() as base:
+        journal = Journal.create(base)
+        with started(journal, "dpdk") as ovs, loss_rig(journal, ovs) as made:
+            yield made
+        journal.close()
+        assert leftovers(journal.tag) == []
+
+
+def test_without_loss_every_hop_has_the_same_count(rig: LossRig) -> None:
+    with rig.standing(phy2phy()) as live:
+        told = live.ledger(CALM_FPS)
+    assert (told.lost, told.lines, told.unexplained) == (0, (), 0)
+    assert {hop.left for hop in told.paths[0].hops} == {told.offered}
+    assert told.offered > 0
+    assert len(told.paths[0].hops) == 5
+
+
+def test_a_full_ring_because_the_dut_is_too_slow(rig: LossRig) -> None:
+    with rig.standing(phy2phy()) as live:
+        told = live.ledger(60_000_000)
+    refused = losses(told)["p0 generator", "refused"]
+    assert refused > 0
+    assert abs(told.unexplained) <= 0.001 * told.lost
+    assert "DUT did not drain it" in ledger_text(told)
+
+
+def test_a_full_ring_because_the_vnf_does_not_read(rig: LossRig) -> None:
+    chain = compose("dead", endpoint("p0", "br0"), endpoint("p1", "br0"), vnf("v1", "br0"), path("p0", "v1", "p1"))
+    with rig.standing(chain, unread=("v1a", "v1b")) as live:
+        told = live.ledger(CALM_FPS)
+    dropped = losses(told)["v1a tx", "ovs_tx_failure_drops"]
+    assert told.lost == told.offered
+    assert told.lost - 1_024 <= dropped < told.lost, "all but what the ring holds"
+    assert told.unexplained == told.lost - dropped
+    (vnf_hop,) = [hop for hop in told.paths[0].hops if hop.unexplained]
+    assert vnf_hop.name == "v1, v1b rx"
+
+
+def test_a_drop_flow(rig: LossRig) -> None:
+    with rig.standing(phy2phy()) as live:
+        live.ofctl("add-flow", f"priority=200,ip,in_port={live.number('p0')},nw_src=0.0.0.1/0.0.0.1,actions=drop")
+        told = live.ledger(CALM_FPS, traffic=Traffic(bidirectional=False, flows=2))
+    assert 0 < told.lost < told.offered
+    assert losses(told) == {("br0", "drop_action_of_pipeline"): told.lost}
+    assert told.unexplained == 0
+    assert "flow priority=200,in_port=p0,eth_type=0x800,ipv4_src=0.0.0.1/0.0.0.1 of br0" in ledger_text(told)
+
+
+def test_a_meter(rig: LossRig) -> None:
+    with rig.standing(phy2phy()) as live:
+        live.ofctl("add-meter", "meter=7,pktps,bands=type=drop,rate=10000")
+        live.ofctl("add-flow", f"priority=200,in_port={live.number('p0')},actions=meter:7,output:{live.number('p1')}")
+        told = live.ledger(CALM_FPS)
+    assert set(losses(told)) == {("br0", "datapath_drop_meter")}
+    assert told.lost > 0
+    assert told.unexplained == 0
+    assert "meter 7 of br0" in ledger_text(told)
+
+
+def test_an_mtu_that_is_too_small(rig: LossRig) -> None:
+    narrow = phy2phy()
+    narrow = dataclasses.replace(narrow, ports=(narrow.ports[0], dataclasses.replace(narrow.ports[1], mtu=1000)))
+    with rig.standing(narrow) as live:
+        told = live.ledger(CALM_FPS, traffic=Traffic(frame_size=1400, bidirectional=False))
+    assert losses(told) == {("p1 tx", "ovs_tx_mtu_exceeded_drops"): told.offered}
+    assert told.unexplained == 0
+
+
+def test_a_vnf_that_drops_every_tenth_frame(rig: LossRig) -> None:
+    chain = compose("chain", endpoint("p0", "br0"), endpoint("p1", "br0"), vnf("v1", "br0"), path("p0", "v1", "p1"))
+    with rig.standing(chain, drop_every=10) as live:
+        told = live.ledger(CALM_FPS)
+    assert losses(told) == {("v1", "dropped by the VNF"): told.lost}
+    assert told.lost >= told.offered // 10 > 0
+    assert told.unexplained == 0
+
+
+def test_a_mirror_whose_output_is_not_read(rig: LossRig) -> None:
+    mirrored = compose("m", endpoint("p0", "br0"), endpoint("p1", "br0"), monitor("m0", "br0"), path("p0", "p1"))
+    with rig.standing(mirrored, unread=("m0",)) as live:
+        live.vsctl(
+            *("--", "--id=@m", "get", "Port", "m0", "--", "--id=@i", "get", "Port", "p0"),
+            *("--", "--id=@new", "create", "Mirror", "name=all", "select-src-port=@i", "output-port=@m"),
+            *("--", "set", "Bridge", "br0", "mirrors=@new"),
+        )
+        # OVS 3.1 goes on with the flows that it made before there was a mirror.
+        live.rig.ovs.instance.ctl.call("revalidator/purge")
+        told = live.ledger(CALM_FPS)
+    assert (told.lost, told.lines, told.unexplained) == (0, (), 0), "the trial's own frames all came through"
+    (copies,) = told.beside
+    assert (copies.name, copies.entered, copies.unexplained) == ("m0 tx", told.offered, 0)
+    (full,) = copies.losses
+    assert full.reason == "ovs_tx_failure_drops"
+    assert copies.left <= 1_024, "what the ring holds"
+    assert full.frames == told.offered - copies.left
+
+
+def test_an_upcall_storm(rig: LossRig) -> None:
+    with rig.standing(phy2phy()) as live:
+        live.rig.ovs.instance.ctl.call("upcall/disable-megaflows")
+        try:
+            told = live.ledger(400_000, 0.5, Traffic(bidirectional=False, flows=200_000))
+        finally:
+            live.rig.ovs.instance.ctl.call("upcall/enable-megaflows")
+    assert losses(told)["p0 generator", "refused"] > 1_000
+    assert abs(told.unexplained) <= 0.001 * told.lost
+    (storm,) = [note for note in told.notes if note.startswith("upcall storm: ")]
+    assert "frames had no flow in the datapath" in storm

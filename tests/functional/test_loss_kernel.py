@@ -1,0 +1,72 @@
+"""Loss made on purpose on veth pairs, on OVS without DPDK: the kernel's own counters name hop and reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from pytest_nfvperf.adapters.net.journal import Journal
+from pytest_nfvperf.adapters.net.process import run
+from pytest_nfvperf.model.compose import compose
+from pytest_nfvperf.model.ledger_text import ledger_text
+from pytest_nfvperf.model.parts import endpoint, path, veth
+from tests.functional.loss_rig import LossRig, loss_rig, losses
+from tests.functional.ovs_support import leftovers, needs_root, phy2phy, run_base, started
+
+pytestmark = needs_root
+
+
+@pytest.fixture(scope="module")
+def rig() -> Iterator[LossRig]:
+    with run_base() as base:
+        journal = Journal.create(base)
+        with started(journal, "netdev") as ovs, loss_rig(journal, ovs) as made:
+            yield made
+        journal.close()
+        assert leftovers(journal.tag) == []
+
+
+def narrow(rig: LossRig, interface: str) -> None:
+    """A transmit queue of 1 Mbit/s and two frames."""
+    assert rig.ovs.instance.namespace is not None
+    tc = ["tc", "qdisc", "replace", "dev", interface, "root", "tbf"]
+    shape = ["rate", "1mbit", "burst", "2000", "limit", "3000"]
+    run(["ip", "netns", "exec", rig.ovs.instance.namespace.name, *tc, *shape])
+
+
+def test_without_loss_every_hop_has_the_same_count(rig: LossRig) -> None:
+    with rig.standing(phy2phy()) as live:
+        told = live.ledger(5_000)
+    assert {hop.left for hop in told.paths[0].hops} == {told.offered}, ledger_text(told)
+    assert [hop.name for hop in told.paths[0].hops] == [
+        *("p0 generator", "p0 veth", "p0 rx", "p0 socket", "br0", "p1 tx", "p1 generator")
+    ]
+
+
+def test_a_full_queue_of_the_veth_that_ovs_sends_by(rig: LossRig) -> None:
+    with rig.standing(phy2phy()) as live:
+        narrow(rig, "p1")
+        told = live.ledger(10_000)
+    named = losses(told)
+    assert named["p1 tx", "qdisc_drops"] > 0
+    assert {hop for hop, _ in named} == {"p1 tx"}, ledger_text(told)
+    assert told.unexplained == 0, ledger_text(told)
+
+
+def test_a_full_queue_of_a_veth_between_bridges(rig: LossRig) -> None:
+    linked = compose("v", endpoint("p0", "br0"), endpoint("p1", "br1"), veth("br0", "br1"), path("p0", "p1"))
+    with rig.standing(linked) as live:
+        narrow(rig, "br0-br1")
+        told = live.ledger(10_000)
+    named = losses(told)
+    assert named["br0-br1 tx", "qdisc_drops"] > 0
+    assert {hop for hop, _ in named} == {"br0-br1 tx"}, ledger_text(told)
+    assert told.unexplained == 0, ledger_text(told)
+
+
+def test_a_socket_that_ovs_does_not_read_in_time(rig: LossRig) -> None:
+    with rig.standing(phy2phy()) as live:
+        told = live.ledger(400_000)
+    assert losses(told)["p0 socket", "socket_drops"] > 0
+    assert abs(told.unexplained) <= 0.001 * told.lost, ledger_text(told)
