@@ -14,6 +14,8 @@ from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.instructions import InstructionCost
 from tests.kernel import kernel_image, tools
 from tests.kernel.chain_cost import ChainCost, crossed_chain, instruction_ns
+from tests.kernel.guest import GuestRun
+from tests.kernel.inner_tests import check, results
 from tests.kernel.kernel_image import Kernel, prepare_kernel
 from tests.kernel.machine import VIRTUAL_TIME, Machine, Time, qemu_command
 from tests.kernel.pktgen import Sent, parse_report
@@ -131,14 +133,12 @@ def test_a_comma_in_a_path_is_not_an_option_of_qemus(tmp_path):
 
 
 def test_pktgens_report_is_read():
-    assert parse_report(REPORT.format(sent=5000, errors=0), 5000) == Sent(5000, 76706)
+    assert parse_report(REPORT.format(sent=5000, errors=1)) == Sent(5000, 1, 76706)
 
 
-@pytest.mark.parametrize(("sent", "errors"), [(4999, 0), (5000, 1)])
-def test_pktgen_that_sent_something_else_is_no_sample(sent, errors):
-    with pytest.raises(TestbedError, match="pktgen did not send 5000 packets without an error") as caught:
-        parse_report(REPORT.format(sent=sent, errors=errors), 5000)
-    assert f"pkts-sofar: {sent}" in caught.value.evidence["pktgen"]
+def test_a_report_of_a_run_that_did_not_finish_is_none():
+    with pytest.raises(TestbedError, match="pktgen did not finish\n--- pktgen ---\nResult: Idle"):
+        parse_report("Result: Idle")
 
 
 def test_instructions_are_busy_time_over_the_time_of_one():
@@ -165,3 +165,42 @@ def test_a_chain_is_crossed_by_flows_both_ways(link):
     assert way["ovs-1", "end0"] in chain.bridge_ports("ovs-1")
     assert way["ovs-3", way_in := next(p for p in chain.bridge_ports("ovs-3") if p != "end1")] == "end1"
     assert way["ovs-3", "end1"] == way_in
+
+
+JUNIT = """<testsuites><testsuite>
+<testcase classname="tests.m" name="test_a[veth]" time="0.5"/>
+<testcase classname="tests.m" name="test_a[patch]" time="1.25"><failure message="assert 1 == 2">def test_a: ...
+E assert 1 == 2</failure><system-err>what it wrote</system-err></testcase>
+<testcase classname="tests.m" name="test_b" time="0"><skipped message="no module">b.py:3: no module</skipped></testcase>
+<testcase classname="tests.m" name="test_c" time="0.1"/>
+</testsuite></testsuites>
+"""
+
+
+def guest_run(shared: Path, status: int) -> GuestRun:
+    return GuestRun(("pytest",), status, "3 lines of output", "", Time.WALL_CLOCK, 3.0, 9.0, shared)
+
+
+def test_a_test_of_the_guest_shows_as_it_ended_there(tmp_path):
+    (tmp_path / "junit.xml").write_text(JUNIT)
+    cases = results(guest_run(tmp_path, 1))
+    check(cases, "tests.m", "test_c")
+    with pytest.raises(
+        AssertionError, match=r"(?s)passed test_a\[veth\] \(0\.5 s\)\nfailed test_a\[patch\] .*1 == 2\nwhat"
+    ):
+        check(cases, "tests.m", "test_a")
+    with pytest.raises(AssertionError, match=r"skipped test_b \(0.0 s\)\nb.py:3: no module"):
+        check(cases, "tests.m", "test_b")
+    with pytest.raises(AssertionError, match=r"none passed in the guest:\nskipped test_b"):
+        check(cases, "tests.m", "test_b", never_skipped="system")
+    with pytest.raises(AssertionError, match=r"test_d did not run in the guest; these did: test_a\[veth\], test_a"):
+        check(cases, "tests.m", "test_d")
+
+
+@pytest.mark.parametrize(("status", "junit"), [(4, JUNIT), (0, None), (0, "<testsuites/>")])
+def test_tests_that_did_not_run_are_no_result(tmp_path, status, junit):
+    if junit:
+        (tmp_path / "junit.xml").write_text(junit)
+    with pytest.raises(TestbedError, match=r"did not run: `pytest`|no test ran in the guest: `pytest`") as caught:
+        results(guest_run(tmp_path, status))
+    assert "3 lines of output" in str(caught.value)

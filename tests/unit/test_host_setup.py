@@ -188,6 +188,15 @@ def test_the_command_says_what_it_will_do(monkeypatch: pytest.MonkeyPatch, capsy
     assert "done:" not in printed
 
 
+def test_qemu_is_for_the_kernel_tests_only(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    Machine(monkeypatch, ["qemu-system-x86"])
+    monkeypatch.setattr(setup, "plan", lambda mib: None)
+    assert setup.main(["--plan"]) == 0
+    assert "nothing to change" in capsys.readouterr().out
+    assert setup.main(["--plan", "--kernel-tests"]) == 0
+    assert "install qemu-system-x86 (services neither started nor enabled)" in capsys.readouterr().out
+
+
 def test_the_second_time_it_says_that_there_is_nothing_to_do(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,0 +1,53 @@
+"""The tests of the kernel's datapaths, run in a guest: one boot, and each test's result shown as if it ran here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import ModuleType
+
+import pytest
+
+from pytest_nfvperf.adapters.net.journal import Journal
+from tests.contract import test_datapath as contract
+from tests.functional import test_kernel_datapath as functional
+from tests.functional.ovs_support import leftovers, run_base
+from tests.kernel.guest import run_in_guest
+from tests.kernel.inner_tests import ROOT, InnerTest, check, pytest_command, results
+from tests.kernel.kernel_image import Kernel
+
+pytestmark = pytest.mark.kernel
+
+SUITES = (functional, contract)
+FUNCTIONS = [
+    pytest.param(suite, name, id=f"{suite.__name__.rpartition('.')[2]}-{name}")
+    for suite in SUITES
+    for name in vars(suite)
+    if name.startswith("test_")
+]
+
+
+@pytest.fixture(scope="module")
+def inner(kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[InnerTest, ...]]:
+    """Every case of the suites, as it ended in the guest."""
+    with run_base() as base:
+        journal = Journal.create(base)
+        files = [str(suite.__file__).removeprefix(f"{ROOT}/") for suite in SUITES]
+        shared = tmp_path_factory.mktemp("guest")
+        try:
+            yield results(
+                run_in_guest(
+                    journal,
+                    kernel,
+                    pytest_command(*files, "-k", "system or (test_kernel_datapath and linux-bridge)"),
+                    shared,
+                    deadline_s=240,
+                )
+            )
+        finally:
+            journal.close()
+        assert leftovers(journal.tag) == []
+
+
+@pytest.mark.parametrize(("suite", "function"), FUNCTIONS)
+def test_in_the_guest(inner: tuple[InnerTest, ...], suite: ModuleType, function: str) -> None:
+    check(inner, suite.__name__, function, never_skipped="system")
