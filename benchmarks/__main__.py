@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks.generator import against_testpmd, large_frames, lossless, pacing
+from benchmarks.scale import chain_against_vsctl, long_chains, many_namespaces, many_ports
 from benchmarks.searches import gate_beside_quick, quick_repeats
 from benchmarks.table import Figure, show
 from benchmarks.testbench import Bench, bench
@@ -17,6 +18,10 @@ BENCHMARKS: dict[str, Callable[[Bench], list[Figure]]] = {
     "ovs-ready": ovs_ready,
     "topology-change": topology_change,
     "cpu-of-pytest": cpu_of_pytest,
+    "chain-against-vsctl": chain_against_vsctl,
+    "long-chains": long_chains,
+    "many-namespaces": many_namespaces,
+    "many-ports": many_ports,
     "pacing": pacing,
     "large-frames": large_frames,
     "lossless": lossless,

@@ -30,6 +30,7 @@ from pytest_nfvperf.adapters.net.reaper import reap
 from pytest_nfvperf.adapters.ovs.datapath import OvsDatapath
 from pytest_nfvperf.adapters.ovs.ledger import trial_ledger
 from pytest_nfvperf.adapters.ovs.locate import locate
+from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.profile import Profile, estimate_search_s
 from pytest_nfvperf.model.testbed import Dut, Testbed
 from pytest_nfvperf.model.traffic import Traffic
@@ -74,6 +75,13 @@ class EmbeddedWiring:
     def lacks(self, dut: Dut) -> str | None:
         """What this machine lacks for a datapath, for a person, and what to do; None when it has all."""
         return BridgeDatapath.lacks(dut) if dut.kind == LINUX_BRIDGE else OvsDatapath.lacks(self.testbed, dut)
+
+    @property
+    def journal(self) -> Journal:
+        """Of what the run made; TestbedError before ``parts``."""
+        if self._journal is None:
+            raise TestbedError("the machine was not taken yet: call parts() first")
+        return self._journal
 
     def labels(self) -> dict[str, str]:
         """Labels that every subject on this testbed has."""

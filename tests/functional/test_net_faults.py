@@ -290,4 +290,4 @@ def test_64_bridges_and_a_star_of_many_ports_come_and_go(ovs: OvsDatapath) -> No
     assert len(ovs.instance.db.rows("Bridge")) == 64
     built.close()
     assert ovs.instance.db.rows("Interface") == {}
-    assert ovs.instance.problems().count("No such device") == 0, "its taps went quietly"
+    assert "bridge ovs-" not in ovs.instance.problems(), "its taps went quietly"

@@ -256,10 +256,9 @@ class Cabling:
     def _remove_here(self, interfaces: Sequence[str]) -> None:
         group = self._journal.link_group()
         there = {name: index for index, name in socket.if_nameindex() if name in interfaces}
-        if there:
-            with Netlink() as netlink:
-                netlink.send([messages.join_group(index, name, group) for name, index in there.items()])
-                netlink.send([messages.delete_group(group)])
+        with Netlink() as netlink:
+            _send_to_whom_is_left(netlink, [messages.join_group(index, name, group) for name, index in there.items()])
+            _send_to_whom_is_left(netlink, [messages.delete_group(group)])
 
     def _delete_ours(self) -> None:
         for entry in self._ours:
@@ -267,11 +266,16 @@ class Cabling:
 
     def _delete_group(self) -> None:
         with Netlink() as netlink:
-            try:
-                netlink.send([messages.delete_group(self.group)])
-            except KernelRefusedError as error:
-                if error.code != errno.ENODEV:
-                    raise
+            _send_to_whom_is_left(netlink, [messages.delete_group(self.group)])
+
+
+def _send_to_whom_is_left(netlink: Netlink, requests: Sequence[Request]) -> None:
+    """Interfaces may go by themselves meanwhile: with their other end, or by whoever made them."""
+    try:
+        netlink.send(requests)
+    except KernelRefusedError as error:
+        if error.code != errno.ENODEV:
+            raise
 
 
 class _Handles:

@@ -121,7 +121,13 @@ class Ovsdb:
             poller.block()
 
     def transact(
-        self, change: Callable[[ovs.db.idl.Transaction], None], what: str, deadline_s: float, *, applied: bool = True
+        self,
+        change: Callable[[ovs.db.idl.Transaction], None],
+        what: str,
+        deadline_s: float,
+        *,
+        applied: bool = True,
+        meanwhile: Callable[[], None] = lambda: None,
     ) -> None:
         """Make one change in one transaction.
 
@@ -130,6 +136,7 @@ class Ovsdb:
             what: for messages: "topology phy2phy".
             deadline_s: for the commit and vswitchd together.
             applied: wait until vswitchd has taken it (cur_cfg >= next_cfg).
+            meanwhile: done while vswitchd is at it.
 
         Raises:
             TestbedError: the database refused it, or vswitchd died.
@@ -137,6 +144,7 @@ class Ovsdb:
         """
         end = time.monotonic() + deadline_s
         target = self._commit(change, what, deadline_s, applied)
+        meanwhile()
         if applied:
             left = max(0.01, end - time.monotonic())
             self.wait(lambda: self._cur_cfg() >= target, f"ovs-vswitchd to apply {what}", left, self._seen_cfg)

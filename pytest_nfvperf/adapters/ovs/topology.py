@@ -224,11 +224,12 @@ class BuiltOvsTopology:
         try:
             present = self._present_bridges()
             if present:
-                self._remove_taps()
+                self._log_level("off")
                 self._instance.db.transact(
                     lambda _: self._delete(present),
                     f"removal of topology {self.topology.name}",
                     self._apply_deadline_s,
+                    meanwhile=self._remove_taps,
                 )
                 self._log_level("info")
         finally:
@@ -237,12 +238,10 @@ class BuiltOvsTopology:
     def _remove_taps(self) -> None:
         """The bridges' own taps, all at once: OVS closes one after the other, and the kernel takes 20 ms for each.
 
-        What OVS logs while it notices is no evidence of anything: nobody shall read it in a later error.
+        Not before OVS begins to: it would look for what became of them, bridge by bridge.
         """
-        if self._instance.options.datapath_type != "netdev":
-            return
-        self._log_level("off")
-        self._wiring.remove(self.topology.bridges)
+        if self._instance.options.datapath_type == "netdev":
+            self._wiring.remove(self.topology.bridges)
 
     def _present_bridges(self) -> Sequence[Row]:
         if not self._instance.running():
@@ -252,6 +251,7 @@ class BuiltOvsTopology:
         return [rows[name] for name in self.topology.bridges if name in rows]
 
     def _log_level(self, level: str) -> None:
+        """What OVS logs while its taps go is no evidence of anything: nobody shall read it in a later error."""
         with suppress(TestbedError):  # a vswitchd that does not answer this is removed from as well
             for module in _NOISY:
                 self._instance.ctl.call("vlog/set", f"{module}:file:{level}", deadline_s=1.0)
