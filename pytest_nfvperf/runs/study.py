@@ -37,6 +37,10 @@ class Subject:
 class Stand(Protocol):
     """Makes a topology stand that was built anew."""
 
+    def check(self, topology: Topology, dut: Dut) -> None:
+        """Whatever ends the test where a subject cannot be measured here; called for all before the first reading."""
+        ...
+
     def __call__(self, topology: Topology, dut: Dut, *, quiet: bool) -> LiveTopology:
         """``quiet``: leave its configuration out of the evidence, which has it already."""
         ...
@@ -153,6 +157,8 @@ class Study:
         Raises:
             InvalidTrialsError: the rig spoiled too many readings.
         """
+        for subject in subjects:
+            self._stand.check(subject.topology, subject.dut)
         clock = self._context.clock
         started = clock.monotonic()
         collected = [_Collected() for _ in subjects]

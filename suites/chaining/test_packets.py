@@ -29,3 +29,18 @@ def test_patch_chain(bridges: Sequence[int], frame_size: int, study: Study, sla:
     """
     chains = [Subject(str(number), bridge_chain(number, link="patch")) for number in bridges]
     sla.check_each(study.forwarding_rate("bridges", chains, Traffic(frame_size=frame_size)))
+
+
+@pytest.mark.nfv(topology="chain", link="veth")
+@sweep("frame_size", FRAME_SIZES, quick={64})
+@compares("bridges", CHAINS, quick=(1, 2, 4, 9))
+def test_veth_chain(bridges: Sequence[int], frame_size: int, study: Study, sla: SlaCheck) -> None:
+    """Forwarding rate of chains joined by veth pairs, between two generator ports, both directions at once.
+
+    In OVS's userspace datapath veth ends are af_packet ports of its main thread, which needs a CPU of its own.
+
+    Steps: in interleaved rounds build each chain anew; learn; warm up; offer more than it forwards.
+    Verify: measured and reported; no limit is shipped.
+    """
+    chains = [Subject(str(number), bridge_chain(number, link="veth")) for number in bridges]
+    sla.check_each(study.forwarding_rate("bridges", chains, Traffic(frame_size=frame_size)))

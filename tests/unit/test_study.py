@@ -11,6 +11,7 @@ from pytest_nfvperf.adapters.generators.fake_streams import FakeStreams
 from pytest_nfvperf.config.limit import parse_limit
 from pytest_nfvperf.judging import Measured, SlaCheck, SlaFailure
 from pytest_nfvperf.model.catalogue import bridge_chain
+from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.observe import observations
 from pytest_nfvperf.model.profile import QUICK
 from pytest_nfvperf.model.record import Record
@@ -55,6 +56,17 @@ class SimulatedLive:
         self.topology, self.name, self.runner = topology, topology.name, runner
 
     def learn(self, traffic): ...
+    def counters(self):
+        return []
+
+    def netns(self, namespace):
+        return f"ns-{namespace}"
+
+    @property
+    def now(self):
+        return self
+
+    def check_alive(self): ...
 
 
 class Bench:
@@ -69,7 +81,10 @@ class Bench:
         self.order: list[int] = []
         self.quiet: list[bool] = []
 
-    def stand(self, topology, dut, *, quiet):
+    def check(self, topology, dut):
+        """All can be measured."""
+
+    def __call__(self, topology, dut, *, quiet):
         assert dut == TESTBEDS_OWN
         self.quiet.append(quiet)
         self.order.append(len(topology.bridges))
@@ -83,7 +98,7 @@ class Bench:
 
     def study(self, decided=lambda _: True, profile=QUICK):
         return Study(
-            profile, {"suite": "chaining", "topology": "chain"}, self.stand, lambda *_: Limits(CEILING, None),
+            profile, {"suite": "chaining", "topology": "chain"}, self, lambda *_: Limits(CEILING, None),
             lambda: StreamRunner(self.streams, self.context, 1), decided, self.context,
         )  # fmt: skip
 
@@ -254,3 +269,41 @@ def test_verdicts_on_equal_subjects_are_wrong_seldom():
         return any(found)
 
     assert sum(differs() for _ in range(1000)) / 1000 < 0.05
+
+
+class TestTcp:
+    def test_goodput_and_the_cpus_of_both_ends(self):
+        bench = Bench(lambda _: 4e6)
+        subjects = [Subject(str(n), bridge_chain(n, ends="namespace", link="veth")) for n in (1, 2, 4)]
+
+        one, two, four = bench.study().tcp_throughput("bridges", subjects, streams=4)
+
+        assert one.sampled("tcp_throughput").median == pytest.approx(2e9, rel=0.01)
+        assert one.sampled("sender_cores").median == pytest.approx(1.0)
+        assert one.sampled("receiver_cores").median == pytest.approx(0.8)
+        assert one.sampled("datapath_cores") is None, "a simulated datapath has no counters: absent, not 0"
+        assert (one.label["streams"], one.algorithm) == ("4", "tcp")
+        assert two.relative("tcp_throughput").ratio == pytest.approx(1.0)
+        assert [slope.metric for slope in four.slopes][:1] == ["tcp_throughput"]
+        assert len([record for record in bench.sink.records if record.kind == "stream"]) == 15
+        assert set(one.sampled("tcp_throughput").evidence) == set(one.trials)
+        assert {(a.namespace, a.address, b.address) for a, b in bench.streams.ends} == {
+            ("ns-end0", "198.18.0.1", "198.18.0.2")
+        }
+
+    def test_a_spoiled_run_is_repeated_and_stays_in_the_evidence(self):
+        bench = Bench(lambda _: 4e6)
+        bench.streams.invalid_every = 4
+
+        one, two = bench.study().tcp_throughput(
+            "bridges", [Subject(str(n), bridge_chain(n, ends="namespace")) for n in (1, 2)]
+        )
+
+        assert len(one.sampled("tcp_throughput").values) == len(two.sampled("tcp_throughput").values) == 5
+        assert len(one.trials) + len(two.trials) == 13
+        repeats = [r.data["repeat_of"] for r in bench.sink.records if r.kind == "stream" and r.data["repeat_of"]]
+        assert len(repeats) == 3
+
+    def test_a_chain_without_namespaces(self):
+        with pytest.raises(TestbedError, match=r"chain-1.* has no two namespaces with addresses"):
+            Bench(lambda _: 4e6).study().tcp_throughput("bridges", chains(1, 2))
