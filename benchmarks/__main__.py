@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
+from benchmarks.chains import patch_chain_flat
 from benchmarks.generator import against_testpmd, large_frames, lossless, pacing
 from benchmarks.scale import chain_against_vsctl, long_chains, many_namespaces, many_ports
 from benchmarks.searches import gate_beside_quick, quick_repeats
@@ -27,6 +28,7 @@ BENCHMARKS: dict[str, Callable[[Bench], list[Figure]]] = {
     "lossless": lossless,
     "against-testpmd": against_testpmd,
     "quick-repeats": quick_repeats,
+    "patch-chain-flat": patch_chain_flat,
     "gate": gate_beside_quick,
 }
 

@@ -10,13 +10,31 @@ from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
 from pytest_nfvperf.adapters.report.progress import SilentProgress
 from pytest_nfvperf.embedded import EmbeddedWiring
-from pytest_nfvperf.model.profile import Profile
+from pytest_nfvperf.model.profile import QUICK, Profile
+from pytest_nfvperf.model.testbed import Dut
+from pytest_nfvperf.model.topology import Topology
 from pytest_nfvperf.model.traffic import Traffic
 from pytest_nfvperf.model.trial import TrialSpec
 from pytest_nfvperf.runs.recorder import Recorder
 from pytest_nfvperf.runs.rig import LiveTopology, Rig
 from pytest_nfvperf.runs.search import Limits, Search
+from pytest_nfvperf.runs.streams import StreamRunner
+from pytest_nfvperf.runs.study import Decided, Study
 from pytest_nfvperf.runs.trials import Context, Trial
+
+
+class _Anew:
+    """Stands every topology anew; what is lacking shows when it is built."""
+
+    def __init__(self, rig: Rig) -> None:
+        self._rig = rig
+
+    def check(self, topology: Topology, dut: Dut) -> None:
+        """Nothing is skipped in a benchmark."""
+
+    def __call__(self, topology: Topology, dut: Dut, *, quiet: bool) -> LiveTopology:  # noqa: ARG002 - no records here
+        self._rig.remove_topology()
+        return self._rig.live(topology, QUICK.invalid_trial_budget, dut)
 
 
 class Bench:
@@ -36,6 +54,14 @@ class Bench:
     def search(self, profile: Profile) -> Search:
         """Searches as a test has them, without the machine's ceiling: both sides of a comparison alike."""
         return Search(profile, {"suite": "benchmarks"}, self._limits, lambda _: 0.0)
+
+    def study(self, profile: Profile, decided: Decided) -> Study:
+        """Comparisons as a test has them."""
+        labels = {"suite": "benchmarks", "topology": "chain"}
+        return Study(profile, labels, _Anew(self.rig), self._limits, self._stream_runner, decided, self.rig.context)
+
+    def _stream_runner(self) -> StreamRunner:
+        return StreamRunner(self.rig.streams(), self.rig.context, QUICK.invalid_trial_budget)
 
     def _limits(self, live: LiveTopology, traffic: Traffic) -> Limits:
         directions = len(live.topology.directions) if traffic.bidirectional else 1

@@ -123,10 +123,10 @@ QUICK = replace(
     rfc2544_residual_s=0.2,
     soak_s=60.0,
     soak_report_s=10.0,
-    comparison_trial_s=0.5,
+    comparison_trial_s=0.3,
     comparison_stream_s=0.7,
     comparison_omit_s=0.3,
-    comparison_budget_s=45.0,
+    comparison_budget_s=75.0,
 )
 
 FULL = replace(

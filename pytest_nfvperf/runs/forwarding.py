@@ -3,8 +3,8 @@
 The generator offers what it can, above what the DUT takes, and the rate received is read: a figure in half
 a second, where a search takes ten. It is the DUT's own as long as the DUT is what does not keep up. A trial counts when
 
-- the generator held the load: what it skipped is below the usual share. A load that it cannot hold against this
-  DUT is lowered, for all subjects alike;
+- the generator held the load, but for at most 5 % of the time. While it is absent nothing is offered, so that time is
+  taken off. A load that it cannot hold against this DUT is lowered, for all subjects alike;
 - the poll-mode threads had their CPUs: not more than 1 % of the trial was stolen;
 - clearly more was offered than received. Otherwise, and within 5 % of the rig's own ceiling, the
   DUT forwards *at least* as much: generator-limited.
@@ -123,7 +123,7 @@ class ForwardingRate:
 
 def _reading(trial: Trial, limits: Limits) -> Reading:
     result = trial.result
-    rate = result.received_fps or 0.0
+    rate = (result.received_fps or 0.0) / _present(result)
     values = {"forwarding_rate": rate}
     if rate > 0:
         values["packet_time"] = 1e9 / (rate * len(result.counts))
@@ -133,12 +133,18 @@ def _reading(trial: Trial, limits: Limits) -> Reading:
     return Reading(values, trial.id, {"forwarding_rate": why} if why else {})
 
 
+def _present(result: TrialResult) -> float:
+    """Share of the trial that the generator was there to offer anything."""
+    skipped = sum(count.skipped for count in result.counts)
+    return 1 - skipped / result.intended if result.intended > skipped else 1.0
+
+
 def _limited(result: TrialResult, rate: float, limits: Limits) -> str:
     """Why the rig, and not the DUT, set the rate; empty when it was the DUT, or the line."""
     if limits.line_rate_fps is not None and result.spec.load_fps >= math.floor(limits.line_rate_fps):
         return ""
     if limits.ceiling_fps is not None and rate >= limits.ceiling_fps * NEAR_CEILING:
         return f"generator-limited: within 5 % of its own ceiling of {format_fps(limits.ceiling_fps)} per direction"
-    if (result.offered_fps or 0.0) < CLEARLY_MORE * rate:
+    if (result.offered_fps or 0.0) / _present(result) < CLEARLY_MORE * rate:
         return f"generator-limited: hardly more was offered than the {format_fps(rate)} received"
     return ""

@@ -6,15 +6,14 @@ there. So there are few looks, planned beforehand, and each takes its share of t
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pytest_nfvperf.model.statistics import CONFIDENCE
 from pytest_nfvperf.runs.trials import InvalidTrialsError
 
-LOOKS = (1.0, 1.6, 2.4)
-"""When it is looked whether the data carry a verdict, as multiples of the fewest repeats: 5, 8 and 12 rounds."""
+LOOKS = (1, 2, 4)
+"""When it is looked whether the data carry a verdict, as multiples of the fewest repeats: 5, 10 and 20 rounds."""
 
 LOOK_CONFIDENCE = 1 - (1 - CONFIDENCE) / len(LOOKS)
 """Of each interval, so that all looks together err in at most 5 % of the cases (Bonferroni)."""
@@ -50,7 +49,7 @@ class Rounds:
     @property
     def looks(self) -> tuple[int, ...]:
         """Numbers of rounds after which it is looked."""
-        return tuple(math.ceil(self.fewest * factor) for factor in LOOKS)
+        return tuple(self.fewest * factor for factor in LOOKS)
 
 
 Read = Callable[[int, int, int], Reading]

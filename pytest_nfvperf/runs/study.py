@@ -1,7 +1,7 @@
 """Studies: one figure on several subjects, measured in interleaved rounds in one test.
 
-Each reading stands on a topology that is built anew, because where buffers come to lie differs from build to
-build, and with it the cost of a packet; a study that built once would take that for a difference.
+Each reading stands on a topology that is built anew: what differs from build to build, such as where memory comes
+to lie, is then within the samples; a study that built once would take it for a difference.
 """
 
 from __future__ import annotations

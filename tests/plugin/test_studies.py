@@ -64,7 +64,7 @@ def test_other_profiles_compare_all(chain):
 def test_a_plan_counts_every_reading(chain):
     result = chain("require: {forwarding_rate: '>= 1 Mpps'}", "--nfv-plan")
 
-    result.stdout.fnmatch_lines(["*test_chain*about * s: *10 x warm-up 150 ms, 10 x forwarding rate 500 ms*"])
+    result.stdout.fnmatch_lines(["*test_chain*about * s: *10 x warm-up 150 ms, 10 x forwarding rate 300 ms*"])
 
 
 def test_a_label_that_no_test_has_ends_the_run_before_it_begins(chain):

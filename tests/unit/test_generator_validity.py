@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from pytest_nfvperf.adapters.generators.validity import PortFacts, StreamFacts, ValidityPolicy, judge
-from pytest_nfvperf.model.trial import Direction, DirectionCounts, Reason, RigHealth
+from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.model.trial import Direction, DirectionCounts, Reason, RigHealth, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
 
 WAY = Direction("a", "b")
@@ -131,3 +133,11 @@ def test_a_very_long_gap_spoils_any_trial() -> None:
 
 def test_what_is_not_known_is_no_reason() -> None:
     assert reasons(counts=LOST, back_pressure=False, health=RigHealth()) == []
+
+
+def test_a_saturating_trial_may_miss_more_since_its_time_is_taken_off():
+    spec = TrialSpec(Traffic(), 1000, 1.0, (Direction("p0", "p1"),))
+    policy = ValidityPolicy()
+    assert policy.of(spec) == policy
+    assert policy.of(replace(spec, saturating=True)).max_skipped_ratio == 0.05
+    assert ValidityPolicy(max_skipped_ratio=0.1).of(replace(spec, saturating=True)).max_skipped_ratio == 0.1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -175,13 +176,13 @@ def test_a_verdict_that_is_open_is_measured_on_at_the_planned_looks_only():
 
     outcomes = bench.study(decided).forwarding_rate("bridges", chains(1, 9), Traffic(frame_size=64))
 
-    assert sorted(set(looks)) == [5, 8, 12]
+    assert sorted(set(looks)) == [5, 10, 20]
     with pytest.raises(SlaFailure) as failure:
         sla.check_each(outcomes)
     text = " ".join(str(failure.value).split())
     assert "INCONCLUSIVE" in text
     assert "; the interval neither shows nor refutes >= 95 %" in text
-    assert "rests on: 12 readings in interleaved rounds" in text
+    assert "rests on: 20 readings in interleaved rounds" in text
     assert "would have shown" in text
 
 
@@ -307,3 +308,23 @@ class TestTcp:
     def test_a_chain_without_namespaces(self):
         with pytest.raises(TestbedError, match=r"chain-1.* has no two namespaces with addresses"):
             Bench(lambda _: 4e6).study().tcp_throughput("bridges", chains(1, 2))
+
+
+def test_time_in_which_the_generator_was_absent_is_taken_off_the_rate():
+    """3 % of the frames were skipped: for 3 % of the time nothing was offered, and nothing could be forwarded."""
+
+    class Absent(FakeGenerator):
+        def run_trial(self, spec):
+            result = super().run_trial(spec)
+            counts = tuple(
+                replace(c, skipped=round(c.intended * 0.03), refused=c.refused - round(c.intended * 0.03))
+                for c in result.counts
+            )
+            return replace(result, counts=counts)
+
+    bench = Bench(lambda _: 4e6 * 0.97)
+    bench.generator = Absent(1e6, clock=bench.clock, ceiling_fps=CEILING)
+
+    one, _ = bench.study().forwarding_rate("bridges", chains(1, 2), Traffic(frame_size=64))
+
+    assert one.sampled("forwarding_rate").median == pytest.approx(4e6, rel=1e-4)

@@ -37,7 +37,7 @@ def trial_result(
     counts = tuple(_counts(direction, stream, ports[direction.rx]) for direction, stream in pairs)
     facts = [StreamFacts(s["fell_behind"], s["highest_seq"], s["beyond_window"]) for s in answer["streams"]]
     health = _health(answer)
-    reasons = judge(counts, facts, ports, attached, health, policy)
+    reasons = judge(counts, facts, ports, attached, health, policy.of(spec))
     vnfs = tuple(
         _vnf(attached[name], port["forwarded"]) for name, port in answer["ports"].items() if "forwarded" in port
     )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from pytest_nfvperf.model.trial import DirectionCounts, InvalidReason, Reason, RigHealth
+from pytest_nfvperf.model.trial import DirectionCounts, InvalidReason, Reason, RigHealth, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
 
 BYSTANDERS = ("arp", "ipv6", "lldp", "stp")
@@ -19,13 +19,22 @@ class ValidityPolicy:
     Attributes:
         max_skipped_ratio: share of a direction's intended frames that may be skipped because the
             generator was not running, or fell behind. 0.5 %: the load was right within that.
+        max_skipped_saturating: the same of a trial whose load is only to be above what the DUT takes: the time
+            in which the generator was absent is taken off its rate.
         max_poll_gap_ns: a longer gap spoils a trial on any port.
         max_foreign_frames: frames of earlier trials, misdirected or unknown ones, per trial.
     """
 
     max_skipped_ratio: float = 0.005
+    max_skipped_saturating: float = 0.05
     max_poll_gap_ns: int = 250_000_000
     max_foreign_frames: int = 0
+
+    def of(self, spec: TrialSpec) -> ValidityPolicy:
+        """The policy for one trial."""
+        if not spec.saturating:
+            return self
+        return replace(self, max_skipped_ratio=max(self.max_skipped_ratio, self.max_skipped_saturating))
 
 
 @dataclass(frozen=True, slots=True)
