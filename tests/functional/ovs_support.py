@@ -166,7 +166,8 @@ def with_vlans(topology: Topology, tags: tuple[int, ...]) -> Topology:
 
 def send_tcp(source: str, sink: str, address: str, text: bytes, port: int = 5201, wait_s: float = 5) -> bytes:
     """Send a text from one namespace to another by TCP and return what arrived there; TimeoutError when it cannot."""
-    with inside(netns_path(sink), lambda: socket.create_server((address, port))) as server:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with inside(netns_path(sink), lambda: socket.create_server((address, port), family=family)) as server:
         server.settimeout(wait_s + 5)
         with ThreadPoolExecutor(1) as sender:
             sent = sender.submit(inside, netns_path(source), lambda: _send(address, port, text, wait_s))

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 
 import pytest
+from pyroute2 import IPRoute
 
 from pytest_nfvperf.adapters.net.journal import Journal
+from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.ovs.datapath import OvsDatapath
 from pytest_nfvperf.adapters.ovs.topology import BuiltOvsTopology
 from pytest_nfvperf.model.catalogue import CHAIN_NETWORK, bridge_chain
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.nodes import NicKind, Offloads, PortKind
+from pytest_nfvperf.model.nodes import Namespace, Nic, NicKind, Offloads, PortKind
 from pytest_nfvperf.model.topology import Topology
 from tests.functional.ovs_support import (
     MACS,
@@ -116,3 +121,40 @@ def test_vlans_part_a_bridge(build: object, tags: tuple[int, int], passes: bool)
     else:
         with pytest.raises(TimeoutError):
             send_tcp(*ends, f"{CHAIN_NETWORK}.2", b"x", wait_s=0.3)
+
+
+def routed(first: str, second: str, prefix: int, through: str) -> Topology:
+    """Namespace - bridge - routing namespace - bridge - namespace. ``through``: to everywhere."""
+    ends, gateways = (f"{first}2", f"{second}2"), (f"{first}1", f"{second}1")
+    namespaces = tuple(Namespace(f"end{i}", routes=((through, gateway),)) for i, gateway in enumerate(gateways))
+    nics = [Nic(f"end{i}", "eth0", f"br{i}", f"end{i}", addresses=(f"{ends[i]}/{prefix}",)) for i in (0, 1)]
+    nics += [Nic("router", f"eth{i}", f"br{i}", f"r{i}", addresses=(f"{gateways[i]}/{prefix}",)) for i in (0, 1)]
+    router = Namespace("router", routing=True)
+    return Topology("routed", ("br0", "br1"), (), (), (), namespaces=(*namespaces, router), nics=tuple(nics))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "prefix", "through"),
+    [("10.1.0.", "10.2.0.", 24, "0.0.0.0/0"), ("fd00:1::", "fd00:2::", 64, "fd00::/16")],
+    ids=["ipv4", "ipv6"],
+)
+def test_a_namespace_routes(build: object, first: str, second: str, prefix: int, through: str) -> None:
+    built: BuiltOvsTopology = build(routed(first, second, prefix, through))  # type: ignore[operator]
+    text = bytes(range(256)) * 1000
+    assert send_tcp(built.netns("end0"), built.netns("end1"), f"{second}2", text) == text
+
+
+def test_a_jumbo_frame_and_queues_reach_every_part(build: object) -> None:
+    chain = with_nics(bridge_chain(2, link="veth", ends="namespace", mtu=9000), queues=2)
+    built: BuiltOvsTopology = build(chain)  # type: ignore[operator]
+    for name in ("end0", "chain-1-2", "chain-2-1"):
+        assert re.search(rf"port {name}: .* mtu=9000 link=up", built.configuration())
+    namespace = Path("/run/netns") / built.netns("end0")
+    queues = inside(namespace, partial(_queues_of, "eth0"))
+    assert queues == (9000, 2, 2)
+
+
+def _queues_of(interface: str) -> tuple[int, int, int]:
+    with IPRoute() as links:
+        (link,) = links.get_links(ifname=interface)
+        return tuple(link.get_attr(f"IFLA_{name}") for name in ("MTU", "NUM_TX_QUEUES", "NUM_RX_QUEUES"))

@@ -138,10 +138,8 @@ def address(index: int, name: str, text: str) -> Request:
 
 
 def route(destination: str, gateway: str) -> Request:
-    """A route such as "10.2.0.0/24" by "10.1.0.254"; "default" is one to everywhere."""
-    via = ipaddress.ip_address(gateway)
-    everywhere = "0.0.0.0/0" if via.version == 4 else "::/0"
-    network = ipaddress.ip_network(everywhere if destination == "default" else destination)
+    """A route such as "10.2.0.0/24" by "10.1.0.254"; "0.0.0.0/0" or "::/0" is one to everywhere."""
+    via, network = ipaddress.ip_address(gateway), ipaddress.ip_network(destination)
     message = rtmsg()
     message["header"]["type"] = RTM_NEWROUTE
     message["header"]["flags"] = CREATE | EXCL

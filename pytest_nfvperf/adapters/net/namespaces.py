@@ -161,7 +161,7 @@ def _prepare_ipv6(plan: NamespacePlan) -> None:
         conf = _SYSCTL / "ipv6/conf" / which
         (conf / "disable_ipv6").write_text("0" if plan.ipv6 else "1")
         if plan.ipv6:
-            for name, value in (("accept_dad", "0"), ("accept_ra", "0"), ("addr_gen_mode", "1")):
+            for name, value in (("accept_dad", "0"), ("accept_ra", "0")):
                 (conf / name).write_text(value)
     if plan.ipv6 and plan.routing:
         (_SYSCTL / "ipv6/conf/all/forwarding").write_text("1")

@@ -58,7 +58,7 @@ class BuiltOvsTopology:
             self._wired = wiring.wire(topology)
             instance.db.transact(self._insert, f"topology {topology.name}", self._apply_deadline_s)
             self._check_interfaces()
-            wiring.move_out(topology)
+            wiring.finish(topology)
             self._replace_flows()
             self._connector = self._start_connector()
         except BaseException as error:

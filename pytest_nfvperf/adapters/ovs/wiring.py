@@ -10,6 +10,7 @@ veth of a Nic   one end, in the instance's namespace  the Nic, in its namespace
 internal Nic    ``internal``, moved out               the same interface, in its namespace
 tap Nic         ``tap``, moved out                    the same interface, in its namespace
 veth link       both ends, in the instance's          none
+tunnel          ``vxlan``, ``geneve``, ``gre``        by the underlay: see ``tunnels``
 pci             ``dpdk``                              none: cabled to a tester
 interface       the interface, moved in               none: cabled to a tester
 ==============  ====================================  ============================================
@@ -28,14 +29,16 @@ from pathlib import Path
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
-from pytest_nfvperf.adapters.net.cabling import OURS, Cabling, End, Moved, Pair, Routes, exists
+from pytest_nfvperf.adapters.net.cabling import OURS, Cabling, End, Moved, Pair, Routes, configure, exists
 from pytest_nfvperf.adapters.net.journal import Journal
 from pytest_nfvperf.adapters.net.namespaces import Namespace
 from pytest_nfvperf.adapters.net.pairs import generator_pair, link_pair, namespace_plans, nic_pair
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.ovs.instance import OvsInstance
+from pytest_nfvperf.adapters.ovs.tunnels import Underlay, tunnel_port, underlay
 from pytest_nfvperf.adapters.ovs.wired import Wired, patch, pci, unusual, vhost_user
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.links import Tunnel
 from pytest_nfvperf.model.nodes import Nic, NicKind, Offloads, Port, PortKind, Vlan
 from pytest_nfvperf.model.testbed import DutPort
 from pytest_nfvperf.model.topology import Topology
@@ -52,6 +55,7 @@ class Wiring:
         self._cabling = Cabling(journal, self._home)
         self._sockets: list[Path] = []
         self._moved: list[Moved] = []
+        self._underlays: dict[Tunnel, Underlay] = {}
 
     def wire(self, topology: Topology) -> dict[str, Wired]:
         """Make what the ports need, and say how OVS is told of each; ``close`` removes it.
@@ -66,18 +70,34 @@ class Wiring:
         wired += [self._wire_nic(nic, pairs) for nic in topology.nics]
         wired += list(_patches(topology))
         wired += list(self._veth_links(topology, pairs))
+        wired += [tunnel_port(tunnel) for tunnel in topology.tunnels]
+        self._underlays = {tunnel: underlay(topology, tunnel) for tunnel in topology.tunnels}
         if pairs:
             self._cabling.join(pairs, {} if self._moved else self._routes(topology))
         return {one.port: one for one in wired}
 
-    def move_out(self, topology: Topology) -> None:
-        """Move what OVS made itself to where it belongs, once it has made it.
+    def finish(self, topology: Topology) -> None:
+        """Move what OVS made itself to where it belongs, and give tunnels their ends, once it has made it.
 
         Raises:
             TestbedError: the kernel refused.
         """
         if self._moved:
             self._cabling.move_out(self._moved, self._routes(topology))
+        if self._underlays:
+            self._lay_under()
+
+    def _lay_under(self) -> None:
+        addresses = {(below.bridge, below.address) for below in self._underlays.values()}
+        bridges = {bridge for bridge, _ in addresses}
+        own = {bridge: tuple(address for of, address in sorted(addresses) if of == bridge) for bridge in bridges}
+        try:
+            configure([End(bridge, self._home.path, addresses=own[bridge]) for bridge in sorted(bridges)])
+        except OSError as error:
+            raise TestbedError(f"cannot give a bridge a tunnel's address: {error}") from error
+        for tunnel, below in self._underlays.items():
+            if below.neighbour is not None:
+                self._instance.ctl.call("tnl/neigh/set", below.bridge, tunnel.remote, below.neighbour)
 
     def _routes(self, topology: Topology) -> Routes:
         return {self.namespace(spec.name).path: spec.routes for spec in topology.namespaces if spec.routes}
