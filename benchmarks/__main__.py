@@ -9,6 +9,7 @@ from pathlib import Path
 
 from benchmarks.chains import patch_chain_flat
 from benchmarks.generator import against_testpmd, large_frames, lossless, pacing
+from benchmarks.ledger import ledger_cost
 from benchmarks.scale import chain_against_vsctl, long_chains, many_namespaces, many_ports
 from benchmarks.searches import gate_beside_quick, quick_repeats
 from benchmarks.table import Figure, show
@@ -18,6 +19,7 @@ from benchmarks.times import cpu_of_pytest, ovs_ready, topology_change
 BENCHMARKS: dict[str, Callable[[Bench], list[Figure]]] = {
     "ovs-ready": ovs_ready,
     "topology-change": topology_change,
+    "ledger-cost": ledger_cost,
     "cpu-of-pytest": cpu_of_pytest,
     "chain-against-vsctl": chain_against_vsctl,
     "long-chains": long_chains,

@@ -30,7 +30,8 @@ from pytest_nfvperf.adapters.evidence.records import (
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
 from pytest_nfvperf.model import catalogue
 from pytest_nfvperf.model.histogram import Histogram
-from pytest_nfvperf.model.ledger import CounterDelta, Ledger, LedgerLine
+from pytest_nfvperf.model.hops import Stage, frame_path
+from pytest_nfvperf.model.ledger import CounterDelta, FramePath, HopKind, Ledger, Loss, ledger_of
 from pytest_nfvperf.model.outcome import (
     BackToBack,
     Confirmation,
@@ -109,6 +110,9 @@ def latency_at(load_ratio_percent: int, seed: int, samples: int = 4000) -> Histo
         counts[int(value)] = counts.get(int(value), 0) + 1
     exact = Histogram(tuple(sorted(counts.items())), min(counts), max(counts), significant_digits=9)
     return Histogram(thinned(exact, 3).counts, exact.min_ns, exact.max_ns, 3)
+
+
+FULL = "its transmit ring was full: the DUT did not drain it in time"
 
 
 class SampleRun:
@@ -368,19 +372,28 @@ class SampleRun:
 
     def ledger(self, result: TrialResult) -> Ledger:
         """Refused frames by the ring, the rest dropped at the far port, a few unexplained."""
-        refused = sum(c.refused for c in result.counts)
-        unexplained = 3 if result.lost > 10 else 0
-        dropped = result.lost - refused - unexplained
-        lines = []
-        if refused:
-            lines.append(LedgerLine("p0, p1 (vhost-user ring)", "refused", refused))
-        if dropped:
-            lines.append(LedgerLine("p1 (vhost-user tx)", "ovs_tx_failure_drops", dropped))
-        deltas = (
+        return ledger_of([self.path(count) for count in result.counts], self.deltas(result))
+
+    def path(self, count: DirectionCounts) -> FramePath:
+        """One direction through one bridge."""
+        tx, rx = count.direction.tx, count.direction.rx
+        unexplained = 3 if count.lost > 10 else 0
+        dropped = count.sent - count.received - unexplained
+        stages = [
+            Stage(f"{tx} generator", HopKind.GENERATOR, count.sent, (Loss("refused", count.refused, FULL),)),
+            Stage(f"{tx} rx", HopKind.PORT, count.sent),
+            Stage("br0", HopKind.DATAPATH, count.sent - unexplained),
+            Stage(f"{rx} tx", HopKind.PORT, count.received, (Loss("ovs_tx_failure_drops", dropped),)),
+            Stage(f"{rx} generator", HopKind.GENERATOR, count.received),
+        ]
+        return frame_path(str(count.direction), count.offered, stages)
+
+    def deltas(self, result: TrialResult) -> tuple[CounterDelta, ...]:
+        """Counters that moved."""
+        return (
             CounterDelta("p0.rx_packets", result.sent // 2, False),
             CounterDelta("p1.tx_packets", result.received // 2, False),
         )
-        return Ledger(result.offered, result.received, tuple(lines), unexplained, deltas)
 
     def judge(self, outcome: Outcome) -> str:
         """Three verdicts; returns the test's status."""

@@ -19,6 +19,7 @@ from pytest_nfvperf.adapters.report.charts import (
     search_figure,
 )
 from pytest_nfvperf.adapters.report.figures import goal_figures, proven_loss, worst
+from pytest_nfvperf.adapters.report.ledger_chart import ledger_chart
 from pytest_nfvperf.adapters.report.subjects import title
 from pytest_nfvperf.model.display import format_seconds
 from pytest_nfvperf.model.ledger import Ledger
@@ -45,8 +46,8 @@ class GoalRow:
 class OutcomePage:
     """One outcome with its pictures.
 
-    ``lossy`` is the trial with the lightest load that lost frames; ``earlier`` are trials that
-    the page lists under another outcome already.
+    ``lossy`` is the trial with the lightest load that lost frames, ``path`` its ledger as a picture; ``earlier`` are
+    trials that the page lists under another outcome already.
     """
 
     outcome: Outcome
@@ -54,6 +55,7 @@ class OutcomePage:
     trials: tuple[tuple[str, TrialData], ...]
     earlier: tuple[str, ...]
     lossy: tuple[str, TrialData, Ledger] | None
+    path: Markup | None
     search: Markup | None
     latency: Markup | None
     loss: Markup | None
@@ -143,12 +145,14 @@ def _outcome_page(
     own = outcome_trials(outcome, trials)
     earlier = tuple(key for key, _ in own if key in listed)
     listed.update(key for key, _ in own)
+    lossy = _lightest_lossy(outcome, trials)
     pictures = {
         kind: None if figure is None else charts.add(figure, f"{name} {kind}", f"{kind} of {name}")
         for kind, figure in (
             ("search", search_figure(outcome, trials)),
             ("latency", latency_figure(outcome, trials)),
             ("loss", loss_figure(outcome)),
+            ("path", None if lossy is None else ledger_chart(lossy[2])),
         )
     }
     return OutcomePage(
@@ -156,7 +160,8 @@ def _outcome_page(
         goals=tuple(_goal_row(outcome, goal, trials) for goal in outcome.goals),
         trials=tuple((key, trial) for key, trial in own if key not in earlier),
         earlier=earlier,
-        lossy=_lightest_lossy(outcome, trials),
+        lossy=lossy,
+        path=pictures["path"],
         search=pictures["search"],
         latency=pictures["latency"],
         loss=pictures["loss"],

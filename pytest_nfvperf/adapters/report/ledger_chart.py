@@ -1,0 +1,177 @@
+"""The ledger as a picture: each direction's path from left to right, and the loss falling out at its hop.
+
+The line between two hops is as thick as the share of the offered frames that is still there. What falls out
+of a hop is written below it, the leftmost hop lowest, so that no text lies across another's arrow.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyBboxPatch
+
+from pytest_nfvperf.adapters.report.drawing import INK, MUTED, ORANGE, VERMILION, new_figure
+from pytest_nfvperf.adapters.report.ledger_layout import Box, clear_hops
+from pytest_nfvperf.model.display import format_ratio
+from pytest_nfvperf.model.ledger import Hop, Ledger
+
+_WIDTH_IN = 11.0
+_LEFT_IN, _RIGHT_IN = 0.1, 1.15
+_TITLE_IN, _BOX_IN, _COUNT_IN, _LINE_IN, _GAP_IN = 0.34, 0.5, 0.26, 0.185, 0.2
+_LETTER_IN = 0.066
+_THINNEST, _THICKEST = 1.0, 7.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """What falls out of a box: lines of words, each in its colour."""
+
+    box: int
+    lines: tuple[tuple[str, str], ...]
+    colour: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One path, or the ports beside it."""
+
+    title: str
+    boxes: tuple[Box, ...]
+    joined: bool
+    texts: tuple[_Text, ...]
+
+    @property
+    def height_in(self) -> float:
+        lines = sum(len(text.lines) for text in self.texts)
+        return _TITLE_IN + _BOX_IN + _COUNT_IN + lines * _LINE_IN + len(self.texts) * _LINE_IN / 2 + _GAP_IN
+
+
+def ledger_chart(ledger: Ledger) -> Figure | None:
+    """The picture; None for a ledger without paths."""
+    if not ledger.paths:
+        return None
+    rows = [_row(_title(path.direction, path.offered, path.received, path.lost), path.hops) for path in ledger.paths]
+    if ledger.beside:
+        copies = sum(hop.entered for hop in ledger.beside)
+        rows.append(
+            _row(f"Beside the path: {copies:,} copies, whose loss is none of the trial's", ledger.beside, joined=False)
+        )
+    height = sum(row.height_in for row in rows)
+    figure = new_figure(_WIDTH_IN, height)
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set_xlim(0, _WIDTH_IN)
+    axes.set_ylim(0, height)
+    axes.set_axis_off()
+    top = height
+    for row in rows:
+        _draw(axes, row, top)
+        top -= row.height_in
+    return figure
+
+
+def _title(direction: str, offered: int, received: int, lost: int) -> str:
+    share = f" ({format_ratio(lost / offered)})" if offered and lost else ""
+    return f"{direction.replace('->', ' → ')}: {offered:,} offered, {received:,} received, {lost:,} lost{share}"
+
+
+def _row(title: str, hops: Sequence[Hop], *, joined: bool = True) -> _Row:
+    boxes = clear_hops(hops)
+    texts = [
+        _text(at, box, boxes, boxes[0].hops[0].entered)
+        for at, box in enumerate(boxes)
+        if any(hop.missing or hop.losses for hop in box.hops)
+    ]
+    return _Row(title, boxes, joined, tuple(texts))
+
+
+def _text(at: int, box: Box, boxes: Sequence[Box], offered: int) -> _Text:
+    room = _WIDTH_IN - _centre(at, len(boxes)) - 0.25
+    letters = max(int(room / _LETTER_IN), 18)
+    colour = VERMILION if any(hop.losses for hop in box.hops) else ORANGE
+    lines: list[tuple[str, str]] = []
+    for hop in box.hops:
+        for loss in hop.losses:
+            share = f" ({format_ratio(loss.frames / offered)})" if offered else ""
+            lines += [(f"{loss.frames:,} lost{share}", colour), (loss.reason, INK)]
+            lines += [(words, MUTED) for words in textwrap.wrap(loss.detail, letters)]
+        if hop.unexplained > 0:
+            lines.append((f"{hop.unexplained:,} lost, unexplained", ORANGE))
+        elif hop.unexplained < 0:
+            lines.append((f"{-hop.unexplained:,} too many", ORANGE))
+            lines += [(words, MUTED) for words in textwrap.wrap("not of this trial, or counted twice", letters)]
+    return _Text(at, tuple(lines), colour)
+
+
+def _pitch(count: int) -> float:
+    return min((_WIDTH_IN - _LEFT_IN - _RIGHT_IN) / count, 1.75)
+
+
+def _box_width(count: int) -> float:
+    return min(_pitch(count) - 0.18, 1.25)
+
+
+def _centre(at: int, count: int) -> float:
+    return _LEFT_IN + _box_width(count) / 2 + _pitch(count) * at
+
+
+def _draw(axes: Axes, row: _Row, top: float) -> None:
+    axes.text(_LEFT_IN, top - 0.06, row.title, color=INK, fontsize=10, fontweight="bold", va="top")
+    middle = top - _TITLE_IN - _BOX_IN / 2
+    if row.joined:
+        _draw_lines(axes, row, middle)
+    colours = {text.box: text.colour for text in row.texts}
+    count = len(row.boxes)
+    for at, box in enumerate(row.boxes):
+        _draw_box(axes, box, _centre(at, count), middle, _box_width(count), colours.get(at, MUTED))
+    _draw_losses(axes, row, middle - _BOX_IN / 2)
+
+
+def _draw_lines(axes: Axes, row: _Row, middle: float) -> None:
+    """Frames from box to box. Boxes are not opaque (the paper may be dark), so the lines end at their edges."""
+    offered = max(row.boxes[0].hops[0].entered, 1)
+    count = len(row.boxes)
+    reach = _box_width(count) / 2 + 0.02
+    for at in range(count - 1):
+        left = row.boxes[at].hops[-1].left
+        thickness = _THINNEST + (_THICKEST - _THINNEST) * min(max(left / offered, 0), 1)
+        ends = [_centre(at, count) + reach, _centre(at + 1, count) - reach]
+        axes.plot(ends, [middle, middle], color=MUTED, linewidth=thickness, solid_capstyle="butt")
+
+
+def _draw_box(axes: Axes, box: Box, x: float, y: float, width: float, colour: str) -> None:
+    lossy = colour != MUTED
+    for style in ({"facecolor": colour, "alpha": 0.14}, {"fill": False, "linewidth": 1.8 if lossy else 0.9}):
+        patch = FancyBboxPatch(
+            (x - width / 2, y - _BOX_IN / 2),
+            width,
+            _BOX_IN,
+            boxstyle="round,pad=0,rounding_size=0.07",
+            edgecolor=colour if "linewidth" in style else "none",
+            **style,
+        )
+        axes.add_patch(patch)
+    axes.text(x, y, box.label, color=INK, fontsize=8.5, ha="center", va="center", linespacing=1.15)
+    came_out = f"{box.hops[-1].left:,}"
+    axes.text(x + width / 2, y - _BOX_IN / 2 - 0.05, came_out, color=MUTED, fontsize=8, ha="right", va="top")
+
+
+def _draw_losses(axes: Axes, row: _Row, bottom: float) -> None:
+    """The rightmost loss highest: an arrow that goes down further left passes nobody's text."""
+    y = bottom - _COUNT_IN
+    for text in reversed(row.texts):
+        x = _centre(text.box, len(row.boxes)) - 0.4 * _box_width(len(row.boxes))
+        axes.annotate(
+            "",
+            (x, y - _LINE_IN),
+            (x, bottom),
+            arrowprops={"arrowstyle": "-|>", "color": text.colour, "linewidth": 1.6, "shrinkA": 0, "shrinkB": 0},
+        )
+        for words, colour in text.lines:
+            weight = "normal" if colour in {INK, MUTED} else "bold"
+            axes.text(x + 0.1, y, words, color=colour, fontsize=8.5, fontweight=weight, va="top")
+            y -= _LINE_IN
+        y -= _LINE_IN / 2

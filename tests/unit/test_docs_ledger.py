@@ -1,0 +1,37 @@
+"""The page on the drop ledger has every reason, with the versions that the code knows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pytest_nfvperf.adapters.ovs.reasons import (
+    DATAPATH_REASONS,
+    FIRST,
+    KERNEL_REASONS,
+    LAST,
+    PORT_REASONS,
+    Reason,
+)
+
+PAGE = Path(__file__).parents[2] / "docs" / "drop-ledger.md"
+
+
+def versions(reason: Reason) -> str:
+    if (reason.since, reason.until) == (FIRST, LAST):
+        return f"{FIRST} to {LAST}"
+    return f"{reason.since} to {reason.until}" if reason.until != LAST else f"since {reason.since}"
+
+
+def table() -> str:
+    rows = [(source, reason, versions(reason)) for source, reasons in SOURCES for reason in reasons]
+    rows += [("kernel", reason, "-") for reason in KERNEL_REASONS]
+    return "\n".join(f"| {source} | `{reason.name}` | {reason.meaning} | {since} |" for source, reason, since in rows)
+
+
+SOURCES = (("DPDK port", PORT_REASONS), ("datapath", DATAPATH_REASONS))
+
+
+def test_the_page_lists_the_reasons_that_the_code_knows() -> None:
+    sources = ("| DPDK port |", "| datapath |", "| kernel |")
+    listed = "\n".join(line for line in PAGE.read_text().splitlines() if line.startswith(sources))
+    assert listed == table(), "docs/drop-ledger.md is not up to date: its rows are what this test's table() says"
