@@ -20,7 +20,7 @@ from pytest_nfvperf.adapters.bridge.datapath import BridgeDatapath
 from pytest_nfvperf.adapters.generators import build
 from pytest_nfvperf.adapters.generators.ceiling import measure_ceiling
 from pytest_nfvperf.adapters.generators.embedded import EmbeddedGenerator, EngineOptions
-from pytest_nfvperf.adapters.generators.iperf3 import Iperf3Engine
+from pytest_nfvperf.adapters.generators.iperf3 import Iperf3Engine, find_iperf3
 from pytest_nfvperf.adapters.generators.validity import ValidityPolicy
 from pytest_nfvperf.adapters.host.fingerprint import fingerprint
 from pytest_nfvperf.adapters.net.identity import TAG_VARIABLE, ProcessId
@@ -30,7 +30,7 @@ from pytest_nfvperf.adapters.net.reaper import reap
 from pytest_nfvperf.adapters.ovs.datapath import OvsDatapath
 from pytest_nfvperf.adapters.ovs.ledger import trial_ledger
 from pytest_nfvperf.adapters.ovs.locate import locate
-from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.model.errors import GeneratorError, TestbedError
 from pytest_nfvperf.model.profile import Profile, estimate_search_s
 from pytest_nfvperf.model.testbed import Dut, Testbed
 from pytest_nfvperf.model.traffic import Traffic
@@ -82,6 +82,14 @@ class EmbeddedWiring:
         if self._journal is None:
             raise TestbedError("the machine was not taken yet: call parts() first")
         return self._journal
+
+    def lacks_streams(self) -> str | None:
+        """What this machine lacks for TCP and UDP streams, and what to do; None when it has all."""
+        try:
+            find_iperf3()
+        except GeneratorError as error:
+            return str(error)
+        return None
 
     def labels(self) -> dict[str, str]:
         """Labels that every subject on this testbed has."""

@@ -9,7 +9,7 @@ import platform
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -154,11 +154,14 @@ class NfvSession:
         """Measurements of one test."""
         return Search(self.profile, labels, self._limits_of, self.wiring.estimate_search_s)
 
-    def study(self, labels: Mapping[str, str], stand: Stand, decided: Decided) -> Study:
+    def study(
+        self, labels: Mapping[str, str], stand: Stand, streams: Callable[[], StreamRunner], decided: Decided
+    ) -> Study:
         """Comparisons of one test; ``decided``: whether the SLA's verdict on an outcome is carried."""
-        return Study(self.profile, labels, stand, self._limits_of, self._stream_runner, decided, self._context)
+        return Study(self.profile, labels, stand, self._limits_of, streams, decided, self._context)
 
-    def _stream_runner(self) -> StreamRunner:
+    def stream_runner(self) -> StreamRunner:
+        """What runs TCP and UDP streams; its two ends may run on every CPU of the testbed."""
         cpus = self.wiring.testbed.cpus
         every = tuple(sorted({*cpus.housekeeping, *cpus.pmd, *cpus.generator, *cpus.vnf}))
         return StreamRunner(self.rig.streams(), self._context, self.profile.invalid_trial_budget, every)

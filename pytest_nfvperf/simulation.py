@@ -146,6 +146,10 @@ class SimulatedWiring:
         """Nothing is lacking in a plan."""
         return None
 
+    def lacks_streams(self) -> str | None:
+        """Nothing."""
+        return None
+
     def labels(self) -> dict[str, str]:
         """As the real testbed's."""
         return {"datapath": self.testbed.ovs.datapath, "engine": self.testbed.generator.engine}

@@ -8,6 +8,7 @@ from pytest_nfvperf.model.compose import Composition
 from pytest_nfvperf.model.testbed import TESTBEDS_OWN, Dut, Testbed
 from pytest_nfvperf.model.topology import Topology
 from pytest_nfvperf.runs.rig import LiveTopology
+from pytest_nfvperf.runs.streams import StreamRunner
 from pytest_nfvperf.session import NfvSession
 
 USERSPACE = frozenset({"dpdk", "netdev"})
@@ -83,3 +84,10 @@ class StandAnew:
     def __call__(self, topology: Topology, dut: Dut, *, quiet: bool) -> LiveTopology:
         """Build it, even if it stands already."""
         return self._session.anew(topology, dut, quiet=quiet)
+
+    def streams(self) -> StreamRunner:
+        """What runs streams; skips the test where the machine lacks the engine."""
+        lacking = self._session.wiring.lacks_streams()
+        if lacking is not None:
+            pytest.skip(lacking)
+        return self._session.stream_runner()

@@ -32,6 +32,10 @@ class Wiring(Protocol):
         """What this machine lacks for a datapath, for a person, and what to do; None when it has all."""
         ...
 
+    def lacks_streams(self) -> str | None:
+        """What this machine lacks for TCP and UDP streams, and what to do; None when it has all."""
+        ...
+
     def labels(self) -> dict[str, str]:
         """Labels that every subject on this testbed has."""
         ...

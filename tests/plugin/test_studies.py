@@ -83,3 +83,28 @@ def test_a_rule_on_a_subject_that_no_test_compares_matches_nothing(chain, pytest
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*no test matches {bridges: 7}*"])
+
+
+TCP = """
+from pytest_nfvperf.model.catalogue import bridge_chain
+from pytest_nfvperf.runs.study import Subject
+from pytest_nfvperf.sweep import compares
+
+@compares("bridges", (1, 2, 4), quick=(1, 2, 4))
+def test_tcp(bridges, study, sla):
+    chains = [Subject(str(number), bridge_chain(number, ends="namespace")) for number in bridges]
+    sla.check_each(study.tcp_throughput("bridges", chains, streams=2))
+"""
+
+
+def test_streams_are_planned_and_their_engine_may_be_missing(pytester):
+    missing = "    wiring.lacks_streams = lambda: 'iperf3 is not installed: apt install iperf3'\n    return wiring\n"
+    without = SIMULATED.replace("    return Sim", "    wiring = Sim").rstrip() + "\n" + missing
+    make_project(pytester, TCP, CONFTEST + without)
+
+    plan = pytester.runpytest_subprocess("mine", "--nfv-plan")
+    plan.stdout.fnmatch_lines(["*test_tcp*: about * s: 15 x 2 TCP streams 1.00 s"])
+
+    result = pytester.runpytest_subprocess("mine", "--nfv-report", "none", "-rs")
+    result.assert_outcomes(skipped=1)
+    result.stdout.fnmatch_lines(["*1 test skipped: iperf3 is not installed: apt install iperf3"])

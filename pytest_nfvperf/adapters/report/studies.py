@@ -104,7 +104,7 @@ def interval_text(ratio: Relative | None) -> str:
     if ratio is None:
         return MISSING
     if ratio.high is None:
-        return f"{percent(ratio.low)} or more"
+        return f"{percent(ratio.low)} or more" if ratio.low > 0 else "open"
     return f"{percent(ratio.low)[:-2]} .. {percent(ratio.high)}"
 
 
