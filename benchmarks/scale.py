@@ -11,7 +11,8 @@ from statistics import median
 
 from benchmarks.table import Figure
 from benchmarks.testbench import Bench
-from pytest_nfvperf.adapters.net.cabling import Cabling, End, Pair
+from pytest_nfvperf.adapters.net.cabling import Cabling
+from pytest_nfvperf.adapters.net.ends import End, Pair
 from pytest_nfvperf.adapters.net.journal import Journal
 from pytest_nfvperf.adapters.net.namespaces import Namespace, NamespacePlan
 from pytest_nfvperf.adapters.net.process import run

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 from pyroute2 import IPRoute, netns
 
-from pytest_nfvperf.adapters.net.cabling import Cabling, End, Pair, configure
+from pytest_nfvperf.adapters.net.cabling import Cabling
+from pytest_nfvperf.adapters.net.ends import End, Pair, configure
 from pytest_nfvperf.adapters.net.journal import Journal
 from pytest_nfvperf.adapters.net.links import remove_link
 from pytest_nfvperf.adapters.net.namespaces import Namespace, NamespacePlan

@@ -9,76 +9,35 @@ and would find another's ``eth0`` there.
 from __future__ import annotations
 
 import errno
-import os
 import socket
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from contextlib import closing
-from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from pytest_nfvperf.adapters.net import messages
+from pytest_nfvperf.adapters.net.ends import (
+    OURS,
+    Moved,
+    Pair,
+    Routes,
+    configure,
+    exists,
+    not_running,
+    offload_lines,
+)
 from pytest_nfvperf.adapters.net.journal import Entry, Journal, Kind
 from pytest_nfvperf.adapters.net.link_states import LinkState, read_links
 from pytest_nfvperf.adapters.net.links import remove_link
 from pytest_nfvperf.adapters.net.namespaces import Namespace, NamespacePlan
 from pytest_nfvperf.adapters.net.netlink import KernelRefusedError, Netlink, Request
-from pytest_nfvperf.adapters.net.offloads import Ethtool
-from pytest_nfvperf.adapters.net.threads import enter, enter_new, in_own_thread, inside
+from pytest_nfvperf.adapters.net.threads import Handles, enter_new, in_own_thread, inside
 from pytest_nfvperf.model.errors import TestbedError
-from pytest_nfvperf.model.nodes import AS_IT_IS, Offloads
-
-OURS = Path("/proc/self/ns/net")
-"""The namespace that this process runs in, where generators are."""
-
-Routes = Mapping[Path, Sequence[tuple[str, str]]]
-"""(destination, gateway) pairs such as ("10.2.0.0/24", "10.1.0.254"), by the namespaces' files."""
+from pytest_nfvperf.model.nodes import AS_IT_IS
 
 _PAIRS_AT_ONCE = 100  # each needs two open files while it is made
 _INDICES = 0x10000
 """Interface numbers for each topology of a run, far above those that the kernel gives."""
-
-_IPV6 = Path("/proc/sys/net/ipv6/conf")
-
-
-@dataclass(frozen=True, slots=True)
-class End:
-    """One end of a veth pair, in the namespace of this file, with addresses such as "10.1.0.1/24"."""
-
-    name: str
-    namespace: Path
-    mac: str | None = None
-    addresses: tuple[str, ...] = ()
-    offloads: Offloads = AS_IT_IS
-
-    @property
-    def needs_more(self) -> bool:
-        """False for a near end that being up is enough for, which it is from the start."""
-        return bool(self.addresses) or self.offloads != AS_IT_IS
-
-
-@dataclass(frozen=True, slots=True)
-class Moved:
-    """An interface that a datapath made at home and that is moved to where ``end`` says, with its name there.
-
-    ``mtu``: bytes without Ethernet header and FCS.
-    """
-
-    name: str
-    end: End
-    mtu: int
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """A veth pair. ``near`` is at home. ``mtu``: bytes without Ethernet header and FCS, of both ends."""
-
-    near: End
-    far: End
-    mtu: int = 1500
-    queues: int = 1
 
 
 class Cabling:
@@ -146,7 +105,7 @@ class Cabling:
         with Netlink() as netlink:
             for start in range(0, len(pairs), _PAIRS_AT_ONCE):
                 some = pairs[start : start + _PAIRS_AT_ONCE]
-                handles = _Handles()
+                handles = Handles()
                 try:
                     netlink.send([self._request(pair, handles) for pair in some])
                 except KernelRefusedError as error:
@@ -156,7 +115,7 @@ class Cabling:
                 finally:
                     handles.close()
 
-    def _request(self, pair: Pair, handles: _Handles) -> Request:
+    def _request(self, pair: Pair, handles: Handles) -> Request:
         near, far = (messages.VethEnd(end.name, handles.of(end.namespace), end.mac) for end in (pair.near, pair.far))
         return messages.veth(near, far, mtu=pair.mtu, queues=pair.queues, group=self.group, indices=self._indices(pair))
 
@@ -196,7 +155,7 @@ class Cabling:
         for pair in self._pairs:
             for end in (pair.near, pair.far):
                 by_namespace[end.namespace].append(end.name)
-        return in_own_thread(partial(_not_running, by_namespace))
+        return in_own_thread(partial(not_running, by_namespace))
 
     def states(self) -> dict[str, LinkState]:
         """The state of every end at home now, by name; those that are gone are absent."""
@@ -220,7 +179,7 @@ class Cabling:
             for end in (pair.near, pair.far):
                 if end.offloads != AS_IT_IS:
                     changed[end.namespace].append(end.name)
-        return in_own_thread(partial(_offload_lines, changed))
+        return in_own_thread(partial(offload_lines, changed))
 
     def close(self) -> None:
         """Remove all of it. Can be called twice. The names are free again when it returns."""
@@ -278,59 +237,8 @@ def _send_to_whom_is_left(netlink: Netlink, requests: Sequence[Request]) -> None
             raise
 
 
-class _Handles:
-    """Open files of namespaces, one each."""
-
-    def __init__(self) -> None:
-        self._open: dict[Path, int] = {}
-
-    def of(self, namespace: Path) -> int:
-        """The handle of a namespace; OSError when there is no such file."""
-        if namespace not in self._open:
-            self._open[namespace] = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
-        return self._open[namespace]
-
-    def close(self) -> None:
-        """Close all."""
-        for handle in self._open.values():
-            os.close(handle)
-        self._open.clear()
-
-
-def _offload_lines(changed: Mapping[Path, Sequence[str]]) -> list[str]:
-    lines = []
-    for namespace, names in changed.items():
-        enter(namespace)
-        with closing(Ethtool()) as ethtool:
-            lines += [f"offloads of {name} in {namespace.name}: {_offload_text(ethtool.read(name))}" for name in names]
-    return lines
-
-
-def _offload_text(offloads: Offloads) -> str:
-    values = asdict(offloads)
-    return " ".join(f"{name}={'on' if on else 'off'}" for name, on in values.items() if on is not None)
-
-
-def _not_running(by_namespace: Mapping[Path, Sequence[str]]) -> list[str]:
-    waiting = []
-    for namespace, names in by_namespace.items():
-        enter(namespace)
-        states = read_links()
-        waiting += [name for name in names if name not in states or not states[name].running]
-    return waiting
-
-
-def exists(name: str) -> bool:
-    """True when the namespace of the calling thread has an interface of this name."""
-    try:
-        socket.if_nametoindex(name)
-    except OSError:
-        return False
-    return True
-
-
 def _move_from_here(moved: Sequence[Moved]) -> None:
-    handles = _Handles()
+    handles = Handles()
     try:
         with Netlink() as netlink:
             netlink.send(
@@ -346,58 +254,6 @@ def _move_from_here(moved: Sequence[Moved]) -> None:
             )
     finally:
         handles.close()
-
-
-def configure(ends: Sequence[End], routes: Routes | None = None, mtus: Mapping[End, int] | None = None) -> None:
-    """Bring interfaces up, give them addresses and offloads, then make routes, by the namespaces' files.
-
-    ``mtus``: of those that have not got theirs and their MAC when they were made.
-
-    Raises:
-        TestbedError: the kernel refused; names the interface or route.
-        OSError: no such interface or namespace.
-    """
-    by_namespace: dict[Path, list[End]] = defaultdict(list)
-    for end in ends:
-        by_namespace[end.namespace].append(end)
-
-    def all_of_them() -> None:
-        for namespace, inside_it in by_namespace.items():
-            enter(namespace)
-            _configure_here(inside_it, (routes or {}).get(namespace, ()), mtus or {})
-
-    in_own_thread(all_of_them)
-
-
-def _configure_here(ends: Sequence[End], routes: Sequence[tuple[str, str]], mtus: Mapping[End, int]) -> None:
-    requests = []
-    for end in ends:
-        if end.namespace == OURS:
-            _switch_ipv6_off(end.name)
-        index = socket.if_nametoindex(end.name)
-        requests.append(messages.set_up(index=index, name=end.name, **_late(end, mtus)))
-        requests += [messages.address(index, end.name, address) for address in end.addresses]
-    requests += [messages.route(destination, gateway) for destination, gateway in routes]
-    with Netlink() as netlink:
-        netlink.send(requests)
-    changed = [end for end in ends if end.offloads != AS_IT_IS]
-    if changed:
-        with closing(Ethtool()) as ethtool:
-            for end in changed:
-                ethtool.apply(end.name, end.offloads)
-
-
-def _late(end: End, mtus: Mapping[End, int]) -> dict[str, Any]:
-    if end not in mtus:
-        return {}
-    return {"mtu": mtus[end]} | ({"address": end.mac} if end.mac is not None else {})
-
-
-def _switch_ipv6_off(interface: str) -> None:
-    """Else the kernel's own MLD and RS frames are in the trial. In namespaces of ours it is off for all."""
-    switch = _IPV6 / interface / "disable_ipv6"
-    if switch.exists():
-        switch.write_text("1")
 
 
 def _collision(pair: Pair) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pytest_nfvperf.adapters.net.cabling import OURS, End, Pair
+from pytest_nfvperf.adapters.net.ends import OURS, End, Pair
 from pytest_nfvperf.adapters.net.namespaces import NamespacePlan
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.links import VethLink

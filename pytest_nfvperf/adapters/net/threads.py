@@ -57,6 +57,25 @@ def name_own(path: Path) -> None:
         raise _error(str(path))
 
 
+class Handles:
+    """Open files of namespaces, one each."""
+
+    def __init__(self) -> None:
+        self._open: dict[Path, int] = {}
+
+    def of(self, namespace: Path) -> int:
+        """The handle of a namespace; OSError when there is no such file."""
+        if namespace not in self._open:
+            self._open[namespace] = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
+        return self._open[namespace]
+
+    def close(self) -> None:
+        """Close all."""
+        for handle in self._open.values():
+            os.close(handle)
+        self._open.clear()
+
+
 def _libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
 

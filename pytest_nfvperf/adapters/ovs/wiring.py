@@ -29,7 +29,8 @@ from pathlib import Path
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
-from pytest_nfvperf.adapters.net.cabling import OURS, Cabling, End, Moved, Pair, Routes, configure, exists
+from pytest_nfvperf.adapters.net.cabling import Cabling
+from pytest_nfvperf.adapters.net.ends import OURS, End, Moved, Pair, Routes, configure, exists
 from pytest_nfvperf.adapters.net.journal import Journal
 from pytest_nfvperf.adapters.net.namespaces import Namespace
 from pytest_nfvperf.adapters.net.pairs import generator_pair, link_pair, namespace_plans, nic_pair
