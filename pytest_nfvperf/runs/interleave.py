@@ -74,7 +74,7 @@ def interleaved(
         elapsed_s: seconds since the beginning.
 
     Raises:
-        InvalidTrialsError: the rig spoiled too many readings, or all of one subject.
+        InvalidTrialsError: the rig spoiled too many readings before there were ``fewest`` of each.
     """
     readings: list[list[Reading]] = [[] for _ in range(subjects)]
     spoiled = 0
@@ -91,6 +91,8 @@ def interleaved(
                 except InvalidTrialsError:
                     spoiled += 1
                     if spoiled > MAX_SPOILED_READINGS:
+                        if min(map(len, readings)) >= rounds.fewest:
+                            return readings  # enough for a figure, if not for every verdict
                         raise
             number += 1
         if enough(readings):

@@ -17,18 +17,25 @@ from pytest_nfvperf.model.observe import observations
 from pytest_nfvperf.model.profile import QUICK
 from pytest_nfvperf.model.record import Record
 from pytest_nfvperf.model.sla import Rule
+from pytest_nfvperf.model.streams import StreamResult, StreamSpec
 from pytest_nfvperf.model.testbed import TESTBEDS_OWN
 from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.model.trial import InvalidReason, Reason
 from pytest_nfvperf.ports.generator import GeneratorPort
 from pytest_nfvperf.runs.clock import VirtualClock
 from pytest_nfvperf.runs.interleave import Reading, Rounds, interleaved
 from pytest_nfvperf.runs.recorder import Recorder
 from pytest_nfvperf.runs.search import Limits
-from pytest_nfvperf.runs.streams import StreamRunner
+from pytest_nfvperf.runs.streams import StreamRun, StreamRunner
 from pytest_nfvperf.runs.study import Study, Subject
 from pytest_nfvperf.runs.trials import Context, InvalidTrialsError, TrialRunner
 
 CEILING = 9e6
+
+
+SPOILED = StreamRun(
+    "stream-0001", StreamResult(StreamSpec(), (), invalid=(InvalidReason(Reason.STRETCHED_TIME, "x"),)), None
+)
 
 
 class Silent:
@@ -328,3 +335,14 @@ def test_time_in_which_the_generator_was_absent_is_taken_off_the_rate():
     one, _ = bench.study().forwarding_rate("bridges", chains(1, 2), Traffic(frame_size=64))
 
     assert one.sampled("forwarding_rate").median == pytest.approx(4e6, rel=1e-4)
+
+
+def test_what_was_read_before_the_rig_got_worse_is_kept():
+    def read(number, round_number, left):
+        if round_number >= 6:
+            raise InvalidTrialsError([SPOILED])
+        return Reading({"x": 1.0}, "t")
+
+    found = interleaved(2, read, Rounds(5, 1e9), enough=lambda _: False, elapsed_s=lambda: 0.0)
+
+    assert [len(readings) for readings in found] == [6, 6]
