@@ -5,32 +5,14 @@ from __future__ import annotations
 import pytest
 
 from pytest_nfvperf.model.compose import Composition
-from pytest_nfvperf.model.testbed import TESTBEDS_OWN, Dut, Testbed
+from pytest_nfvperf.model.testbed import TESTBEDS_OWN, Dut
 from pytest_nfvperf.model.topology import Topology
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.streams import StreamRunner
 from pytest_nfvperf.session import NfvSession
 
-USERSPACE = frozenset({"dpdk", "netdev"})
 PARTS_FIXTURE = "composition"
 """Of fixtures.parts: collects what a test makes of parts."""
-
-
-def cannot_be_measured(topology: Topology, dut: Dut, testbed: Testbed) -> str | None:
-    """Why packet rates on a topology would say more of the rig than of the DUT, and what to do; None if they do not.
-
-    In OVS's userspace datapath the main thread reads and writes veth ends. Where the generator polls on
-    the same CPU both take from each other, at any load: measured, the generator missed half of its frames.
-    """
-    shared = sorted(set(testbed.cpus.housekeeping) & set(testbed.cpus.generator))
-    userspace = (dut.kind or testbed.ovs.datapath) in USERSPACE
-    if not (topology.ports and topology.veths and userspace and shared):
-        return None
-    return (
-        f"vswitchd's main thread, which reads the veth pairs between bridges, shares CPU {shared[0]} with the "
-        "generator: "
-        "give them different CPUs (there must be three; cpus in the testbed file)"
-    )
 
 
 class Stand:
@@ -74,10 +56,9 @@ class StandAnew:
     def __init__(self, session: NfvSession) -> None:
         self._session = session
 
-    def check(self, topology: Topology, dut: Dut) -> None:
+    def check(self, topology: Topology, dut: Dut) -> None:  # noqa: ARG002 - one that looks at the topology may come
         """Skip the test, with the reason, where a subject cannot be measured on this machine."""
-        wiring = self._session.wiring
-        lacking = wiring.lacks(dut) or cannot_be_measured(topology, dut, wiring.testbed)
+        lacking = self._session.wiring.lacks(dut)
         if lacking is not None:
             pytest.skip(lacking)
 

@@ -18,6 +18,9 @@ LINK_LOSSES = ".link_losses"
 """Of a port: how often it lost its link. One that did during a trial was pulled by somebody."""
 
 STOLEN_COUNTER = "pmd-sched.run_delay_ns"
+OWN_COUNTER = "pmd-sched.beside_run_ns"
+"""What the DUT's own main thread took of a PMD's CPU is the DUT's doing: not stolen."""
+
 STOLEN_FLOOR_NS = 50_000
 """Shorter waits for the CPU fit into any ring and explain no loss."""
 
@@ -54,7 +57,7 @@ def testbed_reasons(result: TrialResult, changes: Sequence[CounterDelta]) -> tup
 
 def _stolen_share(result: TrialResult, changes: Sequence[CounterDelta]) -> InvalidReason | None:
     """Where the rate counts, a PMD that did not run is a rate that was not reached."""
-    stolen_s = sum(change.delta for change in changes if change.name == STOLEN_COUNTER) / 1e9
+    stolen_s = _stolen_ns(changes) / 1e9
     if stolen_s <= MOST_STOLEN * result.spec.duration_s:
         return None
     return InvalidReason(
@@ -64,8 +67,15 @@ def _stolen_share(result: TrialResult, changes: Sequence[CounterDelta]) -> Inval
     )
 
 
+def _stolen_ns(changes: Sequence[CounterDelta]) -> int:
+    waited, own = (
+        sum(change.delta for change in changes if change.name == name) for name in (STOLEN_COUNTER, OWN_COUNTER)
+    )
+    return max(0, waited - own)
+
+
 def _stolen_reason(result: TrialResult, changes: Sequence[CounterDelta]) -> InvalidReason | None:
-    stolen_ns = sum(change.delta for change in changes if change.name == STOLEN_COUNTER)
+    stolen_ns = _stolen_ns(changes)
     offered_fps = result.offered_fps
     if result.lost <= 0 or stolen_ns < STOLEN_FLOOR_NS or offered_fps is None:
         return None

@@ -37,7 +37,8 @@ def test_patch_chain(bridges: Sequence[int], frame_size: int, study: Study, sla:
 def test_veth_chain(bridges: Sequence[int], frame_size: int, study: Study, sla: SlaCheck) -> None:
     """Forwarding rate of chains joined by veth pairs, between two generator ports, both directions at once.
 
-    In OVS's userspace datapath veth ends are af_packet ports of its main thread, which needs a CPU of its own.
+    In OVS's userspace datapath veth ends are af_packet ports of its main thread, which has the PMD's CPU where the
+    generator has the other.
 
     Steps: in interleaved rounds build each chain anew; learn; warm up; offer more than it forwards.
     Verify: measured and reported; no limit is shipped.

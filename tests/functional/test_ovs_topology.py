@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import time
 from collections.abc import Iterator
 
@@ -14,6 +15,7 @@ from pytest_nfvperf.adapters.net.links import remove_link
 from pytest_nfvperf.adapters.ovs.datapath import OvsDatapath
 from pytest_nfvperf.adapters.ovs.flat_ledger import flat_ledger
 from pytest_nfvperf.adapters.ovs.openflow import OpenFlow
+from pytest_nfvperf.model.catalogue import bridge_chain
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
 from pytest_nfvperf.model.ledger import deltas
 from pytest_nfvperf.model.testbed import DutPort
@@ -154,6 +156,18 @@ def test_the_scheduler_is_asked_about_each_pmd(dpdk: OvsDatapath) -> None:
     assert first["pmd-sched.run_ns"] == first["pmd-sched.c01.run_ns"]
     assert until(lambda: sched.snapshot().as_dict()["pmd-sched.run_ns"] > first["pmd-sched.run_ns"])
     built.close()
+
+
+@needs_hugepages
+def test_the_main_thread_leaves_the_generators_cpu_for_as_long_as_it_forwards(dpdk: OvsDatapath) -> None:
+    """It reads veth ends as a PMD reads its ports; what it takes of the PMD's CPU is told apart."""
+    main = dpdk.instance.vswitchd.pid
+    _, sched, *_ = dpdk.collectors()
+    for topology, cpus in ((phy2phy(), {0}), (bridge_chain(2, link="veth"), {1}), (phy2phy(), {0})):
+        built = dpdk.build(topology)
+        assert os.sched_getaffinity(main) == cpus
+        assert ("pmd-sched.beside_run_ns" in sched.snapshot().as_dict()) == (cpus == {1})
+        built.close()
 
 
 def test_a_drop_reason_without_a_hit_is_zero_and_an_unknown_one_is_absent(netdev: OvsDatapath) -> None:

@@ -21,6 +21,7 @@ and from source "pmd-sched", by the kernel's scheduler (schedstat, status):
 
 =============================  ==================================================================
 ``pmd-sched.run_delay_ns``     PMD threads were runnable and waited for a CPU, summed
+``pmd-sched.beside_run_ns``    vswitchd's main thread ran, where it may run on a PMD's CPU; else absent
 ``pmd-sched.run_ns``           they ran
 ``pmd-sched.involuntary_switches``  they were preempted
 ``pmd-sched.c01.<name>``       the same of one PMD
@@ -36,7 +37,7 @@ import os
 import re
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from pathlib import Path
 
 from pytest_nfvperf.adapters.ovs.drop_stats import read_drops
@@ -162,16 +163,29 @@ class PmdSchedCollector:
 
     def __init__(self, vswitchd_pid: int) -> None:
         self._tasks = Path(f"/proc/{vswitchd_pid}/task")
+        self._main = vswitchd_pid
 
     def snapshot(self) -> CounterSnapshot:
         """All counters now; none when there is no PMD thread. TestbedError when vswitchd is gone."""
         counters: dict[str, int] = {}
-        for task in self._pmd_tasks():
-            core, figures = task
+        tasks = self._pmd_tasks()
+        for core, figures in tasks:
             for name, value in figures.items():
                 counters[f"pmd-sched.c{core:02d}.{name}"] = value
                 counters[f"pmd-sched.{name}"] = counters.get(f"pmd-sched.{name}", 0) + value
+        beside = self._main_thread_beside({core for core, _ in tasks})
+        if beside is not None:
+            counters["pmd-sched.beside_run_ns"] = beside
         return CounterSnapshot("pmd-sched", time.time_ns(), tuple(sorted(counters.items())))
+
+    def _main_thread_beside(self, pmd_cpus: Set[int]) -> int | None:
+        """How long the main thread ran so far, ns; None where it has no business on a PMD's CPU."""
+        try:
+            if not os.sched_getaffinity(self._main) & pmd_cpus:
+                return None
+        except ProcessLookupError as error:
+            raise TestbedError(f"ovs-vswitchd (pid {self._main}) is gone") from error
+        return _scheduling(self._tasks / str(self._main)).get("run_ns")
 
     def _pmd_tasks(self) -> list[tuple[int, dict[str, int]]]:
         found = []

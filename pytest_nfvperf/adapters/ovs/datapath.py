@@ -88,10 +88,23 @@ class OvsDatapath:
     def build(self, topology: Topology) -> BuiltOvsTopology:
         """Build in one transaction. Does not wait for links: the generator attaches in between."""
         self.instance.check_alive()
+        self.instance.place_main_thread(self._main_thread_cpus(topology))
         wiring = Wiring(self._journal, self.instance, _physical_ports(self._testbed, topology))
         built = BuiltOvsTopology(self.instance, wiring, topology)
         self._built.append(built)
         return built
+
+    def _main_thread_cpus(self, topology: Topology) -> tuple[int, ...]:
+        """Where the main thread belongs; empty: where it is by default.
+
+        It reads and writes the datapath's veth ends, as a PMD does its ports. Where a generator polls on the
+        housekeeping CPU, both would take from each other at any load (the generator missed half of its frames): what
+        the DUT does belongs on the DUT's CPU.
+        """
+        cpus = self._testbed.cpus
+        reads = self.instance.options.dpdk and (topology.veths or topology.nics)
+        shared = set(cpus.housekeeping) & set(cpus.generator)
+        return cpus.pmd if reads and topology.ports and shared else ()
 
     def collectors(self) -> tuple[Collector, ...]:
         """The DUT's counters by source.

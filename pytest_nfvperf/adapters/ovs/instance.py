@@ -10,6 +10,7 @@ mask of its own, DPDK puts them on the other CPUs, which are the PMDs').
 
 from __future__ import annotations
 
+import os
 import resource
 import subprocess
 from collections.abc import Mapping
@@ -193,6 +194,18 @@ class OvsInstance:
         """Where nothing but the main thread forwards frames in userspace, it belongs where a PMD would be."""
         polls = self.options.datapath_type == "netdev" and not self.options.dpdk
         return self.options.pmd_cpus if polls else self.options.housekeeping_cpus
+
+    def place_main_thread(self, cpus: tuple[int, ...] = ()) -> None:
+        """Let vswitchd's main thread run on these CPUs only, or on those that it started on. No other thread moves.
+
+        Raises:
+            TestbedError: vswitchd is gone.
+        """
+        try:
+            # the first thread's id is that of the process
+            os.sched_setaffinity(self.vswitchd.pid, cpus or self._vswitchd_cpus())
+        except ProcessLookupError as error:
+            raise TestbedError("ovs-vswitchd is gone", evidence=dict(self.logs())) from error
 
     def _configured(self) -> bool:
         if not self.db.has_root or self.db.root.cur_cfg < 1:

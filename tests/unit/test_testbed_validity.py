@@ -1,0 +1,77 @@
+"""What the DUT's own counters say against a trial."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pytest_nfvperf.model.ledger import CounterDelta
+from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.model.trial import Direction, DirectionCounts, Reason, RigHealth, TrialResult, TrialSpec
+from pytest_nfvperf.runs import validity
+
+WAY = Direction("p0", "p1")
+SPEC = TrialSpec(Traffic(64), 1_000_000, 1.0, (WAY,))
+MS = 1_000_000
+
+
+def trial(lost: int, *, saturating: bool = False) -> TrialResult:
+    """One million frames offered in a second, so many of them lost."""
+    count = DirectionCounts(
+        direction=WAY,
+        intended=1_000_000,
+        sent=1_000_000,
+        refused=0,
+        skipped=0,
+        received=1_000_000 - lost,
+        duplicated=0,
+        out_of_order=0,
+        foreign=0,
+        corrupted=0,
+        sent_bytes=64_000_000,
+        received_bytes=64 * (1_000_000 - lost),
+        elapsed_ns=1000 * MS,
+    )
+    return TrialResult(replace(SPEC, saturating=saturating), (count,), RigHealth())
+
+
+def changed(**counters: int) -> list[CounterDelta]:
+    return [CounterDelta(f"pmd-sched.{name}", delta, delta < 0) for name, delta in counters.items()]
+
+
+def test_loss_that_fits_into_the_time_stolen_is_the_hosts() -> None:
+    (reason,) = validity.testbed_reasons(trial(3000), changed(run_delay_ns=2 * MS))
+
+    assert reason.code is Reason.DUT_CPU_STOLEN
+    assert reason.detail == (
+        "the host kept PMD threads off their CPU for 2.00 ms, which explains up to 3000 lost frames; 3000 were lost"
+    )
+
+
+@pytest.mark.parametrize(("lost", "stolen_ns"), [(3001, 2 * MS), (0, 2 * MS), (30, 49_999)])
+def test_more_loss_or_none_or_next_to_nothing_stolen_is_the_duts(lost: int, stolen_ns: int) -> None:
+    assert validity.testbed_reasons(trial(lost), changed(run_delay_ns=stolen_ns)) == ()
+
+
+def test_what_the_duts_own_main_thread_took_is_not_stolen() -> None:
+    assert validity.testbed_reasons(trial(3000), changed(run_delay_ns=500 * MS, beside_run_ns=500 * MS)) == ()
+    assert validity.testbed_reasons(trial(3000), changed(run_delay_ns=5 * MS, beside_run_ns=9 * MS)) == ()
+    (reason,) = validity.testbed_reasons(trial(3000), changed(run_delay_ns=502 * MS, beside_run_ns=500 * MS))
+    assert "kept PMD threads off their CPU for 2.00 ms" in reason.detail
+
+
+def test_a_saturating_trial_tells_its_rate_and_may_not_be_robbed_of_a_hundredth() -> None:
+    robbed = trial(400_000, saturating=True)
+    assert validity.testbed_reasons(robbed, changed(run_delay_ns=10 * MS)) == ()
+    (reason,) = validity.testbed_reasons(robbed, changed(run_delay_ns=11 * MS))
+    assert reason.detail == (
+        "the host kept PMD threads off their CPU for 11.00 ms, above 1% of the trial, so its rate is too low"
+    )
+
+
+def test_a_counter_that_fell_and_a_link_that_was_lost() -> None:
+    changes = [CounterDelta("p0.rx_packets", -7, True), CounterDelta("p1.link_losses", 2, False)]
+    fell, down = validity.testbed_reasons(trial(0), changes)
+    assert (fell.code, fell.detail) == (Reason.COUNTER_WENT_BACK, "p0.rx_packets fell by 7")
+    assert (down.code, down.detail) == (Reason.LINK_DOWN, "p1 lost its link 2x meanwhile")
