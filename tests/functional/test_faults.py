@@ -65,7 +65,7 @@ def left_behind(base: Path) -> list[str]:
 def _of_ours(netns: str, base: Path) -> bool:
     """A namespace whose run is in no other base directory."""
     tag = netns.split("-")[1]
-    return not any((other / tag).is_dir() for other in Path("/run").glob("nfvperf*") if other != base)
+    return not any((other / tag).is_dir() for other in Path("/run").glob("nfv*") if other != base)
 
 
 def processes_below(base: Path) -> list[str]:
@@ -253,3 +253,56 @@ def test_kill_9_at_20_random_moments_leaves_nothing(project, base):
 
         assert left_behind(base) == [], f"killed after {moment:.2f} s"
     assert hugepages_in_use() <= before
+
+
+PULL = """
+from pyroute2 import IPRoute
+from pytest_nfvperf.model.testbed import Dut
+
+def set_far_end(live, *states):
+    device = live.now.built.attachments()[1].device
+    with IPRoute() as links:
+        for state in states:
+            links.link("set", index=links.link_lookup(ifname=device.partition("iface=")[2])[0], state=state)
+"""
+
+
+def test_a_veth_pulled_during_a_trial_is_named(project):
+    """Steps: without DPDK ports are veth pairs; set one down while frames pass. Verify: an error with its name."""
+    result = run(
+        project,
+        PULL
+        + """
+from pytest_nfvperf.model.catalogue import phy2phy as plain
+
+def test_pulled(stand, search):
+    live = stand(plain(), dut=Dut("netdev"))
+    later(0.7, set_far_end, live, "down")
+    search.loss_at(live, Traffic(frame_size=64), 1_000, 2.0)
+""",
+    )
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["testbed error: *interface 'p1' has no link: it, or its other end, was set down*"])
+
+
+def test_a_veth_pulled_and_put_back_during_a_trial_makes_that_trial_invalid(project):
+    """Verify: the trial is repeated, never counted as loss, and its record says which port lost its link."""
+    result = run(
+        project,
+        PULL
+        + """
+from pytest_nfvperf.model.catalogue import phy2phy as plain
+
+def test_flapped(stand, search):
+    live = stand(plain(), dut=Dut("netdev"))
+    later(0.7, set_far_end, live, "down", "up")
+    outcome = search.loss_at(live, Traffic(frame_size=64), 1_000, 2.0)
+    assert outcome.loss_curve[0].loss_ratio == 0
+""",
+    )
+
+    result.assert_outcomes(passed=1)
+    trials = [record["data"]["result"] for record in records(project.path, "trial")]
+    told = [reason["detail"] for trial in trials for reason in trial["invalid"] if reason["code"] == "link_down"]
+    assert any(detail.startswith("p1 lost its link 1x") for detail in told), told
