@@ -30,7 +30,7 @@ from pytest_nfvperf.config.testbed import testbed_to_yaml
 from pytest_nfvperf.judging import Measured, SlaCheck
 from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.errors import TestbedError
-from pytest_nfvperf.model.ledger_text import ledger_text
+from pytest_nfvperf.model.ledger_text import ledger_text, weakness
 from pytest_nfvperf.model.outcome import Outcome
 from pytest_nfvperf.model.profile import PROFILES, Profile
 from pytest_nfvperf.model.sla import Rule, Sla
@@ -246,7 +246,7 @@ class NfvSession:
         lossy = [trial for trial in trials if trial.result.valid and trial.result.lost > 0 and trial.ledger]
         if not lossy:
             return None
-        worst = min(lossy, key=lambda trial: trial.result.spec.load_fps)
+        worst = min(lossy, key=lambda trial: weakness(trial.result.spec))
         load = format_fps(worst.result.spec.load_fps)
         return f"{worst.id}, {load} per direction\n{ledger_text(worst.ledger)}" if worst.ledger else None
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pytest_nfvperf.model.ledger import FramePath, Hop, Ledger
+from pytest_nfvperf.model.trial import TrialSpec
 
 _LONGEST_HOP = 36
 
@@ -27,6 +28,11 @@ def ledger_text(ledger: Ledger) -> str:
     if ledger.notes:
         blocks.append("\n".join(f"note: {note}" for note in ledger.notes))
     return "\n\n".join(blocks)
+
+
+def weakness(spec: TrialSpec) -> tuple[int, bool]:
+    """The order in which trials that lost frames are worth a look: the lowest load first, no warm-up before others."""
+    return spec.load_fps, spec.purpose == "warm-up"
 
 
 def _path_text(path: FramePath) -> str:

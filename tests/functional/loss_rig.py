@@ -75,6 +75,15 @@ class LiveLoss:
         target = f"unix:{self.rig.ovs.instance.directory}/br0.mgmt"
         return run([self.rig.ovs.instance.binaries.ofctl, "-O", "OpenFlow14", command, target, *rest])
 
+    def add_flow(self, flow: str) -> None:
+        """An OpenFlow flow on br0 that is at work when this returns."""
+        self.ofctl("add-flow", flow)
+        self.forget_flows()
+
+    def forget_flows(self) -> None:
+        """Megaflows are made anew: OVS 3.1 goes on with those that it made before there was a mirror."""
+        self.rig.ovs.instance.ctl.call("revalidator/purge")
+
     def number(self, port: str) -> int:
         """A port's OpenFlow number."""
         return self.built.ofports()[port]

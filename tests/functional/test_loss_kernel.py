@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
+from threading import Timer
 
 import pytest
 
@@ -66,7 +69,16 @@ def test_a_full_queue_of_a_veth_between_bridges(rig: LossRig) -> None:
 
 
 def test_a_socket_that_ovs_does_not_read_in_time(rig: LossRig) -> None:
+    pid = rig.ovs.instance.vswitchd.pid
     with rig.standing(phy2phy()) as live:
-        told = live.ledger(400_000)
-    assert losses(told)["p0 socket", "socket_drops"] > 0
+        # Stopped while frames come: a socket holds some hundred of them.
+        threads = [Timer(0.1, os.kill, (pid, signal.SIGSTOP)), Timer(0.4, os.kill, (pid, signal.SIGCONT))]
+        for thread in threads:
+            thread.start()
+        try:
+            told = live.ledger(50_000, 0.5)
+        finally:
+            for thread in threads:
+                thread.join()
+    assert losses(told)["p0 socket", "socket_drops"] > 0, ledger_text(told)
     assert abs(told.unexplained) <= 0.001 * told.lost, ledger_text(told)

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from pytest_nfvperf.model.hops import Stage, attribute, frame_path, spread
 from pytest_nfvperf.model.ledger import FramePath, Hop, HopKind, Ledger, LedgerLine, Loss, ledger_of
-from pytest_nfvperf.model.ledger_text import ledger_text
+from pytest_nfvperf.model.ledger_text import ledger_text, weakness
+from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.model.trial import Direction, TrialSpec
 
 COUNT = st.integers(0, 1 << 50)
 LOSSES = st.lists(st.builds(Loss, st.sampled_from(["a", "b", "c"]), COUNT), max_size=3).map(tuple)
@@ -118,3 +120,15 @@ def test_without_paths_the_text_is_a_table_that_adds_up() -> None:
     assert [line.split()[-1] for line in text.splitlines()] == ["1,000", "-115", "880", "5"]
     assert "p1 tx" in text
     assert "unexplained" in text
+
+
+def test_the_lowest_load_is_looked_at_first_and_a_warm_up_last_of_its_load() -> None:
+    specs = [
+        TrialSpec(Traffic(), load, 1.0, (Direction("p0", "p1"),), purpose=purpose)
+        for load, purpose in ((20, "search"), (10, "warm-up"), (10, "fixed load"))
+    ]
+    assert [(spec.load_fps, spec.purpose) for spec in sorted(specs, key=weakness)] == [
+        (10, "fixed load"),
+        (10, "warm-up"),
+        (20, "search"),
+    ]

@@ -23,6 +23,7 @@ from pytest_nfvperf.adapters.report.ledger_chart import ledger_chart
 from pytest_nfvperf.adapters.report.subjects import title
 from pytest_nfvperf.model.display import format_seconds
 from pytest_nfvperf.model.ledger import Ledger
+from pytest_nfvperf.model.ledger_text import weakness
 from pytest_nfvperf.model.outcome import GoalOutcome, Outcome
 from pytest_nfvperf.model.verdict import Judgement, Verdict
 
@@ -182,7 +183,7 @@ def _lightest_lossy(outcome: Outcome, trials: dict[str, TrialData]) -> tuple[str
         for key, trial in outcome_trials(outcome, trials)
         if trial.result.valid and trial.result.lost > 0 and trial.ledger is not None
     ]
-    return min(lossy, key=lambda item: item[1].result.spec.load_fps, default=None)
+    return min(lossy, key=lambda item: weakness(item[1].result.spec), default=None)
 
 
 @dataclass(frozen=True, slots=True)
