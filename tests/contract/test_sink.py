@@ -13,6 +13,7 @@ from pytest_nfvperf.adapters.report.allure_sink import AllureSink
 from pytest_nfvperf.model.record import Record, RecordKind
 from pytest_nfvperf.ports.sink import Sink
 from tests.sample_run import small_run
+from tests.sample_study import study_records
 
 MakeSink = Callable[[Path], Sink]
 
@@ -47,7 +48,7 @@ def sink(request: pytest.FixtureRequest, tmp_path: Path) -> Sink:
 @pytest.fixture(scope="module")
 def records() -> list[Record]:
     """A run with every kind of record."""
-    records = small_run()
+    records = [*small_run(), *study_records()]
     assert {record.kind for record in records} == set(RecordKind)
     return records
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_nfvperf.adapters.evidence.reader import read_run
+from pytest_nfvperf.adapters.evidence.records import KINDS, RecordIds, TestData, TestEndData, make_record
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
 from pytest_nfvperf.adapters.report.drawing import to_svg
 from pytest_nfvperf.adapters.report.figures import other_result
@@ -12,7 +13,7 @@ from pytest_nfvperf.adapters.report.html import render_report
 from pytest_nfvperf.adapters.report.studies import find_comparisons, interval_text, slope_line
 from pytest_nfvperf.adapters.report.study_chart import study_chart
 from pytest_nfvperf.adapters.report.table import summary_rows, summary_text
-from pytest_nfvperf.adapters.report.texts import stream_line
+from pytest_nfvperf.adapters.report.texts import samples_csv, stream_line
 from tests.sample_study import patch_chain, stream_run, study, study_records, tcp_chain
 
 
@@ -97,3 +98,26 @@ def test_the_page_shows_readings_ratios_slopes_and_which_datapath(run, tmp_path)
 
 def test_a_run_of_streams_in_one_line():
     assert stream_line(stream_run()) == "1 TCP stream for 700 ms, 1.54 Gbps, 0.06 + 0.06 cores"
+
+
+def test_readings_as_csv():
+    header, first, *others = samples_csv(tcp_chain()[0]).splitlines()
+    assert header == "metric,unit,reading,value,evidence"
+    assert first.startswith("tcp_throughput,bps,1,1")
+    assert first.endswith(",trial-0001")
+    assert len(others) == 19
+
+
+def test_a_skipped_test_says_why_and_where(tmp_path):
+    ids = RecordIds()
+    test = TestData((("suite", "chaining"), ("test", "test_x")), {"datapath": "system"})
+    end = TestEndData("skipped", 0.1, "no module")
+    writer = EvidenceWriter(tmp_path / "evidence.jsonl")
+    for payload in (test, end):
+        writer.emit(make_record(payload, id=ids.next(KINDS[type(payload)]), run="r", test="t.py::x", time_ns=1))
+    writer.close()
+
+    page = render_report(read_run(tmp_path), tmp_path, png=False).read_text()
+
+    assert "Skipped: no module" in page
+    assert "x · system" in page

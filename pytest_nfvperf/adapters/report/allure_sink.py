@@ -31,7 +31,9 @@ from pytest_nfvperf.adapters.report.allure_files import write_allure_files
 from pytest_nfvperf.adapters.report.charts import latency_figure, loss_figure, search_figure
 from pytest_nfvperf.adapters.report.drawing import to_png
 from pytest_nfvperf.adapters.report.figures import goal_figures, other_result
-from pytest_nfvperf.adapters.report.texts import stream_line, trial_line, trials_csv
+from pytest_nfvperf.adapters.report.studies import find_comparisons, subject_name
+from pytest_nfvperf.adapters.report.study_chart import MOST_CURVES, study_chart
+from pytest_nfvperf.adapters.report.texts import samples_csv, stream_line, trial_line, trials_csv
 from pytest_nfvperf.adapters.report.trial_page import trials_html
 from pytest_nfvperf.model.display import format_margin, format_value
 from pytest_nfvperf.model.ledger_text import ledger_text
@@ -59,6 +61,7 @@ class AllureSink:
         self._report_dir = report_dir
         self._evidence_dir = evidence_dir or Path()
         self._trials: dict[str, TrialData] = {}
+        self._sampled: list[Outcome] = []
 
     def emit(self, record: Record) -> None:
         """Show one record in the running test."""
@@ -69,6 +72,7 @@ class AllureSink:
                     write_allure_files(self._report_dir, data, os.environ)
             case TestData():
                 self._trials.clear()
+                self._sampled.clear()
                 _label(data)
             case TrialData():
                 self._trials[record.id] = data
@@ -77,12 +81,23 @@ class AllureSink:
                 _stream_step(record.id, data)
             case Outcome():
                 _outcome_step(data, self._trials)
+                self._study(data)
             case Verdict():
                 _verdict_step(data)
             case ErrorData():
                 _error_step(data)
             case AttachmentData():
                 self._attach(data)
+
+    def _study(self, outcome: Outcome) -> None:
+        """The readings of a subject, and after the last one the picture of them all."""
+        if not outcome.samples:
+            return
+        self._sampled.append(outcome)
+        _attach(samples_csv(outcome), f"readings: {subject_name(outcome)}", allure.attachment_type.CSV)
+        if outcome.slopes:
+            found = find_comparisons(self._sampled)
+            _picture("ratio to the baseline", lambda: study_chart(found[:MOST_CURVES]) if found else None)
 
     def close(self) -> None:
         """Nothing to finish: allure-pytest writes each result at its test's end."""

@@ -105,7 +105,7 @@ def test_page(test: TestEvidence, run: RunEvidence, number: int, charts: ChartFo
     return TestPage(
         anchor=f"test-{number}",
         evidence=test,
-        title=title(dict(test.data.labels)) or test.node_id,
+        title=_title(test),
         badge=badge_of(test),
         figures=_headline(outcomes),
         outcomes=outcomes,
@@ -115,6 +115,12 @@ def test_page(test: TestEvidence, run: RunEvidence, number: int, charts: ChartFo
 
 
 test_page.__test__ = False  # type: ignore[attr-defined]
+
+
+def _title(test: TestEvidence) -> str:
+    """What sets it apart; its datapath too, where that is a parameter and not the whole run's."""
+    parts = [title(dict(test.data.labels)), test.data.parameters.get("datapath", "")]
+    return " · ".join(filter(None, parts)) or test.node_id
 
 
 def badge_of(test: TestEvidence) -> str:

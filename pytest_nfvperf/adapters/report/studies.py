@@ -22,9 +22,9 @@ _NAMES = {
     "tcp_throughput": "TCP goodput",
     "cycles_per_packet": "PMD cycles per packet",
     "packet_time": "time per packet",
-    "sender_cores": "sender",
-    "receiver_cores": "receiver",
-    "datapath_cores": "datapath",
+    "sender_cores": "CPU of the sender",
+    "receiver_cores": "CPU of the receiver",
+    "datapath_cores": "CPU of the datapath",
     "retransmits": "retransmits",
 }
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from pytest_nfvperf.adapters.evidence.records import StreamData, TopologyData, TrialData
 from pytest_nfvperf.model.display import format_bps, format_count, format_fps, format_ratio, format_seconds
+from pytest_nfvperf.model.outcome import Outcome
 from pytest_nfvperf.model.topology_text import topology_text
 
 _COLUMNS = (
@@ -83,3 +84,15 @@ def stream_line(run: StreamData) -> str:
     used = [cpu.cores for cpu in (result.client_cpu, result.server_cpu) if cpu is not None and cpu.cores is not None]
     cores = f", {' + '.join(f'{each:.2f}' for each in used)} cores" if used else ""
     return f"{what}, {format_bps(result.goodput_bps)}{cores}"
+
+
+def samples_csv(outcome: Outcome) -> str:
+    """A line a reading of an outcome's samples, in base units."""
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow(["metric", "unit", "reading", "value", "evidence"])
+    for samples in outcome.samples:
+        ids = samples.evidence or ("",) * len(samples.values)
+        for number, (value, evidence) in enumerate(zip(samples.values, ids, strict=True), 1):
+            writer.writerow([samples.metric, samples.unit, number, value, evidence])
+    return out.getvalue()
