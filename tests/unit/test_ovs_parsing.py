@@ -85,6 +85,15 @@ def test_pmd_perf_has_the_same_names_but_no_busy_cycles() -> None:
     assert "pmd.cycles_busy" not in counters
 
 
+def test_a_thread_that_received_nothing_has_looked_up_nothing() -> None:
+    fresh = "pmd thread numa_id 0 core_id 1:\n\n  Iterations: 5  (0.07 us/it)\n  Rx packets: 0\n  Tx packets: 0\n"
+    counters = parse_pmd_perf(fresh)
+    assert counters["pmd.upcalls_failed"] == counters["pmd.c01.upcalls_ok"] == 0
+    assert "pmd.simple_match_hits" not in counters, "perhaps not of this version"
+    both = parse_pmd_perf(PERF + fresh.replace("core_id 1", "core_id 2"))
+    assert (both["pmd.c02.emc_hits"], both["pmd.c01.emc_hits"], both["pmd.emc_hits"]) == (0, 621, 621)
+
+
 def test_a_listing_of_another_shape_is_an_error() -> None:
     with pytest.raises(TestbedError, match="begin with 'packets received: 7', not with a thread"):
         parse_pmd_stats("packets received: 7\n")

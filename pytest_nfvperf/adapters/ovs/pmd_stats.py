@@ -49,9 +49,15 @@ def parse_pmd_stats(text: str) -> dict[str, int]:
     return _parse(text, _STATS_NAMES)
 
 
+_LOOKUPS = ("emc_hits", "smc_hits", "megaflow_hits", "upcalls_ok", "upcalls_failed")
+"""Listed by ``pmd-perf-show`` only for a thread that has received something: 0 indeed for one that has not."""
+
+
 def parse_pmd_perf(text: str) -> dict[str, int]:
     """Counters of ``pmd-perf-show``, named alike; the cycles are only "cycles_used" (busy and idle)."""
-    return _parse(text, _PERF_NAMES)
+    counters = _parse(text, _PERF_NAMES)
+    idle = [name.rpartition(".")[0] for name, count in counters.items() if (name[-8:], count) == ("received", 0)]
+    return {f"{thread}.{lookup}": 0 for thread in idle for lookup in _LOOKUPS} | counters
 
 
 def _parse(text: str, names: dict[str, str]) -> dict[str, int]:
