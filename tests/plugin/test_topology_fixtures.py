@@ -58,7 +58,7 @@ def test_a_plan_needs_nothing_of_the_machine(pytester):
     result = project(pytester, DUTS).runpytest_subprocess("--nfv-plan")
 
     assert result.ret == 0
-    result.stdout.fnmatch_lines(["4 tests, 4 trials, about *"])
+    result.stdout.fnmatch_lines(["4 tests, 8 trials, about *"])
 
 
 COMPOSED = """
