@@ -68,9 +68,13 @@ class EmbeddedWiring:
         self._affinity: set[int] | None = None
 
     def check(self) -> None:
-        """OVS and the generator must be there; says what to install or build."""
+        """OVS and the generator must be there; says what to install or build.
+
+        No port of the generator can be on the kernel datapath: there it is looked for when a test wants it.
+        """
         locate(self.testbed.ovs.prefix, dpdk=self.testbed.ovs.datapath == "dpdk")
-        build.find()
+        if self.testbed.ovs.datapath != "system":
+            build.find()
 
     def lacks(self, dut: Dut) -> str | None:
         """What this machine lacks for a datapath, for a person, and what to do; None when it has all."""
@@ -189,7 +193,7 @@ class EmbeddedWiring:
 
     def _ceilings(self, journal: Journal) -> CachedCeilings:
         facts = {name: self._fingerprint.get(name) for name in _CEILING_FACTS}
-        facts |= {"generator": str(build.find()), "ring": VIRTIO_RING}
+        facts |= {"generator": str(build.program_path()), "ring": VIRTIO_RING}
         digest = hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
         def meter(traffic: Traffic, directions: int) -> float:

@@ -90,7 +90,7 @@ class NfvSession:
         self._statuses: Counter[str] = Counter()
         self._suite_slas: dict[Path, Sla] = {}
         self._rig: Rig | None = None
-        self._described = False
+        self._described = (False, False)  # DUT, generator
 
     @cached_property
     def given_slas(self) -> tuple[Sla, ...]:
@@ -136,8 +136,7 @@ class NfvSession:
     def live(self, topology: Topology, dut: Dut = TESTBEDS_OWN) -> LiveTopology:
         """A topology standing on the rig."""
         live = self.rig.live(topology, self.profile.invalid_trial_budget, dut)
-        if not self._described:
-            self._describe()
+        self._describe()
         self._note_topology(live)
         self._attach("OVS configuration", live.now.built.configuration())
         return live
@@ -254,9 +253,11 @@ class NfvSession:
         self.recorder.emit(AttachmentData(name, text=text))
 
     def _describe(self) -> None:
-        """Write the run record again, now that DUT and generator are known."""
-        self._described = True
-        self.recorder.emit(self._run_data(started=True))
+        """Write the run record again as soon as the DUT is known, and the generator."""
+        known = (True, self.rig.generator_info is not None)
+        if self._described < known:
+            self._described = known
+            self.recorder.emit(self._run_data(started=True))
 
     def _run_data(self, *, started: bool = False) -> RunData:
         testbed = self.wiring.testbed
@@ -269,6 +270,6 @@ class NfvSession:
             testbed_yaml=testbed_to_yaml(testbed),
             fingerprint=dict(self.wiring.fingerprint()),
             dut=self.rig.datapath().info() if started else None,
-            generator=self.rig.generator().info() if started else None,
+            generator=self.rig.generator_info if started else None,
             sla=tuple(str(path) for path in self.options.slas),
         )

@@ -19,7 +19,7 @@ from pytest_nfvperf.model.traffic import Traffic
 from pytest_nfvperf.model.trial import TrialResult
 from pytest_nfvperf.ports.collector import Collector
 from pytest_nfvperf.ports.datapath import BuiltTopology, Datapath
-from pytest_nfvperf.ports.generator import Generator, GeneratorPort
+from pytest_nfvperf.ports.generator import Generator, GeneratorInfo, GeneratorPort
 from pytest_nfvperf.ports.streams import StreamEngine
 from pytest_nfvperf.runs.trials import Context, TrialRunner
 
@@ -163,6 +163,11 @@ class Rig:
         if self._generator is None:
             self._generator = self._parts.make_generator()
         return self._generator
+
+    @property
+    def generator_info(self) -> GeneratorInfo | None:
+        """Of the generator, if one runs: topologies without a port for it do not start one."""
+        return self._generator.info() if self._generator is not None else None
 
     def streams(self) -> StreamEngine:
         """The engine for TCP and UDP streams, started if need be."""

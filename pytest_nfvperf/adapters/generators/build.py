@@ -63,15 +63,20 @@ def build(cache_dir: Path | None = None, *, sanitize: bool = False) -> Path:
 
 def find(cache_dir: Path | None = None) -> Path:
     """The built program; GeneratorError, saying to run ``nfvperf build``, when there is none for this machine."""
-    try:
-        program = _place(cache_dir, sanitize=False) / PROGRAM
-    except TestbedError as error:
-        raise GeneratorError(f"the embedded generator cannot be found: {error.message}") from error
+    program = program_path(cache_dir)
     if not program.exists():
         raise GeneratorError(
             f"the embedded generator is not built for this machine ({program} is missing): run `nfvperf build`"
         )
     return program
+
+
+def program_path(cache_dir: Path | None = None) -> Path:
+    """Where the program is once it is built; GeneratorError when what it depends on cannot be told."""
+    try:
+        return _place(cache_dir, sanitize=False) / PROGRAM
+    except TestbedError as error:
+        raise GeneratorError(f"the embedded generator cannot be found: {error.message}") from error
 
 
 def compile_in(directory: Path, *, sanitize: bool = False) -> Path:

@@ -1,0 +1,70 @@
+"""The chaining suite in a guest: TCP through chains of the kernel's datapath and of Linux bridges, as S2 had them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_nfvperf.adapters.evidence.reader import read_run
+from pytest_nfvperf.adapters.net.journal import Journal
+from tests.functional.ovs_support import leftovers, run_base
+from tests.kernel.guest import SHARED, run_in_guest
+from tests.kernel.inner_tests import InnerTest, check, pytest_command, results
+from tests.kernel.kernel_image import Kernel
+
+pytestmark = pytest.mark.kernel
+
+RESULTS = "results"
+TESTBED = """
+schema: 1
+name: kernel-guest
+dut:
+  ovs: {instance: private, datapath: system}
+generator: {engine: embedded}
+cpus: {housekeeping: [0], generator: [0], pmd: [1]}
+"""
+
+
+@pytest.fixture(scope="module")
+def chaining(kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[tuple[InnerTest, ...], Path]]:
+    """The suite's tests of these datapaths as they ended in the guest, and where their evidence is."""
+    shared = tmp_path_factory.mktemp("guest")
+    (shared / "kernel.yaml").write_text(TESTBED)
+    options = {"testbed": SHARED / "kernel.yaml", "results": SHARED / RESULTS, "report": "none"}
+    two_cpus = "default:CPU 0 is shared"  # a warning, which our own configuration makes an error
+    arguments = [
+        "-W",
+        two_cpus,
+        "-k",
+        "system or linux-bridge",
+        *(f"--nfv-{name}={value}" for name, value in options.items()),
+    ]
+    with run_base() as base:
+        journal = Journal.create(base)
+        try:
+            command = pytest_command("suites/chaining", *arguments)
+            yield results(run_in_guest(journal, kernel, command, shared, deadline_s=300)), shared / RESULTS
+        finally:
+            journal.close()
+        assert leftovers(journal.tag) == []
+
+
+@pytest.mark.parametrize(("module", "function"), [("test_tcp", "test_tcp_chain"), ("test_guard", "test_no_firewall")])
+def test_the_suite_measures_in_the_guest(
+    chaining: tuple[tuple[InnerTest, ...], Path], module: str, function: str
+) -> None:
+    cases, _ = chaining
+    check(cases, f"suites.chaining.{module}", function, never_skipped="system")
+
+
+def test_its_evidence_says_what_was_measured_where(chaining: tuple[tuple[InnerTest, ...], Path]) -> None:
+    _, results_directory = chaining
+    run = read_run(next(path for path in results_directory.iterdir() if path.is_dir()))
+    measured = {
+        (outcome.label["datapath"], outcome.label["link"], outcome.label["bridges"]): outcome
+        for outcome in run.outcomes.values()
+    }
+    assert {("system", "patch", "1"), ("system", "patch", "9"), ("linux-bridge", "veth", "9")} <= measured.keys()
+    assert all(outcome.samples for outcome in measured.values())
