@@ -25,6 +25,7 @@ from pytest_nfvperf.adapters.evidence.records import (
     RunData,
     StreamData,
     TestData,
+    TopologyData,
     TrialData,
 )
 from pytest_nfvperf.adapters.report.allure_files import write_allure_files
@@ -33,7 +34,8 @@ from pytest_nfvperf.adapters.report.drawing import to_png
 from pytest_nfvperf.adapters.report.figures import goal_figures, other_result
 from pytest_nfvperf.adapters.report.studies import find_comparisons, subject_name
 from pytest_nfvperf.adapters.report.study_chart import MOST_CURVES, study_chart
-from pytest_nfvperf.adapters.report.texts import samples_csv, stream_line, trial_line, trials_csv
+from pytest_nfvperf.adapters.report.texts import drawn, samples_csv, stream_line, trial_line, trials_csv
+from pytest_nfvperf.adapters.report.topology_chart import topology_chart
 from pytest_nfvperf.adapters.report.trial_page import trials_html
 from pytest_nfvperf.model.display import format_margin, format_value
 from pytest_nfvperf.model.ledger_text import ledger_text
@@ -62,6 +64,7 @@ class AllureSink:
         self._evidence_dir = evidence_dir or Path()
         self._trials: dict[str, TrialData] = {}
         self._sampled: list[Outcome] = []
+        self._drawn: tuple[TopologyData, bytes] | None = None
 
     def emit(self, record: Record) -> None:
         """Show one record in the running test."""
@@ -74,11 +77,21 @@ class AllureSink:
                 self._trials.clear()
                 self._sampled.clear()
                 _label(data)
+            case TopologyData():
+                self._topology(data)
+            case AttachmentData():
+                self._attach(data)
+            case _:
+                self._show_result(record.id, data)
+
+    def _show_result(self, record_id: str, data: Payload) -> None:
+        """What was measured, what it came to, and what broke."""
+        match data:
             case TrialData():
-                self._trials[record.id] = data
-                _trial_step(record.id, data)
+                self._trials[record_id] = data
+                _trial_step(record_id, data)
             case StreamData():
-                _stream_step(record.id, data)
+                _stream_step(record_id, data)
             case Outcome():
                 _outcome_step(data, self._trials)
                 self._study(data)
@@ -86,8 +99,6 @@ class AllureSink:
                 _verdict_step(data)
             case ErrorData():
                 _error_step(data)
-            case AttachmentData():
-                self._attach(data)
 
     def _study(self, outcome: Outcome) -> None:
         """The readings of a subject, and after the last one the picture of them all."""
@@ -98,6 +109,13 @@ class AllureSink:
         if outcome.slopes:
             found = find_comparisons(self._sampled)
             _picture("ratio to the baseline", lambda: study_chart(found[:MOST_CURVES]) if found else None)
+
+    def _topology(self, stood: TopologyData) -> None:
+        """Picture and text. Tests in a row share a topology, and drawing it takes longer than all else here."""
+        if self._drawn is None or self._drawn[0] != stood:
+            self._drawn = (stood, to_png(topology_chart(stood)))
+        _attach(self._drawn[1], "topology", allure.attachment_type.PNG)
+        _attach(drawn(stood), "topology, as text", allure.attachment_type.TEXT)
 
     def close(self) -> None:
         """Nothing to finish: allure-pytest writes each result at its test's end."""

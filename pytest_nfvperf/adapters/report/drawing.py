@@ -24,6 +24,8 @@ SERIES = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION)
 MUTED = "#7d8590"
 INK = "#1b1f27"
 """Text and axes. In SVG it becomes the page's own text colour, so a chart follows dark mode."""
+PAPER = "#fdfdfe"
+"""Covers what is behind it. In SVG it becomes the page's own paper colour."""
 
 _STYLE: Any = {
     "svg.fonttype": "none",  # text stays text: small, selectable, in the page's font
@@ -111,6 +113,7 @@ def to_svg(figure: Figure, title: str) -> str:
     svg = re.sub(r' width="[\d.]+pt" height="[\d.]+pt"', "", svg, count=1)
     svg = re.sub(r"<[^>]+>", _rounded, svg)
     svg = re.sub(r"\n\s*", "\n", svg).replace(INK, "currentColor")
+    svg = svg.replace(PAPER, "var(--paper, white)")
     label = title.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
     return svg.replace("<svg", f'<svg role="img" aria-label="{label}"', 1)
 

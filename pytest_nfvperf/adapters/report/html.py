@@ -35,6 +35,7 @@ from pytest_nfvperf.adapters.report.subjects import distinctions, test_name
 from pytest_nfvperf.adapters.report.sweep_chart import sweep_chart
 from pytest_nfvperf.adapters.report.sweeps import Sweep, find_sweeps
 from pytest_nfvperf.adapters.report.templating import environment, style
+from pytest_nfvperf.adapters.report.topology_pages import MOST_OPEN, topology_pages
 from pytest_nfvperf.model.outcome import Outcome
 from pytest_nfvperf.model.verdict import Judgement
 
@@ -58,10 +59,11 @@ def render_report(
     out_dir.mkdir(parents=True, exist_ok=True)
     charts = ChartFolder(out_dir / "charts" if png else None)
     suites = _suites(run, published, charts)
+    context = _context(run, suites, published)
+    context["topologies"] = topology_pages([page for suite in suites for page in suite.tests], charts)
+    context["folded"] = len(context["topologies"]) > MOST_OPEN
     page = out_dir / "report.html"
-    page.write_text(
-        environment().get_template("report.html").render(_context(run, suites, published)), encoding="utf-8"
-    )
+    page.write_text(environment().get_template("report.html").render(context), encoding="utf-8")
     return page
 
 

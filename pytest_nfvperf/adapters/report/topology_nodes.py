@@ -1,0 +1,97 @@
+"""Who stands around the bridges of a topology: generator ports, VNFs, namespaces, tunnels; as boxes with text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from pytest_nfvperf.model.nodes import Namespace, Nic, Port, PortRole
+from pytest_nfvperf.model.topology import Topology
+from pytest_nfvperf.model.topology_words import Kinds, extras, kind_of, route_words
+
+_MOST_LINES = 6
+
+
+class Sort(StrEnum):
+    """Who it is."""
+
+    GENERATOR = "generator"
+    MONITOR = "monitor"
+    VNF = "VNF"
+    NAMESPACE = "namespace"
+    ROUTER = "router"
+    TUNNEL = "tunnel"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One box. ``ends``: the ports that it is joined to, as (bridge, port); ``kinds``: what each of them is."""
+
+    sort: Sort
+    lines: tuple[str, ...]
+    ends: tuple[tuple[str, str], ...]
+    kinds: tuple[str, ...]
+    is_ghost: bool = False
+
+
+def nodes_of(topology: Topology, kinds: Kinds) -> list[Node]:
+    """All of them, in the order of the topology."""
+    return [*_generator(topology, kinds), *_vnfs(topology, kinds), *_namespaces(topology), *_tunnels(topology)]
+
+
+def _generator(topology: Topology, kinds: Kinds) -> list[Node]:
+    nodes = []
+    for port in topology.ports:
+        if port.role is PortRole.FORWARDER:
+            continue
+        sort = Sort.MONITOR if port.role is PortRole.MONITOR else Sort.GENERATOR
+        lines = (port.name, str(sort), *extras(port))
+        nodes.append(Node(sort, lines, ((port.bridge, port.name),), (kind_of(port, kinds),)))
+    return nodes
+
+
+def _vnfs(topology: Topology, kinds: Kinds) -> list[Node]:
+    sides: dict[str, list[Port]] = {}
+    for port in topology.ports:
+        if port.role is PortRole.FORWARDER:
+            sides.setdefault(port.owner, []).append(port)
+    nodes = []
+    for owner, ports in sides.items():
+        said = dict.fromkeys(word for port in ports for word in extras(port))
+        lines = (owner, f"VNF, {ports[0].vnf_mode}", *said)
+        ends = tuple((port.bridge, port.name) for port in ports)
+        nodes.append(Node(Sort.VNF, lines, ends, tuple(kind_of(port, kinds) for port in ports)))
+    return nodes
+
+
+def _namespaces(topology: Topology) -> list[Node]:
+    nodes = []
+    for namespace in topology.namespaces:
+        nics = [nic for nic in topology.nics if nic.namespace == namespace.name]
+        sort = Sort.ROUTER if namespace.routing else Sort.NAMESPACE
+        ends = tuple((nic.bridge, nic.port) for nic in nics)
+        lines = (namespace.name, str(sort), *_details(namespace, nics))
+        nodes.append(Node(sort, lines, ends, tuple(str(nic.kind) for nic in nics)))
+    return nodes
+
+
+def _details(namespace: Namespace, nics: list[Nic]) -> list[str]:
+    said = [line for nic in nics for line in (*_addressed(nic), *extras(nic))]
+    said += route_words(namespace)
+    return said if len(said) <= _MOST_LINES else [*said[: _MOST_LINES - 1], f"… {len(said) - _MOST_LINES + 1} more"]
+
+
+def _addressed(nic: Nic) -> list[str]:
+    return [f"{nic.name} {address}" for address in nic.addresses] or [nic.name]
+
+
+def _tunnels(topology: Topology) -> list[Node]:
+    return [
+        Node(
+            Sort.TUNNEL,
+            (tunnel.port, f"{tunnel.kind} {tunnel.key}", f"to {tunnel.remote}", f"MTU {tunnel.mtu}"),
+            ((tunnel.bridge, tunnel.port),),
+            (str(tunnel.kind),),
+        )
+        for tunnel in topology.tunnels
+    ]

@@ -1,0 +1,49 @@
+"""The topologies of a run for the HTML page: each drawn once, with the tests that it stood in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from markupsafe import Markup
+
+from pytest_nfvperf.adapters.evidence.records import TopologyData
+from pytest_nfvperf.adapters.report.charts import ChartFolder
+from pytest_nfvperf.adapters.report.pages import TestPage
+from pytest_nfvperf.adapters.report.texts import drawn
+from pytest_nfvperf.adapters.report.topology_chart import topology_chart
+
+MOST_OPEN = 4
+"""Of more topologies than this, all are folded."""
+
+
+@dataclass(slots=True)
+class TopologyPage:
+    """One topology on one datapath. ``title``: its name and the datapath; ``text``: the drawing of the terminal."""
+
+    anchor: str
+    stood: TopologyData
+    title: str
+    text: str
+    picture: Markup
+    tests: list[TestPage] = field(default_factory=list)
+
+
+def topology_pages(tests: Sequence[TestPage], charts: ChartFolder) -> list[TopologyPage]:
+    """In the order in which they stood first."""
+    pages: list[TopologyPage] = []
+    for test in tests:
+        for stood in test.evidence.topologies.values():
+            page = next((known for known in pages if known.stood == stood), None)
+            if page is None:
+                page = _page(stood, len(pages) + 1, charts)
+                pages.append(page)
+            page.tests.append(test)
+    return pages
+
+
+def _page(stood: TopologyData, number: int, charts: ChartFolder) -> TopologyPage:
+    title = f"{stood.topology.name} · {stood.datapath} datapath"
+    title += " · userspace TSO" if stood.dut.userspace_tso else ""
+    picture = charts.add(topology_chart(stood), f"topology {number} {stood.topology.name}", f"Topology {title}")
+    return TopologyPage(f"topology-{number}", stood, title, drawn(stood), picture)

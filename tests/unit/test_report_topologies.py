@@ -1,0 +1,175 @@
+"""Topologies in pictures: nothing overlaps or is left out, and the page draws each one once."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from itertools import combinations
+
+import pytest
+from hypothesis import given, settings
+
+from pytest_nfvperf.adapters.evidence.reader import read_run
+from pytest_nfvperf.adapters.evidence.records import TopologyData
+from pytest_nfvperf.adapters.report.drawing import to_png, to_svg
+from pytest_nfvperf.adapters.report.html import render_report
+from pytest_nfvperf.adapters.report.topology_chart import WIDTH, topology_chart
+from pytest_nfvperf.adapters.report.topology_layout import Box, Layout, Shape, lay_out
+from pytest_nfvperf.model import catalogue
+from pytest_nfvperf.model.compose import compose
+from pytest_nfvperf.model.nodes import PortRole
+from pytest_nfvperf.model.parts import endpoint, namespace, nic
+from pytest_nfvperf.model.testbed import Dut
+from pytest_nfvperf.model.topology import Topology
+from pytest_nfvperf.model.topology_checks import all_ports
+from tests.sample_run import SampleRun, small_run, write_sample
+from tests.topologies import EXAMPLES, topologies
+
+ROUNDING = 1e-6
+
+
+def texts(svg: str) -> list[str]:
+    return re.findall(r"<text[^>]*>([^<]*)</text>", svg)
+
+
+def svg_of(topology: Topology, **fields: object) -> str:
+    kinds = {port.name: "vhost-user" for port in topology.ports}
+    return to_svg(topology_chart(TopologyData(topology, "dpdk", port_kinds=kinds, **fields)), topology.name)
+
+
+def edges(box: Box) -> tuple[float, float, float, float]:
+    return (box.x - box.width / 2, box.y - box.height / 2, box.x + box.width / 2, box.y + box.height / 2)
+
+
+def overlap(one: Box, other: Box) -> bool:
+    a, b = edges(one), edges(other)
+    apart_x = a[2] <= b[0] + ROUNDING or b[2] <= a[0] + ROUNDING
+    apart_y = a[3] <= b[1] + ROUNDING or b[3] <= a[1] + ROUNDING
+    return not (apart_x or apart_y)
+
+
+def touches(box: Box, point: tuple[float, float]) -> bool:
+    """On the edge of the box, give or take the hundredth of an inch by which a wire's mark is wide."""
+    x0, y0, x1, y1 = edges(box)
+    inside = x0 - 0.01 <= point[0] <= x1 + 0.01 and y0 - 0.01 <= point[1] <= y1 + 0.01
+    on_edge = min(abs(point[0] - x0), abs(point[0] - x1), abs(point[1] - y0), abs(point[1] - y1)) < 0.01
+    return inside and on_edge
+
+
+def check(topology: Topology, layout: Layout) -> None:
+    for one, other in combinations(layout.boxes, 2):
+        assert not overlap(one, other), (one.lines, other.lines)
+    for box in layout.boxes:
+        x0, y0, x1, y1 = edges(box)
+        assert 0 <= x0 <= x1 <= layout.width
+        assert 0 <= y0 <= y1 <= layout.height
+    for wire in layout.wires:
+        for end in (wire.a, wire.b):
+            assert any(touches(box, end) for box in layout.boxes), wire
+    names = {box.lines[0] for box in layout.boxes}
+    if all(box.shape is not Shape.GHOST for box in layout.boxes):
+        owners = {p.owner if p.role is PortRole.FORWARDER else p.name for p in topology.ports}
+        tunnels = {tunnel.port for tunnel in topology.tunnels}
+        assert names == {*topology.bridges, *owners, *(space.name for space in topology.namespaces), *tunnels}
+        links = len(topology.patches) + len(topology.veths)
+        assert len(layout.wires) == len(all_ports(topology)) - links  # a link has two ends
+
+
+@given(topologies())
+def test_boxes_stand_apart_and_every_wire_ends_at_two_of_them(topology: Topology) -> None:
+    check(topology, lay_out(topology, {}))
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples(name: str) -> None:
+    topology = EXAMPLES[name]
+    check(topology, lay_out(topology, {}))
+    shown = texts(svg_of(topology))
+    assert topology.name in shown
+    assert {"DUT", "dpdk", "datapath"} <= set(shown)
+
+
+@settings(max_examples=10, deadline=None)
+@given(topologies())
+def test_any_topology_can_be_drawn_and_all_pictures_have_one_width_or_more(topology: Topology) -> None:
+    figure = topology_chart(TopologyData(topology, "netdev"))
+    assert figure.get_figwidth() >= WIDTH
+    assert to_png(figure, dpi=20).startswith(b"\x89PNG")
+
+
+def test_what_a_reader_sees_of_a_routed_network() -> None:
+    shown = texts(svg_of(EXAMPLES["routed"]))
+    for text in (
+        "r",
+        "router",
+        "eth1 10.2.0.254/24",
+        "TSO off",
+        "VLAN 7",
+        "default route by 10.1.0.254",
+        "learns MACs",
+    ):
+        assert text in shown
+    assert "veth pair" in shown
+    assert "OpenFlow flow" not in shown
+
+
+def test_long_chains_and_many_namespaces_are_counted() -> None:
+    assert "… 58 bridges …" in texts(svg_of(EXAMPLES["chain-64"]))
+    shown = texts(svg_of(EXAMPLES["fan"]))
+    assert "… 195 more …" in shown
+    assert [name for name in shown if re.fullmatch(r"ns\d+", name)] == ["ns0", "ns1", "ns2", "ns3", "ns199"]
+
+
+def test_a_namespace_with_very_many_addresses() -> None:
+    addresses = [f"10.0.0.{n}/24" for n in range(1, 40)]
+    shown = texts(svg_of(compose("t", namespace("ns", "br0", *addresses), nic("ns", "br0", name="eth1"))))
+    assert "… 35 more" in shown
+
+
+def test_flows_are_drawn_once_for_both_ways() -> None:
+    assert len(lay_out(catalogue.pvvp(), {}).flows) == 3
+    assert len(lay_out(catalogue.bridge_chain(5), {}).flows) == 5
+    assert lay_out(EXAMPLES["node"], {}).flows == []
+
+
+def test_the_paper_behind_a_name_follows_dark_mode() -> None:
+    svg = svg_of(catalogue.phy2phy())
+    assert "var(--paper, white)" in svg
+    assert "#fdfdfe" not in svg
+
+
+def test_names_are_escaped() -> None:
+    assert "&lt;b&gt;" in svg_of(compose("<b>", endpoint("p0", "br0")))
+
+
+def test_the_page_draws_each_topology_once_and_links_it_with_its_tests(tmp_path) -> None:
+    run = read_run(write_sample(tmp_path, small_run()))
+    page = render_report(run, tmp_path / "out").read_text()
+    stood = [test for test in run.tests.values() if test.topologies]
+    assert len(stood) == 2
+    section = page[page.index('<section id="topologies">') :].partition("</section>")[0]
+    assert section.count("<svg") == 1
+    assert "phy2phy · dpdk datapath" in section
+    assert "p0 ── br0 ── p1" in section
+    assert len(re.findall(r'<a href="#test-\d+">', section)) == 2
+    assert page.count('Topology: <a href="#topology-1">phy2phy · dpdk datapath</a>') == 2
+    assert [path.name for path in (tmp_path / "out/charts").glob("topology*")] == ["topology-1-phy2phy.png"]
+
+
+def test_the_same_topology_on_two_datapaths_is_two_and_many_are_folded(tmp_path) -> None:
+    sample = SampleRun()
+    sample.build(("phy2phy",), (64,))
+    sample.start_test("test_x.py::test_x", (("suite", "s"), ("topology", "t"), ("frame_size", "64")), "")
+    plain = TopologyData(catalogue.phy2phy(), "netdev")
+    for stood in (plain, replace(plain, datapath="system"), replace(plain, dut=Dut("netdev", userspace_tso=True))):
+        sample.add(stood)
+    sample.add(TopologyData(catalogue.pvp(), "netdev"))
+    page = render_report(read_run(write_sample(tmp_path, sample.records)), tmp_path / "out", png=False).read_text()
+    titles = re.findall(r'id="topology-\d+"( open)?>\s*<summary><b>([^<]*)</b>', page)
+    assert titles == [
+        ("", "phy2phy · dpdk datapath"),
+        ("", "phy2phy · netdev datapath"),
+        ("", "phy2phy · system datapath"),
+        ("", "phy2phy · netdev datapath · userspace TSO"),
+        ("", "pvp · netdev datapath"),
+    ]
