@@ -12,6 +12,7 @@ CONFTEST = """
 pytest_plugins = [
     "pytest_nfvperf.fixtures.nfv",
     "pytest_nfvperf.fixtures.topologies",
+    "pytest_nfvperf.fixtures.parts",
     "pytest_nfvperf.fixtures.measuring",
 ]
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from textwrap import wrap
 
 from pytest_nfvperf.model.topology import Topology
 from pytest_nfvperf.model.topology_words import (
@@ -42,7 +43,14 @@ def topology_text(topology: Topology, *, datapath: str = "", kinds: Kinds = _NO_
         body += _routes(topology)
     else:
         body = [*_wrapped(_pieces(elided(stops, "… {} bridges …".format)), width - 2), *_notes(topology, kinds)]
-    return "\n".join([head, *(f"  {line}" for line in body)])
+    lines = [head, *(f"  {part}" for line in body for part in _folded(line, width - 2))]
+    return "\n".join(lines)
+
+
+def _folded(line: str, width: int) -> list[str]:
+    """The line on as many as it needs; what continues is indented, and the tree's trunk goes on beside it."""
+    trunk = "│" if line.startswith("├") else " "
+    return wrap(line, width, subsequent_indent=f"{trunk}     ", break_long_words=False, break_on_hyphens=False)
 
 
 def _pieces(stops: Iterable[Stop]) -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from user_project import CONFTEST, make_project, records
 
-PARTS_CONFTEST = CONFTEST.replace("]", '    "pytest_nfvperf.fixtures.parts",\n]')
 REASON = "no openvswitch module in this kernel; boot one that has it, or run `make test-kernel`"
 SIMULATED = f"""
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
@@ -35,7 +34,7 @@ def test_chain(bridges, kind, bridge_chain, search):
 
 
 def project(pytester: pytest.Pytester, suite: str) -> pytest.Pytester:
-    return make_project(pytester, suite, PARTS_CONFTEST + SIMULATED)
+    return make_project(pytester, suite, CONFTEST + SIMULATED)
 
 
 def test_a_datapath_that_the_machine_lacks_is_a_skip_that_says_why(pytester):
@@ -59,6 +58,28 @@ def test_a_plan_needs_nothing_of_the_machine(pytester):
 
     assert result.ret == 0
     result.stdout.fnmatch_lines(["4 tests, 8 trials, about *"])
+
+
+def test_a_verbose_plan_draws_what_would_stand(pytester):
+    result = project(pytester, DUTS).runpytest_subprocess("--nfv-plan", "-v", "-k", "netdev-2 or 2-netdev")
+
+    result.stdout.fnmatch_lines(
+        [
+            "*test_chain*2*: about *",
+            "    chain-2-patch · netdev datapath · p0 and p1 send to each other",
+            "      p0 ── ovs-1 ─patch─ ovs-2 ── p1",
+            "      p0, p1: veth, generator",
+        ]
+    )
+
+
+def test_a_failure_shows_the_topology_that_stood(pytester):
+    result = project(pytester, "def test_x(phy2phy): assert not phy2phy").runpytest_subprocess("--nfv-report", "none")
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["*- topology -*", "phy2phy · dpdk datapath · p0 and p1 send to each other", "  p0 ── br0 ── p1"]
+    )
 
 
 COMPOSED = """

@@ -20,6 +20,7 @@ def test_mine(phy2phy, search, sla):
 
 CONFTEST = (
     "pytest_plugins = ['pytest_nfvperf.fixtures.nfv', 'pytest_nfvperf.fixtures.topologies', "
+    "'pytest_nfvperf.fixtures.parts', "
     "'pytest_nfvperf.fixtures.measuring']\n"
 )
 

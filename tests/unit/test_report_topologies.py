@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import re
 from dataclasses import replace
 from itertools import combinations
 
 import pytest
 from hypothesis import given, settings
+from matplotlib.image import imread as read_png
 
 from pytest_nfvperf.adapters.evidence.reader import read_run
 from pytest_nfvperf.adapters.evidence.records import TopologyData
@@ -136,6 +138,13 @@ def test_the_paper_behind_a_name_follows_dark_mode() -> None:
     svg = svg_of(catalogue.phy2phy())
     assert "var(--paper, white)" in svg
     assert "#fdfdfe" not in svg
+
+
+def test_a_png_is_on_white_paper_and_leaves_the_figure_clear_for_the_page() -> None:
+    figure = topology_chart(TopologyData(catalogue.phy2phy(), "dpdk"))
+    corner = read_png(io.BytesIO(to_png(figure, dpi=20)))[0, 0]
+    assert list(corner) == [1, 1, 1, 1]
+    assert figure.patch.get_alpha() == 0
 
 
 def test_names_are_escaped() -> None:

@@ -12,10 +12,10 @@ from pytest_nfvperf.adapters.report.texts import drawn
 from pytest_nfvperf.model import catalogue
 from pytest_nfvperf.model.compose import compose
 from pytest_nfvperf.model.nodes import Offloads, PortKind, Vlan
-from pytest_nfvperf.model.parts import endpoint, monitor, path, veth
+from pytest_nfvperf.model.parts import endpoint, monitor, namespace, path, veth
 from pytest_nfvperf.model.testbed import DutPort
 from pytest_nfvperf.model.topology import Topology
-from pytest_nfvperf.model.topology_text import topology_text
+from pytest_nfvperf.model.topology_text import WIDTH, topology_text
 from pytest_nfvperf.model.topology_words import port_kinds
 from pytest_nfvperf.model.trial import Direction
 from pytest_nfvperf.model.walk import walk
@@ -98,6 +98,17 @@ def test_what_a_link_is_set_to_is_said():
     assert "p0: port, generator, 2 queues" in text
 
 
+def test_long_lines_are_folded_and_the_trunk_goes_on():
+    offloads = Offloads(tso=False, gso=True, gro=False, tx_checksum=True, rx_checksum=False)
+    spaces = [namespace(f"ns{n}", "br0", f"10.0.0.{n}/24", offloads=offloads, mtu=9000) for n in (1, 2, 3)]
+    assert topology_text(compose("t", *spaces)).splitlines()[2:6] == [
+        "  ├─ ns1-eth0  veth  namespace ns1, eth0 10.0.0.1/24, MTU 9000, TSO off, GSO on, GRO off, tx",
+        "  │     checksum on, rx checksum off",
+        "  ├─ ns2-eth0  veth  namespace ns2, eth0 10.0.0.2/24, MTU 9000, TSO off, GSO on, GRO off, tx",
+        "  │     checksum on, rx checksum off",
+    ]
+
+
 def test_a_flow_that_has_no_way_back():
     from pytest_nfvperf.model.links import Crossing
 
@@ -125,7 +136,7 @@ def test_nothing_is_left_out(topology: Topology):
         assert name in text
     for tunnel in topology.tunnels:
         assert tunnel.remote in text
-    assert all(len(line) <= 160 for line in text.splitlines())
+    assert all(len(line) <= WIDTH for line in text.splitlines())
 
 
 @given(topologies())

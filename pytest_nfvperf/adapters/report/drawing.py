@@ -127,5 +127,8 @@ def to_png(figure: Figure, dpi: int = 120) -> bytes:
     """The figure on white paper as PNG."""
     out = io.BytesIO()
     FigureCanvasAgg(figure)
+    clear = figure.patch.get_alpha()
+    figure.patch.set_alpha(1)  # else dark letters stand on nothing, and cannot be read on a dark page
     figure.savefig(out, format="png", dpi=dpi, facecolor="white", metadata={"Software": None})
+    figure.patch.set_alpha(clear)
     return out.getvalue()
