@@ -5,19 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from pytest_nfvperf.config.lab_checks import port_kind
 from pytest_nfvperf.config.testbed_checks import (
     NumaReader,
     SysfsNuma,
     check_testbed,
     cpu_claims,
-    port_kind,
     usable_cores,
 )
 from pytest_nfvperf.config.testbed_model import PortModel, TestbedModel
 from pytest_nfvperf.config.units import BIT_RATE, shortest
 from pytest_nfvperf.config.validate import validated
 from pytest_nfvperf.config.yaml_file import Document, dump, parse_document, read_document
-from pytest_nfvperf.model.testbed import CableSpec, CpuPlan, DutPort, GeneratorSpec, OvsSpec, Testbed
+from pytest_nfvperf.model.testbed import CableSpec, CpuPlan, DutBond, DutPort, GeneratorSpec, OvsSpec, Testbed
 
 _MIB = 1 << 20
 
@@ -61,13 +61,29 @@ def _to_testbed(model: TestbedModel) -> Testbed:
     claims = {claim.owner: claim.cpus for claim in reversed(cpu_claims(model))}
     return Testbed(
         name=model.name,
-        ovs=OvsSpec(ovs.instance, ovs.prefix, ovs.datapath, tuple(ovs.other_config.items())),
+        ovs=OvsSpec(
+            ovs.instance,
+            ovs.prefix,
+            ovs.datapath,
+            tuple(ovs.other_config.items()),
+            ovs.run_dir,
+            ovs.hw_offload,
+            ovs.tc_policy,
+        ),
         cpus=CpuPlan(*(claims.get(owner, ()) for owner in ("housekeeping", "pmd", "generator", "vnf"))),
         ports=tuple(_to_port(port) for port in model.dut.ports),
-        generator=GeneratorSpec(generator.engine, generator.server, generator.client, generator.ports, generator.force),
+        generator=GeneratorSpec(
+            generator.engine,
+            generator.server,
+            generator.client,
+            generator.ports,
+            generator.force,
+            generator.devices,
+        ),
         links=tuple(CableSpec(a.removeprefix("generator."), b.removeprefix("dut.")) for a, b in model.links),
         hugepages_mib=int(model.hugepages or 0) // _MIB,
         discovered=model.discovered,
+        bonds=tuple(DutBond(bond.name, bond.members, bond.mode, bond.lacp) for bond in model.dut.bonds),
     )
 
 
@@ -82,6 +98,9 @@ def _to_port(port: PortModel) -> DutPort:
         tx_descriptors=port.tx_descriptors,
         mtu=port.mtu,
         line_rate_bps=port.line_rate,
+        driver=port.driver,
+        representor=port.representor,
+        model=port.model,
     )
 
 
@@ -94,6 +113,14 @@ def testbed_to_yaml(testbed: Testbed) -> str:
         "prefix": testbed.ovs.prefix,
         "datapath": testbed.ovs.datapath,
         "other_config": dict(testbed.ovs.other_config) or None,
+        "run_dir": testbed.ovs.run_dir,
+        "hw_offload": testbed.ovs.hw_offload or None,
+        "tc_policy": testbed.ovs.tc_policy,
+    }
+    dut = {
+        "ovs": _given(ovs),
+        "ports": [_from_port(port) for port in testbed.ports] or None,
+        "bonds": [_from_bond(bond) for bond in testbed.bonds] or None,
     }
     generator = {
         "engine": testbed.generator.engine,
@@ -101,13 +128,14 @@ def testbed_to_yaml(testbed: Testbed) -> str:
         "client": testbed.generator.client,
         "ports": list(testbed.generator.ports),
         "force": testbed.generator.force or None,
+        "devices": list(testbed.generator.devices) or None,
     }
     return dump(
         _given(
             {
                 "schema": 1,
                 "name": testbed.name,
-                "dut": _given({"ovs": _given(ovs), "ports": [_from_port(port) for port in testbed.ports] or None}),
+                "dut": _given(dut),
                 "generator": _given(generator),
                 "links": [_from_link(link) for link in testbed.links] or None,
                 "cpus": {owner: list(cpus) for owner, cpus in owners.items() if cpus} or None,
@@ -138,8 +166,15 @@ def _from_port(port: DutPort) -> dict[str, Any]:
             "tx_descriptors": port.tx_descriptors,
             "mtu": port.mtu,
             "line_rate": None if port.line_rate_bps is None else shortest(port.line_rate_bps, BIT_RATE),
+            "driver": port.driver,
+            "representor": port.representor,
+            "model": port.model,
         }
     )
+
+
+def _from_bond(bond: DutBond) -> dict[str, Any]:
+    return {"name": bond.name, "members": list(bond.members), "mode": bond.mode, "lacp": bond.lacp}
 
 
 def _given(mapping: dict[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from pytest_nfvperf.config.lab_checks import check_lab, port_kind
 from pytest_nfvperf.config.near import did_you_mean, listed
 from pytest_nfvperf.config.testbed_model import CpusModel, PortModel, TestbedModel
 from pytest_nfvperf.config.yaml_file import Document, KeyPath, show_path
@@ -71,6 +72,7 @@ class CpuClaim:
 def check_testbed(testbed: TestbedModel, document: Document, *, cores: int, numa: NumaReader) -> tuple[str, ...]:
     """Raise ConfigError for the first contradiction; return warnings for what is only doubtful."""
     _check_ports(testbed, document)
+    check_lab(testbed, document)
     _check_generator(testbed, document)
     _check_links(testbed, document)
     return (
@@ -86,7 +88,8 @@ def _check_ports(testbed: TestbedModel, document: Document) -> None:
         for index, port in enumerate(testbed.dut.ports):
             value = getattr(port, key)
             path = ("dut", "ports", index, key)
-            same = value.lower() if key == "pci" and value else value
+            # A NIC is one port, and each of its representors another.
+            same = f"{value.lower()} {port.representor}" if key == "pci" and value else value
             if same in seen:
                 raise document.error(f"{value!r} is used twice: also by {show_path(seen[same])}", path)
             if same is not None:
@@ -110,11 +113,6 @@ def _device_problem(port: PortModel, datapath: str) -> str:
     return ""
 
 
-def port_kind(port: PortModel) -> str:
-    """The kind given, or what the device implies."""
-    return port.kind or ("pci" if port.pci else "interface" if port.interface else "vhost-user")
-
-
 def _check_generator(testbed: TestbedModel, document: Document) -> None:
     generator = testbed.generator
     if generator.engine == "trex" and not generator.server:
@@ -133,7 +131,7 @@ def _check_generator(testbed: TestbedModel, document: Document) -> None:
 def _check_links(testbed: TestbedModel, document: Document) -> None:
     known = {
         "generator": [str(port) for port in testbed.generator.ports],
-        "dut": [port.name for port in testbed.dut.ports],
+        "dut": [*(port.name for port in testbed.dut.ports), *(bond.name for bond in testbed.dut.bonds)],
     }
     seen: dict[str, int] = {}
     for index, link in enumerate(testbed.links):
@@ -206,6 +204,7 @@ def _numa_warnings(testbed: TestbedModel, numa: NumaReader) -> Iterator[str]:
 
 def _unlinked(testbed: TestbedModel) -> Iterator[str]:
     linked = {end for link in testbed.links for end in link}
+    linked |= {f"dut.{name}" for bond in testbed.dut.bonds if f"dut.{bond.name}" in linked for name in bond.members}
     for port in testbed.dut.ports:
         if f"dut.{port.name}" not in linked:
             yield f"port {port.name!r} is in no link: no generator port is cabled to it"

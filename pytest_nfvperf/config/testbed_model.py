@@ -11,6 +11,7 @@ from pytest_nfvperf.config.units import BIT_RATE, SIZE, Dimension, quantity
 
 _PCI = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[01][0-9a-fA-F]\.[0-7]", re.ASCII)
 _SHORT_PCI = re.compile(r"[0-9a-fA-F]{2}:[01][0-9a-fA-F]\.[0-7]", re.ASCII)
+_REPRESENTOR = re.compile(r"(c\d+)?(pf\d+)?(vf|sf)?\d+", re.ASCII)
 _MIB = 1 << 20
 
 
@@ -96,6 +97,13 @@ class OvsModel(Strict):
     other_config: dict[Text, ConfigText] = Field(
         default_factory=dict, description="Open_vSwitch other_config, added to ours"
     )
+    run_dir: Text | None = Field(
+        default=None, description="of a system instance: where its sockets are", examples=["/run/openvswitch"]
+    )
+    hw_offload: Flag = Field(default=False, description="flows shall be in the NIC (other_config:hw-offload)")
+    tc_policy: Literal["none", "skip_sw", "skip_hw"] | None = Field(
+        default=None, description="other_config:tc-policy, OVS's own without"
+    )
 
 
 class PortModel(Strict):
@@ -118,6 +126,22 @@ class PortModel(Strict):
         default=None, description="bytes without Ethernet header and FCS", examples=[1500]
     )
     line_rate: BitRate | None = Field(default=None, description="layer-1 bit rate", examples=["100 Gbps"])
+    driver: Literal["kernel", "af_packet", "af_xdp"] | None = Field(
+        default=None, description="how OVS reads an interface; af_packet on datapath dpdk, else kernel"
+    )
+    representor: Annotated[str, BeforeValidator(_scalar_text)] | None = Field(
+        default=None, description="of a PCI device: 0, vf2, pf0vf1, sf3", examples=["vf0"]
+    )
+    model: Text | None = Field(
+        default=None, description="the NIC's name in SLA selectors and reports", examples=["ConnectX-6 Dx"]
+    )
+
+    @field_validator("representor")
+    @classmethod
+    def _one_representor(cls, value: str | None) -> str | None:
+        if value is None or _REPRESENTOR.fullmatch(value):
+            return value
+        raise ValueError(f"'{value}' is not one representor: write e.g. 0, vf2, pf0vf1 or sf3, and a port for each")
 
     @field_validator("pci")
     @classmethod
@@ -135,11 +159,21 @@ class PortModel(Strict):
         return value
 
 
+class BondModel(Strict):
+    """One entry of ``dut.bonds``."""
+
+    name: Name = Field(description="name of the bond in OVS", examples=["bond0"])
+    members: tuple[Text, ...] = Field(description="names of dut.ports, two or more", examples=[["dpdk0", "dpdk1"]])
+    mode: Literal["active-backup", "balance-slb", "balance-tcp"] = Field(default="active-backup")
+    lacp: Literal["off", "active", "passive"] = Field(default="off")
+
+
 class DutModel(Strict):
     """``dut``: what is measured."""
 
     ovs: OvsModel = Field(default_factory=OvsModel)
     ports: tuple[PortModel, ...] = Field(default=(), description="ports that generator ports are cabled to")
+    bonds: tuple[BondModel, ...] = Field(default=(), description="ports that are one port of the bridge")
 
 
 class GeneratorModel(Strict):
@@ -152,6 +186,11 @@ class GeneratorModel(Strict):
         default=(0, 1), description="the engine's port numbers"
     )
     force: Flag = Field(default=False, description="take TRex ports that someone else holds")
+    devices: tuple[Text, ...] = Field(
+        default=(),
+        description="of the embedded engine: a kernel interface or PCI address for each of ports",
+        examples=[["ens2f0", "ens2f1"]],
+    )
     cpus: Cpus = Field(default=(), description="CPUs of the embedded generator's polling threads")
 
 

@@ -36,12 +36,18 @@ class OvsSpec:
     ``prefix``: root of an installation (``/opt/ovs-3.3.4``), None for the distribution's package.
     ``datapath``: "dpdk", "netdev" (userspace without DPDK) or "system" (kernel module).
     ``other_config``: Open_vSwitch other_config keys added to ours.
+    ``run_dir``: of a system instance, where its sockets are; None for /run/openvswitch.
+    ``hw_offload``: flows shall be in the NIC (``hw-offload``, ovs-vswitchd.conf.db(5)).
+    ``tc_policy``: "none", "skip_sw" or "skip_hw" (``tc-policy``); None leaves OVS's own.
     """
 
     instance: str = "private"
     prefix: str | None = None
     datapath: str = "dpdk"
     other_config: tuple[tuple[str, str], ...] = ()
+    run_dir: str | None = None
+    hw_offload: bool = False
+    tc_policy: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +56,10 @@ class DutPort:
 
     ``kind``: "vhost-user" (embedded), "pci" or "interface". ``pci``/``interface`` name the device.
     ``line_rate_bps``: layer-1 bit/s; None for a port that has none (vhost-user).
+    ``driver``: how OVS reads an interface: "af_packet" or "af_xdp" (DPDK's drivers, polled by a PMD), "kernel"
+    (OVS's own, by the main thread); None for what suits the datapath.
+    ``representor``: of a PCI device, as DPDK writes it: "0", "vf2", "pf0vf1", "sf3".
+    ``model``: what the NIC is called in SLA selectors and reports; None for what the machine says.
     """
 
     name: str
@@ -61,22 +71,43 @@ class DutPort:
     tx_descriptors: int | None = None
     mtu: int | None = None
     line_rate_bps: float | None = None
+    driver: str | None = None
+    representor: str | None = None
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DutBond:
+    """Ports of the DUT that are one port of the bridge (ovs-vswitchd.conf.db(5), Port, bond_mode and lacp).
+
+    ``mode``: "active-backup", "balance-slb" or "balance-tcp". ``lacp``: "off", "active" or "passive".
+    """
+
+    name: str
+    members: tuple[str, ...]
+    mode: str = "active-backup"
+    lacp: str = "off"
 
 
 @dataclass(frozen=True, slots=True)
 class GeneratorSpec:
-    """Which generator, and where. ``engine``: "embedded" or "trex"."""
+    """Which generator, and where. ``engine``: "embedded" or "trex".
+
+    ``devices``: of the embedded engine, a kernel interface or a PCI address for each of ``ports``; empty where the
+    ports are made by each topology.
+    """
 
     engine: str = "embedded"
     server: str | None = None
     client: str | None = None
     ports: tuple[int, ...] = (0, 1)
     force: bool = False
+    devices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class CableSpec:
-    """One cable: generator port ``generator`` to DUT port ``dut`` (names)."""
+    """One cable: generator port ``generator`` to DUT port, or bond, ``dut`` (names)."""
 
     generator: str
     dut: str
@@ -116,3 +147,4 @@ class Testbed:
     links: tuple[CableSpec, ...]
     hugepages_mib: int = 0
     discovered: bool = False
+    bonds: tuple[DutBond, ...] = ()

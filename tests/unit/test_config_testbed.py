@@ -312,6 +312,9 @@ def some_testbed(draw):
             tx_descriptors=draw(RINGS),
             mtu=draw(st.none() | st.integers(68, 9702)),
             line_rate_bps=draw(st.none() | st.floats(0, 1e13) | st.sampled_from([1e10, 25e9, 1e11])),
+            driver=draw(st.sampled_from([None, "kernel"])) if kind == "interface" else None,
+            representor=draw(st.sampled_from([None, "0", "vf2", "pf0vf1"])) if kind == "pci" else None,
+            model=draw(st.none() | TEXTS),
         )
         for index, (name, kind) in enumerate(zip(names, kinds, strict=True))
     )
@@ -331,7 +334,12 @@ def some_testbed(draw):
         cpus=CpuPlan(*owned),
         ports=ports,
         generator=GeneratorSpec(
-            "trex" if trex else "embedded", draw(TEXTS) if trex else None, None, numbers, draw(st.booleans())
+            "trex" if trex else "embedded",
+            draw(TEXTS) if trex else None,
+            None,
+            numbers,
+            draw(st.booleans()),
+            () if trex else draw(st.sampled_from([(), tuple(f"gen{number}" for number in numbers)])),
         ),
         links=tuple(CableSpec(str(number), port.name) for number, port in zip(numbers, ports, strict=True)),
         hugepages_mib=draw(st.integers(0, 1 << 20)),

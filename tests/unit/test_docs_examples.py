@@ -9,7 +9,15 @@ import pytest
 
 from pytest_nfvperf.config.sla import load_sla, parse_sla
 from pytest_nfvperf.config.testbed import load_testbed, parse_testbed
-from pytest_nfvperf.config.testbed_model import CpusModel, DutModel, GeneratorModel, OvsModel, PortModel, TestbedModel
+from pytest_nfvperf.config.testbed_model import (
+    BondModel,
+    CpusModel,
+    DutModel,
+    GeneratorModel,
+    OvsModel,
+    PortModel,
+    TestbedModel,
+)
 from pytest_nfvperf.config.vocabulary import METRICS, SELECTORS
 from pytest_nfvperf.model.errors import ConfigError
 
@@ -72,7 +80,7 @@ def test_every_word_of_the_language_is_documented(word):
     assert f"`{word}`" in SLA_PAGE or f"`{word.replace('latency', '')}`" in SLA_PAGE
 
 
-@pytest.mark.parametrize("model", [TestbedModel, DutModel, OvsModel, PortModel, GeneratorModel, CpusModel])
+@pytest.mark.parametrize("model", [TestbedModel, DutModel, OvsModel, PortModel, BondModel, GeneratorModel, CpusModel])
 def test_every_key_of_a_testbed_is_documented(model):
     for name, field in model.model_fields.items():
         key = field.alias or name

@@ -1,0 +1,102 @@
+"""What a lab's testbed file can contradict itself in: devices, representors, bonds, offload."""
+
+from __future__ import annotations
+
+from pytest_nfvperf.config.near import did_you_mean, listed
+from pytest_nfvperf.config.testbed_model import BondModel, OvsModel, PortModel, TestbedModel
+from pytest_nfvperf.config.yaml_file import Document, KeyPath
+
+
+def port_kind(port: PortModel) -> str:
+    """The kind given, or what the device implies."""
+    return port.kind or ("pci" if port.pci else "interface" if port.interface else "vhost-user")
+
+
+def check_lab(testbed: TestbedModel, document: Document) -> None:
+    """Raise ConfigError for the first contradiction."""
+    for index, port in enumerate(testbed.dut.ports):
+        problem = _driver_problem(port, testbed.dut.ovs.datapath)
+        if problem:
+            raise document.error(problem, ("dut", "ports", index))
+    _check_bonds(testbed, document)
+    _check_devices(testbed, document)
+    key, problem = _ovs_problem(testbed.dut.ovs)
+    if problem:
+        raise document.error(problem, ("dut", "ovs", key))
+
+
+def _driver_problem(port: PortModel, datapath: str) -> str:
+    if port.representor is not None and not port.pci:
+        return f"port {port.name!r} is a representor of no NIC: write 'pci: ...', the address of the physical function"
+    if port.driver is not None and port_kind(port) != "interface":
+        return f"port {port.name!r} has a driver, which only a kernel interface has: leave 'driver' out"
+    if port.driver in {"af_packet", "af_xdp"} and datapath != "dpdk":
+        return (
+            f"port {port.name!r} is read by DPDK's {port.driver}, but dut.ovs.datapath is {datapath!r}: "
+            "write 'datapath: dpdk', or 'driver: kernel'"
+        )
+    return ""
+
+
+def _ovs_problem(ovs: OvsModel) -> tuple[str, str]:
+    if ovs.run_dir and ovs.instance != "system":
+        return "run_dir", "a private instance has its own directory: write 'instance: system', or leave it out"
+    if ovs.hw_offload and ovs.datapath == "netdev":
+        return "hw_offload", "OVS offloads flows with DPDK or by the kernel: write 'datapath: dpdk' or 'system'"
+    if ovs.tc_policy and not ovs.hw_offload:
+        return "tc_policy", "says nothing without offload: write 'hw_offload: true', or leave it out"
+    for key, word in (("hw-offload", "hw_offload"), ("tc-policy", "tc_policy")):
+        if key in ovs.other_config:
+            return "other_config", f"{key} decides how results are judged: write '{word}: ...' in dut.ovs instead"
+    return "", ""
+
+
+def _check_bonds(testbed: TestbedModel, document: Document) -> None:
+    ports = [port.name for port in testbed.dut.ports]
+    owner: dict[str, str] = {}
+    linked = {link[1] for link in testbed.links}
+    for index, bond in enumerate(testbed.dut.bonds):
+        path: KeyPath = ("dut", "bonds", index)
+        if bond.name in ports:
+            raise document.error(f"{bond.name!r} is also a port: give the bond a name of its own", (*path, "name"))
+        if bond.name in [other.name for other in testbed.dut.bonds[:index]]:
+            raise document.error(f"{bond.name!r} is used twice", (*path, "name"))
+        for member in bond.members:
+            problem = _member_problem(member, bond, ports, owner, linked)
+            if problem:
+                raise document.error(problem, (*path, "members"))
+            owner[member] = bond.name
+        if len(bond.members) < 2:
+            raise document.error(
+                "a bond has two members or more: name them, or use the port itself", (*path, "members")
+            )
+
+
+def _member_problem(member: str, bond: BondModel, ports: list[str], owner: dict[str, str], linked: set[str]) -> str:
+    if member not in ports:
+        return f"unknown port {member!r}{did_you_mean(member, ports)} (there are: {listed(ports) or 'none'})"
+    if member in owner:
+        return f"port {member!r} is already a member of bond {owner[member]!r}"
+    if f"dut.{member}" in linked:
+        return f"a link names {member!r}, which is a member of bond {bond.name!r}: write dut.{bond.name} there"
+    return ""
+
+
+def _check_devices(testbed: TestbedModel, document: Document) -> None:
+    generator = testbed.generator
+    path: KeyPath = ("generator", "devices")
+    if not generator.devices:
+        return
+    if generator.engine != "embedded":
+        raise document.error(f"engine {generator.engine!r} has its own: leave 'devices' out", path)
+    if len(generator.devices) != len(generator.ports):
+        raise document.error(
+            f"{len(generator.devices)} devices for {len(generator.ports)} ports {list(generator.ports)}: "
+            "write one for each",
+            path,
+        )
+    taken = {name: f"dut.ports {port.name!r}" for port in testbed.dut.ports for name in (port.pci, port.interface)}
+    for device in generator.devices:
+        if device in taken:
+            raise document.error(f"{device!r} is used twice: also by {taken[device]}", path)
+        taken[device] = "generator.devices"
