@@ -5,14 +5,14 @@ compose("two-bridges", endpoint("p0", "brA"), patch("brA", "brB"), endpoint("p1"
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import wraps
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from pytest_nfvperf.model.catalogue import generator_mac, vnf_mac
 from pytest_nfvperf.model.links import Crossing, Patch, Tunnel, VethLink
-from pytest_nfvperf.model.nodes import Namespace, Nic, Port, PortRole
+from pytest_nfvperf.model.nodes import Namespace, Nic, Port, PortRole, VnfMode
 from pytest_nfvperf.model.parts import MAC_TO_FILL, Path
 from pytest_nfvperf.model.topology import Topology
 from pytest_nfvperf.model.trial import Direction
@@ -51,6 +51,7 @@ def compose(name: str, *parts: Part) -> Topology:
     named = [bridge for part in given for bridge in _bridges_of(part)]
     paths = _Paths(name, ports, nics, [*patches, *veths], ends)
     crossings = [*_only(given, Crossing), *paths.crossings(_only(given, Path))]
+    ports = tuple(_with_eth_peer(port, paths.next_macs) for port in ports)
     return Topology(
         name=name,
         bridges=tuple(listed or dict.fromkeys(named)),
@@ -138,6 +139,12 @@ def _with_macs(ports: Iterable[Port]) -> Iterator[Port]:
         yield replace(port, mac=mac)
 
 
+def _with_eth_peer(port: Port, next_macs: Mapping[str, str | None]) -> Port:
+    if port.vnf_mode is not VnfMode.MAC or port.eth_peer is not None:
+        return port
+    return replace(port, eth_peer=next_macs.get(port.name))
+
+
 def _directions(name: str, ports: Iterable[Port], given: tuple[Direction, ...]) -> tuple[Direction, ...]:
     ends = [port.name for port in ports if port.role is PortRole.ENDPOINT]
     if given or len(ends) < 2:
@@ -151,7 +158,11 @@ def _directions(name: str, ports: Iterable[Port], given: tuple[Direction, ...]) 
 
 
 class _Paths:
-    """Turns paths into crossings."""
+    """Turns paths into crossings.
+
+    Attributes:
+        next_macs: for each port on a path by which a stop is entered, the MAC address of the stop after it.
+    """
 
     def __init__(
         self, name: str, ports: Iterable[Port], nics: Iterable[Nic], links: Iterable[Link], ends: Iterable[_End]
@@ -159,6 +170,8 @@ class _Paths:
         self._name = name
         self._links = list(links)
         self._stops: dict[str, list[_End]] = {}
+        self.next_macs: dict[str, str | None] = {}
+        self._macs = {nic.port: nic.mac for nic in nics} | {port.name: port.mac for port in ports}
         for nic in nics:
             self._stops.setdefault(nic.namespace, []).append((nic.bridge, nic.port))
         for port in ports:
@@ -177,8 +190,9 @@ class _Paths:
                 yield from self._hop(path, near, far)
 
     def _hop(self, path: Path, near: str, far: str) -> list[Crossing]:
-        bridge, first = self._ends(path, near)[-1]
-        far_bridge, last = self._ends(path, far)[0]
+        (_, entry), (bridge, first) = self._ends(path, near)[0], self._ends(path, near)[-1]
+        (far_bridge, last), (_, far_exit) = self._ends(path, far)[0], self._ends(path, far)[-1]
+        self.next_macs |= {entry: self._macs.get(last), far_exit: self._macs.get(first)}
         ways = shortest(bridge, far_bridge, self._links)
         if ways is None:
             raise self._wrong(path, f"no patch or veth leads from bridge {bridge!r} to {far_bridge!r}")

@@ -82,6 +82,8 @@ class Port:
     ``peer`` is the other port of the VNF for a FORWARDER, None otherwise.
     ``mac`` is the address of the far end (the generator's or the VNF's interface).
     ``mtu``: bytes without Ethernet header and FCS.
+    ``eth_peer``: for a VNF in mode MAC, to which MAC address frames go on that came in by this port; for an
+    ENDPOINT, to which it sends, None for that of the receiving port.
     """
 
     name: str
@@ -95,6 +97,7 @@ class Port:
     mtu: int = DEFAULT_MTU
     kind: PortKind = PortKind.TESTBED
     vlan: Vlan | None = None
+    eth_peer: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,9 +66,14 @@ def endpoint(
     queues: int = 1,
     kind: PortKind | str = PortKind.TESTBED,
     vlan: Vlan | None = None,
+    eth_peer: str | None = None,
 ) -> Port:
-    """A port on which the generator sends and receives."""
-    return Port(name, bridge, PortRole.ENDPOINT, mac, mtu=mtu, queues=queues, kind=PortKind(kind), vlan=vlan)
+    """A port on which the generator sends and receives.
+
+    ``eth_peer``: to which MAC address it sends; None for that of the port that its frames shall arrive at.
+    """
+    role = PortRole.ENDPOINT
+    return Port(name, bridge, role, mac, mtu=mtu, queues=queues, kind=PortKind(kind), vlan=vlan, eth_peer=eth_peer)
 
 
 def monitor(name: str, bridge: str, *, mac: str = MAC_TO_FILL, mtu: int = DEFAULT_MTU) -> Port:
@@ -82,6 +87,7 @@ def vnf(
     far_bridge: str | None = None,
     *,
     mode: VnfMode | str = VnfMode.IO,
+    eth_peers: tuple[str, str] | None = None,
     mtu: int = DEFAULT_MTU,
     queues: int = 1,
 ) -> tuple[Port, Port]:
@@ -92,15 +98,19 @@ def vnf(
         bridge: of port a.
         far_bridge: of port b; None for the same bridge.
         mode: io, mac or macswap, as testpmd's.
+        eth_peers: for mode mac the MAC addresses behind port a and behind port b, as testpmd's --eth-peer;
+            None for those of the stops before and after it on its ``path``.
         mtu: bytes without Ethernet header and FCS.
         queues: of each port.
     """
     left, right = f"{name}a", f"{name}b"
     does = VnfMode(mode)
-    return (
-        Port(left, bridge, PortRole.FORWARDER, MAC_TO_FILL, name, right, does, queues, mtu),
-        Port(right, far_bridge or bridge, PortRole.FORWARDER, MAC_TO_FILL, name, left, does, queues, mtu),
+    behind_a, behind_b = eth_peers or (None, None)
+    a = Port(left, bridge, PortRole.FORWARDER, MAC_TO_FILL, name, right, does, queues, mtu, eth_peer=behind_b)
+    b = Port(
+        right, far_bridge or bridge, PortRole.FORWARDER, MAC_TO_FILL, name, left, does, queues, mtu, eth_peer=behind_a
     )
+    return a, b
 
 
 def patch(bridge_a: str, bridge_b: str, *, ports: tuple[str, str] | None = None, vlan: Vlan | None = None) -> Patch:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from pytest_nfvperf.model.links import ENCAPSULATION_BYTES, Patch, VethLink
-from pytest_nfvperf.model.nodes import LONGEST_KERNEL_NAME, NicKind, PortRole, Vlan
+from pytest_nfvperf.model.nodes import LONGEST_KERNEL_NAME, NicKind, PortRole, Vlan, VnfMode
 
 if TYPE_CHECKING:
     from pytest_nfvperf.model.topology import Topology
@@ -28,6 +28,7 @@ def check(topology: Topology) -> None:
         _too_long,
         _unknown_end,
         _unknown_peer,
+        _no_eth_peer,
         _two_ways,
         _dangling,
         _wrong_mac,
@@ -140,6 +141,16 @@ def _unknown_peer(topology: Topology) -> str | None:
     return None
 
 
+def _no_eth_peer(topology: Topology) -> str | None:
+    for port in topology.ports:
+        if port.role is PortRole.FORWARDER and port.vnf_mode is VnfMode.MAC and port.eth_peer is None:
+            return (
+                f"VNF {port.owner!r} in mode mac does not know where frames from {port.name!r} go on to: put it on a "
+                "path, say eth_peers, or use mode io or macswap"
+            )
+    return None
+
+
 def _two_ways(topology: Topology) -> str | None:
     """Frames of a port leave by one other port: a second flow would replace the first without a word."""
     out: dict[tuple[str, str], str] = {}
@@ -165,7 +176,7 @@ def _dangling(topology: Topology) -> str | None:
 
 def _wrong_mac(topology: Topology) -> str | None:
     macs = [
-        *((f"port {port.name!r}", port.mac) for port in topology.ports),
+        *((f"port {port.name!r}", mac) for port in topology.ports for mac in (port.mac, port.eth_peer)),
         *((f"interface {nic.name!r} of namespace {nic.namespace!r}", nic.mac) for nic in topology.nics),
     ]
     for where, mac in macs:

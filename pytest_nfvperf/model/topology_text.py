@@ -43,7 +43,7 @@ def topology_text(topology: Topology, *, datapath: str = "", kinds: Kinds = _NO_
         body += _routes(topology)
     else:
         body = [*_wrapped(_pieces(elided(stops, "… {} bridges …".format)), width - 2), *_notes(topology, kinds)]
-    lines = [head, *(f"  {part}" for line in body for part in _folded(line, width - 2))]
+    lines = [*_folded(head, width), *(f"  {part}" for line in body for part in _folded(line, width - 2))]
     return "\n".join(lines)
 
 

@@ -33,7 +33,8 @@ class GeneratorPort:
             are due at, as in the receive ring of a NIC; beyond it they are refused. 4096 is the largest
             n_rxq_desc of OVS (ovs-vswitchd.conf.db(5)); in flight there are never more than
             tx_descriptors.
-        eth_peer: for VnfMode.MAC, the destination MAC written into forwarded frames.
+        eth_peer: for VnfMode.MAC, the destination MAC written into forwarded frames; for an ENDPOINT that of the
+            frames that it sends, None for the receiving port's.
     """
 
     name: str

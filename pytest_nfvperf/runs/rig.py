@@ -276,7 +276,7 @@ class Rig:
         built = datapath.build(topology)
         try:
             if generator is not None:
-                generator.attach(_generator_ports(topology, built))
+                generator.attach(generator_ports(topology, built))
                 generator.wait_links_up(LINK_DEADLINE_S)
             built.wait_ready(LINK_DEADLINE_S)
         except TestbedError as error:
@@ -307,7 +307,8 @@ def _add_evidence(error: TestbedError, logs: Mapping[str, str]) -> None:
         error.evidence.setdefault(name, text)
 
 
-def _generator_ports(topology: Topology, built: BuiltTopology) -> list[GeneratorPort]:
+def generator_ports(topology: Topology, built: BuiltTopology) -> list[GeneratorPort]:
+    """The topology's ports as the generator attaches them; those without a device of ours are left out."""
     devices = {attachment.port: attachment.device for attachment in built.attachments()}
     return [
         GeneratorPort(
@@ -319,6 +320,7 @@ def _generator_ports(topology: Topology, built: BuiltTopology) -> list[Generator
             vnf_mode=port.vnf_mode,
             queues=port.queues,
             mtu=port.mtu,
+            eth_peer=port.eth_peer,
         )
         for port in topology.ports
         if (device := devices.get(port.name)) is not None

@@ -16,9 +16,9 @@ from pytest_nfvperf.model.ledger import Ledger
 from pytest_nfvperf.model.topology import Topology
 from pytest_nfvperf.model.traffic import Traffic
 from pytest_nfvperf.model.trial import Direction, TrialSpec
-from pytest_nfvperf.ports.generator import GeneratorPort
 from pytest_nfvperf.runs.clock import SystemClock
 from pytest_nfvperf.runs.recorder import Recorder
+from pytest_nfvperf.runs.rig import generator_ports
 from pytest_nfvperf.runs.trials import Context, Trial, TrialRunner
 from tests.functional.generator_support import embedded_in
 
@@ -47,7 +47,7 @@ class LossRig:
     def standing(self, topology: Topology, *, drop_every: int = 0, unread: Sequence[str] = ()) -> Iterator[LiveLoss]:
         """The topology with its ports attached; ``unread``: those that nobody reads."""
         built = self.ovs.build(topology)
-        ports = _generator_ports(built)
+        ports = generator_ports(topology, built)
         read = [port for port in ports if port.name not in unread]
         try:
             self.generator.attach(read, drop_every=drop_every)
@@ -110,14 +110,6 @@ class LiveLoss:
         ledger = self.trial(load_fps, duration_s, traffic).ledger
         assert ledger is not None
         return ledger
-
-
-def _generator_ports(built: BuiltOvsTopology) -> list[GeneratorPort]:
-    devices = {attachment.port: attachment.device for attachment in built.attachments()}
-    return [
-        GeneratorPort(port.name, str(devices[port.name]), port.mac, port.role, port.peer, port.vnf_mode, mtu=1500)
-        for port in built.topology.ports
-    ]
 
 
 @contextmanager

@@ -107,6 +107,38 @@ def test_what_vnf_and_endpoint_say():
     assert endpoint("p0", "b", kind="af_packet").kind is PortKind.AF_PACKET
 
 
+def test_vnfs_in_mode_mac_send_to_the_next_stop():
+    made = compose(
+        "t",
+        endpoint("p0", "b", mac="02:00:00:00:00:01"),
+        endpoint("p1", "b", mac="02:00:00:00:00:02"),
+        vnf("fw", "b", mode="mac"),
+        vnf("nat", "b", mode="mac"),
+        vnf("plain", "b"),
+        path("p0", "fw", "nat", "plain", "p1"),
+    )
+    sent_to = {port.name: port.eth_peer for port in made.ports}
+    assert sent_to["fwa"] == made.port("nata").mac
+    assert sent_to["fwb"] == "02:00:00:00:00:01"
+    assert sent_to["nata"] == made.port("plaina").mac
+    assert sent_to["natb"] == made.port("fwb").mac
+    assert sent_to["plaina"] is sent_to["plainb"] is sent_to["p0"] is None
+
+
+def test_eth_peers_can_be_said():
+    behind_a, behind_b = "02:00:00:00:00:0a", "02:00:00:00:00:0b"
+    made = compose("t", vnf("fw", "b", mode="mac", eth_peers=(behind_a, behind_b)))
+    assert (made.port("fwa").eth_peer, made.port("fwb").eth_peer) == (behind_b, behind_a)
+
+
+def test_a_next_stop_whose_mac_the_kernel_makes_up_is_not_known():
+    parts = [endpoint("p0", "b"), vnf("fw", "b", mode="mac"), path("p0", "fw", "ns")]
+    with pytest.raises(ValueError, match=r"VNF 'fw' in mode mac does not know where frames from 'fwa' go on to"):
+        compose("t", *parts, namespace("ns", "b", "10.0.0.1/24"))
+    made = compose("t", *parts, namespace("ns", "b", "10.0.0.1/24", mac="02:00:00:00:00:77"))
+    assert made.port("fwa").eth_peer == "02:00:00:00:00:77"
+
+
 def test_who_sends_to_whom():
     three = [endpoint(f"p{n}", "b") for n in range(3)]
     assert compose("t", three[0]).directions == ()

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_nfvperf.model import catalogue
 from pytest_nfvperf.model.links import Crossing, Patch, Tunnel, TunnelKind, VethLink
-from pytest_nfvperf.model.nodes import Namespace, Nic, NicKind, Port, PortRole, Vlan
+from pytest_nfvperf.model.nodes import Namespace, Nic, NicKind, Port, PortRole, Vlan, VnfMode
 from pytest_nfvperf.model.topology import Topology
 from pytest_nfvperf.model.trial import Direction
 
@@ -82,6 +82,17 @@ WRONG = {
     "peer": (
         {"ports": (replace(P0, role=PortRole.FORWARDER, owner="v1", peer="p1"), P1)},
         "port 'p0' forwards to 'p1', which is not a port of 'v1'",
+    ),
+    "no MAC to send to": (
+        {"ports": (replace(P0, role=PortRole.FORWARDER, owner="fw", vnf_mode=VnfMode.MAC),)},
+        (
+            "VNF 'fw' in mode mac does not know where frames from 'p0' go on to: put it on a path, say eth_peers, "
+            "or use mode io or macswap"
+        ),
+    ),
+    "no MAC as eth_peer": (
+        {"ports": (replace(P0, role=PortRole.FORWARDER, owner="fw", vnf_mode=VnfMode.MAC, eth_peer="p1"),)},
+        "port 'p0': 'p1' is not a MAC address, such as 02:00:00:00:00:01",
     ),
     "two ways": (
         {"ports": (P0, P1, WATCH), "crossings": (*STRAIGHT, Crossing("br0", "p0", "m0"))},

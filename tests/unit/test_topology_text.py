@@ -109,6 +109,14 @@ def test_long_lines_are_folded_and_the_trunk_goes_on():
     ]
 
 
+def test_the_head_is_folded_where_very_many_send():
+    ends = [endpoint(f"p{n}", "br0") for n in range(12)]
+    lines = topology_text(compose("hub", *ends, *(Direction(f"p{n}", f"p{n + 1}") for n in range(11)))).splitlines()
+    assert lines[0].startswith("hub · p0 sends to p1, p1 sends to p2, ")
+    assert lines[1].startswith("      p")
+    assert all(len(line) <= WIDTH for line in lines)
+
+
 def test_a_flow_that_has_no_way_back():
     from pytest_nfvperf.model.links import Crossing
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.topology import PortRole
+from pytest_nfvperf.model.topology import PortRole, VnfMode
 from pytest_nfvperf.model.traffic import FCS_BYTES, MAX_FRAME_SIZE, Traffic
 from pytest_nfvperf.model.trial import Direction, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
@@ -18,7 +18,7 @@ MAX_MTU = MAX_FRAME_SIZE - ETHERNET_HEADER_BYTES - FCS_BYTES
 
 
 def check_new_ports(attached: Mapping[str, GeneratorPort], ports: Sequence[GeneratorPort]) -> None:
-    """Raise ConfigError for a name attached twice, an MTU out of range, or a forwarder without a usable peer."""
+    """Raise ConfigError for a name attached twice, an MTU out of range, or a forwarder that does not know where to."""
     known = dict(attached)
     for port in ports:
         if port.name in known:
@@ -31,6 +31,8 @@ def check_new_ports(attached: Mapping[str, GeneratorPort], ports: Sequence[Gener
     for port in ports:
         if port.role is PortRole.FORWARDER and port.peer not in known:
             raise ConfigError(f"port {port.name!r} forwards to {port.peer!r}, which is not attached{_known(known)}")
+        if port.role is PortRole.FORWARDER and port.vnf_mode is VnfMode.MAC and port.eth_peer is None:
+            raise ConfigError(f"port {port.name!r} forwards in mode mac, which needs eth_peer: the MAC to send to")
 
 
 def check_directions(attached: Mapping[str, GeneratorPort], directions: Iterable[Direction]) -> None:

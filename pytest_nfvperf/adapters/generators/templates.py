@@ -110,7 +110,7 @@ def stream(
     macs = (traffic.dst_mac, traffic.src_mac) if reverse else (traffic.src_mac, traffic.dst_mac)
     src_ip, dst_ip = (traffic.dst_ip, traffic.src_ip) if reverse else (traffic.src_ip, traffic.dst_ip)
     src_mac = macs[0] or ports[direction.tx].mac
-    dst_mac = macs[1] or ports[direction.rx].mac
+    dst_mac = macs[1] or ports[direction.tx].eth_peer or ports[direction.rx].mac
     recipe = _recipe(traffic)
     return {
         "tx": direction.tx,

@@ -1,0 +1,49 @@
+"""Chains of VNFs in mode mac, with real frames: each VNF sends to the MAC address of the next stop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from pytest_nfvperf.adapters.net.journal import Journal
+from pytest_nfvperf.model.compose import compose
+from pytest_nfvperf.model.parts import endpoint, path, vnf
+from tests.functional.loss_rig import LossRig, loss_rig
+from tests.functional.ovs_support import leftovers, needs_hugepages, needs_root, run_base, started
+
+pytestmark = [needs_root, needs_hugepages]
+
+CALM_FPS = 20_000
+
+
+@pytest.fixture(scope="module")
+def rig() -> Iterator[LossRig]:
+    with run_base() as base:
+        journal = Journal.create(base)
+        with started(journal, "dpdk") as ovs, loss_rig(journal, ovs) as made:
+            yield made
+        journal.close()
+        assert leftovers(journal.tag) == []
+
+
+def test_each_vnf_of_a_path_sends_to_the_next(rig: LossRig) -> None:
+    """Flows that match the MAC addresses of every leg: none of another address would come through."""
+    chain = compose(
+        "pvvp-mac",
+        endpoint("p0", "br0"),
+        endpoint("p1", "br0"),
+        vnf("v1", "br0", mode="mac"),
+        vnf("v2", "br0", mode="mac"),
+        path("p0", "v1", "v2", "p1"),
+    )
+    macs = {port.name: port.mac for port in chain.ports}
+    legs = [("p0", "v1a", "p0", "p1"), ("v1b", "v2a", "v1b", "v2a"), ("v2b", "p1", "v2b", "p1")]
+    with rig.standing(chain) as live:
+        live.ofctl("del-flows")
+        for entry, leaves, source, to in legs:
+            match = f"in_port={live.number(entry)},dl_src={macs[source]},dl_dst={macs[to]}"
+            live.add_flow(f"{match},actions=output:{live.number(leaves)}")
+        result = live.trial(CALM_FPS).result
+    assert result.received == result.sent > 0
+    assert [(vnf.received, vnf.sent) for vnf in result.vnfs if vnf.port in {"v1a", "v2a"}] == [(result.sent,) * 2] * 2
