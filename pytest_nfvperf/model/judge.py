@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pytest_nfvperf.model.display import format_ratio, format_value
 from pytest_nfvperf.model.failure_table import failure_table
@@ -149,21 +149,8 @@ def _compared(found: Observation, differing: Mapping[str, str], labels: Mapping[
 
 
 def _verdict_on_ratio(rule: Rule, metric: str, limit: Limit, found: Observation, ratio: Relative) -> Verdict:
-    figure = _Figure.of_relative(ratio)
-    judgement = _compare(figure, limit)
-    return Verdict(
-        judgement=judgement,
-        requirement=requirement_text(metric, limit),
-        metric=metric,
-        limit=limit.value,
-        unit=limit.unit,
-        observed=figure.value,
-        margin=_margin(figure.value, limit),
-        reason=_reason(judgement, figure, limit, found, None),
-        rule=rule.source,
-        confidence=_ratio_confidence(ratio, found),
-        evidence=found.evidence,
-    )
+    verdict = _verdict(rule, metric, limit, found, _Figure.of_relative(ratio))
+    return replace(verdict, confidence=_ratio_confidence(ratio, found))
 
 
 def _ratio_confidence(ratio: Relative, found: Observation) -> str:

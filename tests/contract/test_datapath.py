@@ -20,11 +20,9 @@ from pytest_nfvperf.ports.datapath import Attachment, BuiltTopology, Datapath
 from pytest_nfvperf.runs.clock import VirtualClock
 from pytest_nfvperf.simulation import SimulatedDatapath
 from tests.functional.ovs_support import (
-    leftovers,
     needs_hugepages,
     needs_root,
     phy2phy,
-    run_base,
     started,
     testpmd,
 )
@@ -42,15 +40,6 @@ REAL = [
 
 
 CHAIN = bridge_chain(3, link="veth")
-
-
-@pytest.fixture(scope="module")
-def journal() -> Iterator[Journal]:
-    with run_base() as base:
-        made = Journal.create(base)
-        yield made
-        made.close()
-        assert leftovers(made.tag) == []
 
 
 @pytest.fixture(scope="module", params=[*REAL, "simulated"])

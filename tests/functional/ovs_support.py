@@ -45,6 +45,19 @@ def run_base() -> Iterator[Path]:
         shutil.rmtree(base)
 
 
+@contextmanager
+def clean_run() -> Iterator[Journal]:
+    """The journal of a run of the test's own, which must leave nothing on the machine."""
+    with run_base() as base:
+        made = Journal.create(base)
+        try:
+            yield made
+        finally:
+            made.close()
+        assert leftovers(made.tag) == []
+        assert list(base.iterdir()) == []
+
+
 def phy2phy(*, crossed: bool = True, name: str = "br0") -> Topology:
     """Port - bridge - port."""
     ports = tuple(Port(f"p{i}", name, PortRole.ENDPOINT, mac) for i, mac in enumerate(MACS))

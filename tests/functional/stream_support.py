@@ -13,7 +13,7 @@ from pytest_nfvperf.adapters.net.inside import inside
 from pytest_nfvperf.adapters.net.journal import Journal
 from pytest_nfvperf.adapters.net.namespaces import Namespace
 from pytest_nfvperf.ports.streams import StreamEnd
-from tests.functional.ovs_support import leftovers, run_base
+from tests.functional.ovs_support import clean_run
 
 ADDRESSES = ("198.18.0.1", "198.18.0.2")
 
@@ -78,10 +78,5 @@ def joined(journal: Journal, mtu: int = 1500) -> Pair:
 @contextmanager
 def pair(mtu: int = 1500) -> Iterator[Pair]:
     """The pair; afterwards nothing of it may be left on the machine."""
-    with run_base() as base:
-        journal = Journal.create(base)
-        try:
-            yield joined(journal, mtu)
-        finally:
-            journal.close()
-        assert leftovers(journal.tag) == []
+    with clean_run() as journal:
+        yield joined(journal, mtu)

@@ -16,9 +16,7 @@ from tests.functional.ovs_support import (
     far_ends,
     frame,
     frames_on,
-    leftovers,
     needs_root,
-    run_base,
     send_tcp,
     started,
 )
@@ -28,13 +26,9 @@ TEXT = bytes(range(256)) * 64
 
 
 @pytest.fixture(scope="module")
-def ovs() -> Iterator[OvsDatapath]:
-    with run_base() as base:
-        journal = Journal.create(base)
-        with started(journal, "netdev") as running:
-            yield running
-        journal.close()
-        assert leftovers(journal.tag) == []
+def ovs(journal: Journal) -> Iterator[OvsDatapath]:
+    with started(journal, "netdev") as running:
+        yield running
 
 
 @pytest.fixture

@@ -13,24 +13,21 @@ from pytest_nfvperf.adapters.net.journal import Journal
 from pytest_nfvperf.adapters.net.namespaces import Namespace
 from pytest_nfvperf.adapters.net.process import run
 from pytest_nfvperf.adapters.net.threads import inside
-from tests.functional.ovs_support import frame, needs_root, run_base
+from tests.functional.ovs_support import frame, needs_root
 
 pytestmark = needs_root
 FRAME = frame("02:00:00:00:00:02", "02:00:00:00:00:01").ljust(500, b"x")
 
 
 @pytest.fixture
-def pair() -> Iterator[Path]:
+def pair(journal: Journal) -> Iterator[Path]:
     """A namespace with the veth pair left - right; left sends 1 Mbit/s with room for three frames."""
-    with run_base() as base:
-        journal = Journal.create(base)
-        namespace = Namespace(journal, "count")
-        run(["ip", "-n", namespace.name, "link", "add", "name", "left", "type", "veth", "peer", "name", "right"])
-        for name in ("left", "right"):
-            run(["ip", "-n", namespace.name, "link", "set", name, "up"])
-        yield namespace.path
-        namespace.close()
-        journal.close()
+    namespace = Namespace(journal, "count")
+    run(["ip", "-n", namespace.name, "link", "add", "name", "left", "type", "veth", "peer", "name", "right"])
+    for name in ("left", "right"):
+        run(["ip", "-n", namespace.name, "link", "set", name, "up"])
+    yield namespace.path
+    namespace.close()
 
 
 def send(count: int) -> tuple[Counters, Counters]:

@@ -20,10 +20,8 @@ from tests.functional.ovs_support import (
     far_ends,
     frame,
     frames_on,
-    leftovers,
     needs_root,
     phy2phy,
-    run_base,
     send_tcp,
     testbed,
     with_nics,
@@ -33,15 +31,6 @@ from tests.functional.ovs_support import (
 pytestmark = needs_root
 SYSTEM, LINUX_BRIDGE = Dut("system"), Dut("linux-bridge")
 MEGABYTE = bytes(range(256)) * 4096
-
-
-@pytest.fixture(scope="module")
-def journal() -> Iterator[Journal]:
-    with run_base() as base:
-        made = Journal.create(base)
-        yield made
-        made.close()
-        assert leftovers(made.tag) == []
 
 
 def missing(dut: Dut) -> str | None:

@@ -13,7 +13,7 @@ from pytest_nfvperf.model.ledger_text import ledger_text
 from pytest_nfvperf.model.parts import endpoint, monitor, path, vnf
 from pytest_nfvperf.model.traffic import Traffic
 from tests.functional.loss_rig import LossRig, loss_rig, losses
-from tests.functional.ovs_support import leftovers, needs_hugepages, needs_root, phy2phy, run_base, started
+from tests.functional.ovs_support import needs_hugepages, needs_root, phy2phy, started
 
 pytestmark = [needs_root, needs_hugepages]
 
@@ -21,13 +21,9 @@ CALM_FPS = 50_000
 
 
 @pytest.fixture(scope="module")
-def rig() -> Iterator[LossRig]:
-    with run_base() as base:
-        journal = Journal.create(base)
-        with started(journal, "dpdk") as ovs, loss_rig(journal, ovs) as made:
-            yield made
-        journal.close()
-        assert leftovers(journal.tag) == []
+def rig(journal: Journal) -> Iterator[LossRig]:
+    with started(journal, "dpdk") as ovs, loss_rig(journal, ovs) as made:
+        yield made
 
 
 def test_without_loss_every_hop_has_the_same_count(rig: LossRig) -> None:

@@ -15,19 +15,15 @@ from pytest_nfvperf.model.compose import compose
 from pytest_nfvperf.model.ledger_text import ledger_text
 from pytest_nfvperf.model.parts import endpoint, path, veth
 from tests.functional.loss_rig import LossRig, loss_rig, losses
-from tests.functional.ovs_support import leftovers, needs_root, phy2phy, run_base, started
+from tests.functional.ovs_support import needs_root, phy2phy, started
 
 pytestmark = needs_root
 
 
 @pytest.fixture(scope="module")
-def rig() -> Iterator[LossRig]:
-    with run_base() as base:
-        journal = Journal.create(base)
-        with started(journal, "netdev") as ovs, loss_rig(journal, ovs) as made:
-            yield made
-        journal.close()
-        assert leftovers(journal.tag) == []
+def rig(journal: Journal) -> Iterator[LossRig]:
+    with started(journal, "netdev") as ovs, loss_rig(journal, ovs) as made:
+        yield made
 
 
 def narrow(rig: LossRig, interface: str) -> None:

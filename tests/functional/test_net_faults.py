@@ -50,15 +50,6 @@ pytestmark = needs_root
 
 
 @pytest.fixture(scope="module")
-def journal() -> Iterator[Journal]:
-    with run_base() as base:
-        made = Journal.create(base)
-        yield made
-        made.close()
-        assert leftovers(made.tag) == []
-
-
-@pytest.fixture(scope="module")
 def running(journal: Journal) -> Iterator[OvsDatapath]:
     with started(journal, "netdev", "faults") as ovs:
         yield ovs

@@ -24,11 +24,9 @@ from tests.functional.ovs_support import (
     far_ends,
     frame,
     frames_on,
-    leftovers,
     needs_hugepages,
     needs_root,
     phy2phy,
-    run_base,
     send_tcp,
     started,
     with_nics,
@@ -36,15 +34,6 @@ from tests.functional.ovs_support import (
 )
 
 pytestmark = needs_root
-
-
-@pytest.fixture(scope="module")
-def journal() -> Iterator[Journal]:
-    with run_base() as base:
-        made = Journal.create(base)
-        yield made
-        made.close()
-        assert leftovers(made.tag) == []
 
 
 @pytest.fixture(scope="module", params=[pytest.param("dpdk", marks=needs_hugepages), "netdev"])

@@ -20,6 +20,7 @@ from pytest_nfvperf.adapters.ovs.locate import locate
 from pytest_nfvperf.adapters.ovs.unixctl import UnixctlError
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
 from tests.functional.ovs_support import (
+    clean_run,
     leftovers,
     needs_hugepages,
     needs_root,
@@ -35,12 +36,8 @@ KINDS = [pytest.param("dpdk", marks=needs_hugepages), "netdev"]
 
 @pytest.fixture
 def journal() -> Iterator[Journal]:
-    with run_base() as base:
-        made = Journal.create(base)
+    with clean_run() as made:
         yield made
-        made.close()
-        assert leftovers(made.tag) == []
-        assert list(base.iterdir()) == []
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -25,12 +25,10 @@ from tests.functional.ovs_support import (
     far_ends,
     frame,
     frames_on,
-    leftovers,
     needs_hugepages,
     needs_root,
     patched,
     phy2phy,
-    run_base,
     started,
     testbed,
     testpmd,
@@ -38,15 +36,6 @@ from tests.functional.ovs_support import (
 )
 
 pytestmark = needs_root
-
-
-@pytest.fixture(scope="module")
-def journal() -> Iterator[Journal]:
-    with run_base() as base:
-        made = Journal.create(base)
-        yield made
-        made.close()
-        assert leftovers(made.tag) == []
 
 
 @pytest.fixture(scope="module")

@@ -21,11 +21,9 @@ from tests.functional.ovs_support import (
     far_ends,
     frame,
     frames_on,
-    leftovers,
     needs_hugepages,
     needs_root,
     phy2phy,
-    run_base,
     send_tcp,
     started,
     testbed,
@@ -35,15 +33,6 @@ from tests.functional.ovs_support import (
 pytestmark = needs_root
 MEGABYTE = bytes(range(256)) * 4096
 VXLAN_PORT = 4789  # RFC 7348
-
-
-@pytest.fixture(scope="module")
-def journal() -> Iterator[Journal]:
-    with run_base() as base:
-        made = Journal.create(base)
-        yield made
-        made.close()
-        assert leftovers(made.tag) == []
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_nfvperf.adapters.net.journal import Journal
 from pytest_nfvperf.model.errors import ConfigError
-from tests.functional.ovs_support import leftovers, run_base
+from tests.functional.ovs_support import clean_run
 from tests.kernel.kernel_image import Kernel, prepare_kernel
 from tests.kernel.machine import QEMU
 from tests.kernel.tools import need
@@ -27,10 +27,6 @@ def kernel() -> Kernel:
 @pytest.fixture
 def journal() -> Iterator[Journal]:
     """A run of the test's own, which must leave nothing."""
-    with run_base() as base:
-        made = Journal.create(base)
+    with clean_run() as made:
         yield made
         assert made.entries == ()
-        made.close()
-        assert leftovers(made.tag) == []
-        assert list(base.iterdir()) == []

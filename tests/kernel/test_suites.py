@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_nfvperf.adapters.evidence.reader import read_run
-from pytest_nfvperf.adapters.net.journal import Journal
-from tests.functional.ovs_support import leftovers, run_base
+from tests.functional.ovs_support import clean_run
 from tests.kernel.guest import SHARED, run_in_guest
 from tests.kernel.inner_tests import InnerTest, check, pytest_command, results
 from tests.kernel.kernel_image import Kernel
@@ -41,14 +40,9 @@ def chaining(kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         "system or linux-bridge",
         *(f"--nfv-{name}={value}" for name, value in options.items()),
     ]
-    with run_base() as base:
-        journal = Journal.create(base)
-        try:
-            command = pytest_command("suites/chaining", *arguments)
-            yield results(run_in_guest(journal, kernel, command, shared, deadline_s=300)), shared / RESULTS
-        finally:
-            journal.close()
-        assert leftovers(journal.tag) == []
+    with clean_run() as journal:
+        command = pytest_command("suites/chaining", *arguments)
+        yield results(run_in_guest(journal, kernel, command, shared, deadline_s=300)), shared / RESULTS
 
 
 @pytest.mark.parametrize(("module", "function"), [("test_tcp", "test_tcp_chain"), ("test_guard", "test_no_firewall")])

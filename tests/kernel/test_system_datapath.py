@@ -7,10 +7,9 @@ from types import ModuleType
 
 import pytest
 
-from pytest_nfvperf.adapters.net.journal import Journal
 from tests.contract import test_datapath as contract
 from tests.functional import test_kernel_datapath as functional
-from tests.functional.ovs_support import leftovers, run_base
+from tests.functional.ovs_support import clean_run
 from tests.kernel.guest import run_in_guest
 from tests.kernel.inner_tests import ROOT, InnerTest, check, pytest_command, results
 from tests.kernel.kernel_image import Kernel
@@ -29,23 +28,10 @@ FUNCTIONS = [
 @pytest.fixture(scope="module")
 def inner(kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[InnerTest, ...]]:
     """Every case of the suites, as it ended in the guest."""
-    with run_base() as base:
-        journal = Journal.create(base)
-        files = [str(suite.__file__).removeprefix(f"{ROOT}/") for suite in SUITES]
-        shared = tmp_path_factory.mktemp("guest")
-        try:
-            yield results(
-                run_in_guest(
-                    journal,
-                    kernel,
-                    pytest_command(*files, "-k", "system or (test_kernel_datapath and linux-bridge)"),
-                    shared,
-                    deadline_s=240,
-                )
-            )
-        finally:
-            journal.close()
-        assert leftovers(journal.tag) == []
+    files = [str(suite.__file__).removeprefix(f"{ROOT}/") for suite in SUITES]
+    command = pytest_command(*files, "-k", "system or (test_kernel_datapath and linux-bridge)")
+    with clean_run() as journal:
+        yield results(run_in_guest(journal, kernel, command, tmp_path_factory.mktemp("guest"), deadline_s=240))
 
 
 @pytest.mark.parametrize(("suite", "function"), FUNCTIONS)

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import struct
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
 from pytest_nfvperf.adapters.bridge.topology import BuiltBridgeTopology
-from pytest_nfvperf.adapters.net import messages
-from pytest_nfvperf.adapters.net.netlink import Netlink, attributes
+from pytest_nfvperf.adapters.net.interface_counters import link_counters
+from pytest_nfvperf.adapters.net.netlink import Netlink
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.ledger import CounterSnapshot
 from pytest_nfvperf.model.topology_checks import all_ports
 
 SOURCE = "linux-bridge"
-_INTERFACE_BYTES = 16  # struct ifinfomsg
-_NAME, _STATISTICS = 3, 23  # IFLA_IFNAME, IFLA_STATS64
-_NAMES = (
-    "rx_packets", "tx_packets", "rx_bytes", "tx_bytes", "rx_errors", "tx_errors", "rx_dropped", "tx_dropped",
-)  # fmt: skip
-_COUNTERS = struct.Struct(f"={len(_NAMES)}Q")  # the first of struct rtnl_link_stats64
 
 
 class BridgeCollector:
@@ -44,12 +37,6 @@ class BridgeCollector:
 
 
 def _read(wanted: set[str]) -> dict[str, int]:
-    counters = {}
     with Netlink() as netlink:
-        for answer in netlink.ask(messages.list_links(statistics=True), dump=True):
-            found = dict(attributes(answer[_INTERFACE_BYTES:]))
-            port = found[_NAME].rstrip(b"\0").decode()
-            if port in wanted and _STATISTICS in found:
-                values = _COUNTERS.unpack_from(found[_STATISTICS])
-                counters.update({f"{port}.{name}": value for name, value in zip(_NAMES, values, strict=True)})
-    return counters
+        _, counters = link_counters(netlink)
+    return {f"{port}.{name}": value for port in wanted & set(counters) for name, value in counters[port].items()}

@@ -45,7 +45,7 @@ def read_interfaces() -> Counters:
     ``qdisc_drops`` and ``socket_drops`` are there where there is such a queue or packet socket; both are 32 bits wide.
     """
     with Netlink() as netlink:
-        names, counters = _links(netlink)
+        names, counters = link_counters(netlink)
         for index, drops in _qdiscs(netlink):
             _add(counters, names.get(index), "qdisc_drops", drops)
     for index, drops in _packet_sockets():
@@ -67,7 +67,8 @@ def _add(counters: Counters, name: str | None, counter: str, drops: int) -> None
         counters[name][counter] = counters[name].get(counter, 0) + drops
 
 
-def _links(netlink: Netlink) -> tuple[dict[int, str], Counters]:
+def link_counters(netlink: Netlink) -> tuple[dict[int, str], Counters]:
+    """Names of all interfaces of the socket's namespace by index, and their rtnl_link_stats64 by name and counter."""
     names: dict[int, str] = {}
     counters: Counters = {}
     for answer in netlink.ask(messages.list_links(statistics=True), dump=True):
