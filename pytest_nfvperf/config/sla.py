@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field, field_validator
 
 from pytest_nfvperf.config.limit import parse_limit, parse_selector
 from pytest_nfvperf.config.near import did_you_mean, listed
-from pytest_nfvperf.config.testbed_model import Strict
+from pytest_nfvperf.config.strict import Strict
 from pytest_nfvperf.config.validate import validated
 from pytest_nfvperf.config.vocabulary import METRICS, SELECTORS
 from pytest_nfvperf.config.yaml_file import Document, KeyPath, parse_document, read_document, show_path

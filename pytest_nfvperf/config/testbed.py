@@ -13,11 +13,15 @@ from pytest_nfvperf.config.testbed_checks import (
     cpu_claims,
     usable_cores,
 )
-from pytest_nfvperf.config.testbed_model import PortModel, TestbedModel
+from pytest_nfvperf.config.testbed_model import GeneratorModel, PortModel, TestbedModel
+from pytest_nfvperf.config.trex_model import trex_section, trex_spec
 from pytest_nfvperf.config.units import BIT_RATE, shortest
 from pytest_nfvperf.config.validate import validated
 from pytest_nfvperf.config.yaml_file import Document, dump, parse_document, read_document
 from pytest_nfvperf.model.testbed import CableSpec, CpuPlan, DutBond, DutPort, GeneratorSpec, OvsSpec, Testbed
+
+LOOPBACK = "127.0.0.1"
+"""Where a TRex server listens that we start."""
 
 _MIB = 1 << 20
 
@@ -53,11 +57,11 @@ def _checked(document: Document, numa: NumaReader | None, cores: int | None) -> 
     warnings = check_testbed(
         model, document, cores=usable_cores() if cores is None else cores, numa=numa or SysfsNuma()
     )
-    return _to_testbed(model), warnings
+    return _to_testbed(model, Path(document.file).parent), warnings
 
 
-def _to_testbed(model: TestbedModel) -> Testbed:
-    ovs, generator = model.dut.ovs, model.generator
+def _to_testbed(model: TestbedModel, beside: Path) -> Testbed:
+    ovs = model.dut.ovs
     claims = {claim.owner: claim.cpus for claim in reversed(cpu_claims(model))}
     return Testbed(
         name=model.name,
@@ -72,18 +76,25 @@ def _to_testbed(model: TestbedModel) -> Testbed:
         ),
         cpus=CpuPlan(*(claims.get(owner, ()) for owner in ("housekeeping", "pmd", "generator", "vnf"))),
         ports=tuple(_to_port(port) for port in model.dut.ports),
-        generator=GeneratorSpec(
-            generator.engine,
-            generator.server,
-            generator.client,
-            generator.ports,
-            generator.force,
-            generator.devices,
-        ),
+        generator=_to_generator(model.generator, beside),
         links=tuple(CableSpec(a.removeprefix("generator."), b.removeprefix("dut.")) for a, b in model.links),
         hugepages_mib=int(model.hugepages or 0) // _MIB,
         discovered=model.discovered,
         bonds=tuple(DutBond(bond.name, bond.members, bond.mode, bond.lacp) for bond in model.dut.bonds),
+    )
+
+
+def _to_generator(model: GeneratorModel, beside: Path) -> GeneratorSpec:
+    recording = None if model.recording is None else str(beside / model.recording)
+    return GeneratorSpec(
+        engine=model.engine,
+        server=model.server or (LOOPBACK if model.trex and model.trex.start else None),
+        client=model.client,
+        ports=model.ports,
+        force=model.force,
+        devices=model.devices,
+        recording=recording,
+        trex=trex_spec(model.trex),
     )
 
 
@@ -129,6 +140,8 @@ def testbed_to_yaml(testbed: Testbed) -> str:
         "ports": list(testbed.generator.ports),
         "force": testbed.generator.force or None,
         "devices": list(testbed.generator.devices) or None,
+        "recording": testbed.generator.recording,
+        "trex": trex_section(testbed.generator.trex),
     }
     return dump(
         _given(

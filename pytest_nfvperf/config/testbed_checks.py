@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from pytest_nfvperf.config.generator_checks import check_generator
 from pytest_nfvperf.config.lab_checks import check_lab, port_kind
 from pytest_nfvperf.config.near import did_you_mean, listed
 from pytest_nfvperf.config.testbed_model import CpusModel, PortModel, TestbedModel
@@ -73,7 +74,7 @@ def check_testbed(testbed: TestbedModel, document: Document, *, cores: int, numa
     """Raise ConfigError for the first contradiction; return warnings for what is only doubtful."""
     _check_ports(testbed, document)
     check_lab(testbed, document)
-    _check_generator(testbed, document)
+    check_generator(testbed.generator, document)
     _check_links(testbed, document)
     return (
         *_check_cpus(testbed, document, cores),
@@ -111,21 +112,6 @@ def _device_problem(port: PortModel, datapath: str) -> str:
     if kind == "pci" and datapath != "dpdk":
         return f"port {port.name!r} is a PCI device, but dut.ovs.datapath is {datapath!r}: write 'datapath: dpdk'"
     return ""
-
-
-def _check_generator(testbed: TestbedModel, document: Document) -> None:
-    generator = testbed.generator
-    if generator.engine == "trex" and not generator.server:
-        raise document.error("engine 'trex' needs its server: write e.g. 'server: tgen1'", ("generator", "engine"))
-    if generator.engine == "embedded":
-        for key in ("server", "client"):
-            if getattr(generator, key):
-                raise document.error(
-                    f"engine 'embedded' has no {key}: write 'engine: trex' or leave '{key}' out", ("generator", key)
-                )
-    twice = sorted({port for port in generator.ports if generator.ports.count(port) > 1})
-    if twice:
-        raise document.error(f"port {twice[0]} is listed twice", ("generator", "ports"))
 
 
 def _check_links(testbed: TestbedModel, document: Document) -> None:

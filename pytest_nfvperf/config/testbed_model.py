@@ -5,27 +5,16 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, WithJsonSchema, field_validator
+from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema, field_validator
 
-from pytest_nfvperf.config.units import BIT_RATE, SIZE, Dimension, quantity
+from pytest_nfvperf.config.strict import Count, Flag, Name, Strict, Text, as_quantity
+from pytest_nfvperf.config.trex_model import TrexModel
+from pytest_nfvperf.config.units import BIT_RATE, SIZE
 
 _PCI = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[01][0-9a-fA-F]\.[0-7]", re.ASCII)
 _SHORT_PCI = re.compile(r"[0-9a-fA-F]{2}:[01][0-9a-fA-F]\.[0-7]", re.ASCII)
 _REPRESENTOR = re.compile(r"(c\d+)?(pf\d+)?(vf|sf)?\d+", re.ASCII)
 _MIB = 1 << 20
-
-
-class Strict(BaseModel):
-    """Frozen, and a key it does not know is an error."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
-
-
-def _as(dimension: Dimension) -> BeforeValidator:
-    def convert(value: Any, info: ValidationInfo) -> Any:
-        return value if value is None else quantity(value, dimension, info.field_name or "the value")
-
-    return BeforeValidator(convert)
 
 
 def _cpu_list(value: Any) -> Any:
@@ -50,10 +39,6 @@ def _scalar_text(value: Any) -> Any:
     return str(value) if isinstance(value, int | float) else value
 
 
-Count = Annotated[int, Field(strict=True, ge=1)]
-Flag = Annotated[bool, Field(strict=True)]
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=64)]
-Text = Annotated[str, Field(min_length=1)]
 Cpu = Annotated[int, Field(strict=True, ge=0, le=8191)]
 Cpus = Annotated[
     tuple[Cpu, ...],
@@ -70,12 +55,12 @@ Cpus = Annotated[
 ]
 BitRate = Annotated[
     float,
-    _as(BIT_RATE),
+    as_quantity(BIT_RATE),
     WithJsonSchema({"type": "string", "pattern": r"^[0-9.eE+]+ ?[kMGT]?bps$", "examples": ["100 Gbps"]}),
 ]
 Size = Annotated[
     float,
-    _as(SIZE),
+    as_quantity(SIZE),
     WithJsonSchema({"type": "string", "pattern": r"^[0-9.eE+]+ ?([KMG]iB|bytes)$", "examples": ["1024 MiB"]}),
 ]
 ConfigText = Annotated[str, BeforeValidator(_scalar_text), WithJsonSchema({"type": ["string", "number", "boolean"]})]
@@ -179,7 +164,9 @@ class DutModel(Strict):
 class GeneratorModel(Strict):
     """``generator``: what sends and receives."""
 
-    engine: Literal["embedded", "trex"] = "embedded"
+    engine: Literal["embedded", "trex", "replay"] = Field(
+        default="embedded", description="replay: answers with a recording, without any hardware"
+    )
     server: Text | None = Field(default=None, description="host of the TRex server", examples=["tgen1"])
     client: Text | None = Field(default=None, description="directory of the TRex client", examples=["/opt/trex/v3.06"])
     ports: tuple[Annotated[int, Field(strict=True, ge=0)], ...] = Field(
@@ -192,6 +179,10 @@ class GeneratorModel(Strict):
         examples=[["ens2f0", "ens2f1"]],
     )
     cpus: Cpus = Field(default=(), description="CPUs of the embedded generator's polling threads")
+    recording: Text | None = Field(
+        default=None, description="what engine 'replay' answers with; relative to this file", examples=["bug.jsonl"]
+    )
+    trex: TrexModel | None = Field(default=None, description="what only TRex has")
 
 
 class CpusModel(Strict):

@@ -90,9 +90,51 @@ class DutBond:
 
 
 @dataclass(frozen=True, slots=True)
-class GeneratorSpec:
-    """Which generator, and where. ``engine``: "embedded" or "trex".
+class TrexStart:
+    """A TRex server that we start ourselves, on this machine.
 
+    ``path``: where TRex is installed (``t-rex-64`` lies there). ``interfaces``: one a port, kernel
+    interfaces for ``driver`` "af_packet", "socket" ids for "memif", PCI addresses for "pci".
+    ``low_end``: share cores, where there are fewer than three. ``netns``: a network namespace to run it in.
+    """
+
+    path: str
+    interfaces: tuple[str, ...]
+    driver: str = "af_packet"
+    low_end: bool = False
+    netns: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TrexRoute:
+    """How a TRex port finds the MAC that it sends to: it asks by ARP for ``gateway``, as ``source``."""
+
+    port: int
+    source: str
+    gateway: str
+    vlan: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TrexSpec:
+    """What only TRex has.
+
+    ``rx_delay_s``: how long frames may be under way after the last was sent, before they count as lost.
+    ``rpc_port`` and ``event_port``: TCP ports of the server. ``start``: None for one that runs already.
+    """
+
+    rx_delay_s: float = 0.5
+    rpc_port: int = 4501
+    event_port: int = 4500
+    routes: tuple[TrexRoute, ...] = ()
+    start: TrexStart | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratorSpec:
+    """Which generator, and where.
+
+    ``engine``: "embedded", "trex", or "replay", which answers with the file ``recording``.
     ``devices``: of the embedded engine, a kernel interface or a PCI address for each of ``ports``; empty where the
     ports are made by each topology.
     """
@@ -103,6 +145,8 @@ class GeneratorSpec:
     ports: tuple[int, ...] = (0, 1)
     force: bool = False
     devices: tuple[str, ...] = ()
+    recording: str | None = None
+    trex: TrexSpec = TrexSpec()
 
 
 @dataclass(frozen=True, slots=True)

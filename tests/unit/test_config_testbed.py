@@ -157,7 +157,7 @@ MISTAKES = [
     ("rxq: 1,", "rxq: 1, mtu: 9 kB,", "dut.ports[0].mtu: must be a whole number, not '9 kB'"),
     ("server: tgen1, ", "", "lab.yaml:8: generator.engine: engine 'trex' needs its server: write e.g. 'server: tgen1'"),
     ("engine: trex", "engine: embedded", "engine 'embedded' has no server: write 'engine: trex' or leave 'server' out"),
-    ("engine: trex", "engine: ixia", "must be embedded or trex, not 'ixia'"),
+    ("engine: trex", "engine: ixia", "must be embedded or trex or replay, not 'ixia'"),
     ("ports: [0, 1]", "ports: [0, 0]", "lab.yaml:8: generator.ports: port 0 is listed twice"),
     ("dut.dpdk1]", "dut.dpdk2]", "links[1][1]: unknown dut port 'dpdk2', did you mean"),
     ("generator.1", "generator.7", "lab.yaml:9: links[1][0]: unknown generator port '7' (there are: 0, 1)"),

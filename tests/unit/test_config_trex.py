@@ -1,0 +1,80 @@
+"""The TRex keys of a testbed file: read, written again, and what is said of mistakes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_nfvperf.config.testbed import load_testbed, parse_testbed, testbed_to_yaml
+from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.testbed import Testbed, TrexRoute, TrexSpec, TrexStart
+
+LAB = """\
+schema: 1
+name: trex
+generator:
+  engine: trex
+  ports: [0, 1]
+  trex:
+    rx_delay: 250 ms
+    rpc_port: 5501
+    event_port: 5500
+    routes: [{port: 1, source: 10.0.0.2, gateway: 10.0.0.1, vlan: 7}]
+    start: {path: /opt/trex, interfaces: [veth0, veth1], low_end: true, netns: tgen}
+"""
+
+
+def parsed(text: str) -> Testbed:
+    return parse_testbed(text, "lab.yaml", cores=8)[0]
+
+
+def test_every_key_is_read() -> None:
+    assert parsed(LAB).generator.trex == TrexSpec(
+        rx_delay_s=0.25,
+        rpc_port=5501,
+        event_port=5500,
+        routes=(TrexRoute(1, "10.0.0.2", "10.0.0.1", 7),),
+        start=TrexStart("/opt/trex", ("veth0", "veth1"), "af_packet", low_end=True, netns="tgen"),
+    )
+
+
+def test_a_server_started_here_is_on_this_machine() -> None:
+    assert parsed(LAB).generator.server == "127.0.0.1"
+
+
+@pytest.mark.parametrize("text", [LAB, LAB.replace("low_end: true, netns: tgen", "driver: memif")])
+def test_what_is_written_reads_back_to_the_same(text: str) -> None:
+    assert parsed(testbed_to_yaml(parsed(text))) == parsed(text)
+
+
+def test_a_recording_is_found_beside_its_testbed_file(tmp_path: Path) -> None:
+    lab = tmp_path / "lab.yaml"
+    lab.write_text("schema: 1\nname: x\ngenerator: {engine: replay, recording: bug.jsonl}\n")
+    assert load_testbed(lab)[0].generator.recording == str(tmp_path / "bug.jsonl")
+
+
+MISTAKES = [
+    ("engine: trex", "engine: embedded", "engine 'embedded' has no trex: write 'engine: trex' or leave 'trex' out"),
+    ("engine: trex", "engine: trex\n  server: tgen1", "a TRex that is started here is not on 'tgen1'"),
+    ("ports: [0, 1]", "ports: [0, 2]", "port 2 is not there: trex.start has 2 interfaces, which are ports 0..1"),
+    ("port: 1,", "port: 3,", "port 3 is not one of generator.ports [0, 1]"),
+    ("[veth0, veth1]", "[veth0, veth1, veth2]", "TRex takes ports in pairs, not 3"),
+    ("250 ms", "250", "'250' has no unit: write '250 us'"),
+    ("250 ms", "2 min", "120 s is outside 0..60 s: write e.g. '500 ms'"),
+    ("gateway: 10.0.0.1", "gateway: fe80::1", "'fe80::1' is not an IPv4 address"),
+    ("engine: trex", "engine: replay", "engine 'replay' has no trex"),
+    ("engine: trex", "engine: trex\n  recording: x", "engine 'trex' plays no recording: write 'engine: replay'"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "message"), MISTAKES, ids=[new[:30] for _, new, _ in MISTAKES])
+def test_mistakes_say_what_to_write(old: str, new: str, message: str) -> None:
+    with pytest.raises(ConfigError) as told:
+        parsed(LAB.replace(old, new))
+    assert message in str(told.value)
+
+
+def test_a_replay_needs_its_recording() -> None:
+    with pytest.raises(ConfigError, match=r"engine 'replay' needs what it answers with: write e\.g\. 'recording"):
+        parsed("schema: 1\nname: x\ngenerator: {engine: replay}\n")
