@@ -10,7 +10,19 @@ from hypothesis import strategies as st
 from pytest_nfvperf.model import catalogue
 from pytest_nfvperf.model.compose import Part, compose
 from pytest_nfvperf.model.nodes import Offloads, Vlan
-from pytest_nfvperf.model.parts import endpoint, monitor, namespace, namespaces, patch, path, router, tunnel, veth, vnf
+from pytest_nfvperf.model.parts import (
+    endpoint,
+    mirror,
+    monitor,
+    namespace,
+    namespaces,
+    patch,
+    path,
+    router,
+    tunnel,
+    veth,
+    vnf,
+)
 from pytest_nfvperf.model.topology import Topology
 
 VLANS = st.none() | st.builds(Vlan, st.none() | st.integers(1, 4094), st.lists(st.integers(1, 4094)).map(tuple))
@@ -77,6 +89,7 @@ EXAMPLES = {
         vnf("vnf2", "br0", mode="mac"),
         monitor("m0", "br0"),
         path("p0", "vnf1", "vnf2", "p1"),
+        mirror("all", "br0", "m0"),
     ),
     "triangle": compose(
         "triangle",

@@ -12,6 +12,7 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from pytest_nfvperf.model.catalogue import generator_mac, vnf_mac
 from pytest_nfvperf.model.links import Crossing, Patch, Tunnel, VethLink
+from pytest_nfvperf.model.mirrors import Mirror
 from pytest_nfvperf.model.nodes import Namespace, Nic, Port, PortRole, VnfMode
 from pytest_nfvperf.model.parts import MAC_TO_FILL, Path
 from pytest_nfvperf.model.topology import Topology
@@ -19,9 +20,9 @@ from pytest_nfvperf.model.trial import Direction
 from pytest_nfvperf.model.ways import Link, crossings_along, shortest
 
 Part: TypeAlias = (
-    "str | Port | Patch | VethLink | Tunnel | Namespace | Nic | Crossing | Direction | Path | tuple[Part, ...]"
+    "str | Port | Patch | VethLink | Tunnel | Namespace | Nic | Crossing | Direction | Path | Mirror | tuple[Part, ...]"
 )
-"""A bridge's name, a node, a link, a flow, or several of them."""
+"""A bridge's name, a node, a link, a flow, a mirror, or several of them."""
 
 _P = ParamSpec("_P")
 _Made = TypeVar("_Made", bound=Part)
@@ -63,6 +64,7 @@ def compose(name: str, *parts: Part) -> Topology:
         tunnels=tunnels,
         namespaces=_only(given, Namespace),
         nics=nics,
+        mirrors=_only(given, Mirror),
     )
 
 
@@ -90,7 +92,7 @@ class Composition:
         return compose(name, *self.parts)
 
 
-_KINDS = (str, Port, Patch, VethLink, Tunnel, Namespace, Nic, Crossing, Direction, Path)
+_KINDS = (str, Port, Patch, VethLink, Tunnel, Namespace, Nic, Crossing, Direction, Path, Mirror)
 
 
 def _flat(name: str, parts: Iterable[Any]) -> Iterator[Any]:
@@ -102,7 +104,7 @@ def _flat(name: str, parts: Iterable[Any]) -> Iterator[Any]:
         else:
             raise ValueError(
                 f"topology {name!r}: {part!r} is not a part of a topology: give the name of a bridge, or what "
-                "endpoint(), vnf(), patch(), veth(), tunnel(), namespace(), router() or path() return"
+                "endpoint(), vnf(), patch(), veth(), tunnel(), namespace(), router(), mirror() or path() return"
             )
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TypedDict, Unpack
 
 from pytest_nfvperf.model.links import ENCAPSULATION_BYTES, Patch, Tunnel, TunnelKind, VethLink
+from pytest_nfvperf.model.mirrors import Mirror, MirrorMethod
 from pytest_nfvperf.model.nodes import (
     AS_IT_IS,
     DEFAULT_MTU,
@@ -76,9 +77,44 @@ def endpoint(
     return Port(name, bridge, role, mac, mtu=mtu, queues=queues, kind=PortKind(kind), vlan=vlan, eth_peer=eth_peer)
 
 
-def monitor(name: str, bridge: str, *, mac: str = MAC_TO_FILL, mtu: int = DEFAULT_MTU) -> Port:
+def monitor(
+    name: str,
+    bridge: str,
+    *,
+    mac: str = MAC_TO_FILL,
+    mtu: int = DEFAULT_MTU,
+    kind: PortKind | str = PortKind.TESTBED,
+) -> Port:
     """A port on which the generator only counts what comes."""
-    return Port(name, bridge, PortRole.MONITOR, mac, mtu=mtu)
+    return Port(name, bridge, PortRole.MONITOR, mac, mtu=mtu, kind=PortKind(kind))
+
+
+class MirrorSettings(TypedDict, total=False):
+    """What a mirror copies, and how; fields of ``Mirror``."""
+
+    output_vlan: int | None
+    select_all: bool
+    select_src: tuple[str, ...]
+    select_dst: tuple[str, ...]
+    select_vlan: tuple[int, ...]
+    snaplen: int | None
+    by: MirrorMethod | str
+
+
+def mirror(name: str, bridge: str, output: str | None = None, **settings: Unpack[MirrorSettings]) -> Mirror:
+    """A mirror of a bridge: of every frame that crosses it, unless something else is selected.
+
+    Args:
+        name: of the mirror.
+        bridge: whose frames are copied.
+        output: port that copies leave by; or say ``output_vlan``.
+        settings: ``select_all``, ``select_src``, ``select_dst``, ``select_vlan``, ``snaplen`` (bytes), ``output_vlan``,
+            ``by`` ("ovsdb" or "flow").
+    """
+    chosen = any(settings.get(key) for key in ("select_src", "select_dst", "select_vlan"))
+    given: dict[str, Any] = {"select_all": not chosen, **settings}
+    given["by"] = MirrorMethod(given.get("by", MirrorMethod.OVSDB))
+    return Mirror(name, bridge, output, **given)
 
 
 def vnf(

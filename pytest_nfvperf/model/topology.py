@@ -8,12 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pytest_nfvperf.model.links import Crossing, Patch, Tunnel, TunnelKind, VethLink
+from pytest_nfvperf.model.mirrors import Mirror, MirrorMethod
 from pytest_nfvperf.model.nodes import Namespace, Nic, NicKind, Port, PortKind, PortRole, VnfMode
 from pytest_nfvperf.model.topology_checks import all_ports, check
 from pytest_nfvperf.model.trial import Direction
 
 __all__ = [
     "Crossing",
+    "Mirror",
+    "MirrorMethod",
     "Namespace",
     "Nic",
     "NicKind",
@@ -37,7 +40,8 @@ class Topology:
 
     Raises:
         ValueError: it cannot be built: a name used twice, unknown, or too long for the kernel, a port
-            that nothing crosses to, an MTU that does not fit into a tunnel, a VLAN that is none.
+            that nothing crosses to, an MTU that does not fit into a tunnel, a VLAN that is none, a mirror that
+            cannot be.
     """
 
     name: str
@@ -50,6 +54,7 @@ class Topology:
     tunnels: tuple[Tunnel, ...] = ()
     namespaces: tuple[Namespace, ...] = ()
     nics: tuple[Nic, ...] = ()
+    mirrors: tuple[Mirror, ...] = ()
 
     def __post_init__(self) -> None:
         check(self)
@@ -60,6 +65,10 @@ class Topology:
             if port.name == name:
                 return port
         raise KeyError(f"topology {self.name!r} has no port {name!r}")
+
+    def bridge_mirrors(self, bridge: str) -> tuple[Mirror, ...]:
+        """The mirrors of a bridge."""
+        return tuple(mirror for mirror in self.mirrors if mirror.bridge == bridge)
 
     def bridge_ports(self, bridge: str) -> tuple[str, ...]:
         """Names of all ports of a bridge, links' ends included, its own local port not."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from pytest_nfvperf.model.links import ENCAPSULATION_BYTES, Patch, VethLink
+from pytest_nfvperf.model.mirror_checks import wrong_mirror
 from pytest_nfvperf.model.nodes import LONGEST_KERNEL_NAME, NicKind, PortRole, Vlan, VnfMode
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ def check(topology: Topology) -> None:
         _unknown_peer,
         _no_eth_peer,
         _two_ways,
+        wrong_mirror,
         _dangling,
         _wrong_mac,
         _wrong_address,
@@ -167,9 +169,10 @@ def _dangling(topology: Topology) -> str | None:
     """A port that no flow of its bridge knows; a monitor's may be a mirror's output instead."""
     crossed = {crossing.bridge for crossing in topology.crossings}
     used = {(c.bridge, end) for c in topology.crossings for end in (c.in_port, c.out_port)}
-    monitors = {port.name for port in topology.ports if port.role is PortRole.MONITOR}
+    copied_to = {port.name for port in topology.ports if port.role is PortRole.MONITOR}
+    copied_to |= {mirror.output for mirror in topology.mirrors if mirror.output is not None}
     for bridge, port in all_ports(topology):
-        if bridge in crossed and (bridge, port) not in used and port not in monitors:
+        if bridge in crossed and (bridge, port) not in used and port not in copied_to:
             return f"port {port!r} is dangling: bridge {bridge!r} has crossings, and none uses it"
     return None
 

@@ -11,6 +11,7 @@ from pytest_nfvperf.model.topology_words import (
     directions_words,
     extras,
     kind_of,
+    mirror_words,
     namespace_words,
     nic_words,
     role_words,
@@ -80,6 +81,7 @@ def _notes(topology: Topology, kinds: Kinds) -> list[str]:
         notes.append("; ".join([f"{namespace_words(namespace)}: {'; '.join(words)}", *route_words(namespace)]))
     notes += [f"{link.port_a}: {', '.join(extras(link))}" for link in topology.veths if extras(link)]
     notes += [f"{tunnel.port}: {tunnel_words(tunnel)}" for tunnel in topology.tunnels]
+    notes += [f"{bridge}: {line}" for bridge in topology.bridges for line in _mirrors(topology, bridge)]
     return _shortened(notes, "more")
 
 
@@ -89,9 +91,9 @@ def _bridge(topology: Topology, bridge: str, kinds: Kinds) -> list[str]:
     crossed = any(crossing.bridge == bridge for crossing in topology.crossings)
     rows = _shortened(_rows(topology, bridge, kinds), "ports")
     marks = ["├─"] * (len(rows) - 1) + ["└─"] * bool(rows)
-    flows = [f"   {flow}" for flow in _flows(topology, bridge)]
+    below = [f"   {line}" for line in (*_flows(topology, bridge), *_mirrors(topology, bridge))]
     lines = [f"{mark} {row}" for mark, row in zip(marks, rows, strict=True)]
-    return [bridge if crossed else f"{bridge} (learns MAC addresses)", *lines, *flows]
+    return [bridge if crossed else f"{bridge} (learns MAC addresses)", *lines, *below]
 
 
 def _rows(topology: Topology, bridge: str, kinds: Kinds) -> list[str]:
@@ -130,6 +132,14 @@ def _flows(topology: Topology, bridge: str) -> list[str]:
     pairs = {frozenset(way): way for way in reversed(ways)}  # the first of two that are each other's way back
     arrows = [f"{a} {'<->' if (b, a) in ways else '->'} {b}" for a, b in reversed(pairs.values())]
     return [", ".join(_shortened(arrows, "more"))] if arrows else []
+
+
+def _mirrors(topology: Topology, bridge: str) -> list[str]:
+    """``mirror all -> m0: every frame``, a line each."""
+    return [
+        f"mirror {mirror.name} -> {mirror.output or f'VLAN {mirror.output_vlan}'}: {mirror_words(mirror)}"
+        for mirror in topology.bridge_mirrors(bridge)
+    ]
 
 
 def _routes(topology: Topology) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 
 from pytest_nfvperf.model.links import Tunnel, VethLink
+from pytest_nfvperf.model.mirrors import Mirror, MirrorMethod
 from pytest_nfvperf.model.nodes import DEFAULT_MTU, Namespace, Nic, Offloads, Port, PortKind, PortRole, Vlan
 from pytest_nfvperf.model.testbed import Testbed
 from pytest_nfvperf.model.topology import Topology
@@ -88,6 +89,17 @@ def route_words(namespace: Namespace) -> list[str]:
 def tunnel_words(tunnel: Tunnel) -> str:
     """``vxlan 7 from 10.0.0.1 to 10.0.0.2, MTU 1450``."""
     return f"{tunnel.kind} {tunnel.key} from {tunnel.local} to {tunnel.remote}, MTU {tunnel.mtu}"
+
+
+def mirror_words(mirror: Mirror) -> str:
+    """What is copied: ``every frame``, ``from p0, to p1, in VLAN 7, first 64 bytes, by flows``."""
+    said = [f"from {', '.join(mirror.select_src)}"] if mirror.select_src else []
+    said += [f"to {', '.join(mirror.select_dst)}"] if mirror.select_dst else []
+    said = ["every frame"] if mirror.select_all or not said else said
+    said += [f"in VLAN {', '.join(map(str, mirror.select_vlan))}"] if mirror.select_vlan else []
+    said += [f"first {mirror.snaplen} bytes"] if mirror.snaplen is not None else []
+    said += ["by flows"] if mirror.by is MirrorMethod.FLOW else []
+    return ", ".join(said)
 
 
 def directions_words(topology: Topology) -> str:

@@ -184,10 +184,46 @@ class VnfCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class MonitorCounts:
+    """What a monitor saw of a direction's frames to one destination address.
+
+    A frame that is copied at several crossings of a bridge, and has another destination at each, is a frame of its
+    own at each; where VNFs leave addresses as they are, all its copies but the first are ``duplicated``.
+
+    Attributes:
+        port: the monitor's.
+        direction: whose frames.
+        address: their destination MAC; "" for those to none that the monitor tells apart.
+        received: distinct frames.
+        duplicated: further copies of them.
+        out_of_order: of the distinct ones.
+        truncated: copies without their end, as a mirror's snaplen leaves them.
+        corrupted: other copies that were not as sent.
+        received_bytes: with FCS.
+    """
+
+    port: str
+    direction: Direction
+    address: str
+    received: int
+    duplicated: int
+    out_of_order: int
+    truncated: int
+    corrupted: int
+    received_bytes: int
+
+    @property
+    def copies(self) -> int:
+        """All that came."""
+        return self.received + self.duplicated
+
+
+@dataclass(frozen=True, slots=True)
 class TrialResult:
     """What a trial did. Built by a Generator; reasons may be added by the trial runner.
 
     ``vnfs``: what VNFs counted that the generator runs; none of those that others run.
+    ``monitors``: what its monitors saw, without what none was seen of.
     """
 
     spec: TrialSpec
@@ -195,6 +231,7 @@ class TrialResult:
     health: RigHealth
     invalid: tuple[InvalidReason, ...] = ()
     vnfs: tuple[VnfCounts, ...] = ()
+    monitors: tuple[MonitorCounts, ...] = ()
 
     @property
     def valid(self) -> bool:

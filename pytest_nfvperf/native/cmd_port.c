@@ -29,6 +29,7 @@ static bool choose(const struct choice *choices, const char *name, int *value)
 
 struct attach_request {
 	const char *name, *device, *mac, *role, *peer, *mode, *eth_peer;
+	json_t *addresses;
 	int queues, tx_descriptors, rx_descriptors, mtu, drop_every, timeout_ms;
 };
 
@@ -63,6 +64,25 @@ static bool parse_mac(json_t *answer, const char *what, const char *text, struct
 	return answer_error(answer, "bad_request", "%s is not a MAC address: \"%s\"", what, text);
 }
 
+static bool parse_addresses(const struct attach_request *want, struct port_config *config, json_t *answer)
+{
+	size_t count = json_array_size(want->addresses);
+
+	if (count > MAX_ADDRESSES)
+		return answer_error(answer, "bad_request", "a monitor tells at most %d addresses apart, not %zu", MAX_ADDRESSES,
+				    count);
+	if (count > 0 && config->role != ROLE_MONITOR)
+		return answer_error(answer, "bad_request", "addresses are for a monitor");
+	for (size_t at = 0; at < count; at++) {
+		const char *text = json_string_value(json_array_get(want->addresses, at));
+
+		if (!parse_mac(answer, "an address", text != NULL ? text : "", &config->addresses[at]))
+			return false;
+	}
+	config->address_count = (uint16_t)count;
+	return true;
+}
+
 static bool parse_config(const struct attach_request *want, struct port_config *config, json_t *answer)
 {
 	int role, mode;
@@ -84,7 +104,7 @@ static bool parse_config(const struct attach_request *want, struct port_config *
 	config->mtu = (uint16_t)want->mtu;
 	config->drop_every = (uint32_t)want->drop_every;
 	config->timeout_ms = (unsigned int)want->timeout_ms;
-	return copy_text(answer, "name", want->name, config->name, sizeof(config->name)) &&
+	return parse_addresses(want, config, answer) && copy_text(answer, "name", want->name, config->name, sizeof(config->name)) &&
 	       copy_text(answer, "device", want->device, config->device, sizeof(config->device)) &&
 	       copy_text(answer, "peer", want->peer, config->peer, sizeof(config->peer)) &&
 	       parse_mac(answer, "mac", want->mac, &config->mac) &&
@@ -101,9 +121,9 @@ bool command_attach(struct engine *engine, json_t *request, json_t *answer)
 	const char *wrong;
 
 	if (json_unpack_ex(request, &error, JSON_STRICT,
-			   "{s:s, s:s, s:s, s?s, s?s, s?s, s?s, s?i, s?i, s?i, s?i, s?i, s?i}", "name", &want.name,
+			   "{s:s, s:s, s:s, s?s, s?s, s?s, s?s, s?o, s?i, s?i, s?i, s?i, s?i, s?i}", "name", &want.name,
 			   "device", &want.device, "mac", &want.mac, "role", &want.role, "peer", &want.peer, "vnf_mode",
-			   &want.mode, "eth_peer", &want.eth_peer, "queues", &want.queues, "tx_descriptors",
+			   &want.mode, "eth_peer", &want.eth_peer, "addresses", &want.addresses, "queues", &want.queues, "tx_descriptors",
 			   &want.tx_descriptors, "rx_descriptors", &want.rx_descriptors, "mtu", &want.mtu, "drop_every",
 			   &want.drop_every, "timeout_ms", &want.timeout_ms) != 0)
 		return answer_error(answer, "bad_request", "attach: %s", error.text);

@@ -204,6 +204,21 @@ static bool plan_track(struct engine *engine, struct port *port, struct stream *
 	return track != NULL;
 }
 
+/* A track for each address that the monitor tells apart, in front of the one for all others. */
+static bool plan_addresses(struct port *port, struct stream *stream)
+{
+	for (unsigned int at = port->config.address_count; at > 0; at--) {
+		struct track *track = track_new(stream, false);
+
+		if (track == NULL)
+			return false;
+		track->address = &port->config.addresses[at - 1];
+		track->next = port->tracks[stream->id];
+		port->tracks[stream->id] = track;
+	}
+	return true;
+}
+
 /* Each stream is tracked where it ends, and on every monitor. */
 static bool plan_tracks(struct engine *engine, json_t *answer)
 {
@@ -215,10 +230,13 @@ static bool plan_tracks(struct engine *engine, json_t *answer)
 		memset(&port->foreign, 0, sizeof(port->foreign));
 		memset(&port->forwarded, 0, sizeof(port->forwarded));
 		port->flushed = 0;
+		run->monitored |= port->used && port->config.role == ROLE_MONITOR;
 		for (unsigned int id = 0; port->used && id < run->stream_count; id++) {
 			struct stream *stream = &run->streams[id];
 
-			if ((stream->rx == port || port->config.role == ROLE_MONITOR) && !plan_track(engine, port, stream))
+			if (stream->rx != port && port->config.role != ROLE_MONITOR)
+				continue;
+			if (!plan_track(engine, port, stream) || !plan_addresses(port, stream))
 				return answer_error(answer, "no_memory", "no memory to track the streams");
 		}
 	}

@@ -45,6 +45,8 @@ struct port_config {
 	uint16_t tx_descriptors;
 	uint16_t rx_descriptors;
 	uint16_t mtu;
+	struct rte_ether_addr addresses[MAX_ADDRESSES]; /* destinations that a monitor tells apart */
+	uint16_t address_count;
 	uint32_t drop_every; /* a forwarder drops every n-th frame; 0: none */
 	unsigned int timeout_ms; /* for a server socket: how long to wait for its client */
 };

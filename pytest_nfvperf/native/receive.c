@@ -83,6 +83,7 @@ static inline void count_ours(struct track *track, const struct rte_mbuf *mbuf, 
 	track->bytes += mbuf->pkt_len + FCS_BYTES;
 	if (unlikely(length != template->ipv4_length || mbuf->pkt_len < ipv4 + length)) {
 		track->corrupted++;
+		track->truncated += length == template->ipv4_length;
 		return;
 	}
 	if (!(signature->stream & SIGNATURE_SAMPLED))
@@ -123,7 +124,7 @@ static inline void receive_frame(struct port *port, const struct rte_mbuf *mbuf,
 		port->foreign.other_trial++;
 		return;
 	}
-	track = port->tracks[(signature->stream & ~SIGNATURE_SAMPLED) % MAX_STREAMS];
+	track = track_of(port->tracks[(signature->stream & ~SIGNATURE_SAMPLED) % MAX_STREAMS], bytes);
 	if (unlikely(track == NULL)) {
 		port->foreign.misdirected++;
 		return;

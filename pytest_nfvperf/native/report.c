@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+
 #include "answer.h"
 #include "report.h"
 
@@ -30,6 +32,19 @@ static void report_arrivals(json_t *object, const struct track *track)
 	answer_int(object, "beyond_window", window->beyond_window);
 	answer_int(object, "highest_seq", window->next);
 	answer_int(object, "corrupted", track->corrupted);
+	answer_int(object, "truncated", track->truncated);
+}
+
+static json_t *report_address(const struct track *track)
+{
+	char address[RTE_ETHER_ADDR_FMT_SIZE] = "";
+	json_t *object = json_object();
+
+	if (track->address != NULL)
+		snprintf(address, sizeof(address), "%02x:%02x:%02x:%02x:%02x:%02x", RTE_ETHER_ADDR_BYTES(track->address));
+	json_object_set_new(object, "address", json_string(address));
+	report_arrivals(object, track);
+	return object;
 }
 
 /* From the first frame to the end of the last one's interval, so that frames / time is the rate. */
@@ -99,10 +114,11 @@ static json_t *report_monitored(const struct run *run, const struct port *port)
 	json_t *streams = json_array();
 
 	for (unsigned int at = 0; at < run->stream_count; at++) {
-		json_t *object = json_object();
+		json_t *copies = json_array();
 
-		report_arrivals(object, port->tracks[at]);
-		json_array_append_new(streams, object);
+		for (const struct track *track = port->tracks[at]; track != NULL; track = track->next)
+			json_array_append_new(copies, report_address(track));
+		json_array_append_new(streams, copies);
 	}
 	return streams;
 }

@@ -32,6 +32,7 @@ struct run {
 	uint8_t trial;
 	bool forward_only; /* until stopped */
 	bool latency;
+	bool monitored; /* a monitor is there: how many copies will come nobody knows */
 	int nice; /* of the polling threads */
 	uint64_t residual; /* cycles to wait after the last frame was sent */
 	uint64_t gap_limit; /* cycles */

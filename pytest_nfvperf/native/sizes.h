@@ -8,6 +8,7 @@ enum {
 	MAX_STREAMS = 64,
 	MAX_PORT_STREAMS = 8, /* that send on one port: each holds a burst of its buffers */
 	MAX_PORTS = 32,
+	MAX_ADDRESSES = 16, /* destinations by which a monitor tells copies apart */
 	MAX_WORKERS = 32,
 	MAX_TEMPLATES = 8,
 	MAX_MIX_ORDER = 256, /* frames until a mix of sizes repeats */

@@ -23,10 +23,13 @@ struct track *track_new(const struct stream *stream, bool latency)
 
 void track_free(struct track *track)
 {
-	if (track == NULL)
-		return;
-	free(track->window);
-	free(track->latency);
-	free(track->latency_raw);
-	free(track);
+	while (track != NULL) {
+		struct track *next = track->next;
+
+		free(track->window);
+		free(track->latency);
+		free(track->latency_raw);
+		free(track);
+		track = next;
+	}
 }

@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What arrived of one stream on one port. Written by one polling thread. */
+/*
+ * What arrived of one stream on one port; on a monitor, of its frames to one destination address, of
+ * which a stream has a chain: a frame that crosses a switch several times is then one frame each time,
+ * and no duplicate. Written by one polling thread.
+ */
 #ifndef NFVPERF_TRACK_H
 #define NFVPERF_TRACK_H
 
 #include <stdint.h>
+#include <string.h>
+
+#include <rte_ether.h>
 
 #include "hist.h"
 #include "seq.h"
@@ -11,17 +18,29 @@
 
 struct track {
 	const struct stream *stream;
+	struct track *next; /* of the same stream, for another address; owned */
+	const struct rte_ether_addr *address; /* NULL: any */
 	struct seq_window *window; /* owned */
 	struct hist *latency; /* from the scheduled time; owned; NULL when not asked for */
 	struct hist *latency_raw; /* from the actual time */
 	uint64_t bytes; /* with FCS */
 	uint64_t corrupted;
+	uint64_t truncated; /* part of corrupted: the end is missing, as a mirror's snaplen leaves it */
 	uint64_t samples;
 	uint64_t published; /* distinct frames, for other threads to see: atomic */
 };
 
 /* NULL when memory is short. */
 struct track *track_new(const struct stream *stream, bool latency);
+/* The whole chain. */
 void track_free(struct track *track);
+
+/* The chain's track for a destination; NULL when none takes it. */
+static inline struct track *track_of(struct track *track, const void *destination)
+{
+	while (track != NULL && track->address != NULL && memcmp(track->address, destination, RTE_ETHER_ADDR_LEN) != 0)
+		track = track->next;
+	return track;
+}
 
 #endif

@@ -67,6 +67,7 @@ static uint32_t poll_turn(struct worker *worker)
 	return received;
 }
 
+/* Where copies go to a monitor the residual time is waited for them, since none of them may be due. */
 static bool all_received(const struct run *run)
 {
 	for (unsigned int at = 0; at < run->stream_count; at++)
@@ -87,7 +88,7 @@ static bool ended(struct worker *worker, uint64_t turn)
 	all_sent = __atomic_load_n(&run->all_sent, __ATOMIC_ACQUIRE);
 	if (run->forward_only || all_sent == 0)
 		return false;
-	if (all_received(run)) {
+	if (!run->monitored && all_received(run)) {
 		__atomic_store_n(&run->complete, true, __ATOMIC_RELEASE);
 		return true;
 	}

@@ -134,9 +134,26 @@ def test_monitor_counts_streams_that_are_due_elsewhere(directory: Path) -> None:
         way = (Direction(near.name, "r0"),)
         generator.learn(Traffic(), way)
         result = generator.run_trial(spec(way, residual_s=0.1))
-        seen = generator.last_ports["m"]["monitored"][0]
-        assert (seen["received"], seen["duplicated"], seen["out_of_order"]) == (result.sent, 0, 0)
+        (seen,) = result.monitors
+        assert (seen.port, seen.direction, seen.address) == ("m", way[0], "")
+        assert (seen.received, seen.duplicated, seen.out_of_order) == (result.sent, 0, 0)
+        assert (seen.truncated, seen.corrupted, seen.received_bytes) == (0, 0, result.sent * 64)
         assert result.received == 0
+
+
+def test_a_monitor_tells_copies_apart_by_their_destination(directory: Path) -> None:
+    with loop_in(directory) as loop, embedded_in(directory) as generator:
+        near, far = loop_ports(loop.devices)
+        mine, other = "02:00:00:00:00:77", "02:00:00:00:00:78"
+        watch = dataclasses.replace(far, name="m", role=PortRole.MONITOR, addresses=(other, mine))
+        generator.attach([near, watch, ring(0)])
+        generator.wait_links_up(5.0)
+        way = (Direction(near.name, "r0"),)
+        generator.learn(Traffic(), way)
+        result = generator.run_trial(spec(way, traffic=Traffic(dst_mac=mine), residual_s=0.1))
+        assert [(seen.address, seen.received) for seen in result.monitors] == [(mine, result.sent)]
+        elsewhere = generator.run_trial(spec(way, residual_s=0.1))
+        assert [(seen.address, seen.received) for seen in elsewhere.monitors] == [("", elsewhere.sent)]
 
 
 def test_two_polling_threads(directory: Path) -> None:

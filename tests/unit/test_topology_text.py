@@ -75,7 +75,8 @@ mirror · p0 and p1 send to each other
   ├─ vnf2a  port  VNF vnf2, mac
   ├─ vnf2b  port  VNF vnf2, mac
   └─ m0     port  monitor
-     p0 <-> vnf1a, vnf1b <-> vnf2a, vnf2b <-> p1""",
+     p0 <-> vnf1a, vnf1b <-> vnf2a, vnf2b <-> p1
+     mirror all -> m0: every frame""",
 }
 
 

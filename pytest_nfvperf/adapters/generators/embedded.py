@@ -248,6 +248,7 @@ class EmbeddedGenerator:
             peer=port.peer or "",
             vnf_mode=str(port.vnf_mode),
             eth_peer=port.eth_peer or "",
+            addresses=list(port.addresses),
             queues=port.queues,
             tx_descriptors=port.tx_descriptors,
             rx_descriptors=port.rx_descriptors,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pytest_nfvperf.adapters.generators.validity import PortFacts, StreamFacts, ValidityPolicy, judge
@@ -11,6 +11,7 @@ from pytest_nfvperf.model.trial import (
     Direction,
     DirectionCounts,
     InvalidReason,
+    MonitorCounts,
     RigHealth,
     TrialResult,
     TrialSpec,
@@ -41,7 +42,34 @@ def trial_result(
     vnfs = tuple(
         _vnf(attached[name], port["forwarded"]) for name, port in answer["ports"].items() if "forwarded" in port
     )
-    return TrialResult(spec=spec, counts=counts, health=health, invalid=(*also_invalid, *reasons), vnfs=vnfs)
+    return TrialResult(
+        spec=spec,
+        counts=counts,
+        health=health,
+        invalid=(*also_invalid, *reasons),
+        vnfs=vnfs,
+        monitors=tuple(_monitors(spec, answer["ports"])),
+    )
+
+
+def _monitors(spec: TrialSpec, ports: Mapping[str, Any]) -> Iterator[MonitorCounts]:
+    for name, port in ports.items():
+        for direction, copies in zip(spec.directions, port.get("monitored", ()), strict=False):
+            yield from (_copies(name, direction, seen) for seen in copies if seen["received"])
+
+
+def _copies(port: str, direction: Direction, seen: Mapping[str, Any]) -> MonitorCounts:
+    return MonitorCounts(
+        port=port,
+        direction=direction,
+        address=seen["address"],
+        received=seen["received"],
+        duplicated=seen["duplicated"],
+        out_of_order=seen["out_of_order"],
+        truncated=seen["truncated"],
+        corrupted=seen["corrupted"] - seen["truncated"],
+        received_bytes=seen["received_bytes"],
+    )
 
 
 def _vnf(port: GeneratorPort, forwarded: Mapping[str, int]) -> VnfCounts:

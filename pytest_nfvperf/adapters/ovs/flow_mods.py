@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from pytest_nfvperf.adapters.ovs.openflow_wire import BARRIER_REPLY, BARRIER_REQUEST, FLOW_MOD, connected
@@ -21,14 +21,14 @@ _OUTPUT = struct.Struct("!HHIH6x")  # action "output", its length, port, bytes t
 _DEADLINE_S = 10.0
 
 
-def add_crossings(management_socket: Path, crossings: Iterable[tuple[int, int]]) -> None:
-    """Frames from each first port leave by the second; on the bridge when this returns (a barrier).
+def add_crossings(management_socket: Path, crossings: Iterable[tuple[int, Sequence[int]]]) -> None:
+    """Frames from each port leave by the others named with it; on the bridge when this returns (a barrier).
 
     Raises:
         DeadlineError: vswitchd did not answer in time.
         TestbedError: nobody listens, or vswitchd refused.
     """
-    flows = [(FLOW_MOD, _flow(in_port, out_port)) for in_port, out_port in crossings]
+    flows = [(FLOW_MOD, _flow(in_port, out_ports)) for in_port, out_ports in crossings]
     with connected(management_socket, "an answer about flows", _DEADLINE_S) as bridge:
         bridge.send(*flows, (BARRIER_REQUEST, b""))
         for kind, _ in bridge.answers("a flow"):
@@ -36,8 +36,8 @@ def add_crossings(management_socket: Path, crossings: Iterable[tuple[int, int]])
                 return
 
 
-def _flow(in_port: int, out_port: int) -> bytes:
+def _flow(in_port: int, out_ports: Sequence[int]) -> bytes:
     head = _FLOW_MOD.pack(0, 0, 0, _ADD, 0, 0, _PRIORITY, _NO_BUFFER, _ANY, _ANY, 0, 0)
     match = _MATCH.pack(1, 12, _IN_PORT, in_port)
-    output = _OUTPUT.pack(0, _OUTPUT.size, out_port, 0)
-    return head + match + _APPLY.pack(4, _APPLY.size + len(output)) + output
+    outputs = b"".join(_OUTPUT.pack(0, _OUTPUT.size, port, 0) for port in out_ports)
+    return head + match + _APPLY.pack(4, _APPLY.size + len(outputs)) + outputs

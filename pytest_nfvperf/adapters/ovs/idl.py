@@ -30,8 +30,19 @@ _WANTED: Mapping[str, tuple[str, ...]] = {
         "iface_types",
         "datapath_types",
     ),
-    "Bridge": ("name", "ports", "datapath_type", "fail_mode", "other_config", "protocols", "external_ids"),
+    "Bridge": ("name", "ports", "mirrors", "datapath_type", "fail_mode", "other_config", "protocols", "external_ids"),
     "Port": ("name", "interfaces", "tag", "trunks", "vlan_mode", "external_ids"),
+    "Mirror": (
+        "name",
+        "select_all",
+        "select_src_port",
+        "select_dst_port",
+        "select_vlan",
+        "output_port",
+        "output_vlan",
+        "snaplen",
+        "statistics",
+    ),
     "Interface": (
         "name",
         "type",
@@ -82,7 +93,7 @@ class Ovsdb:
         raise TestbedError("the OVS database has no Open_vSwitch row: it was not initialised")
 
     def rows(self, table: str) -> dict[str, Row]:
-        """Rows of Bridge, Port or Interface by name."""
+        """Rows of Bridge, Port, Mirror or Interface by name."""
         return {row.name: row for row in self._idl.tables[table].rows.values()}
 
     def has_column(self, table: str, column: str) -> bool:

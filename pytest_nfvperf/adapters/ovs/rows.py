@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 import ovs.db.idl
 
 from pytest_nfvperf.adapters.ovs.idl import Row, one
+from pytest_nfvperf.adapters.ovs.mirrors import insert_mirrors
 from pytest_nfvperf.adapters.ovs.wired import Wired
 from pytest_nfvperf.model.nodes import Vlan
 from pytest_nfvperf.model.topology import Topology
@@ -15,14 +16,16 @@ _PROTOCOLS = ["OpenFlow10", "OpenFlow13", "OpenFlow14"]
 
 
 def insert(
-    transaction: ovs.db.idl.Transaction, root: Row, topology: Topology, wired: Iterable[Wired], datapath_type: str
+    transaction: ovs.db.idl.Transaction, root: Row, topology: Topology, wired: Collection[Wired], datapath_type: str
 ) -> None:
-    """All bridges of a topology with their ports, in this transaction."""
+    """All bridges of a topology with their ports and mirrors, in this transaction."""
     crossed = {crossing.bridge for crossing in topology.crossings}
     bridges = {name: _new_bridge(transaction, name, datapath_type, secure=name in crossed) for name in topology.bridges}
+    ports = {port.port: _new_port(transaction, port) for port in wired}
     for port in wired:
-        bridges[port.bridge].addvalue("ports", _new_port(transaction, port))
-    for bridge in bridges.values():
+        bridges[port.bridge].addvalue("ports", ports[port.port])
+    for name, bridge in bridges.items():
+        insert_mirrors(transaction, bridge, topology.bridge_mirrors(name), ports)
         root.addvalue("bridges", bridge)
 
 
@@ -94,3 +97,16 @@ def _interface_text(row: Row) -> str:
         f"port {row.name}: type={row.type or 'system'} ofport={one(row.ofport)} mtu={one(row.mtu)} "
         f"link={one(row.link_state)} {options}".rstrip()
     )
+
+
+def mirror_text(mirror: Row) -> str:
+    """A mirror in one line."""
+    selects = ["select_all"] if mirror.select_all else []
+    for column in ("select_src_port", "select_dst_port"):
+        names = sorted(port.name for port in getattr(mirror, column))
+        selects += [f"{column}={','.join(names)}"] if names else []
+    selects += [f"select_vlan={','.join(map(str, sorted(mirror.select_vlan)))}"] if mirror.select_vlan else []
+    output = f"output_port={one(mirror.output_port).name}" if one(mirror.output_port) else ""
+    output += f"output_vlan={one(mirror.output_vlan)}" if one(mirror.output_vlan) is not None else ""
+    snaplen = [] if one(mirror.snaplen) is None else [f"snaplen={one(mirror.snaplen)}"]
+    return " ".join([f"mirror {mirror.name}:", *selects, output, *snaplen])

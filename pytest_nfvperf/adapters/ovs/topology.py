@@ -7,6 +7,7 @@ import os
 import resource
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 import ovs.db.idl
 
@@ -16,13 +17,16 @@ from pytest_nfvperf.adapters.ovs.depth import refuse_too_deep
 from pytest_nfvperf.adapters.ovs.flow_mods import add_crossings
 from pytest_nfvperf.adapters.ovs.idl import Row, one
 from pytest_nfvperf.adapters.ovs.instance import OvsInstance
+from pytest_nfvperf.adapters.ovs.mirrors import flow_outputs, mirror_counts, replace_mirrors
+from pytest_nfvperf.adapters.ovs.offload import OffloadState, offloaded_flows
 from pytest_nfvperf.adapters.ovs.openflow import OpenFlow
-from pytest_nfvperf.adapters.ovs.rows import insert, interface_error, port_text
+from pytest_nfvperf.adapters.ovs.rows import insert, interface_error, mirror_text, port_text
 from pytest_nfvperf.adapters.ovs.unixctl import UnixctlError
 from pytest_nfvperf.adapters.ovs.vhost_connector import VhostConnector
 from pytest_nfvperf.adapters.ovs.wired import Wired
 from pytest_nfvperf.adapters.ovs.wiring import Wiring
 from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.model.mirrors import Mirror, MirrorCounts, MirrorMethod
 from pytest_nfvperf.model.topology import Topology
 from pytest_nfvperf.model.topology_checks import all_ports
 from pytest_nfvperf.ports.datapath import Attachment
@@ -118,6 +122,31 @@ class BuiltOvsTopology:
         rows = self._instance.db.rows("Interface")
         return {name: int(one(rows[wired.interface].ofport) or -1) for name, wired in self._wired.items()}
 
+    def set_mirrors(self, mirrors: Sequence[Mirror]) -> None:
+        """Make these the topology's mirrors by OVSDB while it stands; those by flows are there from the beginning.
+
+        Raises:
+            ValueError: they cannot be.
+            DeadlineError: vswitchd did not take them.
+        """
+        changed = replace(self.topology, mirrors=tuple(mirrors))
+        by_flows = [{m for m in of if m.by is MirrorMethod.FLOW} for of in (self.topology.mirrors, changed.mirrors)]
+        if by_flows[0] != by_flows[1]:
+            raise ValueError(
+                f"topology {changed.name!r}: mirrors by flows do not change while it stands: build it anew"
+            )
+        interfaces = {name: wired.interface for name, wired in self._wired.items()}
+        replace_mirrors(self._instance.db, self._instance.ctl, changed, interfaces)
+        self.topology = changed
+
+    def mirror_counts(self) -> dict[str, MirrorCounts]:
+        """What OVS counted of each mirror's copies since it was made, by name; takes up to a second."""
+        return mirror_counts(self._instance.db, self._instance.ctl, self.topology.mirrors)
+
+    def offload(self) -> OffloadState:
+        """Which flows of the datapath are in hardware now."""
+        return offloaded_flows(self._instance.ctl)
+
     def check(self) -> None:
         """TestbedError when a namespace or link was removed or set down since it was made."""
         self._wiring.check()
@@ -127,16 +156,12 @@ class BuiltOvsTopology:
         return self._wiring.losses()
 
     def _replace_flows(self) -> None:
+        """Those of bridges that have flows of ours; the others do MAC learning by OVS's own."""
         ofports = self.ofports()
-        for bridge in self._crossed():
-            crossings = [crossing for crossing in self.topology.crossings if crossing.bridge == bridge]
-            flows = [(ofports[crossing.in_port], ofports[crossing.out_port]) for crossing in crossings]
-            add_crossings(self._openflow.socket(bridge), flows)
-
-    def _crossed(self) -> list[str]:
-        """Bridges with flows of ours; the others do MAC learning by OVS's own."""
-        crossed = {crossing.bridge for crossing in self.topology.crossings}
-        return [bridge for bridge in self.topology.bridges if bridge in crossed]
+        for bridge in self.topology.bridges:
+            flows = list(flow_outputs(self.topology, bridge, ofports))
+            if flows:
+                add_crossings(self._openflow.socket(bridge), flows)
 
     def _start_connector(self) -> VhostConnector:
         sockets = {wired.interface: wired.socket for wired in self._wired.values() if wired.socket is not None}
@@ -206,6 +231,7 @@ class BuiltOvsTopology:
         row = self._instance.db.rows("Bridge")[bridge]
         lines = [f"# bridge {bridge}: datapath_type={row.datapath_type or 'system'} fail_mode={one(row.fail_mode)}"]
         lines += [line for port in row.ports for line in port_text(port)]
+        lines += [mirror_text(mirror) for mirror in getattr(row, "mirrors", ())]
         return [*lines, self._appctl("bridge/dump-flows", bridge)]
 
     def _appctl(self, *command: str) -> str:

@@ -156,9 +156,11 @@ class _Placing:
         return max(0.72, max(map(len, words)) * LETTER + 0.2)
 
     def _notes(self, bridge: str) -> list[str]:
+        mirrors = self._topology.bridge_mirrors(bridge)
+        copied = [f"copies in VLAN {m.output_vlan}" for m in mirrors if m.output_vlan is not None and self._roomy]
         if any(crossing.bridge == bridge for crossing in self._topology.crossings):
-            return []
-        return ["learns MACs"] if self._roomy else ["learns", "MACs"]
+            return copied
+        return [*(["learns MACs"] if self._roomy else ["learns", "MACs"]), *copied]
 
     def _place_rows(self) -> None:
         below = max((node_height(node) for column in self._columns for node in column.below), default=0)

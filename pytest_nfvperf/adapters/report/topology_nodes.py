@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from textwrap import wrap
 
 from pytest_nfvperf.model.nodes import Namespace, Nic, Port, PortRole
 from pytest_nfvperf.model.topology import Topology
-from pytest_nfvperf.model.topology_words import Kinds, extras, kind_of, route_words
+from pytest_nfvperf.model.topology_words import Kinds, extras, kind_of, mirror_words, route_words
 
 _MOST_LINES = 6
+_COPIES_WIDTH = 22
 
 
 class Sort(StrEnum):
@@ -36,7 +39,14 @@ class Node:
 
 def nodes_of(topology: Topology, kinds: Kinds) -> list[Node]:
     """All of them, in the order of the topology."""
-    return [*_generator(topology, kinds), *_vnfs(topology, kinds), *_namespaces(topology), *_tunnels(topology)]
+    nodes = [*_generator(topology, kinds), *_vnfs(topology, kinds), *_namespaces(topology), *_tunnels(topology)]
+    copies = {mirror.output: f"copies: {mirror_words(mirror)}" for mirror in topology.mirrors}
+    return [replace(node, lines=(*node.lines, *_copied_to(node, copies))) for node in nodes]
+
+
+def _copied_to(node: Node, copies: Mapping[str | None, str]) -> list[str]:
+    """What mirrors put on its ports."""
+    return [line for _, port in node.ends for line in wrap(copies.get(port, ""), _COPIES_WIDTH)]
 
 
 def _generator(topology: Topology, kinds: Kinds) -> list[Node]:

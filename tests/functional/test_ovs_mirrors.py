@@ -1,0 +1,119 @@
+"""Mirrors on a real OVS with DPDK: what is copied, what is counted, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from pytest_nfvperf.adapters.net.journal import Journal
+from pytest_nfvperf.adapters.ovs.offload import offloaded_flows, set_hw_offload
+from pytest_nfvperf.model.compose import compose
+from pytest_nfvperf.model.mirrors import Mirror, MirrorMethod
+from pytest_nfvperf.model.parts import endpoint, mirror, monitor, path, vnf
+from pytest_nfvperf.model.topology import Topology
+from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.model.trial import TrialResult
+from tests.functional.loss_rig import LiveLoss, LossRig, loss_rig
+from tests.functional.ovs_support import needs_hugepages, needs_root, started
+
+pytestmark = [needs_root, needs_hugepages]
+
+FPS = 20_000
+WIRE = (endpoint("p0", "br0"), endpoint("p1", "br0"), monitor("m0", "br0"))
+
+
+@pytest.fixture(scope="module")
+def rig(journal: Journal) -> Iterator[LossRig]:
+    with started(journal, "dpdk") as ovs, loss_rig(journal, ovs) as made:
+        yield made
+
+
+def mirrored(*mirrors: Mirror, crossed: bool = True) -> Topology:
+    return compose("m", *WIRE, *([path("p0", "p1")] if crossed else []), *mirrors)
+
+
+def copies(result: TrialResult) -> int:
+    return sum(seen.copies for seen in result.monitors)
+
+
+def sent_without_loss(live: LiveLoss, traffic: Traffic | None = None) -> TrialResult:
+    result = live.trial(FPS, traffic=traffic).result
+    assert result.received == result.sent > 0, result.invalid  # skipped frames of a busy machine do not matter
+    return result
+
+
+def test_every_crossing_of_a_chain_is_copied_and_counted(rig: LossRig) -> None:
+    chain = compose("chain", *WIRE, vnf("v1", "br0"), vnf("v2", "br0"), path("p0", "v1", "v2", "p1"))
+    with rig.standing(replace(chain, mirrors=(mirror("all", "br0", "m0"),))) as live:
+        before = live.built.mirror_counts()["all"]
+        result = sent_without_loss(live)
+        assert copies(result) == 3 * result.sent
+        after = live.built.mirror_counts()["all"]
+        assert after.tx_packets - before.tx_packets == 3 * result.sent
+        assert after.tx_bytes - before.tx_bytes == 3 * result.sent * 60, "OVS counts no FCS"
+        assert "mirror all: select_all output_port=m0" in live.built.configuration()
+
+
+@pytest.mark.parametrize("crossed", [True, False])
+def test_a_mirror_by_flows_copies_as_one_by_ovsdb(rig: LossRig, crossed: bool) -> None:
+    by_flows = mirror("all", "br0", "m0", by=MirrorMethod.FLOW)
+    with rig.standing(mirrored(by_flows, crossed=crossed)) as live:
+        result = sent_without_loss(live)
+        assert copies(result) == result.sent
+        assert live.built.mirror_counts() == {}
+        with pytest.raises(ValueError, match="mirrors by flows cannot change while it stands: build it anew"):
+            live.built.set_mirrors(())
+
+
+@pytest.mark.parametrize("by", MirrorMethod)
+@pytest.mark.parametrize(("selected", "seen"), [({"select_src": ("p0",)}, 1), ({"select_src": ("p1",)}, 0)])
+def test_selected_ports(rig: LossRig, by: MirrorMethod, selected: dict[str, tuple[str, ...]], seen: int) -> None:
+    with rig.standing(mirrored(mirror("some", "br0", "m0", by=by, **selected))) as live:  # type: ignore[arg-type]
+        result = sent_without_loss(live)
+        assert copies(result) == seen * result.sent
+
+
+@pytest.mark.parametrize(("vlan", "seen"), [(7, 1), (8, 0)])
+def test_selected_vlans(rig: LossRig, vlan: int, seen: int) -> None:
+    with rig.standing(mirrored(mirror("vlan", "br0", "m0", select_vlan=(7,)))) as live:
+        result = sent_without_loss(live, Traffic(vlan=vlan, bidirectional=False))
+        assert copies(result) == seen * result.sent
+
+
+def test_copies_in_a_vlan_of_their_own(rig: LossRig) -> None:
+    """Copies to a VLAN leave by the ports that carry it: m0 is a trunk, and sees the tag."""
+    with rig.standing(mirrored(mirror("rspan", "br0", output_vlan=99, select_src=("p0",)))) as live:
+        result = live.trial(FPS).result
+        assert copies(result) == result.sent
+
+
+def test_snaplen_cuts_copies_alone(rig: LossRig) -> None:
+    with rig.standing(mirrored(mirror("short", "br0", "m0", snaplen=80))) as live:
+        result = sent_without_loss(live, Traffic(frame_size=512, bidirectional=False))
+        (seen,) = result.monitors
+        assert (seen.received, seen.truncated, seen.corrupted) == (result.sent, result.sent, 0)
+        assert seen.received_bytes == result.sent * 84
+
+
+def test_mirrors_change_while_frames_have_flows(rig: LossRig) -> None:
+    """OVS 3.1 would go on with the flows that it has."""
+    with rig.standing(mirrored()) as live:
+        assert copies(sent_without_loss(live)) == 0
+        live.built.set_mirrors([mirror("all", "br0", "m0")])
+        result = sent_without_loss(live)
+        assert copies(result) == result.sent
+        live.built.set_mirrors([])
+        assert copies(sent_without_loss(live)) == 0
+
+
+def test_no_flow_of_a_virtual_port_is_offloaded(rig: LossRig) -> None:
+    with rig.standing(mirrored()) as live:
+        assert not set_hw_offload(rig.ovs.instance.db, enabled=False)
+        sent_without_loss(live)
+        state = offloaded_flows(rig.ovs.instance.ctl)
+        assert (state.full.count, state.partial.count) == (0, 0)
+        assert state.none.count >= 1
+        assert str(state).startswith(f"0 of {state.total} flows offloaded, 0 partially; not offloaded: ")
+        assert "in_port(" in state.none.examples[0]
