@@ -61,8 +61,10 @@ REFUSED = {
     ),
     "an output that frames cross to": (
         (mirror("all", "br0", "p1"),),
-        "mirror 'all': frames cross to or from 'p1', its output, which OVS keeps for copies: take a port that no path "
-        "uses",
+        (
+            "mirror 'all': frames cross to or from 'p1', its output, which OVS keeps for copies: take a port that no "
+            "path uses"
+        ),
     ),
     "the same name": (
         (monitor("m1", "br0"), mirror("all", "br0", "m0"), mirror("all", "br0", "m1")),

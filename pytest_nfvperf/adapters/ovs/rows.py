@@ -106,7 +106,6 @@ def mirror_text(mirror: Row) -> str:
         names = sorted(port.name for port in getattr(mirror, column))
         selects += [f"{column}={','.join(names)}"] if names else []
     selects += [f"select_vlan={','.join(map(str, sorted(mirror.select_vlan)))}"] if mirror.select_vlan else []
-    output = f"output_port={one(mirror.output_port).name}" if one(mirror.output_port) else ""
-    output += f"output_vlan={one(mirror.output_vlan)}" if one(mirror.output_vlan) is not None else ""
-    snaplen = [] if one(mirror.snaplen) is None else [f"snaplen={one(mirror.snaplen)}"]
-    return " ".join([f"mirror {mirror.name}:", *selects, output, *snaplen])
+    output, vlan, snaplen = one(mirror.output_port), one(mirror.output_vlan), one(mirror.snaplen)
+    selects += [f"output_port={output.name}"] if output is not None else [f"output_vlan={vlan}"]
+    return " ".join([f"mirror {mirror.name}:", *selects, *([] if snaplen is None else [f"snaplen={snaplen}"])])
