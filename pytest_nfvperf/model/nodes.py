@@ -19,6 +19,19 @@ class VnfMode(StrEnum):
     MACSWAP = "macswap"
 
 
+class VnfKind(StrEnum):
+    """What runs a VNF.
+
+    TESTBED is what the testbed says, or what suits the number of cores. LOOP is the generator's own polling
+    loop, TESTPMD a dpdk-testpmd process on virtio-user ports, QEMU a guest with vhost-user interfaces.
+    """
+
+    TESTBED = "testbed"
+    LOOP = "loop"
+    TESTPMD = "testpmd"
+    QEMU = "qemu"
+
+
 class PortRole(StrEnum):
     """What the generator does on a port."""
 
@@ -79,7 +92,7 @@ class Vlan:
 class Port:
     """A port of a bridge. ``owner`` is who is at the other end: the generator or a VNF.
 
-    ``peer`` is the other port of the VNF for a FORWARDER, None otherwise.
+    ``peer`` is the other port of the VNF for a FORWARDER, or itself where the VNF has one port; None otherwise.
     ``mac`` is the address of the far end (the generator's or the VNF's interface).
     ``mtu``: bytes without Ethernet header and FCS.
     ``eth_peer``: for a VNF in mode MAC, to which MAC address frames go on that came in by this port; for an
@@ -98,6 +111,7 @@ class Port:
     kind: PortKind = PortKind.TESTBED
     vlan: Vlan | None = None
     eth_peer: str | None = None
+    vnf_kind: VnfKind = VnfKind.TESTBED
 
 
 @dataclass(frozen=True, slots=True)

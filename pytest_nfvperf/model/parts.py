@@ -26,6 +26,7 @@ from pytest_nfvperf.model.nodes import (
     PortKind,
     PortRole,
     Vlan,
+    VnfKind,
     VnfMode,
 )
 
@@ -126,6 +127,7 @@ def vnf(
     eth_peers: tuple[str, str] | None = None,
     mtu: int = DEFAULT_MTU,
     queues: int = 1,
+    kind: VnfKind | str = VnfKind.TESTBED,
 ) -> tuple[Port, Port]:
     """A VNF between two ports, called by its name with a and b behind it.
 
@@ -138,15 +140,40 @@ def vnf(
             None for those of the stops before and after it on its ``path``.
         mtu: bytes without Ethernet header and FCS.
         queues: of each port.
+        kind: what runs it: "loop", "testpmd" or "qemu"; "testbed" for what the testbed says.
     """
     left, right = f"{name}a", f"{name}b"
-    does = VnfMode(mode)
     behind_a, behind_b = eth_peers or (None, None)
-    a = Port(left, bridge, PortRole.FORWARDER, MAC_TO_FILL, name, right, does, queues, mtu, eth_peer=behind_b)
-    b = Port(
-        right, far_bridge or bridge, PortRole.FORWARDER, MAC_TO_FILL, name, left, does, queues, mtu, eth_peer=behind_a
-    )
+    given: dict[str, Any] = {"vnf_mode": VnfMode(mode), "queues": queues, "mtu": mtu, "vnf_kind": VnfKind(kind)}
+    a = Port(left, bridge, PortRole.FORWARDER, MAC_TO_FILL, name, right, eth_peer=behind_b, **given)
+    b = Port(right, far_bridge or bridge, PortRole.FORWARDER, MAC_TO_FILL, name, left, eth_peer=behind_a, **given)
     return a, b
+
+
+def one_armed(
+    name: str,
+    bridge: str,
+    *,
+    eth_peer: str,
+    mac: str = MAC_TO_FILL,
+    mtu: int = DEFAULT_MTU,
+    kind: VnfKind | str = VnfKind.TESTBED,
+) -> Port:
+    """A VNF with one port, called as the VNF, by which frames leave again, as testpmd's ``--port-topology=loop``.
+
+    It is for bridges that learn MAC addresses: OpenFlow never sends a frame back to where it came from, and the VNF
+    (in mode mac) gives it another destination.
+
+    Args:
+        name: of the VNF and of its port.
+        bridge: of its port.
+        eth_peer: to which MAC address its frames go on, as testpmd's --eth-peer.
+        mac: of its port, from which they go on.
+        mtu: bytes without Ethernet header and FCS.
+        kind: as ``vnf``'s.
+    """
+    role, mode = PortRole.FORWARDER, VnfMode.MAC
+    return Port(name, bridge, role, mac, name, name, mode, mtu=mtu, eth_peer=eth_peer, vnf_kind=VnfKind(kind))
 
 
 def patch(bridge_a: str, bridge_b: str, *, ports: tuple[str, str] | None = None, vlan: Vlan | None = None) -> Patch:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pytest_nfvperf.model.nodes import PortRole
+from pytest_nfvperf.model.nodes import Port, PortRole, VnfMode
 from pytest_nfvperf.model.topology import Topology
 from pytest_nfvperf.model.topology_checks import all_ports
 from pytest_nfvperf.model.trial import Direction
@@ -23,7 +23,8 @@ class Crossed:
 def route(topology: Topology, direction: Direction) -> tuple[Crossed, ...] | None:
     """All passes of the datapath in their order; between two of them is a VNF or a veth pair.
 
-    None where the topology does not say it: a port that nothing crosses from, VNFs on a bridge that learns, a tunnel.
+    None where the topology does not say it: a port that nothing crosses from, a tunnel, or, on a bridge that learns,
+    VNFs that leave MAC addresses as they are: the bridge sees one address at several ports.
     """
     return _Follower(topology, direction).route()
 
@@ -36,6 +37,8 @@ class _Follower:
         self._patched = {way.port: way.far_port for patch in topology.patches for way in ways_of(patch)}
         self._joined = {port.name: port.peer for port in topology.ports if port.role is PortRole.FORWARDER}
         self._joined |= {way.port: way.far_port for veth in topology.veths for way in ways_of(veth)}
+        self._rewritten = {port.name: port.eth_peer for port in topology.ports if port.vnf_mode is VnfMode.MAC}
+        self._destination = topology.port(direction.tx).eth_peer or topology.port(direction.rx).mac
 
     def route(self) -> tuple[Crossed, ...] | None:
         crossed: list[Crossed] = []
@@ -47,6 +50,7 @@ class _Follower:
             crossed.append(one)
             if one.exit == self._direction.rx:
                 return tuple(crossed)
+            self._destination = self._rewritten.get(one.exit) or self._destination
             entry = self._joined.get(one.exit)
         return None
 
@@ -68,14 +72,21 @@ class _Follower:
         exits = [crossing.out_port for crossing in crossings if crossing.in_port == entered]
         if crossings:
             return exits[0] if exits else None  # a topology has one way for each port
-        return self._learnt(bridge)
+        return self._learnt(bridge, entered)
 
-    def _learnt(self, bridge: str) -> str | None:
-        """On a bridge that learns frames go to where their destination is, unless VNFs change it."""
-        goal = self._bridge_of[self._direction.rx]
-        if any(port.bridge == bridge and port.role is PortRole.FORWARDER for port in self._topology.ports):
+    def _learnt(self, bridge: str, entered: str) -> str | None:
+        """On a bridge that learns frames go to where their destination is, as long as every address has one place."""
+        ports = self._topology.ports
+        if any(port.bridge == bridge and self._unlearnable(port) for port in ports):
             return None
-        if goal == bridge:
-            return self._direction.rx
-        ways = shortest(bridge, goal, [*self._topology.patches, *self._topology.veths])
+        goal = next((port for port in ports if port.mac == self._destination), None)
+        if goal is None or goal.name == entered:
+            return None
+        if goal.bridge == bridge:
+            return goal.name
+        ways = shortest(bridge, goal.bridge, [*self._topology.patches, *self._topology.veths])
         return ways[0].port if ways else None
+
+    @staticmethod
+    def _unlearnable(port: Port) -> bool:
+        return port.role is PortRole.FORWARDER and port.vnf_mode is not VnfMode.MAC

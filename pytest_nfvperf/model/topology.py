@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from pytest_nfvperf.model.links import Crossing, Patch, Tunnel, TunnelKind, VethLink
 from pytest_nfvperf.model.mirrors import Mirror, MirrorMethod
-from pytest_nfvperf.model.nodes import Namespace, Nic, NicKind, Port, PortKind, PortRole, VnfMode
+from pytest_nfvperf.model.nodes import Namespace, Nic, NicKind, Port, PortKind, PortRole, VnfKind, VnfMode
 from pytest_nfvperf.model.topology_checks import all_ports, check
 from pytest_nfvperf.model.trial import Direction
 
@@ -28,6 +28,7 @@ __all__ = [
     "Tunnel",
     "TunnelKind",
     "VethLink",
+    "VnfKind",
     "VnfMode",
 ]
 

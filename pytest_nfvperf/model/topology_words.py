@@ -7,7 +7,7 @@ from dataclasses import fields
 
 from pytest_nfvperf.model.links import Tunnel, VethLink
 from pytest_nfvperf.model.mirrors import Mirror, MirrorMethod
-from pytest_nfvperf.model.nodes import DEFAULT_MTU, Namespace, Nic, Offloads, Port, PortKind, PortRole, Vlan
+from pytest_nfvperf.model.nodes import DEFAULT_MTU, Namespace, Nic, Offloads, Port, PortKind, PortRole, Vlan, VnfKind
 from pytest_nfvperf.model.testbed import Testbed
 from pytest_nfvperf.model.topology import Topology
 
@@ -62,10 +62,15 @@ def _offloads(offloads: Offloads) -> list[str]:
 
 
 def role_words(port: Port) -> str:
-    """``generator``, ``monitor``, ``VNF v1, io``."""
+    """``generator``, ``monitor``, ``VNF v1, io``, ``VNF vm1 (testpmd), mac, sends to 02:4e:46:00:00:02``."""
+    if port.role is PortRole.MONITOR:
+        return "monitor"
+    said = [port.owner]
     if port.role is PortRole.FORWARDER:
-        return f"VNF {port.owner}, {port.vnf_mode}"
-    return "monitor" if port.role is PortRole.MONITOR else port.owner
+        kind = "" if port.vnf_kind is VnfKind.TESTBED else f" ({port.vnf_kind})"
+        said = [f"VNF {port.owner}{kind}", str(port.vnf_mode)]
+    learnt = port.peer in {None, port.name}  # else a flow leads them, whatever their address
+    return ", ".join([*said, f"sends to {port.eth_peer}"] if port.eth_peer and learnt else said)
 
 
 def nic_words(nic: Nic) -> str:

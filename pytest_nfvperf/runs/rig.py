@@ -14,13 +14,14 @@ from pytest_nfvperf.adapters.evidence.records import ErrorData
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.ledger import CounterSnapshot, Ledger
 from pytest_nfvperf.model.testbed import TESTBEDS_OWN, Dut
-from pytest_nfvperf.model.topology import PortRole, Topology
+from pytest_nfvperf.model.topology import Topology
 from pytest_nfvperf.model.traffic import Traffic
 from pytest_nfvperf.model.trial import TrialResult
 from pytest_nfvperf.ports.collector import Collector
 from pytest_nfvperf.ports.datapath import BuiltTopology, Datapath
-from pytest_nfvperf.ports.generator import MOST_ADDRESSES, Generator, GeneratorInfo, GeneratorPort
+from pytest_nfvperf.ports.generator import Generator, GeneratorInfo
 from pytest_nfvperf.ports.streams import StreamEngine
+from pytest_nfvperf.runs.attaching import generator_ports, learning_directions
 from pytest_nfvperf.runs.trials import Context, TrialRunner
 
 LINK_DEADLINE_S = 10.0
@@ -123,7 +124,7 @@ class LiveTopology:
         """Send learning frames both ways (RFC 2544 section 23)."""
         generator = self.now.generator
         if generator is not None:
-            generator.learn(traffic, self.topology.directions)
+            generator.learn(traffic, learning_directions(self.topology))
 
 
 class Rig:
@@ -305,30 +306,3 @@ class Rig:
 def _add_evidence(error: TestbedError, logs: Mapping[str, str]) -> None:
     for name, text in logs.items():
         error.evidence.setdefault(name, text)
-
-
-def _told_apart(topology: Topology) -> tuple[str, ...]:
-    """By where they go to, copies of a frame from its several crossings of a bridge are told apart."""
-    macs = [port.mac for port in topology.ports if port.role is not PortRole.MONITOR]
-    return tuple(dict.fromkeys(macs))[:MOST_ADDRESSES]
-
-
-def generator_ports(topology: Topology, built: BuiltTopology) -> list[GeneratorPort]:
-    """The topology's ports as the generator attaches them; those without a device of ours are left out."""
-    devices = {attachment.port: attachment.device for attachment in built.attachments()}
-    return [
-        GeneratorPort(
-            name=port.name,
-            device=device,
-            mac=port.mac,
-            role=port.role,
-            peer=port.peer,
-            vnf_mode=port.vnf_mode,
-            queues=port.queues,
-            mtu=port.mtu,
-            eth_peer=port.eth_peer,
-            addresses=_told_apart(topology) if port.role is PortRole.MONITOR else (),
-        )
-        for port in topology.ports
-        if (device := devices.get(port.name)) is not None
-    ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pytest_nfvperf.adapters.generators.embedded import EmbeddedGenerator, EngineOptions
 from pytest_nfvperf.adapters.net.journal import Journal
@@ -13,12 +13,13 @@ from pytest_nfvperf.adapters.ovs.datapath import OvsDatapath
 from pytest_nfvperf.adapters.ovs.ledger import trial_ledger
 from pytest_nfvperf.adapters.ovs.topology import BuiltOvsTopology
 from pytest_nfvperf.model.ledger import Ledger
+from pytest_nfvperf.model.nodes import DEFAULT_MTU
 from pytest_nfvperf.model.topology import Topology
 from pytest_nfvperf.model.traffic import Traffic
 from pytest_nfvperf.model.trial import Direction, TrialSpec
+from pytest_nfvperf.runs.attaching import generator_ports, learning_directions
 from pytest_nfvperf.runs.clock import SystemClock
 from pytest_nfvperf.runs.recorder import Recorder
-from pytest_nfvperf.runs.rig import generator_ports
 from pytest_nfvperf.runs.trials import Context, Trial, TrialRunner
 from tests.functional.generator_support import embedded_in
 
@@ -47,14 +48,15 @@ class LossRig:
     def standing(self, topology: Topology, *, drop_every: int = 0, unread: Sequence[str] = ()) -> Iterator[LiveLoss]:
         """The topology with its ports attached; ``unread``: those that nobody reads."""
         built = self.ovs.build(topology)
-        ports = generator_ports(topology, built)
+        # Whatever the DUT's ports carry, the generator's own carry all: it is the DUT that shall lose.
+        ports = [replace(port, mtu=DEFAULT_MTU) for port in generator_ports(topology, built)]
         read = [port for port in ports if port.name not in unread]
         try:
             self.generator.attach(read, drop_every=drop_every)
             self.idle.attach([port for port in ports if port.name in unread])
             self.generator.wait_links_up(5)
             built.wait_ready(5)
-            self.generator.learn(Traffic(), topology.directions)
+            self.generator.learn(Traffic(), learning_directions(topology))
             yield LiveLoss(self, built)
         finally:
             self.generator.detach([port.name for port in ports])
@@ -92,8 +94,14 @@ class LiveLoss:
         """ovs-vsctl on this OVS."""
         run(["ovs-vsctl", f"--db=unix:{self.rig.ovs.instance.directory}/db.sock", *arguments])
 
-    def trial(self, load_fps: int, duration_s: float = 0.3, traffic: Traffic | None = None) -> Trial:
-        """One trial from p0 to p1, valid or not."""
+    def trial(
+        self,
+        load_fps: int,
+        duration_s: float = 0.3,
+        traffic: Traffic | None = None,
+        ways: tuple[Direction, ...] = (ONE_WAY,),
+    ) -> Trial:
+        """One trial, from p0 to p1 if nothing else is said, valid or not."""
         clock = SystemClock()
         runner = TrialRunner(
             self.rig.generator,
@@ -103,7 +111,7 @@ class LiveLoss:
             context=Context(Recorder("loss", [], clock), Silent(), clock),
         )
         given = traffic or Traffic(bidirectional=False)
-        return runner.run_once(TrialSpec(given, load_fps, duration_s, (ONE_WAY,), latency=False))
+        return runner.run_once(TrialSpec(given, load_fps, duration_s, ways, latency=False))
 
     def ledger(self, load_fps: int, duration_s: float = 0.3, traffic: Traffic | None = None) -> Ledger:
         """The ledger of one trial."""

@@ -9,6 +9,8 @@ import pytest
 from pytest_nfvperf.adapters.net.journal import Journal
 from pytest_nfvperf.model.compose import compose
 from pytest_nfvperf.model.parts import endpoint, path, vnf
+from pytest_nfvperf.model.trial import Direction
+from pytest_nfvperf.model.vm_chain import vm_chain, vm_receiving
 from tests.functional.loss_rig import LossRig, loss_rig
 from tests.functional.ovs_support import leftovers, needs_hugepages, needs_root, run_base, started
 
@@ -47,3 +49,28 @@ def test_each_vnf_of_a_path_sends_to_the_next(rig: LossRig) -> None:
         result = live.trial(CALM_FPS).result
     assert result.received == result.sent > 0
     assert [(vnf.received, vnf.sent) for vnf in result.vnfs if vnf.port in {"v1a", "v2a"}] == [(result.sent,) * 2] * 2
+
+
+@pytest.mark.parametrize("vms", [1, 2])
+def test_vms_on_a_bridge_that_learns(rig: LossRig, vms: int) -> None:
+    """S4's chain: every frame crosses the bridge once more than there are VMs, and none is flooded once learnt."""
+    with rig.standing(vm_chain(vms)) as live:
+        trial = live.trial(CALM_FPS, ways=(Direction("p0", "p0"),))
+    result, told = trial.result, trial.ledger
+    assert result.received == result.sent > 0
+    assert result.counts[0].duplicated == result.counts[0].foreign == 0
+    assert [(vnf.port, vnf.received, vnf.sent) for vnf in result.vnfs] == [
+        (f"vm{number}", result.sent, result.sent) for number in range(1, vms + 1)
+    ]
+    assert told is not None
+    assert [hop.name for hop in told.paths[0].hops if hop.name == "br0"] == ["br0"] * (vms + 1)
+    assert {hop.left for hop in told.paths[0].hops} == {result.sent}
+
+
+def test_a_vm_that_only_receives(rig: LossRig) -> None:
+    """S4's 1a: the bridge has learnt the receiver, so the generator's own port sees none of its frames again."""
+    with rig.standing(vm_receiving()) as live:
+        trial = live.trial(CALM_FPS, ways=(Direction("p0", "vm1"),))
+    assert trial.result.received == trial.result.sent > 0
+    assert trial.ledger is not None
+    assert trial.ledger.unexplained == 0

@@ -7,14 +7,16 @@ from hypothesis import strategies as st
 
 from pytest_nfvperf.adapters.ovs.ledger import trial_ledger
 from pytest_nfvperf.adapters.ovs.reasons import DROP_COUNTERS, RX_OUTSIDE_DROPPED, RX_REASONS, TX_REASONS
+from pytest_nfvperf.model.catalogue import GENERATOR_MACS, vnf_mac
 from pytest_nfvperf.model.compose import compose
 from pytest_nfvperf.model.ledger import CounterSnapshot, Ledger, LedgerLine, Loss
 from pytest_nfvperf.model.links import Crossing
-from pytest_nfvperf.model.parts import endpoint, monitor, patch, path, veth, vnf
+from pytest_nfvperf.model.parts import endpoint, monitor, one_armed, patch, path, veth, vnf
 from pytest_nfvperf.model.route import Crossed, route
 from pytest_nfvperf.model.topology import Topology
 from pytest_nfvperf.model.traffic import Traffic
 from pytest_nfvperf.model.trial import Direction, DirectionCounts, RigHealth, TrialResult, TrialSpec, VnfCounts
+from pytest_nfvperf.model.vm_chain import vm_chain
 from tests.functional.ovs_support import patched, phy2phy
 
 ONE_WAY = Direction("p0", "p1")
@@ -199,6 +201,27 @@ def test_routes_follow_patches_veths_vnfs_and_learning() -> None:
     linked = compose("v", endpoint("p0", "a"), endpoint("p1", "c"), patch("a", "b"), veth("b", "c"))
     assert route(linked, ONE_WAY) == (Crossed("p0", ("a", "b"), "b-c"), Crossed("c-b", ("c",), "p1"))
     assert route(CHAIN, ONE_WAY) == (Crossed("p0", ("br0",), "v1a"), Crossed("v1b", ("br0",), "p1"))
+
+
+def test_on_a_bridge_that_learns_a_route_follows_the_addresses_that_vnfs_write() -> None:
+    names = [(crossed.entry, crossed.exit) for crossed in route(vm_chain(2), Direction("p0", "p0")) or ()]
+    assert names == [("p0", "vm1"), ("vm1", "vm2"), ("vm2", "p0")]
+    two_armed = compose(
+        "t",
+        endpoint("p0", "brA", eth_peer=vnf_mac(1, 0)),
+        endpoint("p1", "brB"),
+        patch("brA", "brB"),
+        vnf("fw", "brA", "brB", mode="mac", eth_peers=(GENERATOR_MACS[0], GENERATOR_MACS[1])),
+    )
+    assert route(two_armed, ONE_WAY) == (Crossed("p0", ("brA",), "fwa"), Crossed("fwb", ("brB",), "p1"))
+
+
+def test_a_route_to_an_address_that_nobody_has_is_none() -> None:
+    lost = compose("l", endpoint("p0", "br0", eth_peer="02:00:00:00:00:99"), endpoint("p1", "br0"))
+    assert route(lost, ONE_WAY) is None
+    vm = one_armed("vm1", "br0", eth_peer=vnf_mac(1, 0))
+    to_itself = compose("c", endpoint("p0", "br0", eth_peer=vnf_mac(1, 0)), vm, endpoint("p1", "br0"))
+    assert route(to_itself, ONE_WAY) is None
 
 
 def test_a_route_that_the_topology_does_not_say_is_none() -> None:

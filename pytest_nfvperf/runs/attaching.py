@@ -1,0 +1,49 @@
+"""What the generator is told of a topology that stands: which ports there are, and where to send learning frames."""
+
+from __future__ import annotations
+
+from pytest_nfvperf.model.topology import PortRole, Topology
+from pytest_nfvperf.model.trial import Direction
+from pytest_nfvperf.ports.datapath import BuiltTopology
+from pytest_nfvperf.ports.generator import MOST_ADDRESSES, GeneratorPort
+
+
+def generator_ports(topology: Topology, built: BuiltTopology) -> list[GeneratorPort]:
+    """The topology's ports as the generator attaches them; those without a device of ours are left out."""
+    devices = {attachment.port: attachment.device for attachment in built.attachments()}
+    return [
+        GeneratorPort(
+            name=port.name,
+            device=device,
+            mac=port.mac,
+            role=port.role,
+            peer=port.peer,
+            vnf_mode=port.vnf_mode,
+            queues=port.queues,
+            mtu=port.mtu,
+            eth_peer=port.eth_peer,
+            addresses=_told_apart(topology) if port.role is PortRole.MONITOR else (),
+        )
+        for port in topology.ports
+        if (device := devices.get(port.name)) is not None
+    ]
+
+
+def learning_directions(topology: Topology) -> tuple[Direction, ...]:
+    """The topology's directions; and back from receivers that send nothing, where only that lets a bridge learn them.
+
+    RFC 2544 section 23: both sides send learning frames. A bridge that never heard of a receiver floods its frames
+    to all ports.
+    """
+    crossed = {crossing.bridge for crossing in topology.crossings}
+    silent = {direction.rx: direction for direction in topology.directions}
+    for direction in topology.directions:
+        silent.pop(direction.tx, None)
+    back = [Direction(way.rx, way.tx) for way in silent.values() if topology.port(way.rx).bridge not in crossed]
+    return (*topology.directions, *back)
+
+
+def _told_apart(topology: Topology) -> tuple[str, ...]:
+    """By where they go to, copies of a frame from its several crossings of a bridge are told apart."""
+    macs = [port.mac for port in topology.ports if port.role is not PortRole.MONITOR]
+    return tuple(dict.fromkeys(macs))[:MOST_ADDRESSES]
