@@ -30,6 +30,8 @@ _NEEDED = {
     "librte-meta-mempool": "DPDK's mempool drivers; without ring no packet passes",
     "librte-meta-net": "DPDK's port drivers: virtio-user, af_packet, NICs",
     "iperf3": "TCP and UDP streams between namespaces; its service stays disabled, as Debian ships it",
+    "frr": "BGP on the DUT's side (FRR); its service stays disabled",
+    "bird2": "the BGP neighbour (BIRD 2); its service stays disabled",
     "gcc": "to build the embedded generator",
     "libc6-dev": "to build the embedded generator",
     "pkgconf": "to build the embedded generator",

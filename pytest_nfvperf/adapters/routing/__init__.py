@@ -1,0 +1,1 @@
+"""Routing daemons in namespaces, behind ports.bgp.BgpSpeaker, and routes as flows."""

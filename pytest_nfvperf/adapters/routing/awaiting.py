@@ -1,0 +1,40 @@
+"""Waiting for a session, alike for every speaker."""
+
+from __future__ import annotations
+
+from pytest_nfvperf.adapters.net.wait import wait_until
+from pytest_nfvperf.model.bgp import SessionCondition, SessionState
+from pytest_nfvperf.model.errors import DeadlineError
+from pytest_nfvperf.ports.bgp import BgpSpeaker
+
+_INTERVAL_S = 0.02
+
+
+def await_session(
+    speaker: BgpSpeaker, neighbor: str, condition: SessionCondition, awaited: str, deadline_s: float
+) -> SessionState:
+    """Look until the session is as wanted; a daemon that died or was stopped ends the wait.
+
+    Raises:
+        DeadlineError: what was awaited, the session as it was last seen, and the ends of the logs.
+        TestbedError: a daemon is gone or hangs.
+    """
+    seen: SessionState | None = None
+
+    def look() -> SessionState | None:
+        nonlocal seen
+        speaker.check()
+        seen = speaker.session(neighbor)
+        return seen if condition(seen) else None
+
+    try:
+        return wait_until(
+            look,
+            f"{speaker.info().engine} of AS {speaker.config.asn}: {awaited}",
+            deadline_s,
+            interval_s=_INTERVAL_S,
+            last_seen=lambda: str(seen),
+        )
+    except DeadlineError as error:
+        error.evidence.update(speaker.logs())
+        raise

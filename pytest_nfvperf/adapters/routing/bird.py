@@ -1,0 +1,151 @@
+"""BIRD 2 as a ports.bgp.BgpSpeaker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from pytest_nfvperf.adapters.net.journal import Journal
+from pytest_nfvperf.adapters.net.process import run
+from pytest_nfvperf.adapters.net.wait import wait_until
+from pytest_nfvperf.adapters.routing.awaiting import await_session
+from pytest_nfvperf.adapters.routing.bird_config import ROUTES, configuration, protocol_name, routes
+from pytest_nfvperf.adapters.routing.bird_control import BirdControl
+from pytest_nfvperf.adapters.routing.bird_state import bfd_status, session_state
+from pytest_nfvperf.adapters.routing.daemons import Daemon, Daemons, executable
+from pytest_nfvperf.adapters.routing.session_log import BirdLog
+from pytest_nfvperf.model.bgp import SessionCondition, SessionState, SpeakerConfig, SpeakerInfo
+from pytest_nfvperf.model.errors import ConfigError, TestbedError
+
+PACKAGE = "bird2"
+DIRECTORIES = ("/usr/sbin", "/usr/local/sbin")
+_START_DEADLINE_S = 10.0
+_BULK_DEADLINE_S = 60.0
+
+
+class BirdSpeaker:
+    """BIRD in a namespace, in a private directory.
+
+    Args:
+        journal: of this run.
+        namespace: under /run/netns, with the addresses that it speaks from.
+        config: what it is. All its BFD sessions have one set of timers, as BIRD has them by interface.
+        role: names its directory.
+        cpus: CPUs that it may run on; all when empty.
+    """
+
+    def __init__(
+        self, journal: Journal, namespace: str, config: SpeakerConfig, *, role: str = "bird", cpus: Sequence[int] = ()
+    ) -> None:
+        self.config = config
+        _refuse_two_timers(config)
+        self._binary = executable("bird", DIRECTORIES, PACKAGE)
+        self._daemons = Daemons(journal, namespace, role, cpus=cpus)
+        self._control = BirdControl(self._daemons.directory / "bird.ctl")
+        self._log = BirdLog(self._daemons.directory / "bird.log")
+        self._version = "not started"
+
+    def info(self) -> SpeakerInfo:
+        """Engine, version once it was started, daemons."""
+        return SpeakerInfo("BIRD", self._version, ("bird",))
+
+    def start(self) -> None:
+        """Have BIRD check its configuration, then start it."""
+        directory = self._daemons.directory
+        (directory / "bird.conf").write_text(configuration(self.config, directory), encoding="utf-8")
+        self._write_routes()
+        try:
+            run([self._binary, "-p", "-c", str(directory / "bird.conf")], deadline_s=_BULK_DEADLINE_S)
+        except TestbedError as error:
+            words = error.evidence.get("stderr", "").strip() or error.message
+            raise ConfigError(f"bird refuses the configuration made for it: {words}") from error
+        self._daemons.start(self._daemon())
+        self._await_answer()
+
+    def _daemon(self, *more: str) -> Daemon:
+        directory = self._daemons.directory
+        argv = (self._binary, "-f", "-c", str(directory / "bird.conf"), "-s", str(directory / "bird.ctl"), *more)
+        return Daemon("bird", argv, "bird.ctl")
+
+    def _write_routes(self) -> None:
+        for family, name in ROUTES.items():
+            (self._daemons.directory / name).write_text(routes(self.config.announced, family), encoding="ascii")
+
+    def _await_answer(self) -> None:
+        def answers() -> bool:
+            self._daemons.check()
+            try:
+                self._version = self._control.run("show status")[0].split()[-1]
+            except TestbedError:
+                return False
+            return True
+
+        wait_until(answers, "bird to answer", _START_DEADLINE_S)
+
+    def session(self, neighbor: str) -> SessionState:
+        """The session with a neighbour."""
+        known = self.config.neighbor(neighbor)
+        name = protocol_name(self.config.neighbors.index(known))
+        lines = self._run(f"show protocols all {name}")
+        bfd = bfd_status(known, self._run("show bfd sessions")) if known.bfd is not None else None
+        return session_state(known, lines, ends=self._log.ends_of(name), now=datetime.now(), bfd=bfd)
+
+    def _run(self, command: str, *, deadline_s: float | None = None) -> list[str]:
+        try:
+            return self._control.run(command, deadline_s=deadline_s)
+        except TestbedError as error:
+            self._daemons.check()  # that it died, or is stopped, says more
+            error.evidence.update(self.logs())
+            raise
+
+    def await_session(
+        self, neighbor: str, condition: SessionCondition, awaited: str, deadline_s: float
+    ) -> SessionState:
+        """Wait until a session is as wanted."""
+        return await_session(self, neighbor, condition, awaited, deadline_s)
+
+    def announce(self, prefixes: Sequence[str]) -> None:
+        """Static routes to nowhere, exported."""
+        known = set(self.config.announced)
+        self._originate((*self.config.announced, *(prefix for prefix in prefixes if prefix not in known)))
+
+    def withdraw(self, prefixes: Sequence[str]) -> None:
+        """Take static routes away."""
+        gone = set(prefixes)
+        self._originate(tuple(prefix for prefix in self.config.announced if prefix not in gone))
+
+    def _originate(self, prefixes: tuple[str, ...]) -> None:
+        self.config = self.config.announcing(prefixes)
+        self._write_routes()
+        self._run("configure soft", deadline_s=_BULK_DEADLINE_S)
+
+    def pids(self) -> Mapping[str, int]:
+        """Process ids by daemon."""
+        return self._daemons.pids()
+
+    def restart(self) -> None:
+        """Start again if it ended; with graceful restart it takes up the sessions of before (bird -R)."""
+        if self._daemons.pids():
+            return
+        self._control.close()
+        self._daemons.start(self._daemon(*(["-R"] if self.config.graceful_restart else [])))
+        self._await_answer()
+
+    def check(self) -> None:
+        """TestbedError when it has died or is stopped."""
+        self._daemons.check()
+
+    def logs(self) -> Mapping[str, str]:
+        """The end of its log."""
+        return self._daemons.logs()
+
+    def close(self) -> None:
+        """Stop it and remove its directory."""
+        self._control.close()
+        self._daemons.close()
+
+
+def _refuse_two_timers(config: SpeakerConfig) -> None:
+    timers = {neighbor.bfd for neighbor in config.neighbors if neighbor.bfd is not None}
+    if len(timers) > 1:
+        raise ConfigError("BIRD has BFD timers by interface, not by neighbour: give all neighbours the same BfdTimers")

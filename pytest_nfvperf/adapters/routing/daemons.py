@@ -1,0 +1,108 @@
+"""The processes of one speaker: journaled, in one namespace, with one private directory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_nfvperf.adapters.net.journal import Journal, Kind
+from pytest_nfvperf.adapters.net.process import ManagedProcess, spawn, tail
+from pytest_nfvperf.model.errors import TestbedError
+
+
+@dataclass(frozen=True, slots=True)
+class Daemon:
+    """A daemon that stays in the foreground. ``socket``: where it answers, relative to the directory."""
+
+    name: str
+    argv: tuple[str, ...]
+    socket: str
+
+
+class Daemons:
+    """Starts them in the order given, and ends them in the other."""
+
+    def __init__(self, journal: Journal, namespace: str, role: str, *, cpus: Sequence[int] = ()) -> None:
+        """``namespace``: under /run/netns. ``role``: names the directory; two speakers of a run need two."""
+        self.directory = journal.directory / role
+        self._journal = journal
+        self._namespace = namespace
+        self._cpus = cpus
+        self._wanted: dict[str, Daemon] = {}
+        self._running: dict[str, ManagedProcess] = {}
+        self._entry = journal.note(Kind.DIRECTORY, str(self.directory))
+        self.directory.mkdir()
+
+    def start(self, daemon: Daemon) -> None:
+        """Start one; its output goes to NAME.log."""
+        self._wanted[daemon.name] = daemon
+        (self.directory / daemon.socket).unlink(missing_ok=True)  # of one that was killed: nobody listens there
+        self._running[daemon.name] = spawn(
+            self._journal,
+            daemon.name,
+            daemon.argv,
+            log=self.directory / f"{daemon.name}.log",
+            netns=self._namespace,
+            cpus=self._cpus,
+        )
+
+    def start_missing(self) -> list[str]:
+        """Start those again that have ended; their names."""
+        missing = [name for name in self._wanted if not self._running[name].running()]
+        for name in missing:
+            self._running[name].stop()  # it has ended: this forgets it
+            self.start(self._wanted[name])
+        return missing
+
+    def pids(self) -> dict[str, int]:
+        """Process ids by name, of those that run."""
+        return {name: process.pid for name, process in self._running.items() if process.running()}
+
+    def check(self) -> None:
+        """TestbedError, with the end of its log, for one that has ended or is stopped."""
+        for name, process in self._running.items():
+            try:
+                process.check()
+            except TestbedError as error:
+                error.evidence.update(self.logs())
+                raise
+            if is_stopped(process.pid):
+                raise TestbedError(
+                    f"{name} (pid {process.pid}) is stopped (SIGSTOP): it neither speaks nor answers",
+                    evidence=self.logs(),
+                )
+
+    def logs(self) -> Mapping[str, str]:
+        """The ends of their logs."""
+        return {path.name: tail(path) for path in sorted(self.directory.glob("*.log"))}
+
+    def close(self) -> None:
+        """End all and remove the directory. Can be called twice."""
+        for process in reversed(self._running.values()):
+            if is_stopped(process.pid):
+                process.kill()  # it would not hear of SIGTERM before the deadline
+            else:
+                process.stop()
+        self._running.clear()
+        self._wanted.clear()
+        self._journal.discard(self.directory, self._entry)
+
+
+def is_stopped(pid: int) -> bool:
+    """True for a process that SIGSTOP stopped (proc_pid_stat(5), state T)."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] == "T"
+
+
+def executable(name: str, directories: Sequence[str], package: str) -> str:
+    """The path of a daemon; TestbedError that says which package has it."""
+    for directory in directories:
+        path = Path(directory) / name
+        if os.access(path, os.X_OK):
+            return str(path)
+    raise TestbedError(f"{name} is not installed (looked in {', '.join(directories)}): apt-get install {package}")

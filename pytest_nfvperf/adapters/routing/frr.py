@@ -1,0 +1,176 @@
+"""FRR as a ports.bgp.BgpSpeaker: zebra, staticd, bgpd and, where BFD is asked for, bfdd."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+from pytest_nfvperf.adapters.net.journal import Journal
+from pytest_nfvperf.adapters.net.process import run
+from pytest_nfvperf.adapters.net.wait import wait_until
+from pytest_nfvperf.adapters.routing.awaiting import await_session
+from pytest_nfvperf.adapters.routing.daemons import Daemon, Daemons, executable
+from pytest_nfvperf.adapters.routing.frr_config import configuration, static_route
+from pytest_nfvperf.adapters.routing.frr_state import session_state
+from pytest_nfvperf.adapters.routing.frr_vty import Vty
+from pytest_nfvperf.adapters.routing.session_log import FrrLog
+from pytest_nfvperf.model.bgp import SessionCondition, SessionState, SpeakerConfig, SpeakerInfo
+from pytest_nfvperf.model.errors import ConfigError, TestbedError
+
+PACKAGE = "frr"
+DIRECTORIES = ("/usr/lib/frr", "/usr/libexec/frr")
+_REFUSED = "on config line"
+_START_DEADLINE_S = 10.0
+_BULK_DEADLINE_S = 60.0
+
+
+class FrrSpeaker:
+    """FRR in a namespace, in a private state directory.
+
+    It runs as root: a daemon that changes its user loses the parent-death signal (prctl(2)), and would outlive us.
+
+    Args:
+        journal: of this run.
+        namespace: under /run/netns, with the addresses that it speaks from.
+        config: what it is.
+        role: names its directory.
+        cpus: CPUs that it may run on; all when empty.
+    """
+
+    def __init__(
+        self, journal: Journal, namespace: str, config: SpeakerConfig, *, role: str = "frr", cpus: Sequence[int] = ()
+    ) -> None:
+        self.config = config
+        self._files = configuration(config)
+        self._binaries = {name: executable(name, DIRECTORIES, PACKAGE) for name in self._files}
+        self._daemons = Daemons(journal, namespace, role, cpus=cpus)
+        directory = self._daemons.directory
+        self._log = FrrLog(directory / "bgpd.log")
+        self._vtys = {name: Vty(directory / f"{name}.vty", name) for name in self._files}
+
+    @cached_property
+    def _version(self) -> str:
+        return run([self._binaries["bgpd"], "--version"]).split()[2]
+
+    def info(self) -> SpeakerInfo:
+        """Engine, version, daemons."""
+        return SpeakerInfo("FRR", self._version, tuple(self._files))
+
+    def start(self) -> None:
+        """Have each daemon check its file, then start them."""
+        for name, text in self._files.items():
+            (self._daemons.directory / f"{name}.conf").write_text(text, encoding="utf-8")
+            self._check_configuration(name)
+        for name in self._files:
+            self._daemons.start(self._daemon(name))
+            self._await_answer(name)  # the others connect to zebra when they start, and later only after seconds
+
+    def _check_configuration(self, name: str) -> None:
+        """By the daemon itself, which ends well even when it passed over a line, and only logs that."""
+        try:
+            said = run([self._binaries[name], "-C", *self._common(name), "--log", "stdout"])
+        except TestbedError as error:
+            words = error.evidence.get("stderr", "").strip() or error.message
+            raise ConfigError(f"{name} refuses the configuration made for it: {words}") from error
+        refused = [line for line in said.splitlines() if _REFUSED in line]
+        if refused:
+            raise ConfigError(f"{name} refuses the configuration made for it: {'; '.join(refused)}")
+
+    def _common(self, name: str) -> tuple[str, ...]:
+        directory = self._daemons.directory
+        return (
+            "-f",
+            str(directory / f"{name}.conf"),
+            "-i",
+            str(directory / f"{name}.pid"),
+            "-u",
+            "root",
+            "-g",
+            "frrvty",
+        )
+
+    def _daemon(self, name: str) -> Daemon:
+        directory = self._daemons.directory
+        argv = (self._binaries[name], *self._common(name), "--vty_socket", str(directory), "-P", "0")
+        argv += ("-z", str(directory / "zserv.api"), "--log", "stdout", "--log-level", "info")
+        if name == "bfdd":
+            argv += ("--bfdctl", str(directory / "bfdd.sock"))
+        return Daemon(name, argv, f"{name}.vty")
+
+    def _await_answer(self, name: str) -> None:
+        def answers() -> bool:
+            self._daemons.check()
+            try:
+                self._vtys[name].run("show version")
+            except TestbedError:
+                return False
+            return True
+
+        wait_until(answers, f"{name} to answer", _START_DEADLINE_S)
+
+    def session(self, neighbor: str) -> SessionState:
+        """The session with a neighbour."""
+        known = self.config.neighbor(neighbor)
+        told = self._ask(f"show bgp neighbors {neighbor} json").get(neighbor, {})
+        return session_state(known, told, self._log.reason_of(neighbor))
+
+    def _ask(self, command: str) -> Mapping[str, Mapping[str, object]]:
+        answer: Mapping[str, Mapping[str, object]] = json.loads(self._run("bgpd", command))
+        return answer
+
+    def _run(self, daemon: str, *commands: str, deadline_s: float | None = None) -> str:
+        try:
+            return self._vtys[daemon].run(*commands, deadline_s=deadline_s)
+        except TestbedError as error:
+            self._daemons.check()  # that it died, or is stopped, says more
+            error.evidence.update(self.logs())
+            raise
+
+    def await_session(
+        self, neighbor: str, condition: SessionCondition, awaited: str, deadline_s: float
+    ) -> SessionState:
+        """Wait until a session is as wanted."""
+        return await_session(self, neighbor, condition, awaited, deadline_s)
+
+    def announce(self, prefixes: Sequence[str]) -> None:
+        """Static routes that bgpd redistributes."""
+        new = [prefix for prefix in prefixes if prefix not in set(self.config.announced)]
+        self._configure([static_route(prefix) for prefix in new])
+        self.config = self.config.announcing((*self.config.announced, *new))
+
+    def withdraw(self, prefixes: Sequence[str]) -> None:
+        """Take static routes away."""
+        gone = set(prefixes) & set(self.config.announced)
+        self._configure([f"no {static_route(prefix)}" for prefix in self.config.announced if prefix in gone])
+        self.config = self.config.announcing(tuple(p for p in self.config.announced if p not in gone))
+
+    def _configure(self, lines: Sequence[str]) -> None:
+        if lines:
+            self._run("staticd", "configure terminal", *lines, "end", deadline_s=_BULK_DEADLINE_S)
+
+    def pids(self) -> Mapping[str, int]:
+        """Process ids by daemon."""
+        return self._daemons.pids()
+
+    def restart(self) -> None:
+        """Start those that ended, with what is announced now."""
+        for name, text in configuration(self.config).items():
+            (self._daemons.directory / f"{name}.conf").write_text(text, encoding="utf-8")
+        for name in self._daemons.start_missing():
+            self._vtys[name].close()
+            self._await_answer(name)
+
+    def check(self) -> None:
+        """TestbedError when a daemon has died or is stopped."""
+        self._daemons.check()
+
+    def logs(self) -> Mapping[str, str]:
+        """The ends of the daemons' logs."""
+        return self._daemons.logs()
+
+    def close(self) -> None:
+        """Stop the daemons and remove their directory."""
+        for vty in self._vtys.values():
+            vty.close()
+        self._daemons.close()

@@ -1,0 +1,106 @@
+"""FRR's configuration files from a SpeakerConfig: one for each daemon."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pytest_nfvperf.model.bgp import Family, Neighbor, Policy, SpeakerConfig, family_of
+
+_IP = {Family.IPV4: "ip", Family.IPV6: "ipv6"}
+
+
+def configuration(config: SpeakerConfig) -> dict[str, str]:
+    """The text of each daemon's file, by the daemon's name."""
+    files = {"zebra": ["hostname nfvperf"], "staticd": ["hostname nfvperf"], "bgpd": list(_bgpd(config))}
+    files["staticd"] += [static_route(prefix) for prefix in config.announced]
+    if any(neighbor.bfd is not None for neighbor in config.neighbors):
+        files["bfdd"] = list(_bfdd(config))
+    return {daemon: "\n".join(lines) + "\n" for daemon, lines in files.items()}
+
+
+def static_route(prefix: str) -> str:
+    """What bgpd redistributes: a route of our own, to nowhere. Where frames really go the datapath decides."""
+    return f"{_IP[family_of(prefix)]} route {prefix} blackhole"
+
+
+def _bfdd(config: SpeakerConfig) -> Iterator[str]:
+    yield "hostname nfvperf"
+    yield "bfd"
+    for neighbor in config.neighbors:
+        if neighbor.bfd is not None:
+            yield f" profile {_label(neighbor)}"
+            yield f"  detect-multiplier {neighbor.bfd.multiplier}"
+            yield f"  receive-interval {neighbor.bfd.interval_ms}"
+            yield f"  transmit-interval {neighbor.bfd.interval_ms}"
+
+
+def _bgpd(config: SpeakerConfig) -> Iterator[str]:
+    yield "hostname nfvperf"
+    for neighbor in config.neighbors:
+        for way, policy in (("in", neighbor.accepts), ("out", neighbor.sends)):
+            yield from _route_map(f"{way}-{_label(neighbor)}", policy)
+    yield f"router bgp {config.asn}"
+    yield f" bgp router-id {config.router_id}"
+    yield " bgp log-neighbor-changes"
+    yield " no bgp default ipv4-unicast"
+    yield " no bgp ebgp-requires-policy"  # policies are ours to say: none means all
+    if config.graceful_restart:
+        yield " bgp graceful-restart"
+        yield " bgp graceful-restart preserve-fw-state"
+        yield f" bgp graceful-restart restart-time {max(n.timers.restart_s for n in config.neighbors)}"
+    for neighbor in config.neighbors:
+        yield from _neighbor(neighbor)
+    for family in Family:
+        yield from _family(config, family)
+
+
+def _neighbor(neighbor: Neighbor) -> Iterator[str]:
+    name, timers = f" neighbor {neighbor.address}", neighbor.timers
+    yield f"{name} remote-as {neighbor.asn}"
+    yield f"{name} timers {timers.keepalive_s} {timers.hold_s}"
+    yield f"{name} timers connect {timers.connect_retry_s}"
+    yield f"{name} advertisement-interval 0"
+    if neighbor.password is not None:
+        yield f"{name} password {neighbor.password}"
+    if neighbor.bfd is not None:
+        yield f"{name} bfd"
+        yield f"{name} bfd profile {_label(neighbor)}"
+
+
+def _family(config: SpeakerConfig, family: Family) -> Iterator[str]:
+    carrying = [neighbor for neighbor in config.neighbors if family in neighbor.carried]
+    if not carrying:
+        return
+    yield f" address-family {family} unicast"
+    yield "  redistribute static"
+    for neighbor in carrying:
+        yield f"  neighbor {neighbor.address} activate"
+        yield f"  neighbor {neighbor.address} route-map in-{_label(neighbor)} in"
+        yield f"  neighbor {neighbor.address} route-map out-{_label(neighbor)} out"
+    yield " exit-address-family"
+
+
+def _route_map(name: str, policy: Policy) -> Iterator[str]:
+    """What no entry permits is denied; each family has lists of its own."""
+    passed = (
+        [None] if policy.prefixes is None else [f for f in Family if any(family_of(p) is f for p in policy.prefixes)]
+    )
+    for prefix in policy.prefixes or ():
+        longest = 32 if family_of(prefix) is Family.IPV4 else 128
+        more_specific = "" if prefix.endswith(f"/{longest}") else f" le {longest}"
+        yield f"{_IP[family_of(prefix)]} prefix-list {name} permit {prefix}{more_specific}"
+    if not passed:
+        yield f"route-map {name} deny 10"
+    for number, family in enumerate(passed, start=1):
+        yield f"route-map {name} permit {10 * number}"
+        if family is not None:
+            yield f" match {_IP[family]} address prefix-list {name}"
+        if policy.local_preference is not None:
+            yield f" set local-preference {policy.local_preference}"
+        if policy.med is not None:
+            yield f" set metric {policy.med}"
+    yield "exit"
+
+
+def _label(neighbor: Neighbor) -> str:
+    return neighbor.address.replace(":", "-")

@@ -1,0 +1,239 @@
+"""BGP speakers as data: what one is configured with, and what its sessions are seen to be.
+
+Words are those of RFC 4271 (BGP-4), RFC 2385 (MD5 signatures), RFC 4724 (graceful restart), RFC 4760
+(address families) and RFC 5880 (BFD).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+_LAST_ASN = 2**32 - 1
+_SHORTEST_HOLD_S = 3  # RFC 4271, 4.2: a hold time is 0 or at least 3 s
+_LONGEST_PASSWORD = 80  # TCP_MD5SIG_MAXKEYLEN, linux/tcp.h
+
+
+class Family(StrEnum):
+    """Address families (RFC 4760), unicast."""
+
+    IPV4 = "ipv4"
+    IPV6 = "ipv6"
+
+
+def family_of(text: str) -> Family:
+    """Of an address or prefix; looks no closer, because there may be 100,000 of them."""
+    return Family.IPV6 if ":" in text else Family.IPV4
+
+
+@dataclass(frozen=True, slots=True)
+class BgpTimers:
+    """In seconds, whole ones as RFC 4271 has them. The defaults are for tests: a minute's hold time is a long wait.
+
+    ``restart_s``: how long the neighbour keeps our routes after we are gone (RFC 4724, Restart Time).
+    """
+
+    keepalive_s: int = 1
+    hold_s: int = 3
+    connect_retry_s: int = 1
+    restart_s: int = 30
+
+    def __post_init__(self) -> None:
+        if self.hold_s < _SHORTEST_HOLD_S:
+            raise ValueError(
+                f"a hold time of {self.hold_s} s is not possible: RFC 4271 wants {_SHORTEST_HOLD_S} or more"
+            )
+        if not 1 <= self.keepalive_s < self.hold_s:
+            raise ValueError(f"keepalives every {self.keepalive_s} s do not hold a session of {self.hold_s} s")
+
+
+@dataclass(frozen=True, slots=True)
+class BfdTimers:
+    """BFD (RFC 5880, 6.8.7): a session is down after ``multiplier`` intervals without a packet. Milliseconds."""
+
+    interval_ms: int = 300
+    multiplier: int = 3
+
+    def __post_init__(self) -> None:
+        if not 10 <= self.interval_ms <= 60_000:
+            raise ValueError(f"a BFD interval must be 10..60000 ms, not {self.interval_ms}")
+        if not 2 <= self.multiplier <= 255:
+            raise ValueError(f"a BFD multiplier must be 2..255, not {self.multiplier}")
+
+    @property
+    def detection_ms(self) -> int:
+        """Silence after which the session is down."""
+        return self.interval_ms * self.multiplier
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Which prefixes pass, one way.
+
+    ``prefixes``: those passed, with everything more specific; None passes all. ``local_preference`` and ``med``
+    are set on what passes; None leaves them.
+    """
+
+    prefixes: tuple[str, ...] | None = None
+    local_preference: int | None = None
+    med: int | None = None
+
+    def __post_init__(self) -> None:
+        for prefix in self.prefixes or ():
+            ipaddress.ip_network(prefix)
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbor:
+    """A neighbour. The session is internal (iBGP) where it has the speaker's own AS number.
+
+    ``password``: TCP MD5 signature (RFC 2385), 80 bytes at most; None for none. ``accepts``, ``sends``: policies.
+    """
+
+    address: str
+    asn: int
+    password: str | None = None
+    timers: BgpTimers = BgpTimers()
+    bfd: BfdTimers | None = None
+    accepts: Policy = Policy()
+    sends: Policy = Policy()
+    families: tuple[Family, ...] = ()
+
+    def __post_init__(self) -> None:
+        ipaddress.ip_address(self.address)
+        _check_asn(self.asn)
+        if self.password is not None and not 1 <= len(self.password.encode()) <= _LONGEST_PASSWORD:
+            raise ValueError(f"the password of neighbour {self.address} must have 1..{_LONGEST_PASSWORD} bytes")
+
+    @property
+    def carried(self) -> tuple[Family, ...]:
+        """Families of the session: that of its address if none are said."""
+        return self.families or (family_of(self.address),)
+
+
+@dataclass(frozen=True, slots=True)
+class SpeakerConfig:
+    """A speaker.
+
+    Attributes:
+        asn: its AS number.
+        router_id: an IPv4 address.
+        neighbors: who it speaks with.
+        announced: prefixes that it originates; the daemon checks them.
+        graceful_restart: it keeps the routes of a neighbour that restarts, and asks for the same.
+    """
+
+    asn: int
+    router_id: str
+    neighbors: tuple[Neighbor, ...]
+    announced: tuple[str, ...] = ()
+    graceful_restart: bool = False
+
+    def __post_init__(self) -> None:
+        _check_asn(self.asn)
+        ipaddress.IPv4Address(self.router_id)
+        addresses = [neighbor.address for neighbor in self.neighbors]
+        if len(set(addresses)) < len(addresses):
+            raise ValueError(f"a neighbour is listed twice: {', '.join(addresses)}")
+
+    def internal(self, neighbor: Neighbor) -> bool:
+        """True for iBGP."""
+        return neighbor.asn == self.asn
+
+    def neighbor(self, address: str) -> Neighbor:
+        """The neighbour of this address; KeyError for an unknown one."""
+        for neighbor in self.neighbors:
+            if neighbor.address == address:
+                return neighbor
+        raise KeyError(f"no neighbour {address}; there are: {', '.join(n.address for n in self.neighbors) or 'none'}")
+
+    def announcing(self, prefixes: tuple[str, ...]) -> SpeakerConfig:
+        """The same, originating these prefixes."""
+        return replace(self, announced=prefixes)
+
+
+def _check_asn(asn: int) -> None:
+    if not 1 <= asn <= _LAST_ASN:
+        raise ValueError(f"an AS number is 1..{_LAST_ASN} (RFC 6793), not {asn}")
+
+
+class SessionStatus(StrEnum):
+    """States of a session (RFC 4271, 8.2.2)."""
+
+    IDLE = "Idle"
+    CONNECT = "Connect"
+    ACTIVE = "Active"
+    OPEN_SENT = "OpenSent"
+    OPEN_CONFIRM = "OpenConfirm"
+    ESTABLISHED = "Established"
+
+
+class BfdStatus(StrEnum):
+    """States of a BFD session (RFC 5880, 4.1)."""
+
+    ADMIN_DOWN = "AdminDown"
+    DOWN = "Down"
+    INIT = "Init"
+    UP = "Up"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionState:
+    """A session as its speaker sees it now. What the daemon does not tell is None, never 0.
+
+    Attributes:
+        neighbor: its address.
+        asn: its configured AS number.
+        status: of RFC 4271's state machine.
+        uptime_s: since it was established; None while it is not.
+        flaps: how often it left Established since the daemon began.
+        received, sent: prefixes, of all families; None while the session is not established. FRR sends a
+            neighbour's own routes back to it, and counts them.
+        last_error: the daemon's own words for why it went down last: a notification's, a timer's; empty for none.
+        bfd: None where no BFD runs.
+    """
+
+    neighbor: str
+    asn: int
+    status: SessionStatus
+    uptime_s: float | None = None
+    flaps: int | None = None
+    received: int | None = None
+    sent: int | None = None
+    last_error: str = ""
+    bfd: BfdStatus | None = None
+
+    @property
+    def established(self) -> bool:
+        """True in Established."""
+        return self.status is SessionStatus.ESTABLISHED
+
+    def __str__(self) -> str:
+        parts = [f"{self.neighbor} (AS {self.asn}) {self.status}"]
+        if self.uptime_s is not None:
+            parts.append(f"for {self.uptime_s:g} s")
+        if self.received is not None:
+            parts.append(f"{self.received} prefixes received")
+        if self.sent is not None:
+            parts.append(f"{self.sent} sent")
+        if self.flaps:
+            parts.append(f"{self.flaps} flaps")
+        if self.bfd is not None:
+            parts.append(f"BFD {self.bfd}")
+        if self.last_error:
+            parts.append(f"last error: {self.last_error}")
+        return ", ".join(parts)
+
+
+SessionCondition = Callable[[SessionState], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class SpeakerInfo:
+    """What a speaker is: for headers and evidence. ``daemons``: processes by name."""
+
+    engine: str
+    version: str
+    daemons: tuple[str, ...] = field(default=())
