@@ -36,12 +36,20 @@ def make_session(config: pytest.Config, options: Options) -> NfvSession:
     return NfvSession(options, wiring, run_dir, worker, _progress(config), _sinks(config, run_dir))
 
 
+def _warn(config: pytest.Config, text: str) -> None:
+    """Say what is doubtful; an error of the user's only where warnings are asked to be errors."""
+    try:
+        config.issue_config_time_warning(UserWarning(text), stacklevel=2)
+    except UserWarning as warning:
+        raise pytest.UsageError(f"{text} (a warning, but `filterwarnings` or -W makes it an error)") from warning
+
+
 def _testbed(config: pytest.Config, options: Options, worker: str) -> Testbed:
     if options.testbeds:
         number = int(worker.removeprefix("gw")) if worker else 0
         testbed, warnings = load_testbed(_pick(options.testbeds, number))
         for warning in warnings:
-            config.issue_config_time_warning(UserWarning(warning), stacklevel=2)
+            _warn(config, warning)
     else:
         testbed = discover_testbed()
     if options.ovs is not None:

@@ -108,6 +108,35 @@ def test_a_testbed_file_that_is_not_there_is_a_usage_error(suite):
     assert result.ret == pytest.ExitCode.USAGE_ERROR
 
 
+DOUBTFUL = """
+schema: 1
+name: doubtful
+dut:
+  ovs: {instance: private, datapath: netdev}
+  ports: [{name: spare, kind: vhost-user}]
+generator: {engine: embedded}
+"""
+DOUBT = "port 'spare' is in no link: no generator port is cabled to it"
+
+
+def test_a_doubtful_testbed_is_a_warning(suite):
+    (suite.path / "lab.yaml").write_text(DOUBTFUL, encoding="utf-8")
+
+    result = run_plan(suite, "--nfv-testbed", "lab.yaml")
+
+    result.stdout.fnmatch_lines([f"*UserWarning: {DOUBT}"])
+    assert result.ret == 0
+
+
+def test_where_warnings_are_errors_a_doubtful_testbed_is_a_usage_error(suite):
+    (suite.path / "lab.yaml").write_text(DOUBTFUL, encoding="utf-8")
+
+    result = run_plan(suite, "--nfv-testbed", "lab.yaml", "-W", "error")
+
+    result.stderr.fnmatch_lines([f"ERROR: {DOUBT} (a warning, but *"])
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+
+
 def test_an_unknown_profile_is_a_usage_error(suite):
     result = suite.runpytest_subprocess("--nfv-profile", "thorough")
 
