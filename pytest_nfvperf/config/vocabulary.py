@@ -115,6 +115,20 @@ METRICS = {
     "test_process_cpu_seconds": _seconds("CPU time of pytest over the cost trial"),
     "forwarding_rate": _rate("received rate per direction at maximum offered load (RFC 2285 section 3.6.2)"),
     "packet_time": Metric("time a packet at maximum offered load, all directions", ((TIME_NS, "ns"),), "<= 100 ns"),
+    "mirror_rate": _rate("copies received from a mirror at maximum offered load"),
+    "mirror_completeness": Metric(
+        "copies received over copies expected, at the set load; each crossing of the bridge is one",
+        ((RATIO, "ratio"),),
+        ">= 100 %",
+    ),
+    "mirror_completeness_overloaded": Metric(
+        "copies received over copies expected, at maximum offered load", ((RATIO, "ratio"),), ">= 30 %"
+    ),
+    "mirror_unexplained": Metric(
+        "copies that were expected at maximum offered load and neither received nor counted as dropped",
+        ((RATIO, "ratio"),),
+        "<= 0.1 %",
+    ),
     "tcp_throughput": Metric("TCP payload received", ((BIT_RATE, "bps"),), ">= 1 Gbps"),
     "udp_throughput": Metric("UDP payload received", ((BIT_RATE, "bps"),), ">= 1 Gbps"),
     "sender_cores": Metric("CPUs that the sending side used", ((CORES, "cores"),), "<= 1.2 cores"),

@@ -85,10 +85,14 @@ class ForwardingRate:
             InvalidTrialsError: no valid trial within the budget.
             ValueError: the frame does not fit into a port's MTU.
         """
+        return self.measure(live, remaining_s)[1]
+
+    def measure(self, live: LiveTopology, remaining_s: float | None) -> tuple[Trial, Reading]:
+        """The trial of a reading, and the reading; errors as in ``read``."""
         limits = self._prepare(live)
         self._warm_up(live, remaining_s)
         trial = live.runner.run(self._spec(live, self.profile.comparison_trial_s, "forwarding rate"), remaining_s)
-        return _reading(trial, limits)
+        return trial, _reading(trial, limits)
 
     def _prepare(self, live: LiveTopology) -> Limits:
         if self.limits is None:

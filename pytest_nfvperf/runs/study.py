@@ -19,6 +19,7 @@ from pytest_nfvperf.model.topology import Topology
 from pytest_nfvperf.model.traffic import Traffic
 from pytest_nfvperf.runs.forwarding import ForwardingRate
 from pytest_nfvperf.runs.interleave import LOOK_CONFIDENCE, Reading, Rounds, interleaved
+from pytest_nfvperf.runs.mirroring import MirrorCost, MirrorLoad
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.search import LimitsOf
 from pytest_nfvperf.runs.streams import StreamRunner, TcpThroughput, tcp_spec
@@ -131,6 +132,19 @@ class Study:
             traffic: what is sent.
         """
         return self.compare(per, subjects, ForwardingRate(traffic, self.profile, self._limits_of))
+
+    def mirror_cost(
+        self, per: str, subjects: Sequence[Subject], traffic: Traffic, load: MirrorLoad
+    ) -> tuple[Outcome, ...]:
+        """Forwarding rate with and without mirrors, and how complete they are, of each subject.
+
+        Args:
+            per: the label that the subjects differ in, such as "mirror".
+            subjects: the baseline first, without mirrors.
+            traffic: what is sent.
+            load: at which completeness is read; at maximum offered load it is, too.
+        """
+        return self.compare(per, subjects, MirrorCost(traffic, self.profile, self._limits_of, load))
 
     def tcp_throughput(self, per: str, subjects: Sequence[Subject], streams: int = 1) -> tuple[Outcome, ...]:
         """Goodput of parallel TCP streams between the first and the last namespace, and the CPUs it took.

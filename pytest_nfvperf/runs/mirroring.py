@@ -1,0 +1,142 @@
+"""What a mirror costs, and whether it is complete: both of one topology, in one reading.
+
+A reading is two trials. At maximum offered load: the forwarding rate, which is held against the same topology without
+its mirror. At a set load, at which nothing need be dropped: copies received over copies expected, each time that a
+frame crosses the mirrored bridge being one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pytest_nfvperf.model.copies import CopyCounts, copy_counts
+from pytest_nfvperf.model.profile import TRIAL_OVERHEAD_S, Profile
+from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.model.trial import TrialSpec
+from pytest_nfvperf.runs import forwarding
+from pytest_nfvperf.runs.forwarding import ForwardingRate
+from pytest_nfvperf.runs.interleave import Reading
+from pytest_nfvperf.runs.rig import LiveTopology
+from pytest_nfvperf.runs.search import LimitsOf
+from pytest_nfvperf.runs.trials import Trial
+
+UNITS = {
+    **forwarding.UNITS,
+    "mirror_rate": "pps",
+    "mirror_completeness": "ratio",
+    "mirror_completeness_overloaded": "ratio",
+    "mirror_unexplained": "ratio",
+}
+"""mirror_rate: copies/s at maximum offered load; the others over all copies expected."""
+
+_RESIDUAL_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorLoad:
+    """At which load completeness is read: ``share`` of the forwarding rate without the mirror, or ``fps``.
+
+    Frames/s per direction; one of the two is given.
+    """
+
+    share: float | None = None
+    fps: float | None = None
+
+    def __post_init__(self) -> None:
+        if (self.share is None) == (self.fps is None):
+            raise ValueError("a mirror's load is either a share of the forwarding rate or a rate in frames/s")
+
+    def of(self, forwarding_rate: float) -> float:
+        """Frames/s per direction."""
+        return self.fps if self.fps is not None else (self.share or 0.0) * forwarding_rate
+
+
+@dataclass
+class MirrorCost:
+    """Reads forwarding and mirroring on any topology; the first one read is the one without mirrors.
+
+    Attributes:
+        traffic: what is sent.
+        profile: durations.
+        limits_of: the rig's ceiling and the line rate.
+        load: at which completeness is read.
+        forwarded: forwarding rates without a mirror so far, frames/s per direction.
+    """
+
+    traffic: Traffic
+    profile: Profile
+    limits_of: LimitsOf
+    load: MirrorLoad
+    forwarded: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._forwarding = ForwardingRate(self.traffic, self.profile, self.limits_of)
+
+    @property
+    def name(self) -> str:
+        """The outcome's algorithm."""
+        return "mirror-cost"
+
+    @property
+    def units(self) -> Mapping[str, str]:
+        """Base units of the metrics."""
+        return UNITS
+
+    @property
+    def reading_s(self) -> float:
+        """As a forwarding rate's, and the trial at the set load."""
+        return self._forwarding.reading_s + self.profile.comparison_trial_s + _RESIDUAL_S + TRIAL_OVERHEAD_S
+
+    def labels(self, live: LiveTopology) -> dict[str, str]:
+        """What is really measured."""
+        return self._forwarding.labels(live)
+
+    def facts(self) -> dict[str, Any]:
+        """What all subjects share."""
+        return self._forwarding.facts()
+
+    def read(self, live: LiveTopology, remaining_s: float | None) -> Reading:
+        """One reading.
+
+        Raises:
+            InvalidTrialsError: no valid trial within the budget.
+        """
+        trial, reading = self._forwarding.measure(live, remaining_s)
+        if not live.topology.mirrors:
+            self.forwarded.append(reading.values["forwarding_rate"])
+            return reading
+        overloaded = copies_of(live, trial)
+        calm = live.runner.run(self._calm(live), remaining_s)
+        values = {**reading.values, **_values(trial, overloaded, copies_of(live, calm))}
+        return Reading(values, calm.id, reading.at_least)
+
+    def _calm(self, live: LiveTopology) -> TrialSpec:
+        both = live.topology.directions
+        return TrialSpec(
+            traffic=self.traffic,
+            load_fps=max(1, round(self.load.of(min(self.forwarded, default=self._forwarding.load_fps)))),
+            duration_s=self.profile.comparison_trial_s,
+            directions=both if self.traffic.bidirectional else both[:1],
+            latency=False,
+            residual_s=_RESIDUAL_S,
+            purpose="mirror completeness",
+        )
+
+
+def copies_of(live: LiveTopology, trial: Trial) -> CopyCounts:
+    """Copies of a trial's frames: expected, received, dropped on the way."""
+    moved = {delta.name: delta.delta for delta in trial.ledger.deltas} if trial.ledger is not None else {}
+    return copy_counts(live.topology, trial.result, moved)
+
+
+def _values(trial: Trial, overloaded: CopyCounts, calm: CopyCounts) -> dict[str, float]:
+    seconds = max(count.elapsed_ns for count in trial.result.counts) / 1e9
+    values = {"mirror_rate": overloaded.received / seconds} if seconds > 0 else {}
+    if calm.expected:
+        values["mirror_completeness"] = calm.received / calm.expected
+    if overloaded.expected:
+        values["mirror_completeness_overloaded"] = overloaded.received / overloaded.expected
+        values["mirror_unexplained"] = abs(overloaded.unexplained) / overloaded.expected
+    return values
