@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from pytest_nfvperf.model.nodes import PortRole
+from pytest_nfvperf.model.route import Crossed, route
 from pytest_nfvperf.model.topology import Topology
 from pytest_nfvperf.model.trial import TrialResult
 
@@ -19,7 +20,7 @@ class CopyCounts:
         received: by the generator's monitors.
         truncated: of those, the ones cut by a snaplen.
         corrupted: of those, the ones that were otherwise not as sent.
-        dropped: given up at the outputs, by the port's name: its queue was full.
+        dropped: given up at the outputs, by the counter that says so.
     """
 
     expected: int
@@ -43,15 +44,18 @@ def copy_counts(topology: Topology, result: TrialResult, moved: Mapping[str, int
     Args:
         topology: with its mirrors.
         result: of the trial.
-        moved: moves of the DUT's counters by name, ``<port>.rx_packets`` and ``<port>.tx_dropped``.
+        moved: moves of counters by name: ``<port>.rx_packets``, ``<port>.tx_dropped``, ``<port>.far.socket_drops``.
+
+    Raises:
+        ValueError: the topology does not say which way frames take.
     """
     outputs = [mirror.output for mirror in topology.mirrors if mirror.output is not None]
     vlan = result.spec.traffic.vlan or 0
     expected = sum(
         frames
+        for crossed, frames in _crossings(topology, result, moved)
         for mirror in topology.mirrors
-        for bridge, entry, leaving, frames in entries(topology, result, moved)
-        if bridge == mirror.bridge and mirror.copies(entry, leaving, vlan)
+        if mirror.bridge in crossed.bridges and mirror.copies(crossed.entry, crossed.exit, vlan)
     )
     seen = [monitor for monitor in result.monitors if monitor.port in outputs]
     return CopyCounts(
@@ -59,31 +63,24 @@ def copy_counts(topology: Topology, result: TrialResult, moved: Mapping[str, int
         received=sum(monitor.copies for monitor in seen),
         truncated=sum(monitor.truncated for monitor in seen),
         corrupted=sum(monitor.corrupted for monitor in seen),
-        dropped={port: moved[f"{port}.tx_dropped"] for port in outputs if moved.get(f"{port}.tx_dropped")},
+        dropped={name: moved[name] for port in outputs for name in _drops(port) if moved.get(name)},
     )
 
 
-def entries(topology: Topology, result: TrialResult, moved: Mapping[str, int]) -> Iterator[tuple[str, str, str, int]]:
-    """Where frames of a trial came into bridges: (bridge, port in, port out, frames); "" for an unknown port out."""
-    counted = {vnf.peer: 0 for vnf in result.vnfs}
+def _drops(port: str) -> tuple[str, ...]:
+    """Counters of copies that an output gave up: the port's queue was full, or the socket behind a tap."""
+    return (f"{port}.tx_dropped", f"{port}.far.socket_drops")
+
+
+def _crossings(topology: Topology, result: TrialResult, moved: Mapping[str, int]) -> Iterator[tuple[Crossed, int]]:
+    """Each pass of frames through the datapath, and how many there were."""
+    by_vnfs: Counter[str] = Counter()
     for vnf in result.vnfs:
-        counted[vnf.peer] += vnf.sent
-    counted |= {count.direction.tx: count.sent for count in result.counts}
-    for port in topology.ports:
-        if port.role is not PortRole.MONITOR:
-            frames = counted.get(port.name, moved.get(f"{port.name}.rx_packets", 0))
-            yield port.bridge, port.name, _leaving(topology, result, port.name), frames
-
-
-def _leaving(topology: Topology, result: TrialResult, entry: str) -> str:
-    """By a crossing; on a bridge that learns, where the frames' destination address is."""
-    for crossing in topology.crossings:
-        if crossing.in_port == entry:
-            return crossing.out_port
-    ports = {port.mac: port.name for port in topology.ports}
-    sends_to = {port.peer: port.eth_peer for port in topology.ports if port.role is PortRole.FORWARDER}
+        by_vnfs[vnf.peer] += vnf.sent
     for count in result.counts:
-        if count.direction.tx == entry:
-            own = topology.port(entry)
-            return ports.get(result.spec.traffic.dst_mac or own.eth_peer or "", count.direction.rx)
-    return ports.get(sends_to.get(entry) or "", "")
+        way = route(topology, count.direction)
+        if way is None:
+            raise ValueError(f"topology {topology.name!r} does not say which way {count.direction} takes")
+        for number, crossed in enumerate(way):
+            known = count.sent if number == 0 else by_vnfs.get(crossed.entry)
+            yield crossed, moved.get(f"{crossed.entry}.rx_packets", 0) if known is None else known

@@ -6,8 +6,9 @@ import re
 from dataclasses import dataclass
 
 from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.nodes import GENERATOR, PortKind, PortRole
 from pytest_nfvperf.model.testbed import DutBond, DutPort, Testbed
-from pytest_nfvperf.model.topology import PortRole, Topology
+from pytest_nfvperf.model.topology import Topology
 
 _PCI = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[01][0-9a-fA-F]\.[0-7]", re.ASCII)
 
@@ -71,13 +72,14 @@ def _device(testbed: Testbed, generator_port: str | None) -> str | None:
 
 
 def ends_of(testbed: Testbed, topology: Topology) -> dict[str, CabledEnd]:
-    """The cabled ends by the names of the topology's endpoints: by name, else in order.
+    """The cabled ends by the names of the topology's ports for the generator, monitors too: by name, else in order.
 
     Raises:
         ConfigError: the topology has more endpoints than the testbed has cables.
     """
     cabled = cabled_ends(testbed)
-    endpoints = [port.name for port in topology.ports if port.role is PortRole.ENDPOINT]
+    outside = [port for port in topology.ports if port.owner == GENERATOR and port.kind is PortKind.TESTBED]
+    endpoints = [port.name for port in outside if port.role is not PortRole.FORWARDER]
     by_name = {end.name: end for end in cabled if end.name in endpoints}
     if not cabled or len(by_name) == len(endpoints):
         return by_name

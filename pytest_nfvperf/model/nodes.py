@@ -11,6 +11,10 @@ LONGEST_KERNEL_NAME = 15
 DEFAULT_MTU = 1500
 
 
+GENERATOR = "generator"
+"""Owner of the generator's own ports."""
+
+
 class VnfMode(StrEnum):
     """What a VNF does with a frame, in the words of testpmd's forwarding modes."""
 
@@ -103,7 +107,7 @@ class Port:
     bridge: str
     role: PortRole
     mac: str
-    owner: str = "generator"
+    owner: str = GENERATOR
     peer: str | None = None
     vnf_mode: VnfMode = VnfMode.IO
     queues: int = 1

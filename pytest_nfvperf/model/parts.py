@@ -17,6 +17,7 @@ from pytest_nfvperf.model.mirrors import Mirror, MirrorMethod
 from pytest_nfvperf.model.nodes import (
     AS_IT_IS,
     DEFAULT_MTU,
+    GENERATOR,
     LONGEST_KERNEL_NAME,
     Namespace,
     Nic,
@@ -85,9 +86,20 @@ def monitor(
     mac: str = MAC_TO_FILL,
     mtu: int = DEFAULT_MTU,
     kind: PortKind | str = PortKind.TESTBED,
+    vm: bool = False,
 ) -> Port:
-    """A port on which the generator only counts what comes."""
-    return Port(name, bridge, PortRole.MONITOR, mac, mtu=mtu, kind=PortKind(kind))
+    """A port on which the generator only counts what comes.
+
+    Args:
+        name: of the port.
+        bridge: of the port.
+        mac: of its far end.
+        mtu: bytes without Ethernet header and FCS.
+        kind: what it is on the DUT; a tap for the host.
+        vm: it is that of a monitor VM, called as the port; on a lab no cabled port is taken for it.
+    """
+    owner = name if vm else GENERATOR
+    return Port(name, bridge, PortRole.MONITOR, mac, owner, mtu=mtu, kind=PortKind(kind))
 
 
 class MirrorSettings(TypedDict, total=False):

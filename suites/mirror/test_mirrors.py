@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import pytest
 
 from pytest_nfvperf.judging import SlaCheck
-from pytest_nfvperf.model import parts
+from pytest_nfvperf.model.mirror_outputs import mirror_output
+from pytest_nfvperf.model.parts import mirror as mirror_part
 from pytest_nfvperf.model.topology import Topology
 from pytest_nfvperf.model.traffic import RFC2544_FRAME_SIZES, Traffic
-from pytest_nfvperf.model.vm_chain import BRIDGE, output_name, vm_chain
+from pytest_nfvperf.model.vm_chain import vm_chain
 from pytest_nfvperf.runs.mirroring import MirrorLoad
 from pytest_nfvperf.runs.study import Study, Subject
 from pytest_nfvperf.sweep import compares, sweep
@@ -24,8 +25,9 @@ OUTPUTS = {"a": "virtual", "b": "physical", "c": "host"}
 
 def _chain(output: str, by: str) -> Topology:
     """Mirrored by that method; not at all when ``by`` is "off"."""
-    mirrors = () if by == "off" else (parts.mirror("all", BRIDGE, output_name(output), by=by),)
-    return vm_chain(2, output=output, mirrors=mirrors)
+    port = mirror_output(output)
+    mirrors = () if by == "off" else (mirror_part("all", port.bridge, port.name, by=by),)
+    return vm_chain(2, port, mirrors)
 
 
 @pytest.mark.nfv(topology="vm-chain-2")

@@ -8,11 +8,11 @@ import pytest
 
 from pytest_nfvperf.judging import SlaCheck
 from pytest_nfvperf.model.traffic import RFC2544_FRAME_SIZES, Traffic
-from pytest_nfvperf.model.vm_chain import receive_only, vm_chain
+from pytest_nfvperf.model.vm_chain import vm_chain, vm_receiving
 from pytest_nfvperf.runs.study import Study, Subject
 from pytest_nfvperf.sweep import compares, sweep
 
-CASES = {"1a": receive_only(), "1b": vm_chain(1), "vm-to-vm": vm_chain(2)}
+CASES = {"1a": vm_receiving(), "1b": vm_chain(1), "vm-to-vm": vm_chain(2)}
 
 
 @pytest.mark.nfv(topology="vms")

@@ -103,7 +103,7 @@ class BuiltOvsTopology:
 
     def kernel_interfaces(self) -> dict[str, str]:
         """Names of the topology's ports by the interfaces that the kernel has for them, veth pairs above all."""
-        return {wired.interface: name for name, wired in self._wired.items() if wired.type == "system"}
+        return {wired.interface: name for name, wired in self._wired.items() if wired.type in {"system", "tap"}}
 
     def netns(self, namespace: str) -> str:
         """The name under /run/netns of a namespace of the topology; KeyError for an unknown one."""

@@ -1,0 +1,110 @@
+"""Copies expected and received: every crossing counts, and whoever counted a loss is named."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_nfvperf.model.compose import compose
+from pytest_nfvperf.model.copies import copy_counts
+from pytest_nfvperf.model.mirror_outputs import mirror_output
+from pytest_nfvperf.model.parts import endpoint, mirror, monitor, vnf
+from pytest_nfvperf.model.topology import Topology
+from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.model.trial import Direction, DirectionCounts, MonitorCounts, RigHealth, TrialResult, TrialSpec
+from pytest_nfvperf.model.trial import VnfCounts as Vnf
+from pytest_nfvperf.model.vm_chain import vm_chain
+from pytest_nfvperf.runs.mirroring import MirrorLoad
+
+LOOP = Direction("p0", "p0")
+FRAMES = st.integers(0, 10**12)
+
+
+def result(sent: int, vnfs: tuple[int, ...], copies: int, vlan: int | None = None, output: str = "vm3") -> TrialResult:
+    counts = DirectionCounts(LOOP, sent, sent, 0, 0, sent, 0, 0, 0, 0, 0, 0, 1_000_000_000)
+    seen = MonitorCounts(output, LOOP, "", copies, 0, 0, 0, 0, 0)
+    return TrialResult(
+        TrialSpec(Traffic(bidirectional=False, vlan=vlan), 1, 1.0, (LOOP,)),
+        (counts,),
+        RigHealth(),
+        vnfs=tuple(Vnf(f"vm{n}", f"vm{n}", put, put, 0, 0) for n, put in enumerate(vnfs, 1)),
+        monitors=(seen,) if copies else (),
+    )
+
+
+def chain(**selected: object) -> Topology:
+    return vm_chain(2, mirror_output("virtual"), mirror("m", "br0", "vm3", **selected))  # type: ignore[arg-type]
+
+
+@given(FRAMES, FRAMES, FRAMES, FRAMES, FRAMES)
+def test_what_is_expected_is_received_dropped_or_unexplained(
+    sent: int, first: int, second: int, copies: int, dropped: int
+) -> None:
+    found = copy_counts(chain(), result(sent, (first, second), copies), {"vm3.tx_dropped": dropped})
+    assert found.expected == sent + first + second
+    assert found.expected == found.received + sum(found.dropped.values()) + found.unexplained
+    assert found.received == copies
+
+
+@pytest.mark.parametrize(
+    ("selected", "expected"),
+    [
+        ({"select_src": ("p0",)}, 100),
+        ({"select_src": ("vm1", "vm2")}, 90 + 80),
+        ({"select_dst": ("vm1",)}, 100),
+        ({"select_dst": ("vm2",)}, 90),
+        ({"select_dst": ("p0",)}, 80),
+        ({"select_vlan": (7,)}, 0),
+        ({"select_vlan": (0,)}, 270),
+    ],
+)
+def test_a_filter_expects_its_share(selected: dict[str, object], expected: int) -> None:
+    assert copy_counts(chain(**selected), result(100, (90, 80), 0), {}).expected == expected
+
+
+def test_frames_in_a_vlan() -> None:
+    assert copy_counts(chain(select_vlan=(7,)), result(100, (90, 80), 0, vlan=7), {}).expected == 270
+
+
+def test_vnfs_of_others_are_counted_where_their_frames_come_in() -> None:
+    found = copy_counts(chain(), result(100, (), 250), {"vm1.rx_packets": 90, "vm2.rx_packets": 80})
+    assert (found.expected, found.unexplained) == (270, 20)
+
+
+def test_a_tap_loses_copies_at_the_socket_behind_it() -> None:
+    host = vm_chain(2, mirror_output("host"), mirror("m", "br0", "tap0"))
+    found = copy_counts(
+        host, result(100, (90, 80), 250, output="tap0"), {"tap0.far.socket_drops": 15, "tap0.tx_dropped": 5}
+    )
+    assert found.dropped == {"tap0.tx_dropped": 5, "tap0.far.socket_drops": 15}
+    assert found.unexplained == 0
+
+
+def test_a_way_that_nobody_knows_is_an_error() -> None:
+    loose = compose(
+        "loose",
+        endpoint("p0", "br0"),
+        endpoint("p1", "br0"),
+        vnf("v1", "br0"),
+        monitor("vm3", "br0"),
+        mirror("m", "br0", "vm3"),
+    )
+    way = Direction("p0", "p1")
+    counts = replace(result(1, (), 0).counts[0], direction=way)
+    with pytest.raises(ValueError, match="topology 'loose' does not say which way p0->p1 takes"):
+        copy_counts(loose, replace(result(1, (), 0), counts=(counts,)), {})
+
+
+def test_an_output_that_does_not_exist() -> None:
+    with pytest.raises(ValueError, match="a mirror's output is one of virtual, physical, host, not 'cloud'"):
+        mirror_output("cloud")
+
+
+def test_a_load_is_a_share_or_a_rate() -> None:
+    assert MirrorLoad(share=0.25).of(4e6) == 1e6
+    assert MirrorLoad(fps=6e6).of(4e6) == 6e6
+    with pytest.raises(ValueError, match="either a share of the forwarding rate or a rate in frames/s"):
+        MirrorLoad()
