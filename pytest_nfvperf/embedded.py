@@ -30,6 +30,7 @@ from pytest_nfvperf.adapters.net.reaper import reap
 from pytest_nfvperf.adapters.ovs.datapath import OvsDatapath
 from pytest_nfvperf.adapters.ovs.ledger import trial_ledger
 from pytest_nfvperf.adapters.ovs.locate import locate
+from pytest_nfvperf.adapters.vnf.maker import LocalVnfs
 from pytest_nfvperf.model.errors import GeneratorError, TestbedError
 from pytest_nfvperf.model.profile import Profile, estimate_search_s
 from pytest_nfvperf.model.testbed import Dut, Testbed
@@ -118,6 +119,7 @@ class EmbeddedWiring:
             ceilings=self._ceilings(journal),
             pmd_cpus=len(self.testbed.cpus.pmd),
             make_streams=lambda: Iperf3Engine(journal),
+            vnfs=LocalVnfs(journal, self.testbed),
         )
 
     def _make_datapath(self, journal: Journal, dut: Dut) -> Datapath:

@@ -80,6 +80,7 @@ def _to_testbed(model: TestbedModel, beside: Path) -> Testbed:
         links=tuple(CableSpec(a.removeprefix("generator."), b.removeprefix("dut.")) for a, b in model.links),
         hugepages_mib=int(model.hugepages or 0) // _MIB,
         discovered=model.discovered,
+        vnf_kind=model.vnf.kind,
         bonds=tuple(DutBond(bond.name, bond.members, bond.mode, bond.lacp) for bond in model.dut.bonds),
     )
 
@@ -152,6 +153,7 @@ def testbed_to_yaml(testbed: Testbed) -> str:
                 "generator": _given(generator),
                 "links": [_from_link(link) for link in testbed.links] or None,
                 "cpus": {owner: list(cpus) for owner, cpus in owners.items() if cpus} or None,
+                "vnf": {"kind": testbed.vnf_kind} if testbed.vnf_kind else None,
                 "hugepages": f"{testbed.hugepages_mib} MiB" if testbed.hugepages_mib else None,
                 "discovered": testbed.discovered or None,
             }

@@ -191,7 +191,15 @@ class CpusModel(Strict):
     housekeeping: Cpus = Field(default=(), description="pytest, OVS's main thread, all that does not poll")
     pmd: Cpus = Field(default=(), description="as dut.ovs.pmd_cpus")
     generator: Cpus = Field(default=(), description="as generator.cpus")
-    vnf: Cpus = Field(default=(), description="testpmd VNFs")
+    vnf: Cpus = Field(default=(), description="VNFs that are processes, one a VNF")
+
+
+class VnfModel(Strict):
+    """``vnf``: what runs VNFs that do not say it themselves."""
+
+    kind: Literal["loop", "testpmd", "qemu"] | None = Field(
+        default=None, description="testpmd where each VNF has a CPU of its own, else loop"
+    )
 
 
 class TestbedModel(Strict):
@@ -211,6 +219,7 @@ class TestbedModel(Strict):
         default=(), description="cables: [generator.PORT, dut.NAME]", examples=[[["generator.0", "dut.dpdk0"]]]
     )
     cpus: CpusModel = Field(default_factory=CpusModel)
+    vnf: VnfModel = Field(default_factory=VnfModel)
     hugepages: Size | None = Field(default=None, description="hugepage memory of the run", examples=["1024 MiB"])
     discovered: Flag = Field(default=False, description="written by the tool for a testbed found without a file")
 

@@ -179,6 +179,7 @@ class Testbed:
     """A whole testbed.
 
     ``discovered`` is True for the embedded testbed that was found without a file.
+    ``vnf_kind``: what runs VNFs: "loop", "testpmd" or "qemu"; None for what suits the number of CPUs.
     """
 
     __test__ = False
@@ -192,3 +193,4 @@ class Testbed:
     hugepages_mib: int = 0
     discovered: bool = False
     bonds: tuple[DutBond, ...] = ()
+    vnf_kind: str | None = None

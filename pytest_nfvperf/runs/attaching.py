@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from pytest_nfvperf.model.topology import PortRole, Topology
 from pytest_nfvperf.model.trial import Direction
 from pytest_nfvperf.ports.datapath import BuiltTopology
 from pytest_nfvperf.ports.generator import MOST_ADDRESSES, GeneratorPort
 
 
-def generator_ports(topology: Topology, built: BuiltTopology) -> list[GeneratorPort]:
-    """The topology's ports as the generator attaches them; those without a device of ours are left out."""
-    devices = {attachment.port: attachment.device for attachment in built.attachments()}
+def generator_ports(topology: Topology, built: BuiltTopology, others: Collection[str] = ()) -> list[GeneratorPort]:
+    """The topology's ports as the generator attaches them.
+
+    Args:
+        topology: whose ports.
+        built: the same, standing.
+        others: ports that somebody else attaches to: VNFs that are processes of their own.
+
+    Returns:
+        Those ports that are left; cabled ones, which have no device of ours, are none of them.
+    """
+    devices = {found.port: found.device for found in built.attachments() if found.port not in others}
     return [
         GeneratorPort(
             name=port.name,

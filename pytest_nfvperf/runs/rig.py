@@ -7,11 +7,11 @@ and would slow what is measured. Tests on the same topology share it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from pytest_nfvperf.adapters.evidence.records import ErrorData
-from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.model.errors import NfvperfError, TestbedError
 from pytest_nfvperf.model.ledger import CounterSnapshot, Ledger
 from pytest_nfvperf.model.testbed import TESTBEDS_OWN, Dut
 from pytest_nfvperf.model.topology import Topology
@@ -21,8 +21,10 @@ from pytest_nfvperf.ports.collector import Collector
 from pytest_nfvperf.ports.datapath import BuiltTopology, Datapath
 from pytest_nfvperf.ports.generator import Generator, GeneratorInfo
 from pytest_nfvperf.ports.streams import StreamEngine
+from pytest_nfvperf.ports.vnf import VnfMaker
 from pytest_nfvperf.runs.attaching import generator_ports, learning_directions
 from pytest_nfvperf.runs.trials import Context, TrialRunner
+from pytest_nfvperf.runs.vnfs import RunningVnfs, plan_vnfs, ports_of
 
 LINK_DEADLINE_S = 10.0
 MAX_RECOVERIES = 2
@@ -49,6 +51,7 @@ class RigParts:
 
     ``pmd_cpus``: number of CPUs given to poll-mode threads, 0 if unknown.
     ``make_streams``: None where the testbed has no engine for streams.
+    ``vnfs``: starts VNFs that are processes; None where there is only the generator's loop.
     """
 
     make_datapath: Callable[[Dut], Datapath]
@@ -57,6 +60,7 @@ class RigParts:
     ceilings: Ceilings
     pmd_cpus: int
     make_streams: Callable[[], StreamEngine] | None = None
+    vnfs: VnfMaker | None = None
 
 
 @dataclass(slots=True)
@@ -70,6 +74,14 @@ class Standing:
     runner: TrialRunner | None
     collectors: tuple[Collector, ...] = ()
     check_alive: Callable[[], None] = lambda: None
+    vnfs: RunningVnfs = field(default_factory=RunningVnfs)
+
+    def close(self) -> None:
+        """End the VNFs and remove what was built."""
+        try:
+            self.vnfs.close()
+        finally:
+            self.built.close()
 
 
 @dataclass(slots=True, eq=False)
@@ -216,7 +228,7 @@ class Rig:
             return
         if standing.generator is not None:
             standing.generator.detach([port.name for port in live.topology.ports])
-        standing.built.close()
+        standing.close()
 
     def _taken_down(self) -> tuple[LiveTopology | None, Standing | None]:
         live, self._live = self._live, None
@@ -260,7 +272,7 @@ class Rig:
     def _forget_live(self) -> None:
         _, standing = self._taken_down()
         if standing is not None:
-            standing.built.close()
+            standing.close()
 
     def _refuse_if_broken(self) -> None:
         if self._first_cause is not None and self._recoveries > MAX_RECOVERIES:
@@ -275,32 +287,45 @@ class Rig:
         datapath = self.datapath(live.dut)
         generator = self.generator() if topology.ports else None
         built = datapath.build(topology)
+        vnfs = RunningVnfs()
         try:
+            planned = plan_vnfs(topology, built, self._parts.vnfs)
+            vnfs = RunningVnfs(planned, self._parts.vnfs)
             if generator is not None:
-                generator.attach(generator_ports(topology, built))
+                generator.attach(generator_ports(topology, built, ports_of(planned)))
                 generator.wait_links_up(LINK_DEADLINE_S)
+            vnfs.wait_ready()
             built.wait_ready(LINK_DEADLINE_S)
-        except TestbedError as error:
-            _add_evidence(error, datapath.logs())  # now: taking the topology down fills the logs with its own
+        except NfvperfError as error:
+            if isinstance(error, TestbedError):
+                _add_evidence(error, datapath.logs())  # now: taking the topology down fills the logs with its own
+            vnfs.close()
             built.close()
             raise
-        runner = self._runner(topology, datapath, generator, live.repeats) if generator is not None else None
-        live.standing = Standing(
-            built, live.dut, datapath.info().kind, generator, runner, datapath.collectors(), datapath.check_alive
-        )
+        standing = Standing(built, live.dut, datapath.info().kind, generator, None, datapath.collectors(), vnfs=vnfs)
+        standing.check_alive = lambda: _all_alive(datapath, vnfs)
+        if generator is not None:
+            standing.runner = self._runner(topology, generator, standing, live.repeats)
+        live.standing = standing
         self._live = live
 
-    def _runner(self, topology: Topology, datapath: Datapath, generator: Generator, repeats: int) -> TrialRunner:
+    def _runner(self, topology: Topology, generator: Generator, standing: Standing, repeats: int) -> TrialRunner:
         factory = self._parts.make_ledger
         return TrialRunner(
             generator,
-            datapath.collectors(),
+            standing.collectors,
             make_ledger=(lambda result, before, after: factory(topology, result, before, after)) if factory else None,
-            check_alive=datapath.check_alive,
+            check_alive=standing.check_alive,
             context=self.context,
             repeats=repeats,
             pmd_cpus=self._parts.pmd_cpus,
+            vnf_counts=standing.vnfs.counts,
         )
+
+
+def _all_alive(datapath: Datapath, vnfs: RunningVnfs) -> None:
+    datapath.check_alive()
+    vnfs.check_alive()
 
 
 def _add_evidence(error: TestbedError, logs: Mapping[str, str]) -> None:

@@ -14,7 +14,7 @@ from pytest_nfvperf.model.ledger import CounterDelta, CounterSnapshot, Ledger
 from pytest_nfvperf.model.outcome import Cost
 from pytest_nfvperf.model.record import RecordKind
 from pytest_nfvperf.model.streams import StreamResult
-from pytest_nfvperf.model.trial import InvalidReason, TrialResult, TrialSpec
+from pytest_nfvperf.model.trial import InvalidReason, TrialResult, TrialSpec, VnfCounts
 from pytest_nfvperf.ports.clock import Clock
 from pytest_nfvperf.ports.collector import Collector, Settling
 from pytest_nfvperf.ports.generator import Generator
@@ -22,6 +22,7 @@ from pytest_nfvperf.ports.progress import Progress
 from pytest_nfvperf.runs.cost import trial_cost
 from pytest_nfvperf.runs.recorder import Recorder
 from pytest_nfvperf.runs.validity import counter_deltas, testbed_reasons
+from pytest_nfvperf.runs.vnfs import moved
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,7 @@ class TrialRunner:
         context: evidence, progress and time.
         repeats: how often an invalid trial is repeated before InvalidTrialsError.
         pmd_cpus: number of CPUs given to poll-mode threads, for Mpps per core; 0 if unknown.
+        vnf_counts: what VNFs counted so far that the generator does not run.
     """
 
     def __init__(
@@ -115,6 +117,7 @@ class TrialRunner:
         context: Context,
         repeats: int = 4,
         pmd_cpus: int = 0,
+        vnf_counts: Callable[[], tuple[VnfCounts, ...]] = tuple,
     ) -> None:
         self.recorder = context.recorder
         self.progress = context.progress
@@ -126,6 +129,7 @@ class TrialRunner:
         self._check_alive = check_alive
         self._repeats = repeats
         self._pmd_cpus = pmd_cpus
+        self._vnf_counts = vnf_counts
 
     def run(self, spec: TrialSpec, remaining_s: float | None = None, repeats: int | None = None) -> Trial:
         """Run until one trial is valid, with at most ``repeats`` repeats, or the runner's own number if fewer.
@@ -149,12 +153,13 @@ class TrialRunner:
         self.progress.trial_started(spec.purpose, spec.load_fps, spec.duration_s, remaining_s)
         started = self.clock.monotonic()
         own_cpu = time.process_time()
-        before = [collector.snapshot() for collector in self._collectors]
+        before, vnfs_before = [collector.snapshot() for collector in self._collectors], self._vnf_counts()
         result = self._generator.run_trial(spec)
         self._check_alive()
-        after = [collector.snapshot() for collector in self._collectors]
+        after, vnfs = [collector.snapshot() for collector in self._collectors], moved(vnfs_before, self._vnf_counts())
         changes = counter_deltas(before, after)
-        result = replace(result, invalid=(*result.invalid, *testbed_reasons(result, changes)))
+        invalid = (*result.invalid, *testbed_reasons(result, changes))
+        result = replace(result, invalid=invalid, vnfs=(*result.vnfs, *vnfs))
         trial_id = self.recorder.next_id(RecordKind.TRIAL)
         trial = Trial(
             id=trial_id,

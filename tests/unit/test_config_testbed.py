@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, field, replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
@@ -88,7 +88,9 @@ def test_everything_else_a_file_can_say():
         "links: [[generator.3, dut.eth]]\n"
         "cpus: {housekeeping: 0-1, pmd: '2,4-5', generator: [3], vnf: [6]}\n"
         "hugepages: 2 GiB\n"
+        "vnf: {kind: testpmd}\n"
     )
+    assert testbed.vnf_kind == "testpmd"
     assert testbed.ovs.other_config == (("tso", "true"), ("n", "4"), ("mask", "0x4"))
     assert testbed.ports == (DutPort("eth", "interface", interface="ens1f0", mtu=9000, rxq=2),)
     assert testbed.cpus == CpuPlan((0, 1), (2, 4, 5), (3,), (6,))
@@ -344,9 +346,11 @@ def some_testbed(draw):
         links=tuple(CableSpec(str(number), port.name) for number, port in zip(numbers, ports, strict=True)),
         hugepages_mib=draw(st.integers(0, 1 << 20)),
         discovered=draw(st.booleans()),
+        vnf_kind=draw(st.sampled_from([None, "loop", "testpmd", "qemu"])),
     )
 
 
+@settings(deadline=None)  # a machine that does other things is no reason to fail
 @given(some_testbed())
 def test_a_written_testbed_reads_back_equal(testbed):
     again, _ = parse(testbed_to_yaml(testbed), cores=256)

@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pytest_nfvperf.adapters.net.process import process_state
 from pytest_nfvperf.model.errors import GeneratorError
 
 _LOG_TAIL_BYTES = 4096
@@ -145,15 +146,8 @@ class Engine:
             selector.register(fd, events)
             if selector.select(max(0.0, until - time.monotonic())):
                 return
-        state = self._state()
+        state = process_state(self.pid)
         raise self._fail(f"it did not answer {name} within {deadline_s:g} s (process state: {state})")
-
-    def _state(self) -> str:
-        with contextlib.suppress(OSError):
-            for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
-                if line.startswith("State:"):
-                    return line.removeprefix("State:").strip()
-        return "gone"
 
     def _died(self, name: str) -> GeneratorError:
         try:

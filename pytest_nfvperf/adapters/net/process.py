@@ -16,7 +16,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import IO
 
@@ -63,6 +63,10 @@ class ManagedProcess:
     def log_tail(self, lines: int = _LOG_TAIL_LINES) -> str:
         """The last lines that it logged."""
         return tail(self.log, lines)
+
+    def state(self) -> str:
+        """As the kernel has it (proc_pid_status(5)): "S (sleeping)", "T (stopped)"; "gone" when it is."""
+        return process_state(self.pid)
 
     def check(self) -> None:
         """TestbedError with the exit status and the end of the log when it has ended."""
@@ -184,6 +188,15 @@ def run(argv: Sequence[str | os.PathLike[str]], *, deadline_s: float = 10.0, std
     if done.returncode != 0:
         raise TestbedError(f"{' '.join(command)} {describe_exit(done.returncode)}", evidence={"stderr": done.stderr})
     return done.stdout
+
+
+def process_state(pid: int) -> str:
+    """As the kernel has it (proc_pid_status(5)): "S (sleeping)", "T (stopped)"; "gone" when there is none."""
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("State:"):
+                return line.removeprefix("State:").strip()
+    return "gone"
 
 
 def describe_exit(status: int) -> str:

@@ -1,0 +1,1 @@
+"""VNFs that run as processes of their own."""

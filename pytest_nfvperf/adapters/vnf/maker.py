@@ -1,0 +1,51 @@
+"""Which VNFs run where on this machine."""
+
+from __future__ import annotations
+
+import shutil
+
+from pytest_nfvperf.adapters.net.journal import Journal
+from pytest_nfvperf.adapters.vnf.testpmd import TestpmdPlace, TestpmdVnf
+from pytest_nfvperf.adapters.vnf.testpmd_command import PROGRAM
+from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.nodes import VnfKind
+from pytest_nfvperf.model.testbed import Testbed
+from pytest_nfvperf.ports.vnf import Vnf, VnfSpec
+
+_VHOST_USER = "net_virtio_user,"
+_SHARED_NICE = -10
+"""Between the rest of the machine and the generator, which it shares a CPU with where VNFs have none."""
+
+
+class LocalVnfs:
+    """Fulfils ports.vnf.VnfMaker on the machine that this runs on."""
+
+    def __init__(self, journal: Journal, testbed: Testbed) -> None:
+        self._journal = journal
+        self._testbed = testbed
+
+    def default_kind(self, spec: VnfSpec, vnfs: int) -> VnfKind:
+        """As the testbed file says; else testpmd where each VNF has a CPU of its own, and the loop where not."""
+        if self._testbed.vnf_kind is not None:
+            return VnfKind(self._testbed.vnf_kind)
+        vhost_user = all(port.device.startswith(_VHOST_USER) for port in spec.ports)
+        room = len(self._testbed.cpus.vnf) >= vnfs
+        return VnfKind.TESTPMD if vhost_user and room and shutil.which(PROGRAM) else VnfKind.LOOP
+
+    def start(self, kind: VnfKind, spec: VnfSpec, index: int) -> Vnf:
+        """Start one."""
+        for port in spec.ports:
+            if not port.device.startswith(_VHOST_USER):
+                raise ConfigError(
+                    f"VNF {spec.name!r} is of kind {kind}, which needs vhost-user ports; {port.name!r} is "
+                    f'{port.device.partition(",")[0] or "cabled"}: take Dut("dpdk"), or kind="loop"'
+                )
+        return TestpmdVnf(self._journal, spec, self._place(index))
+
+    def _place(self, index: int) -> TestpmdPlace:
+        """Its own CPU; where VNFs have none, the housekeeping one, which is slow and works."""
+        cpus = self._testbed.cpus
+        hugepages = self._testbed.hugepages_mib > 0
+        if cpus.vnf:
+            return TestpmdPlace(cpus.vnf[index % len(cpus.vnf)], cpus.housekeeping, hugepages)
+        return TestpmdPlace(cpus.housekeeping[0], cpus.housekeeping, hugepages, _SHARED_NICE)

@@ -1,0 +1,124 @@
+"""A VNF that is a dpdk-testpmd process on virtio-user ports, driven by its console."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pytest_nfvperf.adapters.generators.embedded import eal_arguments
+from pytest_nfvperf.adapters.net.journal import Journal
+from pytest_nfvperf.adapters.net.process import spawn
+from pytest_nfvperf.adapters.vnf.console import Console
+from pytest_nfvperf.adapters.vnf.testpmd_command import PROGRAM, PROMPT, command
+from pytest_nfvperf.adapters.vnf.testpmd_stats import parse_forward_stats
+from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.model.trial import VnfCounts
+from pytest_nfvperf.ports.vnf import VnfSpec
+
+MEMORY_MIB = 128
+"""Hugepages of one testpmd: 16,384 buffers and room to spare."""
+
+_VERSION = re.compile(r"RTE Version: 'DPDK ([^']+)'")
+_ANSWER_DEADLINE_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class TestpmdPlace:
+    """Where a testpmd runs. ``cpu``: of the forwarding lcore; ``control_cpus``: of the console's."""
+
+    __test__ = False
+
+    cpu: int
+    control_cpus: Sequence[int]
+    hugepages: bool
+    nice: int | None = None
+
+
+class TestpmdVnf:
+    """Fulfils ports.vnf.Vnf."""
+
+    __test__ = False
+
+    def __init__(self, journal: Journal, spec: VnfSpec, place: TestpmdPlace) -> None:
+        """Start it.
+
+        Raises:
+            TestbedError: there is no dpdk-testpmd here; says what to install.
+        """
+        _refuse_missing(spec.name)
+        self._spec = spec
+        prefix = f"nfv-{journal.tag}-{spec.name}"
+        eal = eal_arguments([place.cpu], place.control_cpus, prefix, MEMORY_MIB if place.hugepages else 0, ())
+        self._process = spawn(
+            journal,
+            f"{PROGRAM} of VNF {spec.name}",
+            command(eal, spec),
+            log=journal.directory / f"testpmd-{spec.name}.log",
+            pipes=True,
+            nice=place.nice,
+        )
+        self._console = Console(self._process, PROMPT)
+
+    @property
+    def pid(self) -> int:
+        """Of the process."""
+        return self._process.pid
+
+    def wait_ready(self, deadline_s: float) -> None:
+        """Wait for its prompt, which comes once its ports are attached, and let it forward."""
+        self._console.wait_prompt("its prompt, which comes once its ports are attached", deadline_s)
+        self._console.ask("start", _ANSWER_DEADLINE_S)
+
+    def counts(self) -> tuple[VnfCounts, ...]:
+        """From ``show fwd stats all``."""
+        return forward_counts(self._spec, self._console.ask("show fwd stats all", _ANSWER_DEADLINE_S), self._version())
+
+    def check_alive(self) -> None:
+        """TestbedError when it has ended."""
+        self._process.check()
+
+    def close(self) -> None:
+        """End it at once: there is nothing that it would save."""
+        self._process.kill()
+
+    def _version(self) -> str:
+        found = _VERSION.search(self._process.log.read_text(encoding="utf-8", errors="replace"))
+        return found[1] if found else "of an unknown version"
+
+
+def forward_counts(spec: VnfSpec, answer: str, version: str) -> tuple[VnfCounts, ...]:
+    """Testpmd's statistics as those of frames that come in by each port and leave by the other.
+
+    Raises:
+        TestbedError: they are not understood, or a port is missing in them.
+    """
+    stats = parse_forward_stats(answer, version)
+    if stats.keys() != set(range(len(spec.ports))):
+        seen = ", ".join(map(str, sorted(stats))) or "none"
+        raise TestbedError(
+            f"dpdk-testpmd of DPDK {version} gives statistics of ports {seen}; VNF {spec.name!r} has "
+            f"{len(spec.ports)}: {answer[:200]!r}"
+        )
+    last = len(spec.ports) - 1
+    return tuple(
+        VnfCounts(
+            port=port.name,
+            peer=spec.ports[last - number].name,
+            received=stats[number].received,
+            sent=stats[last - number].sent,
+            ring_full=stats[last - number].tx_dropped,
+            dropped=0,
+        )
+        for number, port in enumerate(spec.ports)
+    )
+
+
+def _refuse_missing(vnf: str) -> None:
+    for program, package in ((PROGRAM, "dpdk-dev"), ("stdbuf", "coreutils")):
+        if shutil.which(program) is None:
+            raise TestbedError(
+                f"VNF {vnf!r} shall be a {PROGRAM} process, and this machine has no {program}: install the package "
+                f'{package}, or take kind="loop"'
+            )

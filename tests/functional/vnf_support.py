@@ -1,0 +1,77 @@
+"""A rig as a run has it, with VNFs of every kind, for the tests of chains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from pytest_nfvperf.adapters.generators.embedded import EngineOptions
+from pytest_nfvperf.adapters.net.journal import Journal
+from pytest_nfvperf.adapters.ovs.datapath import OvsDatapath
+from pytest_nfvperf.adapters.ovs.ledger import trial_ledger
+from pytest_nfvperf.adapters.vnf.maker import LocalVnfs
+from pytest_nfvperf.model.topology import Topology
+from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.model.trial import TrialSpec
+from pytest_nfvperf.runs.clock import SystemClock
+from pytest_nfvperf.runs.recorder import Recorder
+from pytest_nfvperf.runs.rig import LiveTopology, Rig, RigParts
+from pytest_nfvperf.runs.trials import Context, Trial
+from tests.functional.generator_support import embedded_in
+from tests.functional.loss_rig import Silent
+from tests.functional.ovs_support import leftovers, run_base, testbed
+
+
+class NoCeilings:
+    """No test here asks for the generator's own limits."""
+
+    def cached(self, traffic: Traffic, directions: int) -> None:
+        pass
+
+    def measure(self, traffic: Traffic, directions: int) -> None:
+        pass
+
+
+@dataclass(frozen=True)
+class VnfRig:
+    """A rig, and the journal of all that it makes."""
+
+    rig: Rig
+    journal: Journal
+
+    def standing(self, topology: Topology) -> LiveTopology:
+        """The topology, standing, with its addresses learnt."""
+        live = self.rig.live(topology, repeats=0)
+        live.learn(Traffic(bidirectional=False))
+        return live
+
+    def trial(self, live: LiveTopology, load_fps: int, duration_s: float = 0.3) -> Trial:
+        """One trial of the topology's directions, valid or not."""
+        spec = TrialSpec(Traffic(), load_fps, duration_s, live.topology.directions, latency=False, residual_s=0.3)
+        return live.runner.run_once(spec)
+
+
+@contextmanager
+def vnf_rig(datapath: str = "dpdk", vnf_kind: str | None = None) -> Iterator[VnfRig]:
+    """A rig in a run of its own, of which nothing is left."""
+    bed = testbed(datapath, vnf_kind=vnf_kind)
+    clock = SystemClock()
+    with run_base() as base:
+        journal = Journal.create(base)
+        with embedded_in(journal.directory, "vnf", options=EngineOptions(learn_timeout_s=1.0)) as generator:
+            parts = RigParts(
+                make_datapath=lambda dut: OvsDatapath.start(bed, journal, dut),
+                make_generator=lambda: generator,
+                make_ledger=trial_ledger,
+                ceilings=NoCeilings(),
+                pmd_cpus=1,
+                vnfs=LocalVnfs(journal, bed),
+            )
+            rig = Rig(parts, Context(Recorder("vnf", [], clock), Silent(), clock))
+            try:
+                yield VnfRig(rig, journal)
+            finally:
+                rig.close()
+        journal.close()
+        assert leftovers(journal.tag) == []
