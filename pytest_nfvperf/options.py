@@ -5,10 +5,12 @@ Imports nothing heavy: pytest loads this in every run of every project of the en
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+
+from pytest_nfvperf.model.soak import SoakLoad
 
 PROFILE_NAMES = ("quick", "gate", "full", "soak")
 
@@ -27,6 +29,8 @@ class Options:
         plan: list trials and the estimated time, send nothing.
         inconclusive: "fail" or "warn".
         report: render the HTML page at the end.
+        soak_duration_s: length of soaks instead of the profile's, s; None for the profile's.
+        soak_load: their load: frames/s per direction or a share of the NDR.
     """
 
     testbeds: tuple[Path, ...]
@@ -38,6 +42,8 @@ class Options:
     plan: bool
     inconclusive: str
     report: bool
+    soak_duration_s: float | None = None
+    soak_load: SoakLoad = field(default_factory=SoakLoad)
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -74,6 +80,16 @@ def add_options(parser: pytest.Parser) -> None:
         help="render the evidence as a page at the end (default: %(default)s; later: nfvperf report)",
     )
     group.addoption(
+        "--nfv-soak-duration",
+        metavar="TIME",
+        help="length of soaks, such as '90 s', '15 min', '12 h' (default: the profile's 60 s, 15 min, 12 h)",
+    )
+    group.addoption(
+        "--nfv-soak-load",
+        metavar="LOAD",
+        help="load of soaks: '4 Mpps' per direction or '80 %%' of the NDR (default: 4 Mpps, where that is lossless)",
+    )
+    group.addoption(
         "--nfv-inconclusive",
         choices=("fail", "warn"),
         default="fail",
@@ -94,4 +110,35 @@ def read_options(config: pytest.Config) -> Options:
         plan=config.getoption("--nfv-plan"),
         inconclusive=config.getoption("--nfv-inconclusive"),
         report=config.getoption("--nfv-report") == "html",
+        soak_duration_s=_duration_s(config.getoption("--nfv-soak-duration")),
+        soak_load=_load(config.getoption("--nfv-soak-load")),
     )
+
+
+def _duration_s(text: str | None) -> float | None:
+    if text is None:
+        return None
+    from pytest_nfvperf.config.units import TIME, UnitError, quantity  # noqa: PLC0415 - pint only when needed
+
+    try:
+        seconds = quantity(text, TIME, "--nfv-soak-duration")
+    except UnitError as error:
+        raise pytest.UsageError(f"--nfv-soak-duration: {error}") from error
+    if seconds < 1:
+        raise pytest.UsageError(f"--nfv-soak-duration: '{text}' is too short: write at least '1 s'")
+    return seconds
+
+
+def _load(text: str | None) -> SoakLoad:
+    if text is None:
+        return SoakLoad()
+    from pytest_nfvperf.config.units import FRAME_RATE, RATIO, UnitError, quantity  # noqa: PLC0415 - as above
+
+    share = text.rstrip().endswith("%")
+    try:
+        value = quantity(text, RATIO if share else FRAME_RATE, "--nfv-soak-load")
+    except UnitError as error:
+        raise pytest.UsageError(f"--nfv-soak-load: {error}; or write '80 %' of the NDR") from error
+    if value <= 0:
+        raise pytest.UsageError(f"--nfv-soak-load: '{text}' is no load: write e.g. '4 Mpps' or '80 %'")
+    return SoakLoad(ndr_share=value) if share else SoakLoad(fps=value)

@@ -103,8 +103,12 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         return (yield)
     from pytest_nfvperf import collection  # noqa: PLC0415
 
-    with collection.recorded(item, nfv_session(item.config)):
-        return (yield)
+    session = nfv_session(item.config)
+    with collection.recorded(item, session):
+        result = yield
+    if session.interrupted:
+        item.session.shouldstop = f"{session.interrupted} during a soak; its verdict is on what there was until then"
+    return result
 
 
 @pytest.hookimpl(wrapper=True)

@@ -10,6 +10,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -45,6 +46,8 @@ from pytest_nfvperf.ports.sink import Sink
 from pytest_nfvperf.runs.recorder import Recorder
 from pytest_nfvperf.runs.rig import LiveTopology, Rig
 from pytest_nfvperf.runs.search import Limits, Search
+from pytest_nfvperf.runs.soak import Soaker
+from pytest_nfvperf.runs.soak_load import find_load
 from pytest_nfvperf.runs.streams import StreamRunner
 from pytest_nfvperf.runs.study import Decided, Stand, Study
 from pytest_nfvperf.runs.trials import Context
@@ -66,6 +69,7 @@ class NfvSession:
 
     Attributes:
         stood: topologies that stood in the running test; whoever starts a test clears it.
+        interrupted: the signal that ended a soak, for the run to end after its test; "" as long as there was none.
     """
 
     def __init__(
@@ -81,9 +85,10 @@ class NfvSession:
         self.wiring = wiring
         self.run_dir = run_dir
         self.worker = worker
-        self.profile: Profile = PROFILES[options.profile]
+        self.profile: Profile = _profile(options)
         self.measured = Measured()
         self.stood: list[TopologyData] = []
+        self.interrupted = ""
         self._progress = progress
         self._sinks = tuple(sinks)
         self._started = time.monotonic()
@@ -152,6 +157,19 @@ class NfvSession:
     def search(self, labels: Mapping[str, str]) -> Search:
         """Measurements of one test."""
         return Search(self.profile, labels, self._limits_of, self.wiring.estimate_search_s)
+
+    def soaker(self, labels: Mapping[str, str]) -> Soaker:
+        """Soaks of one test."""
+        search = self.search(labels)
+
+        def load(live: LiveTopology, traffic: Traffic) -> float:
+            return find_load(self.options.soak_load, live, traffic, search)
+
+        directory = None if self.options.plan else self.run_dir
+        return Soaker(self.profile, labels, self._context, directory, self._interrupt, load)
+
+    def _interrupt(self, signal_name: str) -> None:
+        self.interrupted = signal_name
 
     def study(
         self, labels: Mapping[str, str], stand: Stand, streams: Callable[[], StreamRunner], decided: Decided
@@ -273,3 +291,8 @@ class NfvSession:
             generator=self.rig.generator_info if started else None,
             sla=tuple(str(path) for path in self.options.slas),
         )
+
+
+def _profile(options: Options) -> Profile:
+    profile = PROFILES[options.profile]
+    return profile if options.soak_duration_s is None else replace(profile, soak_s=options.soak_duration_s)

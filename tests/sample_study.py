@@ -1,4 +1,4 @@
-"""A run of the chaining suite made of model objects: studies of packets and of TCP, for report and evidence tests."""
+"""A run made of model objects: studies of packets and of TCP, and a soak, for report and evidence tests."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from pytest_nfvperf.model.record import Record
 from pytest_nfvperf.model.samples import Samples
 from pytest_nfvperf.model.streams import SideCpu, StreamCounts, StreamResult, StreamSpec, WayCounts
 from pytest_nfvperf.model.verdict import Judgement, Verdict
+from tests.sample_soak import soak_outcome, soak_record
 
 CHAINS = (1, 2, 4, 9)
 COMMON = {"suite": "chaining", "topology": "chain", "profile": "quick", "engine": "embedded"}
@@ -96,7 +97,7 @@ def stream_run() -> StreamData:
 
 
 def study_records() -> list[Record]:
-    """Records of two tests: patch chains, of which the longest failed, and TCP over veth."""
+    """Records of three tests: patch chains, of which the longest failed, TCP over veth, and a soak."""
     ids = RecordIds()
     records: list[Record] = []
 
@@ -112,6 +113,8 @@ def study_records() -> list[Record]:
     add(test, _begun(packets), *packets, *verdicts, TestEndData("failed", 31.0, "SLA not met"))
     test = "suites/chaining/test_tcp.py::test_tcp_chain"
     add(test, _begun(streams), stream_run(), *streams, TestEndData("passed", 31.0, ""))
+    test = "suites/endurance/test_soak.py::test_soak"
+    add(test, TestData(soak_outcome().labels, {}, "Soak."), soak_record(), soak_outcome(), TestEndData("passed", 61.0))
     return records
 
 

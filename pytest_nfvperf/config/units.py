@@ -57,9 +57,11 @@ INSTRUCTIONS = _dimension(
 CORES = _dimension("a number of cores", "cores", {"cores": 1}, "1.5 cores", bare=True)
 SEGMENTS = _dimension("a number of segments", "segments", {"segments": 1}, "100 segments", bare=True)
 
+TIMES = _dimension("how often", "times", {"times": 1}, "0 times", bare=True)
+
 TIME_NS = replace(TIME, divisor=1)
 
-DIMENSIONS = (FRAME_RATE, BIT_RATE, TIME, RATIO, SIZE, FRAMES, CYCLES, INSTRUCTIONS, CORES, SEGMENTS)
+DIMENSIONS = (FRAME_RATE, BIT_RATE, TIME, RATIO, SIZE, FRAMES, CYCLES, INSTRUCTIONS, CORES, SEGMENTS, TIMES)
 
 _QUANTITY = re.compile(r"(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(?P<unit>\S.*)?", re.ASCII)
 _NOT_FINITE = re.compile(r"[+-]?(nan|\.nan|inf|\.inf|infinity)\b.*", re.IGNORECASE)

@@ -13,8 +13,10 @@ from pytest_nfvperf.config.units import (
     INSTRUCTIONS,
     RATIO,
     SEGMENTS,
+    SIZE,
     TIME,
     TIME_NS,
+    TIMES,
     Dimension,
 )
 from pytest_nfvperf.model.profile import PROFILES
@@ -86,6 +88,11 @@ def _slope(metric: str, dimension: Dimension, unit: str, example: str) -> Metric
     return Metric(f"change of {metric} for each one more, over a series of subjects", units, example)
 
 
+def _change(figure: str, dimension: Dimension, unit: str, example: str) -> Metric:
+    """How much a figure changed over a soak, by its trend."""
+    return Metric(f"change of {figure} over a soak, by its trend", ((replace(dimension, signed=True), unit),), example)
+
+
 METRICS = {
     "ndr": _rate("highest load per direction without loss"),
     "pdr": _rate("highest load per direction with at most 0.5 % loss"),
@@ -139,6 +146,14 @@ METRICS = {
     "packet_time_slope": _slope("packet_time", TIME_NS, "ns", "<= 5 ns"),
     "cycles_per_packet_slope": _slope("cycles_per_packet", CYCLES, "cycles", "<= 5 cycles"),
     "tcp_throughput_slope": _slope("tcp_throughput", BIT_RATE, "bps", ">= -5 %"),
+    "rate_change": _change("the received rate", RATIO, "ratio", ">= -0.5 %"),
+    "latency_p99_change": _change("the 99th percentile of latency", RATIO, "ratio", "<= 20 %"),
+    "cycles_change": _change("PMD cycles a packet", RATIO, "ratio", "<= 2 %"),
+    "memory_growth": _change("ovs-vswitchd's resident memory", SIZE, "bytes", "<= 8 MiB"),
+    "session_flaps": Metric("routing sessions that went down during a soak", ((TIMES, "times"),), "<= 0"),
+    "sample_gaps": Metric("samples of a soak that are missing, or for no known reason", ((TIMES, "times"),), "<= 0"),
+    "spoiled_ratio": Metric("share of a soak's intervals that the rig spoiled", ((RATIO, "ratio"),), "<= 5 %"),
+    "sampling_cores": Metric("CPUs that sampling a soak took", ((CORES, "cores"),), "<= 0.02 cores"),
 }
 
 GOALS = ("ndr", "pdr", "throughput")

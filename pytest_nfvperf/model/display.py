@@ -56,10 +56,18 @@ def format_count(count: float | None, unit: str = "frames") -> str:
     return f"{shown} {unit}".rstrip()
 
 
+def format_bytes(size: float | None) -> str:
+    """``4.00 MiB``, ``12.0 KiB``; below 0 where something shrank."""
+    if size is None:
+        return MISSING
+    return f"{size / (1 << 20):.2f} MiB" if abs(size) >= 1 << 20 else f"{size / 1024:.1f} KiB"
+
+
 def format_value(value: float | None, unit: str) -> str:
-    """A figure in one of the base units of an Observation: pps, bps, ns, s, ratio, line_ratio, cores, or a count."""
+    """A figure in a base unit of an Observation: pps, bps, ns, s, ratio, line_ratio, cores, bytes, or a count."""
     formatters = {
         "cores": lambda cores: f"{cores:.2f} cores",
+        "bytes": format_bytes,
         "pps": format_fps,
         "bps": format_bps,
         "ns": format_ns,

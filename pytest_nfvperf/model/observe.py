@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator
 
 from pytest_nfvperf.model.display import format_fps, format_ratio
+from pytest_nfvperf.model.honest import honest_loss
 from pytest_nfvperf.model.load_name import load_in_fps, normal_load_name, share_of_goal
 from pytest_nfvperf.model.outcome import (
     NOT_CONFIRMED,
@@ -21,7 +22,8 @@ from pytest_nfvperf.model.outcome import (
     SearchStatus,
 )
 from pytest_nfvperf.model.samples import Samples, Slope
-from pytest_nfvperf.model.statistics import median_interval, rule_of_three
+from pytest_nfvperf.model.soak_observe import soak_observations, soak_unmeasured
+from pytest_nfvperf.model.statistics import median_interval
 from pytest_nfvperf.model.verdict import Observation
 
 _LATENCIES = ("min", "p50", "p90", "p99", "p999", "max")
@@ -42,6 +44,7 @@ def observations(outcome: Outcome) -> tuple[Observation, ...]:
         *(_of_cost(outcome.cost) if outcome.cost else ()),
         *(seen for samples in outcome.samples for seen in _of_samples(samples, outcome)),
         *(seen for slope in outcome.slopes for seen in _of_slope(slope)),
+        *(soak_observations(outcome.soak, outcome.trials) if outcome.soak else ()),
     )
 
 
@@ -55,7 +58,7 @@ def unmeasured(outcome: Outcome) -> dict[str, str]:
         for name in _LATENCIES:
             if getattr(point, f"{name}_ns") is None:
                 missing[f"latency_{name}"] = f"no latency samples at {point.at}"
-    return missing
+    return missing | (soak_unmeasured(outcome.soak) if outcome.soak else {})
 
 
 def _of_goal(goal: GoalOutcome, outcome: Outcome) -> Iterator[Observation]:
@@ -138,17 +141,6 @@ def _confirmed_frames(confirmation: Confirmation, outcome: Outcome) -> int:
     if confirmation.offered_frames is not None:
         return confirmation.offered_frames
     return round(confirmation.load_fps * confirmation.duration_s * outcome.directions)
-
-
-def honest_loss(loss_ratio: float | None, offered: int | None) -> str:
-    """What a loss ratio proves: ``0 lost of 40,000,000: loss ratio < 7.5e-08 at 95 %`` (MEASURING.md rule 5)."""
-    if loss_ratio is None:
-        return "loss unknown"
-    if offered is None or offered < 1:
-        return f"loss ratio {format_ratio(loss_ratio)}"
-    if loss_ratio == 0:
-        return f"0 lost of {offered:,}: loss ratio < {rule_of_three(offered):.2g} at 95 %"
-    return f"{round(loss_ratio * offered):,} lost of {offered:,}"
 
 
 def _of_confirmation(goal: GoalOutcome, outcome: Outcome) -> Iterator[Observation]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from pytest_nfvperf.model.samples import Relative, Samples, Slope
+from pytest_nfvperf.model.soak import Soak
 
 
 class SearchStatus(StrEnum):
@@ -168,6 +169,7 @@ class Outcome:
         relatives: this subject's samples over those of the baseline.
         slopes: what each one more costs, over the whole series; on its last subject only.
         notes: what a reader must know, such as two bands.
+        soak: what a soak found.
     """
 
     labels: tuple[tuple[str, str], ...]
@@ -187,6 +189,7 @@ class Outcome:
     relatives: tuple[Relative, ...] = ()
     slopes: tuple[Slope, ...] = ()
     notes: tuple[str, ...] = ()
+    soak: Soak | None = None
 
     @property
     def label(self) -> dict[str, str]:

@@ -20,6 +20,7 @@ class RecordKind(StrEnum):
     RUN = "run"  # versions, command line, testbed, fingerprint: first record of a run
     TEST = "test"  # a test began (labels, parameters)
     TRIAL = "trial"  # one finished trial, valid or not, with ledger and cost
+    SOAK = "soak"  # a soak's summary and curves; its samples are in a file beside the evidence
     STREAM = "stream"  # one finished run of streams, valid or not
     OUTCOME = "outcome"  # what a search or sweep found
     VERDICT = "verdict"  # one requirement judged

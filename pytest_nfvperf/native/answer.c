@@ -21,6 +21,13 @@ bool answer_error(json_t *answer, const char *code, const char *format, ...)
 	return false;
 }
 
+void answer_write(FILE *to, const json_t *answer)
+{
+	json_dumpf(answer, to, JSON_COMPACT);
+	fputc('\n', to);
+	fflush(to);
+}
+
 void answer_int(json_t *object, const char *key, uint64_t value)
 {
 	json_object_set_new(object, key, json_integer((json_int_t)value));

@@ -20,6 +20,7 @@ command_fn command_trial;
 command_fn command_learn;
 command_fn command_forward;
 command_fn command_quit;
+command_fn command_stop;
 
 /* Ends forwarding without a trial, if it goes on. */
 void forward_end(struct engine *engine);

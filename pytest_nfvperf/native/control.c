@@ -17,6 +17,7 @@ static const struct {
 	{"hello", command_hello, true},	  {"attach", command_attach, false}, {"detach", command_detach, false},
 	{"links", command_links, true},	  {"stats", command_stats, true},    {"learn", command_learn, false},
 	{"trial", command_trial, false}, {"forward", command_forward, true}, {"quit", command_quit, true},
+	{"stop", command_stop, true},
 };
 
 bool command_hello(struct engine *engine, json_t *request, json_t *answer)
@@ -38,6 +39,14 @@ bool command_hello(struct engine *engine, json_t *request, json_t *answer)
 	return true;
 }
 
+/* A running trial is stopped by run_meanwhile(): here there is none. */
+bool command_stop(struct engine *engine, json_t *request, json_t *answer)
+{
+	(void)engine;
+	(void)request;
+	return answer_error(answer, "not_running", "no trial runs");
+}
+
 bool command_quit(struct engine *engine, json_t *request, json_t *answer)
 {
 	json_error_t error;
@@ -49,6 +58,8 @@ bool command_quit(struct engine *engine, json_t *request, json_t *answer)
 	return true;
 }
 
+typedef bool run_fn(struct engine *engine, const char *name, json_t *request, json_t *answer);
+
 static bool dispatch(struct engine *engine, const char *name, json_t *request, json_t *answer)
 {
 	for (size_t at = 0; at < sizeof(commands) / sizeof(commands[0]); at++) {
@@ -59,10 +70,10 @@ static bool dispatch(struct engine *engine, const char *name, json_t *request, j
 		return commands[at].run(engine, request, answer);
 	}
 	return answer_error(answer, "unknown_command",
-			    "unknown command \"%s\" (known: hello attach detach links stats learn trial forward quit)", name);
+			    "unknown command \"%s\" (known: hello attach detach links stats learn trial forward stop quit)", name);
 }
 
-static bool run_request(struct engine *engine, json_t *request, json_t *answer)
+static bool run_request(struct engine *engine, json_t *request, json_t *answer, run_fn *run)
 {
 	json_t *id = json_object_get(request, "id");
 	json_t *name = json_object_get(request, "cmd");
@@ -71,16 +82,27 @@ static bool run_request(struct engine *engine, json_t *request, json_t *answer)
 	if (!json_is_integer(id))
 		return answer_error(answer, "bad_request", "a request needs an integer \"id\"");
 	json_object_set(answer, "id", id);
+	engine->request = json_integer_value(id);
 	if (!json_is_string(name))
 		return answer_error(answer, "bad_request", "a request needs a \"cmd\"");
 	snprintf(command, sizeof(command), "%s", json_string_value(name));
 	/* Commands see, and check strictly, only their own keys. */
 	json_object_del(request, "id");
 	json_object_del(request, "cmd");
-	return dispatch(engine, command, request, answer);
+	return run(engine, command, request, answer);
 }
 
-static void answer_line(struct engine *engine, const char *line)
+/* While a trial with intervals runs: all but its end can wait. */
+static bool run_meanwhile(struct engine *engine, const char *name, json_t *request, json_t *answer)
+{
+	(void)request;
+	if (strcmp(name, "stop") != 0)
+		return answer_error(answer, "busy", "%s is not possible while a trial runs; stop it first", name);
+	__atomic_store_n(&engine->run.halt, true, __ATOMIC_RELEASE);
+	return true;
+}
+
+static void answer_line(struct engine *engine, const char *line, run_fn *run)
 {
 	json_error_t error;
 	json_t *request = json_loads(line, JSON_REJECT_DUPLICATES, &error);
@@ -91,12 +113,24 @@ static void answer_line(struct engine *engine, const char *line)
 	else if (!json_is_object(request))
 		answer_error(answer, "bad_request", "a request must be a JSON object");
 	else
-		run_request(engine, request, answer);
-	json_dumpf(answer, engine->answers, JSON_COMPACT);
-	fputc('\n', engine->answers);
-	fflush(engine->answers);
+		run_request(engine, request, answer, run);
+	answer_write(engine->answers, answer);
 	json_decref(answer);
 	json_decref(request);
+}
+
+bool control_meanwhile(struct engine *engine)
+{
+	char *line = NULL;
+	size_t size = 0;
+	bool there = getline(&line, &size, stdin) > 0;
+	json_int_t trial = engine->request;
+
+	if (there)
+		answer_line(engine, line, run_meanwhile);
+	engine->request = trial;
+	free(line);
+	return there;
 }
 
 void control_loop(struct engine *engine)
@@ -105,7 +139,7 @@ void control_loop(struct engine *engine)
 	size_t size = 0;
 
 	while (!engine->quit && !engine->input_closed && getline(&line, &size, stdin) > 0)
-		answer_line(engine, line);
+		answer_line(engine, line, dispatch);
 	forward_end(engine);
 	free(line);
 }

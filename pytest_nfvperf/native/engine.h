@@ -5,6 +5,8 @@
 
 #include <stdio.h>
 
+#include <jansson.h>
+
 #include "port.h"
 #include "run.h"
 
@@ -21,6 +23,7 @@ struct engine {
 	uint8_t last_trial;
 	int nice; /* of the polling threads */
 	FILE *answers;
+	json_int_t request; /* id of the one that is being answered */
 	bool quit;
 	bool input_closed;
 };

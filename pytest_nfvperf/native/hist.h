@@ -30,6 +30,15 @@ struct hist {
 /* An empty histogram whose pages are already resident, or NULL. Freed by free(). */
 struct hist *hist_new(void);
 
+/* Forgets everything; touches only what was used. */
+void hist_clear(struct hist *hist);
+
+/* Adds the counts of `from`. */
+void hist_merge(struct hist *into, const struct hist *from);
+
+/* Value at or below which this many in 100,000 samples lie; 0 without samples. */
+uint64_t hist_percentile(const struct hist *hist, uint32_t per_100000);
+
 /* The largest value that shares a bucket with the values at this index. */
 uint64_t hist_highest_equivalent(unsigned int index);
 

@@ -3,12 +3,16 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <rte_launch.h>
 #include <rte_lcore.h>
 
+#include "control.h"
+#include "interval.h"
 #include "launch.h"
+#include "report.h"
 
 /* A transmit queue has one user: two forwarders into one port would share it. */
 static const char *check_peers(const struct ports *ports)
@@ -86,12 +90,63 @@ const char *launch_start(struct engine *engine)
 	return NULL;
 }
 
-/* Input that arrives meanwhile waits; only its end matters. */
-static void watch(struct engine *engine, struct pollfd *fds)
+static uint64_t monotonic_ns(void)
 {
-	if (poll(fds, 2, -1) < 0)
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* When counts are told next. */
+struct schedule {
+	uint64_t next_ns;
+	bool asked;
+};
+
+/* How long to sleep, ms: until the next interval ends, or a moment while polling threads copy their counts. */
+static int sleep_ms(const struct run *run, const struct schedule *schedule)
+{
+	uint64_t now;
+
+	if (run->interval_ns == 0)
+		return -1;
+	if (schedule->asked)
+		return 1;
+	now = monotonic_ns();
+	return schedule->next_ns > now ? (int)((schedule->next_ns - now + 999999) / 1000000) : 0;
+}
+
+static void tell_interval(struct engine *engine, struct schedule *schedule)
+{
+	struct run *run = &engine->run;
+	uint64_t now = monotonic_ns();
+
+	if (!schedule->asked && now >= schedule->next_ns) {
+		interval_ask(run);
+		schedule->asked = true;
+	}
+	if (!schedule->asked || !interval_told(run))
 		return;
-	if (fds[1].revents & (POLLHUP | POLLERR | POLLNVAL)) {
+	report_interval(engine);
+	interval_keep(run);
+	schedule->asked = false;
+	/* An interval that was missed is missing: two short ones in its place would only look complete. */
+	while (schedule->next_ns <= now)
+		schedule->next_ns += run->interval_ns;
+}
+
+/* Without intervals input that arrives meanwhile waits, and only its end matters. */
+static void watch(struct engine *engine, struct pollfd *fds, int timeout_ms)
+{
+	bool closed;
+
+	if (poll(fds, 2, timeout_ms) <= 0)
+		return;
+	closed = fds[1].revents & (POLLHUP | POLLERR | POLLNVAL);
+	if (fds[1].revents & POLLIN)
+		closed = !control_meanwhile(engine);
+	if (closed) {
 		engine->input_closed = true;
 		fds[1].fd = -1;
 		__atomic_store_n(&engine->run.stop, true, __ATOMIC_RELEASE);
@@ -101,19 +156,31 @@ static void watch(struct engine *engine, struct pollfd *fds)
 void launch_wait(struct engine *engine)
 {
 	struct run *run = &engine->run;
-	struct pollfd fds[] = {{.fd = run->finished_fd, .events = POLLIN}, {.fd = STDIN_FILENO, .events = 0}};
+	bool tells = run->interval_ns != 0;
+	struct schedule schedule = {.next_ns = monotonic_ns() + run->interval_ns};
+	struct pollfd fds[] = {
+		{.fd = run->finished_fd, .events = POLLIN},
+		{.fd = STDIN_FILENO, .events = tells ? POLLIN : 0},
+	};
 	unsigned int finished = 0;
 
 	while (finished < run->worker_count) {
 		uint64_t more;
 
-		watch(engine, fds);
+		watch(engine, fds, sleep_ms(run, &schedule));
+		if (tells)
+			tell_interval(engine, &schedule);
 		if (read(run->finished_fd, &more, sizeof(more)) == (ssize_t)sizeof(more))
 			finished += (unsigned int)more;
 	}
 	for (unsigned int at = 0; at < run->worker_count; at++)
 		(void)rte_eal_wait_lcore(engine->workers[at].lcore);
 	close(run->finished_fd);
+	if (!tells)
+		return;
+	interval_tell_rest(run);
+	report_interval(engine);
+	interval_keep(run);
 }
 
 void launch_stop(struct engine *engine)

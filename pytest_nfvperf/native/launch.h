@@ -11,7 +11,10 @@ const char *launch_assign(struct engine *engine);
 /* Starts the threads. NULL, or what failed. */
 const char *launch_start(struct engine *engine);
 
-/* Sleeps until the threads have ended. Stops them when stdin is closed. */
+/*
+ * Sleeps until the threads have ended; where the run has intervals, tells of each, and takes "stop".
+ * Stops the threads when stdin is closed.
+ */
 void launch_wait(struct engine *engine);
 
 void launch_stop(struct engine *engine);

@@ -10,6 +10,7 @@ enum {
 	/* A virtual CPU's timer tick takes 20-70 us: what falls due in it is sent late and said to be. A
 	 * preemption takes milliseconds: what falls due in that is given up. */
 	DEFAULT_GAP_LIMIT_NS = 100000,
+	SHORTEST_INTERVAL_NS = 10000000,
 };
 
 struct stream_request {
@@ -196,7 +197,7 @@ static bool plan_track(struct engine *engine, struct port *port, struct stream *
 {
 	struct run *run = &engine->run;
 	bool is_end = stream->rx == port;
-	struct track *track = track_new(stream, run->latency && is_end);
+	struct track *track = track_new(stream, run->latency && is_end, run->interval_ns != 0);
 
 	port->tracks[stream->id] = track;
 	if (is_end)
@@ -208,7 +209,7 @@ static bool plan_track(struct engine *engine, struct port *port, struct stream *
 static bool plan_addresses(struct port *port, struct stream *stream)
 {
 	for (unsigned int at = port->config.address_count; at > 0; at--) {
-		struct track *track = track_new(stream, false);
+		struct track *track = track_new(stream, false, false);
 
 		if (track == NULL)
 			return false;
@@ -248,17 +249,22 @@ bool plan_trial(struct engine *engine, json_t *request, json_t *answer)
 	struct run *run = &engine->run;
 	json_t *streams;
 	json_int_t residual_ns, gap_limit_ns = DEFAULT_GAP_LIMIT_NS, samples_per_s = DEFAULT_SAMPLES_PER_S;
+	json_int_t interval_ns = 0;
 	int latency = 1;
 	json_error_t error;
 
 	memset(run, 0, sizeof(*run));
-	if (json_unpack_ex(request, &error, JSON_STRICT, "{s:o, s:I, s?b, s?I, s?I}", "streams", &streams, "residual_ns",
-			   &residual_ns, "latency", &latency, "gap_limit_ns", &gap_limit_ns, "samples_per_s",
-			   &samples_per_s) != 0)
+	if (json_unpack_ex(request, &error, JSON_STRICT, "{s:o, s:I, s?b, s?I, s?I, s?I}", "streams", &streams,
+			   "residual_ns", &residual_ns, "latency", &latency, "gap_limit_ns", &gap_limit_ns,
+			   "samples_per_s", &samples_per_s, "interval_ns", &interval_ns) != 0)
 		return answer_error(answer, "bad_request", "trial: %s", error.text);
 	if (residual_ns < 0 || gap_limit_ns < 1000 || samples_per_s < 1)
 		return answer_error(answer, "bad_request", "residual_ns must be 0 or more, gap_limit_ns 1000 or more, "
 							   "samples_per_s 1 or more");
+	if (interval_ns != 0 && interval_ns < SHORTEST_INTERVAL_NS)
+		return answer_error(answer, "bad_request", "interval_ns must be %d or more, or 0 for none",
+				    SHORTEST_INTERVAL_NS);
+	run->interval_ns = (uint64_t)interval_ns;
 	engine->last_trial = engine->last_trial == UINT8_MAX ? 1 : engine->last_trial + 1;
 	run->trial = engine->last_trial;
 	run->latency = latency;

@@ -78,7 +78,7 @@ static json_t *report_stream(const struct stream *stream, const struct track *tr
 	answer_int(object, "sample_every", stream->sample_every);
 	report_arrivals(object, track);
 	if (track->latency != NULL) {
-		json_object_set_new(object, "latency", report_hist(track->latency));
+		json_object_set_new(object, "latency", report_hist(track->total != NULL ? track->total : track->latency));
 		json_object_set_new(object, "latency_raw", report_hist(track->latency_raw));
 	}
 	return object;

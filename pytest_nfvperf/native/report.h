@@ -6,6 +6,9 @@
 
 #include "engine.h"
 
+/* One line with what the running trial has counted up to the end of an interval. */
+void report_interval(const struct engine *engine);
+
 /* What the finished run counted, into the answer. */
 void report_run(const struct engine *engine, json_t *answer);
 

@@ -14,6 +14,16 @@
 
 struct run;
 
+/* How much a polling thread was there, up to the end of an interval. */
+struct presence {
+	uint64_t at; /* TSC */
+	uint64_t absences;
+	uint64_t absent_cycles;
+	uint64_t busy_cycles;
+	uint64_t longest_poll_gap; /* cycles, within the interval */
+	uint64_t longest_so_far; /* the same of the interval that runs */
+};
+
 struct worker {
 	unsigned int lcore;
 	unsigned int cpu;
@@ -26,6 +36,9 @@ struct worker {
 	unsigned int forwarder_count;
 	struct poll_clock clock;
 	struct health health;
+	bool halted; /* its streams were */
+	unsigned int told; /* last interval that was told of: atomic */
+	struct presence presence; /* at that time */
 };
 
 struct run {
@@ -36,6 +49,7 @@ struct run {
 	int nice; /* of the polling threads */
 	uint64_t residual; /* cycles to wait after the last frame was sent */
 	uint64_t gap_limit; /* cycles */
+	uint64_t interval_ns; /* between counts told while it runs; 0: none are */
 	struct timebase timebase;
 	struct stream *streams;
 	unsigned int stream_count;
@@ -51,6 +65,8 @@ struct run {
 	uint64_t all_sent; /* TSC when the last stream was done */
 	bool complete; /* all sent frames were received */
 	bool stop;
+	bool halt; /* send no more, receive what is under way, end */
+	unsigned int asked; /* number of the interval whose counts are asked for */
 };
 
 /* The body of a polling thread, for rte_eal_remote_launch(). */

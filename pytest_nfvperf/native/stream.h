@@ -14,6 +14,13 @@
 #include "signature.h"
 #include "template.h"
 
+struct departures {
+	uint64_t sent;
+	uint64_t refused;
+	uint64_t skipped_away;
+	uint64_t skipped_behind;
+};
+
 struct stream {
 	uint8_t id;
 	uint8_t trial;
@@ -49,6 +56,7 @@ struct stream {
 	uint64_t last_sent;
 	uint64_t longest_lateness; /* cycles */
 	uint64_t largest_burst; /* frames due at once and sent back to back, those that had waited apart */
+	struct departures departures; /* at the last interval's end: see interval.h */
 };
 
 /* `patience`: cycles after the last frame is due until frames no longer wait. */
@@ -60,6 +68,12 @@ uint16_t stream_turn(struct stream *stream, struct poll_clock *clock);
 static inline bool stream_done(const struct stream *stream)
 {
 	return stream->pacer.next >= stream->pacer.frames;
+}
+
+/* What is not sent by now is no longer due. */
+static inline void stream_halt(struct stream *stream)
+{
+	stream->pacer.frames = stream->pacer.next;
 }
 
 /* Gives back frames that were built and not sent. */

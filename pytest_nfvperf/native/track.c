@@ -3,7 +3,19 @@
 
 #include "track.h"
 
-struct track *track_new(const struct stream *stream, bool latency)
+static bool add_histograms(struct track *track, bool intervals)
+{
+	track->latency = hist_new();
+	track->latency_raw = hist_new();
+	if (intervals) {
+		track->retired = hist_new();
+		track->total = hist_new();
+	}
+	return track->latency != NULL && track->latency_raw != NULL &&
+	       (!intervals || (track->retired != NULL && track->total != NULL));
+}
+
+struct track *track_new(const struct stream *stream, bool latency, bool intervals)
 {
 	struct track *track = calloc(1, sizeof(*track));
 
@@ -11,11 +23,7 @@ struct track *track_new(const struct stream *stream, bool latency)
 		return NULL;
 	track->stream = stream;
 	track->window = seq_new();
-	if (latency) {
-		track->latency = hist_new();
-		track->latency_raw = hist_new();
-	}
-	if (track->window != NULL && (!latency || (track->latency != NULL && track->latency_raw != NULL)))
+	if (track->window != NULL && (!latency || add_histograms(track, intervals)))
 		return track;
 	track_free(track);
 	return NULL;
@@ -29,6 +37,8 @@ void track_free(struct track *track)
 		free(track->window);
 		free(track->latency);
 		free(track->latency_raw);
+		free(track->retired);
+		free(track->total);
 		free(track);
 		track = next;
 	}

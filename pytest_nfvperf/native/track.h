@@ -16,22 +16,33 @@
 #include "seq.h"
 #include "stream.h"
 
+struct arrivals {
+	uint64_t received; /* distinct */
+	uint64_t highest_seq; /* + 1 */
+	uint64_t duplicated;
+	uint64_t out_of_order;
+	uint64_t corrupted;
+};
+
 struct track {
 	const struct stream *stream;
 	struct track *next; /* of the same stream, for another address; owned */
 	const struct rte_ether_addr *address; /* NULL: any */
 	struct seq_window *window; /* owned */
 	struct hist *latency; /* from the scheduled time; owned; NULL when not asked for */
+	struct hist *retired; /* the same of the interval before, the control thread's; NULL without intervals */
+	struct hist *total; /* of all retired ones; the control thread's */
 	struct hist *latency_raw; /* from the actual time */
 	uint64_t bytes; /* with FCS */
 	uint64_t corrupted;
 	uint64_t truncated; /* part of corrupted: the end is missing, as a mirror's snaplen leaves it */
 	uint64_t samples;
 	uint64_t published; /* distinct frames, for other threads to see: atomic */
+	struct arrivals arrivals; /* at the last interval's end: see interval.h */
 };
 
-/* NULL when memory is short. */
-struct track *track_new(const struct stream *stream, bool latency);
+/* NULL when memory is short. `intervals`: latency is also wanted of each interval. */
+struct track *track_new(const struct stream *stream, bool latency, bool intervals);
 /* The whole chain. */
 void track_free(struct track *track);
 

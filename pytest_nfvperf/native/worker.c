@@ -6,6 +6,7 @@
 #include <rte_pause.h>
 
 #include "forward.h"
+#include "interval.h"
 #include "receive.h"
 #include "run.h"
 
@@ -76,6 +77,21 @@ static bool all_received(const struct run *run)
 	return true;
 }
 
+/* Sends no more; frames under way are still received. */
+static void halt(struct worker *worker)
+{
+	struct run *run = worker->run;
+
+	worker->halted = true;
+	for (unsigned int at = 0; at < worker->stream_count; at++) {
+		if (stream_done(worker->streams[at]))
+			continue;
+		stream_halt(worker->streams[at]);
+		if (__atomic_sub_fetch(&run->sending, 1, __ATOMIC_ACQ_REL) == 0)
+			__atomic_store_n(&run->all_sent, worker->clock.last, __ATOMIC_RELEASE);
+	}
+}
+
 static bool ended(struct worker *worker, uint64_t turn)
 {
 	struct run *run = worker->run;
@@ -83,6 +99,9 @@ static bool ended(struct worker *worker, uint64_t turn)
 
 	if (turn % END_CHECK_TURNS != 0)
 		return false;
+	interval_tell_if_asked(worker);
+	if (unlikely(__atomic_load_n(&run->halt, __ATOMIC_ACQUIRE)) && !worker->halted)
+		halt(worker);
 	if (__atomic_load_n(&run->stop, __ATOMIC_ACQUIRE) || __atomic_load_n(&run->complete, __ATOMIC_ACQUIRE))
 		return true;
 	all_sent = __atomic_load_n(&run->all_sent, __ATOMIC_ACQUIRE);
@@ -109,6 +128,8 @@ static void poll_until_end(struct worker *worker)
 		turn_began = now;
 		if (took > health->longest_poll_gap)
 			health->longest_poll_gap = took;
+		if (took > worker->presence.longest_so_far)
+			worker->presence.longest_so_far = took;
 		if (frames != 0)
 			health->busy_cycles += took;
 		health->turns++;

@@ -20,6 +20,10 @@ class Progress(Protocol):
         """A trial begins. ``remaining_s`` is an estimate for the whole search, None if unknown."""
         ...
 
+    def soaking(self, line: str) -> None:
+        """A soak goes on: how far it is, its rate, loss and sessions, in one line."""
+        ...
+
     def trial_finished(self, loss_ratio: float | None, valid: bool) -> None:
         """It ended."""
         ...

@@ -20,6 +20,7 @@ from pytest_nfvperf.model.trial import TrialResult
 from pytest_nfvperf.ports.collector import Collector
 from pytest_nfvperf.ports.datapath import BuiltTopology, Datapath
 from pytest_nfvperf.ports.generator import Generator, GeneratorInfo
+from pytest_nfvperf.ports.sampler import Sampled, Sampler
 from pytest_nfvperf.ports.streams import StreamEngine
 from pytest_nfvperf.ports.vnf import VnfMaker
 from pytest_nfvperf.runs.attaching import generator_ports, learning_directions
@@ -65,7 +66,7 @@ class RigParts:
 
 @dataclass(slots=True)
 class Standing:
-    """What a topology consists of while it stands. ``collectors``: the datapath's counters."""
+    """What a topology consists of while it stands. ``collectors``, ``samplers``: the datapath's counters."""
 
     built: BuiltTopology
     dut: Dut
@@ -73,6 +74,7 @@ class Standing:
     generator: Generator | None
     runner: TrialRunner | None
     collectors: tuple[Collector, ...] = ()
+    samplers: tuple[Sampler, ...] = ()
     check_alive: Callable[[], None] = lambda: None
     vnfs: RunningVnfs = field(default_factory=RunningVnfs)
 
@@ -303,6 +305,8 @@ class Rig:
             built.close()
             raise
         standing = Standing(built, live.dut, datapath.info().kind, generator, None, datapath.collectors(), vnfs=vnfs)
+        if isinstance(datapath, Sampled):
+            standing.samplers = datapath.samplers()
         standing.check_alive = lambda: _all_alive(datapath, vnfs)
         if generator is not None:
             standing.runner = self._runner(topology, generator, standing, live.repeats)

@@ -148,13 +148,20 @@ class TrialRunner:
             if len(spoiled) > allowed:
                 raise InvalidTrialsError(spoiled)
 
-    def run_once(self, spec: TrialSpec, remaining_s: float | None = None, *, repeat_of: str | None = None) -> Trial:
-        """Run one trial and record it, valid or not."""
+    def run_once(
+        self,
+        spec: TrialSpec,
+        remaining_s: float | None = None,
+        *,
+        repeat_of: str | None = None,
+        execute: Callable[[TrialSpec], TrialResult] | None = None,
+    ) -> Trial:
+        """Run one trial and record it, valid or not. ``execute``: another way than the generator's ``run_trial``."""
         self.progress.trial_started(spec.purpose, spec.load_fps, spec.duration_s, remaining_s)
         started = self.clock.monotonic()
         own_cpu = time.process_time()
         before, vnfs_before = [collector.snapshot() for collector in self._collectors], self._vnf_counts()
-        result = self._generator.run_trial(spec)
+        result = (execute or self._generator.run_trial)(spec)
         self._check_alive()
         after, vnfs = [collector.snapshot() for collector in self._collectors], moved(vnfs_before, self._vnf_counts())
         changes = counter_deltas(before, after)

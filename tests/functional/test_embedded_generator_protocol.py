@@ -39,10 +39,25 @@ class Talk:
 
     def line(self, text: str) -> Any:
         assert self.process.stdin is not None
-        assert self.process.stdout is not None
         self.process.stdin.write(text + "\n")
         self.process.stdin.flush()
+        return self.read()
+
+    def read(self) -> Any:
+        assert self.process.stdout is not None
         return json.loads(self.process.stdout.readline())
+
+    def send(self, **request: Any) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(request) + "\n")
+        self.process.stdin.flush()
+
+    def answer(self, number: int) -> Any:
+        """The next one to this request; intervals before it are passed over."""
+        while True:
+            line = self.read()
+            if line["id"] == number and "interval" not in line:
+                return line
 
     def ask(self, **request: Any) -> Any:
         return self.line(json.dumps({"id": 1, **request}))
@@ -79,7 +94,7 @@ def shape(value: Any) -> Any:
 def test_the_document_is_what_the_engine_does(talk: Talk) -> None:
     pairs = examples()
     assert {request["cmd"] for request, _ in pairs} == {
-        *("hello", "attach", "detach", "links", "stats", "learn", "trial", "forward", "quit")
+        *("hello", "attach", "detach", "links", "stats", "learn", "trial", "stop", "forward", "quit")
     }
     for request, documented in pairs:
         answer = talk.line(json.dumps(request))
@@ -185,12 +200,14 @@ def test_a_stream_that_cannot_be_is_refused(talk: Talk, change: dict[str, Any], 
     assert talk.ask(cmd="trial", residual_ns=10**8, streams=[STREAM])["ok"]
 
 
-@pytest.mark.parametrize("during", ["nothing", "trial", "forward"])
+@pytest.mark.parametrize("during", ["nothing", "trial", "intervals", "forward"])
 def test_end_of_input_ends_it(talk: Talk, during: str) -> None:
     talk.ask(**PORT)
     assert talk.process.stdin is not None
     if during == "forward":
         talk.ask(cmd="forward", action="start")
+    if during == "intervals":
+        talk.ask(**TRIAL, streams=[SECONDS])
     if during == "trial":
         stream = {**STREAM, "frames": 600_000}
         talk.process.stdin.write(json.dumps({"id": 1, "cmd": "trial", "residual_ns": 0, "streams": [stream]}) + "\n")
@@ -212,3 +229,47 @@ def test_wrong_arguments_are_named(arguments: list[str], message: str) -> None:
     done = subprocess.run([str(build()), *arguments], capture_output=True, text=True, check=False, timeout=10)
     assert done.returncode == 1
     assert message in done.stderr
+
+
+SECONDS = {**STREAM, "fps": 100_000, "frames": 10**9}
+TRIAL = {"cmd": "trial", "residual_ns": 10**8, "interval_ns": 20_000_000}
+
+
+def test_intervals_add_up_to_the_trial(talk: Talk) -> None:
+    talk.ask(**PORT)
+    lines = [talk.ask(**TRIAL, streams=[{**SECONDS, "frames": 20_000}])]
+    while "ok" not in lines[-1]:
+        lines.append(talk.read())
+    *intervals, answer = lines
+    (documented,) = re.findall(r"```jsonl\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+    assert {json.dumps(shape(line)) for line in intervals} == {json.dumps(shape(json.loads(documented)))}
+    told = [line["interval"]["streams"][0] for line in intervals]
+    at = [line["interval"]["at_ns"] for line in intervals]
+    assert at == sorted(at)
+    assert len(told) >= 5
+    stream = answer["streams"][0]
+    for key in ("sent", "refused", "skipped", "received", "highest_seq", "duplicated", "corrupted"):
+        assert [one[key] for one in told] == sorted(one[key] for one in told), key
+        assert told[-1][key] == stream[key], key
+    assert sum(one["latency"]["samples"] for one in told) == sum(count for _, count in stream["latency"]["counts"])
+    assert max(one["latency"]["max_ns"] for one in told) == stream["latency"]["max_ns"]
+
+
+def test_a_trial_with_intervals_can_be_stopped(talk: Talk) -> None:
+    talk.ask(**PORT)
+    assert "interval" in talk.ask(**TRIAL, streams=[SECONDS])
+    talk.send(id=2, cmd="hello")
+    refused = talk.answer(2)
+    assert (refused["code"], refused["ok"]) == ("busy", False)
+    talk.send(id=3, cmd="stop")
+    assert talk.answer(3) == {"id": 3, "ok": True}
+    stream = talk.answer(1)["streams"][0]
+    assert stream["intended"] == stream["sent"] + stream["refused"] + stream["skipped"]
+    assert 0 < stream["received"] == stream["sent"] < SECONDS["frames"]
+    assert talk.ask(cmd="trial", residual_ns=10**8, streams=[STREAM])["streams"][0]["received"] > 0
+
+
+def test_an_interval_too_short_is_refused(talk: Talk) -> None:
+    talk.ask(**PORT)
+    answer = talk.ask(**{**TRIAL, "interval_ns": 1000}, streams=[STREAM])
+    assert answer["error"] == "interval_ns must be 10000000 or more, or 0 for none"

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from pytest_nfvperf.model.honest import honest_loss
 from pytest_nfvperf.model.load_name import normal_load_name, same_load, share_of_goal, show_load
-from pytest_nfvperf.model.observe import honest_loss, observations, unmeasured
+from pytest_nfvperf.model.observe import observations, unmeasured
 from pytest_nfvperf.model.outcome import (
     BackToBack,
     Confirmation,

@@ -12,6 +12,7 @@ from pytest_nfvperf.adapters.evidence.records import (
     ErrorData,
     RunData,
     RunEndData,
+    SoakData,
     StreamData,
     TestData,
     TestEndData,
@@ -37,6 +38,7 @@ class TestEvidence:
     data: TestData = field(default_factory=TestData)
     trials: dict[str, TrialData] = field(default_factory=dict)
     streams: dict[str, StreamData] = field(default_factory=dict)
+    soaks: dict[str, SoakData] = field(default_factory=dict)
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     verdicts: dict[str, Verdict] = field(default_factory=dict)
     errors: dict[str, ErrorData] = field(default_factory=dict)
@@ -185,6 +187,8 @@ def _take_of_test(test: TestEvidence, line: Line) -> None:
             test.end = data
         case StreamData():
             test.streams[line.id] = data
+        case SoakData():
+            test.soaks[line.id] = data
         case Outcome():
             test.outcomes[line.id] = data
         case Verdict():

@@ -15,6 +15,8 @@ from pytest_nfvperf.model.histogram import Histogram
 from pytest_nfvperf.model.ledger import Ledger
 from pytest_nfvperf.model.outcome import Cost, Outcome
 from pytest_nfvperf.model.record import Record, RecordKind, plain
+from pytest_nfvperf.model.soak import Soak
+from pytest_nfvperf.model.soak_series import Series
 from pytest_nfvperf.model.streams import StreamResult
 from pytest_nfvperf.model.testbed import TESTBEDS_OWN, Dut, Testbed
 from pytest_nfvperf.model.topology import Topology
@@ -132,6 +134,25 @@ class StreamData:
 
 
 @dataclass(frozen=True, slots=True)
+class SoakData:
+    """A soak, however it ended.
+
+    Attributes:
+        trial: id of its trial; empty when the testbed broke before there were counts.
+        samples: file of all samples, relative to the directory of the evidence.
+        rows: how many it holds.
+        soak: the summary, as in the outcome.
+        series: curves over time, thinned.
+    """
+
+    trial: str
+    samples: str
+    rows: int
+    soak: Soak
+    series: tuple[Series, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class AttachmentData:
     """A named text, or a file beside the evidence.
 
@@ -190,6 +211,7 @@ Payload = (
     | TestData
     | TrialData
     | StreamData
+    | SoakData
     | Outcome
     | Verdict
     | TopologyData
@@ -204,6 +226,7 @@ KINDS: dict[type[Payload], RecordKind] = {
     TestData: RecordKind.TEST,
     TrialData: RecordKind.TRIAL,
     StreamData: RecordKind.STREAM,
+    SoakData: RecordKind.SOAK,
     Outcome: RecordKind.OUTCOME,
     Verdict: RecordKind.VERDICT,
     TopologyData: RecordKind.TOPOLOGY,

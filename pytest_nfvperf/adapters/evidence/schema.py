@@ -12,6 +12,7 @@ from pytest_nfvperf.adapters.evidence.records import (
     ErrorData,
     RunData,
     RunEndData,
+    SoakData,
     StreamData,
     TestData,
     TestEndData,
@@ -63,6 +64,13 @@ class StreamLine(Envelope):
 
     kind: Literal["stream"]
     data: StreamData
+
+
+class SoakLine(Envelope):
+    """A soak's summary and curves."""
+
+    kind: Literal["soak"]
+    data: SoakData
 
 
 class OutcomeLine(Envelope):
@@ -121,6 +129,7 @@ Line = Annotated[
     | TestLine
     | TrialLine
     | StreamLine
+    | SoakLine
     | OutcomeLine
     | VerdictLine
     | TopologyLine

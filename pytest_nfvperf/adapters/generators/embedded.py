@@ -11,6 +11,7 @@ from typing import Any
 
 from pytest_nfvperf.adapters.generators.checks import check_directions, check_new_ports, check_spec, check_traffic
 from pytest_nfvperf.adapters.generators.engine import Engine
+from pytest_nfvperf.adapters.generators.intervals import EngineTrial
 from pytest_nfvperf.adapters.generators.results import trial_result
 from pytest_nfvperf.adapters.generators.templates import streams, trial_request
 from pytest_nfvperf.adapters.generators.validity import ValidityPolicy
@@ -199,11 +200,25 @@ class EmbeddedGenerator:
         check_spec(self._ports, spec)
         request = trial_request(spec, self._ports)
         deadline_s = spec.duration_s + spec.residual_s + _TRIAL_GRACE_S
-        answer = self._command("trial", deadline_s, **request)
+        return self._result(spec, self._command("trial", deadline_s, **request))
+
+    def _result(self, spec: TrialSpec, answer: Mapping[str, Any]) -> TrialResult:
         self._last_ports = answer["ports"]
         down = self._links_down()
         link = [InvalidReason(Reason.LINK_DOWN, f"no link after the trial on: {', '.join(down)}")] if down else []
         return trial_result(spec, answer, self._ports, self._back_pressure, self._options.policy, link)
+
+    def start_trial(self, spec: TrialSpec, interval_s: float) -> EngineTrial:
+        """Begin a trial that tells its counts every ``interval_s``. Until its end no other command is possible."""
+        check_spec(self._ports, spec)
+        if self._closed:
+            raise GeneratorError("the generator is closed")
+        request = trial_request(spec, self._ports) | {"interval_ns": round(interval_s * 1e9)}
+        number = self._engine.send("trial", _COMMAND_DEADLINE_S, **request)
+        policy = self._options.policy.of(spec)
+        return EngineTrial(
+            self._engine, number, interval_s, policy.max_skipped_ratio, lambda answer: self._result(spec, answer)
+        )
 
     def forward(self) -> None:
         """Let the forwarders work without a trial, until :meth:`stop_forwarding`."""

@@ -94,14 +94,34 @@ class Engine:
             EngineRefusedError: it answered with an error.
             GeneratorError: it died, or did not answer in time.
         """
+        until = time.monotonic() + deadline_s
+        request_id = self.send(name, deadline_s, **arguments)
+        answer = self._answer(until, name, deadline_s)
+        if answer.get("id") != request_id:
+            raise self._fail(f"it answered {name} with {str(answer)[:200]}, which is not the answer to it")
+        return self.checked(name, answer)
+
+    def send(self, name: str, deadline_s: float, /, **arguments: Any) -> int:
+        """Send a command and return its id, for one that is answered by several lines; ``read`` them all.
+
+        Raises:
+            GeneratorError: it died, or did not take it in time.
+        """
         if self._failure is not None:
             raise GeneratorError(f"the generator is gone: {self._failure}", evidence={"generator log": self.log_tail()})
-        until = time.monotonic() + deadline_s
         request = {"id": next(self._ids), "cmd": name, **arguments}
+        until = time.monotonic() + deadline_s
         self._send(json.dumps(request).encode() + b"\n", until, name, deadline_s)
-        answer = self._answer(until, name, deadline_s)
-        if answer.get("id") != request["id"]:
-            raise self._fail(f"it answered {name} with {str(answer)[:200]}, which is not the answer to it")
+        return int(request["id"])
+
+    def read(self, awaited: str, deadline_s: float) -> dict[str, Any]:
+        """The next line; GeneratorError when it died or says nothing for so long."""
+        if self._failure is not None:
+            raise GeneratorError(f"the generator is gone: {self._failure}", evidence={"generator log": self.log_tail()})
+        return self._answer(time.monotonic() + deadline_s, awaited, deadline_s)
+
+    def checked(self, name: str, answer: dict[str, Any]) -> dict[str, Any]:
+        """An answer that is no refusal; EngineRefusedError for one that is."""
         if not answer["ok"]:
             raise EngineRefusedError(
                 f"the generator refused {name}: {answer['error']}", answer["code"], log=self.log_tail()

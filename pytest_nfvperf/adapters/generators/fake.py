@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pytest_nfvperf.adapters.generators.checks import check_directions, check_new_ports, check_spec
+from pytest_nfvperf.adapters.generators.fake_intervals import FakeTrial
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError
 from pytest_nfvperf.model.histogram import Histogram
 from pytest_nfvperf.model.traffic import Traffic
@@ -104,9 +105,19 @@ class FakeGenerator:
         if self.fail_at is not None and len(self.specs) >= self.fail_at:
             raise GeneratorError("the simulated generator died", evidence={"generator log": "killed by fail_at"})
         self._wait(spec.duration_s + spec.residual_s)
+        return self._simulated(spec)
+
+    def _simulated(self, spec: TrialSpec) -> TrialResult:
         skipping = self.invalid_every is not None and len(self.specs) % self.invalid_every == 0
         counts = tuple(self._direction(spec, direction, skipping=skipping) for direction in spec.directions)
         return TrialResult(spec=spec, counts=counts, health=self._health(), invalid=self._reasons(counts))
+
+    def start_trial(self, spec: TrialSpec, interval_s: float) -> FakeTrial:
+        """As ``run_trial``, told in parts."""
+        self._check_open()
+        check_spec(self._ports, spec)
+        self.specs.append(spec)
+        return FakeTrial(spec, interval_s, self._simulated, self._wait)
 
     def close(self) -> None:
         """Can be called twice."""

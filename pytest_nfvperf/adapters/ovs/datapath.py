@@ -14,6 +14,7 @@ from pytest_nfvperf.adapters.ovs.instance import InstanceOptions, OvsInstance
 from pytest_nfvperf.adapters.ovs.kernel_counters import OURS, KernelCollector
 from pytest_nfvperf.adapters.ovs.locate import OvsBinaries, locate
 from pytest_nfvperf.adapters.ovs.possible import DATAPATHS, dpdk_memory, lacks
+from pytest_nfvperf.adapters.ovs.sampler import OvsSampler, PmdSampler
 from pytest_nfvperf.adapters.ovs.topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.wiring import Wiring
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
@@ -21,6 +22,7 @@ from pytest_nfvperf.model.testbed import TESTBEDS_OWN, Dut, DutPort, Testbed
 from pytest_nfvperf.model.topology import PortRole, Topology
 from pytest_nfvperf.ports.collector import Collector
 from pytest_nfvperf.ports.datapath import DatapathInfo
+from pytest_nfvperf.ports.sampler import Sampler
 
 
 class OvsDatapath:
@@ -116,6 +118,13 @@ class OvsDatapath:
         home = self.instance.namespace.path if self.instance.namespace else OURS
         kernel = KernelCollector(home, self._live_topologies)
         return (self._collector, PmdSchedCollector(self.instance.vswitchd.pid), losses, kernel)
+
+    def samplers(self) -> tuple[Sampler, ...]:
+        """What of the DUT is sampled while a trial runs. OVS answers them on its main thread, not on a PMD's."""
+        return (
+            OvsSampler(self.instance, self._collector, self._live_topologies),
+            PmdSampler(PmdSchedCollector(self.instance.vswitchd.pid)),
+        )
 
     @property
     def collector(self) -> OvsCollector:

@@ -23,6 +23,7 @@ from pytest_nfvperf.adapters.evidence.records import (
     ErrorData,
     Payload,
     RunData,
+    SoakData,
     StreamData,
     TestData,
     TopologyData,
@@ -32,6 +33,8 @@ from pytest_nfvperf.adapters.report.allure_files import write_allure_files
 from pytest_nfvperf.adapters.report.charts import latency_figure, loss_figure, search_figure
 from pytest_nfvperf.adapters.report.drawing import to_png
 from pytest_nfvperf.adapters.report.figures import goal_figures, other_result
+from pytest_nfvperf.adapters.report.soak_chart import soak_chart
+from pytest_nfvperf.adapters.report.soaks import soak_events, soak_facts, soak_line
 from pytest_nfvperf.adapters.report.studies import find_comparisons, subject_name
 from pytest_nfvperf.adapters.report.study_chart import MOST_CURVES, study_chart
 from pytest_nfvperf.adapters.report.texts import drawn, samples_csv, stream_line, trial_line, trials_csv
@@ -92,6 +95,8 @@ class AllureSink:
                 _trial_step(record_id, data)
             case StreamData():
                 _stream_step(record_id, data)
+            case SoakData():
+                _soak_step(data)
             case Outcome():
                 _outcome_step(data, self._trials)
                 self._study(data)
@@ -159,6 +164,14 @@ def _stream_step(run_id: str, run: StreamData) -> None:
         with allure.step(title):
             return
     _step_ending_in(title, pytest.skip.Exception("; ".join(map(str, run.result.invalid))))
+
+
+def _soak_step(data: SoakData) -> None:
+    """What happened, and the curves over time."""
+    with allure.step(f"soak: {soak_line(data.soak)}"):
+        facts = [f"{name}: {text}" for name, text in soak_facts(data.soak)]
+        _attach("\n".join([*facts, "", *soak_events(data.soak)]), "soak", allure.attachment_type.TEXT)
+        _picture("over time", lambda: soak_chart(data.soak, data.series))
 
 
 def _outcome_step(outcome: Outcome, trials: dict[str, TrialData]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from pytest_nfvperf.adapters.report.soaks import soak_line
 from pytest_nfvperf.adapters.report.studies import cores_text, interval_text, median_text, ratio_text
 from pytest_nfvperf.model.display import MISSING, format_fps, format_ratio, format_seconds
 from pytest_nfvperf.model.outcome import GoalOutcome, LatencyPoint, LossPoint, Outcome, SearchStatus
@@ -107,6 +108,8 @@ def proven_loss(lost: int, offered: int) -> str:
 
 def other_result(outcome: Outcome) -> str:
     """One line for an outcome that is not a search: a loss curve, a burst, trials at given loads."""
+    if outcome.soak is not None:
+        return soak_line(outcome.soak)
     if outcome.samples:
         return sampled_line(outcome)
     if outcome.back_to_back is not None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from markupsafe import Markup
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence
-from pytest_nfvperf.adapters.evidence.records import ErrorData, RunData, TrialData
+from pytest_nfvperf.adapters.evidence.records import ErrorData, RunData, SoakData, TrialData
 from pytest_nfvperf.adapters.report.charts import (
     ChartFolder,
     aborted_figure,
@@ -20,6 +20,8 @@ from pytest_nfvperf.adapters.report.charts import (
 )
 from pytest_nfvperf.adapters.report.figures import goal_figures, proven_loss, worst
 from pytest_nfvperf.adapters.report.ledger_chart import ledger_chart
+from pytest_nfvperf.adapters.report.soak_chart import soak_chart
+from pytest_nfvperf.adapters.report.soaks import soak_events, soak_facts
 from pytest_nfvperf.adapters.report.subjects import title
 from pytest_nfvperf.model.display import format_seconds
 from pytest_nfvperf.model.ledger import Ledger
@@ -63,6 +65,16 @@ class OutcomePage:
 
 
 @dataclass(frozen=True, slots=True)
+class SoakPage:
+    """A soak in words and curves. ``samples``: file of them all, beside the evidence."""
+
+    facts: tuple[tuple[str, str], ...]
+    events: tuple[str, ...]
+    picture: Markup | None
+    samples: str
+
+
+@dataclass(frozen=True, slots=True)
 class TestPage:
     """One test. ``badge``: PASS, FAIL, INCONCLUSIVE, ERROR or "no SLA"."""
 
@@ -76,6 +88,7 @@ class TestPage:
     outcomes: tuple[OutcomePage, ...]
     loose_trials: tuple[tuple[str, TrialData], ...]
     picture: Markup | None
+    soaks: tuple[SoakPage, ...] = ()
 
     @property
     def open(self) -> bool:
@@ -111,10 +124,17 @@ def test_page(test: TestEvidence, run: RunEvidence, number: int, charts: ChartFo
         outcomes=outcomes,
         loose_trials=loose,
         picture=None if picture is None else charts.add(picture, f"{name} trials", f"Trials of {name}"),
+        soaks=tuple(_soak_page(soak, f"{name} {key}", charts) for key, soak in test.soaks.items()),
     )
 
 
 test_page.__test__ = False  # type: ignore[attr-defined]
+
+
+def _soak_page(data: SoakData, name: str, charts: ChartFolder) -> SoakPage:
+    figure = soak_chart(data.soak, data.series)
+    picture = None if figure is None else charts.add(figure, f"{name} over time", f"{name} over time")
+    return SoakPage(tuple(soak_facts(data.soak)), tuple(soak_events(data.soak)), picture, data.samples)
 
 
 def _title(test: TestEvidence) -> str:

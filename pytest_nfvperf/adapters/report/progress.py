@@ -23,6 +23,9 @@ class SilentProgress:
     def trial_started(self, purpose: str, load_fps: int, duration_s: float, remaining_s: float | None) -> None:
         """A trial begins."""
 
+    def soaking(self, line: str) -> None:
+        """A soak goes on."""
+
     def trial_finished(self, loss_ratio: float | None, valid: bool) -> None:
         """It ended."""
 
@@ -70,6 +73,10 @@ class TerminalProgress:
         load = f"{format_fps(load_fps)} for {format_seconds(duration_s)}"
         self._running = _joined(self._subject, f"trial {self._trial}", purpose, load)
         self._show(_joined(self._running, self._last, left))
+
+    def soaking(self, line: str) -> None:
+        """Show where a soak is; once an interval, which costs a write."""
+        self._show(_joined(self._subject, line))
 
     def trial_finished(self, loss_ratio: float | None, valid: bool) -> None:
         """Keep the result for the next line: rewriting now would only flicker."""

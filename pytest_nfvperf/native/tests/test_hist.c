@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
 #include "check.h"
 #include "hist.h"
 
@@ -52,11 +55,53 @@ static void test_record(void)
 	free(hist);
 }
 
+static void test_percentiles(void)
+{
+	struct hist *hist = hist_new();
+
+	CHECK(hist != NULL);
+	CHECK_EQUAL(hist_percentile(hist, 50000), 0);
+	for (uint64_t value = 1; value <= 1000; value++)
+		hist_record(hist, value);
+	CHECK_EQUAL(hist_percentile(hist, 0), 1);
+	CHECK_EQUAL(hist_percentile(hist, 50000), 500);
+	CHECK_EQUAL(hist_percentile(hist, 99900), 999);
+	CHECK_EQUAL(hist_percentile(hist, 99910), 1000);
+	CHECK_EQUAL(hist_percentile(hist, 100000), 1000);
+	free(hist);
+}
+
+/* Merging in parts gives what recording in one gives, and clearing leaves nothing behind. */
+static void test_merge_and_clear(void)
+{
+	struct hist *part = hist_new(), *sum = hist_new(), *whole = hist_new();
+
+	CHECK(part != NULL && sum != NULL && whole != NULL);
+	for (uint64_t turn = 0; turn < 5; turn++) {
+		for (uint64_t value = 1; value < HIST_HIGHEST_NS * 2; value = value * 3 + turn) {
+			hist_record(part, value);
+			hist_record(whole, value);
+		}
+		hist_merge(sum, part);
+		hist_clear(part);
+		CHECK_EQUAL(part->total, 0);
+		for (unsigned int at = 0; at < HIST_COUNTS; at++)
+			CHECK_EQUAL(part->counts[at], 0);
+	}
+	hist_merge(sum, part);
+	CHECK(memcmp(sum, whole, sizeof(*sum)) == 0);
+	free(part);
+	free(sum);
+	free(whole);
+}
+
 int main(void)
 {
 	test_precision();
 	test_buckets_tile();
 	test_known_buckets();
 	test_record();
+	test_percentiles();
+	test_merge_and_clear();
 	return 0;
 }

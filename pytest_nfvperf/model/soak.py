@@ -1,0 +1,151 @@
+"""What a soak found, as data.
+
+A soak is one long trial that is looked at once an interval. Each interval is judged by itself, as a trial is: where the
+generator was away for longer than it may, or a loss fits into the time that the host kept PMD threads off their
+CPU, the rig spoiled it, and it is neither a pass nor a loss. Only when more than a share of all intervals
+is spoiled the soak says nothing more than what it saw.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MOST_SPOILED = 0.1
+"""Share of intervals that the rig may spoil before what remains is too little to speak for the whole time."""
+
+
+@dataclass(frozen=True, slots=True)
+class SoakLoad:
+    """What load a user wants: frames/s per direction, or a share of the NDR (0..1); neither: the default."""
+
+    fps: float | None = None
+    ndr_share: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A time without samples of one source.
+
+    Attributes:
+        source: "generator", "ovs", "bgp", ...
+        start_s, end_s: since the first frame was due.
+        reason: why, for a person; empty when nobody knows, which no soak passes with.
+    """
+
+    source: str
+    start_s: float
+    end_s: float
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Spoiled:
+    """An interval that says nothing about the DUT, and why."""
+
+    start_s: float
+    end_s: float
+    reason: str
+    lost: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lossy:
+    """An interval in which the DUT lost frames."""
+
+    start_s: float
+    end_s: float
+    lost: int
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """How a figure changed over the soak, by the Theil-Sen slope of its binned medians with Sen's interval.
+
+    Attributes:
+        metric: "rate_change", "latency_p99_change", "cycles_change", "memory_growth".
+        unit: "ratio" of the figure's median, or "bytes".
+        value, low, high: change from the first to the last bin.
+        p_value: two-sided Mann-Kendall: how rare so ordered a series would be without a trend.
+        points: bins that it rests on.
+    """
+
+    metric: str
+    unit: str
+    value: float
+    low: float
+    high: float
+    p_value: float
+    points: int
+
+
+@dataclass(frozen=True, slots=True)
+class Flap:
+    """A session that was not up, or said that it had been down."""
+
+    session: str
+    at_s: float
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Soak:
+    """The summary of a soak.
+
+    Attributes:
+        load_fps: intended, frames/s per direction.
+        planned_s, elapsed_s: how long frames were to be sent, and were.
+        interval_s: between samples.
+        intervals: rows that there are.
+        offered, lost: frames of the intervals that the rig did not spoil, all directions.
+        spoiled_offered, spoiled_lost: of those that it did.
+        skipped: frames that were due while the generator was not there.
+        spoiled, lossy, gaps, flaps: the first of them, at most MOST_NAMED each, and how many there are of each in
+            ``spoiled_count``, ...
+        unexplained: gaps, of any source, that nobody gave a reason for.
+        missing_intervals: intervals that were due and have no row.
+        drifts: trends.
+        interrupted: why it ended before its time; empty when it did not.
+        rig_faults: what else the rig said against the whole run.
+        sessions: names of the sessions that were watched.
+        sampling_cores: CPUs that collecting the samples took, on average; None when it is not known.
+    """
+
+    load_fps: int
+    planned_s: float
+    elapsed_s: float
+    interval_s: float
+    intervals: int
+    offered: int
+    lost: int
+    spoiled_offered: int
+    spoiled_lost: int
+    skipped: int
+    spoiled: tuple[Spoiled, ...] = ()
+    spoiled_count: int = 0
+    lossy: tuple[Lossy, ...] = ()
+    lossy_count: int = 0
+    gaps: tuple[Gap, ...] = ()
+    gap_count: int = 0
+    unexplained: int = 0
+    missing_intervals: int = 0
+    flaps: tuple[Flap, ...] = ()
+    flap_count: int = 0
+    drifts: tuple[Drift, ...] = ()
+    interrupted: str = ""
+    rig_faults: tuple[str, ...] = ()
+    sessions: tuple[str, ...] = ()
+    sampling_cores: float | None = None
+
+    @property
+    def spoiled_ratio(self) -> float:
+        """Share of intervals that the rig spoiled; 1 when there is none at all."""
+        return self.spoiled_count / self.intervals if self.intervals else 1.0
+
+    @property
+    def bound_reason(self) -> str:
+        """Why what was seen does not speak for the whole time; empty when it does."""
+        reasons = [self.interrupted] if self.interrupted else []
+        if self.spoiled_ratio > MOST_SPOILED:
+            first = f", the first: {self.spoiled[0].reason}" if self.spoiled else ""
+            reasons.append(f"the rig spoiled {self.spoiled_count} of {self.intervals} intervals{first}")
+        return "; ".join([*reasons, *self.rig_faults])

@@ -1,0 +1,56 @@
+"""At which load to soak: the one that was asked for, S1's where this machine can bear it, or a share of the NDR."""
+
+from __future__ import annotations
+
+from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.model.soak import SoakLoad
+from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.model.trial import TrialSpec
+from pytest_nfvperf.runs.rig import LiveTopology
+from pytest_nfvperf.runs.search import Search
+from pytest_nfvperf.runs.trials import InvalidTrialsError
+
+S1_FPS = 4e6
+"""Per direction: the endurance run of S1."""
+
+_TRY_S = 1.0
+_TRY_REPEATS = 3
+_SHARE = 0.8
+"""Of the NDR, where S1's load is too much."""
+
+
+def find_load(load: SoakLoad, live: LiveTopology, traffic: Traffic, search: Search) -> float:
+    """Frames/s per direction.
+
+    Raises:
+        InvalidTrialsError: the rig is too disturbed to find the NDR.
+        TestbedError: no NDR was found, so there is no share of it.
+    """
+    if load.fps is not None:
+        return load.fps
+    if load.ndr_share is None and _bears(S1_FPS, live, traffic):
+        return S1_FPS
+    goal = search.ndr_pdr(live, traffic).goal("ndr")
+    ndr = goal.reported_fps if goal is not None else None
+    if ndr is None:
+        why = goal.detail if goal is not None and goal.detail else "the search ended without one"
+        raise TestbedError(f"no NDR was found to soak at a share of ({why}): give a load, --nfv-soak-load '1 Mpps'")
+    return ndr * (_SHARE if load.ndr_share is None else load.ndr_share)
+
+
+def _bears(load_fps: float, live: LiveTopology, traffic: Traffic) -> bool:
+    """A short trial without loss. What the rig cannot do, cannot be soaked with either."""
+    live.learn(traffic)
+    both = live.topology.directions
+    spec = TrialSpec(
+        traffic=traffic,
+        load_fps=round(load_fps),
+        duration_s=_TRY_S,
+        directions=both if traffic.bidirectional else both[:1],
+        purpose="load for the soak",
+    )
+    live.runner.run_once(spec)  # after idling, caches are cold
+    try:
+        return live.runner.run(spec, repeats=_TRY_REPEATS).result.lost == 0
+    except InvalidTrialsError:
+        return False

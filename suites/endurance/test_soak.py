@@ -1,0 +1,31 @@
+"""Endurance: a fixed load for minutes or hours without loss, degradation, flaps, leaks or gaps in the samples (S1)."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_nfvperf.judging import SlaCheck
+from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.runs.rig import LiveTopology
+from pytest_nfvperf.runs.soak import Soaker
+from pytest_nfvperf.sweep import NOT_QUICK
+
+
+def test_soak(phy2phy: LiveTopology, soak: Soaker, sla: SlaCheck) -> None:
+    """S1's endurance run: 64-byte frames at 4 Mpps per direction, or 80 % of the NDR where that is too much.
+
+    Steps: build port - bridge - port; learn; warm up; send for the profile's time (60 s, 15 min, 12 h), sampling
+        generator, PMDs, ports, OpenFlow, CPU and memory each second.
+    Verify: no frame lost, no trend in rate, latency, cycles and memory, no sample missing, by the SLA.
+    """
+    sla.check(soak.run(phy2phy, Traffic(frame_size=64)))
+
+
+@getattr(pytest.mark, NOT_QUICK)
+def test_soak_vnf(pvp: LiveTopology, soak: Soaker, sla: SlaCheck) -> None:
+    """The same through one VNF.
+
+    Steps: build port - bridge - VNF - bridge - port; learn; warm up; send for the profile's time, sampling each second.
+    Verify: as above.
+    """
+    sla.check(soak.run(pvp, Traffic(frame_size=64)))

@@ -1,0 +1,176 @@
+"""From samples to a soak's summary, observations and verdict."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_nfvperf.adapters.report.soaks import soak_events, soak_facts, soak_line
+from pytest_nfvperf.config.sla import parse_sla
+from pytest_nfvperf.model.judge import judge
+from pytest_nfvperf.model.observe import observations, unmeasured
+from pytest_nfvperf.model.soak import MOST_SPOILED, Gap
+from pytest_nfvperf.model.soak_series import MOST_POINTS, series
+from pytest_nfvperf.model.soak_summary import MOST_NAMED, summarise
+from pytest_nfvperf.model.soak_table import SoakTable, thinned
+from pytest_nfvperf.model.verdict import Judgement
+from tests.sample_soak import LOAD, PLAN, TROUBLED, quiet_row, soak_outcome, soak_table, troubled
+
+SLA = """
+schema: 1
+rules:
+  - where: {suite: endurance}
+    require:
+      loss_ratio: "<= 0"
+      lost_frames: "<= 0"
+      session_flaps: "<= 0"
+      sample_gaps: "<= 0"
+      rate_change: ">= -1 %"
+      latency_p99_change: "<= 20 %"
+      memory_growth: "<= 4 MiB"
+"""
+
+
+def judged(soak):
+    outcome = soak_outcome(soak)
+    verdicts = judge(parse_sla(SLA).rules, outcome.label, observations(outcome), lambda _: None, unmeasured(outcome))
+    return {verdict.metric: verdict for verdict in verdicts}
+
+
+def test_a_quiet_minute_passes_everything() -> None:
+    soak = summarise(soak_table(), PLAN)
+    assert (soak.offered, soak.lost, soak.spoiled_count, soak.gap_count, soak.flap_count) == (120 * LOAD, 0, 0, 0, 0)
+    assert {name: verdict.judgement for name, verdict in judged(soak).items()} == dict.fromkeys(
+        judged(soak), Judgement.PASS
+    )
+    assert "0 lost of 120,000,000: loss ratio < 2.5e-08 at 95 %" in soak_line(soak)
+
+
+def test_what_went_wrong_is_told_with_its_time() -> None:
+    soak = troubled()
+    assert list(soak_events(soak)) == [
+        "10.0 .. 11.0 s: 7 frames lost",
+        "20.0 .. 21.0 s: spoiled by the rig: p1->p0: 9.1% of the frames were due while the generator was not running",
+        "31.0 s: session bgp.12.12.12.2 went down",
+        "40.0 .. 43.0 s: no samples of ovs: it did not answer",
+    ]
+    verdicts = judged(soak)
+    assert verdicts["lost_frames"].judgement is Judgement.FAIL
+    assert verdicts["lost_frames"].observed == 7
+    assert verdicts["session_flaps"].judgement is Judgement.FAIL
+    assert verdicts["sample_gaps"].judgement is Judgement.PASS, "the gap has a reason"
+    assert dict(soak_facts(soak))["spoiled by the rig"] == "1 of 60 intervals, 0 frames lost in them"
+
+
+def test_a_loss_in_a_stall_of_the_pmd_is_the_rigs() -> None:
+    """The stall is read in the next second: it ended after the frames were counted."""
+    lost = {"p0->p1.lost": 900, "p0->p1.received": LOAD - 900}
+    stolen = {"pmd-sched.stolen_ns": 4e6}
+    soak = summarise(soak_table(changes={10: lost, 11: stolen}), PLAN)
+    assert (soak.lost, soak.spoiled_count, soak.spoiled_lost) == (0, 1, 900)
+    assert "kept PMD threads off their CPU for 4.00 ms, which explains 900 lost frames" in soak.spoiled[0].reason
+    assert summarise(soak_table(changes={10: lost, 13: stolen}), PLAN).lost == 900, (
+        "three seconds later explains nothing"
+    )
+    more = {"p0->p1.lost": 90_000, "p0->p1.received": LOAD - 90_000}
+    assert summarise(soak_table(changes={10: more, 11: stolen}), PLAN).lost == 90_000, "nor does it explain so many"
+
+
+@given(st.integers(0, 60))
+def test_too_many_spoiled_intervals_leave_a_lower_bound(count: int) -> None:
+    skipped = {"p0->p1.skipped": LOAD}
+    soak = summarise(soak_table(changes=dict.fromkeys(range(count), skipped)), PLAN)
+    verdict = judged(soak)["lost_frames"]
+    too_many = count > MOST_SPOILED * 60
+    assert verdict.judgement is (Judgement.INCONCLUSIVE if too_many else Judgement.PASS)
+    if too_many:
+        assert f"the rig spoiled {count} of 60 intervals" in verdict.reason
+
+
+def test_interrupted_it_is_inconclusive_but_for_what_failed_already() -> None:
+    why = "ended after 20.0 s of 60.0 s by SIGTERM"
+    clean, lossy = (summarise(soak_table(20, changes), PLAN, interrupted=why) for changes in ({}, TROUBLED))
+    assert {verdict.judgement for verdict in judged(clean).values()} == {Judgement.INCONCLUSIVE}
+    assert "at least 0 frames: ended after 20.0 s of 60.0 s by SIGTERM" in judged(clean)["lost_frames"].reason
+    assert judged(clean)["rate_change"].reason == f"no trend over the whole time: {why}"
+    assert judged(lossy)["lost_frames"].judgement is Judgement.FAIL
+
+
+@pytest.mark.parametrize(
+    ("metric", "column", "start", "step", "judgement"),
+    [
+        ("memory_growth", "vswitchd.rss", 60 << 20, 1 << 20, Judgement.FAIL),
+        ("memory_growth", "vswitchd.rss", 60 << 20, 1 << 10, Judgement.PASS),
+        ("rate_change", "p0->p1.received", LOAD, -1000, Judgement.FAIL),
+        ("latency_p99_change", "p0->p1.p99_ns", 20_000, 200, Judgement.FAIL),
+        ("latency_p99_change", "p0->p1.p99_ns", 20_000, -200, Judgement.PASS),
+    ],
+)
+def test_a_trend_is_judged_by_its_interval(metric, column, start, step, judgement) -> None:
+    changes = {second: {column: start + step * second} for second in range(60)}
+    verdict = judged(summarise(soak_table(changes=changes), PLAN))[metric]
+    assert verdict.judgement is judgement, verdict.reason
+
+
+def test_a_missing_sample_is_seen_and_named() -> None:
+    table = SoakTable([name for name in quiet_row(0) if name != "t"])
+    for second in [*range(10), *range(14, 60)]:
+        table.add(quiet_row(second))
+    soak = summarise(table, PLAN)
+    assert (soak.missing_intervals, soak.unexplained) == (4, 1)
+    assert soak.gaps == (Gap("generator", 10.0, 15.0, ""),)
+    assert "no samples of generator: nobody knows why" in next(iter(soak_events(soak)))
+    assert judged(soak)["sample_gaps"].judgement is Judgement.FAIL
+
+
+def test_a_machine_that_slept_is_a_gap_with_a_reason() -> None:
+    table = SoakTable([name for name in quiet_row(0) if name != "t"])
+    for second in [*range(10), *range(14, 60)]:
+        table.add(quiet_row(second) | ({"rig.absent_ns": 4e9} if second == 14 else {}))
+    assert summarise(table, PLAN).gaps[0].reason == "the generator was not running for 4.0 s of it"
+
+
+def test_lists_are_bounded_and_counts_are_not() -> None:
+    lost = {"p0->p1.lost": 1, "p0->p1.received": LOAD - 1}
+    soak = summarise(soak_table(200, dict.fromkeys(range(200), lost)), replace(PLAN, duration_s=200))
+    assert (len(soak.lossy), soak.lossy_count, soak.lost) == (MOST_NAMED, 200, 200)
+    assert "and 150 more lossy intervals: see the file of samples" in list(soak_events(soak))
+
+
+def test_nothing_sampled_proves_nothing() -> None:
+    soak = summarise(soak_table(0), PLAN, interrupted="the generator died")
+    verdicts = judged(soak)
+    assert {verdict.judgement for verdict in verdicts.values()} == {Judgement.INCONCLUSIVE}
+    assert (
+        verdicts["loss_ratio"].reason
+        == "no interval says anything: the generator died; the rig spoiled 0 of 0 intervals"
+    )
+
+
+@given(st.lists(st.floats(-1e9, 1e9) | st.just(math.nan), max_size=300), st.integers(1, 50))
+def test_thinning_is_bounded_and_keeps_within_the_values(values: list[float], most: int) -> None:
+    points = thinned([float(at) for at in range(len(values))], values, most)
+    present = [value for value in values if not math.isnan(value)]
+    assert len(points) <= most
+    assert bool(points) == bool(present)
+    assert all(min(present) <= value <= max(present) for _, value in points)
+    assert [at for at, _ in points] == sorted(at for at, _ in points)
+
+
+@given(st.integers(1, 900))
+def test_curves_are_bounded_however_long_the_soak(seconds: int) -> None:
+    curves = series(soak_table(seconds))
+    assert {curve.panel for curve in curves} >= {"received rate", "latency", "PMD busy", "port packets", "sessions"}
+    assert all(0 < len(curve.points) <= MOST_POINTS for curve in curves)
+    (busy,) = (curve for curve in curves if curve.panel == "PMD busy")
+    assert all(value == pytest.approx(40.0) for _, value in busy.points)
+
+
+def test_time_must_rise() -> None:
+    table = soak_table(2)
+    with pytest.raises(ValueError, match=r"time does not rise: 2\.0 s after 2\.0 s"):
+        table.add(quiet_row(1))
