@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -30,15 +30,19 @@ from pytest_nfvperf.adapters.net.reaper import reap
 from pytest_nfvperf.adapters.ovs.datapath import OvsDatapath
 from pytest_nfvperf.adapters.ovs.ledger import trial_ledger
 from pytest_nfvperf.adapters.ovs.locate import locate
+from pytest_nfvperf.adapters.ovs.system_sockets import find_system
 from pytest_nfvperf.adapters.vnf.maker import LocalVnfs
+from pytest_nfvperf.lab import Lab
 from pytest_nfvperf.model.errors import GeneratorError, TestbedError
+from pytest_nfvperf.model.lab import is_lab
 from pytest_nfvperf.model.profile import Profile, estimate_search_s
 from pytest_nfvperf.model.testbed import Dut, Testbed
 from pytest_nfvperf.model.traffic import Traffic
 from pytest_nfvperf.ports.clock import Clock
 from pytest_nfvperf.ports.datapath import Datapath
 from pytest_nfvperf.ports.generator import VIRTIO_RING
-from pytest_nfvperf.runs.ceilings import CachedCeilings
+from pytest_nfvperf.runs.cabling import check_cabling
+from pytest_nfvperf.runs.ceilings import CachedCeilings, NoCeilings
 from pytest_nfvperf.runs.clock import SystemClock
 from pytest_nfvperf.runs.rig import RigParts
 
@@ -67,6 +71,7 @@ class EmbeddedWiring:
         self._kept: Path | None = None
         self._lock: MeasurementLock | None = None
         self._affinity: set[int] | None = None
+        self._lab = Lab(testbed) if is_lab(testbed) or testbed.ovs.instance == "system" else None
 
     def check(self) -> None:
         """OVS and the generator must be there; says what to install or build.
@@ -74,8 +79,10 @@ class EmbeddedWiring:
         No port of the generator can be on the kernel datapath: there it is looked for when a test wants it.
         """
         locate(self.testbed.ovs.prefix, dpdk=self.testbed.ovs.datapath == "dpdk")
-        if self.testbed.ovs.datapath != "system":
+        if self.testbed.ovs.datapath != "system" or self._lab is not None:
             build.find()
+        if self._lab is not None:
+            self._lab.check()
 
     def lacks(self, dut: Dut) -> str | None:
         """What this machine lacks for a datapath, for a person, and what to do; None when it has all."""
@@ -102,12 +109,19 @@ class EmbeddedWiring:
 
     def describe(self) -> list[str]:
         """DUT and generator, a line each."""
-        ovs, cpus = self.testbed.ovs, self.testbed.cpus
+        cpus = self.testbed.cpus
+        shared = f" (shared with housekeeping: CPU {_listed(cpus.shared)})" if cpus.shared else ""
+        cables = [f"cable:     {text}" for text in self._lab.describe()] if self._lab is not None else []
+        generator = f"nfvperf-gen on CPU {_listed(cpus.generator)}{shared}"
+        return [f"DUT:       {self._describe_dut()}", f"generator: {generator}", *cables]
+
+    def _describe_dut(self) -> str:
+        ovs, pmd = self.testbed.ovs, self.testbed.cpus.pmd
+        if ovs.instance == "system":
+            return f"the system's Open vSwitch in {find_system(ovs.run_dir).directory}, datapath {ovs.datapath}"
         binaries = locate(ovs.prefix, dpdk=ovs.datapath == "dpdk")
         dpdk = f", DPDK {binaries.dpdk_version}" if binaries.dpdk_version else ""
-        shared = f" (shared with housekeeping: CPU {_listed(cpus.shared)})" if cpus.shared else ""
-        dut = f"Open vSwitch {binaries.version}{dpdk}, datapath {ovs.datapath}, PMD on CPU {_listed(cpus.pmd)}"
-        return [f"DUT:       {dut}", f"generator: nfvperf-gen on CPU {_listed(cpus.generator)}{shared}"]
+        return f"Open vSwitch {binaries.version}{dpdk}, datapath {ovs.datapath}, PMD on CPU {_listed(pmd)}"
 
     def parts(self) -> RigParts:
         """Take the machine and say what a rig is made of."""
@@ -116,10 +130,11 @@ class EmbeddedWiring:
             make_datapath=lambda dut: self._make_datapath(journal, dut),
             make_generator=lambda: self._make_generator(journal),
             make_ledger=trial_ledger,
-            ceilings=self._ceilings(journal),
+            ceilings=NoCeilings() if is_lab(self.testbed) else self._ceilings(journal),
             pmd_cpus=len(self.testbed.cpus.pmd),
             make_streams=lambda: Iperf3Engine(journal),
             vnfs=LocalVnfs(journal, self.testbed),
+            check_cabling=partial(check_cabling, self.testbed) if is_lab(self.testbed) else None,
         )
 
     def _make_datapath(self, journal: Journal, dut: Dut) -> Datapath:
@@ -155,6 +170,8 @@ class EmbeddedWiring:
         if self._lock is not None:
             self._lock.close()
             self._lock = None
+        if self._lab is not None:
+            self._lab.give_back()
         if self._journal is not None:
             self._journal.close()
             self._kept = self._journal.directory if self._keep else None
@@ -171,6 +188,8 @@ class EmbeddedWiring:
 
     def _make_generator(self, journal: Journal) -> EmbeddedGenerator:
         cpus = self.testbed.cpus
+        if self._lab is not None:
+            self._lab.borrow(journal)
         entry = journal.note(Kind.PROCESS, build.PROGRAM)
         return EmbeddedGenerator(
             build.find(),
@@ -184,7 +203,8 @@ class EmbeddedWiring:
         )
 
     def _options(self, journal: Journal) -> EngineOptions:
-        return EngineOptions(env={TAG_VARIABLE: journal.tag}, policy=self._policy())
+        pci = self._lab.pci if self._lab is not None else ()
+        return EngineOptions(pci=pci, env={TAG_VARIABLE: journal.tag}, policy=self._policy())
 
     def _policy(self) -> ValidityPolicy:
         """What the generator may forgive itself: on a shared CPU it is absent more often.
