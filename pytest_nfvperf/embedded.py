@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from pytest_nfvperf.adapters.generators import build
 from pytest_nfvperf.adapters.generators.ceiling import measure_ceiling
 from pytest_nfvperf.adapters.generators.embedded import EmbeddedGenerator, EngineOptions
 from pytest_nfvperf.adapters.generators.iperf3 import Iperf3Engine, find_iperf3
+from pytest_nfvperf.adapters.generators.recording import recording
 from pytest_nfvperf.adapters.generators.validity import ValidityPolicy
 from pytest_nfvperf.adapters.host.fingerprint import fingerprint
 from pytest_nfvperf.adapters.net.identity import TAG_VARIABLE, ProcessId
@@ -30,21 +31,18 @@ from pytest_nfvperf.adapters.net.reaper import reap
 from pytest_nfvperf.adapters.ovs.datapath import OvsDatapath
 from pytest_nfvperf.adapters.ovs.ledger import trial_ledger
 from pytest_nfvperf.adapters.ovs.locate import locate
-from pytest_nfvperf.adapters.ovs.system_sockets import find_system
 from pytest_nfvperf.adapters.vnf.maker import LocalVnfs
-from pytest_nfvperf.lab import Lab
 from pytest_nfvperf.model.errors import GeneratorError, TestbedError
-from pytest_nfvperf.model.lab import is_lab
 from pytest_nfvperf.model.profile import Profile, estimate_search_s
 from pytest_nfvperf.model.testbed import Dut, Testbed
 from pytest_nfvperf.model.traffic import Traffic
 from pytest_nfvperf.ports.clock import Clock
 from pytest_nfvperf.ports.datapath import Datapath
-from pytest_nfvperf.ports.generator import VIRTIO_RING
-from pytest_nfvperf.runs.cabling import check_cabling
-from pytest_nfvperf.runs.ceilings import CachedCeilings, NoCeilings
+from pytest_nfvperf.ports.generator import VIRTIO_RING, Generator
+from pytest_nfvperf.runs.ceilings import CachedCeilings
 from pytest_nfvperf.runs.clock import SystemClock
-from pytest_nfvperf.runs.rig import RigParts
+from pytest_nfvperf.runs.replay import RecordedCeilings
+from pytest_nfvperf.runs.rig import Ceilings, RigParts
 
 GENERATOR_MIB = 256
 """Hugepages of the generator."""
@@ -61,17 +59,19 @@ class EmbeddedWiring:
     Args:
         testbed: what to wire.
         keep: leave the run directory when done.
+        record: directory for recordings of the conversation with the generator; None: it is not recorded.
     """
 
-    def __init__(self, testbed: Testbed, *, keep: bool = False) -> None:
+    def __init__(self, testbed: Testbed, *, keep: bool = False, record: Path | None = None) -> None:
         self.testbed = testbed
+        self.record = record
         self.clock: Clock = SystemClock()
         self._keep = keep
         self._journal: Journal | None = None
         self._kept: Path | None = None
+        self._recorded: Path | None = None
         self._lock: MeasurementLock | None = None
         self._affinity: set[int] | None = None
-        self._lab = Lab(testbed) if is_lab(testbed) or testbed.ovs.instance == "system" else None
 
     def check(self) -> None:
         """OVS and the generator must be there; says what to install or build.
@@ -79,10 +79,11 @@ class EmbeddedWiring:
         No port of the generator can be on the kernel datapath: there it is looked for when a test wants it.
         """
         locate(self.testbed.ovs.prefix, dpdk=self.testbed.ovs.datapath == "dpdk")
-        if self.testbed.ovs.datapath != "system" or self._lab is not None:
+        self._check_generator()
+
+    def _check_generator(self) -> None:
+        if self.testbed.ovs.datapath != "system":
             build.find()
-        if self._lab is not None:
-            self._lab.check()
 
     def lacks(self, dut: Dut) -> str | None:
         """What this machine lacks for a datapath, for a person, and what to do; None when it has all."""
@@ -109,19 +110,16 @@ class EmbeddedWiring:
 
     def describe(self) -> list[str]:
         """DUT and generator, a line each."""
-        cpus = self.testbed.cpus
-        shared = f" (shared with housekeeping: CPU {_listed(cpus.shared)})" if cpus.shared else ""
-        cables = [f"cable:     {text}" for text in self._lab.describe()] if self._lab is not None else []
-        generator = f"nfvperf-gen on CPU {_listed(cpus.generator)}{shared}"
-        return [f"DUT:       {self._describe_dut()}", f"generator: {generator}", *cables]
-
-    def _describe_dut(self) -> str:
-        ovs, pmd = self.testbed.ovs, self.testbed.cpus.pmd
-        if ovs.instance == "system":
-            return f"the system's Open vSwitch in {find_system(ovs.run_dir).directory}, datapath {ovs.datapath}"
+        ovs, cpus = self.testbed.ovs, self.testbed.cpus
         binaries = locate(ovs.prefix, dpdk=ovs.datapath == "dpdk")
         dpdk = f", DPDK {binaries.dpdk_version}" if binaries.dpdk_version else ""
-        return f"Open vSwitch {binaries.version}{dpdk}, datapath {ovs.datapath}, PMD on CPU {_listed(pmd)}"
+        dut = f"Open vSwitch {binaries.version}{dpdk}, datapath {ovs.datapath}, PMD on CPU {_listed(cpus.pmd)}"
+        return [f"DUT:       {dut}", f"generator: {self._describe_generator()}"]
+
+    def _describe_generator(self) -> str:
+        cpus = self.testbed.cpus
+        shared = f" (shared with housekeeping: CPU {_listed(cpus.shared)})" if cpus.shared else ""
+        return f"nfvperf-gen on CPU {_listed(cpus.generator)}{shared}"
 
     def parts(self) -> RigParts:
         """Take the machine and say what a rig is made of."""
@@ -130,11 +128,10 @@ class EmbeddedWiring:
             make_datapath=lambda dut: self._make_datapath(journal, dut),
             make_generator=lambda: self._make_generator(journal),
             make_ledger=trial_ledger,
-            ceilings=NoCeilings() if is_lab(self.testbed) else self._ceilings(journal),
+            ceilings=self._noted(self._ceilings(journal), journal),
             pmd_cpus=len(self.testbed.cpus.pmd),
             make_streams=lambda: Iperf3Engine(journal),
             vnfs=LocalVnfs(journal, self.testbed),
-            check_cabling=partial(check_cabling, self.testbed) if is_lab(self.testbed) else None,
         )
 
     def _make_datapath(self, journal: Journal, dut: Dut) -> Datapath:
@@ -160,7 +157,8 @@ class EmbeddedWiring:
 
     def leftovers(self) -> list[str]:
         """What was left on the machine on purpose."""
-        return [f"kept {self._kept}; remove it with `nfvperf clean`"] if self._kept else []
+        kept = [f"kept {self._kept}; remove it with `nfvperf clean`"] if self._kept else []
+        return [*kept, *([f"recorded {self._recorded}"] if self._recorded else [])]
 
     def close(self) -> None:
         """Give the machine back. Can be called twice."""
@@ -170,11 +168,11 @@ class EmbeddedWiring:
         if self._lock is not None:
             self._lock.close()
             self._lock = None
-        if self._lab is not None:
-            self._lab.give_back()
         if self._journal is not None:
             self._journal.close()
             self._kept = self._journal.directory if self._keep else None
+            path = self.recording_path(self._journal) if self.record is not None else None
+            self._recorded = path if path is not None and path.exists() else None
             self._journal = None
 
     def _take_machine(self) -> Journal:
@@ -186,10 +184,11 @@ class EmbeddedWiring:
         os.sched_setaffinity(0, cpus.housekeeping)
         return journal
 
-    def _make_generator(self, journal: Journal) -> EmbeddedGenerator:
+    def _make_generator(self, journal: Journal) -> Generator:
         cpus = self.testbed.cpus
-        if self._lab is not None:
-            self._lab.borrow(journal)
+        options = self._options(journal)
+        if self.record is not None:
+            options = replace(options, start=recording(options.start, "embedded", self.recording_path(journal)))
         entry = journal.note(Kind.PROCESS, build.PROGRAM)
         return EmbeddedGenerator(
             build.find(),
@@ -198,13 +197,21 @@ class EmbeddedWiring:
             run_dir=journal.directory,
             file_prefix=f"nfv-{journal.tag}-gen",
             hugepages_mib=GENERATOR_MIB if self.testbed.hugepages_mib else 0,
-            options=self._options(journal),
-            on_spawn=lambda pid: _note_process(journal, entry, pid),
+            options=options,
+            on_spawn=lambda pid: note_process(journal, entry, pid),
         )
 
+    def recording_path(self, journal: Journal) -> Path:
+        """Where this run's conversation is recorded."""
+        assert self.record is not None
+        return self.record / f"{self.testbed.generator.engine}-{journal.tag}.jsonl"
+
+    def _noted(self, ceilings: Ceilings, journal: Journal) -> Ceilings:
+        """Ceilings that are recorded, too: a replay asks for the same loads only below the same ceiling."""
+        return ceilings if self.record is None else RecordedCeilings(ceilings, self.recording_path(journal))
+
     def _options(self, journal: Journal) -> EngineOptions:
-        pci = self._lab.pci if self._lab is not None else ()
-        return EngineOptions(pci=pci, env={TAG_VARIABLE: journal.tag}, policy=self._policy())
+        return EngineOptions(env={TAG_VARIABLE: journal.tag}, policy=self._policy())
 
     def _policy(self) -> ValidityPolicy:
         """What the generator may forgive itself: on a shared CPU it is absent more often.
@@ -213,7 +220,7 @@ class EmbeddedWiring:
         """
         return ValidityPolicy(max_skipped_ratio=SHARED_SKIPPED_RATIO) if self.testbed.cpus.shared else ValidityPolicy()
 
-    def _ceilings(self, journal: Journal) -> CachedCeilings:
+    def _ceilings(self, journal: Journal) -> Ceilings:
         facts = {name: self._fingerprint.get(name) for name in _CEILING_FACTS}
         facts |= {"generator": str(build.program_path()), "ring": VIRTIO_RING}
         digest = hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:16]
@@ -233,7 +240,8 @@ class EmbeddedWiring:
         return CachedCeilings(build.default_cache_dir() / "ceilings.json", digest, "vhost-user", meter)
 
 
-def _note_process(journal: Journal, entry: Entry, pid: int) -> None:
+def note_process(journal: Journal, entry: Entry, pid: int) -> None:
+    """Complete the journal's entry of a process that has just been started."""
     process = ProcessId.of(pid)
     if process is not None:
         journal.amend(entry, pid=process.pid, start_ticks=process.start_ticks)

@@ -31,6 +31,7 @@ class Options:
         report: render the HTML page at the end.
         soak_duration_s: length of soaks instead of the profile's, s; None for the profile's.
         soak_load: their load: frames/s per direction or a share of the NDR.
+        record: directory for recordings of the conversation with the generator; None: it is not recorded.
     """
 
     testbeds: tuple[Path, ...]
@@ -44,6 +45,7 @@ class Options:
     report: bool
     soak_duration_s: float | None = None
     soak_load: SoakLoad = field(default_factory=SoakLoad)
+    record: Path | None = None
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -72,6 +74,11 @@ def add_options(parser: pytest.Parser) -> None:
     group.addoption("--nfv-ovs", metavar="PREFIX", help="root of the Open vSwitch installation to test")
     group.addoption("--nfv-results", default="reports", metavar="DIR", help="where results go (default: %(default)s)")
     group.addoption("--nfv-keep", action="store_true", help="leave the private OVS's directory and logs when done")
+    group.addoption(
+        "--nfv-record",
+        metavar="DIR",
+        help="record the conversation with the generator in this directory, for engine 'replay' of a testbed file",
+    )
     group.addoption("--nfv-plan", action="store_true", help="list trials and an estimate of the time; send nothing")
     group.addoption(
         "--nfv-report",
@@ -100,6 +107,7 @@ def add_options(parser: pytest.Parser) -> None:
 def read_options(config: pytest.Config) -> Options:
     """The options of this run. Paths are relative to where pytest was called."""
     base = config.invocation_params.dir
+    record = config.getoption("--nfv-record")
     return Options(
         testbeds=tuple(base / path for path in config.getoption("--nfv-testbed")),
         profile=config.getoption("--nfv-profile"),
@@ -112,6 +120,7 @@ def read_options(config: pytest.Config) -> Options:
         report=config.getoption("--nfv-report") == "html",
         soak_duration_s=_duration_s(config.getoption("--nfv-soak-duration")),
         soak_load=_load(config.getoption("--nfv-soak-load")),
+        record=base / record if record else None,
     )
 
 

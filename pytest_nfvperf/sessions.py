@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.host.cpus import discover_testbed, planned
+from pytest_nfvperf.adapters.host.cpus import discover_testbed
 from pytest_nfvperf.adapters.report.progress import SilentProgress, TerminalProgress, progress_for
 from pytest_nfvperf.config.testbed import load_testbed
-from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed import Testbed
 from pytest_nfvperf.options import Options
 from pytest_nfvperf.ports.sink import Sink
@@ -30,7 +30,7 @@ def make_session(config: pytest.Config, options: Options) -> NfvSession:
     try:
         testbed = _testbed(config, options, worker)
         wiring = _wiring(config, testbed, options)
-    except (ConfigError, TestbedError) as error:
+    except ConfigError as error:
         raise pytest.UsageError(str(error)) from error
     run_dir = run_directory(config, options)
     return NfvSession(options, wiring, run_dir, worker, _progress(config), _sinks(config, run_dir))
@@ -47,10 +47,9 @@ def _warn(config: pytest.Config, text: str) -> None:
 def _testbed(config: pytest.Config, options: Options, worker: str) -> Testbed:
     if options.testbeds:
         number = int(worker.removeprefix("gw")) if worker else 0
-        given, warnings = load_testbed(_pick(options.testbeds, number))
+        testbed, warnings = load_testbed(_pick(options.testbeds, number))
         for warning in warnings:
             _warn(config, warning)
-        testbed = given if options.plan else planned(given)
     else:
         testbed = discover_testbed()
     if options.ovs is not None:
@@ -73,15 +72,17 @@ def _wiring(config: pytest.Config, testbed: Testbed, options: Options) -> Wiring
     made: Wiring | None = config.hook.pytest_nfvperf_make_wiring(config=config, testbed=testbed)
     if made is not None:
         return made
-    if testbed.generator.engine != "embedded":
-        raise ConfigError(
-            f"generator engine {testbed.generator.engine!r} is not built into this version: write 'embedded', or "
-            "implement the hook pytest_nfvperf_make_wiring",
-            key="generator.engine",
-        )
+    if testbed.generator.engine == "replay":
+        from pytest_nfvperf.replay_wiring import ReplayWiring  # noqa: PLC0415 - as below
+
+        return ReplayWiring(testbed)
+    if testbed.generator.engine == "trex":
+        from pytest_nfvperf.trex_wiring import TrexWiring  # noqa: PLC0415 - as below
+
+        return TrexWiring(testbed, keep=options.keep, record=options.record)
     from pytest_nfvperf.embedded import EmbeddedWiring  # noqa: PLC0415 - a plan needs none of its adapters
 
-    return EmbeddedWiring(testbed, keep=options.keep)
+    return EmbeddedWiring(testbed, keep=options.keep, record=options.record)
 
 
 def _progress(config: pytest.Config) -> SilentProgress | TerminalProgress:

@@ -22,8 +22,8 @@ class CabledEnd:
         members: the port itself, or those of the bond.
         bond: None for a port that is none.
         generator_port: number of the generator's port, as text; None where no link names it.
-        device: of the embedded generator: DPDK devargs, as in ports.generator.GeneratorPort; None for
-            other engines, which know their ports by number.
+        device: what ports.generator.GeneratorPort wants: DPDK devargs for the embedded generator, the number
+            of the generator's port for other engines.
     """
 
     name: str
@@ -64,6 +64,8 @@ def cabled_ends(testbed: Testbed) -> tuple[CabledEnd, ...]:
 
 
 def _device(testbed: Testbed, generator_port: str | None) -> str | None:
+    if testbed.generator.engine != "embedded":
+        return generator_port
     devices = dict(zip(map(str, testbed.generator.ports), testbed.generator.devices, strict=False))
     device = devices.get(generator_port or "")
     if device is None:
@@ -73,8 +75,6 @@ def _device(testbed: Testbed, generator_port: str | None) -> str | None:
 
 def ends_of(testbed: Testbed, topology: Topology) -> dict[str, CabledEnd]:
     """The cabled ends by the names of the topology's ports for the generator, monitors too: by name, else in order.
-
-    Endpoints that are said to be of another kind, a tap or vhost-user, have none.
 
     Raises:
         ConfigError: the topology has more endpoints than the testbed has cables.

@@ -81,6 +81,7 @@ class Reason(StrEnum):
     GENERATOR_DIED = "generator_died"
     LINK_DOWN = "link_down"
     STRETCHED_TIME = "stretched_time"
+    TESTER_DROPS = "tester_drops"
 
 
 @dataclass(frozen=True, slots=True)

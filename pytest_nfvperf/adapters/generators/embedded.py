@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_nfvperf.adapters.generators.checks import check_directions, check_new_ports, check_spec, check_traffic
-from pytest_nfvperf.adapters.generators.engine import Engine
+from pytest_nfvperf.adapters.generators.engine import Engine, StartEngine
 from pytest_nfvperf.adapters.generators.intervals import EngineTrial
 from pytest_nfvperf.adapters.generators.results import trial_result
 from pytest_nfvperf.adapters.generators.templates import streams, trial_request
@@ -71,6 +71,7 @@ class EngineOptions:
         nice: of the polling threads. Where they share a CPU with the rest of the machine, a raised
             priority is what keeps trials valid; it costs the others their CPU during a trial only.
         env: environment variables added to the engine's, such as the tag that a reaper knows it by.
+        start: starts the engine; one that records, or that plays a recording.
     """
 
     pci: tuple[str, ...] = ()
@@ -79,6 +80,7 @@ class EngineOptions:
     learn_timeout_s: float = 2.0
     nice: int = -15
     env: Mapping[str, str] = field(default_factory=dict)
+    start: StartEngine = Engine
 
 
 class EmbeddedGenerator:
@@ -119,7 +121,7 @@ class EmbeddedGenerator:
         argv = [str(binary), "--parent", str(os.getpid()), "--nice", str(self._options.nice), *eal]
         # DPDK makes its runtime directory there (since 21.11), else under /var/run/dpdk, where it would stay.
         env = {"RUNTIME_DIRECTORY": str(run_dir), **self._options.env}
-        self._engine = Engine(argv, run_dir / f"{file_prefix}.log", env)
+        self._engine = self._options.start(argv, run_dir / f"{file_prefix}.log", env)
         if on_spawn is not None:
             on_spawn(self._engine.pid)
         self._hello = self._greet()

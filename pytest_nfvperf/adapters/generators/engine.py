@@ -14,9 +14,9 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from pytest_nfvperf.adapters.net.process import process_state
 from pytest_nfvperf.model.errors import GeneratorError
@@ -26,11 +26,52 @@ _QUIT_DEADLINE_S = 3.0
 
 
 class EngineRefusedError(GeneratorError):
-    """The engine answered with an error; it goes on living. ``code`` is its stable short name."""
+    """The engine answered with an error; it goes on living.
 
-    def __init__(self, message: str, code: str, *, log: str) -> None:
+    ``code`` is its stable short name, ``answer`` the whole answer, ``error`` in it its own words.
+    """
+
+    def __init__(self, message: str, answer: Mapping[str, Any], *, log: str) -> None:
         super().__init__(message, evidence={"generator log": log})
-        self.code = code
+        self.answer = answer
+        self.code: str = answer["code"]
+
+
+class EngineLink(Protocol):
+    """A conversation with an engine: with a process, with one that is recorded, or with a recording."""
+
+    @property
+    def pid(self) -> int:
+        """Process id; 0 where there is none."""
+        ...
+
+    def log_tail(self) -> str:
+        """The end of its log."""
+        ...
+
+    def command(self, name: str, deadline_s: float, /, **arguments: Any) -> dict[str, Any]:
+        """Send one command and return its answer; errors as of :meth:`Engine.command`."""
+        ...
+
+    def send(self, name: str, deadline_s: float, /, **arguments: Any) -> int:
+        """As :meth:`Engine.send`."""
+        ...
+
+    def read(self, awaited: str, deadline_s: float) -> dict[str, Any]:
+        """As :meth:`Engine.read`."""
+        ...
+
+    def checked(self, name: str, answer: dict[str, Any]) -> dict[str, Any]:
+        """As :meth:`Engine.checked`."""
+        ...
+
+    def close(self) -> None:
+        """End it. Can be called twice."""
+        ...
+
+
+StartEngine = Callable[[Sequence[str], Path, Mapping[str, str]], EngineLink]
+"""Starts an engine: program and arguments, file for its log, variables added to its environment."""
 
 
 class Engine:
@@ -123,9 +164,7 @@ class Engine:
     def checked(self, name: str, answer: dict[str, Any]) -> dict[str, Any]:
         """An answer that is no refusal; EngineRefusedError for one that is."""
         if not answer["ok"]:
-            raise EngineRefusedError(
-                f"the generator refused {name}: {answer['error']}", answer["code"], log=self.log_tail()
-            )
+            raise EngineRefusedError(f"the generator refused {name}: {answer['error']}", answer, log=self.log_tail())
         return answer
 
     def close(self) -> None:

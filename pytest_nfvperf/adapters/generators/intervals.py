@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pytest_nfvperf.adapters.generators.engine import Engine
+from pytest_nfvperf.adapters.generators.engine import EngineLink
 from pytest_nfvperf.model.errors import GeneratorError
 from pytest_nfvperf.model.interval import IntervalCounts, IntervalLatency, SoFar
 from pytest_nfvperf.model.trial import TrialResult
@@ -26,7 +26,7 @@ class EngineTrial:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: EngineLink,
         request_id: int,
         interval_s: float,
         most_skipped: float,

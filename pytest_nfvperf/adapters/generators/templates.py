@@ -77,15 +77,30 @@ def signature_offset(vlan: int | None) -> int:
     return 42 if vlan is None else 46
 
 
-def _recipe(traffic: Traffic) -> tuple[tuple[int, int], ...]:
+def recipe_of(traffic: Traffic) -> tuple[tuple[int, int], ...]:
+    """Frame sizes with their weights; a single size is a mix of one."""
     return traffic.frame_size.recipe if isinstance(traffic.frame_size, Imix) else ((traffic.frame_size, 1),)
 
 
-def _flows(traffic: Traffic, src_ip: str) -> dict[str, int]:
+def flow_ranges(traffic: Traffic, src_ip: str) -> dict[str, int]:
     """Flow ranges: addresses up to the end of the first one's /16, less broadcast, then UDP source ports."""
     first = int(ipaddress.IPv4Address(src_ip))
     addresses = max(1, min(traffic.flows, 0xFFFE - (first & 0xFFFF) + 1))
     return {"count": traffic.flows, "addresses": addresses, "first_address": first, "first_port": UDP_SOURCE_PORT}
+
+
+def directed_addresses(
+    traffic: Traffic, direction: Direction, ports: Mapping[str, GeneratorPort], *, reverse: bool
+) -> tuple[str, str, str, str]:
+    """Source and destination MAC, source and destination IP of one direction's frames.
+
+    Where the traffic gives no MACs they are the sender's own, and the one it was told to send to or else the
+    receiver's; on the way back what the traffic gives changes sides.
+    """
+    macs = (traffic.dst_mac, traffic.src_mac) if reverse else (traffic.src_mac, traffic.dst_mac)
+    ips = (traffic.dst_ip, traffic.src_ip) if reverse else (traffic.src_ip, traffic.dst_ip)
+    sender = ports[direction.tx]
+    return macs[0] or sender.mac, macs[1] or sender.eth_peer or ports[direction.rx].mac, *ips
 
 
 def stream(
@@ -107,35 +122,35 @@ def stream(
         load_fps: frames/s.
         frames: how many are due.
     """
-    macs = (traffic.dst_mac, traffic.src_mac) if reverse else (traffic.src_mac, traffic.dst_mac)
-    src_ip, dst_ip = (traffic.dst_ip, traffic.src_ip) if reverse else (traffic.src_ip, traffic.dst_ip)
-    src_mac = macs[0] or ports[direction.tx].mac
-    dst_mac = macs[1] or ports[direction.tx].eth_peer or ports[direction.rx].mac
-    recipe = _recipe(traffic)
+    addresses = directed_addresses(traffic, direction, ports, reverse=reverse)
+    recipe = recipe_of(traffic)
     return {
         "tx": direction.tx,
         "rx": direction.rx,
         "fps": load_fps,
         "frames": frames,
         "signature": signature_offset(traffic.vlan),
-        "templates": [build_frame(size, src_mac, dst_mac, src_ip, dst_ip, traffic.vlan).hex() for size, _ in recipe],
+        "templates": [build_frame(size, *addresses, traffic.vlan).hex() for size, _ in recipe],
         "order": mix_order(recipe),
-        "flows": _flows(traffic, src_ip),
+        "flows": flow_ranges(traffic, addresses[2]),
         "queue_depth": ports[direction.tx].queue_depth,
     }
+
+
+def reversals(directions: Sequence[Direction]) -> list[bool]:
+    """Which directions go back where an earlier one came from."""
+    ways = [(direction.tx, direction.rx) for direction in directions]
+    return [(rx, tx) in ways[:at] for at, (tx, rx) in enumerate(ways)]
 
 
 def streams(
     traffic: Traffic, directions: Sequence[Direction], ports: Mapping[str, GeneratorPort], load_fps: int, frames: int
 ) -> list[dict[str, Any]]:
     """All directions; one that goes back where an earlier one came from has the addresses swapped."""
-    seen: set[tuple[str, str]] = set()
-    made = []
-    for direction in directions:
-        reverse = (direction.rx, direction.tx) in seen
-        seen.add((direction.tx, direction.rx))
-        made.append(stream(traffic, direction, ports, reverse=reverse, load_fps=load_fps, frames=frames))
-    return made
+    return [
+        stream(traffic, direction, ports, reverse=reverse, load_fps=load_fps, frames=frames)
+        for direction, reverse in zip(directions, reversals(directions), strict=True)
+    ]
 
 
 def trial_request(spec: TrialSpec, ports: Mapping[str, GeneratorPort]) -> dict[str, Any]:

@@ -1,0 +1,40 @@
+"""Where TRex's client libraries are looked for. Which fits the server, the handshake says."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+
+from pytest_nfvperf.model.testbed import GeneratorSpec
+
+VARIABLE = "NFV_TREX_DIR"
+"""Environment variable: where a TRex distribution is installed."""
+
+PYPI = ""
+"""Stands for PyPI's trex-stl-lib, which speaks STL 4.1, the language of servers of 2019."""
+
+USUAL_PLACES = (Path("/opt/trex"),)
+_NUMBERS = re.compile(r"\d+")
+
+
+def candidates(spec: GeneratorSpec, environ: Mapping[str, str] = os.environ) -> list[str]:
+    """Directories to try, best first; :data:`PYPI` last, if it is installed. Only the one that is given, if one is."""
+    if spec.client:
+        return [spec.client]
+    given = [spec.trex.start.path] if spec.trex.start else []
+    given += [environ[VARIABLE]] if environ.get(VARIABLE) else []
+    found = [path for place in USUAL_PLACES if place.is_dir() for path in (place, *place.iterdir()) if _is_client(path)]
+    found.sort(key=_version, reverse=True)
+    pypi = [PYPI] if find_spec("trex_stl_lib") is not None else []
+    return [*given, *map(str, found), *pypi]
+
+
+def _is_client(path: Path) -> bool:
+    return (path / "automation" / "trex_control_plane").is_dir()
+
+
+def _version(path: Path) -> tuple[int, ...]:
+    return tuple(int(number) for number in _NUMBERS.findall(path.name))

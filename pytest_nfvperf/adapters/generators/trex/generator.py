@@ -1,0 +1,195 @@
+"""Cisco TRex (STL) as a Generator: its client library works in a child process of ours."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from pytest_nfvperf.adapters.generators.checks import check_directions, check_new_ports, check_spec, check_traffic
+from pytest_nfvperf.adapters.generators.engine import EngineRefusedError
+from pytest_nfvperf.adapters.generators.trex.child import ChildOptions, connect
+from pytest_nfvperf.adapters.generators.trex.facts import TrexPort, port_number, port_of
+from pytest_nfvperf.adapters.generators.trex.messages import explained
+from pytest_nfvperf.adapters.generators.trex.owner import left_by_a_dead_run
+from pytest_nfvperf.adapters.generators.trex.plan import streams
+from pytest_nfvperf.adapters.generators.trex.results import TrexPolicy, saturating, trial_result
+from pytest_nfvperf.adapters.net.wait import wait_until
+from pytest_nfvperf.model.errors import ConfigError, DeadlineError, GeneratorError, NfvperfError
+from pytest_nfvperf.model.testbed import GeneratorSpec
+from pytest_nfvperf.model.topology import PortRole
+from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.model.trial import Direction, TrialResult, TrialSpec
+from pytest_nfvperf.ports.generator import GeneratorInfo, GeneratorPort
+
+_COMMAND_DEADLINE_S = 40.0
+"""A server that freezes is noticed by the child after ten seconds, which can come twice in one command."""
+
+_STRETCH = 1.25
+_STRETCH_S = 1.0
+"""A trial that takes this much longer is stopped: nothing that it finds can count."""
+
+_LINK_POLL_S = 0.1
+_LEARN_FPS = 1000
+_LEARN_S = 0.02
+_LEARN_TIMEOUT_S = 3.0
+
+
+class TrexGenerator:
+    """Fulfils ports.generator.Generator.
+
+    Args:
+        spec: server, client library, ports, force, delays.
+        run_dir: existing directory for the child's log.
+        policy: what makes a trial invalid.
+        options: of the child.
+
+    Start it from the main thread: the child is killed when the thread that started it ends.
+    """
+
+    def __init__(
+        self,
+        spec: GeneratorSpec,
+        run_dir: Path,
+        *,
+        policy: TrexPolicy | None = None,
+        options: ChildOptions | None = None,
+    ) -> None:
+        self._spec = spec
+        self._policy = policy or TrexPolicy()
+        self._ports: dict[str, TrexPort] = {}
+        self._closed = False
+        self._child, self._hello = connect(spec, run_dir / "trex-client.log", options or ChildOptions())
+
+    @property
+    def pid(self) -> int:
+        """Process id of the child."""
+        return self._child.pid
+
+    @property
+    def held(self) -> Mapping[str, TrexPort]:
+        """The attached ports, with what TRex says of them."""
+        return self._ports
+
+    def info(self) -> GeneratorInfo:
+        """TRex's version, and which client library is used."""
+        drivers = ", ".join(f"{port['port']} {port['driver']}" for port in self._hello["ports"])
+        detail = f"at {self._spec.server}, ports {drivers}, client {self._hello['library']}"
+        return GeneratorInfo(engine="trex", version=self._hello["server"]["version"], detail=detail, cpus=())
+
+    def attach(self, ports: Sequence[GeneratorPort]) -> None:
+        """Take the ports, all or none."""
+        attached = {name: held.port for name, held in self._ports.items()}
+        check_new_ports(attached, ports)
+        _check_roles(ports)
+        taken: list[str] = []
+        try:
+            for port in ports:
+                self._ports[port.name] = port_of(port, self._take(port))
+                taken.append(port.name)
+        except NfvperfError:
+            self.detach(taken)
+            raise
+
+    def detach(self, names: Sequence[str]) -> None:
+        """Let go of ports; unknown names are ignored."""
+        for name in names:
+            if name in self._ports:
+                self._command("detach", name=name)
+                del self._ports[name]
+
+    def wait_links_up(self, deadline_s: float) -> None:
+        """Wait until every attached port has link."""
+        down: list[str] = []
+
+        def up() -> bool:
+            links = self._command("links")["links"]
+            down[:] = [name for name, has in links.items() if not has]
+            return not down
+
+        try:
+            wait_until(
+                up,
+                "link on TRex's ports",
+                deadline_s,
+                interval_s=_LINK_POLL_S,
+                last_seen=lambda: f"no link on {', '.join(map(self._called, down))}",
+            )
+        except DeadlineError as error:
+            error.evidence["generator log"] = self._child.log_tail()
+            raise
+
+    def learn(self, traffic: Traffic, directions: Sequence[Direction]) -> None:
+        """Send learning frames until they come through each way, for some seconds at most."""
+        attached = {name: held.port for name, held in self._ports.items()}
+        check_directions(attached, directions)
+        check_traffic(attached, traffic, directions)
+        spec = TrialSpec(
+            traffic, _LEARN_FPS, _LEARN_S, tuple(directions), latency=False, residual_s=_LEARN_S, purpose="learning"
+        )
+        until = time.monotonic() + _LEARN_TIMEOUT_S
+        while True:
+            counts = self._run(spec, "learn").counts
+            if all(count.received >= count.sent > 0 for count in counts) or time.monotonic() > until:
+                return
+
+    def run_trial(self, spec: TrialSpec) -> TrialResult:
+        """Run one trial."""
+        check_spec({name: held.port for name, held in self._ports.items()}, spec)
+        return self._run(spec)
+
+    def close(self) -> None:
+        """Stop, release, disconnect, end the child. Can be called twice."""
+        self._closed = True
+        self._child.close()
+        self._ports.clear()
+
+    def _run(self, spec: TrialSpec, command: str = "trial") -> TrialResult:
+        plan = streams(spec, self._ports)
+        delay_s = max(spec.residual_s, self._spec.trex.rx_delay_s)
+        longest_s = spec.duration_s * _STRETCH + _STRETCH_S
+        answer = self._command(
+            command,
+            deadline_s=longest_s + delay_s + _COMMAND_DEADLINE_S,
+            streams=[{key: value for key, value in stream.items() if key != "direction"} for stream in plan],
+            duration_s=spec.duration_s,
+            longest_s=longest_s,
+            rx_delay_s=delay_s,
+        )
+        return trial_result(spec, answer, plan, self._ports, saturating(self._policy, spec))
+
+    def _take(self, port: GeneratorPort) -> dict[str, Any]:
+        number = port_number(port)
+        route = next((asdict(route) for route in self._spec.trex.routes if route.port == number), None)
+        asked: dict[str, Any] = {"name": port.name, "port": number, "route": route}
+        try:
+            return self._command_raw("attach", _COMMAND_DEADLINE_S, force=self._spec.force, **asked)
+        except EngineRefusedError as error:
+            if error.code == "port_taken" and left_by_a_dead_run(error.answer["owner"]):
+                return self._command("attach", force=True, **asked)
+            raise explained(error, self._spec) from error
+
+    def _command(self, command: str, /, deadline_s: float = _COMMAND_DEADLINE_S, **arguments: Any) -> dict[str, Any]:
+        try:
+            return self._command_raw(command, deadline_s, **arguments)
+        except EngineRefusedError as error:
+            raise explained(error, self._spec) from error
+
+    def _command_raw(self, command: str, deadline_s: float, /, **arguments: Any) -> dict[str, Any]:
+        if self._closed:
+            raise GeneratorError("the generator is closed")
+        return self._child.command(command, deadline_s, **arguments)
+
+    def _called(self, name: str) -> str:
+        return f"{name} (TRex port {self._ports[name].number})"
+
+
+def _check_roles(ports: Sequence[GeneratorPort]) -> None:
+    for port in ports:
+        if port.role is not PortRole.ENDPOINT:
+            raise ConfigError(
+                f"port {port.name!r} is a {port.role}, but TRex only sends and receives: topologies with VNFs in the "
+                "generator need the embedded engine"
+            )

@@ -1,0 +1,1 @@
+"""The child process that holds TRex's client library. Run by ``python -m``; nothing else imports it."""

@@ -1,0 +1,71 @@
+"""From the parent's plan of streams to the client library's objects."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from typing import Any
+
+MAC_OF_PACKET = 1
+"""STLStreamDstMAC_PKT: the frame's own MAC addresses are sent, whatever the port has learnt."""
+
+
+def stream_of(api: Any, plan: Mapping[str, Any]) -> Any:
+    """One stream: a burst of exactly ``frames``, at ``fps``, counted under ``id``.
+
+    A burst, because a duration gives frames x duration or one more.
+    """
+    count = api.STLFlowLatencyStats if plan["latency"] else api.STLFlowStats
+    instructions = _instructions(api, plan["fields"])
+    return api.STLStream(
+        packet=api.STLPktBuilder(
+            pkt_buffer=bytes.fromhex(plan["frame"]),
+            vm=api.STLScVmRaw(instructions) if instructions else None,
+            remove_fcs=False,
+        ),
+        mode=api.STLTXSingleBurst(pps=plan["fps"], total_pkts=plan["frames"]),
+        isg=plan["start_after_us"],
+        flow_stats=count(pg_id=plan["id"]) if plan["id"] is not None else None,
+        mac_src_override_by_pkt=True,
+        mac_dst_override_mode=MAC_OF_PACKET,
+    )
+
+
+def _instructions(api: Any, fields: Mapping[str, Any]) -> list[Any]:
+    """What changes from frame to frame."""
+    if not fields:
+        return []
+    made: list[Any] = []
+    if "pairs" in fields:
+        made += _address_and_port(api, fields["pairs"])
+    for at, counter in enumerate(fields.get("counters", ())):
+        name = f"counter{at}"
+        made.append(
+            api.STLVmFlowVar(
+                name=name,
+                min_value=counter["first"],
+                max_value=counter["last"],
+                size=counter["bytes"],
+                step=1,
+                op="dec" if counter["down"] else "inc",
+            )
+        )
+        made.append(api.STLVmWrFlowVar(fv_name=name, pkt_offset=counter["offset"]))
+    made += [api.STLVmFixIpv4(offset=offset) for offset in fields["ipv4"]]
+    return made
+
+
+def _address_and_port(api: Any, pairs: Mapping[str, Any]) -> list[Any]:
+    """The address counts up; each time it comes round, so does the port."""
+    return [
+        api.STLVmTupleGen(
+            name="flow",
+            ip_min=str(ipaddress.IPv4Address(pairs["first_address"])),
+            ip_max=str(ipaddress.IPv4Address(pairs["last_address"])),
+            port_min=pairs["first_port"],
+            port_max=pairs["last_port"],
+            limit_flows=pairs["flows"],
+        ),
+        api.STLVmWrFlowVar(fv_name="flow.ip", pkt_offset=pairs["address_at"]),
+        api.STLVmWrFlowVar(fv_name="flow.port", pkt_offset=pairs["port_at"]),
+    ]

@@ -1,0 +1,97 @@
+"""TRex in tests: a server of our own on a veth pair where NFV_TREX_DIR names one, recordings of it elsewhere."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from pyroute2 import IPRoute
+
+from pytest_nfvperf.adapters.generators.engine import Engine, StartEngine
+from pytest_nfvperf.adapters.generators.recording import recording, replaying
+from pytest_nfvperf.adapters.generators.trex.child import ChildOptions
+from pytest_nfvperf.adapters.generators.trex.clients import VARIABLE
+from pytest_nfvperf.adapters.generators.trex.generator import TrexGenerator
+from pytest_nfvperf.adapters.generators.trex.server import start_server
+from pytest_nfvperf.adapters.net.journal import Journal
+from pytest_nfvperf.adapters.net.namespaces import Namespace
+from pytest_nfvperf.adapters.net.process import ManagedProcess
+from pytest_nfvperf.model.testbed import GeneratorSpec, TrexSpec, TrexStart
+from tests.functional.ovs_support import clean_run
+
+DATA = Path(__file__).parents[1] / "data" / "trex"
+RECORD_VARIABLE = "NFV_TREX_RECORD"
+"""Set to 1 it makes the recordings anew, from a real server."""
+
+needs_trex = pytest.mark.skipif(
+    VARIABLE not in os.environ, reason=f"needs an installed TRex: {VARIABLE} names its directory"
+)
+
+
+@dataclass
+class TrexLab:
+    """A server on both ends of a veth pair, in a namespace of the run."""
+
+    journal: Journal
+    namespace: Namespace
+    spec: GeneratorSpec
+    server: ManagedProcess
+
+    def generator(self, start: StartEngine = Engine, **spec: object) -> TrexGenerator:
+        """A client of it."""
+        changed = GeneratorSpec(**{**_fields(self.spec), **spec})  # type: ignore[arg-type]
+        return TrexGenerator(
+            changed, self.journal.directory, options=ChildOptions(netns=self.namespace.name, start=start)
+        )
+
+
+@contextmanager
+def trex_lab(mtu: int = 9000, rx_delay_s: float = 0.5) -> Iterator[TrexLab]:
+    """Start a server; afterwards nothing of it may be left on the machine."""
+    with clean_run() as journal:
+        space = Namespace(journal, "trex")
+        _veth(space, mtu)
+        start = TrexStart(os.environ[VARIABLE], ("trex0", "trex1"), low_end=True, netns=space.name)
+        trex = TrexSpec(rx_delay_s=rx_delay_s, start=start)
+        spec = GeneratorSpec("trex", server="127.0.0.1", client=os.environ[VARIABLE], trex=trex)
+        server = start_server(trex, start, journal, {})
+        try:
+            yield TrexLab(journal, space, spec, server)
+        finally:
+            server.stop()
+
+
+def _veth(space: Namespace, mtu: int) -> None:
+    with IPRoute(netns=space.name) as links:
+        links.link("add", ifname="trex0", kind="veth", peer="trex1")
+        for name in ("trex0", "trex1"):
+            links.link("set", index=links.link_lookup(ifname=name)[0], mtu=mtu, state="up")
+
+
+def _fields(spec: GeneratorSpec) -> dict[str, object]:
+    return {name: getattr(spec, name) for name in spec.__dataclass_fields__}
+
+
+@contextmanager
+def recorded_generator(directory: Path, name: str) -> Iterator[TrexGenerator]:
+    """A generator that answers with the recording of a test."""
+    spec = GeneratorSpec("trex", server="recorded", client="recorded")
+    path = DATA / "contract" / f"{name}.jsonl"
+    generator = TrexGenerator(spec, directory, options=ChildOptions(start=replaying(path, "trex")))
+    try:
+        yield generator
+    finally:
+        generator.close()
+
+
+def recorder(name: str) -> StartEngine:
+    """Starts engines, and records what is said where that is wanted."""
+    if not os.environ.get(RECORD_VARIABLE):
+        return Engine
+    path = DATA / "contract" / f"{name}.jsonl"
+    path.unlink(missing_ok=True)
+    return recording(Engine, "trex", path)
