@@ -5,7 +5,7 @@ Imports nothing heavy: pytest loads this in every run of every project of the en
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -130,7 +130,7 @@ def _duration_s(text: str | None) -> float | None:
     from pytest_nfvperf.config.units import TIME, UnitError, quantity  # noqa: PLC0415 - pint only when needed
 
     try:
-        seconds = quantity(text, TIME, "--nfv-soak-duration")
+        seconds = quantity(text, replace(TIME, example="15 min"), "the length of a soak")
     except UnitError as error:
         raise pytest.UsageError(f"--nfv-soak-duration: {error}") from error
     if seconds < 1:
@@ -145,7 +145,7 @@ def _load(text: str | None) -> SoakLoad:
 
     share = text.rstrip().endswith("%")
     try:
-        value = quantity(text, RATIO if share else FRAME_RATE, "--nfv-soak-load")
+        value = quantity(text, RATIO if share else FRAME_RATE, "the load of a soak")
     except UnitError as error:
         raise pytest.UsageError(f"--nfv-soak-load: {error}; or write '80 %' of the NDR") from error
     if value <= 0:

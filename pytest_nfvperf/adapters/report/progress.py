@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TextIO
 
 from pytest_nfvperf.model.display import format_fps, format_ratio, format_seconds
@@ -90,7 +90,8 @@ class TerminalProgress:
 
     def _show(self, text: str) -> None:
         """Write below the current line, then return: relative moves survive scrolling, saved positions do not."""
-        with self._uncaptured():  # the width, too, is that of the terminal only now
+        # The width, too, is that of the terminal only now. One that was closed refuses: nobody looks.
+        with self._uncaptured(), suppress(OSError):
             width = max(20, self._width())
             column = self._column() % width
             back = f"\x1b[A\r\x1b[{column}C" if column else "\x1b[A\r"

@@ -1,0 +1,171 @@
+"""Short soaks on a real OVS with a real generator, and faults in the middle of them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from pytest_nfvperf.adapters.evidence.samples import read_samples
+from pytest_nfvperf.adapters.generators.build import build
+from pytest_nfvperf.adapters.host.cpus import discover_testbed
+from pytest_nfvperf.adapters.report.progress import SilentProgress
+from pytest_nfvperf.embedded import EmbeddedWiring
+from pytest_nfvperf.model.catalogue import phy2phy
+from pytest_nfvperf.model.errors import GeneratorError, TestbedError
+from pytest_nfvperf.model.profile import QUICK
+from pytest_nfvperf.model.record import Record, RecordKind
+from pytest_nfvperf.model.soak import Soak
+from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.ports.sampler import Reading, Sampler
+from pytest_nfvperf.runs.recorder import Recorder
+from pytest_nfvperf.runs.rig import LiveTopology, Rig
+from pytest_nfvperf.runs.soak import Soaker
+from pytest_nfvperf.runs.trials import Context
+from tests.functional.ovs_support import needs_root
+
+pytestmark = needs_root
+LOAD = 50_000
+
+
+class Listed:
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+
+    def emit(self, record: Record) -> None:
+        self.records.append(record)
+
+    def close(self) -> None: ...
+
+
+@dataclass
+class At:
+    """A sampler that does something when it is read for the n-th time, the reading before the soak being the first."""
+
+    number: int
+    act: Callable[[], None]
+    name: str = "fault"
+    read_so_far: int = 0
+
+    def read(self) -> Reading:
+        self.read_so_far += 1
+        if self.read_so_far == self.number:
+            self.act()
+        return Reading({"reads": self.read_so_far})
+
+
+@dataclass
+class Soaking:
+    live: LiveTopology
+    rig: Rig
+    soaker: Soaker
+    listed: Listed
+    directory: Path
+
+    def run(self, seconds: float, *also: Sampler) -> Soak:
+        outcome = self.soaker.run(self.live, Traffic(frame_size=64), LOAD, seconds, also)
+        assert outcome.soak is not None
+        return outcome.soak
+
+    def recorded(self) -> dict[str, object]:
+        (record,) = (record for record in self.listed.records if record.kind is RecordKind.SOAK)
+        return record.data
+
+    def vswitchd(self) -> int:
+        return self.rig.datapath().instance.vswitchd.pid  # type: ignore[attr-defined, no-any-return]
+
+
+@pytest.fixture
+def soaking(tmp_path: Path) -> Iterator[Soaking]:
+    build()
+    wiring, listed = EmbeddedWiring(discover_testbed()), Listed()
+    context = Context(Recorder("soak", [listed], wiring.clock), SilentProgress(), wiring.clock)
+    rig = Rig(wiring.parts(), context)
+    profile = replace(QUICK, soak_sample_s=0.2, warmup_s=0.1)
+    try:
+        live = rig.live(phy2phy(), 3)
+        soaker = Soaker(profile, {"suite": "mine"}, context, tmp_path, lambda _: None, lambda *_: float(LOAD))
+        yield Soaking(live, rig, soaker, listed, tmp_path)
+    finally:
+        with suppress(TestbedError):  # of an OVS that a test killed
+            rig.close()
+        wiring.close()
+
+
+def test_three_seconds_are_sampled_whole(soaking: Soaking) -> None:
+    soak = soaking.run(3.0)
+    assert soak.missing_intervals == soak.unexplained == 0
+    assert soak.elapsed_s == pytest.approx(3.0, abs=0.3)
+    assert soak.interrupted == ""
+    table = read_samples(soaking.directory / "samples-soak-0001.jsonl")
+    assert len(table) == soak.intervals >= 10
+    assert {
+        *("pmd.cycles_busy", "p0.rx_packets", "p1.tx_packets", "br0.openflow_packets"),
+        *("vswitchd.rss", "vswitchd.cpu_ns", "p0.q0.rxq_busy", "pmd-sched.stolen_ns", "drops", "p0->p1.p99_ns"),
+    } <= set(table.columns)
+    sent = table.total(".sent")
+    (outcome,) = (record for record in soaking.listed.records if record.kind is RecordKind.OUTCOME)
+    trial = next(r for r in reversed(soaking.listed.records) if r.kind is RecordKind.TRIAL)
+    assert sent == sum(count["sent"] for count in trial.data["result"]["counts"]), "intervals add up to the trial"
+    assert outcome.data["trials"] == [trial.id]
+    assert table.total(".rx_packets") == pytest.approx(sent, rel=0.2)
+    assert table.column("vswitchd.rss")[-1] > 1 << 20
+    panels = {curve["panel"] for curve in soaking.recorded()["series"]}  # type: ignore[attr-defined]
+    assert panels >= {"received rate", "latency", "PMD busy", "PMD hits", "port packets", "CPU", "OpenFlow packets"}
+
+
+def test_a_dut_that_hangs_for_a_second_is_a_gap_with_a_reason(soaking: Soaking) -> None:
+    """Its main thread does not answer; the poll-mode threads of a stopped process forward nothing either."""
+    pid = soaking.vswitchd()
+
+    def hang() -> None:
+        os.kill(pid, signal.SIGSTOP)
+        threading.Timer(1.0, os.kill, (pid, signal.SIGCONT)).start()
+
+    soak = soaking.run(3.0, At(5, hang))
+    assert soak.lost + soak.spoiled_lost > 0, "nothing was forwarded for a second"
+    assert soak.unexplained == 0
+    late = [gap for gap in soak.gaps if gap.source == "ovs"]
+    assert late
+    assert "the collector was" in late[0].reason
+    assert late[0].end_s - late[0].start_s > 0.3
+
+
+def test_a_source_that_fails_is_asked_again(soaking: Soaking) -> None:
+    at = At(1, lambda: None)
+    failing = range(5, 9)
+
+    def read() -> Reading:
+        reading = At.read(at)
+        if at.read_so_far in failing:
+            raise TestbedError("the daemon does not answer")
+        return reading
+
+    at.read = read  # type: ignore[method-assign]
+    soak = soaking.run(3.0, at)
+    (gap,) = (gap for gap in soak.gaps if gap.source == "fault")
+    assert gap.reason == "the daemon does not answer"
+    assert soak.unexplained == soak.missing_intervals == 0
+    assert read_samples(soaking.directory / "samples-soak-0001.jsonl").total("reads") >= 8
+
+
+@pytest.mark.parametrize("victim", ["generator", "ovs"])
+def test_what_there_was_before_something_died_is_on_record(soaking: Soaking, victim: str) -> None:
+    generator = soaking.live.now.generator
+    assert generator is not None
+    pid = generator.pid if victim == "generator" else soaking.vswitchd()  # type: ignore[attr-defined]
+    with pytest.raises(GeneratorError if victim == "generator" else TestbedError) as raised:
+        soaking.run(30.0, At(6, lambda: os.kill(pid, signal.SIGKILL)))
+    recorded = soaking.recorded()
+    assert isinstance(recorded, dict)
+    soak = recorded["soak"]
+    assert soak["intervals"] >= 4
+    assert soak["interrupted"].startswith("ended after ")
+    assert raised.value.message in soak["interrupted"]
+    assert len(read_samples(soaking.directory / str(recorded["samples"]))) == soak["intervals"]

@@ -1,0 +1,35 @@
+"""Routing sessions as samples of a soak."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from pytest_nfvperf.adapters.routing.sampler import SessionSampler
+from pytest_nfvperf.model.bgp import BfdStatus, SessionState, SessionStatus
+
+ADDRESS = "12.12.12.2"
+
+
+class Speaker:
+    """Says what it is told to say."""
+
+    config = SimpleNamespace(neighbors=(SimpleNamespace(address=ADDRESS),))
+
+    def __init__(self, state: SessionState) -> None:
+        self.state = state
+
+    def session(self, neighbor: str) -> SessionState:
+        assert neighbor == ADDRESS
+        return self.state
+
+
+def test_a_session_that_is_up() -> None:
+    state = SessionState(ADDRESS, 64998, SessionStatus.ESTABLISHED, flaps=2, received=5, bfd=BfdStatus.UP)
+    reading = SessionSampler(Speaker(state)).read()  # type: ignore[arg-type]
+    assert reading.counters == {f"bgp.{ADDRESS}.flaps": 2}
+    assert reading.gauges == {f"bgp.{ADDRESS}.up": 1, f"bgp.{ADDRESS}.prefixes": 5, f"bfd.{ADDRESS}.up": 1}
+
+
+def test_what_the_daemon_does_not_tell_is_absent() -> None:
+    reading = SessionSampler(Speaker(SessionState(ADDRESS, 64998, SessionStatus.IDLE))).read()  # type: ignore[arg-type]
+    assert (reading.counters, reading.gauges) == ({}, {f"bgp.{ADDRESS}.up": 0})
