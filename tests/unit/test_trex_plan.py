@@ -1,0 +1,146 @@
+"""TRex streams: frames add up to the frames due, rates to the load, and limits are said before the start."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_nfvperf.adapters.generators.templates import intended_frames
+from pytest_nfvperf.adapters.generators.trex.facts import TrexPort, check_streams, port_number
+from pytest_nfvperf.adapters.generators.trex.plan import shares, streams
+from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.traffic import IMIXES, Traffic
+from pytest_nfvperf.model.trial import Direction, TrialSpec
+from pytest_nfvperf.ports.generator import GeneratorPort
+
+MACS = ("02:00:00:00:00:0a", "02:00:00:00:00:0b")
+PORTS = {
+    name: TrexPort(number, GeneratorPort(name, str(number), mac, mtu=9000), speed_bps=100e9)
+    for number, (name, mac) in enumerate(zip("ab", MACS, strict=True))
+}
+WAYS = (Direction("a", "b"), Direction("b", "a"))
+TRAFFICS = [
+    Traffic(),
+    Traffic(vlan=7),
+    Traffic(frame_size=IMIXES["simple"]),
+    Traffic(flows=1000),
+    Traffic(flows=70_000),
+]
+
+
+@given(st.integers(1, 20_000_000), st.floats(0.01, 100), st.sampled_from(TRAFFICS), st.booleans())
+def test_frames_and_rates_add_up_exactly(load: int, duration: float, traffic: Traffic, latency: bool) -> None:
+    frames = intended_frames(load, duration)
+    spec = TrialSpec(traffic, load, duration, WAYS, latency=latency)
+    if frames < 1:
+        with pytest.raises(ConfigError, match="makes no frame"):
+            streams(spec, PORTS)
+        return
+    for index in (0, 1):
+        made = [stream for stream in streams(spec, PORTS) if stream["direction"] == index]
+        assert sum(stream["frames"] for stream in made) == frames
+        assert sum(stream["fps"] for stream in made) == pytest.approx(load)
+        # They end together: each has as many frames as its rate makes in the time.
+        assert {round(stream["frames"] / stream["fps"], 6) for stream in made} == {round(frames / load, 6)}
+
+
+@given(st.integers(0, 10**9), st.lists(st.integers(1, 256), min_size=1, max_size=8))
+def test_shares_add_up_and_are_off_by_less_than_one(frames: int, weights: list[int]) -> None:
+    dealt = shares(frames, weights)
+    assert sum(dealt) == frames
+    for share, weight in zip(dealt, weights, strict=True):
+        assert abs(share - frames * weight / sum(weights)) < 1
+
+
+def test_every_stream_has_a_number_of_its_own() -> None:
+    numbers = [stream["id"] for stream in streams(TrialSpec(TRAFFICS[2], 10_000, 1.0, WAYS), PORTS)]
+    assert len(numbers) == len(set(numbers)) == 8  # three sizes and latency, twice
+
+
+def test_the_way_back_has_the_addresses_swapped() -> None:
+    there, back = (
+        bytes.fromhex(stream["frame"]) for stream in streams(TrialSpec(Traffic(), 100, 1.0, WAYS, latency=False), PORTS)
+    )
+    assert (there[:6], there[6:12]) == (back[6:12], back[:6])
+    assert (there[26:30], there[30:34]) == (back[30:34], back[26:30])
+
+
+def test_a_gateways_mac_is_sent_to() -> None:
+    routed = {**PORTS, "a": dataclasses.replace(PORTS["a"], gateway_mac="02:00:00:00:99:99")}
+    frame = streams(TrialSpec(Traffic(), 100, 1.0, WAYS[:1], latency=False), routed)[0]["frame"]
+    assert frame.startswith("020000009999")
+
+
+def test_a_tagged_latency_frame_has_room_for_number_and_time() -> None:
+    latency = [stream for stream in streams(TrialSpec(Traffic(vlan=7), 1000, 1.0, WAYS), PORTS) if stream["latency"]]
+    assert {len(stream["frame"]) // 2 for stream in latency} == {46 + 16}
+
+
+@pytest.mark.parametrize(
+    ("flows", "fields"),
+    [
+        (1, {}),
+        (
+            2,
+            {
+                "counters": [{"offset": 26, "bytes": 4, "first": 0xC6120001, "last": 0xC6120002, "down": False}],
+                "ipv4": [14],
+            },
+        ),
+        (
+            70_000,
+            {
+                "pairs": {
+                    "first_address": "198.18.0.1",
+                    "last_address": "198.18.255.254",
+                    "first_port": 0xC020,
+                    "last_port": 0xC021,
+                    "flows": 70_000,
+                    "address_at": 26,
+                    "port_at": 34,
+                },
+                "ipv4": [14],
+            },
+        ),
+    ],
+)
+def test_flows_are_field_ranges(flows: int, fields: dict[str, object]) -> None:
+    assert streams(TrialSpec(Traffic(flows=flows), 100_000, 1.0, WAYS), PORTS)[0]["fields"] == fields
+
+
+def test_beyond_the_line_rate_is_said_before_the_start() -> None:
+    slow = {name: dataclasses.replace(port, speed_bps=10e9, virtual=True) for name, port in PORTS.items()}
+    with pytest.raises(ConfigError, match=r"15.0 Mpps on port 'a' fill 10\.08 Gbit/s .* takes a virtual port for"):
+        streams(TrialSpec(Traffic(), 15_000_000, 1.0, WAYS), slow)
+
+
+def test_the_line_rate_itself_can_be_asked_for() -> None:
+    slow = {name: dataclasses.replace(port, speed_bps=10e9) for name, port in PORTS.items()}
+    assert streams(TrialSpec(Traffic(), int(Traffic().line_rate_fps(10e9)), 1.0, WAYS), slow)
+
+
+def stream(**changes: object) -> dict[str, object]:
+    return {"port": 0, "latency": False, "frame": "00" * 60, "fps": 1.0, **changes}
+
+
+def test_too_many_streams_are_said_before_the_start() -> None:
+    with pytest.raises(ConfigError, match="129 latency streams are more than the 128 of a TRex server"):
+        check_streams([stream(latency=True)] * 129, PORTS.values())
+    few = dataclasses.replace(PORTS["a"], counters=127)
+    with pytest.raises(ConfigError, match="128 streams need a counter each, and this TRex has 127"):
+        check_streams([stream()] * 128, [few])
+    with pytest.raises(ConfigError, match="1024 streams need a counter each, and this TRex has 1023"):
+        check_streams([stream()] * 1024, [PORTS["a"]])
+
+
+def test_a_short_latency_frame_is_said_before_the_start() -> None:
+    with pytest.raises(ConfigError, match=r"pads a latency frame of 63 bytes and never counts it: send at least 64"):
+        check_streams([stream(latency=True, frame="00" * 59)], PORTS.values())
+
+
+def test_a_port_that_is_no_number_is_a_mistake_of_the_user() -> None:
+    with pytest.raises(ConfigError, match=r"port 'a' is reached by 'net_ring', but TRex knows its ports by number"):
+        port_number(GeneratorPort("a", "net_ring", MACS[0]))

@@ -1,0 +1,266 @@
+"""What a real TRex v3.08 said, recorded: read, counted, judged."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_nfvperf.adapters.generators.engine import EngineRefusedError
+from pytest_nfvperf.adapters.generators.trex.facts import TrexPort
+from pytest_nfvperf.adapters.generators.trex.latency import bucket_ends_ns, merged
+from pytest_nfvperf.adapters.generators.trex.messages import explained
+from pytest_nfvperf.adapters.generators.trex.owner import left_by_a_dead_run, own_name
+from pytest_nfvperf.adapters.generators.trex.results import TrexPolicy, elapsed, trial_result
+from pytest_nfvperf.adapters.generators.trex_child.counts import port_counts, settled, stream_counts
+from pytest_nfvperf.adapters.generators.trex_child.failures import failure_of, text_of
+from pytest_nfvperf.adapters.generators.trex_child.session import refused
+from pytest_nfvperf.model.errors import ConfigError, GeneratorError
+from pytest_nfvperf.model.testbed import GeneratorSpec
+from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.model.trial import Direction, Reason, TrialResult, TrialSpec
+from pytest_nfvperf.ports.generator import GeneratorPort
+
+DATA = Path(__file__).parents[1] / "data" / "trex"
+SAMPLE: dict[str, Any] = json.loads((DATA / "stats-sample.json").read_text())["final"]
+"""5 kpps each way for 4 s, a fifth of it latency frames; the server sent one frame more, as it does by duration."""
+
+WAYS = (Direction("a", "b"), Direction("b", "a"))
+PORTS = {
+    name: TrexPort(number, GeneratorPort(name, str(number), "02:00:00:00:00:0a")) for number, name in enumerate("ab")
+}
+SPEC = TrialSpec(Traffic(), 5000, 4.0, WAYS)
+PLAN = [
+    {
+        "direction": direction,
+        "id": number,
+        "port": direction,
+        "rx_port": 1 - direction,
+        "latency": latency,
+        "frame": "00" * 60,
+    }
+    for direction, number, latency in ((0, 10, False), (0, 20, True), (1, 11, False), (1, 21, True))
+]
+POLICY = TrexPolicy()
+
+
+def answer(**changes: Any) -> dict[str, Any]:
+    return {
+        "streams": [stream_counts(SAMPLE, plan) for plan in PLAN],
+        "ports": port_counts(SAMPLE, (0, 1)),
+        "elapsed": {"shortest_s": 3.99, "longest_s": 4.01},
+        "complete": True,
+        "cpu_percent": 17.5,
+        "links": {"a": True, "b": True},
+        **changes,
+    }
+
+
+def judged(**changes: Any) -> TrialResult:
+    return trial_result(SPEC, answer(**changes), PLAN, PORTS, POLICY)
+
+
+def codes(result: TrialResult) -> set[Reason]:
+    return {reason.code for reason in result.invalid}
+
+
+def test_the_recorded_trial_is_counted_to_the_frame() -> None:
+    result = judged()
+    for counts in result.counts:
+        assert (counts.sent, counts.received, counts.lost, counts.foreign) == (20_001, 20_001, 0, 0)
+        assert counts.sent_bytes == counts.received_bytes == 20_001 * 64
+        assert counts.elapsed_ns == 4_000_000_000
+    assert result.valid
+    assert result.health.busy_ratio == 0.175
+
+
+def test_the_recorded_latency_is_read() -> None:
+    latency = judged().counts[0].latency
+    assert latency is not None
+    assert (latency.total, latency.min_ns, latency.max_ns) == (4000, 28_000, 3_594_000)
+    assert latency.percentile_ns(50) == 599_999
+
+
+@pytest.mark.parametrize(("bucket", "ends"), [(0, (0, 9)), (20, (20, 29)), (100, (100, 199)), (3000, (3000, 3999))])
+def test_buckets_are_of_one_digit(bucket: int, ends: tuple[int, int]) -> None:
+    assert bucket_ends_ns(bucket) == (ends[0] * 1000, (ends[1] + 1) * 1000 - 1)
+
+
+def test_a_stale_largest_value_is_not_believed() -> None:
+    histogram = merged([{"histogram": {"20": 3, "300": 1}, "min_us": 0, "max_us": 0}])
+    assert (histogram.min_ns, histogram.max_ns) == (20_000, 399_999)
+
+
+def test_no_latency_frame_came_back() -> None:
+    assert merged([{"histogram": {}, "min_us": 0, "max_us": 0}]).total == 0
+
+
+def test_statistics_with_numbers_for_keys_are_read_the_same() -> None:
+    numbered = {int(key) if key.isdigit() else key: value for key, value in SAMPLE.items()}
+    assert port_counts(numbered, (0, 1)) == port_counts(SAMPLE, (0, 1))
+
+
+def test_settled_when_nothing_is_missing() -> None:
+    assert settled(SAMPLE, PLAN)
+    missing = copy.deepcopy(SAMPLE)
+    missing["flow_stats"]["10"]["rx_pkts"]["1"] -= 1
+    assert not settled(missing, PLAN)
+
+
+def ports_with(port: str, **changes: int) -> dict[str, Any]:
+    ports = port_counts(SAMPLE, (0, 1))
+    return {**ports, port: {**ports[port], **{key: ports[port][key] + value for key, value in changes.items()}}}
+
+
+def test_what_the_server_drops_on_transmit_is_not_the_duts_loss() -> None:
+    streams = answer()["streams"]
+    streams[0] = {**streams[0], "received": streams[0]["received"] - 300}
+    result = judged(ports=ports_with("0", opackets=-300), streams=streams)
+    assert result.counts[0].lost == 0
+    assert codes(result) == {Reason.UNSENT}
+    assert "299 of 20000 frames (1.49%) were not sent, 300 of them dropped by the server on transmit" in str(
+        result.invalid[0]
+    )
+
+
+def test_what_the_server_drops_on_receive_is_not_the_duts_loss() -> None:
+    streams = answer()["streams"]
+    streams[0] = {**streams[0], "received": streams[0]["received"] - 7}
+    result = judged(ports=ports_with("1", ierrors=7), streams=streams)
+    assert codes(result) == {Reason.TESTER_DROPS}
+    assert "a->b: TRex dropped 7 frames that had arrived (ierrors), 7 are missing" in str(result.invalid[0])
+
+
+def test_errors_on_a_port_without_loss_say_nothing() -> None:
+    assert judged(ports=ports_with("1", ierrors=7)).valid
+
+
+def test_real_loss_is_loss() -> None:
+    streams = answer()["streams"]
+    streams[0] = {**streams[0], "received": streams[0]["received"] - 7}
+    result = judged(streams=streams)
+    assert result.valid
+    assert result.lost == 7
+
+
+def test_more_received_than_sent() -> None:
+    streams = answer()["streams"]
+    streams[0] = {**streams[0], "received": streams[0]["received"] + 1}
+    assert codes(judged(streams=streams)) == {Reason.MORE_RECEIVED_THAN_SENT}
+
+
+def test_frames_of_nobodys_are_foreign() -> None:
+    assert judged(ports=ports_with("1", ipackets=5)).counts[0].foreign == 5
+
+
+def test_stretched_time_is_the_rigs_fault() -> None:
+    """As recorded by the others: asked for 5 s, it took 15 s, sent every frame and raised nothing."""
+    result = judged(elapsed={"shortest_s": 12.0, "longest_s": 12.02})
+    assert codes(result) == {Reason.STRETCHED_TIME}
+    assert "a trial of 4 s took 12 s: the TRex server (CPU 18 %) cannot send that fast" in str(result.invalid[0])
+    assert result.offered_fps == pytest.approx(20_001 / 11.97)
+
+
+def test_a_trial_that_had_to_be_stopped() -> None:
+    result = judged(elapsed={"shortest_s": 6.0, "longest_s": 6.1}, complete=False)
+    assert "a trial of 4 s was stopped after 5.97 s" in str(result.invalid[0])
+
+
+def test_a_link_that_is_down_after_the_trial() -> None:
+    assert codes(judged(links={"a": True, "b": False})) == {Reason.LINK_DOWN}
+
+
+def test_elapsed_is_never_shorter_than_the_frames_take() -> None:
+    assert elapsed(1.0, {"shortest_s": 0.97, "longest_s": 0.99}, 0.03) == 1.0
+    assert elapsed(1.0, {"shortest_s": 1.5, "longest_s": 1.51}, 0.03) == 1.47
+
+
+def recorded_errors() -> dict[str, str]:
+    """What the client library raised, by case."""
+    told = {}
+    for line in (DATA / "session-errors.jsonl").read_text().splitlines():
+        note = json.loads(line).get("note")
+        case = json.loads(note) if note else {}
+        if case.get("msg"):
+            told[case["case"]] = case["msg"]
+    return told
+
+
+class LibraryError(Exception):
+    """As the client libraries' own: the text is in ``msg``, and PyPI's raises when asked by str()."""
+
+    def __init__(self, msg: str) -> None:
+        super().__init__(msg)
+        self.msg = msg
+
+    def __str__(self) -> str:
+        raise AttributeError("lost")
+
+
+@pytest.mark.parametrize(
+    ("case", "code", "kind", "advice"),
+    [
+        ("bob.acquire(ports=[0]) while owned by alice, no force", "port_taken", GeneratorError, "write 'force: true'"),
+        (
+            "alice2.acquire same user second session, no force",
+            "port_taken",
+            GeneratorError,
+            "owned by another session of 'alice'",
+        ),
+        ("start mult='200%'", "refused", ConfigError, "exceeds port line rate: '10 Gbps'; lower the load"),
+        ("129 latency streams", "refused", ConfigError, "it has no more counters"),
+        ("latency stream + mult below the latency rate", "refused", ConfigError, "raise the load"),
+        ("stream without explicit MACs on an unresolved port", "unresolved", GeneratorError, "nobody answered ARP"),
+        (
+            "set_l3_mode in service mode, peer does not answer ARP",
+            "unresolved",
+            GeneratorError,
+            "look at generator.trex.routes",
+        ),
+    ],
+)
+def test_recorded_refusals_are_explained(case: str, code: str, kind: type[Exception], advice: str) -> None:
+    answered = refused(LibraryError(recorded_errors()[case]))
+    assert answered["code"] == code
+    error = explained(EngineRefusedError("x", answered, log=""), GeneratorSpec("trex", server="tgen1"))
+    assert isinstance(error, kind)
+    assert advice in str(error)
+    assert "TRex server tgen1" in str(error)
+
+
+@pytest.mark.parametrize("end", ["too new to be supported by the server", "a newer client version is required"])
+def test_versions_that_do_not_fit_both_ways(end: str) -> None:
+    texts = [
+        json.loads(line)["response"]["error"]["specific_err"]
+        for line in (DATA / "session-errors.jsonl").read_text().splitlines()
+        if end in line and json.loads(line)["chan"] == "rpc"
+    ]
+    assert texts
+    for text in texts:
+        answered = refused(LibraryError(text))
+        assert answered["code"] == "version_mismatch"
+        error = explained(EngineRefusedError("x", answered, log=""), GeneratorSpec("trex", server="tgen1"))
+        assert isinstance(error, ConfigError)
+        assert "server: '5.1', client: " in str(error)
+        assert "write 'client: DIRECTORY'" in str(error)
+
+
+def test_a_lost_server_is_known_by_its_words() -> None:
+    lost = "'trial' - connection to the server had been lost: 'Connection lost - Subscriber timeout'"
+    assert failure_of(LibraryError(lost)).code == "server_lost"
+    assert failure_of(KeyboardInterrupt()).code == "server_lost"
+
+
+def test_colours_are_taken_off() -> None:
+    assert text_of(LibraryError("\x1b[1mPort 0 : *** port is down\x1b[0m")) == "Port 0 : *** port is down"
+
+
+def test_our_own_dead_runs_are_told_from_other_people() -> None:
+    assert not left_by_a_dead_run(own_name())
+    name, ticks = own_name().rsplit("-", 1)
+    assert left_by_a_dead_run(f"{name}-{int(ticks) + 1}")
+    assert not left_by_a_dead_run("alice")
+    assert not left_by_a_dead_run("nfvperf-elsewhere-00000000-1-1")
