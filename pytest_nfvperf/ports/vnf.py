@@ -43,8 +43,8 @@ class VnfSpec:
 class Vnf(Protocol):
     """A VNF that runs. Owns its end."""
 
-    def wait_ready(self, deadline_s: float) -> None:
-        """Wait until it forwards; TestbedError with its log when it does not come up. Once the DUT can connect."""
+    def wait_ready(self) -> None:
+        """Wait until it forwards, for as long as one of its kind may take; TestbedError when it does not come up."""
         ...
 
     def counts(self) -> tuple[VnfCounts, ...]:

@@ -11,8 +11,6 @@ from pytest_nfvperf.model.trial import VnfCounts
 from pytest_nfvperf.ports.datapath import BuiltTopology
 from pytest_nfvperf.ports.vnf import Vnf, VnfMaker, VnfPort, VnfSpec
 
-READY_DEADLINE_S = 20.0
-
 
 @dataclass(frozen=True, slots=True)
 class PlannedVnf:
@@ -76,10 +74,10 @@ class RunningVnfs:
             self.close()
             raise
 
-    def wait_ready(self, deadline_s: float = READY_DEADLINE_S) -> None:
+    def wait_ready(self) -> None:
         """Wait until all forward."""
         for vnf in self._vnfs:
-            vnf.wait_ready(deadline_s)
+            vnf.wait_ready()
 
     def counts(self) -> tuple[VnfCounts, ...]:
         """Of all, since they were started."""

@@ -12,6 +12,7 @@ import pytest
 
 from pytest_nfvperf.adapters.net.journal import Journal
 from pytest_nfvperf.adapters.vnf import testpmd
+from pytest_nfvperf.adapters.vnf.guest import GuestVnf
 from pytest_nfvperf.adapters.vnf.testpmd import TestpmdPlace, TestpmdVnf
 from pytest_nfvperf.model.compose import compose
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
@@ -20,7 +21,7 @@ from pytest_nfvperf.model.parts import endpoint, path, vnf
 from pytest_nfvperf.model.trial import Direction
 from pytest_nfvperf.model.vm_chain import vm_chain
 from pytest_nfvperf.ports.vnf import VnfPort, VnfSpec
-from tests.functional.ovs_support import needs_hugepages, needs_root, run_base
+from tests.functional.ovs_support import needs_hugepages, needs_root
 from tests.functional.vnf_support import VnfRig, vnf_rig
 
 pytestmark = [needs_root, needs_hugepages]
@@ -96,14 +97,6 @@ def test_ports_that_are_not_vhost_user_are_refused() -> None:
     )
 
 
-@pytest.fixture
-def journal() -> Iterator[Journal]:
-    with run_base() as base:
-        made = Journal.create(base)
-        yield made
-        made.close()
-
-
 def test_without_testpmd_the_package_is_named(
     journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,6 +106,16 @@ def test_without_testpmd_the_package_is_named(
     assert str(caught.value) == (
         "VNF 'vm1' shall be a dpdk-testpmd process, and this machine has no dpdk-testpmd: "
         'install the package dpdk-dev, or take kind="loop"'
+    )
+
+
+def test_without_qemu_the_package_is_named(journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(TestbedError) as caught:
+        GuestVnf(journal, SPEC, (0,))
+    assert str(caught.value) == (
+        "VNF 'vm1' shall be a QEMU guest, and this machine cannot run one: the guest needs qemu-system-x86_64: apt-get "
+        'install qemu-system-x86 (or `make test-kernel`, which does it); or take kind="testpmd" or "loop"'
     )
 
 
@@ -133,7 +136,7 @@ done
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     old = TestpmdVnf(journal, SPEC, PLACE)
-    old.wait_ready(5)
+    old.wait_ready()
     with pytest.raises(TestbedError) as caught:
         old.counts()
     old.close()
@@ -147,6 +150,6 @@ def test_one_that_cannot_start_is_told_with_its_own_words(journal: Journal) -> N
     broken = VnfSpec("vm1", (VnfPort("vm1", "net_nothing_of_this_name", "02:00:00:00:00:01"),))
     wrong = TestpmdVnf(journal, broken, PLACE)
     with pytest.raises(TestbedError, match=r"^dpdk-testpmd of VNF vm1 \(pid \d+\) exited with status 1") as caught:
-        wrong.wait_ready(10)
+        wrong.wait_ready()
     wrong.close()
     assert "net_nothing_of_this_name" in caught.value.evidence["testpmd-vm1.log"]

@@ -12,7 +12,7 @@ from pytest_nfvperf.model.parts import endpoint, path, vnf
 from pytest_nfvperf.model.trial import Direction
 from pytest_nfvperf.model.vm_chain import vm_chain, vm_receiving
 from tests.functional.loss_rig import LossRig, loss_rig
-from tests.functional.ovs_support import leftovers, needs_hugepages, needs_root, run_base, started
+from tests.functional.ovs_support import needs_hugepages, needs_root, started
 
 pytestmark = [needs_root, needs_hugepages]
 
@@ -20,13 +20,9 @@ CALM_FPS = 20_000
 
 
 @pytest.fixture(scope="module")
-def rig() -> Iterator[LossRig]:
-    with run_base() as base:
-        journal = Journal.create(base)
-        with started(journal, "dpdk") as ovs, loss_rig(journal, ovs) as made:
-            yield made
-        journal.close()
-        assert leftovers(journal.tag) == []
+def rig(journal: Journal) -> Iterator[LossRig]:
+    with started(journal, "dpdk") as ovs, loss_rig(journal, ovs) as made:
+        yield made
 
 
 def test_each_vnf_of_a_path_sends_to_the_next(rig: LossRig) -> None:

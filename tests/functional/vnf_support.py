@@ -20,7 +20,7 @@ from pytest_nfvperf.runs.rig import LiveTopology, Rig, RigParts
 from pytest_nfvperf.runs.trials import Context, Trial
 from tests.functional.generator_support import embedded_in
 from tests.functional.loss_rig import Silent
-from tests.functional.ovs_support import leftovers, run_base, testbed
+from tests.functional.ovs_support import clean_run, testbed
 
 
 class NoCeilings:
@@ -57,21 +57,20 @@ def vnf_rig(datapath: str = "dpdk", vnf_kind: str | None = None) -> Iterator[Vnf
     """A rig in a run of its own, of which nothing is left."""
     bed = testbed(datapath, vnf_kind=vnf_kind)
     clock = SystemClock()
-    with run_base() as base:
-        journal = Journal.create(base)
-        with embedded_in(journal.directory, "vnf", options=EngineOptions(learn_timeout_s=1.0)) as generator:
-            parts = RigParts(
-                make_datapath=lambda dut: OvsDatapath.start(bed, journal, dut),
-                make_generator=lambda: generator,
-                make_ledger=trial_ledger,
-                ceilings=NoCeilings(),
-                pmd_cpus=1,
-                vnfs=LocalVnfs(journal, bed),
-            )
-            rig = Rig(parts, Context(Recorder("vnf", [], clock), Silent(), clock))
-            try:
-                yield VnfRig(rig, journal)
-            finally:
-                rig.close()
-        journal.close()
-        assert leftovers(journal.tag) == []
+    with (
+        clean_run() as journal,
+        embedded_in(journal.directory, "vnf", options=EngineOptions(learn_timeout_s=1.0)) as generator,
+    ):
+        parts = RigParts(
+            make_datapath=lambda dut: OvsDatapath.start(bed, journal, dut),
+            make_generator=lambda: generator,
+            make_ledger=trial_ledger,
+            ceilings=NoCeilings(),
+            pmd_cpus=1,
+            vnfs=LocalVnfs(journal, bed),
+        )
+        rig = Rig(parts, Context(Recorder("vnf", [], clock), Silent(), clock))
+        try:
+            yield VnfRig(rig, journal)
+        finally:
+            rig.close()

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from pytest_nfvperf.adapters.guest.kernel_image import Kernel, prepare_kernel
+from pytest_nfvperf.adapters.guest.tools import QEMU, need
 from pytest_nfvperf.adapters.net.journal import Journal
 from pytest_nfvperf.model.errors import ConfigError
 from tests.functional.ovs_support import clean_run
-from tests.kernel.kernel_image import Kernel, prepare_kernel
-from tests.kernel.machine import QEMU
-from tests.kernel.tools import need
 
 
 @pytest.fixture(scope="session")

@@ -16,18 +16,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
+from pytest_nfvperf.adapters.guest.initramfs import build_initramfs
+from pytest_nfvperf.adapters.guest.kernel_image import Kernel
+from pytest_nfvperf.adapters.guest.tools import QEMU, need
 from pytest_nfvperf.adapters.net.journal import Journal, Kind
 from pytest_nfvperf.adapters.net.process import ManagedProcess, describe_exit, spawn, tail
 from pytest_nfvperf.model.errors import DeadlineError, TestbedError
-from tests.kernel.initramfs import build_initramfs
-from tests.kernel.kernel_image import Kernel
-from tests.kernel.machine import QEMU, Machine, Time, qemu_command
-from tests.kernel.tools import need
+from tests.kernel.machine import Machine, Time, qemu_command
 
 BOOT_DEADLINE_S = 60.0
 SHARED = Path("/guest")
 """Where the shared folder is in the guest."""
 _OURS = ("command", "modules", "started", "status", "stdout", "stderr", "dmesg")
+_SECOND_STAGE = Path(__file__).parent / "second_stage.sh"
 _LOOK_S = 0.05
 _CONSOLE_LINES = 80  # a panic with its registers and backtrace
 
@@ -121,7 +122,7 @@ class _Guest:
         self._console = directory / "console"
         self._write_command()
         self._outputs = [_Follower(shared / name, stream) for name in ("stdout", "stderr")]
-        initramfs = build_initramfs(kernel, directory)
+        initramfs = build_initramfs(kernel, directory, _SECOND_STAGE)
         argv = qemu_command(machine, kernel, initramfs, shared.resolve(), self._console)
         self._began = time.monotonic()
         self._qemu: ManagedProcess = spawn(journal, "qemu", argv, log=directory / "qemu.log")

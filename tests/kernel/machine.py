@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from pytest_nfvperf.adapters.guest.folders import shared_folder
+from pytest_nfvperf.adapters.guest.kernel_image import Kernel
+from pytest_nfvperf.adapters.guest.tools import QEMU
 from pytest_nfvperf.model.errors import ConfigError
-from tests.kernel.kernel_image import Kernel
 
-QEMU = "qemu-system-x86_64"
 _ICOUNT_SHIFT = 1
 INSTRUCTION_NS = 1 << _ICOUNT_SHIFT
 """In virtual time each executed instruction advances the guest's clock by so many ns (qemu(1), -icount shift)."""
@@ -69,9 +70,9 @@ def qemu_command(machine: Machine, kernel: Kernel, initramfs: Path, shared: Path
         "-append",
         _kernel_command_line(machine.time),
     ]
-    arguments += _folder("root", Path("/"), "on")
-    arguments += _folder("modules", kernel.modules, "on")
-    arguments += _folder("shared", shared, "off")
+    arguments += shared_folder("root", Path("/"), readonly=True)
+    arguments += shared_folder("modules", kernel.modules, readonly=True)
+    arguments += shared_folder("shared", shared, readonly=False)
     return arguments
 
 
@@ -90,14 +91,3 @@ def _accelerator(time: Time) -> list[str]:
         # Not aligned to the host's clock, and idle time is skipped: only instructions make time pass.
         return ["-accel", "tcg,thread=single", "-icount", f"shift={_ICOUNT_SHIFT},align=off,sleep=off"]
     return ["-accel", "tcg,thread=multi"]
-
-
-def _folder(tag: str, path: Path, readonly: str) -> list[str]:
-    """One folder of the host under a 9p tag. remap: the root spans file systems whose inode numbers collide."""
-    backend = f"local,id={tag},path={_escaped(path)},security_model=none,readonly={readonly},multidevs=remap"
-    return ["-fsdev", backend, "-device", f"virtio-9p-pci,fsdev={tag},mount_tag={tag}"]
-
-
-def _escaped(path: Path) -> str:
-    """QEMU's options are separated by commas; one in a value is doubled."""
-    return str(path).replace(",", ",,")

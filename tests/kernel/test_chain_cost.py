@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_nfvperf.adapters.guest.kernel_image import Kernel
 from pytest_nfvperf.adapters.net.journal import Journal
 from pytest_nfvperf.config.sla import parse_sla
 from pytest_nfvperf.model.judge import judge
@@ -15,7 +16,6 @@ from pytest_nfvperf.model.verdict import Judgement
 from tests.kernel.chain_cost import ChainCost
 from tests.kernel.guest import SHARED, run_in_guest
 from tests.kernel.inner_tests import ROOT
-from tests.kernel.kernel_image import Kernel
 from tests.kernel.machine import VIRTUAL_TIME
 
 pytestmark = pytest.mark.kernel

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from pytest_nfvperf.adapters.evidence.reader import read_run
+from pytest_nfvperf.adapters.guest.kernel_image import Kernel
 from tests.functional.ovs_support import clean_run
 from tests.kernel.guest import SHARED, run_in_guest
 from tests.kernel.inner_tests import InnerTest, check, pytest_command, results
-from tests.kernel.kernel_image import Kernel
 
 pytestmark = pytest.mark.kernel
 

@@ -7,12 +7,12 @@ from types import ModuleType
 
 import pytest
 
+from pytest_nfvperf.adapters.guest.kernel_image import Kernel
 from tests.contract import test_datapath as contract
 from tests.functional import test_kernel_datapath as functional
 from tests.functional.ovs_support import clean_run
 from tests.kernel.guest import run_in_guest
 from tests.kernel.inner_tests import ROOT, InnerTest, check, pytest_command, results
-from tests.kernel.kernel_image import Kernel
 
 pytestmark = pytest.mark.kernel
 

@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from pytest_nfvperf.adapters.guest import kernel_image, tools
+from pytest_nfvperf.adapters.guest.kernel_image import Kernel, prepare_kernel
+from pytest_nfvperf.adapters.guest.vmlinux import extract_vmlinux, read_module
 from pytest_nfvperf.adapters.host import packages
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.instructions import InstructionCost
-from tests.kernel import kernel_image, tools
 from tests.kernel.chain_cost import ChainCost, crossed_chain, instruction_ns
 from tests.kernel.guest import GuestRun
 from tests.kernel.inner_tests import check, results
-from tests.kernel.kernel_image import Kernel, prepare_kernel
 from tests.kernel.machine import VIRTUAL_TIME, Machine, Time, qemu_command
 from tests.kernel.pktgen import Sent, parse_report
-from tests.kernel.vmlinux import extract_vmlinux, read_module
 
 KERNEL = Kernel(Path("/cache/6.1"), "6.1")
 ELF = b"\x7fELF and a kernel"

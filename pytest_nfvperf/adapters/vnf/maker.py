@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 
 from pytest_nfvperf.adapters.net.journal import Journal
+from pytest_nfvperf.adapters.vnf.guest import GuestVnf
 from pytest_nfvperf.adapters.vnf.testpmd import TestpmdPlace, TestpmdVnf
 from pytest_nfvperf.adapters.vnf.testpmd_command import PROGRAM
 from pytest_nfvperf.model.errors import ConfigError
@@ -40,7 +41,15 @@ class LocalVnfs:
                     f"VNF {spec.name!r} is of kind {kind}, which needs vhost-user ports; {port.name!r} is "
                     f'{port.device.partition(",")[0] or "cabled"}: take Dut("dpdk"), or kind="loop"'
                 )
+        if kind is VnfKind.QEMU:
+            return GuestVnf(self._journal, spec, self._guest_cpus(index))
         return TestpmdVnf(self._journal, spec, self._place(index))
+
+    def _guest_cpus(self, index: int) -> tuple[int, ...]:
+        """The guest's second CPU forwards, its first does the rest: on ours that does the same."""
+        cpus = self._testbed.cpus
+        own = (cpus.vnf[index % len(cpus.vnf)],) if cpus.vnf else ()
+        return tuple(dict.fromkeys((*own, *cpus.housekeeping)))
 
     def _place(self, index: int) -> TestpmdPlace:
         """Its own CPU; where VNFs have none, the housekeeping one, which is slow and works."""

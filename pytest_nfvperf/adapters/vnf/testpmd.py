@@ -6,6 +6,7 @@ import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from pytest_nfvperf.adapters.generators.embedded import eal_arguments
 from pytest_nfvperf.adapters.net.journal import Journal
@@ -21,6 +22,7 @@ MEMORY_MIB = 128
 """Hugepages of one testpmd: 16,384 buffers and room to spare."""
 
 _VERSION = re.compile(r"RTE Version: 'DPDK ([^']+)'")
+_READY_DEADLINE_S = 20.0
 _ANSWER_DEADLINE_S = 5.0
 
 
@@ -66,9 +68,9 @@ class TestpmdVnf:
         """Of the process."""
         return self._process.pid
 
-    def wait_ready(self, deadline_s: float) -> None:
+    def wait_ready(self) -> None:
         """Wait for its prompt, which comes once its ports are attached, and let it forward."""
-        self._console.wait_prompt("its prompt, which comes once its ports are attached", deadline_s)
+        self._console.wait_prompt("its prompt, which comes once its ports are attached", _READY_DEADLINE_S)
         self._console.ask("start", _ANSWER_DEADLINE_S)
 
     def counts(self) -> tuple[VnfCounts, ...]:
@@ -84,8 +86,7 @@ class TestpmdVnf:
         self._process.kill()
 
     def _version(self) -> str:
-        found = _VERSION.search(self._process.log.read_text(encoding="utf-8", errors="replace"))
-        return found[1] if found else "of an unknown version"
+        return version_in(self._process.log)
 
 
 def forward_counts(spec: VnfSpec, answer: str, version: str) -> tuple[VnfCounts, ...]:
@@ -113,6 +114,15 @@ def forward_counts(spec: VnfSpec, answer: str, version: str) -> tuple[VnfCounts,
         )
         for number, port in enumerate(spec.ports)
     )
+
+
+def version_in(log: Path) -> str:
+    """DPDK's version, as EAL says it in its log."""
+    try:
+        found = _VERSION.search(log.read_text(encoding="utf-8", errors="replace"))
+    except OSError:
+        found = None
+    return found[1] if found else "of an unknown version"
 
 
 def _refuse_missing(vnf: str) -> None:

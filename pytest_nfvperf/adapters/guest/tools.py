@@ -11,6 +11,8 @@ from pathlib import Path
 from pytest_nfvperf.adapters.net.process import describe_exit
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 
+QEMU = "qemu-system-x86_64"
+
 PACKAGE_OF = {
     "qemu-system-x86_64": "qemu-system-x86",
     "depmod": "kmod",

@@ -7,8 +7,8 @@ import struct
 import zlib
 from pathlib import Path
 
+from pytest_nfvperf.adapters.guest.tools import run_bytes
 from pytest_nfvperf.model.errors import TestbedError
-from tests.kernel.tools import run_bytes
 
 # Documentation/arch/x86/boot.rst, "The Real-Mode Kernel Header"
 _SETUP_SECTORS = 0x1F1

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_nfvperf.adapters.generators.build import default_cache_dir
+from pytest_nfvperf.adapters.guest.tools import need
+from pytest_nfvperf.adapters.guest.vmlinux import extract_vmlinux
 from pytest_nfvperf.adapters.net.process import run
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
-from tests.kernel.tools import need
-from tests.kernel.vmlinux import extract_vmlinux
 
 METAPACKAGE = "linux-image-amd64"
 _BUSYBOX = "busybox-static"  # unpacked too: installing it would remove a machine's own busybox

@@ -5,29 +5,34 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from pytest_nfvperf.adapters.guest.kernel_image import Kernel
+from pytest_nfvperf.adapters.guest.tools import need, run_bytes
+from pytest_nfvperf.adapters.guest.vmlinux import read_module
 from pytest_nfvperf.adapters.net.process import run
-from tests.kernel.kernel_image import Kernel
-from tests.kernel.tools import need, run_bytes
-from tests.kernel.vmlinux import read_module
 
 MODULES = ("virtio_pci", "9pnet_virtio", "9p", "overlay")
-_SCRIPTS = Path(__file__).parent
+_INIT = Path(__file__).parent / "init.sh"
 _DIRECTORIES = ("bin", "dev", "proc", "sys", "modules", "lower", "upper", "root")
 
 
-def build_initramfs(kernel: Kernel, directory: Path) -> Path:
+def build_initramfs(kernel: Kernel, directory: Path, second_stage: Path) -> Path:
     """Lay the tree out in this directory, and pack it; returns the archive.
 
     Not compressed: the guest would unpack it under emulation.
+
+    Args:
+        kernel: whose modules it needs.
+        directory: an existing one.
+        second_stage: a bash script, the first program in the root that looks like the host's.
     """
     need("cpio", "modprobe")
     tree = directory / "tree"
     for name in _DIRECTORIES:
         (tree / name).mkdir(parents=True)
     shutil.copy(kernel.busybox, tree / "bin" / "busybox")
-    for script in ("init", "second_stage"):
-        shutil.copy(_SCRIPTS / f"{script}.sh", tree / script)
-        (tree / script).chmod(0o755)
+    for script, name in ((_INIT, "init"), (second_stage, "second_stage")):
+        shutil.copy(script, tree / name)
+        (tree / name).chmod(0o755)
     # insmod takes them in this order; their names carry it
     for number, module in enumerate(insertion_order(kernel)):
         (tree / "modules" / f"{number:02}-{module.name.partition('.')[0]}.ko").write_bytes(read_module(module))
