@@ -5,4 +5,5 @@ pytest_plugins = [
     "pytest_nfvperf.fixtures.topologies",
     "pytest_nfvperf.fixtures.parts",
     "pytest_nfvperf.fixtures.measuring",
+    "pytest_nfvperf.fixtures.routing",
 ]

@@ -13,14 +13,15 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar
 from pytest_nfvperf.model.catalogue import generator_mac, vnf_mac
 from pytest_nfvperf.model.links import Crossing, Patch, Tunnel, VethLink
 from pytest_nfvperf.model.mirrors import Mirror
-from pytest_nfvperf.model.nodes import Namespace, Nic, Port, PortRole, VnfMode
+from pytest_nfvperf.model.nodes import Behind, Namespace, Nic, Port, PortRole, VnfMode
 from pytest_nfvperf.model.parts import MAC_TO_FILL, Path
 from pytest_nfvperf.model.topology import Topology
 from pytest_nfvperf.model.trial import Direction
 from pytest_nfvperf.model.ways import Link, crossings_along, shortest
 
 Part: TypeAlias = (
-    "str | Port | Patch | VethLink | Tunnel | Namespace | Nic | Crossing | Direction | Path | Mirror | tuple[Part, ...]"
+    "str | Port | Patch | VethLink | Tunnel | Namespace | Nic | Behind | Crossing | Direction | Path | Mirror"
+    " | tuple[Part, ...]"
 )
 """A bridge's name, a node, a link, a flow, a mirror, or several of them."""
 
@@ -64,6 +65,7 @@ def compose(name: str, *parts: Part) -> Topology:
         tunnels=tunnels,
         namespaces=_only(given, Namespace),
         nics=nics,
+        behind=_only(given, Behind),
         mirrors=_only(given, Mirror),
     )
 
@@ -92,7 +94,7 @@ class Composition:
         return compose(name, *self.parts)
 
 
-_KINDS = (str, Port, Patch, VethLink, Tunnel, Namespace, Nic, Crossing, Direction, Path, Mirror)
+_KINDS = (str, Port, Patch, VethLink, Tunnel, Namespace, Nic, Crossing, Direction, Path, Mirror, Behind)
 
 
 def _flat(name: str, parts: Iterable[Any]) -> Iterator[Any]:
@@ -104,7 +106,8 @@ def _flat(name: str, parts: Iterable[Any]) -> Iterator[Any]:
         else:
             raise ValueError(
                 f"topology {name!r}: {part!r} is not a part of a topology: give the name of a bridge, or what "
-                "endpoint(), vnf(), patch(), veth(), tunnel(), namespace(), router(), mirror() or path() return"
+                "endpoint(), vnf(), patch(), veth(), tunnel(), namespace(), router(), behind(), mirror() or path() "
+                "return"
             )
 
 

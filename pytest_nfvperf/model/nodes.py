@@ -37,11 +37,12 @@ class VnfKind(StrEnum):
 
 
 class PortRole(StrEnum):
-    """What the generator does on a port."""
+    """What the generator does on a port. HOST: behind an endpoint, for a namespace that shares its ring."""
 
     ENDPOINT = "endpoint"
     FORWARDER = "forwarder"
     MONITOR = "monitor"
+    HOST = "host"
 
 
 class PortKind(StrEnum):
@@ -157,3 +158,34 @@ class Nic:
     offloads: Offloads = AS_IT_IS
     vlan: Vlan | None = None
     queues: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """An interface of a namespace at the far end of a generator's port.
+
+    What it sends queues on the DUT's port, and so on its receive queue, with the generator's own frames: a routing
+    daemon there suffers from load as it would on the wire.
+
+    Attributes:
+        namespace: whose interface it is.
+        name: inside the namespace.
+        port: the endpoint that it is behind.
+        vlan: its frames carry this tag on the port, and none inside; None for untagged.
+        addresses: with prefix length, such as "12.12.12.2/30".
+        mac: None for one that the kernel makes up.
+        mtu: bytes without Ethernet header, tag and FCS.
+    """
+
+    namespace: str
+    name: str
+    port: str
+    vlan: int | None = None
+    addresses: tuple[str, ...] = ()
+    mac: str | None = None
+    mtu: int = DEFAULT_MTU
+
+    @property
+    def label(self) -> str:
+        """What the generator knows it by."""
+        return f"{self.namespace}-{self.name}"

@@ -19,6 +19,7 @@ from pytest_nfvperf.model.nodes import (
     DEFAULT_MTU,
     GENERATOR,
     LONGEST_KERNEL_NAME,
+    Behind,
     Namespace,
     Nic,
     NicKind,
@@ -274,6 +275,30 @@ def namespace(
         settings: of eth0: ``kind`` ("veth", "internal" or "tap"), ``mac``, ``mtu``, ``offloads``, ``vlan``, ``queues``.
     """
     return Namespace(name, routes=(*_default_route(gateway), *routes)), nic(name, bridge, *addresses, **settings)
+
+
+def behind(
+    port: str,
+    name: str,
+    *addresses: str,
+    vlan: int | None = None,
+    mac: str | None = None,
+    gateway: str | None = None,
+    routes: tuple[tuple[str, str], ...] = (),
+) -> tuple[Namespace, Behind]:
+    """A namespace whose eth0 shares a generator's port, and so the DUT's queue, with the generator's frames.
+
+    Args:
+        port: the endpoint.
+        name: of the namespace.
+        addresses: of eth0, with prefix length.
+        vlan: tag of its frames on the port; None for none.
+        mac: of eth0; None for one that the kernel makes up.
+        gateway: of its default route; None for none.
+        routes: further (destination, gateway) pairs.
+    """
+    interface = Behind(name, "eth0", port, vlan, addresses, mac)
+    return Namespace(name, routes=(*_default_route(gateway), *routes)), interface
 
 
 def _default_route(gateway: str | None) -> tuple[tuple[str, str], ...]:

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 
 from pytest_nfvperf.model.links import Crossing, Patch, Tunnel, TunnelKind, VethLink
 from pytest_nfvperf.model.mirrors import Mirror, MirrorMethod
-from pytest_nfvperf.model.nodes import Namespace, Nic, NicKind, Port, PortKind, PortRole, VnfKind, VnfMode
+from pytest_nfvperf.model.nodes import Behind, Namespace, Nic, NicKind, Port, PortKind, PortRole, VnfKind, VnfMode
 from pytest_nfvperf.model.topology_checks import all_ports, check
 from pytest_nfvperf.model.trial import Direction
 
 __all__ = [
+    "Behind",
     "Crossing",
     "Mirror",
     "MirrorMethod",
@@ -56,6 +57,7 @@ class Topology:
     namespaces: tuple[Namespace, ...] = ()
     nics: tuple[Nic, ...] = ()
     mirrors: tuple[Mirror, ...] = ()
+    behind: tuple[Behind, ...] = ()
 
     def __post_init__(self) -> None:
         check(self)
@@ -66,6 +68,11 @@ class Topology:
             if port.name == name:
                 return port
         raise KeyError(f"topology {self.name!r} has no port {name!r}")
+
+    @property
+    def interfaces(self) -> tuple[Nic | Behind, ...]:
+        """Of namespaces, on bridges and behind generators' ports."""
+        return (*self.nics, *self.behind)
 
     def bridge_mirrors(self, bridge: str) -> tuple[Mirror, ...]:
         """The mirrors of a bridge."""

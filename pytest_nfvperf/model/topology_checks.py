@@ -34,6 +34,7 @@ def check(topology: Topology) -> None:
         wrong_mirror,
         _dangling,
         _wrong_mac,
+        _behind_nothing,
         _wrong_address,
         _wrong_route,
         _wrong_vlan,
@@ -93,7 +94,7 @@ def _unknown_bridge(topology: Topology) -> str | None:
 
 def _unknown_namespace(topology: Topology) -> str | None:
     known = {namespace.name for namespace in topology.namespaces}
-    for nic in topology.nics:
+    for nic in topology.interfaces:
         if nic.namespace not in known:
             return f"interface {nic.name!r} is in unknown namespace {nic.namespace!r}"
     return None
@@ -192,8 +193,23 @@ def _wrong_mac(topology: Topology) -> str | None:
     return None
 
 
+def _behind_nothing(topology: Topology) -> str | None:
+    endpoints = {port.name for port in topology.ports if port.role is PortRole.ENDPOINT}
+    taken: set[str] = set()
+    for one in topology.behind:
+        where = f"interface {one.name!r} of namespace {one.namespace!r}"
+        if one.port not in endpoints:
+            return f"{where} is behind {one.port!r}, which is not an endpoint"
+        if one.port in taken:
+            return f"{where}: there is another one behind {one.port!r}, and it cannot have two"
+        if one.vlan is not None and one.vlan not in _VLANS:
+            return f"{where}: VLAN {one.vlan} is not in 1..4094"
+        taken.add(one.port)
+    return None
+
+
 def _wrong_address(topology: Topology) -> str | None:
-    for nic in topology.nics:
+    for nic in topology.interfaces:
         for address in nic.addresses:
             try:
                 network = ipaddress.ip_interface(address)
@@ -206,7 +222,7 @@ def _wrong_address(topology: Topology) -> str | None:
 
 def _wrong_route(topology: Topology) -> str | None:
     for namespace in topology.namespaces:
-        nics = [nic for nic in topology.nics if nic.namespace == namespace.name]
+        nics = [nic for nic in topology.interfaces if nic.namespace == namespace.name]
         networks = [ipaddress.ip_interface(address).network for nic in nics for address in nic.addresses]
         for destination, gateway in namespace.routes:
             try:

@@ -96,6 +96,28 @@ class InvalidReason:
 
 
 @dataclass(frozen=True, slots=True)
+class Arrivals:
+    """When the frames that arrived were due, by their sequence numbers and load: ns from the trial's start.
+
+    ``gap_frames``: most frames missing between two that arrived; ``gap_after_ns`` and ``gap_before_ns``: when those
+    two were due, None where none is missing.
+    """
+
+    first_ns: int
+    last_ns: int
+    gap_frames: int
+    gap_after_ns: int | None = None
+    gap_before_ns: int | None = None
+
+    @property
+    def outage_ns(self) -> int:
+        """How long the longest gap was; 0 for none."""
+        if self.gap_after_ns is None or self.gap_before_ns is None:
+            return 0
+        return self.gap_before_ns - self.gap_after_ns
+
+
+@dataclass(frozen=True, slots=True)
 class DirectionCounts:
     """Integer counts of one direction over one trial, read after the traffic settled.
 
@@ -113,6 +135,7 @@ class DirectionCounts:
         elapsed_ns: from the first to the last due time actually served, measured.
         latency: from the scheduled send time (no coordinated omission), or None.
         latency_raw: from the actual send time, or None.
+        arrivals: when what arrived was due; None where nothing arrived or the engine does not tell.
     """
 
     direction: Direction
@@ -130,6 +153,7 @@ class DirectionCounts:
     elapsed_ns: int
     latency: Histogram | None = None
     latency_raw: Histogram | None = None
+    arrivals: Arrivals | None = None
 
     @property
     def offered(self) -> int:
@@ -225,6 +249,7 @@ class TrialResult:
 
     ``vnfs``: what VNFs counted that the generator runs; none of those that others run.
     ``monitors``: what its monitors saw, without what none was seen of.
+    ``started_ns``: when the first frame was due, CLOCK_MONOTONIC (clock_gettime(2)); None where not told.
     """
 
     spec: TrialSpec
@@ -233,6 +258,7 @@ class TrialResult:
     invalid: tuple[InvalidReason, ...] = ()
     vnfs: tuple[VnfCounts, ...] = ()
     monitors: tuple[MonitorCounts, ...] = ()
+    started_ns: int | None = None
 
     @property
     def valid(self) -> bool:

@@ -13,7 +13,8 @@ struct choice {
 };
 
 static const struct choice roles[] = {
-	{"endpoint", ROLE_ENDPOINT}, {"forwarder", ROLE_FORWARDER}, {"monitor", ROLE_MONITOR}, {NULL, 0}};
+	{"endpoint", ROLE_ENDPOINT}, {"forwarder", ROLE_FORWARDER}, {"monitor", ROLE_MONITOR},
+	{"host", ROLE_HOST}, {NULL, 0}};
 static const struct choice modes[] = {{"io", VNF_IO}, {"mac", VNF_MAC}, {"macswap", VNF_MACSWAP}, {NULL, 0}};
 
 static bool choose(const struct choice *choices, const char *name, int *value)
@@ -30,7 +31,7 @@ static bool choose(const struct choice *choices, const char *name, int *value)
 struct attach_request {
 	const char *name, *device, *mac, *role, *peer, *mode, *eth_peer;
 	json_t *addresses;
-	int queues, tx_descriptors, rx_descriptors, mtu, drop_every, timeout_ms;
+	int queues, tx_descriptors, rx_descriptors, mtu, vlan, drop_every, timeout_ms;
 };
 
 static bool in_range(json_t *answer, const char *what, int value, int low, int high)
@@ -46,6 +47,7 @@ static bool check_numbers(const struct attach_request *want, json_t *answer)
 	       in_range(answer, "tx_descriptors", want->tx_descriptors, 32, 32768) &&
 	       in_range(answer, "rx_descriptors", want->rx_descriptors, 32, 32768) &&
 	       in_range(answer, "mtu", want->mtu, 68, MAX_FRAME_BYTES - 18) &&
+	       in_range(answer, "vlan", want->vlan, 0, 4094) &&
 	       in_range(answer, "drop_every", want->drop_every, 0, INT32_MAX) &&
 	       in_range(answer, "timeout_ms", want->timeout_ms, 1, 3600000);
 }
@@ -91,7 +93,7 @@ static bool parse_config(const struct attach_request *want, struct port_config *
 	if (!check_numbers(want, answer))
 		return false;
 	if (!choose(roles, want->role, &role))
-		return answer_error(answer, "bad_request", "role must be endpoint, forwarder or monitor, not \"%s\"", want->role);
+		return answer_error(answer, "bad_request", "role must be endpoint, forwarder, monitor or host, not \"%s\"", want->role);
 	if (!choose(modes, want->mode, &mode))
 		return answer_error(answer, "bad_request", "vnf_mode must be io, mac or macswap, not \"%s\"", want->mode);
 	if (role == ROLE_FORWARDER && mode == VNF_MAC && want->eth_peer[0] == '\0')
@@ -102,6 +104,7 @@ static bool parse_config(const struct attach_request *want, struct port_config *
 	config->tx_descriptors = (uint16_t)want->tx_descriptors;
 	config->rx_descriptors = (uint16_t)want->rx_descriptors;
 	config->mtu = (uint16_t)want->mtu;
+	config->vlan = (uint16_t)want->vlan;
 	config->drop_every = (uint32_t)want->drop_every;
 	config->timeout_ms = (unsigned int)want->timeout_ms;
 	return parse_addresses(want, config, answer) && copy_text(answer, "name", want->name, config->name, sizeof(config->name)) &&
@@ -121,11 +124,11 @@ bool command_attach(struct engine *engine, json_t *request, json_t *answer)
 	const char *wrong;
 
 	if (json_unpack_ex(request, &error, JSON_STRICT,
-			   "{s:s, s:s, s:s, s?s, s?s, s?s, s?s, s?o, s?i, s?i, s?i, s?i, s?i, s?i}", "name", &want.name,
+			   "{s:s, s:s, s:s, s?s, s?s, s?s, s?s, s?o, s?i, s?i, s?i, s?i, s?i, s?i, s?i}", "name", &want.name,
 			   "device", &want.device, "mac", &want.mac, "role", &want.role, "peer", &want.peer, "vnf_mode",
 			   &want.mode, "eth_peer", &want.eth_peer, "addresses", &want.addresses, "queues", &want.queues, "tx_descriptors",
-			   &want.tx_descriptors, "rx_descriptors", &want.rx_descriptors, "mtu", &want.mtu, "drop_every",
-			   &want.drop_every, "timeout_ms", &want.timeout_ms) != 0)
+			   &want.tx_descriptors, "rx_descriptors", &want.rx_descriptors, "mtu", &want.mtu, "vlan", &want.vlan,
+			   "drop_every", &want.drop_every, "timeout_ms", &want.timeout_ms) != 0)
 		return answer_error(answer, "bad_request", "attach: %s", error.text);
 	if (!parse_config(&want, &config, answer))
 		return false;

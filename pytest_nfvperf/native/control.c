@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <rte_lcore.h>
 #include <rte_version.h>
@@ -8,6 +10,8 @@
 #include "answer.h"
 #include "commands.h"
 #include "control.h"
+#include "host.h"
+#include "receive.h"
 
 static const struct {
 	const char *name;
@@ -133,13 +137,47 @@ bool control_meanwhile(struct engine *engine)
 	return there;
 }
 
+/* Serves the hosts behind endpoints; returns how many frames there were, or -1 where there is no host. */
+static int serve_hosts(struct engine *engine)
+{
+	int frames = -1;
+
+	for (int at = 0; at < MAX_PORTS; at++) {
+		struct port *port = &engine->ports.port[at];
+
+		if (!port->used || port->config.role != ROLE_HOST || port->peer == NULL)
+			continue;
+		frames = RTE_MAX(frames, 0) + (int)host_turn(port, 0, 0);
+		(void)receive_flush(port->peer);
+	}
+	return frames;
+}
+
+/*
+ * Between trials the polling threads sleep, but a routing daemon behind a port must not lose its sessions:
+ * this thread looks after it, once a millisecond. A request that came with another one waits for the next.
+ */
+static void idle(struct engine *engine)
+{
+	struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+	int frames;
+
+	while (!engine->forwarding && (frames = serve_hosts(engine)) >= 0)
+		if (poll(&input, 1, frames > 0 ? 0 : 1) != 0)
+			return;
+}
+
 void control_loop(struct engine *engine)
 {
 	char *line = NULL;
 	size_t size = 0;
 
-	while (!engine->quit && !engine->input_closed && getline(&line, &size, stdin) > 0)
+	while (!engine->quit && !engine->input_closed) {
+		idle(engine);
+		if (getline(&line, &size, stdin) <= 0)
+			break;
 		answer_line(engine, line, dispatch);
+	}
 	forward_end(engine);
 	free(line);
 }

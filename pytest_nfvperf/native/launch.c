@@ -50,9 +50,12 @@ const char *launch_assign(struct engine *engine)
 		struct port *port = &engine->ports.port[at];
 		struct worker *worker = owner_of(engine, port);
 
-		if (!port->used)
+		if (!port->used || (port->config.role == ROLE_HOST && port->peer == NULL))
 			continue;
-		if (port->config.role == ROLE_FORWARDER)
+		if (port->config.role == ROLE_HOST) {
+			worker = owner_of(engine, port->peer); /* both use its rings */
+			worker->hosts[worker->host_count++] = port;
+		} else if (port->config.role == ROLE_FORWARDER)
 			worker->forwarders[worker->forwarder_count++] = port;
 		else if (!run->forward_only)
 			worker->receivers[worker->receiver_count++] = port;

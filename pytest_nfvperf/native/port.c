@@ -49,7 +49,8 @@ static bool pools_new(struct port *port, unsigned int serial, unsigned int worke
 {
 	const struct port_config *config = &port->config;
 	unsigned int caches = workers * POOL_CACHE * 3 / 2 + 2 * BURST_FRAMES;
-	unsigned int elsewhere = config->role == ROLE_FORWARDER ? 2 * config->rx_descriptors : 0;
+	bool forwards = config->role == ROLE_FORWARDER || config->role == ROLE_HOST;
+	unsigned int elsewhere = forwards ? 2 * config->rx_descriptors : 0;
 	unsigned int rx = config->queues * (config->rx_descriptors + elsewhere) + caches;
 	unsigned int tx = config->queues * config->tx_descriptors + MAX_PORT_STREAMS * BURST_FRAMES + caches;
 
@@ -154,6 +155,13 @@ static void connect_peers(struct ports *ports)
 		struct port *port = &ports->port[at];
 
 		port->peer = port->used && port->config.peer[0] ? port_find(ports, port->config.peer) : NULL;
+		port->host = NULL;
+	}
+	for (int at = 0; at < MAX_PORTS; at++) {
+		struct port *port = &ports->port[at];
+
+		if (port->used && port->config.role == ROLE_HOST && port->peer != NULL)
+			port->peer->host = port;
 	}
 }
 
@@ -220,6 +228,8 @@ void port_detach(struct ports *ports, struct port *port)
 {
 	remove_device(port->id);
 	port->used = false;
+	rte_pktmbuf_free_bulk(port->held, port->held_count);
+	port->held_count = 0;
 	connect_peers(ports);
 	retire(ports, port->rx_pool);
 	retire(ports, port->tx_pool);

@@ -12,7 +12,7 @@
 
 #include "sizes.h"
 
-enum port_role { ROLE_ENDPOINT, ROLE_FORWARDER, ROLE_MONITOR };
+enum port_role { ROLE_ENDPOINT, ROLE_FORWARDER, ROLE_MONITOR, ROLE_HOST };
 enum vnf_mode { VNF_IO, VNF_MAC, VNF_MACSWAP };
 
 /* Frames on a port that are not of the running trial, by what they are. */
@@ -33,6 +33,13 @@ struct forward_counts {
 	uint64_t asked; /* dropped because drop_every says so */
 };
 
+/* Of a host behind an endpoint. */
+struct host_counts {
+	uint64_t to_host;
+	uint64_t from_host;
+	uint64_t dropped;
+};
+
 struct port_config {
 	char name[MAX_NAME];
 	char device[MAX_DEVARGS];
@@ -45,6 +52,7 @@ struct port_config {
 	uint16_t tx_descriptors;
 	uint16_t rx_descriptors;
 	uint16_t mtu;
+	uint16_t vlan; /* of a host's frames on the endpoint; 0: untagged */
 	struct rte_ether_addr addresses[MAX_ADDRESSES]; /* destinations that a monitor tells apart */
 	uint16_t address_count;
 	uint32_t drop_every; /* a forwarder drops every n-th frame; 0: none */
@@ -60,13 +68,22 @@ struct port {
 	bool back_pressure; /* the ring fills instead of losing frames */
 	bool own_buffers; /* frames received lie in rx_pool, not in the sender's buffers */
 	struct port *peer;
+	struct port *host; /* behind this endpoint, or NULL */
 	struct rte_mempool *rx_pool;
 	struct rte_mempool *tx_pool;
 	/* of the running trial */
 	struct track *tracks[MAX_STREAMS];
 	struct foreign foreign;
 	struct forward_counts forwarded;
+	struct host_counts hosted;
 	uint64_t flushed; /* found on the port before the trial began */
+	/* of a host: frames on their way to the endpoint's ring, and how full that is */
+	struct rte_mbuf *held[2 * BURST_FRAMES];
+	uint16_t held_count;
+	uint64_t seen_due;
+	uint64_t seen_refused;
+	double refused_share;
+	double owed_drops;
 };
 
 struct ports {

@@ -4,6 +4,7 @@
 #include <rte_ethdev.h>
 #include <rte_prefetch.h>
 
+#include "host.h"
 #include "receive.h"
 #include "signature.h"
 #include "template.h"
@@ -70,15 +71,35 @@ static void check_content(struct track *track, const struct rte_mbuf *mbuf, uint
 		track->corrupted++;
 }
 
+/* Frames are missing before this one, or it is the first; `due` is its own time. */
+static void note_gap(struct track *track, uint64_t seq, uint64_t due)
+{
+	uint64_t missing = seq - track->window->next;
+
+	if (track->window->received == 0) {
+		track->first_due = due;
+	} else if (seq > track->window->next && missing > track->gap_frames) {
+		track->gap_frames = missing;
+		track->gap_after = track->last_due;
+		track->gap_before = due;
+	}
+}
+
 /* A frame of this trial and stream. */
 static inline void count_ours(struct track *track, const struct rte_mbuf *mbuf, const struct signature *signature,
-			      size_t ipv4, uint32_t now)
+			      size_t ipv4, uint64_t cycles)
 {
+	unsigned int shift = track->stream->timebase.shift;
+	uint32_t now = (uint32_t)(cycles >> shift);
+	uint64_t due = cycles - ((uint64_t)(now - signature->scheduled) << shift);
 	uint64_t seq = seq_expand(track->window, signature->seq);
 	const struct template *template = frame_set_at(&track->stream->frames, seq);
 	uint16_t length = (uint16_t)__builtin_bswap16(raw16((const uint8_t *)signature - UDP_HEADER_BYTES -
 							    IPV4_HEADER_BYTES + 2));
 
+	if (unlikely(seq != track->window->next || seq == 0))
+		note_gap(track, seq, due);
+	track->last_due = due;
 	seq_record(track->window, seq);
 	track->bytes += mbuf->pkt_len + FCS_BYTES;
 	if (unlikely(length != template->ipv4_length || mbuf->pkt_len < ipv4 + length)) {
@@ -117,7 +138,8 @@ static inline void receive_frame(struct port *port, const struct rte_mbuf *mbuf,
 	struct track *track;
 
 	if (unlikely(ipv4 == 0 || signature->magic != SIGNATURE_MAGIC)) {
-		count_foreign(&port->foreign, bytes, type);
+		if (port->host == NULL || !host_take(port->host, mbuf))
+			count_foreign(&port->foreign, bytes, type);
 		return;
 	}
 	if (unlikely(signature->trial != trial)) {
@@ -129,7 +151,7 @@ static inline void receive_frame(struct port *port, const struct rte_mbuf *mbuf,
 		port->foreign.misdirected++;
 		return;
 	}
-	count_ours(track, mbuf, signature, ipv4, (uint32_t)(now >> track->stream->timebase.shift));
+	count_ours(track, mbuf, signature, ipv4, now);
 }
 
 static void receive_burst(struct port *port, struct rte_mbuf **mbufs, uint16_t count, uint8_t trial, uint64_t now)
@@ -196,6 +218,18 @@ uint32_t receive_turn(struct port *port, uint8_t trial, struct poll_clock *clock
 	return received;
 }
 
+/* True when the frame was the host's behind the port. */
+static bool pass_on(struct port *port, const struct rte_mbuf *mbuf)
+{
+	const uint8_t *bytes = rte_pktmbuf_mtod(mbuf, const uint8_t *);
+	size_t ipv4 = ipv4_offset(bytes, raw16(bytes + ETHERTYPE_OFFSET), mbuf->data_len);
+	const struct signature *signature = (const void *)(bytes + ipv4 + IPV4_HEADER_BYTES + UDP_HEADER_BYTES);
+
+	if (port->host == NULL || (ipv4 != 0 && signature->magic == SIGNATURE_MAGIC))
+		return false;
+	return host_take(port->host, mbuf);
+}
+
 uint64_t receive_flush(struct port *port)
 {
 	struct rte_mbuf *mbufs[BURST_FRAMES];
@@ -208,9 +242,10 @@ uint64_t receive_flush(struct port *port)
 
 			if (count == 0)
 				break;
+			for (uint16_t at = 0; at < count; at++)
+				flushed += !pass_on(port, mbufs[at]);
 			rte_pktmbuf_free_bulk(mbufs, count);
 			taken += count;
-			flushed += count;
 		}
 	}
 	return flushed;

@@ -11,7 +11,7 @@
 /* Polls a port until it is empty, within reason. Returns frames received. */
 uint32_t receive_turn(struct port *port, uint8_t trial, struct poll_clock *clock);
 
-/* Takes what lies on a port without looking at it. Returns frames taken. */
+/* Takes what lies on a port; the frames of a host behind it go there. Returns the others. */
 uint64_t receive_flush(struct port *port);
 
 #endif

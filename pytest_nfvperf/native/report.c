@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 
+#include <time.h>
+
+#include <rte_cycles.h>
+
 #include "answer.h"
 #include "report.h"
 
@@ -19,6 +23,37 @@ static json_t *report_hist(const struct hist *hist)
 								(json_int_t)hist->counts[at]));
 	json_object_set_new(object, "counts", counts);
 	return object;
+}
+
+/* The first frame's time is rounded down, and so may be before the start. */
+static uint64_t since_start(const struct run *run, uint64_t due)
+{
+	return due > run->start ? cycles_to_ns(&run->timebase, due - run->start) : 0;
+}
+
+/* When what arrived was due, ns from the trial's start. */
+static json_t *report_dues(const struct run *run, const struct track *track)
+{
+	json_t *object = json_object();
+
+	answer_int(object, "first_ns", since_start(run, track->first_due));
+	answer_int(object, "last_ns", since_start(run, track->last_due));
+	answer_int(object, "gap_frames", track->gap_frames);
+	if (track->gap_frames > 0) {
+		answer_int(object, "gap_after_ns", since_start(run, track->gap_after));
+		answer_int(object, "gap_before_ns", since_start(run, track->gap_before));
+	}
+	return object;
+}
+
+/* The trial's start by the clock that other programs of the machine have. */
+static uint64_t started_ns(const struct run *run)
+{
+	struct timespec now;
+	uint64_t cycles = rte_rdtsc() - run->start;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec - cycles_to_ns(&run->timebase, cycles);
 }
 
 static void report_arrivals(json_t *object, const struct track *track)
@@ -58,7 +93,7 @@ static uint64_t elapsed_ns(const struct stream *stream)
 	return cycles_to_ns(&stream->timebase, cycles);
 }
 
-static json_t *report_stream(const struct stream *stream, const struct track *track)
+static json_t *report_stream(const struct run *run, const struct stream *stream, const struct track *track)
 {
 	const struct pacer *pacer = &stream->pacer;
 	/* A stopped run leaves frames undue: they were not served because we ended. */
@@ -77,6 +112,8 @@ static json_t *report_stream(const struct stream *stream, const struct track *tr
 	answer_int(object, "largest_burst", stream->largest_burst);
 	answer_int(object, "sample_every", stream->sample_every);
 	report_arrivals(object, track);
+	if (track->window->received > 0)
+		json_object_set_new(object, "due", report_dues(run, track));
 	if (track->latency != NULL) {
 		json_object_set_new(object, "latency", report_hist(track->total != NULL ? track->total : track->latency));
 		json_object_set_new(object, "latency_raw", report_hist(track->latency_raw));
@@ -109,6 +146,16 @@ static json_t *report_forwarded(const struct forward_counts *counts)
 	return object;
 }
 
+static json_t *report_hosted(const struct host_counts *counts)
+{
+	json_t *object = json_object();
+
+	answer_int(object, "to_host", counts->to_host);
+	answer_int(object, "from_host", counts->from_host);
+	answer_int(object, "dropped", counts->dropped);
+	return object;
+}
+
 static json_t *report_monitored(const struct run *run, const struct port *port)
 {
 	json_t *streams = json_array();
@@ -130,6 +177,8 @@ static json_t *report_port(const struct run *run, const struct port *port)
 	answer_int(object, "flushed", port->flushed);
 	if (port->config.role == ROLE_FORWARDER)
 		json_object_set_new(object, "forwarded", report_forwarded(&port->forwarded));
+	else if (port->config.role == ROLE_HOST)
+		json_object_set_new(object, "hosted", report_hosted(&port->hosted));
 	else if (!run->forward_only)
 		json_object_set_new(object, "foreign", report_foreign(&port->foreign));
 	if (port->config.role == ROLE_MONITOR && !run->forward_only)
@@ -163,7 +212,7 @@ void report_run(const struct engine *engine, json_t *answer)
 	json_t *workers = json_array();
 
 	for (unsigned int at = 0; at < run->stream_count; at++)
-		json_array_append_new(streams, report_stream(&run->streams[at], run->tracks[at]));
+		json_array_append_new(streams, report_stream(run, &run->streams[at], run->tracks[at]));
 	for (int at = 0; at < MAX_PORTS; at++)
 		if (engine->ports.port[at].used)
 			json_object_set_new(ports, engine->ports.port[at].config.name,
@@ -172,6 +221,7 @@ void report_run(const struct engine *engine, json_t *answer)
 		json_array_append_new(workers, report_worker(run, &engine->workers[at]));
 	if (!run->forward_only) {
 		json_object_set_new(answer, "streams", streams);
+		answer_int(answer, "started_ns", started_ns(run));
 		json_object_set_new(answer, "complete", json_boolean(run->complete));
 	} else {
 		json_decref(streams);

@@ -34,6 +34,8 @@ struct worker {
 	unsigned int receiver_count;
 	struct port *forwarders[MAX_PORTS];
 	unsigned int forwarder_count;
+	struct port *hosts[MAX_PORTS]; /* behind endpoints of this thread */
+	unsigned int host_count;
 	struct poll_clock clock;
 	struct health health;
 	bool halted; /* its streams were */

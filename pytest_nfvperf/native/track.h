@@ -37,6 +37,12 @@ struct track {
 	uint64_t corrupted;
 	uint64_t truncated; /* part of corrupted: the end is missing, as a mirror's snaplen leaves it */
 	uint64_t samples;
+	/* When the frames that arrived were due, TSC: of the first, the last, and around the longest gap between two. */
+	uint64_t first_due;
+	uint64_t last_due;
+	uint64_t gap_frames;
+	uint64_t gap_after; /* of the last frame before it */
+	uint64_t gap_before; /* of the first frame after it */
 	uint64_t published; /* distinct frames, for other threads to see: atomic */
 	struct arrivals arrivals; /* at the last interval's end: see interval.h */
 };

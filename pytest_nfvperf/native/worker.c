@@ -6,6 +6,7 @@
 #include <rte_pause.h>
 
 #include "forward.h"
+#include "host.h"
 #include "interval.h"
 #include "receive.h"
 #include "run.h"
@@ -55,6 +56,26 @@ static uint32_t send_turn(struct worker *worker)
 	return sent;
 }
 
+/* Hosts share this thread's rings. */
+static uint32_t host_turns(struct worker *worker)
+{
+	uint32_t frames = 0;
+
+	for (unsigned int at = 0; at < worker->host_count; at++) {
+		struct port *host = worker->hosts[at];
+		uint64_t due = 0, refused = 0;
+
+		for (unsigned int id = 0; id < worker->stream_count; id++) {
+			due += worker->streams[id]->tx == host->peer ? worker->streams[id]->pacer.next : 0;
+			refused += worker->streams[id]->tx == host->peer ? worker->streams[id]->refused : 0;
+		}
+		frames += host_turn(host, due, refused);
+		if (worker->run->forward_only)
+			(void)receive_flush(host->peer);
+	}
+	return frames;
+}
+
 static uint32_t poll_turn(struct worker *worker)
 {
 	uint32_t received = 0;
@@ -65,6 +86,8 @@ static uint32_t poll_turn(struct worker *worker)
 		received += forward_turn(worker->forwarders[at]);
 		(void)clock_look(&worker->clock);
 	}
+	if (worker->host_count != 0)
+		received += host_turns(worker);
 	return received;
 }
 

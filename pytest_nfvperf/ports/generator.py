@@ -37,6 +37,7 @@ class GeneratorPort:
             are due at, as in the receive ring of a NIC; beyond it they are refused. 4096 is the largest
             n_rxq_desc of OVS (ovs-vswitchd.conf.db(5)); in flight there are never more than
             tx_descriptors.
+        vlan: of a HOST's frames on its peer; None for untagged.
         eth_peer: for VnfMode.MAC, the destination MAC written into forwarded frames; for an ENDPOINT that of the
             frames that it sends, None for the receiving port's.
         addresses: for a MONITOR, destination MACs that it tells copies of one frame apart by: a frame that crosses a
@@ -55,6 +56,7 @@ class GeneratorPort:
     rx_descriptors: int = 1024
     queue_depth: int = 4096
     mtu: int = 1500
+    vlan: int | None = None
     addresses: tuple[str, ...] = ()
 
 

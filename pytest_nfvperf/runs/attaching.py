@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from pytest_nfvperf.model.topology import PortRole, Topology
 from pytest_nfvperf.model.trial import Direction
 from pytest_nfvperf.ports.datapath import BuiltTopology
 from pytest_nfvperf.ports.generator import MOST_ADDRESSES, GeneratorPort
+
+_NO_MAC = "00:00:00:00:00:00"
+"""Of a host whose kernel made one up; the generator passes its frames on as they are."""
 
 
 def generator_ports(topology: Topology, built: BuiltTopology, others: Collection[str] = ()) -> list[GeneratorPort]:
@@ -22,7 +25,7 @@ def generator_ports(topology: Topology, built: BuiltTopology, others: Collection
         Those ports that are left; cabled ones, which have no device of ours, are none of them.
     """
     devices = {found.port: found.device for found in built.attachments() if found.port not in others}
-    return [
+    ports = [
         GeneratorPort(
             name=port.name,
             device=device,
@@ -38,6 +41,29 @@ def generator_ports(topology: Topology, built: BuiltTopology, others: Collection
         for port in topology.ports
         if (device := devices.get(port.name)) is not None
     ]
+    return [*ports, *_hosts(topology, devices)]
+
+
+def _hosts(topology: Topology, devices: Mapping[str, str | None]) -> list[GeneratorPort]:
+    """What is behind endpoints; it can be attached once they are."""
+    return [
+        GeneratorPort(
+            name=one.label,
+            device=device,
+            mac=one.mac or _NO_MAC,
+            role=PortRole.HOST,
+            peer=one.port,
+            mtu=one.mtu,
+            vlan=one.vlan,
+        )
+        for one in topology.behind
+        if (device := devices.get(one.label)) is not None
+    ]
+
+
+def generator_port_names(topology: Topology) -> list[str]:
+    """Names of all that ``generator_ports`` may have attached, hosts first: they use others' rings."""
+    return [*(one.label for one in topology.behind), *(port.name for port in topology.ports)]
 
 
 def learning_directions(topology: Topology) -> tuple[Direction, ...]:

@@ -23,7 +23,7 @@ from pytest_nfvperf.ports.generator import Generator, GeneratorInfo
 from pytest_nfvperf.ports.sampler import Sampled, Sampler
 from pytest_nfvperf.ports.streams import StreamEngine
 from pytest_nfvperf.ports.vnf import VnfMaker
-from pytest_nfvperf.runs.attaching import generator_ports, learning_directions
+from pytest_nfvperf.runs.attaching import generator_port_names, generator_ports, learning_directions
 from pytest_nfvperf.runs.trials import Context, TrialRunner
 from pytest_nfvperf.runs.vnfs import RunningVnfs, plan_vnfs, ports_of
 
@@ -32,6 +32,14 @@ MAX_RECOVERIES = 2
 """How often a broken testbed is built anew in one run before later tests cite the first cause."""
 
 LedgerFactory = Callable[[Topology, TrialResult, Sequence[CounterSnapshot], Sequence[CounterSnapshot]], Ledger]
+
+
+class Attendant(Protocol):
+    """What runs on a topology that stands, beside generator and DUT."""
+
+    def close(self) -> None:
+        """End it. Can be called twice."""
+        ...
 
 
 class Ceilings(Protocol):
@@ -77,13 +85,20 @@ class Standing:
     samplers: tuple[Sampler, ...] = ()
     check_alive: Callable[[], None] = lambda: None
     vnfs: RunningVnfs = field(default_factory=RunningVnfs)
+    attending: list[Attendant] = field(default_factory=list)
 
     def close(self) -> None:
-        """End the VNFs and remove what was built."""
+        """End what attends it and the VNFs, and remove what was built."""
         try:
+            self.dismiss()
             self.vnfs.close()
         finally:
             self.built.close()
+
+    def dismiss(self) -> None:
+        """Close what attends it, the last first."""
+        while self.attending:
+            self.attending.pop().close()
 
 
 @dataclass(slots=True, eq=False)
@@ -97,6 +112,21 @@ class LiveTopology:
     repeats: int
     dut: Dut = TESTBEDS_OWN
     standing: Standing | None = None
+    attendants: list[Callable[[LiveTopology], Attendant]] = field(default_factory=list)
+
+    def attend(self, start: Callable[[LiveTopology], Attendant]) -> None:
+        """Start something on it, such as routing daemons: closed before it is removed, started again if it is rebuilt.
+
+        It is removed and built again where the generator's own ceiling has to be measured.
+        """
+        self.now.attending.append(start(self))
+        self.attendants.append(start)
+
+    def dismiss(self) -> None:
+        """Close what attends it, for good."""
+        self.attendants.clear()
+        if self.standing is not None:
+            self.standing.dismiss()
 
     @property
     def name(self) -> str:
@@ -228,8 +258,9 @@ class Rig:
         live, standing = self._taken_down()
         if live is None or standing is None:
             return
+        standing.dismiss()
         if standing.generator is not None:
-            standing.generator.detach([port.name for port in live.topology.ports])
+            standing.generator.detach(generator_port_names(live.topology))
         standing.close()
 
     def _taken_down(self) -> tuple[LiveTopology | None, Standing | None]:
@@ -312,6 +343,8 @@ class Rig:
             standing.runner = self._runner(topology, generator, standing, live.repeats)
         live.standing = standing
         self._live = live
+        for start in live.attendants:
+            live.standing.attending.append(start(live))
 
     def _runner(self, topology: Topology, generator: Generator, standing: Standing, repeats: int) -> TrialRunner:
         factory = self._parts.make_ledger

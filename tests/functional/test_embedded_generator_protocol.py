@@ -153,7 +153,7 @@ def test_what_is_not_a_request_is_refused(talk: Talk, line: str, code: str, mess
     ("change", "message"),
     [
         ({"mac": "02:00"}, 'mac is not a MAC address: "02:00"'),
-        ({"role": "king"}, 'role must be endpoint, forwarder or monitor, not "king"'),
+        ({"role": "king"}, 'role must be endpoint, forwarder, monitor or host, not "king"'),
         ({"vnf_mode": "nat"}, 'vnf_mode must be io, mac or macswap, not "nat"'),
         ({"role": "forwarder", "vnf_mode": "mac"}, "vnf_mode mac needs eth_peer"),
         ({"addresses": ["02:00:00:00:00:02"]}, "addresses are for a monitor"),

@@ -29,6 +29,10 @@ def check_new_ports(attached: Mapping[str, GeneratorPort], ports: Sequence[Gener
             raise ConfigError(f"port {port.name!r}: MTU {port.mtu} is outside {MIN_MTU}..{MAX_MTU} bytes")
         known[port.name] = port
     for port in ports:
+        if port.role is PortRole.HOST and (port.peer not in known or known[port.peer].role is not PortRole.ENDPOINT):
+            raise ConfigError(
+                f"host {port.name!r} is behind {port.peer!r}, which is no attached endpoint{_known(known)}"
+            )
         if port.role is PortRole.FORWARDER and port.peer not in known:
             raise ConfigError(f"port {port.name!r} forwards to {port.peer!r}, which is not attached{_known(known)}")
         if port.role is PortRole.FORWARDER and port.vnf_mode is VnfMode.MAC and port.eth_peer is None:

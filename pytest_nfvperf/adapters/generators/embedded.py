@@ -270,6 +270,7 @@ class EmbeddedGenerator:
             tx_descriptors=port.tx_descriptors,
             rx_descriptors=port.rx_descriptors,
             mtu=port.mtu,
+            vlan=port.vlan or 0,
             drop_every=drop_every,
             timeout_ms=round(self._options.attach_timeout_s * 1000),
         )

@@ -8,6 +8,7 @@ from typing import Any
 from pytest_nfvperf.adapters.generators.validity import PortFacts, StreamFacts, ValidityPolicy, judge
 from pytest_nfvperf.model.histogram import Histogram
 from pytest_nfvperf.model.trial import (
+    Arrivals,
     Direction,
     DirectionCounts,
     InvalidReason,
@@ -49,6 +50,7 @@ def trial_result(
         invalid=(*also_invalid, *reasons),
         vnfs=vnfs,
         monitors=tuple(_monitors(spec, answer["ports"])),
+        started_ns=answer.get("started_ns"),
     )
 
 
@@ -100,6 +102,7 @@ def _counts(direction: Direction, stream: Mapping[str, Any], rx: PortFacts) -> D
         elapsed_ns=stream["elapsed_ns"],
         latency=_histogram(stream.get("latency")),
         latency_raw=_histogram(stream.get("latency_raw")),
+        arrivals=Arrivals(**stream["due"]) if "due" in stream else None,
     )
 
 

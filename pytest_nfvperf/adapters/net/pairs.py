@@ -14,7 +14,7 @@ from pytest_nfvperf.model.topology import Topology
 
 def namespace_plans(topology: Topology, prefix: str) -> dict[str, NamespacePlan]:
     """The namespaces of a topology by their names; ``prefix`` tells those of one datapath from another's."""
-    ipv6 = {nic.namespace for nic in topology.nics if any(":" in address for address in nic.addresses)}
+    ipv6 = {nic.namespace for nic in topology.interfaces if any(":" in address for address in nic.addresses)}
     return {
         spec.name: NamespacePlan(f"{prefix}-{spec.name}", spec.routing, spec.name in ipv6)
         for spec in topology.namespaces

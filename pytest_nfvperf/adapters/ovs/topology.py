@@ -8,6 +8,7 @@ import resource
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 import ovs.db.idl
 
@@ -94,8 +95,9 @@ class BuiltOvsTopology:
         return _APPLY_DEADLINE_S + _APPLY_DEADLINE_EACH_S * parts
 
     def attachments(self) -> tuple[Attachment, ...]:
-        """The far ends of the ports, in the topology's order."""
-        return tuple(Attachment(port.name, self._wired[port.name].device) for port in self.topology.ports)
+        """The far ends of the ports, in the topology's order, then hosts behind them."""
+        ports = [Attachment(port.name, self._wired[port.name].device) for port in self.topology.ports]
+        return (*ports, *self._wiring.hosts())
 
     def interface_names(self) -> dict[str, str]:
         """Names of the topology's ports by the names of OVS's interfaces."""
@@ -146,6 +148,14 @@ class BuiltOvsTopology:
     def offload(self) -> OffloadState:
         """Which flows of the datapath are in hardware now."""
         return offloaded_flows(self._instance.ctl)
+
+    def management_socket(self, bridge: str) -> Path:
+        """Where a bridge speaks OpenFlow."""
+        return self._openflow.socket(bridge)
+
+    def replace_flows(self, bridge: str, flows: Sequence[str]) -> None:
+        """Make these the flows of a bridge, in ovs-ofctl(8)'s words, all at once; TestbedError with its own words."""
+        self._openflow.replace_flows(bridge, flows)
 
     def check(self) -> None:
         """TestbedError when a namespace or link was removed or set down since it was made."""

@@ -40,9 +40,10 @@ from pytest_nfvperf.adapters.ovs.tunnels import Underlay, tunnel_port, underlay
 from pytest_nfvperf.adapters.ovs.wired import Wired, patch, pci, unusual, vhost_user
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.links import Tunnel
-from pytest_nfvperf.model.nodes import Nic, NicKind, Offloads, Port, PortKind, Vlan
+from pytest_nfvperf.model.nodes import Behind, Nic, NicKind, Offloads, Port, PortKind, Vlan
 from pytest_nfvperf.model.testbed import DutPort
 from pytest_nfvperf.model.topology import Topology
+from pytest_nfvperf.ports.datapath import Attachment
 
 
 class Wiring:
@@ -56,6 +57,7 @@ class Wiring:
         self._cabling = Cabling(journal, self._home)
         self._sockets: list[Path] = []
         self._moved: list[Moved] = []
+        self._hosts: list[Attachment] = []
         self._underlays: dict[Tunnel, Underlay] = {}
 
     def wire(self, topology: Topology) -> dict[str, Wired]:
@@ -73,6 +75,7 @@ class Wiring:
         wired += list(self._veth_links(topology, pairs))
         wired += [tunnel_port(tunnel) for tunnel in topology.tunnels]
         self._underlays = {tunnel: underlay(topology, tunnel) for tunnel in topology.tunnels}
+        self._hosts = [self._behind(one, pairs) for one in topology.behind]
         if pairs:
             self._cabling.join(pairs, {} if self._moved else self._routes(topology))
         return {one.port: one for one in wired}
@@ -146,6 +149,19 @@ class Wiring:
         if port.kind is PortKind.TAP:
             return self._tap(port)
         return self._af_xdp(port, pairs)
+
+    def hosts(self) -> list[Attachment]:
+        """How the generator reaches namespaces behind its ports."""
+        return self._hosts
+
+    def _behind(self, one: Behind, pairs: list[Pair]) -> Attachment:
+        """A veth pair from the namespace to the generator, which reads its end as it is on the wire."""
+        far = self._cabling.name_in_ours()
+        namespace = self.namespace(one.namespace).path
+        whole = Offloads(tso=False, gso=False, tx_checksum=False)
+        near = End(one.name, namespace, one.mac, one.addresses, whole)
+        pairs.append(Pair(near, End(far, OURS), one.mtu))
+        return Attachment(one.label, f"net_af_packet,iface={far}")
 
     def _vhost_user(self, port: Port) -> Wired:
         if not self._instance.options.dpdk:

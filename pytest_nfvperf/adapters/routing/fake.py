@@ -144,3 +144,19 @@ class FakeSpeaker:
         """Be gone. Can be called twice."""
         self.kill()
         self._wire.speakers.pop(self._address, None)
+
+
+class SimulatedAgent:
+    """Stands for the route agent in a plan: whatever is waited for is there."""
+
+    def await_installed(self, prefix: str, deadline_s: float, *, gone: bool = False) -> None:
+        """It is."""
+
+    def await_count(self, count: int, deadline_s: float) -> None:
+        """They are."""
+
+    def check(self) -> None:
+        """It goes on."""
+
+    def close(self) -> None:
+        """Nothing to end."""

@@ -1,0 +1,154 @@
+"""S1's path brought to life on a standing topology: FRR, BIRD, and the agent that turns routes into flows."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, suppress
+from typing import Protocol
+
+from pytest_nfvperf.adapters.net.journal import Journal
+from pytest_nfvperf.adapters.net.process import NETNS_DIRECTORY
+from pytest_nfvperf.adapters.ovs.route_flows import Hop
+from pytest_nfvperf.adapters.ovs.topology import BuiltOvsTopology
+from pytest_nfvperf.adapters.routing import bird, frr
+from pytest_nfvperf.adapters.routing.agent import RouteAgent, Surroundings
+from pytest_nfvperf.adapters.routing.bird import BirdSpeaker
+from pytest_nfvperf.adapters.routing.daemons import executable
+from pytest_nfvperf.adapters.routing.fake import FakeSpeaker, FakeWire, SimulatedAgent
+from pytest_nfvperf.adapters.routing.frr import FrrSpeaker
+from pytest_nfvperf.model.bgp import BfdStatus, SessionState
+from pytest_nfvperf.model.bgp_path import BIRD, BRIDGE, FRR, FRR_MAC, FRR_PORT, OUTSIDE, VM, BgpPathPlan
+from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.ports.bgp import BgpSpeaker
+
+ESTABLISHED_WITHIN_S = 5.0
+_INSTALLED_WITHIN_S = 5.0
+
+
+class RouteFollower(Protocol):
+    """Turns routes into flows: ``RouteAgent``, or what stands for it in a plan."""
+
+    def await_installed(self, prefix: str, deadline_s: float, *, gone: bool = False) -> None:
+        """Wait until a prefix has a flow, or has none any more."""
+        ...
+
+    def await_count(self, count: int, deadline_s: float) -> None:
+        """Wait until so many prefixes have flows."""
+        ...
+
+    def check(self) -> None:
+        """TestbedError when it came to an end by itself."""
+        ...
+
+    def close(self) -> None:
+        """End it."""
+        ...
+
+
+class BgpPath:
+    """Daemons and agent of S1; ``close`` ends them. ``frr``: the DUT's. ``bird``: the neighbour."""
+
+    def __init__(self, plan: BgpPathPlan, frr: BgpSpeaker, bird: BgpSpeaker, agent: RouteFollower) -> None:
+        self.plan = plan
+        self.frr = frr
+        self.bird = bird
+        self.agent = agent
+
+    def await_established(self, deadline_s: float = ESTABLISHED_WITHIN_S) -> SessionState:
+        """The session as FRR sees it, once it and its BFD session are up; DeadlineError says what was seen instead."""
+        up = (None, BfdStatus.UP)
+        return self.frr.await_session(
+            self.plan.bird_address, lambda seen: seen.established and seen.bfd in up, "Established, BFD up", deadline_s
+        )
+
+    def await_ready(self) -> SessionState:
+        """Established, and both ways' routes are flows: the VM's and the clients'."""
+        state = self.await_established()
+        for prefix in (self.plan.provider, self.plan.clients):
+            self.agent.await_installed(prefix, _INSTALLED_WITHIN_S)
+        return state
+
+    def session(self) -> SessionState:
+        """The session as FRR sees it now."""
+        return self.frr.session(self.plan.bird_address)
+
+    def healthy(self) -> bool:
+        """True while all of it runs and the session is up with nothing but what the plan announces."""
+        with suppress(TestbedError):
+            self.check()
+            as_planned = self.bird.config.announced == (self.plan.clients,)
+            return as_planned and self.session().established
+        return False
+
+    def check(self) -> None:
+        """TestbedError when a daemon died or hangs, or the agent ended."""
+        for part in (self.frr, self.bird, self.agent):
+            part.check()
+
+    def close(self) -> None:
+        """End all. Can be called twice."""
+        with ExitStack() as stack:
+            for part in (self.agent, self.frr, self.bird):
+                stack.callback(part.close)
+
+
+def start_path(journal: Journal, built: BuiltOvsTopology, plan: BgpPathPlan) -> BgpPath:
+    """Start all on a bridge, that forwards nothing from then on but BGP and what routes say.
+
+    Raises:
+        ConfigError: a daemon refused its configuration.
+        TestbedError: a daemon is not installed, or did not start.
+    """
+    with ExitStack() as undo:
+        dut = FrrSpeaker(journal, built.netns(FRR), plan.frr_config(), role=FRR)
+        undo.callback(dut.close)
+        neighbor = BirdSpeaker(journal, built.netns(BIRD), plan.bird_config(), role=BIRD)
+        undo.callback(neighbor.close)
+        built.replace_flows(BRIDGE, _control_flows(built, plan))
+        agent = _agent(built, plan)
+        undo.callback(agent.close)
+        agent.start()
+        dut.start()
+        neighbor.start()
+        undo.pop_all()
+    return BgpPath(plan, dut, neighbor, agent)
+
+
+def simulated_path(plan: BgpPathPlan) -> BgpPath:
+    """For plans: nothing is started."""
+    wire = FakeWire()
+    dut = FakeSpeaker(wire, plan.frr_address, plan.frr_config())
+    neighbor = FakeSpeaker(wire, plan.bird_address, plan.bird_config())
+    for speaker in (dut, neighbor):
+        speaker.start()
+    return BgpPath(plan, dut, neighbor, SimulatedAgent())
+
+
+def lacks_daemons() -> str | None:
+    """What this machine lacks for S1, and what to do; None when it has all."""
+    try:
+        for name, directories, package in (
+            ("bgpd", frr.DIRECTORIES, frr.PACKAGE),
+            ("bird", bird.DIRECTORIES, bird.PACKAGE),
+        ):
+            executable(name, directories, package)
+    except TestbedError as error:
+        return error.message
+    return None
+
+
+def _agent(built: BuiltOvsTopology, plan: BgpPathPlan) -> RouteAgent:
+    ofports = built.ofports()
+    outside = Hop(ofports[OUTSIDE], built.topology.port(OUTSIDE).mac, FRR_MAC)
+    vm = Hop(ofports[VM], built.topology.port(VM).mac, FRR_MAC)
+    around = Surroundings(gateways={plan.bird_address: outside}, networks={plan.provider: vm})
+    return RouteAgent(NETNS_DIRECTORY / built.netns(FRR), BRIDGE, built.management_socket(BRIDGE), around)
+
+
+def _control_flows(built: BuiltOvsTopology, plan: BgpPathPlan) -> list[str]:
+    """The control VLAN is bridged; what no route leads on is dropped."""
+    ofports = built.ofports()
+    return [
+        f"priority=60000,in_port={ofports[OUTSIDE]},dl_vlan={plan.vlan},actions=NORMAL",
+        f"priority=60000,in_port={ofports[FRR_PORT]},actions=NORMAL",
+        "priority=0,actions=drop",
+    ]

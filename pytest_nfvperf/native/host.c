@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include <rte_ethdev.h>
+
+#include "host.h"
+
+enum { VID_MASK = 0xfff, ADDRESS_BYTES = 2 * RTE_ETHER_ADDR_LEN };
+
+static bool of_vlan(const struct rte_mbuf *mbuf, uint16_t vlan)
+{
+	const struct rte_ether_hdr *ether = rte_pktmbuf_mtod(mbuf, const struct rte_ether_hdr *);
+	const struct rte_vlan_hdr *tag = (const void *)(ether + 1);
+	bool tagged = ether->ether_type == RTE_BE16(RTE_ETHER_TYPE_VLAN) && mbuf->data_len >= sizeof(*ether) + sizeof(*tag);
+
+	if (vlan == 0)
+		return !tagged;
+	return tagged && (rte_be_to_cpu_16(tag->vlan_tci) & VID_MASK) == vlan;
+}
+
+bool host_take(struct port *host, const struct rte_mbuf *mbuf)
+{
+	uint16_t tag = host->config.vlan != 0 ? sizeof(struct rte_vlan_hdr) : 0;
+	uint16_t length = (uint16_t)(mbuf->data_len - tag);
+	const uint8_t *from = rte_pktmbuf_mtod(mbuf, const uint8_t *);
+	struct rte_mbuf *copy;
+	char *to;
+
+	if (mbuf->nb_segs != 1 || !of_vlan(mbuf, host->config.vlan))
+		return false;
+	copy = rte_pktmbuf_alloc(host->tx_pool);
+	to = copy != NULL ? rte_pktmbuf_append(copy, length) : NULL;
+	if (to != NULL) {
+		memcpy(to, from, ADDRESS_BYTES);
+		memcpy(to + ADDRESS_BYTES, from + ADDRESS_BYTES + tag, (size_t)(length - ADDRESS_BYTES));
+	}
+	if (to != NULL && rte_eth_tx_burst(host->id, 0, &copy, 1) == 1) {
+		host->hosted.to_host++;
+		return true;
+	}
+	rte_pktmbuf_free(copy);
+	host->hosted.dropped++;
+	return true;
+}
+
+/* The share of the generator's frames that was refused since the last look; the last share when none was due. */
+static void look_at_ring(struct port *host, uint64_t due, uint64_t refused)
+{
+	if (due < host->seen_due || due == 0) {
+		host->seen_due = host->seen_refused = 0;
+		host->refused_share = 0;
+	}
+	if (due == host->seen_due)
+		return;
+	host->refused_share = (double)(refused - host->seen_refused) / (double)(due - host->seen_due);
+	host->seen_due = due;
+	host->seen_refused = refused;
+}
+
+static bool ring_would_drop(struct port *host)
+{
+	host->owed_drops += host->refused_share;
+	if (host->owed_drops < 1)
+		return false;
+	host->owed_drops -= 1;
+	return true;
+}
+
+static void queue_frame(struct port *host, struct rte_mbuf *mbuf)
+{
+	if (!ring_would_drop(host)) {
+		mbuf->vlan_tci = host->config.vlan;
+		if (host->config.vlan == 0 || rte_vlan_insert(&mbuf) == 0) {
+			host->held[host->held_count++] = mbuf;
+			return;
+		}
+	}
+	rte_pktmbuf_free(mbuf);
+	host->hosted.dropped++;
+}
+
+static void send_held(struct port *host)
+{
+	uint16_t sent = rte_eth_tx_burst(host->peer->id, 0, host->held, host->held_count);
+
+	host->hosted.from_host += sent;
+	host->held_count -= sent;
+	memmove(host->held, host->held + sent, host->held_count * sizeof(host->held[0]));
+}
+
+uint32_t host_turn(struct port *host, uint64_t due, uint64_t refused)
+{
+	struct rte_mbuf *mbufs[BURST_FRAMES];
+	uint16_t room = (uint16_t)(RTE_DIM(host->held) - host->held_count);
+	uint16_t count = rte_eth_rx_burst(host->id, 0, mbufs, RTE_MIN(room, (uint16_t)BURST_FRAMES));
+
+	if (count > 0)
+		look_at_ring(host, due, refused);
+	for (uint16_t at = 0; at < count; at++)
+		queue_frame(host, mbufs[at]);
+	if (host->held_count > 0)
+		send_held(host);
+	return count;
+}

@@ -1,0 +1,98 @@
+"""``bgp``: from a plan of S1 to the path that stands, with its daemons; or to a skip that says why not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pytest_nfvperf.adapters.ovs.topology import BuiltOvsTopology
+from pytest_nfvperf.adapters.routing.path import BgpPath, lacks_daemons, simulated_path, start_path
+from pytest_nfvperf.embedded import EmbeddedWiring
+from pytest_nfvperf.model.bgp_path import BgpPathPlan
+from pytest_nfvperf.model.traffic import Imix, Traffic
+from pytest_nfvperf.runs.rig import LiveTopology
+from pytest_nfvperf.session import NfvSession
+from pytest_nfvperf.simulation import SimulatedWiring
+from pytest_nfvperf.standing import Stand
+
+
+class LiveBgpPath:
+    """S1 as it stands: measure on ``live``, with ``traffic``; look at the daemons by ``path``.
+
+    The daemons are started again whenever the topology is built again, and ``path`` is then another one.
+    """
+
+    def __init__(self, session: NfvSession, live: LiveTopology, plan: BgpPathPlan) -> None:
+        self.live = live
+        self.plan = plan
+        self._session = session
+        self._path: BgpPath | None = None
+        live.attend(self._start)
+
+    def _start(self, live: LiveTopology) -> BgpPath:
+        wiring, built = self._session.wiring, live.now.built
+        first = self._path is None
+        if isinstance(wiring, EmbeddedWiring) and isinstance(built, BuiltOvsTopology):
+            self._path = start_path(wiring.journal, built, self.plan)
+        else:
+            self._path = simulated_path(self.plan)
+        if not first:
+            self._path.await_ready()  # whoever had it built again measures next
+        return self._path
+
+    @property
+    def path(self) -> BgpPath:
+        """Daemons and agent that run now."""
+        if self._path is None:
+            raise RuntimeError("not started")  # attend() starts it in the constructor
+        return self._path
+
+    @property
+    def stands(self) -> bool:
+        """True while its topology is the one that stands, and all of it is as the plan says."""
+        return self.live.standing is not None and self.path.healthy()
+
+    def traffic(self, frame_size: int | Imix = 64, **changes: Any) -> Traffic:
+        """From a client to the VM, and back."""
+        return self.plan.traffic(frame_size, **changes)
+
+
+class BgpStand:
+    """What the fixture ``bgp`` gives to a test. ``last``: of an earlier test; shared with it when still as planned."""
+
+    def __init__(self, session: NfvSession, stand: Stand, last: list[LiveBgpPath]) -> None:
+        self._session = session
+        self._stand = stand
+        self._last = last
+
+    def __call__(self, plan: BgpPathPlan | None = None) -> LiveBgpPath:
+        """Make S1 stand with its daemons started; ``path.await_ready()`` waits for the session and the flows.
+
+        Args:
+            plan: what differs from S1's own.
+
+        Raises:
+            ConfigError: a daemon refused its configuration.
+            TestbedError: it could not be built, or a daemon did not start.
+        """
+        plan = plan or BgpPathPlan()
+        self._skip_where_lacking()
+        for path in self._last:
+            if path.plan == plan and path.stands:
+                return path
+            path.live.dismiss()
+        self._last[:] = []
+        live = self._stand(plan.topology())
+        self._last[:] = [LiveBgpPath(self._session, live, plan)]
+        return self._last[0]
+
+    def _skip_where_lacking(self) -> None:
+        wiring = self._session.wiring
+        if isinstance(wiring, SimulatedWiring):
+            return
+        if not isinstance(wiring, EmbeddedWiring):
+            pytest.skip("BGP on this testbed is not possible yet: it needs the embedded one")
+        lacking = lacks_daemons()
+        if lacking is not None:
+            pytest.skip(lacking)
