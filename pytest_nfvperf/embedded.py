@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -31,15 +31,19 @@ from pytest_nfvperf.adapters.net.reaper import reap
 from pytest_nfvperf.adapters.ovs.datapath import OvsDatapath
 from pytest_nfvperf.adapters.ovs.ledger import trial_ledger
 from pytest_nfvperf.adapters.ovs.locate import locate
+from pytest_nfvperf.adapters.ovs.system_sockets import find_system
 from pytest_nfvperf.adapters.vnf.maker import LocalVnfs
+from pytest_nfvperf.lab import Lab
 from pytest_nfvperf.model.errors import GeneratorError, TestbedError
+from pytest_nfvperf.model.lab import is_lab
 from pytest_nfvperf.model.profile import Profile, estimate_search_s
 from pytest_nfvperf.model.testbed import Dut, Testbed
 from pytest_nfvperf.model.traffic import Traffic
 from pytest_nfvperf.ports.clock import Clock
 from pytest_nfvperf.ports.datapath import Datapath
 from pytest_nfvperf.ports.generator import VIRTIO_RING, Generator
-from pytest_nfvperf.runs.ceilings import CachedCeilings
+from pytest_nfvperf.runs.cabling import check_cabling
+from pytest_nfvperf.runs.ceilings import CachedCeilings, NoCeilings
 from pytest_nfvperf.runs.clock import SystemClock
 from pytest_nfvperf.runs.replay import RecordedCeilings
 from pytest_nfvperf.runs.rig import Ceilings, RigParts
@@ -72,6 +76,7 @@ class EmbeddedWiring:
         self._recorded: Path | None = None
         self._lock: MeasurementLock | None = None
         self._affinity: set[int] | None = None
+        self._lab = Lab(testbed) if is_lab(testbed) or testbed.ovs.instance == "system" else None
 
     def check(self) -> None:
         """OVS and the generator must be there; says what to install or build.
@@ -80,9 +85,11 @@ class EmbeddedWiring:
         """
         locate(self.testbed.ovs.prefix, dpdk=self.testbed.ovs.datapath == "dpdk")
         self._check_generator()
+        if self._lab is not None:
+            self._lab.check()
 
     def _check_generator(self) -> None:
-        if self.testbed.ovs.datapath != "system":
+        if self.testbed.ovs.datapath != "system" or self._lab is not None:
             build.find()
 
     def lacks(self, dut: Dut) -> str | None:
@@ -110,11 +117,16 @@ class EmbeddedWiring:
 
     def describe(self) -> list[str]:
         """DUT and generator, a line each."""
-        ovs, cpus = self.testbed.ovs, self.testbed.cpus
+        cables = [f"cable:     {text}" for text in self._lab.describe()] if self._lab is not None else []
+        return [f"DUT:       {self._describe_dut()}", f"generator: {self._describe_generator()}", *cables]
+
+    def _describe_dut(self) -> str:
+        ovs, pmd = self.testbed.ovs, self.testbed.cpus.pmd
+        if ovs.instance == "system":
+            return f"the system's Open vSwitch in {find_system(ovs.run_dir).directory}, datapath {ovs.datapath}"
         binaries = locate(ovs.prefix, dpdk=ovs.datapath == "dpdk")
         dpdk = f", DPDK {binaries.dpdk_version}" if binaries.dpdk_version else ""
-        dut = f"Open vSwitch {binaries.version}{dpdk}, datapath {ovs.datapath}, PMD on CPU {_listed(cpus.pmd)}"
-        return [f"DUT:       {dut}", f"generator: {self._describe_generator()}"]
+        return f"Open vSwitch {binaries.version}{dpdk}, datapath {ovs.datapath}, PMD on CPU {_listed(pmd)}"
 
     def _describe_generator(self) -> str:
         cpus = self.testbed.cpus
@@ -132,6 +144,7 @@ class EmbeddedWiring:
             pmd_cpus=len(self.testbed.cpus.pmd),
             make_streams=lambda: Iperf3Engine(journal),
             vnfs=LocalVnfs(journal, self.testbed),
+            check_cabling=partial(check_cabling, self.testbed) if is_lab(self.testbed) else None,
         )
 
     def _make_datapath(self, journal: Journal, dut: Dut) -> Datapath:
@@ -168,6 +181,8 @@ class EmbeddedWiring:
         if self._lock is not None:
             self._lock.close()
             self._lock = None
+        if self._lab is not None:
+            self._lab.give_back()
         if self._journal is not None:
             self._journal.close()
             self._kept = self._journal.directory if self._keep else None
@@ -189,6 +204,8 @@ class EmbeddedWiring:
         options = self._options(journal)
         if self.record is not None:
             options = replace(options, start=recording(options.start, "embedded", self.recording_path(journal)))
+        if self._lab is not None:
+            self._lab.borrow(journal)
         entry = journal.note(Kind.PROCESS, build.PROGRAM)
         return EmbeddedGenerator(
             build.find(),
@@ -211,7 +228,8 @@ class EmbeddedWiring:
         return ceilings if self.record is None else RecordedCeilings(ceilings, self.recording_path(journal))
 
     def _options(self, journal: Journal) -> EngineOptions:
-        return EngineOptions(env={TAG_VARIABLE: journal.tag}, policy=self._policy())
+        pci = self._lab.pci if self._lab is not None else ()
+        return EngineOptions(pci=pci, env={TAG_VARIABLE: journal.tag}, policy=self._policy())
 
     def _policy(self) -> ValidityPolicy:
         """What the generator may forgive itself: on a shared CPU it is absent more often.
@@ -221,6 +239,8 @@ class EmbeddedWiring:
         return ValidityPolicy(max_skipped_ratio=SHARED_SKIPPED_RATIO) if self.testbed.cpus.shared else ValidityPolicy()
 
     def _ceilings(self, journal: Journal) -> Ceilings:
+        if is_lab(self.testbed):
+            return NoCeilings()
         facts = {name: self._fingerprint.get(name) for name in _CEILING_FACTS}
         facts |= {"generator": str(build.program_path()), "ring": VIRTIO_RING}
         digest = hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:16]

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.host.cpus import discover_testbed
+from pytest_nfvperf.adapters.host.cpus import discover_testbed, planned
 from pytest_nfvperf.adapters.report.progress import SilentProgress, TerminalProgress, progress_for
 from pytest_nfvperf.config.testbed import load_testbed
-from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed import Testbed
 from pytest_nfvperf.options import Options
 from pytest_nfvperf.ports.sink import Sink
@@ -30,7 +30,7 @@ def make_session(config: pytest.Config, options: Options) -> NfvSession:
     try:
         testbed = _testbed(config, options, worker)
         wiring = _wiring(config, testbed, options)
-    except ConfigError as error:
+    except (ConfigError, TestbedError) as error:
         raise pytest.UsageError(str(error)) from error
     run_dir = run_directory(config, options)
     return NfvSession(options, wiring, run_dir, worker, _progress(config), _sinks(config, run_dir))
@@ -47,9 +47,10 @@ def _warn(config: pytest.Config, text: str) -> None:
 def _testbed(config: pytest.Config, options: Options, worker: str) -> Testbed:
     if options.testbeds:
         number = int(worker.removeprefix("gw")) if worker else 0
-        testbed, warnings = load_testbed(_pick(options.testbeds, number))
+        given, warnings = load_testbed(_pick(options.testbeds, number))
         for warning in warnings:
             _warn(config, warning)
+        testbed = given if options.plan else planned(given)
     else:
         testbed = discover_testbed()
     if options.ovs is not None:

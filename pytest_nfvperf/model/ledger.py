@@ -146,8 +146,9 @@ class Ledger:
         deltas: what the counters did that moved.
         paths: the same hop by hop, one path a direction; none where directions share ports, and then no
             counter tells them apart.
-        beside: ports that frames of the trial were copied to, such as a mirror's: losses of copies are not
-            losses of the trial.
+        branches: the copies that mirrors make of the frames on the paths, a path each: from the frames that were
+            selected to those that the monitor got. Losses of copies are not losses of the trial.
+        beside: other ports that sent frames of no path.
         notes: what else is worth knowing, as sentences.
     """
 
@@ -159,6 +160,7 @@ class Ledger:
     paths: tuple[FramePath, ...] = ()
     beside: tuple[Hop, ...] = ()
     notes: tuple[str, ...] = ()
+    branches: tuple[FramePath, ...] = ()
 
     @property
     def lost(self) -> int:

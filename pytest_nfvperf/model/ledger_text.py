@@ -23,6 +23,7 @@ _LONGEST_HOP = 36
 def ledger_text(ledger: Ledger) -> str:
     """The paths of the frames; without paths, the losses by hop and reason."""
     blocks = [_path_text(path) for path in ledger.paths] or [_table_text(ledger)]
+    blocks += [_path_text(branch, "copies due") for branch in ledger.branches]
     if ledger.beside:
         blocks.append("\n".join(["beside the path (copies, not the trial's frames):", *_hop_rows(ledger.beside)]))
     if ledger.notes:
@@ -35,10 +36,10 @@ def weakness(spec: TrialSpec) -> tuple[int, bool]:
     return spec.load_fps, spec.purpose == "warm-up"
 
 
-def _path_text(path: FramePath) -> str:
+def _path_text(path: FramePath, entered: str = "offered") -> str:
     rest = f", {path.unexplained:,} of them unexplained" if path.unexplained else ""
     head = (
-        f"{path.direction.replace('->', ' -> ')}: {path.offered:,} offered, {path.received:,} received, "
+        f"{path.direction.replace('->', ' -> ')}: {path.offered:,} {entered}, {path.received:,} received, "
         f"{path.lost:,} lost{rest}"
     )
     return "\n".join([head, *_hop_rows(path.hops)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields
 
+from pytest_nfvperf.model.lab import ends_of
 from pytest_nfvperf.model.links import Tunnel, VethLink
 from pytest_nfvperf.model.mirrors import Mirror, MirrorMethod
 from pytest_nfvperf.model.nodes import DEFAULT_MTU, Namespace, Nic, Offloads, Port, PortKind, PortRole, Vlan, VnfKind
@@ -21,7 +22,7 @@ _DESTINATIONS = {"0.0.0.0/0": "default route", "::/0": "default route"}
 
 def port_kinds(topology: Topology, datapath: str, testbed: Testbed) -> dict[str, str]:
     """What each port is on this datapath: as the topology says, or what the testbed has for it."""
-    cabled = {port.name for port in testbed.ports if port.kind in {"pci", "interface"}}
+    cabled = ends_of(testbed, topology)
     own = "vhost-user" if datapath == "dpdk" else "veth"
     return {
         port.name: str(port.kind) if port.kind is not PortKind.TESTBED else ("physical" if port.name in cabled else own)

@@ -16,6 +16,16 @@ from pytest_nfvperf.model.traffic import Traffic
 Meter = Callable[[Traffic, int], float]
 
 
+class NoCeilings:
+    """Where the generator's own limit cannot be measured: its ports are cabled to the DUT."""
+
+    def cached(self, traffic: Traffic, directions: int) -> float | None:
+        """Unknown."""
+
+    def measure(self, traffic: Traffic, directions: int) -> float | None:
+        """Not possible."""
+
+
 class CachedCeilings:
     """Ceilings in a JSON file: ``{fingerprint: {"vhost-user 64 x2": frames_per_second}}``.
 

@@ -66,8 +66,8 @@ def mlr_search(
 def _config(goals: Sequence[SearchGoal], limits: LoadLimits, timeout_s: float) -> Config:
     config = Config()
     config.goals = goals
+    config.min_load = limits.minimum_fps  # first: the package's own default is above a slow line's maximum
     config.max_load = limits.maximum_fps
-    config.min_load = limits.minimum_fps
     config.search_duration_max = timeout_s
     config.warmup_duration = 0.0  # ours runs before, and may be invalid without harm
     return config

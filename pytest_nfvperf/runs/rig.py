@@ -61,6 +61,7 @@ class RigParts:
     ``pmd_cpus``: number of CPUs given to poll-mode threads, 0 if unknown.
     ``make_streams``: None where the testbed has no engine for streams.
     ``vnfs``: starts VNFs that are processes; None where there is only the generator's loop.
+    ``check_cabling``: raises TestbedError when cables are not where the testbed file says; None where there are none.
     """
 
     make_datapath: Callable[[Dut], Datapath]
@@ -70,6 +71,7 @@ class RigParts:
     pmd_cpus: int
     make_streams: Callable[[], StreamEngine] | None = None
     vnfs: VnfMaker | None = None
+    check_cabling: Callable[[Datapath, Generator], None] | None = None
 
 
 @dataclass(slots=True)
@@ -185,6 +187,7 @@ class Rig:
         self._first_cause: tuple[str, TestbedError] | None = None
         self._first_record: str | None = None
         self._recoveries = 0
+        self._cabling_checked = False
 
     def datapath(self, dut: Dut | None = None) -> Datapath:
         """The DUT, started if need be; another one that ran before is stopped. None: the one that runs."""
@@ -277,6 +280,7 @@ class Rig:
         if self._first_cause is None:
             self._first_cause = (test, error)
         self._recoveries += 1
+        self._cabling_checked = False
         record = self.context.recorder.emit(
             ErrorData(type(error).__name__, error.message, error.evidence, first_cause=self._first_record)
         )
@@ -319,6 +323,8 @@ class Rig:
         topology = live.topology
         datapath = self.datapath(live.dut)
         generator = self.generator() if topology.ports else None
+        if generator is not None:
+            self._check_cabling(datapath, generator)
         built = datapath.build(topology)
         vnfs = RunningVnfs()
         try:
@@ -345,6 +351,16 @@ class Rig:
         self._live = live
         for start in live.attendants:
             live.standing.attending.append(start(live))
+
+    def _check_cabling(self, datapath: Datapath, generator: Generator) -> None:
+        """Once, and again after something broke: it may have been a cable."""
+        if self._parts.check_cabling is not None and not self._cabling_checked:
+            try:
+                self._parts.check_cabling(datapath, generator)
+            except TestbedError as error:
+                _add_evidence(error, datapath.logs())
+                raise
+        self._cabling_checked = True
 
     def _runner(self, topology: Topology, generator: Generator, standing: Standing, repeats: int) -> TrialRunner:
         factory = self._parts.make_ledger

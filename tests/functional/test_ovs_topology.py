@@ -230,6 +230,8 @@ def test_an_interface_of_the_host_is_moved_in(journal: Journal) -> None:
                 assert host.link_lookup(ifname=far)
             finally:
                 ovs.close()
+            (back,) = host.link("get", ifname=name)
+            assert back["state"] == "down", "given back as it was, and not gone with OVS's namespace"
         finally:
             remove_link(far)
         assert until(lambda: not host.link_lookup(ifname=far))

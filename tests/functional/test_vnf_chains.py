@@ -8,7 +8,9 @@ import pytest
 
 from pytest_nfvperf.adapters.net.journal import Journal
 from pytest_nfvperf.model.compose import compose
-from pytest_nfvperf.model.parts import endpoint, path, vnf
+from pytest_nfvperf.model.ledger_text import ledger_text
+from pytest_nfvperf.model.parts import endpoint, mirror, monitor, path, vnf
+from pytest_nfvperf.model.topology import Topology
 from pytest_nfvperf.model.trial import Direction
 from pytest_nfvperf.model.vm_chain import vm_chain, vm_receiving
 from tests.functional.loss_rig import LossRig, loss_rig
@@ -70,3 +72,31 @@ def test_a_vm_that_only_receives(rig: LossRig) -> None:
     assert trial.result.received == trial.result.sent > 0
     assert trial.ledger is not None
     assert trial.ledger.unexplained == 0
+
+
+def watched(vms: int) -> Topology:
+    """S4's chain with a mirror of all that crosses the bridge."""
+    return vm_chain(vms, monitor("m0", "br0"), mirror("all", "br0", "m0"))
+
+
+def test_every_copy_of_a_mirror_is_on_a_path_of_its_own(rig: LossRig) -> None:
+    with rig.standing(watched(2)) as live:
+        trial = live.trial(CALM_FPS, ways=(Direction("p0", "p0"),))
+    assert trial.ledger is not None
+    (copies,) = trial.ledger.branches
+    assert (copies.direction, copies.offered) == ("mirror all->m0", 3 * trial.result.sent)
+    assert (copies.received, copies.unexplained) == (copies.offered, 0)
+    assert [hop.name for hop in copies.hops] == ["br0 mirror", "m0 tx", "m0 monitor"]
+    assert trial.ledger.beside == ()
+
+
+def test_at_overload_with_a_mirror_every_frame_and_every_copy_is_received_or_explained(rig: LossRig) -> None:
+    with rig.standing(watched(2)) as live:
+        told = live.trial(60_000_000, ways=(Direction("p0", "p0"),)).ledger
+    assert told is not None
+    assert told.lost > 0
+    assert abs(told.unexplained) <= 0.001 * told.offered
+    (copies,) = told.branches
+    assert copies.offered > 0
+    assert abs(copies.unexplained) <= 0.001 * copies.offered
+    assert f"mirror all -> m0: {copies.offered:,} copies due" in ledger_text(told)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,11 +13,19 @@ from pytest_nfvperf.model.catalogue import GENERATOR_MACS, vnf_mac
 from pytest_nfvperf.model.compose import compose
 from pytest_nfvperf.model.ledger import CounterSnapshot, Ledger, LedgerLine, Loss
 from pytest_nfvperf.model.links import Crossing
-from pytest_nfvperf.model.parts import endpoint, monitor, one_armed, patch, path, veth, vnf
+from pytest_nfvperf.model.parts import endpoint, mirror, monitor, one_armed, patch, path, veth, vnf
 from pytest_nfvperf.model.route import Crossed, route
 from pytest_nfvperf.model.topology import Topology
 from pytest_nfvperf.model.traffic import Traffic
-from pytest_nfvperf.model.trial import Direction, DirectionCounts, RigHealth, TrialResult, TrialSpec, VnfCounts
+from pytest_nfvperf.model.trial import (
+    Direction,
+    DirectionCounts,
+    MonitorCounts,
+    RigHealth,
+    TrialResult,
+    TrialSpec,
+    VnfCounts,
+)
 from pytest_nfvperf.model.vm_chain import vm_chain
 from tests.functional.ovs_support import patched, phy2phy
 
@@ -193,6 +203,33 @@ def test_directions_by_one_port_have_no_path_but_their_losses() -> None:
     assert told.paths == ()
     assert told.lines == (LedgerLine("p2 generator", "refused", 1), LedgerLine("p1 tx", "tx_dropped", 5))
     assert told.unexplained == 0
+
+
+def test_the_copies_of_a_mirror_are_a_branch_that_keeps_every_one() -> None:
+    watched = vm_chain(1, monitor("m0", "br0"), mirror("all", "br0", "m0"))
+    way = Direction("p0", "p0")
+    seen = (MonitorCounts("m0", way, "", 11, 1, 0, 0, 0, 768), MonitorCounts("other", way, "", 5, 0, 0, 0, 0, 320))
+    trial = replace(result((10, 0, 8), directions=(way,)), monitors=seen)
+    moved = ports(p0__rx_packets=10, vm1__tx_packets=10, vm1__rx_packets=8, p0__tx_packets=8)
+    moved |= ports(m0__tx_packets=15, m0__ovs_tx_failure_drops=2, m0__tx_dropped=2, m0__far__socket_drops=1)
+    (copies,) = told_by(watched, trial, moved).branches
+    assert (copies.direction, copies.offered, copies.received) == ("mirror all->m0", 18, 12)
+    assert [(hop.name, hop.left, hop.unexplained) for hop in copies.hops] == [
+        ("br0 mirror", 17, 1),
+        ("m0 tx", 15, 0),
+        ("m0 socket", 14, 0),
+        ("m0 monitor", 12, 2),
+    ]
+    assert [loss.reason for hop in copies.hops for loss in hop.losses] == ["ovs_tx_failure_drops", "socket_drops"]
+
+
+def test_copies_that_nobody_can_count_have_no_branch() -> None:
+    away = mirror("rspan", "br0", output_vlan=7)
+    by_vlan = compose("v", endpoint("p0", "br0"), endpoint("p1", "br0"), away, path("p0", "p1"))
+    assert told_by(by_vlan, result((10, 0, 10)), ports(p0__rx_packets=10, p1__tx_packets=10)).branches == ()
+    watched = vm_chain(1, monitor("m0", "br0"), mirror("all", "br0", "m0"))
+    uncounted = told_by(watched, result((10, 0, 10), directions=(Direction("p0", "p0"),)), ports(m0__tx_packets=20))
+    assert uncounted.branches == ()
 
 
 def test_routes_follow_patches_veths_vnfs_and_learning() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,7 +23,9 @@ STAGES = [
 
 def test_every_count_and_reason_is_in_the_picture() -> None:
     copies = Hop("m0 tx", HopKind.PORT, 100, 60, (Loss("ovs_tx_failure_drops", 40),))
-    figure = ledger_chart(ledger_of([frame_path("p0->p1", 10_000, STAGES)], beside=[copies]))
+    told = ledger_of([frame_path("p0->p1", 10_000, STAGES)], beside=[copies])
+    branch = frame_path("mirror all->m1", 500, [Stage("br0 mirror", HopKind.DATAPATH, 490)])
+    figure = ledger_chart(replace(told, branches=(branch,)))
     assert figure is not None
     svg = to_svg(figure, "where frames went")
     for text in (
@@ -33,6 +37,8 @@ def test_every_count_and_reason_is_in_the_picture() -> None:
         "datapath_drop_meter",
         "meter 7 of br0",
         "2 lost, unexplained",
+        "mirror all → m1: 500 copies due, 490 received, 10 lost (2 %)",
+        "10 lost, unexplained",
         "Beside the path",
         "40 lost (40 %)",
     ):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pytest_nfvperf.adapters.host.hugepages import read_hugepages
@@ -86,6 +86,41 @@ def plan_cpus(cpus: tuple[Cpu, ...]) -> CpuPlan:
     if len(numbers) == 2:
         return CpuPlan(housekeeping=(numbers[0],), pmd=(numbers[1],), generator=(numbers[0],))
     return CpuPlan(housekeeping=(numbers[0],), generator=(numbers[1],), pmd=(numbers[2],), vnf=tuple(numbers[3:]))
+
+
+def planned(testbed: Testbed) -> Testbed:
+    """The testbed with what its file leaves open: CPUs without an owner dealt out, all hugepages there are.
+
+    The system's OVS has placed its PMDs itself: where the file names no CPUs for them, they stay.
+
+    Raises:
+        TestbedError: not enough CPUs.
+    """
+    own_pmds = testbed.ovs.instance != "system"
+    return replace(
+        testbed,
+        cpus=_dealt_out(testbed.cpus, own_pmds=own_pmds),
+        hugepages_mib=testbed.hugepages_mib or read_hugepages().total_mib,
+    )
+
+
+def _dealt_out(given: CpuPlan, *, own_pmds: bool) -> CpuPlan:
+    """On a machine of two cores the generator shares one with housekeeping."""
+    if own_pmds and given == CpuPlan((), (), ()):
+        return plan_cpus(read_cpus())
+    taken = {*given.housekeeping, *given.pmd, *given.generator, *given.vnf}
+    free = [core.number for core in _first_of_each_core(read_cpus()) if core.number not in taken]
+    housekeeping = given.housekeeping or tuple(free[:1]) or given.generator
+    free = [cpu for cpu in free if cpu not in housekeeping]
+    pmd = given.pmd or (tuple(free[:1]) if own_pmds else ())
+    free = [cpu for cpu in free if cpu not in pmd]
+    generator = given.generator or tuple(free[:1]) or housekeeping
+    for owner, cpus in (("housekeeping", housekeeping), ("pmd", pmd or (0,)), ("generator", generator)):
+        if not cpus or (owner == "pmd" and own_pmds and not pmd):
+            raise TestbedError(
+                f"no CPU is left for cpus.{owner}: {sorted(taken)} are taken; give it some, or others less"
+            )
+    return CpuPlan(housekeeping, pmd, generator, given.vnf)
 
 
 def _first_of_each_core(cpus: tuple[Cpu, ...]) -> list[Cpu]:

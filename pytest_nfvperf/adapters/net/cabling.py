@@ -18,6 +18,7 @@ from pathlib import Path
 from pytest_nfvperf.adapters.net import messages
 from pytest_nfvperf.adapters.net.ends import (
     OURS,
+    End,
     Moved,
     Pair,
     Routes,
@@ -29,7 +30,7 @@ from pytest_nfvperf.adapters.net.ends import (
 from pytest_nfvperf.adapters.net.journal import Entry, Journal, Kind
 from pytest_nfvperf.adapters.net.link_states import LinkState, read_links
 from pytest_nfvperf.adapters.net.links import remove_link
-from pytest_nfvperf.adapters.net.namespaces import Namespace, NamespacePlan
+from pytest_nfvperf.adapters.net.namespaces import Home, Namespace, NamespacePlan
 from pytest_nfvperf.adapters.net.netlink import KernelRefusedError, Netlink, Request
 from pytest_nfvperf.adapters.net.threads import Handles, enter_new, in_own_thread, inside
 from pytest_nfvperf.model.errors import TestbedError
@@ -43,7 +44,7 @@ _INDICES = 0x10000
 class Cabling:
     """Namespaces and veth pairs with one end at home. ``close()`` removes them."""
 
-    def __init__(self, journal: Journal, home: Namespace, *, owns_home: bool = False) -> None:
+    def __init__(self, journal: Journal, home: Home, *, owns_home: bool = False) -> None:
         """``owns_home``: home is removed, too, and what is in it with it."""
         self._journal = journal
         self._home = home
@@ -52,6 +53,7 @@ class Cabling:
         self._index = _INDICES * (self.group & 0x3FF) + _INDICES
         self._namespaces: dict[str, Namespace] = {}
         self._ours: list[Entry] = []
+        self._near: list[Entry] = []
         self._pairs: list[Pair] = []
         self._links: dict[str, LinkState] = {}
 
@@ -79,14 +81,25 @@ class Cabling:
             TestbedError: the kernel refused; names the interface, and says so where the name is taken.
         """
         try:
+            self._note_near_ends(pairs)
             in_own_thread(partial(self._make, pairs))
             self._pairs += pairs
             configure(
-                [end for pair in pairs for end in (pair.far, pair.near) if end is pair.far or end.needs_more], routes
+                [end for pair in pairs for end in (pair.far, pair.near) if end is pair.far or self._needs_more(end)],
+                routes,
             )
         except OSError as error:
             raise TestbedError(f"cannot join veth pairs to {self._home.name}: {error}") from error
         self._links.update(self.states())
+
+    def _needs_more(self, end: End) -> bool:
+        return end.needs_more or self._home.journaled
+
+    def _note_near_ends(self, pairs: Sequence[Pair]) -> None:
+        """In a namespace that stays, a killed run's pairs would stay, too."""
+        if self._home.journaled:
+            names = [pair.near.name for pair in pairs]
+            self._near += self._journal.note_all(Kind.LINK, names, namespace=str(self._home.path))
 
     def move_out(self, moved: Sequence[Moved], routes: Routes | None = None) -> None:
         """Move interfaces from home to where they belong and bring them up there, as ``join`` does.
@@ -196,8 +209,9 @@ class Cabling:
                 self._delete_ours()
         self._links.clear()
         self._pairs.clear()
-        self._journal.forget_all(self._ours)
+        self._journal.forget_all([*self._ours, *self._near])
         self._ours.clear()
+        self._near.clear()
         Namespace.close_all(self._journal, list(self._namespaces.values()))
         self._namespaces.clear()
 

@@ -91,7 +91,7 @@ def configure(ends: Sequence[End], routes: Routes | None = None, mtus: Mapping[E
 def _configure_here(ends: Sequence[End], routes: Sequence[tuple[str, str]], mtus: Mapping[End, int]) -> None:
     requests = []
     for end in ends:
-        if end.namespace == OURS:
+        if not any(":" in address for address in end.addresses):
             _switch_ipv6_off(end.name)
         index = socket.if_nametoindex(end.name)
         requests.append(messages.set_up(index=index, name=end.name, **_late(end, mtus)))
@@ -113,7 +113,7 @@ def _late(end: End, mtus: Mapping[End, int]) -> dict[str, Any]:
 
 
 def _switch_ipv6_off(interface: str) -> None:
-    """Else the kernel's own MLD and RS frames are in the trial. In namespaces of ours it is off for all."""
+    """Else the kernel's own MLD and RS frames are in the trial."""
     switch = _IPV6 / interface / "disable_ipv6"
     if switch.exists():
         switch.write_text("1")

@@ -43,10 +43,13 @@ class Kind(StrEnum):
     """What an entry of the journal is about, and so how it is removed."""
 
     NETNS = "netns"  # name: the namespace under /run/netns
-    LINK = "link"  # name: the interface, in the host's namespace
+    LINK = "link"  # name: the interface, in the host's namespace, or in the one of detail namespace
     PROCESS = "process"  # name: what it is; details pid and start_ticks once it runs
     FILE = "file"  # name: absolute path (files and sockets)
     DIRECTORY = "directory"  # name: absolute path, removed with all in it
+    BORROWED = "borrowed"  # name: an interface of the host; details how it was found
+    OVS_BRIDGE = "ovs-bridge"  # name: a bridge on the system's OVS; details its database and the run's tag
+    OVS_SETTING = "ovs-setting"  # name: a key of its other_config; details what it was and what we wrote
     HUGEPAGES = "hugepages"  # name: a glob of files on a hugetlbfs, by our own file prefix
 
 

@@ -73,6 +73,14 @@ def set_up(*, index: int, name: str, **changes: Any) -> Request:
     return Request(f"bring {name} up", message)
 
 
+def set_flags(index: int, name: str, flags: int, mask: int, **changes: Any) -> Request:
+    """Set those flags of an interface that are in the mask (netdevice(7)), and change it as ``set_up`` does."""
+    message = _link(RTM_NEWLINK, 0, index)
+    message["flags"], message["change"] = flags & mask, mask
+    message["attrs"] = [[f"IFLA_{key.upper()}", value] for key, value in changes.items()]
+    return Request(f"put {name} back as it was", message)
+
+
 def move(*, index: int, name: str, namespace: int, new_name: str) -> Request:
     """Move an interface into the namespace of this open handle, under another name there."""
     message = _link(RTM_NEWLINK, 0, index)

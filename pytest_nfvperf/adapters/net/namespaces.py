@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from pyroute2 import netns
 
@@ -34,6 +35,41 @@ class NamespacePlan:
     role: str
     routing: bool = False
     ipv6: bool = False
+
+
+class Home(Protocol):
+    """The namespace that a datapath is in: one that the run owns, or somebody else's."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        ...
+
+    @property
+    def path(self) -> Path:
+        """Its file."""
+        ...
+
+    @property
+    def journaled(self) -> bool:
+        """True where what is made in it is not removed with it, and so has to be journaled."""
+        ...
+
+    def close(self) -> None:
+        """Remove it, if it is ours."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignNamespace:
+    """Somebody else's namespace: nothing but what the run made in it is touched."""
+
+    name: str
+    path: Path
+    journaled: bool = True
+
+    def close(self) -> None:
+        """It stays."""
 
 
 class Namespace:
@@ -70,6 +106,9 @@ class Namespace:
         self._journal = journal
         self._entry = entry
         self._inode: int | None = None
+
+    name: str
+    journaled = False
 
     @property
     def path(self) -> Path:

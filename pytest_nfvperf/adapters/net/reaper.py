@@ -20,6 +20,8 @@ from pathlib import Path
 from pyroute2 import netns
 from pyroute2.netlink.exceptions import NetlinkError
 
+from pytest_nfvperf.adapters.net.borrowed import give_back
+from pytest_nfvperf.adapters.net.ends import OURS
 from pytest_nfvperf.adapters.net.identity import ProcessId, boot_id, command_line, processes_of_run
 from pytest_nfvperf.adapters.net.journal import (
     JOURNAL_FILE,
@@ -33,8 +35,10 @@ from pytest_nfvperf.adapters.net.journal import (
     read_owner,
 )
 from pytest_nfvperf.adapters.net.links import remove_link
+from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.net.wait import wait_until
-from pytest_nfvperf.model.errors import DeadlineError
+from pytest_nfvperf.adapters.ovs.restore import remove_bridge, restore_setting
+from pytest_nfvperf.model.errors import TestbedError
 
 NETNS_DIRECTORY = Path("/run/netns")
 _KILL_DEADLINE_S = 10.0
@@ -169,7 +173,7 @@ def _attempt(what: str, remove: Callable[[], bool], removed: list[str], failed: 
     try:
         if remove():
             removed.append(what)
-    except (OSError, NetlinkError, DeadlineError) as error:
+    except (OSError, NetlinkError, TestbedError) as error:
         failed.append(Failed(what, str(error)))
 
 
@@ -208,6 +212,13 @@ def _remove_netns(name: str) -> bool:
     return True
 
 
+def _remove_link(entry: Entry) -> bool:
+    namespace = Path(entry.details.get("namespace", OURS))
+    if not namespace.exists():
+        return False
+    return inside(namespace, partial(remove_link, entry.name))
+
+
 def _unlink(path: Path) -> bool:
     try:
         path.unlink()
@@ -230,7 +241,10 @@ def _remove_hugepages(pattern: Path) -> bool:
 _REMOVERS: dict[Kind, Callable[[Entry], bool]] = {
     Kind.PROCESS: _kill_noted,
     Kind.NETNS: lambda entry: _remove_netns(entry.name),
-    Kind.LINK: lambda entry: remove_link(entry.name),
+    Kind.LINK: _remove_link,
+    Kind.BORROWED: give_back,
+    Kind.OVS_BRIDGE: remove_bridge,
+    Kind.OVS_SETTING: restore_setting,
     Kind.FILE: lambda entry: _unlink(Path(entry.name)),
     Kind.DIRECTORY: lambda entry: _remove_directory(Path(entry.name)),
     Kind.HUGEPAGES: lambda entry: _remove_hugepages(Path(entry.name)),

@@ -41,12 +41,12 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from pathlib import Path
 
 from pytest_nfvperf.adapters.ovs.drop_stats import read_drops
-from pytest_nfvperf.adapters.ovs.instance import OvsInstance
 from pytest_nfvperf.adapters.ovs.multipart import asking
 from pytest_nfvperf.adapters.ovs.openflow import OpenFlow
 from pytest_nfvperf.adapters.ovs.pmd_stats import parse_pmd_perf, parse_pmd_stats
 from pytest_nfvperf.adapters.ovs.port_stats import PORT_STATS, parse_port_stats
 from pytest_nfvperf.adapters.ovs.reasons import DROP_COUNTERS
+from pytest_nfvperf.adapters.ovs.running import RunningOvs
 from pytest_nfvperf.adapters.ovs.topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.unixctl import UnixctlError
 from pytest_nfvperf.model.errors import TestbedError
@@ -63,10 +63,10 @@ _PMD_COMM = re.compile(r"^pmd-c(\d+)")
 class OvsCollector:
     """Interfaces, PMDs, coverage and CPU of one instance, in one snapshot. Source "ovs"."""
 
-    def __init__(self, instance: OvsInstance, topologies: Callable[[], Sequence[BuiltOvsTopology]]) -> None:
+    def __init__(self, instance: RunningOvs, topologies: Callable[[], Sequence[BuiltOvsTopology]]) -> None:
         self._instance = instance
         self._topologies = topologies
-        self._openflow = OpenFlow(instance.binaries.ofctl, instance.directory)
+        self._openflow = OpenFlow(instance.ofctl, instance.sockets)
         self._drops: tuple[str, ...] | None = None
         self._pmd_command: str | None = None
 
@@ -95,14 +95,15 @@ class OvsCollector:
 
     def _ports(self, built: BuiltOvsTopology) -> dict[str, int]:
         counters: dict[str, int] = {}
-        ofports = built.ofports()
         for bridge, ports in _counted_ports(built.topology).items():
-            names = {ofports[port]: port for port in ports}
+            names = {number: port for number, port in built.port_names(bridge).items() if port in ports}
             with asking(self._openflow.socket(bridge)) as connection:
                 stats = parse_port_stats(connection.ask(PORT_STATS))
                 counters |= read_drops(connection, bridge, names)
             for number in stats.keys() & names.keys():
-                counters |= {f"{names[number]}.{name}": value for name, value in stats[number].items()}
+                for name, value in stats[number].items():  # of all members of a bond
+                    counter = f"{names[number]}.{name}"
+                    counters[counter] = counters.get(counter, 0) + value
         return counters
 
     def _pmds(self) -> dict[str, int]:
@@ -134,7 +135,7 @@ class OvsCollector:
         return True
 
     def _cpu(self) -> dict[str, int]:
-        fields = _stat_fields(self._instance.vswitchd.pid)
+        fields = _stat_fields(self._instance.pid)
         ticks = int(fields[11]) + int(fields[12])  # utime + stime, proc(5)
         return {"vswitchd.cpu_ns": ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")}
 

@@ -7,34 +7,41 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from pytest_nfvperf.adapters.host.cpus import MIN_HUGEPAGES_MIB, read_cpus
+from pytest_nfvperf.adapters.net.borrowed import Borrowed
 from pytest_nfvperf.adapters.net.journal import Journal
 from pytest_nfvperf.adapters.net.link_collector import LinkCollector
 from pytest_nfvperf.adapters.ovs.collectors import OvsCollector, PmdSchedCollector
 from pytest_nfvperf.adapters.ovs.instance import InstanceOptions, OvsInstance
-from pytest_nfvperf.adapters.ovs.kernel_counters import OURS, KernelCollector
+from pytest_nfvperf.adapters.ovs.kernel_counters import KernelCollector
 from pytest_nfvperf.adapters.ovs.locate import OvsBinaries, locate
+from pytest_nfvperf.adapters.ovs.physical import Cabled
 from pytest_nfvperf.adapters.ovs.possible import DATAPATHS, dpdk_memory, lacks
+from pytest_nfvperf.adapters.ovs.running import RunningOvs
 from pytest_nfvperf.adapters.ovs.sampler import OvsSampler, PmdSampler
+from pytest_nfvperf.adapters.ovs.system_instance import SystemOvs
+from pytest_nfvperf.adapters.ovs.system_sockets import find_system
 from pytest_nfvperf.adapters.ovs.topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.wiring import Wiring
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
-from pytest_nfvperf.model.testbed import TESTBEDS_OWN, Dut, DutPort, Testbed
-from pytest_nfvperf.model.topology import PortRole, Topology
+from pytest_nfvperf.model.lab import ends_of
+from pytest_nfvperf.model.testbed import TESTBEDS_OWN, Dut, OvsSpec, Testbed
+from pytest_nfvperf.model.topology import Topology
 from pytest_nfvperf.ports.collector import Collector
 from pytest_nfvperf.ports.datapath import DatapathInfo
 from pytest_nfvperf.ports.sampler import Sampler
 
 
 class OvsDatapath:
-    """A private OVS on which topologies are built."""
+    """An OVS on which topologies are built: a private one, or the system's."""
 
-    def __init__(self, instance: OvsInstance, testbed: Testbed, journal: Journal, info: DatapathInfo) -> None:
+    def __init__(self, instance: RunningOvs, testbed: Testbed, journal: Journal, info: DatapathInfo) -> None:
         """Use ``start``."""
         self.instance = instance
         self._testbed = testbed
         self._journal = journal
         self._info = info
         self._built: list[BuiltOvsTopology] = []
+        self._borrowed = Borrowed(journal)
         self._collector = OvsCollector(instance, self._live_topologies)
 
     @staticmethod
@@ -63,6 +70,8 @@ class OvsDatapath:
             testbed = replace(testbed, ovs=replace(testbed.ovs, datapath=dut.kind))
         spec = testbed.ovs
         _check_spec(testbed)
+        if spec.instance == "system":
+            return _system(testbed, journal, dut, name)
         _check_lacks(testbed, dut)
         # Userspace TSO is compiled in with DPDK only, also for the datapath without it.
         binaries = locate(spec.prefix, dpdk=spec.datapath == "dpdk" or dut.userspace_tso)
@@ -78,7 +87,7 @@ class OvsDatapath:
             userspace_tso=dut.userspace_tso,
             numa_node=_node_of(testbed.cpus.pmd),
             pci=tuple(port.pci for port in testbed.ports if port.kind == "pci" and port.pci),
-            other_config=dict(spec.other_config),
+            other_config=other_config(spec),
         )
         instance = OvsInstance(journal, binaries, options, name)
         return OvsDatapath(instance, testbed, journal, _describe(binaries, options, reason))
@@ -91,7 +100,7 @@ class OvsDatapath:
         """Build in one transaction. Does not wait for links: the generator attaches in between."""
         self.instance.check_alive()
         self.instance.place_main_thread(self._main_thread_cpus(topology))
-        wiring = Wiring(self._journal, self.instance, _physical_ports(self._testbed, topology))
+        wiring = Wiring(self._journal, self.instance, Cabled(ends_of(self._testbed, topology), self._borrowed))
         built = BuiltOvsTopology(self.instance, wiring, topology)
         self._built.append(built)
         return built
@@ -104,7 +113,7 @@ class OvsDatapath:
         the DUT does belongs on the DUT's CPU.
         """
         cpus = self._testbed.cpus
-        reads = self.instance.options.dpdk and (topology.veths or topology.nics)
+        reads = self.instance.owned and self.instance.options.dpdk and (topology.veths or topology.nics)
         shared = set(cpus.housekeeping) & set(cpus.generator)
         return cpus.pmd if reads and topology.ports and shared else ()
 
@@ -115,15 +124,14 @@ class OvsDatapath:
         veth pairs and namespaces' interfaces.
         """
         losses = LinkCollector(lambda: [built.losses() for built in self._live_topologies()])
-        home = self.instance.namespace.path if self.instance.namespace else OURS
-        kernel = KernelCollector(home, self._live_topologies)
-        return (self._collector, PmdSchedCollector(self.instance.vswitchd.pid), losses, kernel)
+        kernel = KernelCollector(self.instance.home.path, self._live_topologies)
+        return (self._collector, PmdSchedCollector(self.instance.pid), losses, kernel)
 
     def samplers(self) -> tuple[Sampler, ...]:
         """What of the DUT is sampled while a trial runs. OVS answers them on its main thread, not on a PMD's."""
         return (
             OvsSampler(self.instance, self._collector, self._live_topologies),
-            PmdSampler(PmdSchedCollector(self.instance.vswitchd.pid)),
+            PmdSampler(PmdSchedCollector(self.instance.pid)),
         )
 
     @property
@@ -151,25 +159,59 @@ class OvsDatapath:
         return self.instance.logs()
 
     def close(self) -> None:
-        """Stop OVS and remove all that it made. Can be called twice."""
+        """Stop OVS, or leave the system's as it was, and remove all that was made. Can be called twice."""
         try:
             self.remove_topologies()
         finally:
-            self.instance.close()
+            try:
+                self._borrowed.close()  # before the namespace that they are in goes, and a veth pair with it
+            finally:
+                self.instance.close()
 
 
 def _check_spec(testbed: Testbed) -> None:
     spec = testbed.ovs
-    if spec.instance != "private":
-        raise ConfigError(
-            f'{spec.instance!r} is not possible yet: write "private" (an OVS of our own, by prefix or package)',
-            key="dut.ovs.instance",
-        )
     if spec.datapath not in DATAPATHS:
         raise ConfigError(
-            f"{spec.datapath!r} is not possible on a private instance: write one of {', '.join(DATAPATHS)}",
+            f"{spec.datapath!r} is no datapath of Open vSwitch: write one of {', '.join(DATAPATHS)}",
             key="dut.ovs.datapath",
         )
+
+
+def _system(testbed: Testbed, journal: Journal, dut: Dut, name: str) -> OvsDatapath:
+    """The system's OVS, through its sockets."""
+    spec = testbed.ovs
+    if dut.userspace_tso:
+        raise TestbedError("userspace TSO is read at OVS's start, and the system's OVS is not ours to restart")
+    wanted = other_config(spec)
+    if testbed.cpus.pmd and spec.datapath == "dpdk":
+        wanted.setdefault("pmd-cpu-mask", hex(sum(1 << cpu for cpu in testbed.cpus.pmd)))
+    options = InstanceOptions(
+        housekeeping_cpus=testbed.cpus.housekeeping,
+        pmd_cpus=testbed.cpus.pmd,
+        dpdk=spec.datapath == "dpdk",
+        datapath_type="system" if spec.datapath == "system" else "netdev",
+        other_config=wanted,
+    )
+    ofctl = locate(spec.prefix, dpdk=spec.datapath == "dpdk").ofctl
+    instance = SystemOvs(journal, find_system(spec.run_dir), options, ofctl=ofctl, name=name)
+    detail = f"the system's OVS in {instance.sockets}, pid {instance.pid}; our bridges are marked nfvperf={journal.tag}"
+    return OvsDatapath(
+        instance,
+        testbed,
+        journal,
+        DatapathInfo(spec.datapath, instance.version, instance.dpdk_version if options.dpdk else None, detail),
+    )
+
+
+def other_config(spec: OvsSpec) -> dict[str, str]:
+    """What a testbed file asks for, hardware offload included (ovs-vswitchd.conf.db(5))."""
+    config = dict(spec.other_config)
+    if spec.hw_offload:
+        config["hw-offload"] = "true"
+    if spec.tc_policy is not None:
+        config["tc-policy"] = spec.tc_policy
+    return config
 
 
 def _check_lacks(testbed: Testbed, dut: Dut) -> None:
@@ -205,19 +247,3 @@ def _describe(binaries: OvsBinaries, options: InstanceOptions, reason: str) -> D
         )
     detail = f"{source}; userspace datapath without DPDK ({reason}), polled on CPU {pmds}, ports are veth pairs"
     return DatapathInfo("netdev", binaries.version, None, detail)
-
-
-def _physical_ports(testbed: Testbed, topology: Topology) -> dict[str, DutPort]:
-    """The testbed's cabled ports by the names of the topology's endpoints: by name, else in order."""
-    cabled = [port for port in testbed.ports if port.kind != "vhost-user"]
-    endpoints = [port.name for port in topology.ports if port.role is PortRole.ENDPOINT]
-    by_name = {port.name: port for port in cabled if port.name in endpoints}
-    if not cabled or len(by_name) == len(endpoints):
-        return by_name
-    if len(endpoints) > len(cabled):
-        raise ConfigError(
-            f"topology {topology.name!r} has {len(endpoints)} endpoints, testbed {testbed.name!r} has "
-            f"{len(cabled)} cabled ports",
-            key="dut.ports",
-        )
-    return dict(zip(endpoints, cabled, strict=False))

@@ -31,7 +31,7 @@ _WANTED: Mapping[str, tuple[str, ...]] = {
         "datapath_types",
     ),
     "Bridge": ("name", "ports", "mirrors", "datapath_type", "fail_mode", "other_config", "protocols", "external_ids"),
-    "Port": ("name", "interfaces", "tag", "trunks", "vlan_mode", "external_ids"),
+    "Port": ("name", "interfaces", "tag", "trunks", "vlan_mode", "bond_mode", "lacp", "external_ids"),
     "Mirror": (
         "name",
         "select_all",

@@ -78,6 +78,8 @@ class OvsInstance:
             TestbedError: a daemon ended, with the end of its log; or DPDK did not start.
         """
         self.name = name
+        self.tag = journal.tag
+        self.owned = True
         self.binaries = binaries
         self.options = options
         self.directory = journal.directory / name
@@ -213,6 +215,39 @@ class OvsInstance:
         # A vswitchd that cannot start DPDK ends itself; one that did says so a moment after cur_cfg.
         tells = self.options.dpdk and self.db.has_column("Open_vSwitch", "dpdk_initialized")
         return not tells or bool(self.db.root.dpdk_initialized)
+
+    @property
+    def home(self) -> Namespace:
+        """Its network namespace; TestbedError before it was made."""
+        if self.namespace is None:
+            raise TestbedError("the private OVS has no network namespace")
+        return self.namespace
+
+    @property
+    def ofctl(self) -> Path:
+        """The installation's ovs-ofctl."""
+        return self.binaries.ofctl
+
+    @property
+    def sockets(self) -> Path:
+        """The directory of its bridges' management sockets."""
+        return self.directory
+
+    @property
+    def database(self) -> Path:
+        """The database's socket."""
+        return self.directory / "db.sock"
+
+    @property
+    def pid(self) -> int:
+        """Of ovs-vswitchd."""
+        return self.vswitchd.pid
+
+    def note_bridges(self, bridges: tuple[str, ...]) -> None:
+        """They go with the instance."""
+
+    def forget_bridges(self, bridges: tuple[str, ...]) -> None:
+        """They were not noted."""
 
     def check_alive(self) -> None:
         """TestbedError with the exit status and the end of the log when a daemon has ended."""

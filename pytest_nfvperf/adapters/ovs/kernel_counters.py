@@ -61,7 +61,8 @@ class KernelCollector:
             for one in built.attachments()
             if one.device is not None and "iface=" in one.device and one.port in near.values()
         }
-        found: dict[Path, dict[str, str]] = {self._home: dict(near), OURS: far}
+        found: dict[Path, dict[str, str]] = {self._home: dict(near)}
+        found.setdefault(OURS, {}).update(far)  # OVS may run where we do
         for nic in built.topology.nics:
             place = found.setdefault(Path("/run/netns") / built.netns(nic.namespace), {})
             place[nic.name] = f"{nic.port}.far"

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from pytest_nfvperf.adapters.ovs.flat_ledger import flat_ledger
 from pytest_nfvperf.adapters.ovs.reasons import DROP_COUNTERS, UPCALL_DROPS
-from pytest_nfvperf.adapters.ovs.stages import copies, stages
+from pytest_nfvperf.adapters.ovs.stages import beside, branches, stages
 from pytest_nfvperf.model.hops import attribute, frame_path
 from pytest_nfvperf.model.ledger import (
     CounterDelta,
@@ -55,8 +55,8 @@ def trial_ledger(
     ]
     explained, left = attribute(paths, drop_pool(moved), _details(moved))
     explained = tuple(_with_batches(path) for path in explained)
-    beside = copies(topology, [crossed for way in known for crossed in way], moved)
-    return ledger_of(explained, shown, tuple(beside), list(_notes(result, moved, left)))
+    told = ledger_of(explained, shown, tuple(beside(topology, known, moved)), list(_notes(result, moved, left)))
+    return replace(told, branches=tuple(branches(topology, known, moved, result)))
 
 
 def _changes(before: Sequence[CounterSnapshot], after: Sequence[CounterSnapshot]) -> list[CounterDelta]:

@@ -12,16 +12,30 @@ from pytest_nfvperf.adapters.ovs.wired import Wired
 from pytest_nfvperf.model.nodes import Vlan
 from pytest_nfvperf.model.topology import Topology
 
+OWNER = "nfvperf"
+"""Key of external_ids: which run made a bridge."""
+
 _PROTOCOLS = ["OpenFlow10", "OpenFlow13", "OpenFlow14"]
 
 
 def insert(
-    transaction: ovs.db.idl.Transaction, root: Row, topology: Topology, wired: Collection[Wired], datapath_type: str
+    transaction: ovs.db.idl.Transaction,
+    root: Row,
+    topology: Topology,
+    wired: Collection[Wired],
+    *,
+    datapath_type: str,
+    crossed: Collection[str],
+    tag: str,
 ) -> None:
-    """All bridges of a topology with their ports and mirrors, in this transaction."""
-    crossed = {crossing.bridge for crossing in topology.crossings}
+    """All bridges of a topology with their ports and mirrors, in this transaction.
+
+    ``crossed``: bridges that forward by flows of ours. ``tag``: of the run, by which its bridges are known.
+    """
     bridges = {name: _new_bridge(transaction, name, datapath_type, secure=name in crossed) for name in topology.bridges}
     ports = {port.port: _new_port(transaction, port) for port in wired}
+    for bridge in bridges.values():
+        bridge.external_ids = {OWNER: tag}
     for port in wired:
         bridges[port.bridge].addvalue("ports", ports[port.port])
     for name, bridge in bridges.items():
@@ -42,18 +56,24 @@ def _new_bridge(transaction: ovs.db.idl.Transaction, name: str, datapath_type: s
 
 
 def _new_port(transaction: ovs.db.idl.Transaction, wired: Wired) -> Row:
+    port = transaction.insert(transaction.idl.tables["Port"])
+    port.name = wired.interface
+    port.interfaces = [_new_interface(transaction, one) for one in wired.interfaces]
+    for column, value in wired.bond.items():
+        setattr(port, column, value)
+    if wired.vlan is not None:
+        _set_vlan(port, wired.vlan)
+    return port
+
+
+def _new_interface(transaction: ovs.db.idl.Transaction, wired: Wired) -> Row:
     interface = transaction.insert(transaction.idl.tables["Interface"])
     interface.name, interface.type = wired.interface, wired.type
     if wired.options:
         interface.options = dict(wired.options)
     if wired.mtu_request is not None:
         interface.mtu_request = wired.mtu_request
-    port = transaction.insert(transaction.idl.tables["Port"])
-    port.name = wired.interface
-    port.interfaces = [interface]
-    if wired.vlan is not None:
-        _set_vlan(port, wired.vlan)
-    return port
+    return interface
 
 
 def _set_vlan(port: Row, vlan: Vlan) -> None:

@@ -20,9 +20,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pytest_nfvperf.adapters.ovs.collectors import OvsCollector, PmdSchedCollector
-from pytest_nfvperf.adapters.ovs.instance import OvsInstance
 from pytest_nfvperf.adapters.ovs.multipart import Question, asking
 from pytest_nfvperf.adapters.ovs.openflow import OpenFlow
+from pytest_nfvperf.adapters.ovs.running import RunningOvs
 from pytest_nfvperf.adapters.ovs.topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.unixctl import UnixctlError
 from pytest_nfvperf.model.errors import TestbedError
@@ -44,12 +44,12 @@ class OvsSampler:
     name = "ovs"
 
     def __init__(
-        self, instance: OvsInstance, collector: OvsCollector, topologies: Callable[[], Sequence[BuiltOvsTopology]]
+        self, instance: RunningOvs, collector: OvsCollector, topologies: Callable[[], Sequence[BuiltOvsTopology]]
     ) -> None:
         self._instance = instance
         self._collector = collector
         self._topologies = topologies
-        self._openflow = OpenFlow(instance.binaries.ofctl, instance.directory)
+        self._openflow = OpenFlow(instance.ofctl, instance.sockets)
         self._tells_rxqs = True
 
     def read(self) -> Reading:
@@ -59,7 +59,7 @@ class OvsSampler:
         counters["drops"] = sum(count for name, count in counted.items() if name.startswith(_DROPS))
         for built in self._topologies():
             counters |= self._openflow_packets(built.topology.bridges)
-        return Reading(counters, {"vswitchd.rss": resident_bytes(self._instance.vswitchd.pid), **self._rxqs()})
+        return Reading(counters, {"vswitchd.rss": resident_bytes(self._instance.pid), **self._rxqs()})
 
     def _openflow_packets(self, bridges: Sequence[str]) -> dict[str, int]:
         found = {}

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_nfvperf.adapters.ovs.reasons import RX_OUTSIDE_DROPPED, RX_REASONS, TX_REASONS
-from pytest_nfvperf.model.hops import Stage
-from pytest_nfvperf.model.ledger import Hop, HopKind, Loss
+from pytest_nfvperf.model.hops import Stage, frame_path
+from pytest_nfvperf.model.ledger import FramePath, Hop, HopKind, Loss
+from pytest_nfvperf.model.mirrors import Mirror
 from pytest_nfvperf.model.route import Crossed
 from pytest_nfvperf.model.topology import Topology
-from pytest_nfvperf.model.trial import DirectionCounts, VnfCounts
+from pytest_nfvperf.model.trial import DirectionCounts, TrialResult, VnfCounts
 
 Moved = Mapping[str, int]
 
@@ -88,9 +89,42 @@ def _vnf(port: str, topology: Topology, vnfs: Mapping[str, VnfCounts]) -> Iterat
     yield Stage(owner, HopKind.VNF, vnf.sent, losses)
 
 
-def copies(topology: Topology, way: Sequence[Crossed], moved: Moved) -> Iterator[Hop]:
-    """Ports that no direction leaves by and that sent all the same: a mirror's output, a monitor."""
-    used = {crossed.exit for crossed in way}
+def branches(
+    topology: Topology, ways: Sequence[Sequence[Crossed]], moved: Moved, result: TrialResult
+) -> Iterator[FramePath]:
+    """A path for the copies of each mirror, from the frames that it selects to what the monitor at its output got.
+
+    None for a mirror into a VLAN, which may leave by any port, and where nobody counts the frames that are selected.
+    """
+    vlan = result.spec.traffic.vlan or 0
+    for mirror in topology.mirrors:
+        selected = [
+            moved.get(f"{crossed.entry}.rx_packets")
+            for way in ways
+            for crossed in way
+            if mirror.bridge in crossed.bridges and mirror.copies(crossed.entry, crossed.exit, vlan)
+        ]
+        counted = [frames for frames in selected if frames is not None]
+        if mirror.output is not None and len(counted) == len(selected):
+            hops = list(_copied(mirror, mirror.output, moved, result))
+            yield frame_path(f"mirror {mirror.name}->{mirror.output}", sum(counted), hops)
+
+
+def _copied(mirror: Mirror, output: str, moved: Moved, result: TrialResult) -> Iterator[Stage]:
+    sent = moved.get(f"{output}.tx_packets")
+    yield Stage(f"{mirror.bridge} mirror", HopKind.DATAPATH, offered_to(output, moved))
+    yield Stage(f"{output} tx", HopKind.PORT, sent, _tx(output, moved))
+    unread = moved.get(f"{output}.far.socket_drops")
+    if unread is not None and sent is not None:
+        losses = (Loss("socket_drops", unread, "whoever receives there did not read its socket in time"),)
+        yield Stage(f"{output} socket", HopKind.KERNEL, sent - unread, losses)
+    got = sum(monitor.copies for monitor in result.monitors if monitor.port == output)
+    yield Stage(f"{output} monitor", HopKind.GENERATOR, got)
+
+
+def beside(topology: Topology, ways: Sequence[Sequence[Crossed]], moved: Moved) -> Iterator[Hop]:
+    """Ports that no direction leaves by, and no mirror's copies, and that sent all the same."""
+    used = {crossed.exit for way in ways for crossed in way} | {mirror.output for mirror in topology.mirrors}
     for port in topology.ports:
         offered, sent = offered_to(port.name, moved), moved.get(f"{port.name}.tx_packets")
         if port.name not in used and offered and sent is not None:

@@ -15,16 +15,17 @@ import ovs.db.idl
 from pytest_nfvperf.adapters.net.firewall import active_in
 from pytest_nfvperf.adapters.net.wait import wait_until
 from pytest_nfvperf.adapters.ovs.depth import refuse_too_deep
+from pytest_nfvperf.adapters.ovs.fdb import learned_ports
 from pytest_nfvperf.adapters.ovs.flow_mods import add_crossings
 from pytest_nfvperf.adapters.ovs.idl import Row, one
-from pytest_nfvperf.adapters.ovs.instance import OvsInstance
 from pytest_nfvperf.adapters.ovs.mirrors import flow_outputs, mirror_counts, replace_mirrors
 from pytest_nfvperf.adapters.ovs.offload import OffloadState, offloaded_flows
 from pytest_nfvperf.adapters.ovs.openflow import OpenFlow
 from pytest_nfvperf.adapters.ovs.rows import insert, interface_error, mirror_text, port_text
+from pytest_nfvperf.adapters.ovs.running import RunningOvs
 from pytest_nfvperf.adapters.ovs.unixctl import UnixctlError
 from pytest_nfvperf.adapters.ovs.vhost_connector import VhostConnector
-from pytest_nfvperf.adapters.ovs.wired import Wired
+from pytest_nfvperf.adapters.ovs.wired import Wired, refuse_flows_on_bonds
 from pytest_nfvperf.adapters.ovs.wiring import Wiring
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.mirrors import Mirror, MirrorCounts, MirrorMethod
@@ -41,9 +42,9 @@ _NOISY = ("netdev_linux", "bridge", "netdev", "dpif_netdev")
 
 
 class BuiltOvsTopology:
-    """A live topology on a private OVS. Owns its teardown."""
+    """A live topology on an OVS, ours or the system's. Owns its teardown."""
 
-    def __init__(self, instance: OvsInstance, wiring: Wiring, topology: Topology) -> None:
+    def __init__(self, instance: RunningOvs, wiring: Wiring, topology: Topology) -> None:
         """Build it.
 
         Raises:
@@ -53,7 +54,7 @@ class BuiltOvsTopology:
         self.topology = topology
         self._instance = instance
         self._wiring = wiring
-        self._openflow = OpenFlow(instance.binaries.ofctl, instance.directory)
+        self._openflow = OpenFlow(instance.ofctl, instance.sockets)
         self._wired: dict[str, Wired] = {}
         self._connector: VhostConnector | None = None
         self.closed = False
@@ -61,6 +62,8 @@ class BuiltOvsTopology:
         self._refuse_names_in_use()
         try:
             self._wired = wiring.wire(topology)
+            refuse_flows_on_bonds(topology, self._wired.values())
+            instance.note_bridges(topology.bridges)
             instance.db.transact(self._insert, f"topology {topology.name}", self._apply_deadline_s)
             self._check_interfaces()
             wiring.finish(topology)
@@ -85,9 +88,13 @@ class BuiltOvsTopology:
         taken = sorted(wanted & (db.rows("Bridge").keys() | db.rows("Interface").keys()))
         if taken:
             raise TestbedError(
-                f"topology {self.topology.name!r} cannot be built: {', '.join(taken)} is in use by another topology "
+                f"topology {self.topology.name!r} cannot be built: {', '.join(taken)} is in use by {self._others} "
                 "on this OVS; close that first, or use other names"
             )
+
+    @property
+    def _others(self) -> str:
+        return "another topology" if self._instance.owned else "somebody else, or by another run of ours,"
 
     @property
     def _apply_deadline_s(self) -> float:
@@ -101,11 +108,12 @@ class BuiltOvsTopology:
 
     def interface_names(self) -> dict[str, str]:
         """Names of the topology's ports by the names of OVS's interfaces."""
-        return {wired.interface: name for name, wired in self._wired.items()}
+        return {one.interface: name for name, wired in self._wired.items() for one in wired.interfaces}
 
     def kernel_interfaces(self) -> dict[str, str]:
-        """Names of the topology's ports by the interfaces that the kernel has for them, veth pairs above all."""
-        return {wired.interface: name for name, wired in self._wired.items() if wired.type in {"system", "tap"}}
+        """Names of the topology's ports by the interfaces that the kernel has for them: veth pairs, a lab's."""
+        named = ((one, name) for name, wired in self._wired.items() for one in wired.interfaces)
+        return {one.kernel or one.interface: name for one, name in named if one.kernel or one.type in {"system", "tap"}}
 
     def netns(self, namespace: str) -> str:
         """The name under /run/netns of a namespace of the topology; KeyError for an unknown one."""
@@ -115,14 +123,33 @@ class BuiltOvsTopology:
 
     def firewall(self) -> dict[str, list[str]]:
         """What filters frames in its namespaces and in the instance's, by namespace; empty where nothing does."""
-        home = self._instance.namespace
+        home = self._instance.home
         names = [self.netns(spec.name) for spec in self.topology.namespaces]
-        return active_in([*names, home.name] if home is not None else names)
+        return active_in(names if home.journaled else [*names, home.name])
 
     def ofports(self) -> dict[str, int]:
-        """OpenFlow port numbers by the names of the topology's ports, links' ends included."""
+        """OpenFlow port numbers by the names of the topology's ports, links' ends included; of a bond the first."""
         rows = self._instance.db.rows("Interface")
-        return {name: int(one(rows[wired.interface].ofport) or -1) for name, wired in self._wired.items()}
+        return {name: int(one(rows[wired.interfaces[0].interface].ofport) or -1) for name, wired in self._wired.items()}
+
+    def port_names(self, bridge: str) -> dict[int, str]:
+        """Names of the topology's ports by their OpenFlow port numbers; a bond has several."""
+        rows = self._instance.db.rows("Interface")
+        return {
+            int(one(rows[each.interface].ofport) or -1): name
+            for name, wired in self._wired.items()
+            if wired.bridge == bridge
+            for each in wired.interfaces
+        }
+
+    def learned(self) -> dict[str, str]:
+        """Which port each MAC address was learned on, by its name in the topology (ovs-appctl fdb/show)."""
+        found: dict[str, str] = {}
+        for bridge in self.topology.bridges:
+            names = self.port_names(bridge)
+            for mac, number in learned_ports(self._appctl("fdb/show", bridge)).items():
+                found[mac] = names.get(number, f"{bridge} port {number}")
+        return found
 
     def set_mirrors(self, mirrors: Sequence[Mirror]) -> None:
         """Make these the topology's mirrors by OVSDB while it stands; those by flows are there from the beginning.
@@ -168,24 +195,40 @@ class BuiltOvsTopology:
     def _replace_flows(self) -> None:
         """Those of bridges that have flows of ours; the others do MAC learning by OVS's own."""
         ofports = self.ofports()
+        bonded = self._bonded()
         for bridge in self.topology.bridges:
-            flows = list(flow_outputs(self.topology, bridge, ofports))
+            flows = list(flow_outputs(self.topology, bridge, ofports)) if bridge not in bonded else []
             if flows:
                 add_crossings(self._openflow.socket(bridge), flows)
 
+    def _bonded(self) -> set[str]:
+        """Bridges with a bond: they do MAC learning, because a flow passes a bond by."""
+        return {wired.bridge for wired in self._wired.values() if wired.members}
+
+    def _crossed(self) -> set[str]:
+        """Bridges that forward by flows of ours."""
+        return {crossing.bridge for crossing in self.topology.crossings} - self._bonded()
+
     def _start_connector(self) -> VhostConnector:
         sockets = {wired.interface: wired.socket for wired in self._wired.values() if wired.socket is not None}
-        connector = VhostConnector(self._instance.directory / "db.sock", sockets)
+        connector = VhostConnector(self._instance.database, sockets)
         connector.start()
         return connector
 
     def _insert(self, transaction: ovs.db.idl.Transaction) -> None:
-        wired, datapath_type = self._wired.values(), self._instance.options.datapath_type
-        insert(transaction, self._instance.db.root, self.topology, wired, datapath_type)
+        insert(
+            transaction,
+            self._instance.db.root,
+            self.topology,
+            self._wired.values(),
+            datapath_type=self._instance.options.datapath_type,
+            crossed=self._crossed(),
+            tag=self._instance.tag,
+        )
 
     def _check_interfaces(self) -> None:
         rows = self._instance.db.rows("Interface")
-        for name in [*self.topology.bridges, *(wired.interface for wired in self._wired.values())]:
+        for name in [*self.topology.bridges, *self.interface_names()]:
             error = interface_error(rows.get(name))
             if error is not None:
                 raise TestbedError(
@@ -219,8 +262,13 @@ class BuiltOvsTopology:
             self._connector.check()
         self._check_interfaces()
         rows = self._instance.db.rows("Interface")
-        linked = {name: wired.interface for name, wired in self._wired.items() if wired.has_link}
-        return [name for name, interface in linked.items() if one(rows[interface].link_state) != "up"]
+        up = {name for name, row in rows.items() if one(row.link_state) == "up"}
+        return [
+            _called(name, wired)
+            for name, wired in self._wired.items()
+            # a bond carries frames while one of its members does
+            if wired.has_link and not any(each.interface in up for each in wired.interfaces)
+        ]
 
     def configuration(self) -> str:
         """Bridges, ports, flows, queues and other_config as text, for evidence."""
@@ -268,6 +316,7 @@ class BuiltOvsTopology:
                     meanwhile=self._remove_taps,
                 )
                 self._log_level("info")
+                self._instance.forget_bridges(self.topology.bridges)
         finally:
             self._wiring.close()
 
@@ -276,7 +325,7 @@ class BuiltOvsTopology:
 
         Not before OVS begins to: it would look for what became of them, bridge by bridge.
         """
-        if self._instance.options.datapath_type == "netdev":
+        if self._instance.owned and self._instance.options.datapath_type == "netdev":
             self._wiring.remove(self.topology.bridges)
 
     def _present_bridges(self) -> Sequence[Row]:
@@ -288,6 +337,8 @@ class BuiltOvsTopology:
 
     def _log_level(self, level: str) -> None:
         """What OVS logs while its taps go is no evidence of anything: nobody shall read it in a later error."""
+        if not self._instance.owned:
+            return
         with suppress(TestbedError):  # a vswitchd that does not answer this is removed from as well
             for module in _NOISY:
                 self._instance.ctl.call("vlog/set", f"{module}:file:{level}", deadline_s=1.0)
@@ -295,6 +346,11 @@ class BuiltOvsTopology:
     def _delete(self, bridges: Sequence[Row]) -> None:
         for row in bridges:
             self._instance.db.root.delvalue("bridges", row)
+
+
+def _called(name: str, wired: Wired) -> str:
+    """A port as people know it: by its name in the testbed file, too, where that is another."""
+    return name if wired.interface == name else f"{name} ({wired.interface})"
 
 
 def _advice(error: str) -> str:

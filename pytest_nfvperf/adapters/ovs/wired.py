@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.nodes import DEFAULT_MTU, Port, Vlan
-from pytest_nfvperf.model.testbed import DutPort
+from pytest_nfvperf.model.topology import Topology
 from pytest_nfvperf.ports.generator import VIRTIO_RING
 
 
@@ -18,10 +19,13 @@ class Wired:
     Attributes:
         port: its name in the topology.
         interface: name in OVS; differs from the topology's for an interface of the host.
-        type: of OVS's interface: "system", "patch", "dpdkvhostuserclient".
+        type: of OVS's interface: "system", "patch", "dpdkvhostuserclient"; "bond" for a port of several interfaces.
         device: DPDK devargs of the far end; None when it is cabled, or no generator's.
         socket: where the far end will listen, for a vhost-user port.
         has_link: it is ready when it has link; a patch port or a tunnel has none.
+        kernel: the kernel interface that DPDK reads it by, in OVS's namespace.
+        members: interfaces of a bond.
+        bond: columns of a bond's Port: bond_mode, lacp.
     """
 
     port: str
@@ -34,6 +38,14 @@ class Wired:
     device: str | None = None
     socket: Path | None = None
     has_link: bool = True
+    kernel: str | None = None
+    members: tuple[Wired, ...] = ()
+    bond: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def interfaces(self) -> tuple[Wired, ...]:
+        """The interface, or those of a bond."""
+        return self.members or (self,)
 
 
 def vhost_user(port: Port, socket: Path) -> Wired:
@@ -54,17 +66,6 @@ def vhost_user(port: Port, socket: Path) -> Wired:
     )
 
 
-def pci(port: Port, physical: DutPort) -> Wired:
-    """A NIC that DPDK drives."""
-    options = {"dpdk-devargs": physical.pci or "", "n_rxq": str(max(physical.rxq, port.queues))}
-    if physical.rx_descriptors is not None:
-        options["n_rxq_desc"] = str(physical.rx_descriptors)
-    if physical.tx_descriptors is not None:
-        options["n_txq_desc"] = str(physical.tx_descriptors)
-    mtu = unusual(physical.mtu or port.mtu)
-    return Wired(port.name, port.bridge, port.name, "dpdk", options, mtu, port.vlan)
-
-
 def patch(port: str, bridge: str, peer: str, vlan: Vlan | None) -> Wired:
     """One end of a patch."""
     return Wired(port, bridge, port, "patch", {"peer": peer}, vlan=vlan, has_link=False)
@@ -73,3 +74,21 @@ def patch(port: str, bridge: str, peer: str, vlan: Vlan | None) -> Wired:
 def unusual(mtu: int) -> int | None:
     """What OVS is asked for: nothing where the MTU is Ethernet's own."""
     return mtu if mtu != DEFAULT_MTU else None
+
+
+def refuse_flows_on_bonds(topology: Topology, wired: Iterable[Wired]) -> None:
+    """A flow leads frames to one interface of a bond, and so past it: a bridge with a bond learns MAC addresses.
+
+    With two ports that is the same; with more, frames would not take the way that the topology means.
+
+    Raises:
+        ConfigError: names bond and topology.
+    """
+    crossed = {crossing.bridge for crossing in topology.crossings}
+    for one in wired:
+        ports = [port.name for port in topology.ports if port.bridge == one.bridge]
+        if one.members and one.bridge in crossed and len(ports) > 2:
+            raise ConfigError(
+                f"topology {topology.name!r} leads frames by flows over {len(ports)} ports of bridge {one.bridge!r}, "
+                f"and a flow passes bond {one.interface!r} by: use single ports for it, or the topology phy2phy"
+            )

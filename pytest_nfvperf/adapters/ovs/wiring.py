@@ -1,4 +1,4 @@
-"""How a topology's ports are made: vhost-user, veth, patch, a NIC of DPDK's, or an interface of the host.
+"""How a topology's ports are made: vhost-user, veth, patch, or a lab's.
 
 ==============  ====================================  ============================================
 kind            in OVS                                the far end
@@ -11,8 +11,7 @@ internal Nic    ``internal``, moved out               the same interface, in its
 tap Nic         ``tap``, moved out                    the same interface, in its namespace
 veth link       both ends, in the instance's          none
 tunnel          ``vxlan``, ``geneve``, ``gre``        by the underlay: see ``tunnels``
-pci             ``dpdk``                              none: cabled to a tester
-interface       the interface, moved in               none: cabled to a tester
+of a lab        see ``physical``                      the generator's own, by a cable
 ==============  ====================================  ============================================
 
 A generator's veth is what is left without DPDK. The far end stays in the namespace that we run in, where the
@@ -21,27 +20,22 @@ generator runs too, named by the run's tag, with IPv6 off and no address.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
-from pyroute2 import IPRoute
-from pyroute2.netlink.exceptions import NetlinkError
-
 from pytest_nfvperf.adapters.net.cabling import Cabling
-from pytest_nfvperf.adapters.net.ends import OURS, End, Moved, Pair, Routes, configure, exists
+from pytest_nfvperf.adapters.net.ends import OURS, End, Moved, Pair, Routes, configure
 from pytest_nfvperf.adapters.net.journal import Journal
 from pytest_nfvperf.adapters.net.namespaces import Namespace
 from pytest_nfvperf.adapters.net.pairs import generator_pair, link_pair, namespace_plans, nic_pair
-from pytest_nfvperf.adapters.net.threads import inside
-from pytest_nfvperf.adapters.ovs.instance import OvsInstance
+from pytest_nfvperf.adapters.ovs.physical import Cabled
+from pytest_nfvperf.adapters.ovs.running import RunningOvs
 from pytest_nfvperf.adapters.ovs.tunnels import Underlay, tunnel_port, underlay
-from pytest_nfvperf.adapters.ovs.wired import Wired, patch, pci, unusual, vhost_user
+from pytest_nfvperf.adapters.ovs.wired import Wired, patch, unusual, vhost_user
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.links import Tunnel
 from pytest_nfvperf.model.nodes import Behind, Nic, NicKind, Offloads, Port, PortKind, Vlan
-from pytest_nfvperf.model.testbed import DutPort
 from pytest_nfvperf.model.topology import Topology
 from pytest_nfvperf.ports.datapath import Attachment
 
@@ -49,11 +43,11 @@ from pytest_nfvperf.ports.datapath import Attachment
 class Wiring:
     """Makes and removes what the ports of one topology need outside OVS."""
 
-    def __init__(self, journal: Journal, instance: OvsInstance, physical: Mapping[str, DutPort]) -> None:
-        """``physical``: the testbed's pci and interface ports, by the names of topologies' ports."""
+    def __init__(self, journal: Journal, instance: RunningOvs, cabled: Cabled) -> None:
+        """``cabled``: the lab's ports by the names of topologies' ports, and who borrows their interfaces."""
         self._instance = instance
-        self._physical = physical
-        self._home = _namespace_of(instance)
+        self._cabled = cabled
+        self._home = instance.home
         self._cabling = Cabling(journal, self._home)
         self._sockets: list[Path] = []
         self._moved: list[Moved] = []
@@ -137,11 +131,9 @@ class Wiring:
         self._cabling.close()
 
     def _wire(self, port: Port, pairs: list[Pair]) -> Wired:
-        physical = self._physical.get(port.name)
-        if physical is not None and physical.kind == "pci":
-            return pci(port, physical)
-        if physical is not None:
-            return self._moved_in(port, physical)
+        end = self._cabled.ends.get(port.name)
+        if end is not None:
+            return self._cabled.wire(port, end, self._home.path, self._datapath)
         if port.kind is PortKind.VHOST_USER or (port.kind is PortKind.TESTBED and self._instance.options.dpdk):
             return self._vhost_user(port)
         if port.kind in {PortKind.TESTBED, PortKind.AF_PACKET}:
@@ -162,6 +154,10 @@ class Wiring:
         near = End(one.name, namespace, one.mac, one.addresses, whole)
         pairs.append(Pair(near, End(far, OURS), one.mtu))
         return Attachment(one.label, f"net_af_packet,iface={far}")
+
+    @property
+    def _datapath(self) -> str:
+        return "dpdk" if self._instance.options.dpdk else self._instance.options.datapath_type
 
     def _vhost_user(self, port: Port) -> Wired:
         if not self._instance.options.dpdk:
@@ -244,23 +240,6 @@ class Wiring:
             yield _system(link.port_a, link.bridge_a, link.vlan)
             yield _system(link.port_b, link.bridge_b, link.vlan)
 
-    def _moved_in(self, port: Port, physical: DutPort) -> Wired:
-        interface = physical.interface or physical.name
-        try:
-            if not inside(self._home.path, partial(exists, interface)):
-                _move_in(interface, port.name, self._home)
-            with IPRoute(netns=self._home.name) as links:
-                links.link("set", index=links.link_lookup(ifname=interface)[0], state="up", mtu=port.mtu)
-        except (OSError, NetlinkError) as error:
-            raise TestbedError(f"cannot move {interface} into {self._home.name}: {error}") from error
-        return Wired(port.name, port.bridge, interface, "system", vlan=port.vlan)
-
-
-def _namespace_of(instance: OvsInstance) -> Namespace:
-    if instance.namespace is None:
-        raise TestbedError("the private OVS has no network namespace")
-    return instance.namespace
-
 
 def _system(name: str, bridge: str, vlan: Vlan | None) -> Wired:
     return Wired(name, bridge, name, "system", vlan=vlan)
@@ -270,12 +249,3 @@ def _patches(topology: Topology) -> Iterator[Wired]:
     for link in topology.patches:
         yield patch(link.port_a, link.bridge_a, link.port_b, link.vlan)
         yield patch(link.port_b, link.bridge_b, link.port_a, link.vlan)
-
-
-def _move_in(interface: str, port: str, namespace: Namespace) -> None:
-    """Into the instance's namespace; the kernel gives a NIC back when that is removed."""
-    with IPRoute() as host:
-        found = host.link_lookup(ifname=interface)
-        if not found:
-            raise ConfigError(f"port {port!r}: this machine has no interface {interface!r}", key="dut.ports")
-        host.link("set", index=found[0], net_ns_fd=namespace.name)

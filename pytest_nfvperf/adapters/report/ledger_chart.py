@@ -55,6 +55,10 @@ def ledger_chart(ledger: Ledger) -> Figure | None:
     if not ledger.paths:
         return None
     rows = [_row(_title(path.direction, path.offered, path.received, path.lost), path.hops) for path in ledger.paths]
+    rows += [
+        _row(_title(branch.direction, branch.offered, branch.received, branch.lost, "copies due"), branch.hops)
+        for branch in ledger.branches
+    ]
     if ledger.beside:
         copies = sum(hop.entered for hop in ledger.beside)
         rows.append(
@@ -73,9 +77,9 @@ def ledger_chart(ledger: Ledger) -> Figure | None:
     return figure
 
 
-def _title(direction: str, offered: int, received: int, lost: int) -> str:
+def _title(direction: str, offered: int, received: int, lost: int, entered: str = "offered") -> str:
     share = f" ({format_ratio(lost / offered)})" if offered and lost else ""
-    return f"{direction.replace('->', ' → ')}: {offered:,} offered, {received:,} received, {lost:,} lost{share}"
+    return f"{direction.replace('->', ' → ')}: {offered:,} {entered}, {received:,} received, {lost:,} lost{share}"
 
 
 def _row(title: str, hops: Sequence[Hop], *, joined: bool = True) -> _Row:

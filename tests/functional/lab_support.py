@@ -1,0 +1,122 @@
+"""What stands for a lab on a machine without NICs: veth pairs for cables, a private OVS for the system's."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from pyroute2 import IPRoute
+
+from pytest_nfvperf.adapters.generators.build import build
+from pytest_nfvperf.adapters.generators.embedded import EmbeddedGenerator
+from pytest_nfvperf.adapters.host.cpus import discover_testbed
+from pytest_nfvperf.adapters.net.journal import Journal, Kind, new_tag
+from pytest_nfvperf.adapters.net.links import remove_link
+from pytest_nfvperf.adapters.net.namespaces import Namespace
+from pytest_nfvperf.adapters.net.process import run, spawn
+from pytest_nfvperf.adapters.net.wait import wait_until
+from pytest_nfvperf.adapters.ovs.locate import locate
+from pytest_nfvperf.model.testbed import CableSpec, DutPort, GeneratorSpec, Testbed
+from tests.functional.generator_support import hugepages_mib
+
+
+@contextmanager
+def veth_cables(number: int) -> Iterator[list[tuple[str, str]]]:
+    """Veth pairs (DUT's end, generator's end), down, as a lab's NICs are before a run."""
+    tag = new_tag()
+    names = [(f"{tag}d{index}", f"{tag}g{index}") for index in range(number)]
+    try:
+        with IPRoute() as host:
+            for near, far in names:
+                host.link("add", ifname=near, kind="veth", peer=far)
+        yield names
+    finally:
+        for near, _ in names:
+            remove_link(near)
+
+
+def lab_testbed(near: Sequence[str], far: Sequence[str], **ovs: Any) -> Testbed:
+    """Ports dpdk0, dpdk1, ... on interfaces ``near``, cabled in order to generator ports on ``far``."""
+    found = discover_testbed()
+    spec = {"datapath": "netdev", "other_config": (), **ovs}
+    return dataclasses.replace(
+        found,
+        name="veth lab",
+        discovered=False,
+        ovs=dataclasses.replace(found.ovs, **spec),
+        ports=tuple(DutPort(f"dpdk{n}", "interface", interface=name) for n, name in enumerate(near)),
+        generator=GeneratorSpec(ports=tuple(range(len(far))), devices=tuple(far)),
+        links=tuple(CableSpec(str(n), f"dpdk{n}") for n in range(len(far))),
+    )
+
+
+@contextmanager
+def generator_of(testbed: Testbed, journal: Journal) -> Iterator[EmbeddedGenerator]:
+    """The embedded generator, without ports."""
+    generator = EmbeddedGenerator(
+        build(),
+        cpus=testbed.cpus.generator,
+        control_cpus=testbed.cpus.housekeeping,
+        run_dir=journal.directory,
+        file_prefix=f"nfv-{journal.tag}-lab",
+        hugepages_mib=hugepages_mib(),
+    )
+    try:
+        yield generator
+    finally:
+        generator.close()
+
+
+@contextmanager
+def system_ovs(journal: Journal, *, own_namespace: bool = True) -> Iterator[Path]:
+    """An OVS as a distribution starts it, with a bridge and a key of its own, by its run directory.
+
+    ``journal``: of the host, as it were, not of the run that uses it.
+    """
+    directory = journal.directory / "openvswitch"
+    journal.note(Kind.DIRECTORY, str(directory))
+    directory.mkdir()
+    with ExitStack() as stack:
+        namespace = stack.enter_context(closing(Namespace(journal, "host"))) if own_namespace else None
+        _start_daemons(journal, directory, namespace.name if namespace else None, stack)
+        yield directory
+
+
+def _start_daemons(journal: Journal, directory: Path, netns: str | None, stack: ExitStack) -> None:
+    binaries = locate()
+    conf, socket = directory / "conf.db", directory / "db.sock"
+    run([binaries.ovsdb_tool, "create", conf, binaries.schema])
+    env = {"OVS_RUNDIR": str(directory), "OVS_LOGDIR": str(directory), "OVS_DBDIR": str(directory)}
+    # by its name as it is installed: the pid file is named after it
+    for command in ([binaries.ovsdb_server, conf, f"--remote=punix:{socket}"], ["ovs-vswitchd", f"unix:{socket}"]):
+        name = Path(command[0]).name
+        log = directory / f"{name}.log"
+        argv = [*command, "--pidfile", f"--log-file={log}", "-vconsole:off"]
+        process = spawn(journal, name, argv, log=log, netns=netns, env=env)
+        stack.callback(process.stop)
+        wait_until((directory / f"{name}.pid").exists, f"{name}'s pid file", 10)
+        if name == "ovsdb-server":
+            wait_until(socket.is_socket, f"{name}'s socket", 10)
+            vsctl(directory, "--no-wait", "init")
+    settings = ["set", "Open_vSwitch", ".", "other_config:max-idle=12345", "external_ids:hostname=lab"]
+    vsctl(directory, *settings, "--", "add-br", "br-ex", "--", "set", "Bridge", "br-ex", "datapath_type=netdev")
+
+
+def vsctl(directory: Path, *arguments: str) -> str:
+    """ovs-vsctl on the stand-in's database."""
+    command = ["ovs-vsctl", "--timeout=10", f"--db=unix:{directory}/db.sock", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def contents(directory: Path) -> dict[str, str]:
+    """What somebody would notice: bridges, ports, other_config."""
+    return {
+        "bridges": vsctl(directory, "list-br"),
+        "ports": vsctl(directory, "--columns=name", "--format=csv", "list", "Port"),
+        "other_config": vsctl(directory, "get", "Open_vSwitch", ".", "other_config"),
+        "bridge": vsctl(directory, "--columns=datapath_type,fail_mode,external_ids", "list", "Bridge", "br-ex"),
+    }

@@ -1,0 +1,154 @@
+"""A lab of veth pairs: cables checked by learning frames, interfaces borrowed and given back, bonds."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import pytest
+from pyroute2 import IPRoute
+
+from pytest_nfvperf.adapters.net.borrowed import Borrowed, read_usage
+from pytest_nfvperf.adapters.net.journal import Journal
+from pytest_nfvperf.adapters.ovs.datapath import OvsDatapath
+from pytest_nfvperf.lab import Lab
+from pytest_nfvperf.model.catalogue import phy2phy, pvp
+from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.lab import CabledEnd
+from pytest_nfvperf.model.testbed import CableSpec, DutBond, DutPort, Testbed
+from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.model.trial import TrialSpec
+from pytest_nfvperf.runs.attaching import generator_ports
+from pytest_nfvperf.runs.cabling import check_cabling, refuse_wrong_cables
+from tests.functional.lab_support import generator_of, lab_testbed, veth_cables
+from tests.functional.ovs_support import clean_run, needs_root
+
+pytestmark = needs_root
+
+
+@contextmanager
+def lab_of(testbed: Testbed, journal: Journal) -> Iterator[tuple[OvsDatapath, object]]:
+    """A private OVS without DPDK on the testbed's ports, and a generator that has borrowed its own."""
+    lab = Lab(testbed)
+    lab.check()
+    lab.borrow(journal)
+    ovs = OvsDatapath.start(testbed, journal, name="lab")
+    try:
+        with generator_of(testbed, journal) as generator:
+            yield ovs, generator
+    finally:
+        ovs.close()
+        lab.give_back()
+
+
+def problem(near: Sequence[str], far: Sequence[str]) -> str:
+    """What the check says of these interfaces, cabled in order; "" when all is well."""
+    with clean_run() as journal:
+        testbed = lab_testbed(near, far)
+        with lab_of(testbed, journal) as (ovs, generator):
+            try:
+                check_cabling(testbed, ovs, generator, link_deadline_s=2)
+            except TestbedError as error:
+                return error.message
+    return ""
+
+
+def set_up(*names: str) -> None:
+    with IPRoute() as host:
+        for name in names:
+            host.link("set", index=host.link_lookup(ifname=name)[0], state="up")
+
+
+def test_cables_are_found_where_they_are_and_where_they_are_not() -> None:
+    with veth_cables(3) as cables:
+        (near0, far0), (near1, far1), (somebody, elsewhere) = cables
+        assert problem([near0, near1], [far0, far1]) == ""
+        crossed = problem([near0, near1], [far1, far0])
+        assert "port 0 of the generator is not connected to dpdk0 but to dpdk1" in crossed
+        assert "port 1 of the generator is not connected to dpdk1 but to dpdk0" in crossed
+        assert "links: [[generator.0, dut.dpdk1], [generator.1, dut.dpdk0]]" in crossed
+        unplugged = problem([near0, near1], [far0, elsewhere])
+        assert "a cable of the testbed file has no link (generator.0 - dpdk0, generator.1 - dpdk1)" in unplugged
+        assert f"no link on dpdk1 ({near1})" in unplugged
+        set_up(far1, somebody)
+        assert problem([near0, near1], [far0, elsewhere]) == (
+            "the cabling is not that of the testbed file: port 1 of the generator is not connected to dpdk1, nor to "
+            "another port of the DUT: its frames arrived nowhere; change the cables, or write in the testbed file: "
+            "links: [[generator.0, dut.dpdk0]]"
+        )
+
+
+def test_both_faults_at_once() -> None:
+    """One wrong, one nowhere: pure comparison, the frames are tried above."""
+    ends = [
+        CabledEnd(f"dpdk{n}", (DutPort(f"dpdk{n}", "pci"),), generator_port=str(n), device="0000:3b:00.0")
+        for n in range(2)
+    ]
+    with pytest.raises(TestbedError) as caught:
+        refuse_wrong_cables(ends, {"dpdk0": "dpdk1", "dpdk1": None})
+    assert "port 0 of the generator is not connected to dpdk0 but to dpdk1; port 1 of the" in caught.value.message
+    assert "port 1 of the generator is not connected to dpdk1, nor to another" in caught.value.message
+    with pytest.raises(TestbedError, match="arrived nowhere; look at the cables"):
+        refuse_wrong_cables(ends, {"dpdk0": None, "dpdk1": None})
+
+
+def test_interfaces_come_back_as_they_were() -> None:
+    with veth_cables(2) as cables, IPRoute() as host:
+        names = [name for pair in cables for name in pair]
+        host.link("set", index=host.link_lookup(ifname=names[0])[0], mtu=1400, state="up")
+        before = {name: read_usage(name) for name in names}
+        near, far = zip(*cables, strict=True)
+        testbed = lab_testbed(near, far)
+        with clean_run() as journal, lab_of(testbed, journal) as (ovs, generator):
+            built = ovs.build(phy2phy())
+            generator.attach(generator_ports(built.topology, built))
+            assert not host.link_lookup(ifname=names[0]), "it is in OVS's namespace"
+            built.wait_ready(5)
+            generator.learn(Traffic(), built.topology.directions)
+            result = generator.run_trial(
+                TrialSpec(Traffic(), load_fps=1000, duration_s=0.2, directions=built.topology.directions)
+            )
+            assert all(counts.received == counts.sent > 0 for counts in result.counts)
+            generator.detach(["p0", "p1"])
+        assert {name: read_usage(name) for name in names} == before
+
+
+def test_an_interface_that_somebody_needs_is_refused() -> None:
+    with veth_cables(1) as cables, IPRoute() as host, clean_run() as journal:
+        near, _ = cables[0]
+        host.addr("add", index=host.link_lookup(ifname=near)[0], address="198.51.100.7", prefixlen=24)
+        with pytest.raises(ConfigError) as caught:
+            Borrowed(journal).take(near, "port 'dpdk0'", key="dut.ports")
+        assert f"dut.ports: port 'dpdk0': interface {near!r} is in use: it has the address 198.51.100.7" in str(
+            caught.value
+        )
+        assert "a measurement would cut it off" in str(caught.value)
+
+
+def bonded(testbed: Testbed) -> Testbed:
+    """The testbed with dpdk1 and dpdk2 as one bond, cabled to generator port 1 by dpdk1."""
+    return dataclasses.replace(
+        testbed,
+        bonds=(DutBond("bond0", ("dpdk1", "dpdk2")),),
+        links=(CableSpec("0", "dpdk0"), CableSpec("1", "bond0")),
+    )
+
+
+def test_a_bond_carries_frames_and_a_flow_would_pass_it_by() -> None:
+    with veth_cables(3) as cables, clean_run() as journal:
+        near, far = zip(*cables, strict=True)
+        testbed = bonded(lab_testbed(near, far[:2]))
+        with lab_of(testbed, journal) as (ovs, generator):
+            check_cabling(testbed, ovs, generator)
+            built = ovs.build(phy2phy())
+            generator.attach(generator_ports(built.topology, built))
+            built.wait_ready(5)
+            generator.learn(Traffic(), built.topology.directions)
+            assert "bond_mode: active-backup" in ovs.instance.ctl.call("bond/show", "bond0")
+            assert set(built.port_names("br0").values()) == {"p0", "p1"}
+            assert len(built.port_names("br0")) == 3
+            generator.detach(["p0", "p1"])
+            built.close()
+            with pytest.raises(ConfigError, match="a flow passes bond 'bond0' by: use single ports for it"):
+                ovs.build(pvp())
