@@ -8,6 +8,7 @@ import pytest
 
 if TYPE_CHECKING:
     from pytest_nfvperf.model.testbed import Testbed
+    from pytest_nfvperf.ports.capture import Capture
     from pytest_nfvperf.wiring import Wiring
 
 
@@ -16,4 +17,12 @@ def pytest_nfvperf_make_wiring(config: pytest.Config, testbed: Testbed) -> Wirin
     """Make a testbed real in another way: a vendor's generator, a simulator.
 
     Return None to leave it to the next, at last to this project's own engines. Not called for --nfv-plan.
+    """
+
+
+@pytest.hookspec(firstresult=True)
+def pytest_nfvperf_make_capture(config: pytest.Config, testbed: Testbed, output: str) -> Capture | None:
+    """Receive the copies of a mirror in another way: on a lab, by a vendor's capture interface.
+
+    ``output`` is the mirror's output port. Return None to leave it to the next, at last to a packet socket of the host.
     """

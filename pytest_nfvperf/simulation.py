@@ -53,6 +53,10 @@ class SimulatedTopology:
         """Nothing filters."""
         return {}
 
+    def not_offloaded(self) -> str | None:
+        """Hardware can be simulated, too."""
+        return None
+
     def wait_ready(self, deadline_s: float) -> None:
         """It is."""
 

@@ -13,6 +13,7 @@ pytest_plugins = [
     "pytest_nfvperf.fixtures.nfv",
     "pytest_nfvperf.fixtures.topologies",
     "pytest_nfvperf.fixtures.parts",
+    "pytest_nfvperf.fixtures.mirrors",
     "pytest_nfvperf.fixtures.measuring",
 ]
 """

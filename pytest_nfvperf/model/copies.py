@@ -16,6 +16,7 @@ class CopyCounts:
     """Copies of one trial, over all mirrors whose outputs are counted.
 
     Attributes:
+        crossings: how often frames crossed a mirrored bridge, selected or not.
         expected: one for each time that a frame crossed a mirrored bridge and was selected.
         received: by the generator's monitors.
         truncated: of those, the ones cut by a snaplen.
@@ -23,6 +24,7 @@ class CopyCounts:
         dropped: given up at the outputs, by the counter that says so.
     """
 
+    crossings: int
     expected: int
     received: int
     truncated: int
@@ -33,6 +35,13 @@ class CopyCounts:
     def unexplained(self) -> int:
         """Expected, but neither received nor dropped by anyone who counts."""
         return self.expected - self.received - sum(self.dropped.values())
+
+    def __str__(self) -> str:
+        lost = [f"{frames:,} lost: {name}" for name, frames in self.dropped.items()]
+        odd = {"unexplained": self.unexplained, "truncated": self.truncated, "corrupted": self.corrupted}
+        lost += [f"{frames:,} {what}" for what, frames in odd.items() if frames]
+        told = f"{self.received:,} of {self.expected:,} copies received"
+        return "; ".join([f"{told}, of frames that crossed {self.crossings:,} times", *lost])
 
 
 def copy_counts(topology: Topology, result: TrialResult, moved: Mapping[str, int]) -> CopyCounts:
@@ -51,15 +60,16 @@ def copy_counts(topology: Topology, result: TrialResult, moved: Mapping[str, int
     """
     outputs = [mirror.output for mirror in topology.mirrors if mirror.output is not None]
     vlan = result.spec.traffic.vlan or 0
-    expected = sum(
-        frames
+    mirrored = [
+        (mirror.copies(crossed.entry, crossed.exit, vlan), frames)
         for crossed, frames in _crossings(topology, result, moved)
         for mirror in topology.mirrors
-        if mirror.bridge in crossed.bridges and mirror.copies(crossed.entry, crossed.exit, vlan)
-    )
+        if mirror.bridge in crossed.bridges
+    ]
     seen = [monitor for monitor in result.monitors if monitor.port in outputs]
     return CopyCounts(
-        expected=expected,
+        crossings=sum(frames for _, frames in mirrored),
+        expected=sum(frames for copied, frames in mirrored if copied),
         received=sum(monitor.copies for monitor in seen),
         truncated=sum(monitor.truncated for monitor in seen),
         corrupted=sum(monitor.corrupted for monitor in seen),

@@ -102,6 +102,7 @@ class Port:
     ``mtu``: bytes without Ethernet header and FCS.
     ``eth_peer``: for a VNF in mode MAC, to which MAC address frames go on that came in by this port; for an
     ENDPOINT, to which it sends, None for that of the receiving port.
+    ``unread``: of a MONITOR that stopped reading.
     """
 
     name: str
@@ -117,6 +118,7 @@ class Port:
     vlan: Vlan | None = None
     eth_peer: str | None = None
     vnf_kind: VnfKind = VnfKind.TESTBED
+    unread: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,6 +88,7 @@ def monitor(
     mtu: int = DEFAULT_MTU,
     kind: PortKind | str = PortKind.TESTBED,
     vm: bool = False,
+    unread: bool = False,
 ) -> Port:
     """A port on which the generator only counts what comes.
 
@@ -98,9 +99,10 @@ def monitor(
         mtu: bytes without Ethernet header and FCS.
         kind: what it is on the DUT; a tap for the host.
         vm: it is that of a monitor VM, called as the port; on a lab no cabled port is taken for it.
+        unread: it stopped reading, to see what that costs.
     """
     owner = name if vm else GENERATOR
-    return Port(name, bridge, PortRole.MONITOR, mac, owner, mtu=mtu, kind=PortKind(kind))
+    return Port(name, bridge, PortRole.MONITOR, mac, owner, mtu=mtu, kind=PortKind(kind), unread=unread)
 
 
 class MirrorSettings(TypedDict, total=False):

@@ -65,7 +65,7 @@ def _offloads(offloads: Offloads) -> list[str]:
 def role_words(port: Port) -> str:
     """``generator``, ``monitor``, ``VNF v1, io``, ``VNF vm1 (testpmd), mac, sends to 02:4e:46:00:00:02``."""
     if port.role is PortRole.MONITOR:
-        return "monitor"
+        return "monitor that does not read" if port.unread else "monitor"
     said = [port.owner]
     if port.role is PortRole.FORWARDER:
         kind = "" if port.vnf_kind is VnfKind.TESTBED else f" ({port.vnf_kind})"

@@ -31,7 +31,7 @@ static bool choose(const struct choice *choices, const char *name, int *value)
 struct attach_request {
 	const char *name, *device, *mac, *role, *peer, *mode, *eth_peer;
 	json_t *addresses;
-	int queues, tx_descriptors, rx_descriptors, mtu, vlan, drop_every, timeout_ms;
+	int queues, tx_descriptors, rx_descriptors, mtu, vlan, drop_every, timeout_ms, unread;
 };
 
 static bool in_range(json_t *answer, const char *what, int value, int low, int high)
@@ -98,7 +98,10 @@ static bool parse_config(const struct attach_request *want, struct port_config *
 		return answer_error(answer, "bad_request", "vnf_mode must be io, mac or macswap, not \"%s\"", want->mode);
 	if (role == ROLE_FORWARDER && mode == VNF_MAC && want->eth_peer[0] == '\0')
 		return answer_error(answer, "bad_request", "vnf_mode mac needs eth_peer");
+	if (want->unread && role != ROLE_MONITOR)
+		return answer_error(answer, "bad_request", "only a monitor can be unread");
 	config->role = (enum port_role)role;
+	config->unread = want->unread;
 	config->mode = (enum vnf_mode)mode;
 	config->queues = (uint16_t)want->queues;
 	config->tx_descriptors = (uint16_t)want->tx_descriptors;
@@ -124,11 +127,11 @@ bool command_attach(struct engine *engine, json_t *request, json_t *answer)
 	const char *wrong;
 
 	if (json_unpack_ex(request, &error, JSON_STRICT,
-			   "{s:s, s:s, s:s, s?s, s?s, s?s, s?s, s?o, s?i, s?i, s?i, s?i, s?i, s?i, s?i}", "name", &want.name,
+			   "{s:s, s:s, s:s, s?s, s?s, s?s, s?s, s?o, s?i, s?i, s?i, s?i, s?i, s?i, s?i, s?b}", "name", &want.name,
 			   "device", &want.device, "mac", &want.mac, "role", &want.role, "peer", &want.peer, "vnf_mode",
 			   &want.mode, "eth_peer", &want.eth_peer, "addresses", &want.addresses, "queues", &want.queues, "tx_descriptors",
 			   &want.tx_descriptors, "rx_descriptors", &want.rx_descriptors, "mtu", &want.mtu, "vlan", &want.vlan,
-			   "drop_every", &want.drop_every, "timeout_ms", &want.timeout_ms) != 0)
+			   "drop_every", &want.drop_every, "timeout_ms", &want.timeout_ms, "unread", &want.unread) != 0)
 		return answer_error(answer, "bad_request", "attach: %s", error.text);
 	if (!parse_config(&want, &config, answer))
 		return false;

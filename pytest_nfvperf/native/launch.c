@@ -50,7 +50,7 @@ const char *launch_assign(struct engine *engine)
 		struct port *port = &engine->ports.port[at];
 		struct worker *worker = owner_of(engine, port);
 
-		if (!port->used || (port->config.role == ROLE_HOST && port->peer == NULL))
+		if (!port->used || port->config.unread || (port->config.role == ROLE_HOST && port->peer == NULL))
 			continue;
 		if (port->config.role == ROLE_HOST) {
 			worker = owner_of(engine, port->peer); /* both use its rings */

@@ -231,7 +231,7 @@ static bool plan_tracks(struct engine *engine, json_t *answer)
 		memset(&port->foreign, 0, sizeof(port->foreign));
 		memset(&port->forwarded, 0, sizeof(port->forwarded));
 		port->flushed = 0;
-		run->monitored |= port->used && port->config.role == ROLE_MONITOR;
+		run->monitored |= port->used && port->config.role == ROLE_MONITOR && !port->config.unread;
 		for (unsigned int id = 0; port->used && id < run->stream_count; id++) {
 			struct stream *stream = &run->streams[id];
 

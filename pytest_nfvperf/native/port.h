@@ -55,6 +55,7 @@ struct port_config {
 	uint16_t vlan; /* of a host's frames on the endpoint; 0: untagged */
 	struct rte_ether_addr addresses[MAX_ADDRESSES]; /* destinations that a monitor tells apart */
 	uint16_t address_count;
+	bool unread; /* a monitor that is never polled: its ring fills up */
 	uint32_t drop_every; /* a forwarder drops every n-th frame; 0: none */
 	unsigned int timeout_ms; /* for a server socket: how long to wait for its client */
 };

@@ -48,6 +48,10 @@ class BuiltTopology(Protocol):
         """What filters frames in its namespaces and in the datapath's own, by namespace; empty where nothing does."""
         ...
 
+    def not_offloaded(self) -> str | None:
+        """Why no flow is in hardware, after frames have passed; None where flows are."""
+        ...
+
     def wait_ready(self, deadline_s: float) -> None:
         """Wait until every interface is up; TestbedError with the interface's error column."""
         ...

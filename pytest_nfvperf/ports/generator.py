@@ -42,6 +42,7 @@ class GeneratorPort:
             frames that it sends, None for the receiving port's.
         addresses: for a MONITOR, destination MACs that it tells copies of one frame apart by: a frame that crosses a
             bridge several times, and is copied each time, goes to another one each time.
+        unread: a MONITOR that stopped reading: nothing is taken from its ring.
     """
 
     name: str
@@ -58,6 +59,7 @@ class GeneratorPort:
     mtu: int = 1500
     vlan: int | None = None
     addresses: tuple[str, ...] = ()
+    unread: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ def generator_ports(topology: Topology, built: BuiltTopology, others: Collection
             queues=port.queues,
             mtu=port.mtu,
             eth_peer=port.eth_peer,
+            unread=port.unread,
             addresses=_told_apart(topology) if port.role is PortRole.MONITOR else (),
         )
         for port in topology.ports

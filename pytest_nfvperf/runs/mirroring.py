@@ -14,13 +14,13 @@ from typing import Any
 from pytest_nfvperf.model.copies import CopyCounts, copy_counts
 from pytest_nfvperf.model.profile import TRIAL_OVERHEAD_S, Profile
 from pytest_nfvperf.model.traffic import Traffic
-from pytest_nfvperf.model.trial import TrialSpec
+from pytest_nfvperf.model.trial import Reason, TrialSpec
 from pytest_nfvperf.runs import forwarding
 from pytest_nfvperf.runs.forwarding import ForwardingRate
 from pytest_nfvperf.runs.interleave import Reading
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.search import LimitsOf
-from pytest_nfvperf.runs.trials import Trial
+from pytest_nfvperf.runs.trials import InvalidTrialsError, Trial
 
 UNITS = {
     **forwarding.UNITS,
@@ -140,3 +140,49 @@ def _values(trial: Trial, overloaded: CopyCounts, calm: CopyCounts) -> dict[str,
         values["mirror_completeness_overloaded"] = overloaded.received / overloaded.expected
         values["mirror_unexplained"] = abs(overloaded.unexplained) / overloaded.expected
     return values
+
+
+CALM_FPS = 50_000
+"""Frames/s that any testbed mirrors without loss."""
+
+
+_LOAD_ONLY = frozenset({Reason.SKIPPED_FRAMES, Reason.FELL_BEHIND, Reason.DUT_CPU_STOLEN})
+"""What spoils a load and no count: each frame that was sent is a frame that must have been copied."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopyTrials:
+    """Counts the copies of trials at a fixed load. ``profile``: durations."""
+
+    profile: Profile
+
+    def __call__(self, live: LiveTopology, traffic: Traffic, *, load_fps: int = CALM_FPS) -> CopyCounts:
+        """Learn, send, count.
+
+        Args:
+            live: with its mirrors.
+            traffic: what is sent.
+            load_fps: frames/s per direction.
+
+        Raises:
+            InvalidTrialsError: no valid trial within the budget.
+        """
+        live.learn(traffic)
+        both = live.topology.directions
+        spec = TrialSpec(
+            traffic=traffic,
+            load_fps=load_fps,
+            duration_s=self.profile.comparison_trial_s,
+            directions=both if traffic.bidirectional else both[:1],
+            latency=True,  # it is by the samples of latency that whole frames are compared
+            residual_s=_RESIDUAL_S,
+            purpose="copies",
+        )
+        spoiled: list[Trial] = []
+        while True:
+            trial = live.runner.run_once(spec, repeat_of=spoiled[-1].id if spoiled else None)
+            if all(reason.code in _LOAD_ONLY for reason in trial.result.invalid):
+                return copies_of(live, trial)
+            spoiled.append(trial)
+            if len(spoiled) > self.profile.invalid_trial_budget:
+                raise InvalidTrialsError(spoiled)

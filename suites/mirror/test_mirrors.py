@@ -2,46 +2,101 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from pytest_nfvperf.judging import SlaCheck
 from pytest_nfvperf.model.mirror_outputs import mirror_output
-from pytest_nfvperf.model.parts import mirror as mirror_part
+from pytest_nfvperf.model.parts import mirror, monitor
 from pytest_nfvperf.model.topology import Topology
 from pytest_nfvperf.model.traffic import RFC2544_FRAME_SIZES, Traffic
 from pytest_nfvperf.model.vm_chain import vm_chain
 from pytest_nfvperf.runs.mirroring import MirrorLoad
+from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.study import Study, Subject
+from pytest_nfvperf.standing import Stand
 from pytest_nfvperf.sweep import compares, sweep
 
-LOADS = {"10 %": MirrorLoad(share=0.1), "50 %": MirrorLoad(share=0.5), "6 Mpps": MirrorLoad(fps=6e6)}
-"""Of the forwarding rate without a mirror; and S4's own."""
+BASELINE = "vm-to-vm"
+"""No mirror: the baseline that S4's author found missing."""
 
+SOFTWARE = (BASELINE, "2a", "2b", "2c")
+OFFLOADED = (BASELINE, "3a", "3b", "3c")
 OUTPUTS = {"a": "virtual", "b": "physical", "c": "host"}
 """By the letters of S4's cases."""
 
+LOADS = {"10 %": MirrorLoad(share=0.1), "50 %": MirrorLoad(share=0.5), "6 Mpps": MirrorLoad(fps=6e6)}
+"""At which completeness is read: of the forwarding rate without a mirror; and S4's own."""
 
-def _chain(output: str, by: str) -> Topology:
-    """Mirrored by that method; not at all when ``by`` is "off"."""
-    port = mirror_output(output)
-    mirrors = () if by == "off" else (mirror_part("all", port.bridge, port.name, by=by),)
-    return vm_chain(2, port, mirrors)
+
+def _chain(case: str, by: str = "ovsdb") -> Topology:
+    """The two VMs, with the case's mirror and its output."""
+    if case == BASELINE:
+        return vm_chain(2)
+    output = mirror_output(OUTPUTS[case[1]])
+    return vm_chain(2, output, mirror("all", output.bridge, output.name, by=by))
+
+
+@pytest.mark.nfv(topology="vm-chain-2")
+@sweep("load", LOADS, quick={"10 %"})
+@sweep("by", ("ovsdb", "flow"), quick={"ovsdb"})
+@sweep("frame_size", RFC2544_FRAME_SIZES, quick={64})
+@compares("case", SOFTWARE, quick=SOFTWARE)
+def test_software(case: Sequence[str], frame_size: int, by: str, load: str, study: Study, sla: SlaCheck) -> None:
+    """Mirrors in software of all that crosses the bridge, three times each frame: complete, and at what cost?
+
+    2a to a monitor VM, 2b to another port of the generator, 2c to a tap of the host; by OVSDB's Mirror table, or by an
+    output action more in each flow.
+
+    Steps: in interleaved rounds build generator - VM1 - VM2 - generator without and with each mirror; learn; warm up;
+    offer more than it forwards; send at the load.
+    Verify: at the load every copy arrives; the SLA for the forwarding rate, as a ratio to the one without mirror.
+    """
+    chains = [Subject(name, _chain(name, by)) for name in case]
+    sent = Traffic(frame_size=frame_size, bidirectional=False)
+    sla.check_each(study.mirror_cost("case", chains, sent, LOADS[load]))
 
 
 @pytest.mark.nfv(topology="vm-chain-2")
 @sweep("load", LOADS, quick={"10 %"})
 @sweep("frame_size", RFC2544_FRAME_SIZES, quick={64})
-@sweep("case", ("2a", "2b", "2c"), quick=("2a", "2b", "2c"))
-@compares("mirror", ("off", "ovsdb", "flow"), quick=("off", "ovsdb"))
-def test_software(mirror: Sequence[str], case: str, frame_size: int, load: str, study: Study, sla: SlaCheck) -> None:
-    """A mirror in software of all that crosses the bridge, three times each frame: complete, and at what cost?
+@compares("case", OFFLOADED, quick=OFFLOADED)
+def test_offloaded(
+    case: Sequence[str],
+    frame_size: int,
+    load: str,
+    stand: Stand,
+    offloaded: Callable[[LiveTopology], None],
+    study: Study,
+    sla: SlaCheck,
+) -> None:
+    """Mirrors where the NIC has the flows: S4's 3a to a VM, 3b to a port of the generator, 3c to the host.
 
-    Steps: in interleaved rounds build generator - VM1 - VM2 - generator with the mirror's output, without and with the
-    mirror; learn; warm up; offer more than it forwards; send at the load.
-    Verify: at the load every copy arrives; the SLA for the forwarding rate as a ratio to the one without mirror.
+    Steps: send a little and see where the flows are; then as the mirrors in software.
+    Verify: as the mirrors in software; skipped, with the reason, where no flow is in hardware.
     """
-    chains = [Subject(by, _chain(OUTPUTS[case[1]], by)) for by in mirror]
+    offloaded(stand(_chain(OFFLOADED[1])))
+    chains = [Subject(name, _chain(name)) for name in case]
     sent = Traffic(frame_size=frame_size, bidirectional=False)
-    sla.check_each(study.mirror_cost("mirror", chains, sent, LOADS[load]))
+    sla.check_each(study.mirror_cost("case", chains, sent, LOADS[load]))
+
+
+@pytest.mark.nfv(topology="vm-chain-2")
+@sweep("frame_size", RFC2544_FRAME_SIZES, quick={64})
+@compares("reader", ("no mirror", "reads", "does not read"), quick=("no mirror", "reads", "does not read"))
+def test_slow_output(reader: Sequence[str], frame_size: int, study: Study, sla: SlaCheck) -> None:
+    """A mirror whose output nobody reads: what does its full ring cost those who forward?
+
+    Steps: in interleaved rounds build the chain without a mirror, with one to a monitor VM that reads, and with one to
+    a monitor VM that stopped reading; learn; warm up; offer more than it forwards; send at a tenth of that.
+    Verify: forwarding goes on, as the SLA says; every copy that did not arrive is a counted drop at the output.
+    """
+    chains = {
+        "no mirror": vm_chain(2),
+        "reads": vm_chain(2, monitor("vm3", "br0", vm=True), mirror("all", "br0", "vm3")),
+        "does not read": vm_chain(2, monitor("vm3", "br0", vm=True, unread=True), mirror("all", "br0", "vm3")),
+    }
+    subjects = [Subject(name, chains[name]) for name in reader]
+    sent = Traffic(frame_size=frame_size, bidirectional=False)
+    sla.check_each(study.mirror_cost("reader", subjects, sent, LOADS["10 %"]))

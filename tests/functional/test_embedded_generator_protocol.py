@@ -156,6 +156,7 @@ def test_what_is_not_a_request_is_refused(talk: Talk, line: str, code: str, mess
         ({"role": "king"}, 'role must be endpoint, forwarder, monitor or host, not "king"'),
         ({"vnf_mode": "nat"}, 'vnf_mode must be io, mac or macswap, not "nat"'),
         ({"role": "forwarder", "vnf_mode": "mac"}, "vnf_mode mac needs eth_peer"),
+        ({"unread": True}, "only a monitor can be unread"),
         ({"addresses": ["02:00:00:00:00:02"]}, "addresses are for a monitor"),
         ({"role": "monitor", "addresses": ["02:00"]}, 'an address is not a MAC address: "02:00"'),
         ({"role": "monitor", "addresses": ["02:00:00:00:00:02"] * 17}, "at most 16 addresses apart, not 17"),

@@ -10,6 +10,7 @@ import pytest
 from pytest_nfvperf.adapters.net.journal import Journal
 from pytest_nfvperf.adapters.ovs.offload import offloaded_flows, set_hw_offload
 from pytest_nfvperf.model.compose import compose
+from pytest_nfvperf.model.copies import copy_counts
 from pytest_nfvperf.model.mirrors import Mirror, MirrorMethod
 from pytest_nfvperf.model.parts import endpoint, mirror, monitor, path, vnf
 from pytest_nfvperf.model.topology import Topology
@@ -106,6 +107,23 @@ def test_mirrors_change_while_frames_have_flows(rig: LossRig) -> None:
         assert copies(result) == result.sent
         live.built.set_mirrors([])
         assert copies(sent_without_loss(live)) == 0
+
+
+def test_a_monitor_that_stops_reading_loses_copies_and_no_frame(rig: LossRig) -> None:
+    """Where it happened and why is beside the path: forwarded frames are not concerned."""
+    silent = compose("m", *WIRE[:2], monitor("m0", "br0", unread=True), path("p0", "p1"), mirror("all", "br0", "m0"))
+    with rig.standing(silent) as live:
+        trial = live.trial(FPS)
+        assert trial.result.received == trial.result.sent > 2_000
+        assert trial.ledger is not None
+        (hop,) = trial.ledger.beside
+        (full,) = hop.losses
+        assert (hop.name, full.reason, hop.unexplained) == ("m0 tx", "ovs_tx_failure_drops", 0)
+        moved = {delta.name: delta.delta for delta in trial.ledger.deltas}
+        counted = copy_counts(silent, trial.result, moved)
+        assert (counted.expected, counted.received) == (trial.result.sent, 0)
+        assert counted.dropped == {"m0.tx_dropped": full.frames}
+        assert counted.unexplained == hop.left <= 1_024, "what its ring holds"
 
 
 def test_no_flow_of_a_virtual_port_is_offloaded(rig: LossRig) -> None:

@@ -101,6 +101,10 @@ class BuiltBridgeTopology:
         """What filters frames in its namespaces and in the bridges' own, by namespace; empty where nothing does."""
         return active_in([*(self.netns(spec.name) for spec in self.topology.namespaces), self.home.name])
 
+    def not_offloaded(self) -> str | None:
+        """A Linux bridge has no flows."""
+        return "a Linux bridge has no flows that a NIC could take"
+
     def wait_ready(self, deadline_s: float) -> None:
         """Wait until the kernel sends on every interface; DeadlineError names those that it does not."""
         wait_until(

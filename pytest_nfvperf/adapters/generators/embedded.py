@@ -266,6 +266,7 @@ class EmbeddedGenerator:
             vnf_mode=str(port.vnf_mode),
             eth_peer=port.eth_peer or "",
             addresses=list(port.addresses),
+            unread=port.unread,
             queues=port.queues,
             tx_descriptors=port.tx_descriptors,
             rx_descriptors=port.rx_descriptors,

@@ -19,7 +19,7 @@ from pytest_nfvperf.adapters.ovs.fdb import learned_ports
 from pytest_nfvperf.adapters.ovs.flow_mods import add_crossings
 from pytest_nfvperf.adapters.ovs.idl import Row, one
 from pytest_nfvperf.adapters.ovs.mirrors import flow_outputs, mirror_counts, replace_mirrors
-from pytest_nfvperf.adapters.ovs.offload import OffloadState, offloaded_flows
+from pytest_nfvperf.adapters.ovs.offload import offloaded_flows
 from pytest_nfvperf.adapters.ovs.openflow import OpenFlow
 from pytest_nfvperf.adapters.ovs.rows import insert, interface_error, mirror_text, port_text
 from pytest_nfvperf.adapters.ovs.running import RunningOvs
@@ -172,9 +172,12 @@ class BuiltOvsTopology:
         """What OVS counted of each mirror's copies since it was made, by name; takes up to a second."""
         return mirror_counts(self._instance.db, self._instance.ctl, self.topology.mirrors)
 
-    def offload(self) -> OffloadState:
-        """Which flows of the datapath are in hardware now."""
-        return offloaded_flows(self._instance.ctl)
+    def not_offloaded(self) -> str | None:
+        """Why no flow is in hardware, after frames have passed; None where flows are."""
+        if self._instance.db.root.other_config.get("hw-offload") != "true":
+            return "other_config:hw-offload is not true"
+        state = offloaded_flows(self._instance.ctl)
+        return None if state.full.count else f"hw-offload is on, but {state}"
 
     def management_socket(self, bridge: str) -> Path:
         """Where a bridge speaks OpenFlow."""

@@ -1,0 +1,50 @@
+"""Copies on the host, byte for byte: a mirror changes nothing, makes nothing twice and leaves nothing out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from pytest_nfvperf.adapters.generators.copied_frames import check_frames
+from pytest_nfvperf.model.parts import mirror, namespace
+from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.model.vm_chain import vm_chain
+from pytest_nfvperf.ports.capture import Capture
+from pytest_nfvperf.runs.mirroring import CopyTrials
+from pytest_nfvperf.runs.rig import LiveTopology
+from pytest_nfvperf.standing import Stand
+
+CALM_FPS = 2_000
+OUTPUT = "host-eth0"
+
+
+@pytest.mark.nfv(topology="vm-chain-2")
+@pytest.mark.parametrize("kind", ["tap", "internal"])
+@pytest.mark.parametrize("frame_size", [64, 1518])
+def test_content(
+    frame_size: int,
+    kind: str,
+    stand: Stand,
+    copies: CopyTrials,
+    capture: Callable[[LiveTopology, str], Capture],
+) -> None:
+    """Every copy that the host gets is the frame at its crossing, with the MAC addresses that it has there.
+
+    Steps: build the chain with a mirror to an interface of a namespace; capture there; send at a calm load.
+    Verify: by sequence numbers each frame once for each crossing; each copy byte for byte as sent (but for the
+    signature's number and time); the receiver lost nothing.
+    """
+    host = namespace("host", "br0", kind=kind)
+    live = stand(vm_chain(2, host, mirror("all", "br0", OUTPUT)))
+    sent = Traffic(frame_size=frame_size, bidirectional=False)
+    receiver = capture(live, OUTPUT)
+    receiver.start()
+    counted = copies(live, sent, load_fps=CALM_FPS)
+    captured = receiver.stop()
+    (way,) = live.topology.directions
+    found = check_frames(captured.samples, live.topology, way, sent)
+    assert captured.lost in {None, 0}
+    assert not found.wrong, "; ".join(found.wrong)
+    assert [leg.duplicated for leg in found.legs] == [0, 0, 0]
+    assert [leg.copies for leg in found.legs] == [counted.expected // 3] * 3, str(counted)

@@ -1,0 +1,72 @@
+"""Captured copies against what was sent: each byte, each crossing, each sequence number."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from pytest_nfvperf.adapters.generators.copied_frames import check_frames, legs_of
+from pytest_nfvperf.adapters.generators.templates import build_frame
+from pytest_nfvperf.model.catalogue import pvvp
+from pytest_nfvperf.model.traffic import IMIXES, Traffic
+from pytest_nfvperf.model.trial import Direction
+from pytest_nfvperf.model.vm_chain import vm_chain
+
+CHAIN = vm_chain(2)
+WAY = Direction("p0", "p0")
+SENT = Traffic(frame_size=96, bidirectional=False)
+LEGS = legs_of(CHAIN, WAY, SENT)
+
+
+def copy(leg: int, number: int, trial: int = 3) -> bytes:
+    made = build_frame(96, LEGS[leg].source, LEGS[leg].destination, SENT.src_ip, SENT.dst_ip, None)
+    return made[:42] + struct.pack("<HBBIIH", 0x664E, trial, 0x80, number, 12345, 7) + made[56:]
+
+
+def changed(frame: bytes, at: int, value: int) -> bytes:
+    return frame[:at] + bytes([value]) + frame[at + 1 :]
+
+
+def test_legs_have_the_addresses_of_their_crossings() -> None:
+    assert [(leg.source[-2:], leg.destination[-2:]) for leg in LEGS] == [("10", "01"), ("01", "02"), ("02", "10")]
+    unchanged = legs_of(pvvp(), Direction("p0", "p1"), SENT)
+    assert len({(leg.source, leg.destination) for leg in unchanged}) == 1, "VNFs in mode io leave addresses as they are"
+
+
+def test_numbers_tell_duplicates_from_losses() -> None:
+    frames = [copy(0, 0), copy(0, 1), copy(0, 2), copy(1, 0), copy(1, 0), copy(1, 2), copy(2, 5)]
+    found = check_frames(frames, CHAIN, WAY, SENT)
+    assert [(leg.copies, leg.duplicated) for leg in found.legs] == [(3, 0), (2, 1), (1, 0)]
+    assert (found.others, found.wrong) == (0, ())
+
+
+def test_frames_of_other_trials_and_others_are_apart() -> None:
+    stranger = changed(copy(0, 0), 5, 0x55)
+    found = check_frames([copy(0, 9, trial=2), b"\xff" * 60, b"short", stranger, copy(0, 0)], CHAIN, WAY, SENT)
+    assert (found.legs[0].copies, found.others) == (1, 4)
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (changed(copy(1, 0), 90, 0xEE), "byte 90 is 0xee in place of 0x5a"),
+        (copy(1, 0)[:80], "84 bytes with FCS in place of 96"),
+        (copy(1, 0) + b"\0", "97 bytes with FCS in place of 96"),
+        (changed(copy(1, 0), 29, 9), "Ether / IP / UDP 198.18.0.9:49184 > 198.19.0.1:echo / Raw in place of"),
+    ],
+)
+def test_a_frame_that_is_not_as_sent_is_told(frame: bytes, message: str) -> None:
+    (wrong,) = check_frames([frame], CHAIN, WAY, SENT).wrong
+    assert wrong.startswith(message)
+
+
+def test_cut_copies_are_compared_as_far_as_they_go() -> None:
+    assert check_frames([copy(0, 0)[:64]], CHAIN, WAY, SENT, snaplen=64).wrong == ()
+    assert check_frames([copy(0, 0)], CHAIN, WAY, SENT, snaplen=64).wrong == ("96 bytes with FCS in place of 68",)
+
+
+@pytest.mark.parametrize("traffic", [Traffic(flows=2), Traffic(frame_size=IMIXES["simple"])])
+def test_mixtures_cannot_be_held_against_one_frame(traffic: Traffic) -> None:
+    with pytest.raises(ValueError, match="send one flow of one frame size"):
+        check_frames([], CHAIN, WAY, traffic)
