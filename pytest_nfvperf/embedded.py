@@ -84,6 +84,8 @@ class EmbeddedWiring:
         No port of the generator can be on the kernel datapath: there it is looked for when a test wants it.
         """
         locate(self.testbed.ovs.prefix, dpdk=self.testbed.ovs.datapath == "dpdk")
+        if self._lab is not None:
+            self._lab.check()
         self._check_generator()
         if self._lab is not None:
             self._lab.check()
@@ -140,7 +142,7 @@ class EmbeddedWiring:
             make_datapath=lambda dut: self._make_datapath(journal, dut),
             make_generator=lambda: self._make_generator(journal),
             make_ledger=trial_ledger,
-            ceilings=self._noted(self._ceilings(journal), journal),
+            ceilings=self._noted(NoCeilings() if is_lab(self.testbed) else self._ceilings(journal), journal),
             pmd_cpus=len(self.testbed.cpus.pmd),
             make_streams=lambda: Iperf3Engine(journal),
             vnfs=LocalVnfs(journal, self.testbed),
