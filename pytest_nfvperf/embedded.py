@@ -142,7 +142,7 @@ class EmbeddedWiring:
             make_datapath=lambda dut: self._make_datapath(journal, dut),
             make_generator=lambda: self._make_generator(journal),
             make_ledger=trial_ledger,
-            ceilings=self._noted(NoCeilings() if is_lab(self.testbed) else self._ceilings(journal), journal),
+            ceilings=self._noted(self._ceilings(journal), journal),
             pmd_cpus=len(self.testbed.cpus.pmd),
             make_streams=lambda: Iperf3Engine(journal),
             vnfs=LocalVnfs(journal, self.testbed),
