@@ -149,7 +149,7 @@ class NfvSession:
     def _note_topology(self, live: LiveTopology) -> None:
         """Put it into the evidence, once a test."""
         kinds = port_kinds(live.topology, live.datapath_kind, self.wiring.testbed)
-        stands = TopologyData(live.topology, live.datapath_kind, live.dut, kinds)
+        stands = TopologyData(live.as_it_stands, live.datapath_kind, live.dut, kinds)
         if stands not in self.stood:
             self.stood.append(stands)
             self.recorder.emit(stands)

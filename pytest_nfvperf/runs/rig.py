@@ -25,7 +25,7 @@ from pytest_nfvperf.ports.streams import StreamEngine
 from pytest_nfvperf.ports.vnf import VnfMaker
 from pytest_nfvperf.runs.attaching import generator_port_names, generator_ports, learning_directions
 from pytest_nfvperf.runs.trials import Context, TrialRunner
-from pytest_nfvperf.runs.vnfs import RunningVnfs, plan_vnfs, ports_of
+from pytest_nfvperf.runs.vnfs import RunningVnfs, plan_vnfs, ports_of, with_kinds
 
 LINK_DEADLINE_S = 10.0
 MAX_RECOVERIES = 2
@@ -134,6 +134,11 @@ class LiveTopology:
     def name(self) -> str:
         """The topology's name."""
         return self.topology.name
+
+    @property
+    def as_it_stands(self) -> Topology:
+        """The topology, with what really runs its VNFs."""
+        return with_kinds(self.topology, self.now.vnfs.kinds)
 
     @property
     def now(self) -> Standing:

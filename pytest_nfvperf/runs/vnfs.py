@@ -66,6 +66,8 @@ class RunningVnfs:
             TestbedError: one could not be started; none is left then.
         """
         self._vnfs: list[Vnf] = []
+        self.kinds: Mapping[str, VnfKind] = {vnf.spec.name: vnf.kind for vnf in planned}
+        """By the VNFs' names; those of the generator's loop are not among them."""
         try:
             for index, vnf in enumerate(planned):
                 assert maker is not None
@@ -98,6 +100,12 @@ class RunningVnfs:
                 errors.append(error)
         if errors:
             raise errors[0]
+
+
+def with_kinds(topology: Topology, kinds: Mapping[str, VnfKind]) -> Topology:
+    """The topology with what runs its VNFs, also where it left that to the testbed."""
+    ports = tuple(replace(port, vnf_kind=kinds.get(port.owner, port.vnf_kind)) for port in topology.ports)
+    return replace(topology, ports=ports)
 
 
 def moved(before: Iterable[VnfCounts], after: Iterable[VnfCounts]) -> tuple[VnfCounts, ...]:

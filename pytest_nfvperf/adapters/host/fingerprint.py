@@ -3,7 +3,7 @@
 What cannot be read here is absent, never a guess. Top-level keys:
 
 ``os``, ``kernel``, ``kernel_command_line``, ``hypervisor``, ``cpu_model``, ``cpu_mhz_max``, ``smt``,
-``cpus`` (online), ``isolated_cpus``, ``governor`` (by CPU), ``cpu_plan``, ``numa`` (CPU to node),
+``cpus`` (online), ``isolated_cpus``, ``governor`` (by CPU), ``cpu_plan``, ``vnf_kind``, ``numa`` (CPU to node),
 ``hugepages_mib``, ``memory_mib``, ``ovs``, ``dpdk``, ``ports``, ``generator``, ``python``,
 ``nfvperf``; and of a running DUT ``rxq_to_pmd`` and ``other_config``.
 """
@@ -103,6 +103,7 @@ def _testbed_facts(testbed: Testbed) -> dict[str, Any]:
         "testbed": testbed.name,
         "cpu_plan": testbed.cpus,
         "generator_engine": testbed.generator.engine,
+        "vnf_kind": testbed.vnf_kind or "by the number of CPUs",
         "ports": {port.name: _port_facts(port) for port in testbed.ports},
     }
 

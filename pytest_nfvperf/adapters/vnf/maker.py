@@ -17,6 +17,9 @@ _VHOST_USER = "net_virtio_user,"
 _SHARED_NICE = -10
 """Between the rest of the machine and the generator, which it shares a CPU with where VNFs have none."""
 
+_USUAL_VNFS = 2
+"""Of pvvp, and of S4's chain."""
+
 
 class LocalVnfs:
     """Fulfils ports.vnf.VnfMaker on the machine that this runs on."""
@@ -26,11 +29,15 @@ class LocalVnfs:
         self._testbed = testbed
 
     def default_kind(self, spec: VnfSpec, vnfs: int) -> VnfKind:
-        """As the testbed file says; else testpmd where each VNF has a CPU of its own, and the loop where not."""
+        """As the testbed file says; else testpmd where each VNF has a CPU of its own, and the loop where not.
+
+        With fewer CPUs than the suites' own chains have VNFs, chains of one and of two would be of different kinds,
+        and could not be compared.
+        """
         if self._testbed.vnf_kind is not None:
             return VnfKind(self._testbed.vnf_kind)
         vhost_user = all(port.device.startswith(_VHOST_USER) for port in spec.ports)
-        room = len(self._testbed.cpus.vnf) >= vnfs
+        room = len(self._testbed.cpus.vnf) >= max(vnfs, _USUAL_VNFS)
         return VnfKind.TESTPMD if vhost_user and room and shutil.which(PROGRAM) else VnfKind.LOOP
 
     def start(self, kind: VnfKind, spec: VnfSpec, index: int) -> Vnf:
