@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,13 @@ import pytest
 from pytest_nfvperf.adapters.evidence.records import TestData
 from pytest_nfvperf.adapters.report.texts import drawn
 from pytest_nfvperf.config.sla import unknown_labels, unmatched_rules
+from pytest_nfvperf.config.vocabulary import TESTBED_LABELS
 from pytest_nfvperf.judging import SlaFailure
 from pytest_nfvperf.labels import item_labels, subject_labels
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.sla import Rule, Sla
 from pytest_nfvperf.options import Options
+from pytest_nfvperf.packs import refuse_empty
 from pytest_nfvperf.runs.trials import InvalidTrialsError
 from pytest_nfvperf.session import NfvSession
 from pytest_nfvperf.sweep import NOT_QUICK, QUICK_ONLY
@@ -82,16 +85,22 @@ def check_slas(config: pytest.Config, items: Sequence[pytest.Item], session: Nfv
     file of which no rule matches anything still is.
     """
     own = session.wiring.labels()
+    folders = list(dict.fromkeys(item.path.parent for item in items))
     known = [own | labels for item in items for labels in subject_labels(item, session.profile.name)]
     names = {name for labels in known for name in labels}
-    if session.options.slas:
-        for sla in session.given_slas:
-            if _whole_folders(config):
-                _refuse_unknown(sla, names)
-            unmatched = unmatched_rules(sla, known)
-            _refuse(unmatched if _whole_folders(config) or len(unmatched) == len(sla.rules) else ())
+    for pack in session.options.packs:
+        refuse_empty(pack, session.published_slas(folders))
+    for sla in session.given_slas:
+        if _whole_folders(config):
+            _refuse_unknown(sla, names)
+        unmatched = unmatched_rules(sla, known)
+        if len(unmatched) == len(sla.rules):
+            _refuse(unmatched, own)
+        elif _whole_folders(config):
+            _refuse([rule for rule in unmatched if not _of_another_testbed(rule, known)], own)
+    if session.options.slas or session.options.packs:
         return
-    for folder in dict.fromkeys(item.path.parent for item in items):
+    for folder in folders:
         beside = session.suite_sla(folder)
         if beside is not None and _whole_folders(config):
             _refuse_unknown(beside, names)
@@ -103,13 +112,24 @@ def _refuse_unknown(sla: Sla, names: Collection[str]) -> None:
         raise error
 
 
-def _refuse(unmatched: Sequence[Rule]) -> None:
+def _of_another_testbed(rule: Rule, known: Sequence[Mapping[str, str]]) -> bool:
+    """A vendor's file is about all its NICs, firmwares and datapaths; this testbed has one of each."""
+    others = [
+        selector
+        for selector in rule.where
+        if selector[0] in TESTBED_LABELS and not any(replace(rule, where=(selector,)).matches(each) for each in known)
+    ]
+    return bool(others)
+
+
+def _refuse(unmatched: Sequence[Rule], own: Mapping[str, str]) -> None:
     if unmatched:
         rule = unmatched[0]
+        testbed = ", ".join(f"{name}: {value}" for name, value in own.items())
         where = ", ".join(f"{name}: {' | '.join(values)}" for name, values in rule.where)
         raise ConfigError(
             f"{rule.source}: no test matches {{{where}}}, so this rule would judge nothing; correct the "
-            "selector (pytest --collect-only lists the tests) or remove the rule"
+            f"selector (pytest --collect-only lists the tests; the testbed is {testbed}) or remove the rule"
         )
 
 

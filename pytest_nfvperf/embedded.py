@@ -33,7 +33,7 @@ from pytest_nfvperf.adapters.ovs.ledger import trial_ledger
 from pytest_nfvperf.adapters.ovs.locate import locate
 from pytest_nfvperf.adapters.ovs.system_sockets import find_system
 from pytest_nfvperf.adapters.vnf.maker import LocalVnfs
-from pytest_nfvperf.lab import Lab
+from pytest_nfvperf.lab import Lab, lab_labels
 from pytest_nfvperf.model.errors import GeneratorError, TestbedError
 from pytest_nfvperf.model.lab import is_lab
 from pytest_nfvperf.model.profile import Profile, estimate_search_s
@@ -115,7 +115,12 @@ class EmbeddedWiring:
 
     def labels(self) -> dict[str, str]:
         """Labels that every subject on this testbed has."""
-        return {"datapath": self.testbed.ovs.datapath, "engine": self.testbed.generator.engine}
+        return {"datapath": self.testbed.ovs.datapath, "engine": self.testbed.generator.engine, **self._lab_labels}
+
+    @cached_property
+    def _lab_labels(self) -> dict[str, str]:
+        """Read once: a run takes the NICs from the kernel."""
+        return lab_labels(self.testbed)
 
     def describe(self) -> list[str]:
         """DUT and generator, a line each."""

@@ -10,6 +10,7 @@ from pytest_nfvperf.model.errors import NfvperfError
 from pytest_nfvperf.model.failure_table import failure_table
 from pytest_nfvperf.model.judge import judge, worst
 from pytest_nfvperf.model.observe import observations, unmeasured
+from pytest_nfvperf.model.offloading import fallback_text
 from pytest_nfvperf.model.outcome import Outcome
 from pytest_nfvperf.model.sla import Rule
 from pytest_nfvperf.model.verdict import Judgement, Observation, Verdict
@@ -137,7 +138,12 @@ class SlaCheck:
             return
         judgement = worst([verdict for each in bad for verdict in each.verdicts])
         table = "\n\n".join(
-            failure_table(each.verdicts, self._ledger_text(each.outcomes), subject=_subject(each.labels))
+            failure_table(
+                each.verdicts,
+                self._ledger_text(each.outcomes),
+                subject=_subject(each.labels),
+                fallback=fallback_text(outcome.offload for outcome in each.outcomes),
+            )
             for each in bad
         )
         if judgement is Judgement.INCONCLUSIVE and self._inconclusive == "warn":

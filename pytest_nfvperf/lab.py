@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pytest_nfvperf.adapters.host.nic import nic_labels
 from pytest_nfvperf.adapters.net.borrowed import Borrowed, check_free
 from pytest_nfvperf.adapters.net.journal import Journal
 from pytest_nfvperf.adapters.ovs.system_sockets import find_system
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.lab import cabled_ends, is_pci
+from pytest_nfvperf.model.lab import cabled_ends, is_lab, is_pci
+from pytest_nfvperf.model.sla import ON_OR_OFF
 from pytest_nfvperf.model.testbed import DutPort, Testbed
 
 
@@ -69,6 +71,13 @@ class Lab:
             for end in cabled_ends(self._testbed)
             if end.generator_port is not None
         ]
+
+
+def lab_labels(testbed: Testbed) -> dict[str, str]:
+    """What SLA selectors know a lab by, beside datapath and engine: its NICs, and whether flows shall be in them."""
+    if not is_lab(testbed) and not testbed.ovs.hw_offload:
+        return {}
+    return {**nic_labels(testbed), "offload": ON_OR_OFF[testbed.ovs.hw_offload]}
 
 
 def _near(port: DutPort) -> str:

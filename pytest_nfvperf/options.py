@@ -13,6 +13,12 @@ import pytest
 from pytest_nfvperf.model.soak import SoakLoad
 
 PROFILE_NAMES = ("quick", "gate", "full", "soak")
+PACK = "published"
+
+
+def is_pack(given: str) -> bool:
+    """True for what names an SLA pack ("published:S1"), False for what names a file."""
+    return given == PACK or given.startswith(f"{PACK}:")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +29,7 @@ class Options:
         testbeds: testbed files; empty for the embedded testbed. With xdist worker gwN takes the N-th.
         profile: quick, gate, full or soak.
         slas: SLA files that replace the ``sla.yaml`` beside each suite.
+        packs: as ``slas``, by name: "published:S1".
         ovs: prefix of the OVS to test, None for the testbed's or the installed one.
         results: directory under which each run gets one of its own.
         keep: leave the run directory (logs, sockets, database) when the run ends.
@@ -37,6 +44,7 @@ class Options:
     testbeds: tuple[Path, ...]
     profile: str
     slas: tuple[Path, ...]
+    packs: tuple[str, ...]
     ovs: str | None
     results: Path
     keep: bool
@@ -69,7 +77,7 @@ def add_options(parser: pytest.Parser) -> None:
         action="append",
         default=[],
         metavar="FILE",
-        help="SLA file(s) to judge by instead of the sla.yaml beside each suite",
+        help="SLA file(s) to judge by instead of the sla.yaml beside each suite; published:S1 for published figures",
     )
     group.addoption("--nfv-ovs", metavar="PREFIX", help="root of the Open vSwitch installation to test")
     group.addoption("--nfv-results", default="reports", metavar="DIR", help="where results go (default: %(default)s)")
@@ -111,7 +119,8 @@ def read_options(config: pytest.Config) -> Options:
     return Options(
         testbeds=tuple(base / path for path in config.getoption("--nfv-testbed")),
         profile=config.getoption("--nfv-profile"),
-        slas=tuple(base / path for path in config.getoption("--nfv-sla")),
+        slas=tuple(base / given for given in config.getoption("--nfv-sla") if not is_pack(given)),
+        packs=tuple(given for given in config.getoption("--nfv-sla") if is_pack(given)),
         ovs=config.getoption("--nfv-ovs"),
         results=base / config.getoption("--nfv-results"),
         keep=config.getoption("--nfv-keep"),

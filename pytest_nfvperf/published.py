@@ -13,8 +13,8 @@ from pytest_nfvperf.adapters.evidence.reader import RunEvidence
 from pytest_nfvperf.adapters.report.published import PublishedSeries
 from pytest_nfvperf.config.sla import load_sla
 from pytest_nfvperf.model.sla import Rule, Sla
+from pytest_nfvperf.packs import PUBLISHED_FILE
 
-PUBLISHED_FILE = "published.yaml"
 _UNITS = ("pps", "bps")
 
 

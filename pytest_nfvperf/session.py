@@ -9,7 +9,7 @@ import platform
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -32,6 +32,7 @@ from pytest_nfvperf.judging import Measured, SlaCheck
 from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.ledger_text import ledger_text, weakness
+from pytest_nfvperf.model.offloading import OFFLOAD_RULE
 from pytest_nfvperf.model.outcome import Outcome
 from pytest_nfvperf.model.profile import PROFILES, Profile
 from pytest_nfvperf.model.sla import Rule, Sla
@@ -41,6 +42,7 @@ from pytest_nfvperf.model.topology_words import port_kinds
 from pytest_nfvperf.model.traffic import Traffic
 from pytest_nfvperf.model.verdict import Verdict
 from pytest_nfvperf.options import Options
+from pytest_nfvperf.packs import PUBLISHED_FILE, pack_rules
 from pytest_nfvperf.ports.progress import Progress
 from pytest_nfvperf.ports.sink import Sink
 from pytest_nfvperf.runs.recorder import Recorder
@@ -103,15 +105,21 @@ class NfvSession:
         return tuple(load_sla(path) for path in self.options.slas)
 
     def rules_for(self, test_file: Path) -> tuple[Rule, ...]:
-        """Rules in force for a test: the command line's, else those of the sla.yaml beside it."""
-        if self.options.slas:
-            return tuple(rule for sla in self.given_slas for rule in sla.rules)
+        """Rules in force for a test: the command line's files and packs, else those of the sla.yaml beside it."""
+        if self.options.slas or self.options.packs:
+            published = self.published_slas([test_file.parent])
+            packs = (rule for pack in self.options.packs for rule in pack_rules(pack, published))
+            return (*(rule for sla in self.given_slas for rule in sla.rules), *packs)
         sla = self.suite_sla(test_file.parent)
         return sla.rules if sla else ()
 
-    def suite_sla(self, folder: Path) -> Sla | None:
+    def published_slas(self, folders: Iterable[Path]) -> list[Sla]:
+        """The published.yaml of those folders that have one; ConfigError for one that cannot be read."""
+        return [sla for folder in folders if (sla := self.suite_sla(folder, PUBLISHED_FILE)) is not None]
+
+    def suite_sla(self, folder: Path, name: str = SUITE_SLA) -> Sla | None:
         """The sla.yaml in a folder; None where there is none, ConfigError for one that cannot be read."""
-        path = folder / SUITE_SLA
+        path = folder / name
         if path not in self._suite_slas and path.is_file():
             self._suite_slas[path] = load_sla(path)
         return self._suite_slas.get(path)
@@ -193,12 +201,16 @@ class NfvSession:
     def sla_check(self, test_file: Path) -> SlaCheck:
         """The judge of one test."""
         return SlaCheck(
-            () if self.options.plan else self.rules_for(test_file),
+            () if self.options.plan else (*self.rules_for(test_file), *self._own_rules()),
             self.measured,
             self.recorder,
             self._ledger_text,
             self.options.inconclusive,
         )
+
+    def _own_rules(self) -> tuple[Rule, ...]:
+        """What the testbed itself asks to be judged."""
+        return (OFFLOAD_RULE,) if self.wiring.testbed.ovs.hw_offload else ()
 
     def begin_test(self, node_id: str, data: TestData) -> None:
         """A test that may measure begins."""
@@ -289,7 +301,7 @@ class NfvSession:
             fingerprint=dict(self.wiring.fingerprint()),
             dut=self.rig.datapath().info() if started else None,
             generator=self.rig.generator_info if started else None,
-            sla=tuple(str(path) for path in self.options.slas),
+            sla=(*map(str, self.options.slas), *self.options.packs),
         )
 
 

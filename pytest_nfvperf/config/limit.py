@@ -150,7 +150,7 @@ def parse_selector(name: object, value: Any) -> tuple[str, ...]:
 
 def _label(name: str, value: Any) -> str:
     selector = SELECTORS.get(name)
-    if isinstance(value, bool) and selector is None:
+    if isinstance(value, bool) and (selector is None or set(selector.values) == set(ON_OR_OFF.values())):
         return ON_OR_OFF[value]
     if isinstance(value, bool | float | dict | list) or value is None:
         raise ValueError(f"{name} must be a word or a whole number, not {value!r}")

@@ -46,7 +46,14 @@ SELECTORS = {
     "bridges": Selector("number of bridges in the chain", number=True),
     "profile": Selector("the measuring profile", values=tuple(PROFILES)),
     "engine": Selector("the traffic generator, e.g. embedded or trex"),
+    "nic": Selector("the lab's NICs: dut.ports[].model, or what the PCI database calls them"),
+    "driver": Selector("their kernel driver, e.g. mlx5_core"),
+    "firmware": Selector("their firmware; 22.36.* selects all that begin so"),
+    "offload": Selector("flows shall be in the NIC", values=("on", "off")),
 }
+TESTBED_LABELS = frozenset({"nic", "driver", "firmware", "offload", "datapath", "engine"})
+"""Those that are the testbed's: a rule about another testbed is none about this one, and no mistake."""
+
 """Those that every run understands. Parameters and markers of tests are selectable beside them."""
 
 
@@ -116,6 +123,7 @@ METRICS = {
         "<= 10000 instructions",
     ),
     "mpps_per_core": Metric("frames forwarded per PMD core", ((FRAME_RATE, "pps"),), ">= 5 Mpps"),
+    "offloaded_flows": Metric("share of the datapath's flows that are in the NIC", ((RATIO, "ratio"),), ">= 100 %"),
     "pmd_busy": Metric("share of PMD cycles spent on packets", ((RATIO, "ratio"),), "<= 90 %"),
     "dut_cpu_seconds": _seconds("CPU time of the DUT over the cost trial"),
     "generator_cpu_seconds": _seconds("CPU time of the generator over the cost trial"),

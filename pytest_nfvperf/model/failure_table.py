@@ -18,13 +18,16 @@ _ORDER = (Judgement.FAIL, Judgement.INCONCLUSIVE, Judgement.PASS)
 _SHOWN_IDS = 2
 
 
-def failure_table(verdicts: Sequence[Verdict], ledger: str | None = None, *, subject: str = "") -> str:
+def failure_table(
+    verdicts: Sequence[Verdict], ledger: str | None = None, *, subject: str = "", fallback: str = ""
+) -> str:
     """All verdicts of one subject, the worst first, each with its reason.
 
     Args:
         verdicts: what was judged.
         ledger: where frames were lost, as ready text; None when nothing was lost or it is not known.
         subject: what was measured, for the first line.
+        fallback: which flows were not in hardware where they should have been, as ready text.
     """
     ordered = sorted(verdicts, key=lambda verdict: _ORDER.index(verdict.judgement))
     rows = [_HEADINGS, *(_row(verdict) for verdict in ordered)]
@@ -40,6 +43,8 @@ def failure_table(verdicts: Sequence[Verdict], ledger: str | None = None, *, sub
         lines += [_line(row, widths), *_notes(verdict)]
     if ledger:
         lines += ["", "Where frames were lost:", textwrap.indent(ledger.rstrip(), "  ")]
+    if fallback:
+        lines += ["", "Hardware offload fell back to software:", textwrap.indent(fallback, "  ")]
     return "\n".join(lines)
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pytest_nfvperf.model.display import format_fps, format_ratio
 from pytest_nfvperf.model.honest import honest_loss
 from pytest_nfvperf.model.load_name import load_in_fps, normal_load_name, share_of_goal
+from pytest_nfvperf.model.offloading import OFFLOADED_FLOWS, OffloadShare
 from pytest_nfvperf.model.outcome import (
     NOT_CONFIRMED,
     Confirmation,
@@ -45,6 +46,7 @@ def observations(outcome: Outcome) -> tuple[Observation, ...]:
         *(seen for samples in outcome.samples for seen in _of_samples(samples, outcome)),
         *(seen for slope in outcome.slopes for seen in _of_slope(slope)),
         *(soak_observations(outcome.soak, outcome.trials) if outcome.soak else ()),
+        *(_of_offload(outcome.offload, outcome) if outcome.offload else ()),
     )
 
 
@@ -58,6 +60,8 @@ def unmeasured(outcome: Outcome) -> dict[str, str]:
         for name in _LATENCIES:
             if getattr(point, f"{name}_ns") is None:
                 missing[f"latency_{name}"] = f"no latency samples at {point.at}"
+    if outcome.offload is not None and outcome.offload.ratio is None:
+        missing[OFFLOADED_FLOWS] = "the datapath had no flow right after the measurement"
     return missing | (soak_unmeasured(outcome.soak) if outcome.soak else {})
 
 
@@ -216,6 +220,11 @@ def _of_cost(cost: Cost) -> Iterator[Observation]:
     for metric, value, unit in figures:
         if value is not None:
             yield Observation(metric, value, unit, evidence=(cost.trial_id,))
+
+
+def _of_offload(share: OffloadShare, outcome: Outcome) -> Iterator[Observation]:
+    if share.ratio is not None:
+        yield Observation(OFFLOADED_FLOWS, share.ratio, "ratio", confidence=str(share), evidence=outcome.trials[-1:])
 
 
 def _of_samples(samples: Samples, outcome: Outcome) -> Iterator[Observation]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from pytest_nfvperf.model.offloading import OffloadShare
 from pytest_nfvperf.model.samples import Relative, Samples, Slope
 from pytest_nfvperf.model.soak import Soak
 
@@ -170,6 +171,7 @@ class Outcome:
         slopes: what each one more costs, over the whole series; on its last subject only.
         notes: what a reader must know, such as two bands.
         soak: what a soak found.
+        offload: where flows were handled, on a testbed that asks for hardware offload.
     """
 
     labels: tuple[tuple[str, str], ...]
@@ -190,6 +192,7 @@ class Outcome:
     slopes: tuple[Slope, ...] = ()
     notes: tuple[str, ...] = ()
     soak: Soak | None = None
+    offload: OffloadShare | None = None
 
     @property
     def label(self) -> dict[str, str]:

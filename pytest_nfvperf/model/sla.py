@@ -49,7 +49,14 @@ class Rule:
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """True when every selector is met by the labels. An unknown label does not match."""
-        return all(labels.get(name) in accepted for name, accepted in self.where)
+        return all(_accepts(accepted, labels.get(name)) for name, accepted in self.where)
+
+
+def _accepts(accepted: Sequence[str], value: str | None) -> bool:
+    """A value that ends in a star selects all that begin so: ``firmware: 22.36.*``."""
+    if value is None:
+        return False
+    return value in accepted or any(one.endswith("*") and value.startswith(one[:-1]) for one in accepted)
 
 
 @dataclass(frozen=True, slots=True)

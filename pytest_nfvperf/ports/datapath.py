@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
+from pytest_nfvperf.model.offloading import OffloadShare
 from pytest_nfvperf.model.topology import Topology
 from pytest_nfvperf.ports.collector import Collector
 
@@ -62,6 +63,15 @@ class BuiltTopology(Protocol):
 
     def close(self) -> None:
         """Remove what was built. Can be called twice."""
+        ...
+
+
+@runtime_checkable
+class Offloading(Protocol):
+    """A live topology that can say which flows are in hardware."""
+
+    def offload_share(self) -> OffloadShare:
+        """The flows of the datapath now; TestbedError when it does not answer."""
         ...
 
 

@@ -17,9 +17,10 @@ from pytest_nfvperf.adapters.host.cpus import discover_testbed
 from pytest_nfvperf.adapters.net.journal import Journal, Kind, new_tag
 from pytest_nfvperf.adapters.net.links import remove_link
 from pytest_nfvperf.adapters.net.namespaces import Namespace
-from pytest_nfvperf.adapters.net.process import run, spawn
+from pytest_nfvperf.adapters.net.process import ManagedProcess, run, spawn
 from pytest_nfvperf.adapters.net.wait import wait_until
 from pytest_nfvperf.adapters.ovs.locate import locate
+from pytest_nfvperf.adapters.ovs.unixctl import Unixctl
 from pytest_nfvperf.model.testbed import CableSpec, DutPort, GeneratorSpec, Testbed
 from tests.functional.generator_support import hugepages_mib
 
@@ -97,13 +98,23 @@ def _start_daemons(journal: Journal, directory: Path, netns: str | None, stack: 
         log = directory / f"{name}.log"
         argv = [*command, "--pidfile", f"--log-file={log}", "-vconsole:off"]
         process = spawn(journal, name, argv, log=log, netns=netns, env=env)
-        stack.callback(process.stop)
+        stack.callback(_end, process, directory)
         wait_until((directory / f"{name}.pid").exists, f"{name}'s pid file", 10)
         if name == "ovsdb-server":
             wait_until(socket.is_socket, f"{name}'s socket", 10)
             vsctl(directory, "--no-wait", "init")
     settings = ["set", "Open_vSwitch", ".", "other_config:max-idle=12345", "external_ids:hostname=lab"]
     vsctl(directory, *settings, "--", "add-br", "br-ex", "--", "set", "Bridge", "br-ex", "datapath_type=netdev")
+
+
+def _end(process: ManagedProcess, directory: Path) -> None:
+    """Taps are persistent: only ``exit --cleanup`` removes them."""
+    if process.name == "ovs-vswitchd" and process.running():
+        control = Unixctl(directory / f"ovs-vswitchd.{process.pid}.ctl", process.name)
+        control.call("exit", "--cleanup")
+        control.close()
+        process.popen.wait(5)
+    process.stop()
 
 
 def vsctl(directory: Path, *arguments: str) -> str:

@@ -20,13 +20,14 @@ from typing import Any
 import pytest_nfvperf
 from pytest_nfvperf.adapters.host.cpus import isolated_cpus, parse_cpu_list, read_cpus
 from pytest_nfvperf.adapters.host.hugepages import read_hugepages
+from pytest_nfvperf.adapters.host.nic import read_nic
 from pytest_nfvperf.adapters.ovs.locate import locate
 from pytest_nfvperf.model.errors import NfvperfError
 from pytest_nfvperf.model.record import plain
 from pytest_nfvperf.model.testbed import DutPort, Testbed
 
 _SYS = Path("/sys")
-_PCI_FACTS = ("vendor", "device", "subsystem_vendor", "subsystem_device", "numa_node", "current_link_speed")
+_PCI_FACTS = ("vendor", "device", "subsystem_vendor", "subsystem_device", "current_link_speed")
 _RXQ = re.compile(r"port: (?P<port>\S+)\s+queue-id:\s+(?P<queue>\d+)")
 _PMD = re.compile(r"core_id (?P<core>\d+)")
 
@@ -112,14 +113,13 @@ def _port_facts(port: DutPort) -> dict[str, Any]:
     facts: dict[str, Any] = {"kind": port.kind, "rxq": port.rxq}
     if port.rx_descriptors is not None:
         facts["rx_descriptors"] = port.rx_descriptors
+    if port.kind != "vhost-user":
+        facts |= read_nic(port).known()
     device = _SYS / "bus/pci/devices" / port.pci if port.pci else None
     if port.interface:
         device = _SYS / "class/net" / port.interface / "device"
     if device is not None:
         facts |= {name: text for name in _PCI_FACTS if (text := _read(device / name)) is not None}
-        driver = device / "driver"
-        if driver.exists():
-            facts["driver"] = driver.resolve().name
     return facts
 
 

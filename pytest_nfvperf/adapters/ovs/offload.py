@@ -12,6 +12,7 @@ import ovs.db.idl
 
 from pytest_nfvperf.adapters.ovs.idl import Ovsdb
 from pytest_nfvperf.adapters.ovs.unixctl import Unixctl, UnixctlError
+from pytest_nfvperf.model.offloading import OffloadShare
 
 _DEADLINE_S = 20.0
 _EXAMPLES = 3
@@ -76,6 +77,23 @@ def offloaded_flows(ctl: Unixctl) -> OffloadState:
         TestbedError: vswitchd does not answer.
     """
     return OffloadState(**{kind: _flows(ctl, text) for kind, text in _TYPES.items()})
+
+
+def offload_share(state: OffloadState, problems: str) -> OffloadShare:
+    """As a result of a measurement.
+
+    Args:
+        state: of the flows.
+        problems: warnings and errors of vswitchd's log; those about offload are kept.
+    """
+    complaints = [line for line in problems.splitlines() if "offload" in line or "flow api" in line.lower()]
+    return OffloadShare(
+        state.full.count,
+        state.partial.count,
+        state.none.count,
+        (*state.none.examples, *state.partial.examples),
+        tuple(complaints[-_EXAMPLES:]),
+    )
 
 
 def _flows(ctl: Unixctl, kind: str) -> OffloadedFlows:

@@ -19,7 +19,7 @@ from pytest_nfvperf.adapters.ovs.fdb import learned_ports
 from pytest_nfvperf.adapters.ovs.flow_mods import add_crossings
 from pytest_nfvperf.adapters.ovs.idl import Row, one
 from pytest_nfvperf.adapters.ovs.mirrors import flow_outputs, mirror_counts, replace_mirrors
-from pytest_nfvperf.adapters.ovs.offload import offloaded_flows
+from pytest_nfvperf.adapters.ovs.offload import offload_share, offloaded_flows
 from pytest_nfvperf.adapters.ovs.openflow import OpenFlow
 from pytest_nfvperf.adapters.ovs.rows import insert, interface_error, mirror_text, port_text
 from pytest_nfvperf.adapters.ovs.running import RunningOvs
@@ -29,6 +29,7 @@ from pytest_nfvperf.adapters.ovs.wired import Wired, refuse_flows_on_bonds
 from pytest_nfvperf.adapters.ovs.wiring import Wiring
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.mirrors import Mirror, MirrorCounts, MirrorMethod
+from pytest_nfvperf.model.offloading import OffloadShare
 from pytest_nfvperf.model.topology import Topology
 from pytest_nfvperf.model.topology_checks import all_ports
 from pytest_nfvperf.ports.datapath import Attachment
@@ -186,6 +187,10 @@ class BuiltOvsTopology:
     def replace_flows(self, bridge: str, flows: Sequence[str]) -> None:
         """Make these the flows of a bridge, in ovs-ofctl(8)'s words, all at once; TestbedError with its own words."""
         self._openflow.replace_flows(bridge, flows)
+
+    def offload_share(self) -> OffloadShare:
+        """Where flows are handled now, and what OVS has logged about those that are not in hardware."""
+        return offload_share(offloaded_flows(self._instance.ctl), self._instance.problems())
 
     def check(self) -> None:
         """TestbedError when a namespace or link was removed or set down since it was made."""
