@@ -114,7 +114,7 @@ def _port_facts(port: DutPort) -> dict[str, Any]:
     if port.rx_descriptors is not None:
         facts["rx_descriptors"] = port.rx_descriptors
     if port.kind != "vhost-user":
-        facts |= read_nic(port).known()
+        facts |= {name: value for name, value in read_nic(port).known().items() if name != "link"}
     device = _SYS / "bus/pci/devices" / port.pci if port.pci else None
     if port.interface:
         device = _SYS / "class/net" / port.interface / "device"

@@ -51,7 +51,6 @@ class NicFacts:
         speed_mbps: of the link now; None without link.
         link: "up", "down".
         numa_node: None on a machine of one node.
-        pci: address.
     """
 
     model: str | None = None
@@ -60,7 +59,6 @@ class NicFacts:
     speed_mbps: int | None = None
     link: str | None = None
     numa_node: int | None = None
-    pci: str | None = None
 
     def known(self) -> dict[str, str | int]:
         """What is known, by name."""
@@ -82,7 +80,6 @@ def read_nic(port: DutPort, sysfs: Path = _SYS, pci_ids: Path = _PCI_IDS) -> Nic
         speed_mbps=_speed(interface) if interface is not None else None,
         link=_read(sysfs / "class/net" / interface / "operstate") if interface is not None else None,
         numa_node=_node(device),
-        pci=port.pci,
     )
 
 
