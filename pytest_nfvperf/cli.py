@@ -45,6 +45,9 @@ def _parser() -> argparse.ArgumentParser:
     ):
         reading = _add(commands, name, command, text)
         reading.add_argument("run", type=Path, nargs="?", default=Path("reports/latest"), help="results directory")
+    matrix = _add(commands, "matrix", _matrix, "several runs as one page: NIC x frame size x datapath x offload")
+    matrix.add_argument("runs", type=Path, nargs="+", metavar="DIR", help="results directories")
+    matrix.add_argument("--output", type=Path, default=Path("reports/matrix.html"), help="default: %(default)s")
     schema = _add(commands, "schema", _schema, "print the JSON schema of a file format, for editors")
     schema.add_argument("which", choices=("testbed", "sla", "evidence"))
     return parser
@@ -110,6 +113,20 @@ def _show(arguments: argparse.Namespace) -> int:
         print(f"{record_id}: {error.error}: {error.message}")
     for problem in run.problems:
         print(problem)
+    return 0
+
+
+def _matrix(arguments: argparse.Namespace) -> int:
+    from pytest_nfvperf.adapters.evidence.reader import read_run  # noqa: PLC0415
+    from pytest_nfvperf.adapters.report.matrix import matrix_of, render_matrix  # noqa: PLC0415
+    from pytest_nfvperf.published import published_for  # noqa: PLC0415
+
+    runs = [read_run(path.resolve()) for path in arguments.runs]
+    matrix = matrix_of((run, published_for(run)) for run in runs)
+    if not matrix.rows:
+        print("nfvperf: none of these runs has the outcome of a search (NDR, PDR or throughput)", file=sys.stderr)
+        return 1
+    print(render_matrix(matrix, arguments.output))
     return 0
 
 

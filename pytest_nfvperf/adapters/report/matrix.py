@@ -1,0 +1,158 @@
+"""Several runs side by side: NIC x frame size x datapath x offload, with verdicts and published figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pytest_nfvperf.adapters.evidence.reader import RunEvidence
+from pytest_nfvperf.adapters.report.published import PublishedSeries
+from pytest_nfvperf.adapters.report.templating import environment, style
+from pytest_nfvperf.model.display import format_fps, format_ratio
+from pytest_nfvperf.model.judge import worst
+from pytest_nfvperf.model.outcome import GoalOutcome, Outcome
+from pytest_nfvperf.model.verdict import Verdict
+
+NOT_JUDGED = "not judged"
+_OWN_PORTS = "embedded (vhost-user)"
+_GOALS = ("ndr", "pdr", "throughput")
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A figure of somebody else's for the same traffic. ``share``: what was measured, of it, as text."""
+
+    value: str
+    share: str
+    name: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One outcome. ``figures``: goal and load per direction, as text; ``judgement``: of all its verdicts the worst."""
+
+    figures: tuple[tuple[str, str], ...]
+    judgement: str
+    why: str
+    published: tuple[Published, ...]
+    run: str
+    test: str
+
+
+@dataclass(slots=True)
+class Row:
+    """One setting: what it was measured on, and its cells by frame size."""
+
+    nic: str
+    firmware: str
+    datapath: str
+    offload: str
+    subject: str
+    cells: dict[str, list[Cell]] = field(default_factory=dict)
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """What rows are ordered by: the same subject on all NICs stands together."""
+        return (self.subject, self.nic, self.firmware, self.datapath, self.offload)
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """The whole. ``runs``: name, testbed, DUT and profile of each."""
+
+    sizes: tuple[str, ...]
+    rows: tuple[Row, ...]
+    runs: tuple[tuple[str, str, str, str], ...]
+
+
+def matrix_of(runs: Iterable[tuple[RunEvidence, Sequence[PublishedSeries]]]) -> Matrix:
+    """The outcomes of searches in several runs; each run comes with the figures published for its suites."""
+    rows: dict[tuple[str, ...], Row] = {}
+    named = []
+    for run, published in runs:
+        named.append(_run_facts(run))
+        for node_id, test in run.tests.items():
+            for outcome in test.outcomes.values():
+                if not any(outcome.goal(name) for name in _GOALS):
+                    continue
+                row = _row(outcome.label)
+                cell = _cell(outcome, test.verdicts.values(), published, run.path.name, node_id)
+                size = outcome.label.get("frame_size", "-")
+                rows.setdefault(row.key, row).cells.setdefault(size, []).append(cell)
+    sizes = {size for row in rows.values() for size in row.cells}
+    return Matrix(tuple(sorted(sizes, key=_by_number)), tuple(rows[key] for key in sorted(rows)), tuple(named))
+
+
+def render_matrix(matrix: Matrix, path: Path) -> Path:
+    """Write one page that needs nothing beside it; returns its path."""
+    page = environment().get_template("matrix.html").render(matrix=matrix, style=style())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(page, encoding="utf-8")
+    return path
+
+
+def _run_facts(run: RunEvidence) -> tuple[str, str, str, str]:
+    data = next(iter(run.runs.values()), None)
+    if data is None:
+        return run.path.name, "?", "?", "?"
+    dut = (
+        f"Open vSwitch {data.dut.version}" + (f", DPDK {data.dut.dpdk_version}" if data.dut.dpdk_version else "")
+        if data.dut
+        else "?"
+    )
+    return run.path.name, data.testbed.name, dut, data.profile
+
+
+def _row(labels: Mapping[str, str]) -> Row:
+    shown = {"topology": "{}", "link": "{} links", "bridges": "{} bridges", "direction": "{}", "flows": "{} flows"}
+    what = [text.format(labels[name]) for name, text in shown.items() if name in labels]
+    what = [text for text in what if text != "1 flows"]
+    return Row(
+        nic=labels.get("nic", _OWN_PORTS),
+        firmware=labels.get("firmware", "-"),
+        datapath=labels.get("datapath", "-"),
+        offload=labels.get("offload", "off"),
+        subject=f"{labels.get('test', '').removeprefix('test_')}: {', '.join(what)}",
+    )
+
+
+def _cell(
+    outcome: Outcome, verdicts: Iterable[Verdict], published: Sequence[PublishedSeries], run: str, node_id: str
+) -> Cell:
+    own = [verdict for verdict in verdicts if dict(verdict.subject) == outcome.label]
+    goals = [goal for name in _GOALS if (goal := outcome.goal(name)) is not None]
+    bad = [verdict for verdict in own if str(verdict.judgement) != "PASS"]
+    return Cell(
+        figures=tuple((goal.goal.name.upper(), _figure(goal)) for goal in goals),
+        judgement=str(worst(own)) if own else NOT_JUDGED,
+        why="; ".join(f"{verdict.requirement}: {verdict.reason}" for verdict in bad),
+        published=tuple(_published(outcome, goals, published)),
+        run=run,
+        test=node_id,
+    )
+
+
+def _figure(goal: GoalOutcome) -> str:
+    if goal.reported_fps is None:
+        return str(goal.status).replace("_", " ")
+    return ("≥ " if goal.generator_limited else "") + format_fps(goal.reported_fps)
+
+
+def _published(
+    outcome: Outcome, goals: Sequence[GoalOutcome], published: Sequence[PublishedSeries]
+) -> Iterable[Published]:
+    """Those of the same goal and frame size, whose selectors are all about this subject."""
+    for series in published:
+        size = outcome.label.get("frame_size", "")
+        value = series.frames_per_second().get(int(size)) if size.isdigit() else None
+        measured = next((goal.reported_fps for goal in goals if goal.goal.name == series.metric), None)
+        if value is None or not series.belongs_to(outcome.label):
+            continue
+        share = format_ratio(measured / value) if measured is not None else "-"
+        yield Published(format_fps(value), share, series.name, series.source)
+
+
+def _by_number(size: str) -> tuple[int, str]:
+    return (int(size), "") if size.isdigit() else (1 << 30, size)

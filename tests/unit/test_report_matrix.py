@@ -1,0 +1,98 @@
+"""NIC x frame size x datapath x offload on one page, as published next to as measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence
+from pytest_nfvperf.adapters.report.matrix import matrix_of, render_matrix
+from pytest_nfvperf.adapters.report.published import PublishedSeries
+from pytest_nfvperf.cli import main
+from pytest_nfvperf.model.outcome import Goal, GoalOutcome, Outcome, SearchStatus
+from pytest_nfvperf.model.verdict import Judgement, Verdict
+
+S1 = PublishedSeries(
+    "RHOSO 18",
+    "2025 (S1)",
+    "ndr",
+    ((64, 5e6), (1500, 2.03e6)),
+    where=(("topology", "phy2phy"), ("test", "test_ndr_pdr")),
+)
+
+
+def outcome(size, fps, **labels):
+    given = {"test": "test_ndr_pdr", "topology": "phy2phy", "direction": "bidirectional", "flows": "1", **labels}
+    given |= {"frame_size": str(size), "datapath": "dpdk"}
+    goal = GoalOutcome(Goal("ndr", 0.0), SearchStatus.FOUND if fps else SearchStatus.ABORTED, fps)
+    return Outcome(tuple(sorted(given.items())), "mlrsearch", 64.0, 2, goals=(goal,))
+
+
+def verdict(of, judgement):
+    limit = {"limit": 4e6, "unit": "pps", "observed": 4.1e6, "margin": 0.02, "rule": "sla.yaml:3"}
+    reason = "" if judgement is Judgement.PASS else "too slow"
+    return Verdict(judgement, "ndr >= 4 Mpps", "ndr", reason=reason, subject=of.labels, **limit)
+
+
+def run(name, *outcomes_with_judgements):
+    evidence = TestEvidence("suites/throughput/test_frame_sizes.py::test_ndr_pdr")
+    for number, (measured, judgement) in enumerate(outcomes_with_judgements):
+        evidence.outcomes[f"outcome-{number}"] = measured
+        if judgement is not None:
+            evidence.verdicts[f"verdict-{number}"] = verdict(measured, judgement)
+    made = RunEvidence(Path(name))
+    made.tests[evidence.node_id] = evidence
+    return made
+
+
+@pytest.fixture
+def matrix():
+    nic = {"nic": "ConnectX-6 Dx", "firmware": "22.36.1010"}
+    software = run(
+        "run-a",
+        (outcome(64, 4_100_000, **nic, offload="off"), Judgement.PASS),
+        (outcome(1500, 1_900_000, **nic, offload="off"), Judgement.FAIL),
+        (outcome("imix-simple", 3_000_000, **nic, offload="off"), None),
+    )
+    hardware = run("run-b", (outcome(64, None, **nic, offload="on"), Judgement.INCONCLUSIVE))
+    embedded = run("run-c", (outcome(64, 6_000_000), Judgement.PASS))
+    return matrix_of((each, [S1]) for each in (software, hardware, embedded))
+
+
+def test_rows_are_settings_and_columns_frame_sizes(matrix):
+    assert matrix.sizes == ("64", "1500", "imix-simple")
+    assert [(row.nic, row.firmware, row.datapath, row.offload) for row in matrix.rows] == [
+        ("ConnectX-6 Dx", "22.36.1010", "dpdk", "off"),
+        ("ConnectX-6 Dx", "22.36.1010", "dpdk", "on"),
+        ("embedded (vhost-user)", "-", "dpdk", "off"),
+    ]
+    assert {row.subject for row in matrix.rows} == {"ndr_pdr: phy2phy, bidirectional"}
+
+
+def test_cells_have_verdict_figure_and_what_was_published(matrix):
+    (small,), (large,), (mix,) = (matrix.rows[0].cells[size] for size in matrix.sizes)
+    assert (small.judgement, small.figures) == ("PASS", (("NDR", "4.10 Mpps"),))
+    assert [(one.value, one.share, one.source) for one in small.published] == [("5.00 Mpps", "82 %", "2025 (S1)")]
+    assert (large.judgement, large.why) == ("FAIL", "ndr >= 4 Mpps: too slow")
+    assert (mix.judgement, mix.published) == ("not judged", ())
+    (aborted,) = matrix.rows[1].cells["64"]
+    assert (aborted.judgement, aborted.figures) == ("INCONCLUSIVE", (("NDR", "aborted"),))
+    assert [one.share for one in aborted.published] == ["-"]
+
+
+def test_the_page_stands_alone(matrix, tmp_path):
+    page = render_matrix(matrix, tmp_path / "new" / "matrix.html").read_text(encoding="utf-8")
+    for text in ("ConnectX-6 Dx", "22.36.1010", "4.10 Mpps", "published 5.00 Mpps: 82 %", "1500 B", "not judged"):
+        assert text in page
+    assert "http" not in page.replace("http-equiv", "")
+    assert "<script" not in page
+
+
+def test_runs_without_a_search_make_no_page(tmp_path, capsys):
+    (tmp_path / "evidence.jsonl").write_text("")
+    assert main(["matrix", str(tmp_path), "--output", str(tmp_path / "m.html")]) == 1
+    assert "none of these runs has the outcome of a search" in capsys.readouterr().err
+    assert not (tmp_path / "m.html").exists()
+    assert main(["matrix", str(tmp_path / "nowhere")]) == 1
+    assert "nowhere" in capsys.readouterr().err
