@@ -40,12 +40,12 @@ _NEEDED = {
 }
 
 KERNEL_TESTS = {
-    "qemu-system-x86": "the guest that `make test-kernel` boots",
+    "qemu-system-x86": "the guest that `make test-kernel` boots, and VNFs of kind qemu",
     "kmod": "to find the modules that the guest's kernel needs",
     "cpio": "to pack the guest's first file system",
     "zstd": "to unpack kernels and modules that are packed by it (Debian 13, Ubuntu)",
 }
-"""Beside those of a run, only for the project's own tests of the kernel datapath."""
+"""Beside those of a run, for guests: the project's own tests of the kernel datapath, and VNFs of kind qemu."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,14 +43,21 @@ class TestpmdVnf:
 
     __test__ = False
 
-    def __init__(self, journal: Journal, spec: VnfSpec, place: TestpmdPlace) -> None:
+    def __init__(self, journal: Journal, spec: VnfSpec, place: TestpmdPlace, *, start: str = "start") -> None:
         """Start it.
+
+        Args:
+            journal: of this run; its log is in the run directory.
+            spec: what it shall be.
+            place: where.
+            start: its command that begins to forward, such as "start tx_first 32".
 
         Raises:
             TestbedError: there is no dpdk-testpmd here; says what to install.
         """
         _refuse_missing(spec.name)
         self._spec = spec
+        self._start = start
         prefix = f"nfv-{journal.tag}-{spec.name}"
         eal = eal_arguments([place.cpu], place.control_cpus, prefix, MEMORY_MIB if place.hugepages else 0, ())
         self._process = spawn(
@@ -71,7 +78,7 @@ class TestpmdVnf:
     def wait_ready(self) -> None:
         """Wait for its prompt, which comes once its ports are attached, and let it forward."""
         self._console.wait_prompt("its prompt, which comes once its ports are attached", _READY_DEADLINE_S)
-        self._console.ask("start", _ANSWER_DEADLINE_S)
+        self._console.ask(self._start, _ANSWER_DEADLINE_S)
 
     def counts(self) -> tuple[VnfCounts, ...]:
         """From ``show fwd stats all``."""
