@@ -9,7 +9,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from pytest_nfvperf.adapters.host.doctor import Check, State
+from pytest_nfvperf.adapters.host.check import Check, State
 
 _MARKS = {State.OK: "[green]ok[/]", State.WARN: "[yellow]note[/]", State.MISSING: "[red]missing[/]"}
 

@@ -35,7 +35,7 @@ NEAR_CEILING = 0.95
 CONFIRM_ATTEMPTS = 7
 BURST_SHARE = 0.85
 _WARM_UPS = 6
-OWN_LIMIT = frozenset({Reason.FELL_BEHIND, Reason.UNSENT, Reason.STRETCHED_TIME})
+OWN_LIMIT = frozenset({Reason.FELL_BEHIND, Reason.UNSENT, Reason.STRETCHED_TIME, Reason.TESTER_DROPS})
 """Reasons that lie in the load itself, unlike a preemption, which may not come again."""
 
 
@@ -192,7 +192,8 @@ class Search:
             trial = measurer.attempt(self.profile.warmup_s, load, "warm-up")
             if not any(reason.code in OWN_LIMIT for reason in trial.result.invalid):
                 return load
-            load *= 0.9
+            # An overloaded tester may have offered far less than it was asked for: there it begins to be usable.
+            load = min(load * 0.9, trial.result.offered_fps or load)
         return load
 
     def _latency(self, measurer: LoadMeasurer, goals: Sequence[GoalOutcome]) -> tuple[LatencyPoint, ...]:

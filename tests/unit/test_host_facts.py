@@ -5,14 +5,16 @@ from __future__ import annotations
 import dataclasses
 import json
 import socket
+from pathlib import Path
 
 import pytest
 
 from pytest_nfvperf.adapters.host import doctor
-from pytest_nfvperf.adapters.host.doctor import Check, State, checks
+from pytest_nfvperf.adapters.host.check import Check, State
+from pytest_nfvperf.adapters.host.doctor import checks
 from pytest_nfvperf.adapters.host.fingerprint import fingerprint, running_facts
 from pytest_nfvperf.adapters.host.hugepages import Hugepages
-from pytest_nfvperf.model.testbed import CpuPlan, DutPort, GeneratorSpec, OvsSpec, Testbed
+from pytest_nfvperf.model.testbed import CpuPlan, DutPort, GeneratorSpec, OvsSpec, Testbed, TrexSpec, TrexStart
 
 TESTBED = Testbed(
     name="made-up",
@@ -102,8 +104,10 @@ def test_one_cpu_is_too_few(monkeypatch: pytest.MonkeyPatch) -> None:
     assert by_name(checks())["cores"].state is State.MISSING
 
 
-def trex(server: str) -> Testbed:
-    return dataclasses.replace(TESTBED, generator=GeneratorSpec("trex", server=server))
+def trex(server: str, rpc_port: int = 1) -> Testbed:
+    return dataclasses.replace(
+        TESTBED, generator=GeneratorSpec("trex", server=server, trex=TrexSpec(rpc_port=rpc_port))
+    )
 
 
 def test_trex_is_looked_at_only_when_a_testbed_names_it() -> None:
@@ -111,10 +115,28 @@ def test_trex_is_looked_at_only_when_a_testbed_names_it() -> None:
     assert "TRex server" in by_name(checks(trex("127.0.0.1")))
 
 
-def test_a_trex_server_that_listens_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trex_server_that_listens_is_found() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        monkeypatch.setattr(doctor, "_TREX_RPC_PORT", server.getsockname()[1])
-        assert by_name(checks(trex("127.0.0.1")))["TRex server"].state is State.OK
+        assert by_name(checks(trex("127.0.0.1", server.getsockname()[1])))["TRex server"].state is State.OK
     found = by_name(checks(trex("127.0.0.1")))["TRex server"]
     assert (found.state, found.needed) == (State.MISSING, True)
     assert "./t-rex-64 -i" in found.advice
+
+
+def test_a_trex_client_is_looked_for_where_it_is_said_to_be(tmp_path: Path) -> None:
+    missing = by_name(checks(with_client(tmp_path)))["TRex client"]
+    assert (missing.state, missing.seen) == (State.MISSING, str(tmp_path))
+    (tmp_path / "automation" / "trex_control_plane").mkdir(parents=True)
+    assert by_name(checks(with_client(tmp_path)))["TRex client"].state is State.OK
+
+
+def with_client(path: Path) -> Testbed:
+    return dataclasses.replace(TESTBED, generator=GeneratorSpec("trex", server="127.0.0.1", client=str(path)))
+
+
+def test_a_trex_that_is_started_here_must_be_installed(tmp_path: Path) -> None:
+    start = TrexStart(str(tmp_path), ("veth0", "veth1"))
+    testbed = dataclasses.replace(TESTBED, generator=GeneratorSpec("trex", trex=TrexSpec(start=start)))
+    assert "generator.trex.start.path" in by_name(checks(testbed))["TRex server"].advice
+    (tmp_path / "t-rex-64").touch()
+    assert by_name(checks(testbed))["TRex server"].state is State.OK

@@ -6,52 +6,25 @@ import os
 import shutil
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass
-from enum import StrEnum
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
 from pytest_nfvperf.adapters.bridge.datapath import BridgeDatapath
 from pytest_nfvperf.adapters.generators.iperf3 import find_iperf3
+from pytest_nfvperf.adapters.host.check import Check, State
 from pytest_nfvperf.adapters.host.cpus import MIN_HUGEPAGES_MIB, isolated_cpus, plan_cpus, read_cpus
 from pytest_nfvperf.adapters.host.hugepages import read_hugepages
 from pytest_nfvperf.adapters.host.packages import SetupError, read_distribution
+from pytest_nfvperf.adapters.host.trex import trex_checks
 from pytest_nfvperf.adapters.net.process import run
 from pytest_nfvperf.adapters.ovs.locate import locate
 from pytest_nfvperf.model.errors import NfvperfError, TestbedError
 from pytest_nfvperf.model.testbed import Dut, Testbed
 
-_TREX_RPC_PORT = 4501
-_TREX_VARIABLE = "NFV_TREX_DIR"
 _AF_XDP = 44  # socket(2), linux/socket.h
 _AF_XDP_DRIVER = "*/dpdk/pmds-*/librte_net_af_xdp.so*"
 _BUILD_MODULE = "pytest_nfvperf.adapters.generators.build"
-
-
-class State(StrEnum):
-    """How a check ended. WARN: it works, with a limit that is named."""
-
-    OK = "ok"
-    WARN = "warn"
-    MISSING = "missing"
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One thing that was looked at.
-
-    Attributes:
-        seen: what is there.
-        advice: what to install or set; empty when there is nothing to do.
-        needed: the embedded testbed cannot run without it.
-    """
-
-    name: str
-    state: State
-    seen: str
-    advice: str = ""
-    needed: bool = False
 
 
 def checks(testbed: Testbed | None = None) -> list[Check]:
@@ -67,7 +40,7 @@ def checks(testbed: Testbed | None = None) -> list[Check]:
         _dpdk(prefix),
         _toolchain(),
         _generator(),
-        *_trex(testbed),
+        *trex_checks(testbed),
         _kernel_datapath(),
         _linux_bridge(),
         _af_xdp(),
@@ -177,32 +150,6 @@ def _generator() -> Check:
         return Check("nfvperf-gen", State.OK, str(find()), needed=True)
     except NfvperfError as error:
         return Check("nfvperf-gen", State.MISSING, str(error), advice, needed=True)
-
-
-def _trex(testbed: Testbed | None) -> list[Check]:
-    directory = os.environ.get(_TREX_VARIABLE)
-    if testbed is None or testbed.generator.engine != "trex":
-        seen = f"{_TREX_VARIABLE}={directory}" if directory else "no testbed names it"
-        return [Check("TRex", State.OK, f"not needed ({seen})")]
-    return [_trex_client(testbed.generator.client or directory), _trex_server(testbed.generator.server or "localhost")]
-
-
-def _trex_client(client: str | None) -> Check:
-    if find_spec("trex") is not None or find_spec("trex_stl_lib") is not None:
-        return Check("TRex client", State.OK, "Python package", needed=True)
-    if client and (Path(client) / "automation").is_dir():
-        return Check("TRex client", State.OK, client, needed=True)
-    advice = f"unpack TRex and name its directory by generator.client in the testbed file, or by {_TREX_VARIABLE}"
-    return Check("TRex client", State.MISSING, client or "none", advice, needed=True)
-
-
-def _trex_server(server: str) -> Check:
-    try:
-        with socket.create_connection((server, _TREX_RPC_PORT), timeout=2):
-            return Check("TRex server", State.OK, f"{server}:{_TREX_RPC_PORT}", needed=True)
-    except OSError as error:
-        advice = f"start TRex there: ./t-rex-64 -i (its RPC port is {_TREX_RPC_PORT})"
-        return Check("TRex server", State.MISSING, f"{server}:{_TREX_RPC_PORT}: {error}", advice, needed=True)
 
 
 def _kernel_datapath() -> Check:

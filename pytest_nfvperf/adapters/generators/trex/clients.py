@@ -26,14 +26,18 @@ def candidates(spec: GeneratorSpec, environ: Mapping[str, str] = os.environ) -> 
         return [spec.client]
     given = [spec.trex.start.path] if spec.trex.start else []
     given += [environ[VARIABLE]] if environ.get(VARIABLE) else []
-    found = [path for place in USUAL_PLACES if place.is_dir() for path in (place, *place.iterdir()) if _is_client(path)]
+    found = [
+        path for place in USUAL_PLACES if place.is_dir() for path in (place, *place.iterdir()) if holds_client(path)
+    ]
     found.sort(key=_version, reverse=True)
     pypi = [PYPI] if find_spec("trex_stl_lib") is not None else []
     return [*given, *map(str, found), *pypi]
 
 
-def _is_client(path: Path) -> bool:
-    return (path / "automation" / "trex_control_plane").is_dir()
+def holds_client(path: Path) -> bool:
+    """True for a directory of TRex, and for that of its client alone."""
+    places = ("automation/trex_control_plane", "trex/stl", "trex_client", "trex_stl_lib", "interactive/trex")
+    return any((path / place).is_dir() for place in places)
 
 
 def _version(path: Path) -> tuple[int, ...]:

@@ -1,0 +1,31 @@
+"""One thing that doctor looked at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class State(StrEnum):
+    """How a check ended. WARN: it works, with a limit that is named."""
+
+    OK = "ok"
+    WARN = "warn"
+    MISSING = "missing"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at.
+
+    Attributes:
+        seen: what is there.
+        advice: what to install or set; empty when there is nothing to do.
+        needed: the embedded testbed cannot run without it.
+    """
+
+    name: str
+    state: State
+    seen: str
+    advice: str = ""
+    needed: bool = False
