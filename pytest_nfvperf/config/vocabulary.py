@@ -139,6 +139,9 @@ METRICS = {
     "mirror_completeness_overloaded": Metric(
         "copies received over copies expected, at maximum offered load", ((RATIO, "ratio"),), ">= 30 %"
     ),
+    "mirror_dropped": Metric(
+        "copies that the mirror's output counted as dropped at maximum offered load", ((RATIO, "ratio"),), "<= 10 %"
+    ),
     "mirror_unexplained": Metric(
         "copies that were expected at maximum offered load and neither received nor counted as dropped",
         ((RATIO, "ratio"),),

@@ -27,9 +27,10 @@ UNITS = {
     "mirror_rate": "pps",
     "mirror_completeness": "ratio",
     "mirror_completeness_overloaded": "ratio",
+    "mirror_dropped": "ratio",
     "mirror_unexplained": "ratio",
 }
-"""mirror_rate: copies/s at maximum offered load; the others over all copies expected."""
+"""mirror_rate: copies/s at maximum offered load; the others over all copies expected, all but the first then, too."""
 
 _RESIDUAL_S = 0.1
 
@@ -108,7 +109,7 @@ class MirrorCost:
             self.forwarded.append(reading.values["forwarding_rate"])
             return reading
         overloaded = copies_of(live, trial)
-        calm = live.runner.run(self._calm(live), remaining_s)
+        calm = counted_trial(live, self._calm(live), self.profile.invalid_trial_budget, remaining_s)
         values = {**reading.values, **_values(trial, overloaded, copies_of(live, calm))}
         return Reading(values, calm.id, reading.at_least)
 
@@ -125,6 +126,26 @@ class MirrorCost:
         )
 
 
+_LOAD_ONLY = frozenset({Reason.SKIPPED_FRAMES, Reason.FELL_BEHIND, Reason.DUT_CPU_STOLEN})
+"""What spoils a load and no count: each frame that was sent is a frame that must have been copied."""
+
+
+def counted_trial(live: LiveTopology, spec: TrialSpec, repeats: int, remaining_s: float | None = None) -> Trial:
+    """A trial whose counts hold; its load may have been missed.
+
+    Raises:
+        InvalidTrialsError: none within so many repeats.
+    """
+    spoiled: list[Trial] = []
+    while True:
+        trial = live.runner.run_once(spec, remaining_s, repeat_of=spoiled[-1].id if spoiled else None)
+        if all(reason.code in _LOAD_ONLY for reason in trial.result.invalid):
+            return trial
+        spoiled.append(trial)
+        if len(spoiled) > repeats:
+            raise InvalidTrialsError(spoiled)
+
+
 def copies_of(live: LiveTopology, trial: Trial) -> CopyCounts:
     """Copies of a trial's frames: expected, received, dropped on the way."""
     moved = {delta.name: delta.delta for delta in trial.ledger.deltas} if trial.ledger is not None else {}
@@ -138,16 +159,13 @@ def _values(trial: Trial, overloaded: CopyCounts, calm: CopyCounts) -> dict[str,
         values["mirror_completeness"] = calm.received / calm.expected
     if overloaded.expected:
         values["mirror_completeness_overloaded"] = overloaded.received / overloaded.expected
+        values["mirror_dropped"] = sum(overloaded.dropped.values()) / overloaded.expected
         values["mirror_unexplained"] = abs(overloaded.unexplained) / overloaded.expected
     return values
 
 
 CALM_FPS = 50_000
 """Frames/s that any testbed mirrors without loss."""
-
-
-_LOAD_ONLY = frozenset({Reason.SKIPPED_FRAMES, Reason.FELL_BEHIND, Reason.DUT_CPU_STOLEN})
-"""What spoils a load and no count: each frame that was sent is a frame that must have been copied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,11 +196,4 @@ class CopyTrials:
             residual_s=_RESIDUAL_S,
             purpose="copies",
         )
-        spoiled: list[Trial] = []
-        while True:
-            trial = live.runner.run_once(spec, repeat_of=spoiled[-1].id if spoiled else None)
-            if all(reason.code in _LOAD_ONLY for reason in trial.result.invalid):
-                return copies_of(live, trial)
-            spoiled.append(trial)
-            if len(spoiled) > self.profile.invalid_trial_budget:
-                raise InvalidTrialsError(spoiled)
+        return copies_of(live, counted_trial(live, spec, self.profile.invalid_trial_budget))

@@ -135,3 +135,18 @@ def test_no_flow_of_a_virtual_port_is_offloaded(rig: LossRig) -> None:
         assert state.none.count >= 1
         assert str(state).startswith(f"0 of {state.total} flows offloaded, 0 partially; not offloaded: ")
         assert "in_port(" in state.none.examples[0]
+        assert live.built.not_offloaded() == "other_config:hw-offload is not true"
+
+
+def test_offload_of_ports_that_cannot_is_told(rig: LossRig) -> None:
+    db = rig.ovs.instance.db
+    with rig.standing(mirrored()) as live:
+        assert not set_hw_offload(db, enabled=True)
+        try:
+            sent_without_loss(live)
+            why = live.built.not_offloaded()
+        finally:
+            assert set_hw_offload(db, enabled=False), "OVS needs a restart to go back"
+    assert why is not None
+    assert why.startswith("hw-offload is on, but 0 of "), why
+    assert "not offloaded: " in why

@@ -26,6 +26,11 @@ _NAMES = {
     "receiver_cores": "CPU of the receiver",
     "datapath_cores": "CPU of the datapath",
     "retransmits": "retransmits",
+    "mirror_rate": "copies on the mirror",
+    "mirror_completeness": "mirror complete at the set load",
+    "mirror_completeness_overloaded": "mirror complete at maximum offered load",
+    "mirror_dropped": "copies counted as dropped at maximum offered load",
+    "mirror_unexplained": "copies unexplained at maximum offered load",
 }
 
 
@@ -111,6 +116,16 @@ def interval_text(ratio: Relative | None) -> str:
 def percent(ratio: float) -> str:
     """Three digits or so: no study resolves more."""
     return f"{ratio * 100:.1f} %"
+
+
+def completeness_text(outcome: Outcome) -> str:
+    """``100.000 %`` where every copy came in every reading, and never where one was missing."""
+    samples = outcome.sampled("mirror_completeness")
+    if samples is None:
+        return MISSING
+    complete = all(value == 1.0 for value in samples.values)
+    worst = 1.0 if complete else min(samples.values)
+    return f"{worst:.3%}" if complete or round(worst, 5) != 1.0 else f"{worst:.6%}"
 
 
 def cores_text(outcome: Outcome) -> str:

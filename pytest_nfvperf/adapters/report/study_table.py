@@ -12,6 +12,7 @@ from rich.text import Text
 from pytest_nfvperf.adapters.report.studies import (
     USERSPACE_VETH,
     Comparison,
+    completeness_text,
     cores_text,
     find_comparisons,
     interval_text,
@@ -23,7 +24,7 @@ from pytest_nfvperf.adapters.report.studies import (
 from pytest_nfvperf.model.display import MISSING
 from pytest_nfvperf.model.outcome import Outcome
 
-_COLUMNS = ("median", "ratio", "interval", "cycles/packet", "cores")
+_COLUMNS = ("median", "ratio", "interval", "cycles/packet", "cores", "copies", "mirror complete")
 
 
 def study_tables(verdicts: Sequence[tuple[Outcome, Text]]) -> list[RenderableType]:
@@ -68,13 +69,15 @@ def _heading(column: str, comparison: Comparison) -> str:
 
 def _cells(outcome: Outcome, comparison: Comparison) -> dict[str, str]:
     main, cycles = outcome.sampled(comparison.main), outcome.sampled("cycles_per_packet")
-    ratio = outcome.relative(comparison.main)
+    ratio, copies = outcome.relative(comparison.main), outcome.sampled("mirror_rate")
     return {
         "median": MISSING if main is None else median_text(main),
         "ratio": ratio_text(ratio),
         "interval": interval_text(ratio),
         "cycles/packet": MISSING if cycles is None else f"{cycles.median:.0f}",
         "cores": cores_text(outcome),
+        "copies": MISSING if copies is None else median_text(copies),
+        "mirror complete": completeness_text(outcome),
     }
 
 
