@@ -110,15 +110,16 @@ def test_mirrors_change_while_frames_have_flows(rig: LossRig) -> None:
 
 
 def test_a_monitor_that_stops_reading_loses_copies_and_no_frame(rig: LossRig) -> None:
-    """Where it happened and why is beside the path: forwarded frames are not concerned."""
+    """Where it happened and why is on a branch of its own: forwarded frames are not concerned."""
     silent = compose("m", *WIRE[:2], monitor("m0", "br0", unread=True), path("p0", "p1"), mirror("all", "br0", "m0"))
     with rig.standing(silent) as live:
         trial = live.trial(FPS)
         assert trial.result.received == trial.result.sent > 2_000
         assert trial.ledger is not None
-        (hop,) = trial.ledger.beside
+        (branch,) = trial.ledger.branches
+        hop = next(hop for hop in branch.hops if hop.name == "m0 tx")
         (full,) = hop.losses
-        assert (hop.name, full.reason, hop.unexplained) == ("m0 tx", "ovs_tx_failure_drops", 0)
+        assert (full.reason, hop.unexplained, trial.ledger.lost) == ("ovs_tx_failure_drops", 0, 0)
         moved = {delta.name: delta.delta for delta in trial.ledger.deltas}
         counted = copy_counts(silent, trial.result, moved)
         assert (counted.expected, counted.received) == (trial.result.sent, 0)

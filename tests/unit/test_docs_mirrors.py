@@ -1,4 +1,4 @@
-"""docs/mirrors.md: its drawing is what its code gives, its answers are what mistakes are told, its outputs are there."""
+"""docs/mirrors.md: its drawing is what its code gives, its answers are what mistakes are told."""
 
 from __future__ import annotations
 
