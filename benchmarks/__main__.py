@@ -12,6 +12,7 @@ from benchmarks.generator import against_testpmd, large_frames, lossless, pacing
 from benchmarks.ledger import ledger_cost
 from benchmarks.scale import chain_against_vsctl, long_chains, many_namespaces, many_ports
 from benchmarks.searches import gate_beside_quick, quick_repeats
+from benchmarks.soak import soak_sampling
 from benchmarks.table import Figure, show
 from benchmarks.testbench import Bench, bench
 from benchmarks.times import cpu_of_pytest, ovs_ready, topology_change
@@ -31,6 +32,7 @@ BENCHMARKS: dict[str, Callable[[Bench], list[Figure]]] = {
     "against-testpmd": against_testpmd,
     "quick-repeats": quick_repeats,
     "patch-chain-flat": patch_chain_flat,
+    "soak-sampling": soak_sampling,
     "gate": gate_beside_quick,
 }
 

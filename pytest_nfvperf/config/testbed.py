@@ -15,6 +15,7 @@ from pytest_nfvperf.config.testbed_checks import (
 )
 from pytest_nfvperf.config.testbed_model import GeneratorModel, PortModel, TestbedModel
 from pytest_nfvperf.config.trex_model import trex_section, trex_spec
+from pytest_nfvperf.config.tuning import to_tuning, tuning_section
 from pytest_nfvperf.config.units import BIT_RATE, shortest
 from pytest_nfvperf.config.validate import validated
 from pytest_nfvperf.config.yaml_file import Document, dump, parse_document, read_document
@@ -73,6 +74,7 @@ def _to_testbed(model: TestbedModel, beside: Path) -> Testbed:
             ovs.run_dir,
             ovs.hw_offload,
             ovs.tc_policy,
+            to_tuning(ovs.tuning),
         ),
         cpus=CpuPlan(*(claims.get(owner, ()) for owner in ("housekeeping", "pmd", "generator", "vnf"))),
         ports=tuple(_to_port(port) for port in model.dut.ports),
@@ -128,6 +130,7 @@ def testbed_to_yaml(testbed: Testbed) -> str:
         "run_dir": testbed.ovs.run_dir,
         "hw_offload": testbed.ovs.hw_offload or None,
         "tc_policy": testbed.ovs.tc_policy,
+        "tuning": tuning_section(testbed.ovs.tuning),
     }
     dut = {
         "ovs": _given(ovs),

@@ -66,6 +66,29 @@ Size = Annotated[
 ConfigText = Annotated[str, BeforeValidator(_scalar_text), WithJsonSchema({"type": ["string", "number", "boolean"]})]
 
 
+class TuningModel(Strict):
+    """``dut.ovs.tuning``: of the userspace datapath; what is left out is OVS's own."""
+
+    emc_insert_inv_prob: Annotated[int, Field(strict=True, ge=0)] | None = Field(
+        default=None, description="one of so many new flows enters the exact-match cache; 0: none", examples=[100]
+    )
+    smc: Flag | None = Field(default=None, description="signature-match cache (smc-enable)")
+    tx_flush_interval_us: Annotated[int, Field(strict=True, ge=0, le=1_000_000)] | None = Field(
+        default=None, description="how long frames may wait for a batch to fill, us (tx-flush-interval)"
+    )
+    rxq_assign: Literal["cycles", "roundrobin", "group"] | None = Field(
+        default=None, description="how receive queues are dealt out to PMD threads (pmd-rxq-assign)"
+    )
+    auto_lb: Flag | None = Field(default=None, description="move queues of unequally busy PMD threads (pmd-auto-lb)")
+    pmd_sleep_max_us: Annotated[int, Field(strict=True, ge=0, le=10_000)] | None = Field(
+        default=None, description="how long an idle PMD thread may sleep, us (pmd-sleep-max)", examples=[50]
+    )
+    rxq: Count | None = Field(default=None, description="receive queues of each port")
+    rxq_affinity: dict[Name, Text] = Field(
+        default_factory=dict, description="CPUs of a port's queues", examples=[{"dpdk0": "0:3,1:5"}]
+    )
+
+
 class OvsModel(Strict):
     """``dut.ovs``: how to get the DUT's OVS."""
 
@@ -89,6 +112,7 @@ class OvsModel(Strict):
     tc_policy: Literal["none", "skip_sw", "skip_hw"] | None = Field(
         default=None, description="other_config:tc-policy, OVS's own without"
     )
+    tuning: TuningModel | None = Field(default=None, description="of the userspace datapath")
 
 
 class PortModel(Strict):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pytest_nfvperf.model.tuning import OVS_DEFAULT, Tuning
+
 
 @dataclass(frozen=True, slots=True)
 class CpuPlan:
@@ -39,6 +41,7 @@ class OvsSpec:
     ``run_dir``: of a system instance, where its sockets are; None for /run/openvswitch.
     ``hw_offload``: flows shall be in the NIC (``hw-offload``, ovs-vswitchd.conf.db(5)).
     ``tc_policy``: "none", "skip_sw" or "skip_hw" (``tc-policy``); None leaves OVS's own.
+    ``tuning``: of the userspace datapath, where a test asks for nothing else.
     """
 
     instance: str = "private"
@@ -48,6 +51,7 @@ class OvsSpec:
     run_dir: str | None = None
     hw_offload: bool = False
     tc_policy: str | None = None
+    tuning: Tuning = OVS_DEFAULT
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,10 +168,12 @@ class Dut:
     ``kind``: "dpdk", "netdev", "system", "linux-bridge"; None for the testbed's own.
     ``userspace_tso``: segmentation offload in OVS's userspace datapath (``userspace-tso-enable``,
     ovs-vswitchd.conf.db(5)), which OVS reads at its start only.
+    ``tuning``: stronger than the testbed's.
     """
 
     kind: str | None = None
     userspace_tso: bool = False
+    tuning: Tuning = OVS_DEFAULT
 
 
 TESTBEDS_OWN = Dut()

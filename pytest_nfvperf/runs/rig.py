@@ -17,6 +17,7 @@ from pytest_nfvperf.model.testbed import TESTBEDS_OWN, Dut
 from pytest_nfvperf.model.topology import Topology
 from pytest_nfvperf.model.traffic import Traffic
 from pytest_nfvperf.model.trial import TrialResult
+from pytest_nfvperf.model.tuning import with_queues
 from pytest_nfvperf.ports.collector import Collector
 from pytest_nfvperf.ports.datapath import BuiltTopology, Datapath
 from pytest_nfvperf.ports.generator import Generator, GeneratorInfo
@@ -237,8 +238,9 @@ class Rig:
         Args:
             topology: what shall stand.
             repeats: how often an invalid trial is repeated.
-            dut: on which datapath.
+            dut: on which datapath, and how that is tuned.
         """
+        topology = with_queues(topology, dut.tuning)
         if self._live is not None and (self._live.topology, self._dut) == (topology, dut):
             return self._live
         self.remove_topology()

@@ -15,6 +15,7 @@ from pytest_nfvperf.model.outcome import Cost, Goal, GoalOutcome, LatencyPoint, 
 from pytest_nfvperf.model.profile import Profile
 from pytest_nfvperf.model.traffic import Traffic, check_mtu
 from pytest_nfvperf.model.trial import Reason
+from pytest_nfvperf.model.tuning import OVS_DEFAULT
 from pytest_nfvperf.ports.datapath import Offloading
 from pytest_nfvperf.runs.binary import rfc2544_search, tst009_search
 from pytest_nfvperf.runs.confirm import confirm
@@ -235,7 +236,8 @@ class Search:
 
 def measured_labels(live: LiveTopology, traffic: Traffic) -> dict[str, str]:
     """What was really measured, as labels; they win over what a test says of itself."""
-    return {
+    tuning = {} if live.dut.tuning == OVS_DEFAULT else {"tuning": str(live.dut.tuning)}
+    return tuning | {
         "topology": live.name,
         "frame_size": traffic.frame_label,
         "flows": str(traffic.flows),

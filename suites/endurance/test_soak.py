@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from pytest_nfvperf.adapters.routing.sampler import SessionSampler
 from pytest_nfvperf.judging import SlaCheck
 from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.routing import LiveBgpPath
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.soak import Soaker
 from pytest_nfvperf.sweep import NOT_QUICK
@@ -29,3 +31,16 @@ def test_soak_vnf(pvp: LiveTopology, soak: Soaker, sla: SlaCheck) -> None:
     Verify: as above.
     """
     sla.check(soak.run(pvp, Traffic(frame_size=64)))
+
+
+@pytest.mark.nfv(frame_size="64")
+@getattr(pytest.mark, NOT_QUICK)
+def test_soak_bgp(bgp_path: LiveBgpPath, soak: Soaker, sla: SlaCheck) -> None:
+    """S1 whole: the load over the path that BGP announced, the session and its BFD sampled with all else.
+
+    Steps: FRR and BIRD through br-ex, routes followed as flows; learn; warm up; send for the profile's time, sampling
+        each second.
+    Verify: as above, and no session that went down.
+    """
+    outcome = soak.run(bgp_path.live, bgp_path.traffic(), also=[SessionSampler(bgp_path.path.frr)])
+    sla.check(outcome)

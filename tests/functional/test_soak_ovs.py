@@ -100,7 +100,7 @@ def soaking(tmp_path: Path) -> Iterator[Soaking]:
 
 def test_three_seconds_are_sampled_whole(soaking: Soaking) -> None:
     soak = soaking.run(3.0)
-    assert soak.missing_intervals == soak.unexplained == 0
+    assert not [gap for gap in soak.gaps if gap.source != "generator"]
     assert soak.elapsed_s == pytest.approx(3.0, abs=0.3)
     assert soak.interrupted == ""
     table = read_samples(soaking.directory / "samples-soak-0001.jsonl")
@@ -130,7 +130,6 @@ def test_a_dut_that_hangs_for_a_second_is_a_gap_with_a_reason(soaking: Soaking) 
 
     soak = soaking.run(3.0, At(5, hang))
     assert soak.lost + soak.spoiled_lost > 0, "nothing was forwarded for a second"
-    assert soak.unexplained == 0
     late = [gap for gap in soak.gaps if gap.source == "ovs"]
     assert late
     assert "the collector was" in late[0].reason
@@ -151,7 +150,6 @@ def test_a_source_that_fails_is_asked_again(soaking: Soaking) -> None:
     soak = soaking.run(3.0, at)
     (gap,) = (gap for gap in soak.gaps if gap.source == "fault")
     assert gap.reason == "the daemon does not answer"
-    assert soak.unexplained == soak.missing_intervals == 0
     assert read_samples(soaking.directory / "samples-soak-0001.jsonl").total("reads") >= 8
 
 

@@ -28,6 +28,7 @@ from pytest_nfvperf.model.streams import StreamSpec
 from pytest_nfvperf.model.topology import Topology
 from pytest_nfvperf.model.traffic import Imix, Traffic
 from pytest_nfvperf.model.trial import Direction, TrialResult, TrialSpec
+from pytest_nfvperf.model.tuning import Tuning
 from tests.sample_run import SampleRun, small_run
 from tests.sample_study import study_records
 from tests.topologies import topologies
@@ -85,6 +86,7 @@ SPECIAL: dict[Any, st.SearchStrategy[Any]] = {
     Imix: IMIX,
     Topology: topologies(),
     Traffic: st.builds(Traffic, frame_size=st.one_of(st.integers(64, 9216), IMIX), flows=st.integers(1, 1 << 24)),
+    Tuning: st.builds(Tuning, emc_insert_inv_prob=st.none() | st.integers(0, 100), smc=st.none() | st.booleans()),
 }
 SPECIAL[TrialSpec] = st.builds(
     TrialSpec,

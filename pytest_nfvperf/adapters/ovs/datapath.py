@@ -26,6 +26,7 @@ from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.lab import ends_of
 from pytest_nfvperf.model.testbed import TESTBEDS_OWN, Dut, OvsSpec, Testbed
 from pytest_nfvperf.model.topology import Topology
+from pytest_nfvperf.model.tuning import Tuning
 from pytest_nfvperf.ports.collector import Collector
 from pytest_nfvperf.ports.datapath import DatapathInfo
 from pytest_nfvperf.ports.sampler import Sampler
@@ -78,6 +79,7 @@ class OvsDatapath:
         memory, reason = dpdk_memory(binaries) if spec.datapath == "dpdk" else (0, _why_netdev(testbed))
         if spec.datapath == "dpdk" and not memory and not testbed.discovered:
             raise TestbedError(f"the testbed asks for the DPDK datapath: {reason}")
+        tuning = dut.tuning.over(spec.tuning)
         options = InstanceOptions(
             housekeeping_cpus=testbed.cpus.housekeeping,
             pmd_cpus=testbed.cpus.pmd,
@@ -87,7 +89,8 @@ class OvsDatapath:
             userspace_tso=dut.userspace_tso,
             numa_node=_node_of(testbed.cpus.pmd),
             pci=tuple(port.pci for port in testbed.ports if port.kind == "pci" and port.pci),
-            other_config=other_config(spec),
+            other_config=other_config(spec) | _tuned(tuning, binaries),
+            tuning=tuning,
         )
         instance = OvsInstance(journal, binaries, options, name)
         return OvsDatapath(instance, testbed, journal, _describe(binaries, options, reason))
@@ -183,7 +186,9 @@ def _system(testbed: Testbed, journal: Journal, dut: Dut, name: str) -> OvsDatap
     spec = testbed.ovs
     if dut.userspace_tso:
         raise TestbedError("userspace TSO is read at OVS's start, and the system's OVS is not ours to restart")
-    wanted = other_config(spec)
+    binaries = locate(spec.prefix, dpdk=spec.datapath == "dpdk")
+    tuning = dut.tuning.over(spec.tuning)
+    wanted = other_config(spec) | _tuned(tuning, binaries)
     if testbed.cpus.pmd and spec.datapath == "dpdk":
         wanted.setdefault("pmd-cpu-mask", hex(sum(1 << cpu for cpu in testbed.cpus.pmd)))
     options = InstanceOptions(
@@ -192,9 +197,9 @@ def _system(testbed: Testbed, journal: Journal, dut: Dut, name: str) -> OvsDatap
         dpdk=spec.datapath == "dpdk",
         datapath_type="system" if spec.datapath == "system" else "netdev",
         other_config=wanted,
+        tuning=tuning,
     )
-    ofctl = locate(spec.prefix, dpdk=spec.datapath == "dpdk").ofctl
-    instance = SystemOvs(journal, find_system(spec.run_dir), options, ofctl=ofctl, name=name)
+    instance = SystemOvs(journal, find_system(spec.run_dir), options, ofctl=binaries.ofctl, name=name)
     detail = f"the system's OVS in {instance.sockets}, pid {instance.pid}; our bridges are marked nfvperf={journal.tag}"
     return OvsDatapath(
         instance,
@@ -212,6 +217,13 @@ def other_config(spec: OvsSpec) -> dict[str, str]:
     if spec.tc_policy is not None:
         config["tc-policy"] = spec.tc_policy
     return config
+
+
+def _tuned(tuning: Tuning, binaries: OvsBinaries) -> dict[str, str]:
+    try:
+        return tuning.config(binaries.major_minor)
+    except ValueError as error:
+        raise ConfigError(str(error), key="dut.ovs.tuning") from error
 
 
 def _check_lacks(testbed: Testbed, dut: Dut) -> None:

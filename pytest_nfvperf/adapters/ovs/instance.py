@@ -27,6 +27,7 @@ from pytest_nfvperf.adapters.ovs.idl import Ovsdb
 from pytest_nfvperf.adapters.ovs.locate import OvsBinaries
 from pytest_nfvperf.adapters.ovs.unixctl import Unixctl
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.tuning import OVS_DEFAULT, Tuning
 
 _SOCKET_PATH_BYTES = 107  # sun_path less its NUL, unix(7)
 _LONGEST_SOCKET_NAME = 24
@@ -54,6 +55,7 @@ class InstanceOptions:
         userspace_tso: leave segmentation to the ports (userspace-tso-enable); read at start only.
         pci: PCI addresses that DPDK may probe; none means ``--no-pci``.
         other_config: added to ours in the Open_vSwitch table, and stronger.
+        tuning: of the ports, by those who make them; that of OVS is in ``other_config``.
     """
 
     housekeeping_cpus: tuple[int, ...]
@@ -65,6 +67,7 @@ class InstanceOptions:
     userspace_tso: bool = False
     pci: tuple[str, ...] = ()
     other_config: Mapping[str, str] = field(default_factory=dict)
+    tuning: Tuning = OVS_DEFAULT
 
 
 class OvsInstance:

@@ -9,6 +9,7 @@ from pytest_nfvperf.adapters.net.families import has_family
 from pytest_nfvperf.adapters.ovs.locate import OvsBinaries, locate
 from pytest_nfvperf.model.errors import NfvperfError
 from pytest_nfvperf.model.testbed import Dut, Testbed
+from pytest_nfvperf.model.tuning import OVS_DEFAULT, Tuning
 
 MEMORY_MIB = 512
 MIN_MEMORY_MIB = 256
@@ -27,10 +28,10 @@ def lacks(testbed: Testbed, dut: Dut) -> str | None:
         binaries = locate(testbed.ovs.prefix, dpdk=kind == "dpdk" or dut.userspace_tso)
     except NfvperfError as error:
         return str(error)
-    if dut.userspace_tso:
-        missing = _lacks_userspace_tso(kind, binaries)
-        if missing is not None:
-            return missing
+    missing = _lacks_userspace_tso(kind, binaries) if dut.userspace_tso else None
+    missing = missing or _lacks_tuning(kind, binaries, dut.tuning)
+    if missing is not None:
+        return missing
     if kind == "system":
         return lacks_kernel_module()
     # The testbed's own falls back to the one without DPDK, and says so; one that is asked for by name does not.
@@ -48,6 +49,14 @@ def _lacks_userspace_tso(kind: str, binaries: OvsBinaries) -> str | None:
             f"{binaries.vswitchd} was built without DPDK, and so without userspace TSO; install openvswitch-switch-dpdk"
         )
     return None
+
+
+def _lacks_tuning(kind: str, binaries: OvsBinaries, tuning: Tuning) -> str | None:
+    if tuning == OVS_DEFAULT:
+        return None
+    if kind not in USERSPACE:
+        return f"tuning ({tuning}) is of the userspace datapath, not of {kind!r}: leave it out"
+    return tuning.unknown_to(binaries.major_minor)
 
 
 def lacks_kernel_module() -> str | None:

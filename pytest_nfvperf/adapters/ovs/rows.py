@@ -71,6 +71,8 @@ def _new_interface(transaction: ovs.db.idl.Transaction, wired: Wired) -> Row:
     interface.name, interface.type = wired.interface, wired.type
     if wired.options:
         interface.options = dict(wired.options)
+    if wired.other_config:
+        interface.other_config = dict(wired.other_config)
     if wired.mtu_request is not None:
         interface.mtu_request = wired.mtu_request
     return interface
@@ -113,9 +115,10 @@ def port_text(port: Row) -> list[str]:
 
 def _interface_text(row: Row) -> str:
     options = " ".join(f"{key}={value}" for key, value in sorted(row.options.items()))
+    affinity = "".join(f" {key}={value}" for key, value in sorted(row.other_config.items()))
     return (
         f"port {row.name}: type={row.type or 'system'} ofport={one(row.ofport)} mtu={one(row.mtu)} "
-        f"link={one(row.link_state)} {options}".rstrip()
+        f"link={one(row.link_state)} {options}{affinity}".rstrip()
     )
 
 

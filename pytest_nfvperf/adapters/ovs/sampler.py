@@ -52,6 +52,11 @@ class OvsSampler:
         self._openflow = OpenFlow(instance.ofctl, instance.sockets)
         self._tells_rxqs = True
 
+    @property
+    def pid(self) -> int:
+        """Of ovs-vswitchd."""
+        return self._instance.pid
+
     def read(self) -> Reading:
         """All of it, in a few milliseconds."""
         counted = self._collector.snapshot().as_dict()
@@ -59,7 +64,7 @@ class OvsSampler:
         counters["drops"] = sum(count for name, count in counted.items() if name.startswith(_DROPS))
         for built in self._topologies():
             counters |= self._openflow_packets(built.topology.bridges)
-        return Reading(counters, {"vswitchd.rss": resident_bytes(self._instance.pid), **self._rxqs()})
+        return Reading(counters, {"vswitchd.rss": resident_bytes(self.pid), **self._rxqs()})
 
     def _openflow_packets(self, bridges: Sequence[str]) -> dict[str, int]:
         found = {}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.nodes import DEFAULT_MTU, Port, Vlan
 from pytest_nfvperf.model.topology import Topology
+from pytest_nfvperf.model.tuning import Tuning
 from pytest_nfvperf.ports.generator import VIRTIO_RING
 
 
@@ -26,6 +27,7 @@ class Wired:
         kernel: the kernel interface that DPDK reads it by, in OVS's namespace.
         members: interfaces of a bond.
         bond: columns of a bond's Port: bond_mode, lacp.
+        other_config: of OVS's interface: pmd-rxq-affinity.
     """
 
     port: str
@@ -41,6 +43,7 @@ class Wired:
     kernel: str | None = None
     members: tuple[Wired, ...] = ()
     bond: Mapping[str, str] = field(default_factory=dict)
+    other_config: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def interfaces(self) -> tuple[Wired, ...]:
@@ -63,6 +66,20 @@ def vhost_user(port: Port, socket: Path) -> Wired:
         vlan=port.vlan,
         device=f"net_virtio_user,path={socket},server=1,{VIRTIO_RING},mac={port.mac}{queues}",
         socket=socket,
+    )
+
+
+def tuned(wired: Wired, tuning: Tuning) -> Wired:
+    """With the queues' CPUs, and for a NIC with rings and queues, that the tuning sets."""
+    affinity = dict(tuning.rxq_affinity).get(wired.port)
+    config = {} if affinity is None else {"pmd-rxq-affinity": affinity}
+    given = {"n_rxq_desc": tuning.rx_descriptors, "n_txq_desc": tuning.tx_descriptors, "n_rxq": tuning.rxq}
+    options = {key: str(value) for key, value in given.items() if value is not None} if wired.type == "dpdk" else {}
+    return replace(
+        wired,
+        options={**wired.options, **options},
+        other_config={**wired.other_config, **config},
+        members=tuple(tuned(member, tuning) for member in wired.members),
     )
 
 

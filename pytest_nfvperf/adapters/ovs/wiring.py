@@ -32,7 +32,7 @@ from pytest_nfvperf.adapters.net.pairs import generator_pair, link_pair, namespa
 from pytest_nfvperf.adapters.ovs.physical import Cabled
 from pytest_nfvperf.adapters.ovs.running import RunningOvs
 from pytest_nfvperf.adapters.ovs.tunnels import Underlay, tunnel_port, underlay
-from pytest_nfvperf.adapters.ovs.wired import Wired, patch, unusual, vhost_user
+from pytest_nfvperf.adapters.ovs.wired import Wired, patch, tuned, unusual, vhost_user
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.links import Tunnel
 from pytest_nfvperf.model.nodes import Behind, Nic, NicKind, Offloads, Port, PortKind, Vlan
@@ -72,7 +72,8 @@ class Wiring:
         self._hosts = [self._behind(one, pairs) for one in topology.behind]
         if pairs:
             self._cabling.join(pairs, {} if self._moved else self._routes(topology))
-        return {one.port: one for one in wired}
+        tuning = self._instance.options.tuning
+        return {one.port: tuned(one, tuning) for one in wired}
 
     def finish(self, topology: Topology) -> None:
         """Move what OVS made itself to where it belongs, and give tunnels their ends, once it has made it.

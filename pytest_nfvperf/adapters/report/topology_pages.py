@@ -12,6 +12,7 @@ from pytest_nfvperf.adapters.report.charts import ChartFolder
 from pytest_nfvperf.adapters.report.pages import TestPage
 from pytest_nfvperf.adapters.report.texts import drawn
 from pytest_nfvperf.adapters.report.topology_chart import topology_chart
+from pytest_nfvperf.model.tuning import OVS_DEFAULT
 
 MOST_OPEN = 4
 """Of more topologies than this, all are folded."""
@@ -45,5 +46,6 @@ def topology_pages(tests: Sequence[TestPage], charts: ChartFolder) -> list[Topol
 def _page(stood: TopologyData, number: int, charts: ChartFolder) -> TopologyPage:
     title = f"{stood.topology.name} · {stood.datapath} datapath"
     title += " · userspace TSO" if stood.dut.userspace_tso else ""
+    title += f" · {stood.dut.tuning}" if stood.dut.tuning != OVS_DEFAULT else ""
     picture = charts.add(topology_chart(stood), f"topology {number} {stood.topology.name}", f"Topology {title}")
     return TopologyPage(f"topology-{number}", stood, title, drawn(stood), picture)
