@@ -148,8 +148,9 @@ def test_a_source_that_fails_is_asked_again(soaking: Soaking) -> None:
 
     at.read = read  # type: ignore[method-assign]
     soak = soaking.run(3.0, at)
-    (gap,) = (gap for gap in soak.gaps if gap.source == "fault")
-    assert gap.reason == "the daemon does not answer"
+    reasons = {gap.reason for gap in soak.gaps if gap.source == "fault"}
+    assert "the daemon does not answer" in reasons  # a busy machine may add that the collector was late
+    assert "" not in reasons
     assert read_samples(soaking.directory / "samples-soak-0001.jsonl").total("reads") >= 8
 
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_nfvperf.adapters.report.soaks import soak_events, soak_facts, soak_line
@@ -81,6 +81,7 @@ def test_a_loss_in_a_stall_of_the_pmd_is_the_rigs() -> None:
 
 
 @given(st.integers(0, 60))
+@settings(max_examples=30, deadline=None)
 def test_too_many_spoiled_intervals_leave_a_lower_bound(count: int) -> None:
     skipped = {"p0->p1.skipped": LOAD}
     soak = summarise(soak_table(changes=dict.fromkeys(range(count), skipped)), PLAN)
@@ -162,6 +163,7 @@ def test_thinning_is_bounded_and_keeps_within_the_values(values: list[float], mo
 
 
 @given(st.integers(1, 900))
+@settings(max_examples=20, deadline=None)
 def test_curves_are_bounded_however_long_the_soak(seconds: int) -> None:
     curves = series(soak_table(seconds))
     assert {curve.panel for curve in curves} >= {"received rate", "latency", "PMD busy", "port packets", "sessions"}
