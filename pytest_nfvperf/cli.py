@@ -60,12 +60,14 @@ def _add(commands: _Commands, name: str, command: Command, text: str) -> argpars
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
+    from pytest_nfvperf.adapters.host.cpus import planned  # noqa: PLC0415
     from pytest_nfvperf.adapters.host.doctor import checks  # noqa: PLC0415 - each command imports its own
+    from pytest_nfvperf.adapters.host.doctor_lab import lab_checks  # noqa: PLC0415
     from pytest_nfvperf.config.testbed import load_testbed  # noqa: PLC0415
     from pytest_nfvperf.doctor_table import doctor_text, is_usable  # noqa: PLC0415
 
     testbed = load_testbed(arguments.testbed)[0] if arguments.testbed else None
-    found = checks(testbed)
+    found = checks(testbed) + (lab_checks(planned(testbed)) if testbed is not None else [])
     print(doctor_text(found, color=sys.stdout.isatty()))
     return 0 if is_usable(found) else 1
 

@@ -1,0 +1,103 @@
+"""The first day in a lab: a testbed file, `doctor`, and a suite that runs on its cables with real packets."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.functional.lab_support import veth_cables
+from tests.functional.ovs_support import needs_hugepages, needs_root
+from tests.user_project import CONFTEST
+
+pytestmark = [needs_root, needs_hugepages]
+
+SUITE = '''
+from pytest_nfvperf.model.traffic import Traffic
+
+def test_light_load(phy2phy, search, sla):
+    """Steps: one trial at a light load. Verify: the SLA."""
+    outcome = search.loss_at(phy2phy, Traffic(frame_size=256), 2000, 0.5)
+    assert outcome.label["nic"] == "veth pair"
+    sla.check(outcome)
+'''
+SLA = """
+schema: 1
+rules:
+  - {where: {nic: veth pair, driver: veth}, require: {loss_ratio: {at: 2 kpps, limit: "<= 1 %"}}}
+  - {where: {nic: ConnectX-6 Dx, firmware: 22.*}, require: {loss_ratio: {at: 2 kpps, limit: "<= 0"}}}
+"""
+
+
+def lab_file(folder: Path, cables: list[tuple[str, str]], *, crossed: bool = False, offload: bool = False) -> Path:
+    """A lab on veth pairs, as its owner would write it."""
+    (near0, far0), (near1, far1) = cables
+    far = [far1, far0] if crossed else [far0, far1]
+    file = folder / "lab.yaml"
+    ovs = {"instance": "private", "datapath": "dpdk"} | ({"hw_offload": True} if offload else {})
+    ports = [
+        {"name": f"dpdk{n}", "interface": near, "line_rate": "100 Mbps", "model": "veth pair"}
+        for n, near in enumerate((near0, near1))
+    ]
+    text = {
+        "schema": 1,
+        "name": "veth lab",
+        "dut": {"ovs": ovs, "ports": ports},
+        "generator": {"engine": "embedded", "ports": [0, 1], "devices": far},
+        "links": [["generator.0", "dut.dpdk0"], ["generator.1", "dut.dpdk1"]],
+    }
+    file.write_text(json.dumps(text))
+    return file
+
+
+def run_in(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    command = [sys.executable, "-m", *arguments]
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=120)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "conftest.py").write_text(CONFTEST)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/test_mine.py").write_text(SUITE)
+    (tmp_path / "vendor.yaml").write_text(SLA)
+    return tmp_path
+
+
+def pytest_on(project: Path, lab: Path) -> subprocess.CompletedProcess[str]:
+    return run_in(project, "pytest", "mine", "--nfv-testbed", str(lab), "--nfv-sla", "vendor.yaml", "--nfv-report=none")
+
+
+def test_a_suite_on_cables(project: Path) -> None:
+    with veth_cables(2) as cables:
+        lab = lab_file(project, cables)
+        looked = run_in(project, "pytest_nfvperf.cli", "doctor", "--testbed", str(lab))
+        assert "port dpdk0" in looked.stdout
+        assert "generator port 1" in looked.stdout
+        done = pytest_on(project, lab)
+    assert done.returncode == 0, done.stdout
+    assert f"cable:     generator.0 ({cables[0][1]}) - dpdk0 ({cables[0][0]})" in done.stdout
+    assert "1 passed" in done.stdout
+    evidence = [json.loads(line) for line in (project / "reports/latest/evidence.jsonl").read_text().splitlines()]
+    (run,) = [record["data"] for record in evidence if record["kind"] == "run"][-1:]
+    assert run["fingerprint"]["ports"]["dpdk0"]["driver"] == "veth"
+    (trial,) = [record for record in evidence if record["kind"] == "trial"][-1:]
+    assert all(counts["received"] > 0 for counts in trial["data"]["result"]["counts"])
+
+
+def test_crossed_cables_and_offload_that_is_none(project: Path) -> None:
+    with veth_cables(2) as cables:
+        crossed = pytest_on(project, lab_file(project, cables, crossed=True))
+        soft = pytest_on(project, lab_file(project, cables, offload=True))
+    assert crossed.returncode == 1
+    assert "port 0 of the generator is not connected to dpdk0 but to dpdk1" in crossed.stdout
+    assert "1 error" in crossed.stdout or "1 failed" in crossed.stdout
+    assert soft.returncode == 1, soft.stdout
+    assert "offloaded_flows >= 100 %" in soft.stdout
+    assert "Hardware offload fell back to software:" in soft.stdout
+    assert "OVS logs no reason: the ports have no offload" in soft.stdout or "OVS says:" in soft.stdout

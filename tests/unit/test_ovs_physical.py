@@ -1,0 +1,117 @@
+"""Rows and devargs of a lab's ports: what OVS would be told of NICs that this machine does not have."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from pytest_nfvperf.adapters.host.nic import devlink_info, pci_name
+from pytest_nfvperf.adapters.ovs.fdb import learned_ports
+from pytest_nfvperf.adapters.ovs.physical import devargs, driver_of, physical
+from pytest_nfvperf.model.lab import CabledEnd
+from pytest_nfvperf.model.nodes import Port, PortRole
+from pytest_nfvperf.model.testbed import DutBond, DutPort
+
+P0 = Port("p0", "br0", PortRole.ENDPOINT, "02:00:00:00:00:01")
+NIC = DutPort("dpdk0", "pci", pci="0000:3b:00.0", rxq=2, rx_descriptors=2048, tx_descriptors=1024)
+
+
+@pytest.mark.parametrize(
+    ("representor", "expected"),
+    [
+        (None, "0000:3b:00.0"),
+        ("0", "0000:3b:00.0,representor=[0]"),
+        ("vf2", "0000:3b:00.0,representor=vf2"),
+        ("pf0vf1", "0000:3b:00.0,representor=pf0vf1"),
+    ],
+)
+def test_devargs_of_nics_and_representors(representor, expected):
+    port = DutPort("x", "pci", pci="0000:3b:00.0", representor=representor)
+    assert devargs(port, driver_of(port, "dpdk")) == expected
+
+
+@pytest.mark.parametrize(
+    ("port", "datapath", "mtu", "expected"),
+    [
+        (DutPort("d0", "interface", interface="ens1"), "dpdk", 1500, "net_af_packet_d0,iface=ens1"),
+        (
+            DutPort("d0", "interface", interface="ens1", rxq=2),
+            "dpdk",
+            9000,
+            "net_af_packet_d0,iface=ens1,qpairs=2,blocksz=16384,framesz=16384",
+        ),
+        (
+            DutPort("d0", "interface", interface="ens1", driver="af_xdp", rxq=4),
+            "dpdk",
+            1500,
+            "net_af_xdp_d0,iface=ens1,queue_count=4",
+        ),
+    ],
+)
+def test_devargs_of_interfaces(port, datapath, mtu, expected):
+    assert devargs(port, driver_of(port, datapath), mtu) == expected
+
+
+def test_a_nic_of_dpdks():
+    wired = physical(P0, CabledEnd("dpdk0", (NIC,), device="0"), "dpdk")
+    assert (wired.interface, wired.type, wired.device) == ("dpdk0", "dpdk", "0")
+    assert wired.options == {
+        "dpdk-devargs": "0000:3b:00.0",
+        "n_rxq": "2",
+        "n_rxq_desc": "2048",
+        "n_txq_desc": "1024",
+    }
+
+
+def test_an_interface_that_the_kernel_reads():
+    port = DutPort("d0", "interface", interface="ens1", mtu=9000)
+    wired = physical(P0, CabledEnd("d0", (port,)), "netdev")
+    assert (wired.interface, wired.type, wired.options, wired.mtu_request) == ("ens1", "system", {}, 9000)
+
+
+def test_a_bond():
+    other = DutPort("dpdk1", "pci", pci="0000:3b:00.1")
+    end = CabledEnd("bond0", (NIC, other), DutBond("bond0", ("dpdk0", "dpdk1"), "balance-tcp", "active"), "0", "0")
+    wired = physical(P0, end, "dpdk")
+    assert wired.interface == "bond0"
+    assert wired.bond == {"bond_mode": "balance-tcp", "lacp": "active"}
+    assert [one.options["dpdk-devargs"] for one in wired.interfaces] == ["0000:3b:00.0", "0000:3b:00.1"]
+    assert (wired.device, wired.port) == ("0", "p0")
+
+
+def test_what_a_bridge_has_learned():
+    head = " port  VLAN  MAC                Age"
+    text = f"{head}\n    2     0  02:4e:46:00:00:10    1\nLOCAL     0  3a:bc:2e:11:22:33    0\n"
+    assert learned_ports(text) == {"02:4e:46:00:00:10": 2}
+
+
+def attribute(kind, data):
+    return struct.pack("=HH", 4 + len(data), kind) + data + b"\0" * (-len(data) % 4)
+
+
+def test_firmware_by_devlink():
+    def version(name, value):
+        return attribute(0x8000 | 101, attribute(103, name + b"\0") + attribute(104, value + b"\0"))
+
+    answer = attribute(1, b"pci\0") + attribute(98, b"mlx5_core\0")
+    answer += version(b"fw.psid", b"MT_0000000359") + version(b"fw.version", b"22.36.1010")
+    assert devlink_info(answer) == {"driver": "mlx5_core", "firmware": "22.36.1010"}
+    assert devlink_info(b"") == {}
+
+
+def test_names_of_the_pci_database():
+    text = "\n".join(
+        [
+            "# a comment",
+            "15b2  Another vendor",
+            "\t101d  Not this one",
+            "15b3  Mellanox Technologies",
+            "\t101d  MT2892 Family [ConnectX-6 Dx]",
+            "\t\t15b3 0001  A card of it",
+            "\t1592  Plain",
+        ]
+    )
+    assert pci_name(text, "0x15b3", "0x101d") == "ConnectX-6 Dx"
+    assert pci_name(text, "0x15b3", "0x1592") == "Plain"
+    assert pci_name(text, "0x15b3", "0xffff") is None
