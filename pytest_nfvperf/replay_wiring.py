@@ -31,7 +31,7 @@ class ReplayWiring(SimulatedWiring):
             raise ConfigError("engine 'replay' needs what it answers with", key="generator.recording")
         self._path = Path(testbed.generator.recording)
         self._engine = engine_of(self._path)
-        self._start = replaying(self._path, self._engine)
+        self._start = replaying(self._path, self._engine, self.clock.sleep)
         self._directory = tempfile.TemporaryDirectory(prefix="nfv-replay-")
 
     def describe(self) -> list[str]:
@@ -45,7 +45,9 @@ class ReplayWiring(SimulatedWiring):
     def parts(self) -> RigParts:
         """A rig of which only the generator's answers are real."""
         return RigParts(
-            make_datapath=lambda dut: SimulatedDatapath(self.clock, dut.kind or self.testbed.ovs.datapath),
+            make_datapath=lambda dut: SimulatedDatapath(
+                self.clock, dut.kind or self.testbed.ovs.datapath, self._devices()
+            ),
             make_generator=self._replayed,
             make_ledger=None,
             ceilings=self._recorded_ceilings(),
@@ -57,9 +59,16 @@ class ReplayWiring(SimulatedWiring):
         """Remove the logs."""
         self._directory.cleanup()
 
+    def _devices(self) -> dict[str, str]:
+        """TRex's port numbers, by the names that they were attached under."""
+        taken = [one["arguments"] for one in self._exchanges() if one.get("cmd") == "attach"]
+        return {arguments["name"]: str(arguments["port"]) for arguments in taken if "port" in arguments}
+
     def _recorded_ceilings(self) -> Ceilings:
-        exchanges: list[dict[str, Any]] = [dict(one) for conversation in read(self._path) for one in conversation]
-        return ReplayedCeilings(exchanges)
+        return ReplayedCeilings(self._exchanges())
+
+    def _exchanges(self) -> list[dict[str, Any]]:
+        return [dict(one) for conversation in read(self._path) for one in conversation]
 
     def _replayed(self) -> Generator:
         directory = Path(self._directory.name)

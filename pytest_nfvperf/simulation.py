@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
@@ -35,13 +35,14 @@ _CEILING_S = 4.0
 
 @dataclass
 class SimulatedTopology:
-    """A topology that stands nowhere."""
+    """A topology that stands nowhere. ``devices``: by port, where a generator wants to know them."""
 
     topology: Topology
+    devices: Mapping[str, str] = field(default_factory=dict)
 
     def attachments(self) -> tuple[Attachment, ...]:
         """Every port, with no device behind it."""
-        return tuple(Attachment(port.name, "simulated") for port in self.topology.ports)
+        return tuple(Attachment(port.name, self.devices.get(port.name, "simulated")) for port in self.topology.ports)
 
     def netns(self, namespace: str) -> str:
         """A name that nothing has."""
@@ -71,7 +72,8 @@ class SimulatedTopology:
 class SimulatedDatapath:
     """A DUT that takes the time of a real one to start and to build on."""
 
-    def __init__(self, clock: VirtualClock, kind: str = "dpdk") -> None:
+    def __init__(self, clock: VirtualClock, kind: str = "dpdk", devices: Mapping[str, str] | None = None) -> None:
+        self._devices = devices or {}
         self._clock = clock
         self._kind = kind
         clock.sleep(_START_S)
@@ -83,7 +85,7 @@ class SimulatedDatapath:
     def build(self, topology: Topology) -> SimulatedTopology:
         """Takes as long as a real one."""
         self._clock.sleep(_BUILD_S)
-        return SimulatedTopology(topology)
+        return SimulatedTopology(topology, self._devices)
 
     def collectors(self) -> tuple[Collector, ...]:
         """None."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import time
 from collections import defaultdict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,13 +44,19 @@ def recording(start: StartEngine, engine: str, path: Path) -> StartEngine:
     return begin
 
 
-def replaying(path: Path, engine: str) -> StartEngine:
-    """Instead of engines, conversations of a recording: each start takes the next, and the last one again."""
+def replaying(path: Path, engine: str, passed: Callable[[float], None] = lambda _: None) -> StartEngine:
+    """Instead of engines, conversations of a recording: each start takes the next, and the last one again.
+
+    Args:
+        path: the recording.
+        engine: which it must be of.
+        passed: told how many seconds each exchange took then.
+    """
     conversations = deque(read(path, engine))
 
     def begin(argv: Sequence[str], log: Path, env: Mapping[str, str]) -> EngineLink:  # noqa: ARG001 - as StartEngine
         exchanges = conversations.popleft() if len(conversations) > 1 else conversations[0]
-        return ReplayedLink(exchanges, path)
+        return ReplayedLink(exchanges, path, passed)
 
     return begin
 
@@ -114,8 +120,9 @@ class ReplayedLink:
 
     pid = 0
 
-    def __init__(self, exchanges: Sequence[Mapping[str, Any]], path: Path) -> None:
+    def __init__(self, exchanges: Sequence[Mapping[str, Any]], path: Path, passed: Callable[[float], None]) -> None:
         self._path = path
+        self._passed = passed
         self._closed = False
         self._left: dict[str, deque[Mapping[str, Any]]] = defaultdict(deque)
         self._last: dict[str, Mapping[str, Any]] = {}
@@ -130,6 +137,7 @@ class ReplayedLink:
     def command(self, name: str, deadline_s: float, /, **arguments: Any) -> dict[str, Any]:  # noqa: ARG002 - at once
         """Answer as it was answered; GeneratorError for what was never asked, or failed then."""
         exchange = self._found(name, _key(name, arguments))
+        self._passed(exchange.get("seconds", 0.0))
         if "failure" in exchange:
             raise GeneratorError(exchange["failure"], evidence={"recording": str(self._path)})
         return self.checked(name, dict(exchange["answer"]))
