@@ -65,12 +65,14 @@ def _plan(item: pytest.Item, wiring: SimulatedWiring, nfv: NfvSession) -> Planne
     nfv.stood.clear()
     started, before, streamed = wiring.clock.monotonic(), len(wiring.specs), len(wiring.stream_specs)
     reports = runtestprotocol(item, log=False, nextitem=None)
-    failures = [str(report.longrepr) for report in reports if report.failed]
+    told = [str(report.longrepr).strip().splitlines()[-1] for report in reports if report.failed]
+    # A test that asserts what it counted ends there on a DUT that copies nothing: what it sends is known by then.
+    failures = [line for line in told if not line.endswith(": AssertionError")]
     return PlannedTest(
         item.nodeid,
         tuple(wiring.specs[before:]),
         wiring.clock.monotonic() - started,
-        failures[0].strip().splitlines()[-1] if failures else "",
+        failures[0] if failures else "",
         tuple(nfv.stood),
         tuple(wiring.stream_specs[streamed:]),
     )

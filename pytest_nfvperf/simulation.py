@@ -14,6 +14,7 @@ from pytest_nfvperf.model.testbed import Dut, Testbed
 from pytest_nfvperf.model.topology import Topology
 from pytest_nfvperf.model.traffic import Traffic
 from pytest_nfvperf.model.trial import TrialSpec
+from pytest_nfvperf.ports.capture import Captured
 from pytest_nfvperf.ports.collector import Collector
 from pytest_nfvperf.ports.datapath import Attachment, DatapathInfo
 from pytest_nfvperf.runs.clock import VirtualClock
@@ -67,6 +68,20 @@ class SimulatedTopology:
 
     def close(self) -> None:
         """Nothing to remove."""
+
+
+class SimulatedCapture:
+    """A receiver to which nothing comes. Fulfils ports.capture.Capture."""
+
+    def start(self) -> None:
+        """Nothing to listen on."""
+
+    def stop(self) -> Captured:
+        """Nothing came."""
+        return Captured(0, None, ())
+
+    def close(self) -> None:
+        """Nothing to close."""
 
 
 class SimulatedDatapath:
