@@ -21,6 +21,7 @@ class LiveBgpPath:
     """S1 as it stands: measure on ``live``, with ``traffic``; look at the daemons by ``path``.
 
     The daemons are started again whenever the topology is built again, and ``path`` is then another one.
+    ``started_s``: when they were started, on the clock of ``now_s``.
     """
 
     def __init__(self, session: NfvSession, live: LiveTopology, plan: BgpPathPlan) -> None:
@@ -28,11 +29,13 @@ class LiveBgpPath:
         self.plan = plan
         self._session = session
         self._path: BgpPath | None = None
+        self.started_s = 0.0
         live.attend(self._start)
 
     def _start(self, live: LiveTopology) -> BgpPath:
         wiring, built = self._session.wiring, live.now.built
         first = self._path is None
+        self.started_s = self.now_s()
         if isinstance(wiring, EmbeddedWiring) and isinstance(built, BuiltOvsTopology):
             self._path = start_path(wiring.journal, built, self.plan)
         else:
@@ -40,6 +43,10 @@ class LiveBgpPath:
         if not first:
             self._path.await_ready()  # whoever had it built again measures next
         return self._path
+
+    def now_s(self) -> float:
+        """Seconds on the run's monotonic clock."""
+        return self._session.wiring.clock.monotonic()
 
     @property
     def path(self) -> BgpPath:

@@ -25,6 +25,8 @@ _UNICAST, _BLACKHOLE = 1, 6
 _DESTINATION, _GATEWAY = 1, 5
 _RECEIVE_BUFFER = 64 << 20
 _SO_RCVBUFFORCE = 33
+_AT_ONCE = 5000
+"""Changes that are read together, if so many are there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +66,25 @@ class Fib:
         Raises:
             MissedChangesError: some was lost.
         """
+        changes: list[Change] = []
         self._socket.settimeout(deadline_s)
+        while len(changes) < _AT_ONCE:
+            data = self._receive(socket.MSG_DONTWAIT if changes else 0)
+            if data is None:
+                break
+            changes += _changes(data)
+        return changes
+
+    def _receive(self, flags: int) -> bytes | None:
+        """What one system call gives, which is a single route where many change; None when there is nothing."""
         try:
-            data = self._socket.recv(1 << 20)
-        except TimeoutError:
-            return []
+            return self._socket.recv(1 << 20, flags)
+        except (TimeoutError, BlockingIOError):
+            return None
         except OSError as error:
             if error.errno == errno.ENOBUFS:
                 raise MissedChangesError from error
             raise
-        return list(_changes(data))
 
     def close(self) -> None:
         """Close the socket."""

@@ -1,0 +1,153 @@
+"""How long forwarding takes to follow routing, measured by the frames themselves.
+
+Frames are sent at a constant rate all the time, and something happens meanwhile: a route is withdrawn, a daemon
+dies. The frames that arrive have sequence numbers, and each number was due at a known time, so the last frame
+before the gap and the first one after it date what happened in the datapath, to one interval of the rate.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import Any
+
+from pytest_nfvperf.model.outcome import Outcome
+from pytest_nfvperf.model.samples import Samples
+from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.model.trial import Arrivals, TrialSpec
+from pytest_nfvperf.runs.rig import LiveTopology
+from pytest_nfvperf.runs.search import measured_labels
+from pytest_nfvperf.runs.trials import Trial
+
+RATE_FPS = 100_000
+"""A frame each 10 us: a hundredth of the resolution that convergence is told with."""
+
+_RESIDUAL_S = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What happens during a trial. ``at_s``: after its start."""
+
+    name: str
+    at_s: float
+    act: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A trial with what happened during it.
+
+    ``began_ns``: when each event's action was begun, by its name; CLOCK_MONOTONIC.
+    """
+
+    trial: Trial
+    began_ns: Mapping[str, int]
+
+    def arrivals(self, tx: str) -> Arrivals | None:
+        """When the frames that this port sent and that arrived were due."""
+        for counts in self.trial.result.counts:
+            if counts.direction.tx == tx:
+                return counts.arrivals
+        raise KeyError(f"port {tx!r} sent nothing in {self.trial.id}")
+
+    def stopped_after_s(self, event: str, tx: str) -> float | None:
+        """From an event to the last frame before the longest gap; None where there was none."""
+        seen = self.arrivals(tx)
+        return self._since(event, seen.gap_after_ns if seen is not None else None)
+
+    def went_on_after_s(self, event: str, tx: str) -> float | None:
+        """From an event to the first frame after the longest gap; None where there was none."""
+        seen = self.arrivals(tx)
+        return self._since(event, seen.gap_before_ns if seen is not None else None)
+
+    def outage_s(self, tx: str) -> float:
+        """The longest gap; 0 for none."""
+        seen = self.arrivals(tx)
+        return seen.outage_ns / 1e9 if seen is not None else 0.0
+
+    def _since(self, event: str, due_ns: int | None) -> float | None:
+        started = self.trial.result.started_ns
+        if due_ns is None or started is None or event not in self.began_ns:
+            return None
+        return (started + due_ns - self.began_ns[event]) / 1e9
+
+
+class Convergence:
+    """Readings of one test.
+
+    Args:
+        labels: what identifies the test in SLAs and reports.
+        simulated: for a plan: nothing happens at its time, and nothing is told of arrivals.
+    """
+
+    def __init__(self, labels: Mapping[str, str], *, simulated: bool = False) -> None:
+        self._labels = dict(labels)
+        self._simulated = simulated
+
+    def read(
+        self, live: LiveTopology, traffic: Traffic, events: Sequence[Event], duration_s: float, fps: int = RATE_FPS
+    ) -> Reading:
+        """Send at a constant rate, and let things happen meanwhile.
+
+        Args:
+            live: where.
+            traffic: what.
+            events: in the order of their times.
+            duration_s: of the trial.
+            fps: frames/s per direction.
+
+        Raises:
+            TestbedError: an event's action failed, or the rig broke.
+        """
+        spec = TrialSpec(
+            traffic, fps, duration_s, live.topology.directions, latency=False, residual_s=_RESIDUAL_S, purpose="event"
+        )
+        if self._simulated:
+            return Reading(live.runner.run_once(spec), {})
+        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="trial") as thread:
+            running = thread.submit(live.runner.run_once, spec)
+            began = _play(events, running)
+            return Reading(running.result(), began)
+
+    def outcome(
+        self,
+        live: LiveTopology,
+        traffic: Traffic,
+        readings: Sequence[Reading],
+        seconds: Mapping[str, Sequence[float]],
+        **found: Any,
+    ) -> Outcome:
+        """Times, by metric, as an outcome that is in the evidence; metrics without a reading are left out."""
+        trials = tuple(reading.trial.id for reading in readings)
+        outcome = Outcome(
+            labels=tuple(sorted({**self._labels, **measured_labels(live, traffic)}.items())),
+            algorithm="convergence",
+            mean_frame_size=traffic.mean_frame_size,
+            directions=len(live.topology.directions),
+            trials=trials,
+            samples=tuple(
+                Samples(metric, "s", tuple(values), evidence=trials) for metric, values in seconds.items() if values
+            ),
+            **found,
+        )
+        live.runner.recorder.emit(outcome)
+        return outcome
+
+
+def _play(events: Sequence[Event], running: Future[Trial]) -> dict[str, int]:
+    """Each event at its time, and when it was begun. In the main thread: what it starts ends with the thread it is in.
+
+    A trial that ends before its time was refused, and says why itself.
+    """
+    begin = time.monotonic()
+    began: dict[str, int] = {}
+    for event in events:
+        wait([running], max(0.0, begin + event.at_s - time.monotonic()))
+        if running.done():
+            break
+        began[event.name] = time.monotonic_ns()
+        event.act()
+    return began

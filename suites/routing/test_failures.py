@@ -1,0 +1,59 @@
+"""A neighbour that dies or hangs, and one that restarts gracefully."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from pytest_nfvperf.judging import SlaCheck
+from pytest_nfvperf.model.bgp_path import VM, BgpPathPlan
+from pytest_nfvperf.ports.bgp import BgpSpeaker
+from pytest_nfvperf.routing import BgpStand, LiveBgpPath
+from pytest_nfvperf.runs.convergence import Convergence, Event
+from pytest_nfvperf.sweep import sweep
+
+RECOVERED_WITHIN_S = 10.0
+
+
+def _signal(speaker: BgpSpeaker, number: signal.Signals) -> None:
+    for pid in speaker.pids().values():
+        os.kill(pid, number)
+
+
+@sweep("failure", ["killed", "hung"], quick={"killed"})
+def test_neighbour_fails(failure: str, bgp_path: LiveBgpPath, convergence: Convergence, sla: SlaCheck) -> None:
+    """The neighbour's daemon is killed, or stopped for 2 s, and comes back.
+
+    Steps: 100 kpps both ways; SIGKILL or SIGSTOP to BIRD; start it again, or SIGCONT; until traffic flows again.
+    Verify: the SLA on the outage; the session comes back by itself, with one flap.
+    """
+    bird, traffic = bgp_path.path.bird, bgp_path.traffic(64)
+    fail, heal = signal.SIGKILL, bird.restart
+    if failure == "hung":
+        fail, heal = signal.SIGSTOP, lambda: _signal(bird, signal.SIGCONT)
+    events = [Event("fail", 0.4, lambda: _signal(bird, fail)), Event("heal", 2.4, heal)]
+    reading = convergence.read(bgp_path.live, traffic, events, 6.0)
+    state = bgp_path.path.await_established(RECOVERED_WITHIN_S)
+    bgp_path.path.agent.await_installed(bgp_path.plan.clients, RECOVERED_WITHIN_S)
+    stopped = reading.stopped_after_s("fail", VM)
+    seconds = {"outage_time": [reading.outage_s(VM)], "withdrawal_time": [stopped] if stopped is not None else []}
+    outcome = convergence.outcome(bgp_path.live, traffic, [reading], seconds, notes=(str(state),))
+    sla.check(outcome)
+
+
+@pytest.mark.nfv(graceful="yes")
+def test_graceful_restart(bgp: BgpStand, convergence: Convergence, sla: SlaCheck) -> None:
+    """The neighbour restarts, and forwarding goes on (RFC 4724).
+
+    Steps: S1 with graceful restart and without BFD; 100 kpps both ways; SIGKILL to BIRD; start it 0.5 s later.
+    Verify: the SLA on the outage: the routes were kept; the session is Established again.
+    """
+    path = bgp(BgpPathPlan(graceful_restart=True, bfd=None))
+    path.path.await_ready()
+    bird, traffic = path.path.bird, path.traffic(64)
+    events = [Event("kill", 0.4, lambda: _signal(bird, signal.SIGKILL)), Event("restart", 0.9, bird.restart)]
+    reading = convergence.read(path.live, traffic, events, 4.0)
+    path.path.await_established(RECOVERED_WITHIN_S)
+    sla.check(convergence.outcome(path.live, traffic, [reading], {"outage_time": [reading.outage_s(VM)]}))

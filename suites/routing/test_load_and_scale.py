@@ -1,0 +1,83 @@
+"""The control plane under load, and the datapath while many routes change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pytest_nfvperf.judging import SlaCheck
+from pytest_nfvperf.model.display import format_fps
+from pytest_nfvperf.model.outcome import LossPoint
+from pytest_nfvperf.model.profile import Profile
+from pytest_nfvperf.routing import LiveBgpPath
+from pytest_nfvperf.runs.convergence import Convergence, Event
+from pytest_nfvperf.sweep import sweep
+
+LOAD_S = {"quick": 8.0, "gate": 60.0, "full": 300.0}
+CHURN_FPS = 500_000
+FIRST = 20 << 24
+"""20.0.0.0: the first of the prefixes that are announced in bulk."""
+
+
+@sweep("load_mpps", [1, 2, 4], quick={1})
+def test_session_under_load(
+    load_mpps: int, bgp_path: LiveBgpPath, convergence: Convergence, profile: Profile, sla: SlaCheck
+) -> None:
+    """BGP and BFD share the generator's port, and its receive queue, with the data.
+
+    Steps: send 64-byte frames both ways for longer than the hold time; look at the session.
+    Verify: it is Established and never flapped, BFD with it; the SLA on loss.
+    """
+    traffic, before = bgp_path.traffic(64), bgp_path.path.session()
+    reading = convergence.read(bgp_path.live, traffic, (), LOAD_S.get(profile.name, 8.0), load_mpps * 1_000_000)
+    state = bgp_path.path.session()
+    result = reading.trial.result
+    shown = f"at {format_fps(load_mpps * 1e6)}, {result.lost} of {result.offered} frames lost"
+    assert state.established, f"the session was lost {shown}: {state}"
+    assert state.flaps == before.flaps, f"the session flapped {shown}: {state}"
+    point = LossPoint(load_mpps * 1_000_000, result.loss_ratio or 0.0, reading.trial.id, result.lost, result.offered)
+    sla.check(convergence.outcome(bgp_path.live, traffic, [reading], {}, loss_curve=(point,), notes=(str(state),)))
+
+
+def _prefixes(count: int) -> Iterator[str]:
+    for number in range(count):
+        address = FIRST + (number << 8)
+        yield f"{address >> 24}.{address >> 16 & 255}.{address >> 8 & 255}.0/24"
+
+
+@sweep("prefixes", [1_000, 10_000, 100_000], quick={100_000})
+def test_route_scale(prefixes: int, bgp_path: LiveBgpPath, convergence: Convergence, sla: SlaCheck) -> None:
+    """Many prefixes at once, while data is forwarded.
+
+    Steps: 500 kpps both ways; BIRD announces the prefixes; wait until FRR counts them all, and all are flows;
+    withdraw them; wait until none is left.
+    Verify: the SLA on both times and on loss while the routes change; the session never flaps.
+    """
+    path, traffic, many = bgp_path.path, bgp_path.traffic(64), tuple(_prefixes(prefixes))
+    own = 1
+    marks: dict[str, float] = {}
+
+    def announce() -> None:
+        marks["announced"] = bgp_path.now_s()
+        path.bird.announce(many)
+        path.frr.await_session(
+            bgp_path.plan.bird_address, lambda seen: seen.received == prefixes + own, f"{prefixes} prefixes", 60
+        )
+        marks["received"] = bgp_path.now_s()
+        path.agent.await_count(prefixes + own + 1, 60)
+        marks["installed"] = bgp_path.now_s()
+
+    seconds_for = max(2.0, prefixes / 12_500)
+    reading = convergence.read(bgp_path.live, traffic, [Event("announce", 0.3, announce)], seconds_for, CHURN_FPS)
+    path.bird.withdraw(many)
+    path.agent.await_count(own + 1, 60)
+    state = path.session()
+    assert state.established, f"the session did not survive {prefixes} prefixes: {state}"
+    assert not state.flaps, f"the session flapped: {state}"
+    result = reading.trial.result
+    point = LossPoint(CHURN_FPS, result.loss_ratio or 0.0, reading.trial.id, result.lost, result.offered)
+    times = {
+        metric: [marks[mark] - marks["announced"]]
+        for metric, mark in (("prefixes_received_time", "received"), ("prefixes_installed_time", "installed"))
+        if mark in marks
+    }
+    sla.check(convergence.outcome(bgp_path.live, traffic, [reading], times, loss_curve=(point,)))
