@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pytest_nfvperf.adapters.net.wait import wait_until
 from pytest_nfvperf.model.bgp import SessionCondition, SessionState
-from pytest_nfvperf.model.errors import DeadlineError
+from pytest_nfvperf.model.errors import DeadlineError, TestbedError
 from pytest_nfvperf.ports.bgp import BgpSpeaker
 
 _INTERVAL_S = 0.02
@@ -13,19 +13,24 @@ _INTERVAL_S = 0.02
 def await_session(
     speaker: BgpSpeaker, neighbor: str, condition: SessionCondition, awaited: str, deadline_s: float
 ) -> SessionState:
-    """Look until the session is as wanted; a daemon that died or was stopped ends the wait.
+    """Look until the session is as wanted; a daemon that died or was stopped ends the wait, one that is busy does not.
 
     Raises:
         DeadlineError: what was awaited, the session as it was last seen, and the ends of the logs.
         TestbedError: a daemon is gone or hangs.
     """
-    seen: SessionState | None = None
+    seen: SessionState | str = "nothing yet"
 
     def look() -> SessionState | None:
         nonlocal seen
         speaker.check()
-        seen = speaker.session(neighbor)
-        return seen if condition(seen) else None
+        try:
+            state = speaker.session(neighbor)
+        except TestbedError as error:
+            seen = error.message
+            return None
+        seen = state
+        return state if condition(state) else None
 
     try:
         return wait_until(
