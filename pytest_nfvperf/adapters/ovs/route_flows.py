@@ -8,7 +8,6 @@ from __future__ import annotations
 import ipaddress
 import struct
 from collections.abc import Iterable
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,36 +50,30 @@ class Hop:
 
 
 class RouteFlows:
-    """Flows for routes on one bridge, over one connection."""
+    """Flows for routes on one bridge. A connection each time: vswitchd hangs up on one that was silent for long."""
 
     def __init__(self, management_socket: Path) -> None:
-        """Connect; TestbedError when nobody listens."""
-        self._stack = ExitStack()
-        self._bridge: OpenFlowConnection = self._stack.enter_context(
-            connected(management_socket, "an answer about routes' flows", _DEADLINE_S)
-        )
+        self._socket = management_socket
 
     def change(self, added: Iterable[tuple[str, Hop]], removed: Iterable[str]) -> None:
         """Add or replace flows, and remove others; done on the bridge when this returns (a barrier).
 
         Raises:
             DeadlineError: vswitchd did not answer in time.
-            TestbedError: it refused, or is gone.
+            TestbedError: it refused, or nobody listens.
         """
         bodies = [_body(prefix, _DELETE_STRICT, b"") for prefix in removed]
         bodies += [_body(prefix, _ADD, _instructions(hop)) for prefix, hop in added]
-        for start in range(0, len(bodies), _AT_ONCE):
-            self._send([(FLOW_MOD, body) for body in bodies[start : start + _AT_ONCE]])
+        with connected(self._socket, "an answer about routes' flows", _DEADLINE_S) as bridge:
+            for start in range(0, len(bodies), _AT_ONCE):
+                _send(bridge, bodies[start : start + _AT_ONCE])
 
-    def _send(self, flows: list[tuple[int, bytes]]) -> None:
-        self._bridge.send(*flows, (BARRIER_REQUEST, b""))
-        for kind, _ in self._bridge.answers("a route's flow"):
-            if kind == BARRIER_REPLY:
-                return
 
-    def close(self) -> None:
-        """Hang up; the flows stay. Can be called twice."""
-        self._stack.close()
+def _send(bridge: OpenFlowConnection, bodies: list[bytes]) -> None:
+    bridge.send(*((FLOW_MOD, body) for body in bodies), (BARRIER_REQUEST, b""))
+    for kind, _ in bridge.answers("a route's flow"):
+        if kind == BARRIER_REPLY:
+            return
 
 
 def _body(prefix: str, command: int, instructions: bytes) -> bytes:

@@ -172,4 +172,3 @@ class RouteAgent:
         if self._thread.is_alive():
             self._thread.join()
         self._fib.close()
-        self._flows.close()
