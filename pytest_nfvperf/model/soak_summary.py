@@ -137,13 +137,13 @@ def _stolen(table: SoakTable, row: int, plan: Plan) -> str:
     """A loss that fits into the time stolen from the PMDs.
 
     Their time is read a moment after the frames are counted, so a stall at the edge of an interval may stand in a
-    neighbour: it counts for both sides of the edge.
+    neighbour. So both neighbours are looked at, too, with what they lost: no stall explains two losses.
     """
-    lost = _lost(table, row)
-    if lost <= 0 or STOLEN not in table.columns:
+    if _lost(table, row) <= 0 or STOLEN not in table.columns:
         return ""
     around = range(max(0, row - 1), min(len(table), row + 2))
     stolen_ns = math.fsum(value for at in around if not math.isnan(value := table.column(STOLEN)[at]))
+    lost = sum(max(0, _lost(table, at)) for at in around)
     explained = plan.load_fps * plan.directions * stolen_ns / 1e9 * STOLEN_SLACK
     if stolen_ns < STOLEN_FLOOR_NS or lost > explained:
         return ""

@@ -80,6 +80,15 @@ def test_a_loss_in_a_stall_of_the_pmd_is_the_rigs() -> None:
     assert summarise(soak_table(changes={10: more, 11: stolen}), PLAN).lost == 90_000, "nor does it explain so many"
 
 
+def test_no_stall_explains_the_losses_of_several_intervals() -> None:
+    """A little time taken each second explains as much each second, and not three times that."""
+    explained = round(LOAD * 2 * 0.004 * 1.5)
+    for lost, counted in ((explained, False), (round(explained * 1.2), True)):
+        change = {"p0->p1.lost": lost, "p0->p1.received": LOAD - lost, "pmd-sched.stolen_ns": 4e6}
+        soak = summarise(soak_table(changes=dict.fromkeys(range(60), change)), PLAN)
+        assert (soak.lost > 0) is counted
+
+
 @given(st.integers(0, 60))
 @settings(max_examples=30, deadline=None)
 def test_too_many_spoiled_intervals_leave_a_lower_bound(count: int) -> None:
