@@ -140,6 +140,7 @@ class Soaker:
         spec = self._spec(live, traffic, load_fps, duration_s or self.profile.soak_s)
         live.learn(traffic)
         live.runner.run_once(self._warm_up(spec), spec.duration_s)
+        live.runner.calm.pause()  # what is on the PMD's CPU now would be there until the end
         started = self._context.clock.monotonic()
         samples_name = f"samples-{self._context.recorder.next_id(RecordKind.SOAK)}.jsonl"
         watched = self._prepare(live, spec, also, samples_name)

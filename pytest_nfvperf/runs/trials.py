@@ -19,6 +19,7 @@ from pytest_nfvperf.ports.clock import Clock
 from pytest_nfvperf.ports.collector import Collector, Settling
 from pytest_nfvperf.ports.generator import Generator
 from pytest_nfvperf.ports.progress import Progress
+from pytest_nfvperf.runs.calm import Calm
 from pytest_nfvperf.runs.cost import trial_cost
 from pytest_nfvperf.runs.recorder import Recorder
 from pytest_nfvperf.runs.validity import counter_deltas, testbed_reasons
@@ -122,6 +123,7 @@ class TrialRunner:
         self.recorder = context.recorder
         self.progress = context.progress
         self.clock = context.clock
+        self.calm = Calm(context.clock)
         self._trials = context.trials
         self._generator = generator
         self._collectors = tuple(collectors)
@@ -178,6 +180,7 @@ class TrialRunner:
         self._trials[trial.id] = trial
         self._record(trial, repeat_of)
         self.progress.trial_finished(result.loss_ratio, result.valid)
+        self.calm.after(result)
         return trial
 
     def _ledger(

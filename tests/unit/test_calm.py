@@ -1,0 +1,39 @@
+"""A pause after a trial that was robbed of the DUT's CPU; none after others, nor again and again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.model.trial import Direction, InvalidReason, Reason, RigHealth, TrialResult, TrialSpec
+from pytest_nfvperf.runs.calm import PAUSE_S, Calm
+from pytest_nfvperf.runs.clock import VirtualClock
+
+RESULT = TrialResult(TrialSpec(Traffic(), 1000, 1.0, (Direction("p0", "p1"),)), (), RigHealth())
+
+
+def after(*codes: Reason) -> TrialResult:
+    return replace(RESULT, invalid=tuple(InvalidReason(code, "seen") for code in codes))
+
+
+@pytest.mark.parametrize("codes", [(), (Reason.SKIPPED_FRAMES,), (Reason.LINK_DOWN, Reason.SKIPPED_FRAMES)])
+def test_no_pause_where_nobody_took_the_pmds_cpu(codes: tuple[Reason, ...]) -> None:
+    clock = VirtualClock()
+    Calm(clock).after(after(*codes))
+    assert clock.monotonic() == 0
+
+
+def test_one_pause_and_the_next_only_some_time_later() -> None:
+    clock = VirtualClock()
+    calm, robbed = Calm(clock), after(Reason.SKIPPED_FRAMES, Reason.DUT_CPU_STOLEN)
+    for _ in range(3):
+        calm.after(robbed)
+    assert clock.monotonic() == PAUSE_S
+    clock.sleep(9)
+    calm.after(robbed)
+    assert clock.monotonic() == PAUSE_S + 9
+    clock.sleep(1.1)
+    calm.after(robbed)
+    assert clock.monotonic() == pytest.approx(2 * PAUSE_S + 10.1)
