@@ -15,7 +15,7 @@ MOST_NAMED = 50
 """Spoiled and lossy intervals, gaps and flaps are listed up to so many of each; all are counted."""
 
 STOLEN = "pmd-sched.stolen_ns"
-"""Column: how long PMD threads waited for a CPU that something else than the DUT had."""
+"""Column: how long PMD threads were kept off their CPU, by the kernel or the host, for anything but the DUT."""
 
 STOLEN_SLACK = 1.5
 STOLEN_FLOOR_NS = 50_000

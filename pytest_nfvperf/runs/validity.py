@@ -1,7 +1,7 @@
 """Reasons for invalidity that only the testbed's own counters can give.
 
 The generator judges itself; here the DUT's side is looked at: counters that fell, and a
-poll-mode thread that was kept off its CPU by the host. On a machine whose cores are shared,
+poll-mode thread that was kept off its CPU by the kernel or the host below it. On a machine whose cores are shared,
 a PMD that is preempted for 4 ms at 4 Mpps leaves 16,000 frames undrained. That is
 neither OVS's doing nor something a NIC vendor ships, so a trial whose whole loss fits into
 the time stolen from the PMDs says nothing about the DUT, and is repeated.
@@ -17,7 +17,7 @@ from pytest_nfvperf.model.trial import InvalidReason, Reason, TrialResult
 LINK_LOSSES = ".link_losses"
 """Of a port: how often it lost its link. One that did during a trial was pulled by somebody."""
 
-STOLEN_COUNTER = "pmd-sched.run_delay_ns"
+STOLEN_COUNTER = "pmd-sched.kept_off_ns"
 OWN_COUNTER = "pmd-sched.beside_run_ns"
 """What the DUT's own main thread took of a PMD's CPU is the DUT's doing: not stolen."""
 

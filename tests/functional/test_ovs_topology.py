@@ -141,7 +141,12 @@ def test_the_scheduler_is_asked_about_each_pmd(dpdk: OvsDatapath) -> None:
     assert sched.snapshot().as_dict() == {}, "no ports, no PMD thread"
     built = dpdk.build(phy2phy())
     first = sched.snapshot().as_dict()
-    assert {"pmd-sched.run_ns", "pmd-sched.run_delay_ns", "pmd-sched.involuntary_switches"} <= first.keys()
+    assert {
+        "pmd-sched.run_ns",
+        "pmd-sched.run_delay_ns",
+        "pmd-sched.kept_off_ns",
+        "pmd-sched.involuntary_switches",
+    } <= first.keys()
     assert first["pmd-sched.run_ns"] == first["pmd-sched.c01.run_ns"]
     assert until(lambda: sched.snapshot().as_dict()["pmd-sched.run_ns"] > first["pmd-sched.run_ns"])
     built.close()

@@ -41,7 +41,7 @@ def changed(**counters: int) -> list[CounterDelta]:
 
 
 def test_loss_that_fits_into_the_time_stolen_is_the_hosts() -> None:
-    (reason,) = validity.testbed_reasons(trial(3000), changed(run_delay_ns=2 * MS))
+    (reason,) = validity.testbed_reasons(trial(3000), changed(kept_off_ns=2 * MS))
 
     assert reason.code is Reason.DUT_CPU_STOLEN
     assert reason.detail == (
@@ -51,20 +51,20 @@ def test_loss_that_fits_into_the_time_stolen_is_the_hosts() -> None:
 
 @pytest.mark.parametrize(("lost", "stolen_ns"), [(3001, 2 * MS), (0, 2 * MS), (30, 49_999)])
 def test_more_loss_or_none_or_next_to_nothing_stolen_is_the_duts(lost: int, stolen_ns: int) -> None:
-    assert validity.testbed_reasons(trial(lost), changed(run_delay_ns=stolen_ns)) == ()
+    assert validity.testbed_reasons(trial(lost), changed(kept_off_ns=stolen_ns)) == ()
 
 
 def test_what_the_duts_own_main_thread_took_is_not_stolen() -> None:
-    assert validity.testbed_reasons(trial(3000), changed(run_delay_ns=500 * MS, beside_run_ns=500 * MS)) == ()
-    assert validity.testbed_reasons(trial(3000), changed(run_delay_ns=5 * MS, beside_run_ns=9 * MS)) == ()
-    (reason,) = validity.testbed_reasons(trial(3000), changed(run_delay_ns=502 * MS, beside_run_ns=500 * MS))
+    assert validity.testbed_reasons(trial(3000), changed(kept_off_ns=500 * MS, beside_run_ns=500 * MS)) == ()
+    assert validity.testbed_reasons(trial(3000), changed(kept_off_ns=5 * MS, beside_run_ns=9 * MS)) == ()
+    (reason,) = validity.testbed_reasons(trial(3000), changed(kept_off_ns=502 * MS, beside_run_ns=500 * MS))
     assert "kept PMD threads off their CPU for 2.00 ms" in reason.detail
 
 
 def test_a_saturating_trial_tells_its_rate_and_may_not_be_robbed_of_a_hundredth() -> None:
     robbed = trial(400_000, saturating=True)
-    assert validity.testbed_reasons(robbed, changed(run_delay_ns=10 * MS)) == ()
-    (reason,) = validity.testbed_reasons(robbed, changed(run_delay_ns=11 * MS))
+    assert validity.testbed_reasons(robbed, changed(kept_off_ns=10 * MS)) == ()
+    (reason,) = validity.testbed_reasons(robbed, changed(kept_off_ns=11 * MS))
     assert reason.detail == (
         "the host kept PMD threads off their CPU for 11.00 ms, above 1% of the trial, so its rate is too low"
     )

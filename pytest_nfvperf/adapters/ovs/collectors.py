@@ -17,16 +17,6 @@ counter                        what it is
 ``vswitchd.cpu_ns``            CPU time of ovs-vswitchd, all threads, in steps of a clock tick
 =============================  ==================================================================
 
-and from source "pmd-sched", by the kernel's scheduler (schedstat, status):
-
-=============================  ==================================================================
-``pmd-sched.run_delay_ns``     PMD threads were runnable and waited for a CPU, summed
-``pmd-sched.beside_run_ns``    vswitchd's main thread ran, where it may run on a PMD's CPU; else absent
-``pmd-sched.run_ns``           they ran
-``pmd-sched.involuntary_switches``  they were preempted
-``pmd-sched.c01.<name>``       the same of one PMD
-=============================  ==================================================================
-
 Coverage counters of PMD threads reach the total only once a second (OVS: coverage_try_clear), so a
 drop counted in the last second of a trial may be missing: ``settled`` waits for them.
 """
@@ -37,7 +27,7 @@ import os
 import re
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from pytest_nfvperf.adapters.ovs.drop_stats import read_drops
@@ -57,7 +47,6 @@ from pytest_nfvperf.model.topology_checks import all_ports
 _COVERAGE = re.compile(r"^(\w+)\s.*\btotal:\s*(\d+)\s*$")
 _SETTLE_S, _SETTLE_POLL_S = 1.1, 0.1
 _DROP_PREFIXES = ("coverage.datapath_drop_", "coverage.drop_action_")
-_PMD_COMM = re.compile(r"^pmd-c(\d+)")
 
 
 class OvsCollector:
@@ -159,62 +148,8 @@ def _counted_ports(topology: Topology) -> dict[str, list[str]]:
     return {bridge: ports for bridge, ports in counted.items() if not veths.issuperset(ports)}
 
 
-class PmdSchedCollector:
-    """How the kernel scheduled the PMD threads: was one robbed of its CPU? Source "pmd-sched"."""
-
-    def __init__(self, vswitchd_pid: int) -> None:
-        self._tasks = Path(f"/proc/{vswitchd_pid}/task")
-        self._main = vswitchd_pid
-
-    def snapshot(self) -> CounterSnapshot:
-        """All counters now; none when there is no PMD thread. TestbedError when vswitchd is gone."""
-        counters: dict[str, int] = {}
-        tasks = self._pmd_tasks()
-        for core, figures in tasks:
-            for name, value in figures.items():
-                counters[f"pmd-sched.c{core:02d}.{name}"] = value
-                counters[f"pmd-sched.{name}"] = counters.get(f"pmd-sched.{name}", 0) + value
-        beside = self._main_thread_beside({core for core, _ in tasks})
-        if beside is not None:
-            counters["pmd-sched.beside_run_ns"] = beside
-        return CounterSnapshot("pmd-sched", time.time_ns(), tuple(sorted(counters.items())))
-
-    def _main_thread_beside(self, pmd_cpus: Set[int]) -> int | None:
-        """How long the main thread ran so far, ns; None where it has no business on a PMD's CPU."""
-        try:
-            if not os.sched_getaffinity(self._main) & pmd_cpus:
-                return None
-        except ProcessLookupError as error:
-            raise TestbedError(f"ovs-vswitchd (pid {self._main}) is gone") from error
-        return _scheduling(self._tasks / str(self._main)).get("run_ns")
-
-    def _pmd_tasks(self) -> list[tuple[int, dict[str, int]]]:
-        found = []
-        try:
-            for task in self._tasks.iterdir():
-                match = _PMD_COMM.match((task / "comm").read_text(encoding="ascii", errors="replace"))
-                if match is not None:
-                    found.append((int(match[1]), _scheduling(task)))
-        except FileNotFoundError as error:
-            raise TestbedError(f"ovs-vswitchd or one of its PMD threads is gone: {error.filename}") from error
-        return found
-
-
 def _since(old: Mapping[str, int], new: Mapping[str, int], prefix: str) -> int:
     return sum(new[name] - old[name] for name in new.keys() & old.keys() if name.startswith(prefix))
-
-
-def _scheduling(task: Path) -> dict[str, int]:
-    figures: dict[str, int] = {}
-    try:
-        run_ns, delay_ns, _ = (task / "schedstat").read_text().split()
-        figures |= {"run_ns": int(run_ns), "run_delay_ns": int(delay_ns)}
-    except OSError:
-        pass  # a kernel without CONFIG_SCHED_INFO: the figures are absent
-    for line in (task / "status").read_text().splitlines():
-        if line.startswith("nonvoluntary_ctxt_switches:"):
-            figures["involuntary_switches"] = int(line.split()[1])
-    return figures
 
 
 def _stat_fields(pid: int) -> list[str]:

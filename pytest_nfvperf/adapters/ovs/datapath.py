@@ -10,11 +10,12 @@ from pytest_nfvperf.adapters.host.cpus import MIN_HUGEPAGES_MIB, read_cpus
 from pytest_nfvperf.adapters.net.borrowed import Borrowed
 from pytest_nfvperf.adapters.net.journal import Journal
 from pytest_nfvperf.adapters.net.link_collector import LinkCollector
-from pytest_nfvperf.adapters.ovs.collectors import OvsCollector, PmdSchedCollector
+from pytest_nfvperf.adapters.ovs.collectors import OvsCollector
 from pytest_nfvperf.adapters.ovs.instance import InstanceOptions, OvsInstance
 from pytest_nfvperf.adapters.ovs.kernel_counters import KernelCollector
 from pytest_nfvperf.adapters.ovs.locate import OvsBinaries, locate
 from pytest_nfvperf.adapters.ovs.physical import Cabled
+from pytest_nfvperf.adapters.ovs.pmd_sched import PmdSchedCollector
 from pytest_nfvperf.adapters.ovs.possible import DATAPATHS, dpdk_memory, lacks
 from pytest_nfvperf.adapters.ovs.running import RunningOvs
 from pytest_nfvperf.adapters.ovs.sampler import OvsSampler, PmdSampler

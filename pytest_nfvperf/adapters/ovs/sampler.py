@@ -19,9 +19,10 @@ import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from pytest_nfvperf.adapters.ovs.collectors import OvsCollector, PmdSchedCollector
+from pytest_nfvperf.adapters.ovs.collectors import OvsCollector
 from pytest_nfvperf.adapters.ovs.multipart import Question, asking
 from pytest_nfvperf.adapters.ovs.openflow import OpenFlow
+from pytest_nfvperf.adapters.ovs.pmd_sched import PmdSchedCollector
 from pytest_nfvperf.adapters.ovs.running import RunningOvs
 from pytest_nfvperf.adapters.ovs.topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.unixctl import UnixctlError
@@ -85,7 +86,7 @@ class OvsSampler:
 
 
 class PmdSampler:
-    """How long PMD threads waited for a CPU that the DUT's own main thread did not have."""
+    """How long PMD threads were kept off their CPU by anybody but the DUT's own main thread."""
 
     name = "pmd-sched"
 
@@ -95,7 +96,7 @@ class PmdSampler:
     def read(self) -> Reading:
         """Absent without PMD threads, or where the kernel does not tell."""
         counted = self._collector.snapshot().as_dict()
-        waited = counted.get("pmd-sched.run_delay_ns")
+        waited = counted.get("pmd-sched.kept_off_ns")
         if waited is None:
             return Reading()
         return Reading({"pmd-sched.stolen_ns": max(0, waited - counted.get("pmd-sched.beside_run_ns", 0))})

@@ -1,0 +1,93 @@
+"""How long a thread was kept off its CPU: added up from what the kernel tells, and read from a real one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from pytest_nfvperf.adapters.host.task_time import off_cpu_ns
+from pytest_nfvperf.adapters.ovs.pmd_sched import _KeptOff
+
+MS = 1_000_000
+BUSY = "import os, sys; os.sched_setaffinity(0, {int(sys.argv[1])}); print(flush=True)\nwhile True: pass"
+needs_schedstat = pytest.mark.skipif(
+    not Path("/proc/self/schedstat").exists(), reason="this kernel has no /proc/PID/schedstat (CONFIG_SCHED_INFO)"
+)
+
+
+def figures(delay_ms: int, switches: int = 0) -> dict[str, int]:
+    return {"run_delay_ns": delay_ms * MS, "voluntary_switches": switches}
+
+
+def test_what_the_host_took_counts_beside_what_the_kernel_did() -> None:
+    kept = _KeptOff(figures(5), 5 * MS)
+    assert kept.now(figures(5), 100 * MS) == 5 * MS
+    assert kept.now(figures(6), 104 * MS) == 9 * MS, "1 ms of waiting is part of the 4 ms"
+    assert kept.now(figures(9), 105 * MS) == 12 * MS, "a reading that is late by a little never takes away from it"
+
+
+def test_what_the_thread_slept_does_not_count() -> None:
+    kept = _KeptOff(figures(0), 0)
+    kept.now(figures(0), 100 * MS)
+    assert kept.now(figures(1, switches=1), 900 * MS) == 1 * MS
+    assert kept.now(figures(1, switches=1), 902 * MS) == 3 * MS
+
+
+def test_where_no_tick_was_seen_the_waiting_counts() -> None:
+    kept = _KeptOff(figures(0), 0)
+    kept.now(figures(0), 100 * MS)
+    assert kept.now(figures(2), None) == 2 * MS
+    assert kept.now(figures(2), 500 * MS) == 2 * MS
+    assert kept.now(figures(2), 501 * MS) == 3 * MS
+
+
+@contextmanager
+def busy(cpu: int) -> Iterator[Path]:
+    """A process that does not sleep; its folder under /proc."""
+    with subprocess.Popen([sys.executable, "-c", BUSY, str(cpu)], stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()
+            yield Path(f"/proc/{process.pid}")
+        finally:
+            process.kill()
+
+
+def await_reading(task: Path) -> int:
+    """This process may be preempted in each look."""
+    for _ in range(50):
+        found = off_cpu_ns(task)
+        if found is not None:
+            return found
+    raise AssertionError("no tick seen in 50 looks")
+
+
+@needs_schedstat
+def test_two_that_share_a_cpu_keep_each_other_off_it() -> None:
+    cpu = max(os.sched_getaffinity(0))
+    with ExitStack() as both:
+        one, other = (both.enter_context(busy(cpu)) for _ in range(2))
+        started = time.monotonic_ns()
+        before = [await_reading(task) for task in (one, other)]
+        while time.monotonic_ns() - started < 400 * MS:
+            pass
+        kept_off = sum(await_reading(task) - early for task, early in zip((one, other), before, strict=True))
+        assert kept_off > 0.8 * 400 * MS, "between them they were off it all the time, but for the looks' own"
+
+
+@needs_schedstat
+def test_a_thread_that_sleeps_has_no_ticks_and_one_that_is_gone_has_nothing() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        task = Path(f"/proc/{process.pid}")
+        deadline = time.monotonic() + 10
+        while off_cpu_ns(task) is not None:  # it is still starting
+            assert time.monotonic() < deadline
+        process.kill()
+    assert off_cpu_ns(task) is None
