@@ -10,16 +10,13 @@ from statistics import median
 from pytest_nfvperf.model.soak import Drift, Flap, Gap, Lossy, Soak, Spoiled
 from pytest_nfvperf.model.soak_table import TIME, SoakTable, thinned
 from pytest_nfvperf.model.statistics import slope_estimate, trend
+from pytest_nfvperf.model.stolen import STOLEN_FLOOR_NS, STOLEN_SLACK
 
 MOST_NAMED = 50
 """Spoiled and lossy intervals, gaps and flaps are listed up to so many of each; all are counted."""
 
 STOLEN = "pmd-sched.stolen_ns"
 """Column: how long PMD threads were kept off their CPU, by the kernel or the host, for anything but the DUT."""
-
-STOLEN_SLACK = 1.5
-STOLEN_FLOOR_NS = 50_000
-"""As of a trial's validity: a stall costs more than its own length, and a shorter one explains no loss."""
 
 SESSION_UP, SESSION_FLAPS = ".up", ".flaps"
 """Columns of a session: 1 while it is up; how often it went down within the interval."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pytest_nfvperf.model.ledger import CounterDelta, CounterSnapshot, deltas
+from pytest_nfvperf.model.stolen import STOLEN_FLOOR_NS, STOLEN_SLACK
 from pytest_nfvperf.model.trial import InvalidReason, Reason, TrialResult
 
 LINK_LOSSES = ".link_losses"
@@ -20,12 +21,6 @@ LINK_LOSSES = ".link_losses"
 STOLEN_COUNTER = "pmd-sched.kept_off_ns"
 OWN_COUNTER = "pmd-sched.beside_run_ns"
 """What the DUT's own main thread took of a PMD's CPU is the DUT's doing: not stolen."""
-
-STOLEN_FLOOR_NS = 50_000
-"""Shorter waits for the CPU fit into any ring and explain no loss."""
-
-STOLEN_SLACK = 1.5
-"""A stall costs more than its own length: the queue it leaves has to be worked off too."""
 
 MOST_STOLEN = 0.01
 """Share of a saturating trial that PMDs may wait for a CPU: their rate is too low by as much."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from pytest_nfvperf.adapters.net.wait import wait_until
 from pytest_nfvperf.adapters.routing.fake import FakeSpeaker, FakeWire
 from pytest_nfvperf.model.bgp import BfdStatus, BfdTimers, SessionStatus, SpeakerConfig
 from pytest_nfvperf.model.errors import DeadlineError, TestbedError
@@ -32,6 +33,7 @@ class Pair:
 def _kill_processes(speaker: BgpSpeaker) -> None:
     for pid in speaker.pids().values():
         os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not speaker.pids(), "the killed processes to end", 5)
 
 
 @pytest.fixture(params=["fake", pytest.param("frr", marks=needs_daemons), pytest.param("bird", marks=needs_daemons)])
