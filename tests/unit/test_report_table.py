@@ -24,6 +24,7 @@ from pytest_nfvperf.model.outcome import (
     Outcome,
     SearchStatus,
 )
+from pytest_nfvperf.model.samples import Samples
 from pytest_nfvperf.model.verdict import Judgement, Verdict
 
 LABELS = (("suite", "throughput"), ("topology", "phy2phy"), ("frame_size", "64"), ("flows", "1"))
@@ -181,6 +182,12 @@ def test_outcomes_without_a_search_have_their_own_table() -> None:
     assert other_result(lossy) == "loss at every load, 25 % at 7.00 Mpps"
     burst = replace(OUTCOME, goals=(), back_to_back=BackToBack(7_000_000, (9, 11), 10.0, None))
     assert other_result(burst) == "mean burst 10 frames"
+
+
+def test_times_of_convergence_are_a_line_of_the_table() -> None:
+    found = (Samples("withdrawal_time", "s", (0.27, 0.28, 0.31)), Samples("outage_time", "s", (0.0,)))
+    times = replace(OUTCOME, goals=(), latency=(), samples=found)
+    assert "withdrawal 280 ms, outage none" in line_with("phy2phy", summary_text([SummaryRow(times)]))
 
 
 def test_a_failed_confirmation_is_said() -> None:

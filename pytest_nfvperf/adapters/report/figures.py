@@ -110,6 +110,8 @@ def other_result(outcome: Outcome) -> str:
     """One line for an outcome that is not a search: a loss curve, a burst, trials at given loads."""
     if outcome.soak is not None:
         return soak_line(outcome.soak)
+    if is_of_times(outcome):
+        return times_line(outcome)
     if outcome.samples:
         return sampled_line(outcome)
     if outcome.back_to_back is not None:
@@ -121,6 +123,19 @@ def other_result(outcome: Outcome) -> str:
     if outcome.latency:
         return "latency at " + ", ".join(point.at for point in outcome.latency)
     return MISSING
+
+
+def is_of_times(outcome: Outcome) -> bool:
+    """True for readings that are times alone, such as those of convergence: nothing is compared in them."""
+    return bool(outcome.samples) and all(samples.unit == "s" for samples in outcome.samples)
+
+
+def times_line(outcome: Outcome) -> str:
+    """``withdrawal 277 ms, announcement 272 ms, outage none``: medians."""
+    return ", ".join(
+        f"{samples.metric.removesuffix('_time').replace('_', ' ')} {format_seconds(samples.median) if samples.median else 'none'}"
+        for samples in outcome.samples
+    )
 
 
 def sampled_line(outcome: Outcome) -> str:

@@ -16,6 +16,7 @@ from pytest_nfvperf.adapters.report.figures import (
     PER_DIRECTION,
     goal_figures,
     is_lower_bound,
+    is_of_times,
     other_result,
     typical_latency,
     worst,
@@ -60,8 +61,8 @@ def summary_rows(run: RunEvidence) -> list[SummaryRow]:
 def summary_text(rows: Sequence[SummaryRow], *, width: int = 120, color: bool = False) -> str:
     """The table as text of at most ``width`` columns (at least 100), with ANSI colours or without."""
     searches = [row for row in rows if row.outcome.goals]
-    sampled = [row for row in rows if row.outcome.samples]
-    others = [row for row in rows if not row.outcome.goals and not row.outcome.samples]
+    sampled = [row for row in rows if row.outcome.samples and not is_of_times(row.outcome)]
+    others = [row for row in rows if not row.outcome.goals and (not row.outcome.samples or is_of_times(row.outcome))]
     out = io.StringIO()
     console = Console(
         file=out,
