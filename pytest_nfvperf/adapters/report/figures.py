@@ -110,10 +110,8 @@ def other_result(outcome: Outcome) -> str:
     """One line for an outcome that is not a search: a loss curve, a burst, trials at given loads."""
     if outcome.soak is not None:
         return soak_line(outcome.soak)
-    if is_of_times(outcome):
-        return times_line(outcome)
     if outcome.samples:
-        return sampled_line(outcome)
+        return times_line(outcome) if is_of_times(outcome) else sampled_line(outcome)
     if outcome.back_to_back is not None:
         burst = outcome.back_to_back
         buffer = "" if burst.corrected_buffer_s is None else f", buffer {format_seconds(burst.corrected_buffer_s)}"
@@ -132,10 +130,8 @@ def is_of_times(outcome: Outcome) -> bool:
 
 def times_line(outcome: Outcome) -> str:
     """``withdrawal 277 ms, announcement 272 ms, outage none``: medians."""
-    return ", ".join(
-        f"{samples.metric.removesuffix('_time').replace('_', ' ')} {format_seconds(samples.median) if samples.median else 'none'}"
-        for samples in outcome.samples
-    )
+    times = {samples.metric.removesuffix("_time").replace("_", " "): samples.median for samples in outcome.samples}
+    return ", ".join(f"{name} {format_seconds(median_s) if median_s else 'none'}" for name, median_s in times.items())
 
 
 def sampled_line(outcome: Outcome) -> str:
