@@ -172,7 +172,7 @@ def explain(item: pytest.Item, call: pytest.CallInfo[Any], report: pytest.TestRe
     if isinstance(error, SlaFailure):
         report.longrepr = str(error)
     elif isinstance(error, TestbedError):
-        session.broken(error)
+        error = session.broken(error)
         report.longrepr = f"testbed error: {error}"
     elif isinstance(error, InvalidTrialsError):
         report.longrepr = f"INCONCLUSIVE: {error}"

@@ -236,10 +236,9 @@ class NfvSession:
         self.recorder.emit(TestEndData(status, seconds, reason))
         self.recorder.test = ""
 
-    def broken(self, error: TestbedError) -> None:
-        """The testbed broke in the running test."""
-        if self._rig is not None:
-            self._rig.broken(self.recorder.test, error)
+    def broken(self, error: TestbedError) -> TestbedError:
+        """The testbed broke in the running test; returns the error to show: what died, if something did."""
+        return error if self._rig is None else self._rig.broken(self.recorder.test, error)
 
     @property
     def recording(self) -> bool:

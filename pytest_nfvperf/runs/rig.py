@@ -25,6 +25,7 @@ from pytest_nfvperf.ports.sampler import Sampled, Sampler
 from pytest_nfvperf.ports.streams import StreamEngine
 from pytest_nfvperf.ports.vnf import VnfMaker
 from pytest_nfvperf.runs.attaching import generator_port_names, generator_ports, learning_directions
+from pytest_nfvperf.runs.deaths import death_behind
 from pytest_nfvperf.runs.trials import Context, TrialRunner
 from pytest_nfvperf.runs.vnfs import RunningVnfs, plan_vnfs, ports_of, with_kinds
 
@@ -280,9 +281,10 @@ class Rig:
         standing, live.standing = live.standing, None
         return live, standing
 
-    def broken(self, test: str, error: TestbedError) -> None:
-        """Remember that the testbed broke during a test, with the DUT's logs, and take everything down."""
+    def broken(self, test: str, error: TestbedError) -> TestbedError:
+        """Remember that the testbed broke, with logs, and take everything down; returns what died behind the error."""
         if self._datapath is not None:
+            error = death_behind(error, self._datapath.check_alive, self.context.clock)
             _add_evidence(error, self._datapath.logs())
         if self._first_cause is None:
             self._first_cause = (test, error)
@@ -293,6 +295,7 @@ class Rig:
         )
         self._first_record = self._first_record or record
         self.close()
+        return error
 
     def close(self) -> None:
         """Remove everything, the DUT last. Every step is tried; the first error is raised at the end."""

@@ -110,15 +110,17 @@ def test_a_run_measures_and_leaves_nothing(project):
     assert run_record["dut"]["kind"] == "dpdk"
 
 
-def test_vswitchd_killed_during_a_trial(project):
+@pytest.mark.parametrize("after_s", [0.05, 0.7, 1.5], ids=["before", "warm-up", "trial"])
+def test_vswitchd_killed_during_a_trial(project, after_s):
+    """It dies before, in the warm-up of and in a trial; what sees it first differs, what is said does not."""
     result = run(
         project,
+        f"DELAY_S = {after_s}"
         """
 def test_killed(phy2phy, search, nfv_session):
-    later(0.7, os.kill, nfv_session.rig.datapath().instance.vswitchd.pid, signal.SIGKILL)
+    later(DELAY_S, os.kill, nfv_session.rig.datapath().instance.vswitchd.pid, signal.SIGKILL)
     search.loss_at(phy2phy, Traffic(frame_size=64), 10_000, 2.0)
-"""
-        + NEXT,
+""" + NEXT,
     )
 
     result.assert_outcomes(failed=1, passed=1)
@@ -147,8 +149,8 @@ def test_generator_stopped_for_a_second_is_an_invalid_trial(project):
         """
 def test_stopped(phy2phy, search, nfv_session):
     pid = nfv_session.rig.generator().pid
-    later(0.7, os.kill, pid, signal.SIGSTOP)
-    later(1.7, os.kill, pid, signal.SIGCONT)
+    later(1.2, os.kill, pid, signal.SIGSTOP)  # the warm-up is over, the trial is not
+    later(2.2, os.kill, pid, signal.SIGCONT)
     search.loss_at(phy2phy, Traffic(frame_size=64), 10_000, 2.0)
 """,
     )

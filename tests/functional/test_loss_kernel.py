@@ -12,6 +12,7 @@ import pytest
 from pytest_nfvperf.adapters.net.journal import Journal
 from pytest_nfvperf.adapters.net.process import run
 from pytest_nfvperf.model.compose import compose
+from pytest_nfvperf.model.ledger import Ledger
 from pytest_nfvperf.model.ledger_text import ledger_text
 from pytest_nfvperf.model.parts import endpoint, path, veth
 from tests.functional.loss_rig import LossRig, loss_rig, losses
@@ -34,6 +35,11 @@ def narrow(rig: LossRig, interface: str) -> None:
     run(["ip", "netns", "exec", rig.ovs.instance.namespace.name, *tc, *shape])
 
 
+def assert_counted_once_or_twice(told: Ledger) -> None:
+    """Nothing is missing. A frame that ends a sendmmsg() early is tried again by OVS: a full queue drops it twice."""
+    assert -0.01 * told.lost <= told.unexplained <= 0, ledger_text(told)
+
+
 def test_without_loss_every_hop_has_the_same_count(rig: LossRig) -> None:
     with rig.standing(phy2phy()) as live:
         told = live.ledger(5_000)
@@ -50,7 +56,7 @@ def test_a_full_queue_of_the_veth_that_ovs_sends_by(rig: LossRig) -> None:
     named = losses(told)
     assert named["p1 tx", "qdisc_drops"] > 0
     assert {hop for hop, _ in named} == {"p1 tx"}, ledger_text(told)
-    assert told.unexplained == 0, ledger_text(told)
+    assert_counted_once_or_twice(told)
 
 
 def test_a_full_queue_of_a_veth_between_bridges(rig: LossRig) -> None:
@@ -61,7 +67,7 @@ def test_a_full_queue_of_a_veth_between_bridges(rig: LossRig) -> None:
     named = losses(told)
     assert named["br0-br1 tx", "qdisc_drops"] > 0
     assert {hop for hop, _ in named} == {"br0-br1 tx"}, ledger_text(told)
-    assert told.unexplained == 0, ledger_text(told)
+    assert_counted_once_or_twice(told)
 
 
 def test_a_socket_that_ovs_does_not_read_in_time(rig: LossRig) -> None:

@@ -82,12 +82,13 @@ class Soaking:
 
 
 @pytest.fixture
-def soaking(tmp_path: Path) -> Iterator[Soaking]:
+def soaking(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Soaking]:
     build()
+    sample_s: float = getattr(request, "param", 0.2)
     wiring, listed = EmbeddedWiring(discover_testbed()), Listed()
     context = Context(Recorder("soak", [listed], wiring.clock), SilentProgress(), wiring.clock)
     rig = Rig(wiring.parts(), context)
-    profile = replace(QUICK, soak_sample_s=0.2, warmup_s=0.1)
+    profile = replace(QUICK, soak_sample_s=sample_s, warmup_s=0.1)
     try:
         live = rig.live(phy2phy(), 3)
         soaker = Soaker(profile, {"suite": "mine"}, context, tmp_path, lambda _: None, lambda *_: float(LOAD))
@@ -98,10 +99,11 @@ def soaking(tmp_path: Path) -> Iterator[Soaking]:
         wiring.close()
 
 
-def test_three_seconds_are_sampled_whole(soaking: Soaking) -> None:
-    soak = soaking.run(3.0)
+@pytest.mark.parametrize("soaking", [0.5], indirect=True)  # half of it may be late: shared machines stand for 0.2 s
+def test_every_interval_is_sampled_whole(soaking: Soaking) -> None:
+    soak = soaking.run(6.0)
     assert not [gap for gap in soak.gaps if gap.source != "generator"]
-    assert soak.elapsed_s == pytest.approx(3.0, abs=0.3)
+    assert soak.elapsed_s == pytest.approx(6.0, abs=0.6)
     assert soak.interrupted == ""
     table = read_samples(soaking.directory / "samples-soak-0001.jsonl")
     assert len(table) == soak.intervals >= 10

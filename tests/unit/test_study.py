@@ -59,6 +59,7 @@ class SimulatedLive:
     """A live topology on a simulated DUT."""
 
     datapath_kind = "dpdk"
+    dut = TESTBEDS_OWN
 
     def __init__(self, topology, runner):
         self.topology, self.name, self.runner = topology, topology.name, runner
