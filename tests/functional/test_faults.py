@@ -212,7 +212,17 @@ def test_two_runs_cannot_measure_on_the_same_cores(project):
     result.stdout.fnmatch_lines(["testbed error: *CPU *" + str(first.pid) + "*"])
 
 
-def test_interrupted_by_ctrl_c_it_ends_cleanly(project, base):
+def generator_started(project: pytest.Pytester, base: Path) -> bool:
+    return any(base.glob("*/nfv-*-gen.log"))
+
+
+def warmed_up(project: pytest.Pytester, base: Path) -> bool:
+    """The trial of a minute is next."""
+    return any('"kind":"trial"' in file.read_text() for file in project.path.glob("reports/*/evidence.jsonl"))
+
+
+@pytest.mark.parametrize("moment", [generator_started, warmed_up])
+def test_interrupted_by_ctrl_c_it_ends_cleanly(project, base, moment):
     make_project(
         project,
         HEADER + "def test_long(phy2phy, search):\n    search.loss_at(phy2phy, Traffic(frame_size=64), 10_000, 60.0)\n",
@@ -222,8 +232,8 @@ def test_interrupted_by_ctrl_c_it_ends_cleanly(project, base):
     )
     deadline = time.monotonic() + 20
     try:
-        while not list(base.glob("*/nfv-*-gen.log")):
-            assert time.monotonic() < deadline, "the generator did not start"
+        while not moment(project, base):
+            assert time.monotonic() < deadline, f"{moment.__name__}: not seen"
             time.sleep(0.05)
 
         running.send_signal(signal.SIGINT)

@@ -137,7 +137,12 @@ class Engine:
         """
         until = time.monotonic() + deadline_s
         request_id = self.send(name, deadline_s, **arguments)
-        answer = self._answer(until, name, deadline_s)
+        try:
+            answer = self._answer(until, name, deadline_s)
+        except KeyboardInterrupt:
+            # It would go on to the end of its trial, at a priority that leaves next to nothing for our own end.
+            self._fail(f"it was interrupted during {name}")
+            raise
         if answer.get("id") != request_id:
             raise self._fail(f"it answered {name} with {str(answer)[:200]}, which is not the answer to it")
         return self.checked(name, answer)
