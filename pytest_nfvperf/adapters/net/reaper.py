@@ -41,7 +41,8 @@ from pytest_nfvperf.adapters.ovs.restore import remove_bridge, restore_setting
 from pytest_nfvperf.model.errors import TestbedError
 
 NETNS_DIRECTORY = Path("/run/netns")
-_KILL_DEADLINE_S = 10.0
+_KILL_DEADLINE_S = 60.0
+"""The kernel closes a killed process's files one after the other: 15 s for an ovs-vswitchd of a thousand veth ports."""
 
 
 @dataclass(frozen=True, slots=True)

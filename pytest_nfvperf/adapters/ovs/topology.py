@@ -6,7 +6,6 @@ import errno
 import os
 import resource
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,10 +16,11 @@ from pytest_nfvperf.adapters.net.wait import wait_until
 from pytest_nfvperf.adapters.ovs.depth import refuse_too_deep
 from pytest_nfvperf.adapters.ovs.fdb import learned_ports
 from pytest_nfvperf.adapters.ovs.flow_mods import add_crossings
-from pytest_nfvperf.adapters.ovs.idl import Row, one
+from pytest_nfvperf.adapters.ovs.idl import one
 from pytest_nfvperf.adapters.ovs.mirrors import flow_outputs, mirror_counts, replace_mirrors
 from pytest_nfvperf.adapters.ovs.offload import offload_share, offloaded_flows
 from pytest_nfvperf.adapters.ovs.openflow import OpenFlow
+from pytest_nfvperf.adapters.ovs.removal import remove_from_ovs
 from pytest_nfvperf.adapters.ovs.rows import insert, interface_error, mirror_text, port_text
 from pytest_nfvperf.adapters.ovs.running import RunningOvs
 from pytest_nfvperf.adapters.ovs.unixctl import UnixctlError
@@ -37,9 +37,6 @@ from pytest_nfvperf.ports.datapath import Attachment
 _APPLY_DEADLINE_S = 20.0
 _APPLY_DEADLINE_EACH_S = 0.2
 """For each bridge and port: closing one takes the kernel 20 ms, one after the other."""
-
-_NOISY = ("netdev_linux", "bridge", "netdev", "dpif_netdev")
-"""Modules of vswitchd (ovs-appctl vlog/list) that complain of an interface that is gone."""
 
 
 class BuiltOvsTopology:
@@ -314,46 +311,10 @@ class BuiltOvsTopology:
         if self._connector is not None:
             self._connector.close()
         try:
-            present = self._present_bridges()
-            if present:
-                self._log_level("off")
-                self._instance.db.transact(
-                    lambda _: self._delete(present),
-                    f"removal of topology {self.topology.name}",
-                    self._apply_deadline_s,
-                    meanwhile=self._remove_taps,
-                )
-                self._log_level("info")
-                self._instance.forget_bridges(self.topology.bridges)
+            interfaces = self.kernel_interfaces()
+            remove_from_ovs(self._instance, self._wiring, self.topology, interfaces, self._apply_deadline_s)
         finally:
             self._wiring.close()
-
-    def _remove_taps(self) -> None:
-        """The bridges' own taps, all at once: OVS closes one after the other, and the kernel takes 20 ms for each.
-
-        Not before OVS begins to: it would look for what became of them, bridge by bridge.
-        """
-        if self._instance.owned and self._instance.options.datapath_type == "netdev":
-            self._wiring.remove(self.topology.bridges)
-
-    def _present_bridges(self) -> Sequence[Row]:
-        if not self._instance.running():
-            return []
-        self._instance.db.refresh()
-        rows = self._instance.db.rows("Bridge")
-        return [rows[name] for name in self.topology.bridges if name in rows]
-
-    def _log_level(self, level: str) -> None:
-        """What OVS logs while its taps go is no evidence of anything: nobody shall read it in a later error."""
-        if not self._instance.owned:
-            return
-        with suppress(TestbedError):  # a vswitchd that does not answer this is removed from as well
-            for module in _NOISY:
-                self._instance.ctl.call("vlog/set", f"{module}:file:{level}", deadline_s=1.0)
-
-    def _delete(self, bridges: Sequence[Row]) -> None:
-        for row in bridges:
-            self._instance.db.root.delvalue("bridges", row)
 
 
 def _called(name: str, wired: Wired) -> str:
