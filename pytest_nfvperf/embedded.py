@@ -20,7 +20,7 @@ from pytest_nfvperf.adapters.bridge.datapath import BridgeDatapath
 from pytest_nfvperf.adapters.generators import build
 from pytest_nfvperf.adapters.generators.ceiling import measure_ceiling
 from pytest_nfvperf.adapters.generators.embedded import EmbeddedGenerator, EngineOptions
-from pytest_nfvperf.adapters.generators.iperf3 import Iperf3Engine, find_iperf3
+from pytest_nfvperf.adapters.generators.iperf3 import Iperf3Engine, check_iperf3, find_iperf3, iperf3_options
 from pytest_nfvperf.adapters.generators.recording import recording
 from pytest_nfvperf.adapters.generators.validity import ValidityPolicy
 from pytest_nfvperf.adapters.host.fingerprint import fingerprint
@@ -87,6 +87,7 @@ class EmbeddedWiring:
         if self._lab is not None:
             self._lab.check()
         self._check_generator()
+        check_iperf3(self.testbed.streams)
         if self._lab is not None:
             self._lab.check()
 
@@ -108,7 +109,7 @@ class EmbeddedWiring:
     def lacks_streams(self) -> str | None:
         """What this machine lacks for TCP and UDP streams, and what to do; None when it has all."""
         try:
-            find_iperf3()
+            find_iperf3(iperf3_options(self.testbed.streams).binary)
         except GeneratorError as error:
             return str(error)
         return None
@@ -149,7 +150,7 @@ class EmbeddedWiring:
             make_ledger=trial_ledger,
             ceilings=self._noted(self._ceilings(journal), journal),
             pmd_cpus=len(self.testbed.cpus.pmd),
-            make_streams=lambda: Iperf3Engine(journal),
+            make_streams=lambda: Iperf3Engine(journal, iperf3_options(self.testbed.streams)),
             vnfs=LocalVnfs(journal, self.testbed),
             check_cabling=partial(check_cabling, self.testbed) if is_lab(self.testbed) else None,
         )

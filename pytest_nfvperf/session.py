@@ -186,10 +186,12 @@ class NfvSession:
         return Study(self.profile, labels, stand, self._limits_of, streams, decided, self._context)
 
     def stream_runner(self) -> StreamRunner:
-        """What runs TCP and UDP streams; its two ends may run on every CPU of the testbed."""
+        """What runs TCP and UDP streams; its ends may run on every CPU of the testbed, where it says nothing else."""
         cpus = self.wiring.testbed.cpus
         every = tuple(sorted({*cpus.housekeeping, *cpus.pmd, *cpus.generator, *cpus.vnf}))
-        return StreamRunner(self.rig.streams(), self._context, self.profile.invalid_trial_budget, every)
+        asked = self.wiring.testbed.streams
+        cpus_of_ends = asked.client_cpus or every, asked.server_cpus or every
+        return StreamRunner(self.rig.streams(), self._context, self.profile.invalid_trial_budget, cpus_of_ends)
 
     def anew(self, topology: Topology, dut: Dut, *, quiet: bool) -> LiveTopology:
         """A topology that is built again even if it stands; ``quiet``: its configuration is on record."""

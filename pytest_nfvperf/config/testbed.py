@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_nfvperf.config.lab_checks import port_kind
+from pytest_nfvperf.config.streams import streams_section, to_streams
 from pytest_nfvperf.config.testbed_checks import (
     NumaReader,
     SysfsNuma,
@@ -83,6 +84,7 @@ def _to_testbed(model: TestbedModel, beside: Path) -> Testbed:
         hugepages_mib=int(model.hugepages or 0) // _MIB,
         discovered=model.discovered,
         vnf_kind=model.vnf.kind,
+        streams=to_streams(model.streams, beside),
         bonds=tuple(DutBond(bond.name, bond.members, bond.mode, bond.lacp) for bond in model.dut.bonds),
     )
 
@@ -157,6 +159,7 @@ def testbed_to_yaml(testbed: Testbed) -> str:
                 "links": [_from_link(link) for link in testbed.links] or None,
                 "cpus": {owner: list(cpus) for owner, cpus in owners.items() if cpus} or None,
                 "vnf": {"kind": testbed.vnf_kind} if testbed.vnf_kind else None,
+                "streams": streams_section(testbed.streams),
                 "hugepages": f"{testbed.hugepages_mib} MiB" if testbed.hugepages_mib else None,
                 "discovered": testbed.discovered or None,
             }

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema, field_validator
 
 from pytest_nfvperf.config.strict import Count, Flag, Name, Strict, Text, as_quantity
-from pytest_nfvperf.config.trex_model import TrexModel
+from pytest_nfvperf.config.trex_model import TcpPort, TrexModel
 from pytest_nfvperf.config.units import BIT_RATE, SIZE
 
 _PCI = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[01][0-9a-fA-F]\.[0-7]", re.ASCII)
@@ -17,20 +17,28 @@ _REPRESENTOR = re.compile(r"(c\d+)?(pf\d+)?(vf|sf)?\d+", re.ASCII)
 _MIB = 1 << 20
 
 
-def _cpu_list(value: Any) -> Any:
+def _number_list(value: Any, what: str, example: str) -> Any:
     """``[2, 3]`` as it is; ``"2-5,8"`` as the kernel writes CPU lists."""
     if not isinstance(value, str):
         return value
-    cpus: list[int] = []
+    numbers: list[int] = []
     for part in value.split(","):
-        match = re.fullmatch(r"\s*(\d{1,4})(?:-(\d{1,4}))?\s*", part, re.ASCII)
+        match = re.fullmatch(r"\s*(\d{1,5})(?:-(\d{1,5}))?\s*", part, re.ASCII)
         if match is None:
-            raise ValueError(f"'{value}' is not a list of CPUs: write [2, 3] or '2-5,8'")
+            raise ValueError(f"'{value}' is not a list of {what}: write {example}")
         first, last = int(match[1]), int(match[2] or match[1])
         if last < first:
             raise ValueError(f"'{part.strip()}' runs backwards: write '{last}-{first}'")
-        cpus += range(first, last + 1)
-    return cpus
+        numbers += range(first, last + 1)
+    return numbers
+
+
+def _cpu_list(value: Any) -> Any:
+    return _number_list(value, "CPUs", "[2, 3] or '2-5,8'")
+
+
+def _port_list(value: Any) -> Any:
+    return _number_list(value, "ports", "[5201, 5202] or '5201-5264'")
 
 
 def _scalar_text(value: Any) -> Any:
@@ -40,19 +48,16 @@ def _scalar_text(value: Any) -> Any:
 
 
 Cpu = Annotated[int, Field(strict=True, ge=0, le=8191)]
-Cpus = Annotated[
-    tuple[Cpu, ...],
-    BeforeValidator(_cpu_list),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "array", "items": {"type": "integer", "minimum": 0}},
-                {"type": "string", "pattern": r"^\s*\d+(-\d+)?(\s*,\s*\d+(-\d+)?)*\s*$"},
-            ],
-            "examples": [[2, 3], "2-5,8"],
-        }
-    ),
-]
+
+
+def _numbers_schema(minimum: int, examples: list[Any]) -> WithJsonSchema:
+    ranges = r"^\s*\d+(-\d+)?(\s*,\s*\d+(-\d+)?)*\s*$"
+    numbers = {"type": "array", "items": {"type": "integer", "minimum": minimum}}
+    return WithJsonSchema({"anyOf": [numbers, {"type": "string", "pattern": ranges}], "examples": examples})
+
+
+Cpus = Annotated[tuple[Cpu, ...], BeforeValidator(_cpu_list), _numbers_schema(0, [[2, 3], "2-5,8"])]
+Ports = Annotated[tuple[TcpPort, ...], BeforeValidator(_port_list), _numbers_schema(1, ["5201-5264", [5201, 5202]])]
 BitRate = Annotated[
     float,
     as_quantity(BIT_RATE),
@@ -208,6 +213,16 @@ class GeneratorModel(Strict):
     )
     trex: TrexModel | None = Field(default=None, description="what only TRex has")
 
+    @field_validator("engine", mode="before")
+    @classmethod
+    def _of_frames(cls, value: Any) -> Any:
+        if value != "iperf3":
+            return value
+        raise ValueError(
+            "iperf3 sends streams, whose load is their own: it cannot search for loss. Write it as "
+            "'streams: {engine: iperf3}', and here embedded, trex or replay for frames"
+        )
+
 
 class CpusModel(Strict):
     """``cpus``: which CPU belongs to whom. Planned from the machine where it is not given."""
@@ -224,6 +239,18 @@ class VnfModel(Strict):
     kind: Literal["loop", "testpmd", "qemu"] | None = Field(
         default=None, description="testpmd where each VNF has a CPU of its own, else loop"
     )
+
+
+class StreamsModel(Strict):
+    """``streams``: what sends TCP and UDP between namespaces."""
+
+    engine: Literal["iperf3"] = Field(default="iperf3")
+    path: Text | None = Field(
+        default=None, description="of its program, relative to this file; else looked for", examples=["/opt/bin/iperf3"]
+    )
+    ports: Ports = Field(default=(), description="of which a server takes the first that is free; else 5201-5264")
+    client_cpus: Cpus = Field(default=(), description="CPUs of the end that connects; else all of the testbed's")
+    server_cpus: Cpus = Field(default=(), description="CPUs of the end that listens; else all of the testbed's")
 
 
 class TestbedModel(Strict):
@@ -244,6 +271,7 @@ class TestbedModel(Strict):
     )
     cpus: CpusModel = Field(default_factory=CpusModel)
     vnf: VnfModel = Field(default_factory=VnfModel)
+    streams: StreamsModel = Field(default_factory=StreamsModel)
     hugepages: Size | None = Field(default=None, description="hugepage memory of the run", examples=["1024 MiB"])
     discovered: Flag = Field(default=False, description="written by the tool for a testbed found without a file")
 

@@ -26,6 +26,8 @@ from pytest_nfvperf.model.trial import Direction
 BRIDGE = "br0"
 
 CHAIN_NETWORK = "198.18.0"
+CHAIN_NETWORK_6 = "2001:2:"
+"""Of the prefix for benchmarks, RFC 5180."""
 """Addresses of the namespaces at a chain's ends: RFC 2544's, appendix C.2.2, meant for benchmarks."""
 
 
@@ -101,6 +103,7 @@ def bridge_chain(
     bidirectional: bool = True,
     mtu: int = 1500,
     offloads: Offloads = AS_IT_IS,
+    ip: int = 4,
 ) -> Topology:
     """Bridges one behind the other, as in S2: ovs-1 - ovs-2 - ... - ovs-N.
 
@@ -111,9 +114,10 @@ def bridge_chain(
         bidirectional: both ends send; for generator ports.
         mtu: bytes without Ethernet header and FCS.
         offloads: of the namespaces' interfaces and of veth pairs between bridges.
+        ip: version of the namespaces' addresses, 4 or 6.
 
     Raises:
-        ValueError: no bridge, or an unknown kind of link or end.
+        ValueError: no bridge, or an unknown kind of link or end, or version of IP.
     """
     if bridges < 1:
         raise ValueError(f"a chain of {bridges} bridges is none: give at least 1")
@@ -125,7 +129,11 @@ def bridge_chain(
         crossings=_through(joints, names) if ends == "generator" else (),
         patches=tuple(joint for joint in joints if isinstance(joint, Patch)),
         veths=tuple(joint for joint in joints if isinstance(joint, VethLink)),
-        **_chain_ends(ends, names, bidirectional=bidirectional, mtu=mtu, offloads=offloads),
+        **(
+            _generators(names, bidirectional=bidirectional, mtu=mtu)
+            if ends == "generator"
+            else _namespaces(ends, names, ip, mtu=mtu, offloads=offloads)
+        ),
     )
 
 
@@ -147,30 +155,24 @@ def _through(joints: Sequence[Patch | VethLink], bridges: Sequence[str]) -> tupl
     return tuple(crossing for name, a, b in hops for crossing in (Crossing(name, a, b), Crossing(name, b, a)))
 
 
-def _chain_ends(
-    ends: str, bridges: Sequence[str], *, bidirectional: bool, mtu: int, offloads: Offloads
-) -> dict[str, Any]:
-    sides = list(enumerate((bridges[0], bridges[-1])))
-    if ends == "generator":
-        directions = (Direction("p0", "p1"), Direction("p1", "p0"))
-        ports = tuple(Port(f"p{n}", name, PortRole.ENDPOINT, GENERATOR_MACS[n], mtu=mtu) for n, name in sides)
-        return {"ports": ports, "directions": directions if bidirectional else directions[:1]}
-    if ends == "namespace":
-        return {
-            "ports": (),
-            "directions": (),
-            "namespaces": tuple(Namespace(f"end{n}") for n, _ in sides),
-            "nics": tuple(
-                Nic(
-                    f"end{n}",
-                    "eth0",
-                    name,
-                    f"end{n}",
-                    addresses=(f"{CHAIN_NETWORK}.{n + 1}/24",),
-                    mtu=mtu,
-                    offloads=offloads,
-                )
-                for n, name in sides
-            ),
-        }
-    raise ValueError(f"a chain cannot end in {ends!r}: write generator or namespace")
+def _generators(bridges: Sequence[str], *, bidirectional: bool, mtu: int) -> dict[str, Any]:
+    directions = (Direction("p0", "p1"), Direction("p1", "p0"))
+    ports = tuple(
+        Port(f"p{n}", name, PortRole.ENDPOINT, GENERATOR_MACS[n], mtu=mtu)
+        for n, name in enumerate((bridges[0], bridges[-1]))
+    )
+    return {"ports": ports, "directions": directions if bidirectional else directions[:1]}
+
+
+def _namespaces(ends: str, bridges: Sequence[str], ip: int, *, mtu: int, offloads: Offloads) -> dict[str, Any]:
+    if ends != "namespace":
+        raise ValueError(f"a chain cannot end in {ends!r}: write generator or namespace")
+    addresses = {4: f"{CHAIN_NETWORK}.%d/24", 6: f"{CHAIN_NETWORK_6}:%d/64"}
+    if ip not in addresses:
+        raise ValueError(f"there is no IP version {ip}: write 4 or 6")
+    nics = tuple(
+        Nic(f"end{n}", "eth0", name, f"end{n}", addresses=(addresses[ip] % (n + 1),), mtu=mtu, offloads=offloads)
+        for n, name in enumerate((bridges[0], bridges[-1]))
+    )
+    names = tuple(Namespace(nic.namespace) for nic in nics)
+    return {"ports": (), "directions": (), "namespaces": names, "nics": nics}

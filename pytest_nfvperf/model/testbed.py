@@ -154,6 +154,22 @@ class GeneratorSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class StreamsSpec:
+    """What sends TCP and UDP streams between namespaces.
+
+    ``engine``: "iperf3". ``path``: of its program; None for the one that is installed. ``ports``: of which a server
+    takes the first that is free; empty for the engine's own. ``client_cpus``, ``server_cpus``: that the two ends may
+    run on; empty for every CPU of the testbed.
+    """
+
+    engine: str = "iperf3"
+    path: str | None = None
+    ports: tuple[int, ...] = ()
+    client_cpus: tuple[int, ...] = ()
+    server_cpus: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class CableSpec:
     """One cable: generator port ``generator`` to DUT port, or bond, ``dut`` (names)."""
 
@@ -200,3 +216,4 @@ class Testbed:
     discovered: bool = False
     bonds: tuple[DutBond, ...] = ()
     vnf_kind: str | None = None
+    streams: StreamsSpec = StreamsSpec()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from pytest_nfvperf.adapters.evidence.records import ErrorData
-from pytest_nfvperf.model.errors import NfvperfError, TestbedError
+from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
 from pytest_nfvperf.model.ledger import CounterSnapshot, Ledger
 from pytest_nfvperf.model.testbed import TESTBEDS_OWN, Dut
 from pytest_nfvperf.model.topology import Topology
@@ -151,9 +151,13 @@ class LiveTopology:
 
     @property
     def runner(self) -> TrialRunner:
-        """Runs trials on it; TestbedError for a topology that the generator has no port on."""
+        """Runs trials on it; ConfigError for a topology that the generator has no port on."""
         if self.now.runner is None:
-            raise TestbedError(f"topology {self.name!r} has no generator port: no trial can be run on it")
+            raise ConfigError(
+                f"topology {self.name!r} has no generator port: no trial can be run on it, and no search for loss. "
+                "Give it endpoints; or send streams between its namespaces, whose load is TCP's own: by the fixture "
+                "'streams', or study.tcp_throughput"
+            )
         return self.now.runner
 
     @property

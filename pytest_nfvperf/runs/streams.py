@@ -7,7 +7,7 @@ both ends (S2: 1.0 core for the sender, 0.8 for the receiver).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pytest_nfvperf.adapters.evidence.records import StreamData
@@ -35,6 +35,9 @@ _RUN_OVERHEAD_S = 0.5
 """Beside the streams' own time: processes, reports, counters."""
 
 
+Cpus = tuple[int, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class StreamRun:
     """A finished run with its place in the evidence. ``datapath_cores``: CPUs that the datapath's process used."""
@@ -51,14 +54,16 @@ class StreamRunner:
         engine: makes the streams.
         context: evidence, progress and time.
         repeats: how often an invalid run is repeated.
-        cpus: that the two ends may run on; empty: any.
+        cpus: that client and server may run on, where a spec does not say; empty: any.
     """
 
-    def __init__(self, engine: StreamEngine, context: Context, repeats: int, cpus: tuple[int, ...] = ()) -> None:
+    def __init__(
+        self, engine: StreamEngine, context: Context, repeats: int, cpus: tuple[Cpus, Cpus] = ((), ())
+    ) -> None:
         self._engine = engine
         self._context = context
         self._repeats = repeats
-        self.cpus = cpus
+        self._cpus = cpus
 
     def run(self, live: LiveTopology, spec: StreamSpec, remaining_s: float | None = None) -> StreamRun:
         """Run until one is valid, from the topology's first namespace with an address to its last.
@@ -67,6 +72,8 @@ class StreamRunner:
             InvalidTrialsError: none was within the budget.
             TestbedError: the topology has no two such namespaces, or the streams could not be had.
         """
+        client, server = self._cpus
+        spec = replace(spec, client_cpus=spec.client_cpus or client, server_cpus=spec.server_cpus or server)
         spoiled: list[StreamRun] = []
         while True:
             run = self._once(live, spec, remaining_s, spoiled[-1].id if spoiled else None)
@@ -167,12 +174,10 @@ def _values(run: StreamRun, way: WayCounts) -> dict[str, float | None]:
     }
 
 
-def tcp_spec(profile: Profile, streams: int, cpus: tuple[int, ...]) -> StreamSpec:
+def tcp_spec(profile: Profile, streams: int) -> StreamSpec:
     """So many TCP streams for as long as the profile says, after slow start and the bridges' learning."""
     return StreamSpec(
         streams=streams,
         duration_s=profile.comparison_stream_s,
         omit_s=profile.comparison_omit_s,
-        client_cpus=cpus,
-        server_cpus=cpus,
     )

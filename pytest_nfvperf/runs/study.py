@@ -155,9 +155,7 @@ class Study:
             streams: in parallel, all one way.
         """
         runner = self._streams()
-        return self.compare(
-            per, subjects, TcpThroughput(runner, self.profile, tcp_spec(self.profile, streams, runner.cpus))
-        )
+        return self.compare(per, subjects, TcpThroughput(runner, self.profile, tcp_spec(self.profile, streams)))
 
     def compare(self, per: str, subjects: Sequence[Subject], figure: Figure) -> tuple[Outcome, ...]:
         """Measure a figure on all subjects in interleaved rounds.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -11,11 +11,12 @@ from pyroute2 import IPRoute
 from pytest_nfvperf.adapters.generators.iperf3 import Iperf3Engine, Iperf3Options
 from pytest_nfvperf.adapters.net.inside import inside
 from pytest_nfvperf.adapters.net.journal import Journal
-from pytest_nfvperf.adapters.net.namespaces import Namespace
+from pytest_nfvperf.adapters.net.namespaces import Namespace, NamespacePlan
 from pytest_nfvperf.ports.streams import StreamEnd
 from tests.functional.ovs_support import clean_run
 
 ADDRESSES = ("198.18.0.1", "198.18.0.2")
+ADDRESSES_6 = ("2001:2::1", "2001:2::2")
 
 
 @dataclass
@@ -59,24 +60,28 @@ def change(end: StreamEnd, act: Callable[[IPRoute, int], object]) -> None:
 
 
 def _address(end: StreamEnd, mtu: int) -> None:
-    change(end, lambda links, index: links.addr("add", index=index, address=end.address, prefixlen=24))
+    given = {"address": end.address, "prefixlen": 24}
+    if ":" in end.address:
+        given = {"address": end.address, "prefixlen": 64, "flags": 0x2}  # IFA_F_NODAD: there at once
+    change(end, lambda links, index: links.addr("add", index=index, **given))
     change(end, lambda links, index: links.link("set", index=index, mtu=mtu, state="up"))
 
 
-def joined(journal: Journal, mtu: int = 1500) -> Pair:
+def joined(journal: Journal, mtu: int = 1500, addresses: Sequence[str] = ADDRESSES) -> Pair:
     """Two new namespaces of a run, joined; the journal's end removes them."""
-    spaces = (Namespace(journal, "client"), Namespace(journal, "server"))
+    plans = [NamespacePlan(role, ipv6=":" in addresses[0]) for role in ("client", "server")]
+    spaces = tuple(Namespace.several(journal, plans))
     names = ("client0", "server0")
     with IPRoute(netns=spaces[0].name) as links:
         links.link("add", ifname=names[0], kind="veth", peer={"ifname": names[1], "net_ns_fd": str(spaces[1].path)})
-    ends = [StreamEnd(space.name, *rest) for space, *rest in zip(spaces, ADDRESSES, names, strict=True)]
+    ends = [StreamEnd(space.name, *rest) for space, *rest in zip(spaces, addresses, names, strict=True)]
     for end in ends:
         _address(end, mtu)
-    return Pair(journal, spaces, *ends)
+    return Pair(journal, (spaces[0], spaces[1]), *ends)
 
 
 @contextmanager
-def pair(mtu: int = 1500) -> Iterator[Pair]:
+def pair(mtu: int = 1500, addresses: Sequence[str] = ADDRESSES) -> Iterator[Pair]:
     """The pair; afterwards nothing of it may be left on the machine."""
     with clean_run() as journal:
-        yield joined(journal, mtu)
+        yield joined(journal, mtu, addresses)

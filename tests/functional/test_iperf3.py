@@ -13,11 +13,12 @@ import pytest
 from pytest_nfvperf.adapters.generators.iperf3 import Iperf3Engine
 from pytest_nfvperf.adapters.net.journal import Kind
 from pytest_nfvperf.adapters.net.reaper import reap
+from pytest_nfvperf.model.ledger import deltas
 from pytest_nfvperf.model.streams import StreamResult, StreamSpec
 from pytest_nfvperf.model.trial import Reason
 from pytest_nfvperf.ports.streams import StreamEngine
 from tests.functional.ovs_support import leftovers, needs_root, run_base, until
-from tests.functional.stream_support import Pair, pair
+from tests.functional.stream_support import ADDRESSES_6, Pair, pair
 
 pytestmark = needs_root
 
@@ -54,6 +55,18 @@ def test_parallel_tcp_streams_are_counted_at_the_receiver(engine: Iperf3Engine, 
     check_counts(result)
     assert result.retransmits is not None
     assert result.ways[0].datagrams is None
+
+
+@pytest.mark.parametrize("protocol", ["tcp", "udp"])
+def test_streams_over_ipv6(protocol: Literal["tcp", "udp"]) -> None:
+    with pair(addresses=ADDRESSES_6) as ends:
+        result = ends.engine().run(
+            StreamSpec(protocol, streams=2, duration_s=0.8, omit_s=0.2), ends.client, ends.server
+        )
+    check_counts(result)
+    moved = {delta.name: delta.delta for one in result.evidence for delta in deltas(one.before, one.after)}
+    assert moved["Ip6.InDelivers"] > 100
+    assert moved["Ip.InDelivers"] == 0
 
 
 @pytest.mark.parametrize("direction", ["reverse", "both"])

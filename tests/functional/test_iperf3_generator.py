@@ -199,6 +199,12 @@ def test_a_device_that_is_no_interface_is_refused(generator: Iperf3Generator, de
         generator.attach([GeneratorPort("p0", device, MACS[0])])
 
 
+def test_ipv6_is_refused(generator: Iperf3Generator) -> None:
+    port = GeneratorPort("p0", "namespace=n,address=2001:2::1,interface=i", "02:00:00:00:00:01")
+    with pytest.raises(ConfigError, match=r"'p0': iperf3 counts frames of IPv4 only, not of 2001:2::1; .* streams"):
+        generator.attach([port])
+
+
 def test_ports_that_cannot_be_taken_are_refused(ends: Pair, generator: Iperf3Generator) -> None:
     first, second = ports(ends.devices)
     with pytest.raises(ConfigError, match="port 'p0' is a monitor: iperf3 has endpoints only"):

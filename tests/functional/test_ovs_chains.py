@@ -15,7 +15,7 @@ from pytest_nfvperf.adapters.net.journal import Journal
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.ovs.datapath import OvsDatapath
 from pytest_nfvperf.adapters.ovs.topology import BuiltOvsTopology
-from pytest_nfvperf.model.catalogue import CHAIN_NETWORK, bridge_chain
+from pytest_nfvperf.model.catalogue import CHAIN_NETWORK, CHAIN_NETWORK_6, bridge_chain
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.nodes import Namespace, Nic, NicKind, Offloads, PortKind
 from pytest_nfvperf.model.topology import Topology
@@ -61,6 +61,14 @@ def test_tcp_passes_a_chain_between_namespaces(build: object, bridges: int, link
     built: BuiltOvsTopology = build(bridge_chain(bridges, link=link, ends="namespace"))  # type: ignore[operator]
     text = bytes(range(256)) * 6000
     assert send_tcp(built.netns("end0"), built.netns("end1"), f"{CHAIN_NETWORK}.2", text) == text
+
+
+@pytest.mark.parametrize("link", ["patch", "veth"])
+def test_tcp_passes_a_chain_by_ipv6(build: object, link: str) -> None:
+    """Neighbour discovery by multicast, no broadcast; a checksum that the IPv6 header does not have."""
+    built: BuiltOvsTopology = build(bridge_chain(3, link=link, ends="namespace", ip=6))  # type: ignore[operator]
+    text = bytes(range(256)) * 6000
+    assert send_tcp(built.netns("end0"), built.netns("end1"), f"{CHAIN_NETWORK_6}:2", text) == text
 
 
 def test_a_namespace_that_the_topology_does_not_have_is_named(build: object) -> None:

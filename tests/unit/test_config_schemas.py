@@ -34,6 +34,8 @@ TESTBEDS = [
     ("schema: 1\nname: x\ndut: {ports: [{name: p, line_rate: 100 Gbps}]}", True),
     ("schema: 1\nname: x\ndut: {ovs: {pmd_cpus: 2-3, other_config: {n: 1}}}\nhugepages: 1 GiB", True),
     ("schema: 1\nname: x\nlinks: []\ncpus: {pmd: [2]}\ngenerator: {engine: embedded}", True),
+    ("schema: 1\nname: x\nstreams: {engine: iperf3, path: /opt/iperf3, ports: 5201-5264, server_cpus: [1]}", True),
+    ("schema: 1\nname: x\nstreams: {engine: iperf3, ports: many}", False),
     ("schema: 2\nname: x", False),
     ("schema: 1", False),
     ("schema: 1\nname: x\nnmae: y", False),

@@ -13,7 +13,7 @@ from pytest_nfvperf.adapters.host.cpus import discover_testbed
 from pytest_nfvperf.config.testbed import load_testbed, parse_testbed, testbed_to_yaml
 from pytest_nfvperf.config.testbed_checks import SysfsNuma, usable_cores
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.testbed import CableSpec, CpuPlan, DutPort, GeneratorSpec, OvsSpec, Testbed
+from pytest_nfvperf.model.testbed import CableSpec, CpuPlan, DutPort, GeneratorSpec, OvsSpec, StreamsSpec, Testbed
 
 LAB = """\
 schema: 1
@@ -95,6 +95,34 @@ def test_everything_else_a_file_can_say():
     assert testbed.ports == (DutPort("eth", "interface", interface="ens1f0", mtu=9000, rxq=2),)
     assert testbed.cpus == CpuPlan((0, 1), (2, 4, 5), (3,), (6,))
     assert (testbed.hugepages_mib, testbed.generator.force) == (2048, True)
+
+
+def test_streams_are_told_their_program_ports_and_cpus():
+    text = "streams: {path: ./bin/iperf3, ports: 5201-5203, client_cpus: [0], server_cpus: '2-3'}"
+    testbed, _ = parse_testbed(f"schema: 1\nname: x\n{text}\n", "/labs/one.yaml")
+    assert testbed.streams == StreamsSpec("iperf3", "/labs/bin/iperf3", (5201, 5202, 5203), (0,), (2, 3))
+    assert parse("schema: 1\nname: x\nstreams: {path: iperf3-3.18}\n")[0].streams.path == "iperf3-3.18"
+
+
+def test_a_generator_that_sends_streams_is_told_where_it_belongs():
+    assert refusal("schema: 1\nname: x\ngenerator: {engine: iperf3}\n") == (
+        "lab.yaml:3: generator.engine: iperf3 sends streams, whose load is their own: it cannot search for loss. "
+        "Write it as 'streams: {engine: iperf3}', and here embedded, trex or replay for frames"
+    )
+
+
+@pytest.mark.parametrize(
+    ("streams", "message"),
+    [
+        ("{engine: netperf}", "streams.engine: must be iperf3, not 'netperf'"),
+        ("{ports: many}", "streams.ports: 'many' is not a list of ports: write [5201, 5202] or '5201-5264'"),
+        ("{ports: [70000]}", "streams.ports[0]: must be at most 65535, not 70000"),
+        ("{port: 5201}", "streams.port: unknown key 'port', did you mean 'ports'?"),
+        ("{server_cpus: all}", "streams.server_cpus: 'all' is not a list of CPUs"),
+    ],
+)
+def test_what_streams_cannot_be(streams, message):
+    assert message in refusal(f"schema: 1\nname: x\nstreams: {streams}\n")
 
 
 def test_unquoted_pci_address_is_not_a_base_60_number():
@@ -347,6 +375,12 @@ def some_testbed(draw):
         hugepages_mib=draw(st.integers(0, 1 << 20)),
         discovered=draw(st.booleans()),
         vnf_kind=draw(st.sampled_from([None, "loop", "testpmd", "qemu"])),
+        streams=StreamsSpec(
+            path=draw(st.sampled_from([None, "iperf3-3.18", "/opt/bin/iperf3"])),
+            ports=draw(st.lists(st.integers(1, 65535), max_size=3).map(tuple) | st.just(tuple(range(5201, 5265)))),
+            client_cpus=draw(st.lists(st.integers(0, 200), max_size=3).map(tuple)),
+            server_cpus=draw(st.lists(st.integers(0, 200), max_size=3).map(tuple)),
+        ),
     )
 
 

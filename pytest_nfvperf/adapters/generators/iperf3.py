@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pytest_nfvperf.adapters.generators.iperf3_command import interval_s, stream_options
@@ -26,9 +26,10 @@ from pytest_nfvperf.adapters.generators.stream_results import (
 from pytest_nfvperf.adapters.net.inside import namespace_id
 from pytest_nfvperf.adapters.net.journal import Journal
 from pytest_nfvperf.adapters.net.process import run
-from pytest_nfvperf.model.errors import GeneratorError, TestbedError
+from pytest_nfvperf.model.errors import ConfigError, GeneratorError, TestbedError
 from pytest_nfvperf.model.ledger import CounterSnapshot
 from pytest_nfvperf.model.streams import Evidence, StreamResult, StreamSpec, WayCounts
+from pytest_nfvperf.model.testbed import StreamsSpec
 from pytest_nfvperf.model.trial import InvalidReason, Reason
 from pytest_nfvperf.ports.generator import GeneratorInfo
 from pytest_nfvperf.ports.streams import StreamEnd
@@ -50,6 +51,12 @@ class Iperf3Options:
     binary: str = "iperf3"
     ports: Sequence[int] = field(default_factory=lambda: range(5201, 5265))
     margin_s: float = 8.0
+
+
+def iperf3_options(streams: StreamsSpec) -> Iperf3Options:
+    """What a testbed file says of it."""
+    plain = Iperf3Options()
+    return replace(plain, binary=streams.path or plain.binary, ports=streams.ports or plain.ports)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +86,23 @@ def find_iperf3(name: str = "iperf3") -> Iperf3:
     """
     path = shutil.which(name)
     if path is None:
-        raise GeneratorError(f"{name} is not installed: apt install iperf3")
+        here = f"no program {name}" if "/" in name else f"{name} is not installed: apt install iperf3"
+        raise GeneratorError(here)
     words = run([path, "--version"]).split()
     if words[:1] != ["iperf"] or len(words) < 2 or not words[1].startswith("3."):
         raise GeneratorError(f"{path} is not iperf3: it says {' '.join(words[:3])!r}")
     return Iperf3(Path(path), words[1])
+
+
+def check_iperf3(streams: StreamsSpec) -> None:
+    """ConfigError when a testbed file names another program; where it names none, a missing one is no mistake."""
+    if streams.path is None:
+        return
+    try:
+        find_iperf3(streams.path)
+    except TestbedError as error:
+        advice = "write the path of an iperf3, or leave it out for the installed one"
+        raise ConfigError(f"{error.message}; {advice}", key="streams.path") from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,11 @@ def stream_end(port: GeneratorPort) -> StreamEnd:
             f"port {port.name!r}: iperf3 needs a device 'namespace=NAME,address=IPV4,interface=NAME', "
             f"not {port.device!r}; for other devices {_INSTEAD}"
         )
+    if ":" in given["address"]:
+        raise ConfigError(
+            f"port {port.name!r}: iperf3 counts frames of IPv4 only, not of {given['address']}; {_INSTEAD}, or measure "
+            "streams, which may be of IPv6"
+        )
     return StreamEnd(**given)
 
 

@@ -16,6 +16,7 @@ from pytest_nfvperf.adapters.net.inside import PROC_NET, inside
 from pytest_nfvperf.model.ledger import CounterSnapshot
 
 _PROTOCOLS = ("Ip", "Icmp", "Tcp", "Udp", "TcpExt")
+_PROTOCOLS_6 = ("Ip6", "Icmp6", "Udp6")
 _CPU_KINDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 """proc_pid_stat(5): clock ticks since boot, of which there are 100 a second."""
 _SOFTNET_FIELDS = {1: "dropped", 2: "time_squeeze"}
@@ -75,7 +76,7 @@ def _interface(link: Mapping[str, object]) -> Interface:
 
 def _protocols() -> dict[str, int]:
     """The namespace's TCP and UDP counters (/proc/net/snmp and netstat: a line of names, a line of values)."""
-    counters: dict[str, int] = {}
+    counters = dict(_protocols_6())
     for name in ("snmp", "netstat"):
         lines = (PROC_NET / name).read_text(encoding="ascii").splitlines()
         for names, values in zip(lines[::2], lines[1::2], strict=True):
@@ -84,6 +85,15 @@ def _protocols() -> dict[str, int]:
                 numbers = map(int, values.partition(":")[2].split())
                 counters |= {f"{protocol}.{k}": v for k, v in zip(fields.split(), numbers, strict=True)}
     return counters
+
+
+def _protocols_6() -> Iterator[tuple[str, int]]:
+    """Those of IPv6, where the kernel has it: a name and a value a line. TCP counts both versions together."""
+    path = PROC_NET / "snmp6"
+    for name, value in map(str.split, path.read_text(encoding="ascii").splitlines() if path.exists() else ()):
+        protocol = next((one for one in _PROTOCOLS_6 if name.startswith(one)), None)
+        if protocol is not None:
+            yield f"{protocol}.{name.removeprefix(protocol)}", int(value)
 
 
 def read_softirq(proc: Path = Path("/proc")) -> CounterSnapshot:

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from pytest_nfvperf.adapters.bridge.datapath import BridgeDatapath
-from pytest_nfvperf.adapters.generators.iperf3 import find_iperf3
+from pytest_nfvperf.adapters.generators.iperf3 import find_iperf3, iperf3_options
 from pytest_nfvperf.adapters.host.check import Check, State
 from pytest_nfvperf.adapters.host.cpus import MIN_HUGEPAGES_MIB, isolated_cpus, plan_cpus, read_cpus
 from pytest_nfvperf.adapters.host.hugepages import read_hugepages
@@ -20,7 +20,7 @@ from pytest_nfvperf.adapters.host.trex import trex_checks
 from pytest_nfvperf.adapters.net.process import run
 from pytest_nfvperf.adapters.ovs.locate import locate
 from pytest_nfvperf.model.errors import NfvperfError, TestbedError
-from pytest_nfvperf.model.testbed import Dut, Testbed
+from pytest_nfvperf.model.testbed import Dut, StreamsSpec, Testbed
 
 _AF_XDP = 44  # socket(2), linux/socket.h
 _AF_XDP_DRIVER = "*/dpdk/pmds-*/librte_net_af_xdp.so*"
@@ -45,7 +45,7 @@ def checks(testbed: Testbed | None = None) -> list[Check]:
         _linux_bridge(),
         _af_xdp(),
         _vduse(),
-        _iperf3(),
+        _iperf3(testbed.streams if testbed is not None else StreamsSpec()),
     ]
     return found + [_binary(*entry) for entry in _OPTIONAL_BINARIES]
 
@@ -194,11 +194,14 @@ def _vduse() -> Check:
     return Check("VDUSE", State.MISSING, "no /dev/vduse", advice)
 
 
-def _iperf3() -> Check:
+def _iperf3(streams: StreamsSpec) -> Check:
     try:
-        found = find_iperf3()
-    except TestbedError:
-        return Check("iperf3", State.MISSING, "not installed", "apt install iperf3 (for TCP and UDP streams)")
+        found = find_iperf3(iperf3_options(streams).binary)
+    except TestbedError as error:
+        advice = "apt install iperf3 (for TCP and UDP streams)"
+        if streams.path is not None:
+            return Check("iperf3", State.MISSING, error.message, f"write its path as 'streams.path', or {advice}")
+        return Check("iperf3", State.MISSING, "not installed", advice)
     return Check("iperf3", State.OK, f"{found.version}, {found.threads}")
 
 
