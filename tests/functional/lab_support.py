@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
@@ -38,6 +40,19 @@ def veth_cables(number: int) -> Iterator[list[tuple[str, str]]]:
     finally:
         for near, _ in names:
             remove_link(near)
+
+
+def run_in(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A Python module as a program, in a folder of a user's, by the interpreter that runs the tests."""
+    root = Path(__file__).parents[2]
+    env = {**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{folder}"}
+    command = [sys.executable, "-m", *arguments]
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=120)
+
+
+def pytest_in(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A pytest run in a folder of a user's."""
+    return run_in(folder, "pytest", *arguments)
 
 
 def lab_testbed(near: Sequence[str], far: Sequence[str], **ovs: Any) -> Testbed:

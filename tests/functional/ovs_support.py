@@ -96,7 +96,14 @@ testbed.__test__ = False  # type: ignore[attr-defined]
 @contextmanager
 def started(journal: Journal, datapath: str, name: str = "ovs") -> Iterator[OvsDatapath]:
     """A private OVS, closed at the end."""
-    running = OvsDatapath.start(testbed(datapath), journal, name=name)
+    with started_on(testbed(datapath), journal, name) as running:
+        yield running
+
+
+@contextmanager
+def started_on(bed: Testbed, journal: Journal, name: str) -> Iterator[OvsDatapath]:
+    """The private OVS of a testbed, closed at the end."""
+    running = OvsDatapath.start(bed, journal, name=name)
     try:
         yield running
     finally:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.functional.lab_support import veth_cables
+from tests.functional.lab_support import pytest_in, run_in, veth_cables
 from tests.functional.ovs_support import needs_hugepages, needs_root
 from tests.user_project import CONFTEST
 
@@ -54,12 +52,6 @@ def lab_file(folder: Path, cables: list[tuple[str, str]], *, crossed: bool = Fal
     return file
 
 
-def run_in(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    command = [sys.executable, "-m", *arguments]
-    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=120)
-
-
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     (tmp_path / "conftest.py").write_text(CONFTEST)
@@ -70,7 +62,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def pytest_on(project: Path, lab: Path) -> subprocess.CompletedProcess[str]:
-    return run_in(project, "pytest", "mine", "--nfv-testbed", str(lab), "--nfv-sla", "vendor.yaml", "--nfv-report=none")
+    return pytest_in(project, "mine", "--nfv-testbed", str(lab), "--nfv-sla", "vendor.yaml", "--nfv-report=none")
 
 
 def test_a_suite_on_cables(project: Path) -> None:
