@@ -7,7 +7,12 @@ from pytest_nfvperf.model.nodes import DEFAULT_MTU, Port, PortKind
 from pytest_nfvperf.model.parts import monitor
 from pytest_nfvperf.model.vm_chain import vm_mac
 
-OUTPUTS = ("virtual", "physical", "host")
+OUTPUTS = ("virtual", "physical", "host", "af_packet", "af_xdp")
+_OF_HOST = {
+    "host": ("tap0", PortKind.TAP),
+    "af_packet": ("afp0", PortKind.AF_PACKET),
+    "af_xdp": ("xdp0", PortKind.AF_XDP),
+}
 
 
 def mirror_output(output: str, bridge: str = BRIDGE, *, mtu: int = DEFAULT_MTU) -> Port:
@@ -15,7 +20,8 @@ def mirror_output(output: str, bridge: str = BRIDGE, *, mtu: int = DEFAULT_MTU) 
 
     Args:
         output: ``virtual`` (vm3, a monitor VM's), ``physical`` (p1, the generator's second port; on the embedded
-            testbed a virtual one, too) or ``host`` (tap0, a tap).
+            testbed a virtual one, too); or the host's, by ``host`` (tap0, a tap), ``af_packet`` (afp0) or ``af_xdp``
+            (xdp0), a veth pair with a socket of that sort at its far end.
         bridge: of the port.
         mtu: bytes without Ethernet header and FCS.
 
@@ -26,6 +32,7 @@ def mirror_output(output: str, bridge: str = BRIDGE, *, mtu: int = DEFAULT_MTU) 
         return monitor("vm3", bridge, mac=vm_mac(3), mtu=mtu, vm=True)
     if output == "physical":
         return monitor("p1", bridge, mtu=mtu)
-    if output == "host":
-        return monitor("tap0", bridge, mtu=mtu, kind=PortKind.TAP)
+    if output in _OF_HOST:
+        name, kind = _OF_HOST[output]
+        return monitor(name, bridge, mtu=mtu, kind=kind)
     raise ValueError(f"a mirror's output is one of {', '.join(OUTPUTS)}, not {output!r}")

@@ -36,6 +36,12 @@ bool devargs_back_pressure(const char *devargs)
 	return false;
 }
 
+unsigned int devargs_kept_frames(const char *devargs)
+{
+	/* ETH_AF_XDP_DFLT_NUM_DESCS, whatever the number of descriptors asked for */
+	return has_driver(devargs, "net_af_xdp") ? 2048 : 0;
+}
+
 bool devargs_own_buffers(const char *devargs)
 {
 	return !has_driver(devargs, "net_ring");

@@ -21,6 +21,9 @@ bool devargs_value(const char *devargs, const char *key, char *value, size_t siz
 /* Whether the driver copies received frames into the port's buffers, instead of passing the sender's. */
 bool devargs_own_buffers(const char *devargs);
 
+/* Buffers of each receive queue that the driver keeps filled for the kernel, beside those of its descriptors. */
+unsigned int devargs_kept_frames(const char *devargs);
+
 /* Whether the driver's rings push back instead of losing frames. */
 bool devargs_back_pressure(const char *devargs);
 

@@ -51,7 +51,8 @@ static bool pools_new(struct port *port, unsigned int serial, unsigned int worke
 	unsigned int caches = workers * POOL_CACHE * 3 / 2 + 2 * BURST_FRAMES;
 	bool forwards = config->role == ROLE_FORWARDER || config->role == ROLE_HOST;
 	unsigned int elsewhere = forwards ? 2 * config->rx_descriptors : 0;
-	unsigned int rx = config->queues * (config->rx_descriptors + elsewhere) + caches;
+	unsigned int kept = devargs_kept_frames(config->device);
+	unsigned int rx = config->queues * (config->rx_descriptors + kept + elsewhere) + caches;
 	unsigned int tx = config->queues * config->tx_descriptors + MAX_PORT_STREAMS * BURST_FRAMES + caches;
 
 	port->rx_pool = pool_new(port, "rx", serial, rx);

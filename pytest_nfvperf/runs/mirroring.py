@@ -7,7 +7,7 @@ frame crosses the mirrored bridge being one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,23 +35,32 @@ UNITS = {
 _RESIDUAL_S = 0.1
 
 
+FORWARDING_RATE, NDR = "forwarding rate", "ndr"
+
+
 @dataclass(frozen=True, slots=True)
 class MirrorLoad:
-    """At which load completeness is read: ``share`` of the forwarding rate without the mirror, or ``fps``.
+    """At which load completeness is read: a share of what is forwarded without the mirror, or a rate.
 
-    Frames/s per direction; one of the two is given.
+    Attributes:
+        share: of the rate that ``share_of`` names.
+        fps: frames/s per direction; one of the two is given.
+        share_of: "forwarding rate", at maximum offered load; or "ndr", which is searched for once.
     """
 
     share: float | None = None
     fps: float | None = None
+    share_of: str = FORWARDING_RATE
 
     def __post_init__(self) -> None:
+        if self.share_of not in {FORWARDING_RATE, NDR}:
+            raise ValueError(f"a mirror's load is a share of the {FORWARDING_RATE} or the {NDR}, not {self.share_of!r}")
         if (self.share is None) == (self.fps is None):
             raise ValueError("a mirror's load is either a share of the forwarding rate or a rate in frames/s")
 
-    def of(self, forwarding_rate: float) -> float:
-        """Frames/s per direction."""
-        return self.fps if self.fps is not None else (self.share or 0.0) * forwarding_rate
+    def of(self, without_mirror: float) -> float:
+        """Frames/s per direction; ``without_mirror``: the rate that it is a share of."""
+        return self.fps if self.fps is not None else (self.share or 0.0) * without_mirror
 
 
 @dataclass
@@ -63,13 +72,15 @@ class MirrorCost:
         profile: durations.
         limits_of: the rig's ceiling and the line rate.
         load: at which completeness is read.
-        forwarded: forwarding rates without a mirror so far, frames/s per direction.
+        find_ndr: searches for the NDR of a topology, frames/s per direction.
+        forwarded: rates without a mirror so far that the load can be a share of, frames/s per direction.
     """
 
     traffic: Traffic
     profile: Profile
     limits_of: LimitsOf
     load: MirrorLoad
+    find_ndr: Callable[[LiveTopology, Traffic], float]
     forwarded: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -103,10 +114,14 @@ class MirrorCost:
 
         Raises:
             InvalidTrialsError: no valid trial within the budget.
+            TestbedError: the load is a share of the NDR, and none was found.
         """
+        if self.load.share_of == NDR and not live.topology.mirrors and not self.forwarded:
+            self.forwarded.append(self.find_ndr(live, self.traffic))
         trial, reading = self._forwarding.measure(live, remaining_s)
         if not live.topology.mirrors:
-            self.forwarded.append(reading.values["forwarding_rate"])
+            if self.load.share_of == FORWARDING_RATE:
+                self.forwarded.append(reading.values["forwarding_rate"])
             return reading
         overloaded = copies_of(live, trial)
         calm = counted_trial(live, self._calm(live), self.profile.invalid_trial_budget, remaining_s)

@@ -29,12 +29,29 @@ def find_load(load: SoakLoad, live: LiveTopology, traffic: Traffic, search: Sear
         return load.fps
     if load.ndr_share is None and _bears(S1_FPS, live, traffic):
         return S1_FPS
+    ndr = ndr_to_share(live, traffic, search, "give a load, --nfv-soak-load '1 Mpps'")
+    return ndr * (_SHARE if load.ndr_share is None else load.ndr_share)
+
+
+def ndr_to_share(live: LiveTopology, traffic: Traffic, search: Search, instead: str) -> float:
+    """The NDR that a load is a share of, frames/s per direction.
+
+    Args:
+        live: where.
+        traffic: what.
+        search: finds it.
+        instead: what to do where there is none.
+
+    Raises:
+        InvalidTrialsError: the rig is too disturbed to find it.
+        TestbedError: there is none.
+    """
     goal = search.ndr_pdr(live, traffic).goal("ndr")
     ndr = goal.reported_fps if goal is not None else None
     if ndr is None:
         why = goal.detail if goal is not None and goal.detail else "the search ended without one"
-        raise TestbedError(f"no NDR was found to soak at a share of ({why}): give a load, --nfv-soak-load '1 Mpps'")
-    return ndr * (_SHARE if load.ndr_share is None else load.ndr_share)
+        raise TestbedError(f"no NDR was found that the load is a share of ({why}): {instead}")
+    return ndr
 
 
 def _bears(load_fps: float, live: LiveTopology, traffic: Traffic) -> bool:

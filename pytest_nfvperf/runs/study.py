@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from pytest_nfvperf.model.comparison import bands_note, relative, slope
 from pytest_nfvperf.model.outcome import Outcome
-from pytest_nfvperf.model.profile import Profile
+from pytest_nfvperf.model.profile import Profile, estimate_search_s
 from pytest_nfvperf.model.samples import Relative, Samples, Slope
 from pytest_nfvperf.model.testbed import TESTBEDS_OWN, Dut
 from pytest_nfvperf.model.topology import Topology
@@ -21,7 +21,8 @@ from pytest_nfvperf.runs.forwarding import ForwardingRate
 from pytest_nfvperf.runs.interleave import LOOK_CONFIDENCE, Reading, Rounds, interleaved
 from pytest_nfvperf.runs.mirroring import MirrorCost, MirrorLoad
 from pytest_nfvperf.runs.rig import LiveTopology
-from pytest_nfvperf.runs.search import LimitsOf
+from pytest_nfvperf.runs.search import LimitsOf, Search
+from pytest_nfvperf.runs.soak_load import ndr_to_share
 from pytest_nfvperf.runs.streams import StreamRunner, TcpThroughput, tcp_spec
 from pytest_nfvperf.runs.trials import Context
 
@@ -144,7 +145,11 @@ class Study:
             traffic: what is sent.
             load: at which completeness is read; at maximum offered load it is, too.
         """
-        return self.compare(per, subjects, MirrorCost(traffic, self.profile, self._limits_of, load))
+        return self.compare(per, subjects, MirrorCost(traffic, self.profile, self._limits_of, load, self._find_ndr))
+
+    def _find_ndr(self, live: LiveTopology, traffic: Traffic) -> float:
+        search = Search(self.profile, self.labels, self._limits_of, lambda of: estimate_search_s(of, of.goals))
+        return ndr_to_share(live, traffic, search, "give a rate, or a share of the forwarding rate")
 
     def tcp_throughput(self, per: str, subjects: Sequence[Subject], streams: int = 1) -> tuple[Outcome, ...]:
         """Goodput of parallel TCP streams between the first and the last namespace, and the CPUs it took.

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from pytest_nfvperf.adapters.generators.copied_frames import check_frames
+from pytest_nfvperf.model.mirror_outputs import mirror_output
 from pytest_nfvperf.model.parts import mirror, namespace
 from pytest_nfvperf.model.traffic import Traffic
 from pytest_nfvperf.model.vm_chain import vm_chain
@@ -37,8 +38,30 @@ def test_content(
     """
     host = namespace("host", "br0", kind=kind)
     live = stand(vm_chain(2, host, mirror("all", "br0", OUTPUT)))
+    check_content(live, capture(live, OUTPUT), copies, frame_size)
+
+
+@pytest.mark.nfv(topology="vm-chain-2")
+@pytest.mark.parametrize("frame_size", [64, 1518])
+def test_content_at_a_capture_interface(
+    frame_size: int,
+    stand: Stand,
+    copies: CopyTrials,
+    capture_interface: Callable[[str], Capture],
+) -> None:
+    """As on the host, by a capture interface of a lab, cabled to the port that the copies leave by (2b).
+
+    Steps: build the chain with a mirror to the DUT's port; capture behind it; send at a calm load.
+    Verify: as on the host; skipped where no plug-in brings a capture interface for the port.
+    """
+    output = mirror_output("physical")
+    receiver = capture_interface(output.name)
+    check_content(stand(vm_chain(2, output, mirror("all", "br0", output.name))), receiver, copies, frame_size)
+
+
+def check_content(live: LiveTopology, receiver: Capture, copies: CopyTrials, frame_size: int) -> None:
+    """Every frame once for each of its three crossings, as it was there."""
     sent = Traffic(frame_size=frame_size, bidirectional=False)
-    receiver = capture(live, OUTPUT)
     receiver.start()
     counted = copies(live, sent, load_fps=CALM_FPS)
     captured = receiver.stop()

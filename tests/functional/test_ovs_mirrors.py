@@ -11,7 +11,9 @@ from pytest_nfvperf.adapters.net.journal import Journal
 from pytest_nfvperf.adapters.ovs.offload import offloaded_flows, set_hw_offload
 from pytest_nfvperf.model.compose import compose
 from pytest_nfvperf.model.copies import copy_counts
+from pytest_nfvperf.model.mirror_outputs import mirror_output
 from pytest_nfvperf.model.mirrors import Mirror, MirrorMethod
+from pytest_nfvperf.model.nodes import PortKind
 from pytest_nfvperf.model.parts import endpoint, mirror, monitor, path, vnf
 from pytest_nfvperf.model.topology import Topology
 from pytest_nfvperf.model.traffic import Traffic
@@ -96,6 +98,21 @@ def test_snaplen_cuts_copies_alone(rig: LossRig) -> None:
         (seen,) = result.monitors
         assert (seen.received, seen.truncated, seen.corrupted) == (result.sent, result.sent, 0)
         assert seen.received_bytes == result.sent * 84
+
+
+@pytest.mark.parametrize("kind", [PortKind.AF_PACKET, PortKind.AF_XDP])
+def test_copies_to_sockets_of_the_host(rig: LossRig, kind: PortKind) -> None:
+    """AF_XDP at both ends of a veth pair: OVS's own driver, or DPDK's, sends, and an AF_XDP socket receives."""
+    output = mirror_output(kind)
+    to_host = compose("host", *WIRE[:2], path("p0", "p1"), output, mirror("all", "br0", output.name))
+    with rig.standing(to_host) as live:
+        (device,) = {far.device for far in live.built.attachments() if far.port == output.name}
+        assert str(device).startswith(f"net_{kind},iface=")
+        trial = live.trial(FPS)
+    assert trial.result.received == trial.result.sent > 2_000
+    assert copies(trial.result) == trial.result.sent
+    assert trial.ledger is not None
+    assert trial.ledger.branches[0].unexplained == 0
 
 
 def test_mirrors_change_while_frames_have_flows(rig: LossRig) -> None:

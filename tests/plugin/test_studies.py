@@ -85,6 +85,38 @@ def test_a_rule_on_a_subject_that_no_test_compares_matches_nothing(chain, pytest
     result.stderr.fnmatch_lines(["*no test matches {bridges: 7}*"])
 
 
+MIRROR = """
+from pytest_nfvperf.model.parts import mirror, monitor
+from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.model.vm_chain import vm_chain
+from pytest_nfvperf.runs.mirroring import MirrorLoad
+from pytest_nfvperf.runs.study import Subject
+from pytest_nfvperf.sweep import compares
+
+CASES = {"none": vm_chain(2), "all": vm_chain(2, monitor("m0", "br0"), mirror("all", "br0", "m0"))}
+
+@compares("case", CASES, quick=CASES)
+def test_mirror(case, study):
+    load = MirrorLoad(share=0.5, share_of="ndr")
+    without, mirrored = study.mirror_cost(
+        "case", [Subject(name, CASES[name]) for name in case], Traffic(frame_size=64, bidirectional=False), load
+    )
+"""
+
+
+def test_a_mirrors_load_is_a_share_of_an_ndr_that_is_searched_for_once(pytester):
+    """By the plan, which runs the very test: of the simulated 4 Mpps one search, and half of what it found."""
+    make_project(pytester, MIRROR)
+
+    plan = pytester.runpytest_subprocess("mine", "--nfv-plan", "-v")
+
+    assert plan.ret == 0
+    lines = plan.outlines
+    assert sum(line.endswith("confirmation of ndr") for line in lines) == 1
+    (calm,) = {line.split(" at ")[1].split("Mpps")[0].strip() for line in lines if line.endswith("mirror completeness")}
+    assert 1.5 < float(calm) < 2.1
+
+
 TCP = """
 from pytest_nfvperf.model.catalogue import bridge_chain
 from pytest_nfvperf.runs.study import Subject

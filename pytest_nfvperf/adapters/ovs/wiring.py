@@ -6,6 +6,7 @@ kind            in OVS                                the far end
 vhost-user      ``dpdkvhostuserclient``               ``net_virtio_user,path=SOCKET,server=1``
 veth            one end, in the instance's namespace  ``net_af_packet,iface=FAR`` in ours
 tap             ``tap``, moved out                    ``net_af_packet,iface=FAR`` in ours
+AF_XDP          ``afxdp``, or DPDK's ``net_af_xdp``   as a veth; of a monitor ``net_af_xdp,iface=FAR``
 veth of a Nic   one end, in the instance's namespace  the Nic, in its namespace
 internal Nic    ``internal``, moved out               the same interface, in its namespace
 tap Nic         ``tap``, moved out                    the same interface, in its namespace
@@ -35,7 +36,7 @@ from pytest_nfvperf.adapters.ovs.tunnels import Underlay, tunnel_port, underlay
 from pytest_nfvperf.adapters.ovs.wired import Wired, patch, tuned, unusual, vhost_user
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.links import Tunnel
-from pytest_nfvperf.model.nodes import Behind, Nic, NicKind, Offloads, Port, PortKind, Vlan
+from pytest_nfvperf.model.nodes import Behind, Nic, NicKind, Offloads, Port, PortKind, PortRole, Vlan
 from pytest_nfvperf.model.topology import Topology
 from pytest_nfvperf.ports.datapath import Attachment
 
@@ -190,8 +191,10 @@ class Wiring:
             )
 
     def _af_xdp(self, port: Port, pairs: list[Pair]) -> Wired:
-        """By OVS's own driver where it was built in, else by DPDK's."""
+        """By OVS's own driver where it was built in, else by DPDK's; a monitor reads the far end by AF_XDP, too."""
         wired = self._veth(port, pairs)
+        if port.role is PortRole.MONITOR:
+            wired = replace(wired, device=str(wired.device).replace("net_af_packet", "net_af_xdp"))
         types = self._instance.db.root.iface_types
         if "afxdp" in types:
             return replace(wired, type="afxdp")
