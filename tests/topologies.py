@@ -8,9 +8,11 @@ from itertools import pairwise
 from hypothesis import strategies as st
 
 from pytest_nfvperf.model import catalogue
+from pytest_nfvperf.model.bgp_path import BgpPathPlan
 from pytest_nfvperf.model.compose import Part, compose
-from pytest_nfvperf.model.nodes import Offloads, Vlan
+from pytest_nfvperf.model.nodes import Offloads, Port, Vlan
 from pytest_nfvperf.model.parts import (
+    behind,
     endpoint,
     mirror,
     monitor,
@@ -53,6 +55,9 @@ def topologies(draw: st.DrawFn) -> Topology:
     ]
     parts: list[Part] = [*bridges, *spaces, *(patch(*pair) for pair in pairwise(bridges) if draw(st.booleans()))]
     parts += [endpoint("p0", draw(on), vlan=draw(VLANS), mtu=9000), monitor("m0", draw(on))][: draw(st.integers(0, 2))]
+    if any(isinstance(part, Port) for part in parts) and draw(st.booleans()):
+        addresses = draw(st.sampled_from([(), ("10.9.0.1/24",)]))
+        parts += [behind("p0", "host", *addresses, vlan=draw(st.none() | st.just(7)))]
     if draw(st.booleans()):
         parts += [tunnel(draw(on), local="192.0.2.1", remote="192.0.2.2", key=draw(st.integers(0, 4095)))]
     if draw(st.booleans()):
@@ -62,6 +67,7 @@ def topologies(draw: st.DrawFn) -> Topology:
 
 
 EXAMPLES = {
+    "bgp": BgpPathPlan().topology(),
     "phy2phy": catalogue.phy2phy(),
     "pvvp": catalogue.pvvp(mtu=9000),
     "one way": catalogue.phy2phy(bidirectional=False),

@@ -14,7 +14,7 @@ from pytest_nfvperf.model.topology_words import (
     mirror_words,
     namespace_words,
     nic_words,
-    role_words,
+    port_words,
     route_words,
     tunnel_words,
 )
@@ -73,7 +73,7 @@ def _notes(topology: Topology, kinds: Kinds) -> list[str]:
     """What the line does not say: kinds of ports, addresses, and what is not as usual."""
     said: dict[str, list[str]] = {}
     for port in topology.ports:
-        said.setdefault(", ".join([kind_of(port, kinds), role_words(port), *extras(port)]), []).append(port.name)
+        said.setdefault(f"{kind_of(port, kinds)}, {port_words(topology, port)}", []).append(port.name)
     notes = [f"{', '.join(names)}: {text}" for text, names in said.items()]
     for namespace in topology.namespaces:
         nics = [nic for nic in topology.nics if nic.namespace == namespace.name]
@@ -99,7 +99,7 @@ def _bridge(topology: Topology, bridge: str, kinds: Kinds) -> list[str]:
 def _rows(topology: Topology, bridge: str, kinds: Kinds) -> list[str]:
     """A bridge's ports with what is behind them, in columns."""
     cells = [
-        (port.name, kind_of(port, kinds), ", ".join([role_words(port), *extras(port)]))
+        (port.name, kind_of(port, kinds), port_words(topology, port))
         for port in topology.ports
         if port.bridge == bridge
     ]

@@ -8,7 +8,18 @@ from dataclasses import fields
 from pytest_nfvperf.model.lab import ends_of
 from pytest_nfvperf.model.links import Tunnel, VethLink
 from pytest_nfvperf.model.mirrors import Mirror, MirrorMethod
-from pytest_nfvperf.model.nodes import DEFAULT_MTU, Namespace, Nic, Offloads, Port, PortKind, PortRole, Vlan, VnfKind
+from pytest_nfvperf.model.nodes import (
+    DEFAULT_MTU,
+    Behind,
+    Namespace,
+    Nic,
+    Offloads,
+    Port,
+    PortKind,
+    PortRole,
+    Vlan,
+    VnfKind,
+)
 from pytest_nfvperf.model.testbed import Testbed
 from pytest_nfvperf.model.topology import Topology
 
@@ -35,9 +46,11 @@ def kind_of(port: Port, kinds: Kinds) -> str:
     return kinds.get(port.name, "port" if port.kind is PortKind.TESTBED else str(port.kind))
 
 
-def extras(part: Port | Nic | VethLink) -> list[str]:
+def extras(part: Port | Nic | VethLink | Behind) -> list[str]:
     """What is not as usual: MTU, VLANs, queues, offloads."""
     said = [] if part.mtu == DEFAULT_MTU else [f"MTU {part.mtu}"]
+    if isinstance(part, Behind):
+        return said if part.vlan is None else [*said, f"VLAN {part.vlan}"]
     said += _vlan(part.vlan)
     if not isinstance(part, VethLink) and part.queues > 1:
         said.append(f"{part.queues} queues")
@@ -74,9 +87,16 @@ def role_words(port: Port) -> str:
     return ", ".join([*said, f"sends to {port.eth_peer}"] if port.eth_peer and learnt else said)
 
 
-def nic_words(nic: Nic) -> str:
+def nic_words(nic: Nic | Behind) -> str:
     """``eth0 198.18.0.1/24``, with what is not as usual."""
     return ", ".join([" ".join([nic.name, *nic.addresses]), *extras(nic)])
+
+
+def port_words(topology: Topology, port: Port) -> str:
+    """``generator, MTU 9000, behind it namespace bird: eth0 12.12.12.2/30, VLAN 177``."""
+    hosts = [one for one in topology.behind if one.port == port.name]
+    behind = [f"behind it namespace {one.namespace}: {nic_words(one)}" for one in hosts]
+    return ", ".join([role_words(port), *extras(port), *behind])
 
 
 def namespace_words(namespace: Namespace) -> str:

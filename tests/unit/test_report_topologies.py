@@ -74,7 +74,7 @@ def check(topology: Topology, layout: Layout) -> None:
         tunnels = {tunnel.port for tunnel in topology.tunnels}
         assert names == {*topology.bridges, *owners, *(space.name for space in topology.namespaces), *tunnels}
         links = len(topology.patches) + len(topology.veths)
-        assert len(layout.wires) == len(all_ports(topology)) - links  # a link has two ends
+        assert len(layout.wires) == len(all_ports(topology)) - links + len(topology.behind)  # a link has two ends
 
 
 @given(topologies())
@@ -113,6 +113,15 @@ def test_what_a_reader_sees_of_a_routed_network() -> None:
         assert text in shown
     assert "veth pair" in shown
     assert "OpenFlow flow" not in shown
+
+
+def test_who_shares_the_generators_port_is_below_it() -> None:
+    topology = EXAMPLES["bgp"]
+    boxes = {box.lines[0]: box for box in lay_out(topology, {}).boxes}
+    assert boxes["bird"].lines == ("bird", "namespace", "eth0 12.12.12.2/30", "VLAN 177")
+    assert boxes["bird"].x == boxes["dpdk2"].x
+    assert edges(boxes["bird"])[3] < edges(boxes["dpdk2"])[1]
+    assert "shares the port" in texts(svg_of(topology))
 
 
 def test_long_chains_and_many_namespaces_are_counted() -> None:

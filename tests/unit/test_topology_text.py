@@ -65,6 +65,12 @@ node
   ├─ pod3-eth0      veth   namespace pod3, eth0 198.18.0.3/24, MTU 1450
   ├─ br-int-br-ex   patch  to br-ex br-ex-br-int
   └─ br-int-vxlan5  vxlan  vxlan 5 from 10.0.0.1 to 10.0.0.2, MTU 1450""",
+    "bgp": """
+bgp-path · dpdk2 and vm0 send to each other
+  br-ex (learns MAC addresses)
+  ├─ dpdk2    port      generator, behind it namespace bird: eth0 12.12.12.2/30, VLAN 177
+  ├─ vm0      port      generator, VLAN 101
+  └─ vlan177  internal  namespace frr, vlan177 12.12.12.1/30, VLAN 177""",
     "mirror": """
 mirror · p0 and p1 send to each other
   br0

@@ -24,6 +24,7 @@ from pytest_nfvperf.adapters.report.drawing import (
     new_figure,
 )
 from pytest_nfvperf.adapters.report.topology_layout import (
+    BEHIND,
     LINE,
     Box,
     Flow,
@@ -56,8 +57,15 @@ _WIRES: dict[str, tuple[str, _Style]] = {
     "vxlan": (VERMILION, "--"),
     "geneve": (VERMILION, "--"),
     "gre": (VERMILION, "--"),
+    BEHIND: (GREEN, (0, (1, 1))),
 }
-_NAMES = {"patch": "patch ports", "veth": "veth pair", "internal": "internal port", "af_xdp": "AF_XDP"}
+_NAMES = {
+    "patch": "patch ports",
+    "veth": "veth pair",
+    "internal": "internal port",
+    "af_xdp": "AF_XDP",
+    BEHIND: "shares the port",
+}
 _SORTS = {
     Sort.GENERATOR: BLUE,
     Sort.MONITOR: SKY,

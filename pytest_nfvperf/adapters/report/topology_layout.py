@@ -37,6 +37,10 @@ _KEPT = 3
 _BETWEEN_NODES = 0.16
 _BETWEEN_ROWS = 0.42
 _SPREAD = 0.16
+_TO_HOST = 0.22
+
+BEHIND = "behind"
+"""The kind of a wire between a port and the host that shares it."""
 
 
 class Shape(StrEnum):
@@ -163,7 +167,7 @@ class _Placing:
         return [*(["learns MACs"] if self._roomy else ["learns", "MACs"]), *copied]
 
     def _place_rows(self) -> None:
-        below = max((node_height(node) for column in self._columns for node in column.below), default=0)
+        below = max((_height_with_host(node) for column in self._columns for node in column.below), default=0)
         above = max((node_height(node) for column in self._columns for node in column.above), default=0)
         bottom = MARGIN + (below + _BETWEEN_ROWS if below else 0.15)
         middle = bottom + BRIDGE_HEIGHT / 2
@@ -199,7 +203,15 @@ class _Placing:
                 at = x + step * number
                 self._anchors[bridge, port] = (at, edge)
                 self._made.wires.append(Wire(node.kinds[number - 1], (at, near), (at, edge)))
+            if node.behind is not None:
+                self._place_host(node.behind, x + width / 2, y - height / 2)
             x += width + _BETWEEN_NODES + free
+
+    def _place_host(self, host: Node, x: float, edge: float) -> None:
+        """Below the port that it shares."""
+        top = edge - _TO_HOST
+        self._made.boxes.append(_node_box(host, x, top - node_height(host) / 2))
+        self._made.wires.append(Wire(BEHIND, (x, top), (x, edge)))
 
     def _place_spanning(self, row: float, top: float) -> float:
         """Nodes on several bridges, in a row of their own over the middle of each one's; returns its upper edge."""
@@ -293,13 +305,18 @@ def _row_width(nodes: Sequence[Node]) -> float:
 
 
 def node_width(node: Node) -> float:
-    """Of a box that holds its longest line."""
-    return max(0.5 + 0.22 * (len(node.ends) > 1), max(len(line) for line in node.lines) * LETTER + 0.16)
+    """Of a box that holds its longest line, and is as wide as the one behind it."""
+    own = max(0.5 + 0.22 * (len(node.ends) > 1), max(len(line) for line in node.lines) * LETTER + 0.16)
+    return own if node.behind is None else max(own, node_width(node.behind))
 
 
 def node_height(node: Node) -> float:
     """Of a box that holds its lines."""
     return LINE * len(node.lines) + 0.14
+
+
+def _height_with_host(node: Node) -> float:
+    return node_height(node) + (0 if node.behind is None else _TO_HOST + node_height(node.behind))
 
 
 def _node_box(node: Node, x: float, y: float) -> Box:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from textwrap import wrap
 
-from pytest_nfvperf.model.nodes import Namespace, Nic, Port, PortRole
+from pytest_nfvperf.model.nodes import Behind, Namespace, Nic, Port, PortRole
 from pytest_nfvperf.model.topology import Topology
 from pytest_nfvperf.model.topology_words import Kinds, extras, kind_of, mirror_words, route_words
 
@@ -28,13 +28,17 @@ class Sort(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One box. ``ends``: the ports that it is joined to, as (bridge, port); ``kinds``: what each of them is."""
+    """One box. ``ends``: the ports that it is joined to, as (bridge, port); ``kinds``: what each of them is.
+
+    ``behind``: who shares its port.
+    """
 
     sort: Sort
     lines: tuple[str, ...]
     ends: tuple[tuple[str, str], ...]
     kinds: tuple[str, ...]
     is_ghost: bool = False
+    behind: Node | None = None
 
 
 def nodes_of(topology: Topology, kinds: Kinds) -> list[Node]:
@@ -56,8 +60,18 @@ def _generator(topology: Topology, kinds: Kinds) -> list[Node]:
             continue
         sort = Sort.MONITOR if port.role is PortRole.MONITOR else Sort.GENERATOR
         lines = (port.name, str(sort), *extras(port))
-        nodes.append(Node(sort, lines, ((port.bridge, port.name),), (kind_of(port, kinds),)))
+        ends = ((port.bridge, port.name),)
+        nodes.append(Node(sort, lines, ends, (kind_of(port, kinds),), behind=_behind(topology, port)))
     return nodes
+
+
+def _behind(topology: Topology, port: Port) -> Node | None:
+    """The host that shares an endpoint's port: there is one at most."""
+    for one in topology.behind:
+        if one.port == port.name:
+            host = next(namespace for namespace in topology.namespaces if namespace.name == one.namespace)
+            return Node(Sort.NAMESPACE, (host.name, str(Sort.NAMESPACE), *_details(host, [one])), (), ())
+    return None
 
 
 def _vnfs(topology: Topology, kinds: Kinds) -> list[Node]:
@@ -78,6 +92,8 @@ def _namespaces(topology: Topology) -> list[Node]:
     nodes = []
     for namespace in topology.namespaces:
         nics = [nic for nic in topology.nics if nic.namespace == namespace.name]
+        if not nics and any(one.namespace == namespace.name for one in topology.behind):
+            continue  # it is drawn with the port that it is behind
         sort = Sort.ROUTER if namespace.routing else Sort.NAMESPACE
         ends = tuple((nic.bridge, nic.port) for nic in nics)
         lines = (namespace.name, str(sort), *_details(namespace, nics))
@@ -85,13 +101,13 @@ def _namespaces(topology: Topology) -> list[Node]:
     return nodes
 
 
-def _details(namespace: Namespace, nics: list[Nic]) -> list[str]:
+def _details(namespace: Namespace, nics: Sequence[Nic | Behind]) -> list[str]:
     said = [line for nic in nics for line in (*_addressed(nic), *extras(nic))]
     said += route_words(namespace)
     return said if len(said) <= _MOST_LINES else [*said[: _MOST_LINES - 1], f"… {len(said) - _MOST_LINES + 1} more"]
 
 
-def _addressed(nic: Nic) -> list[str]:
+def _addressed(nic: Nic | Behind) -> list[str]:
     return [f"{nic.name} {address}" for address in nic.addresses] or [nic.name]
 
 
