@@ -23,6 +23,9 @@ class Series:
     points: tuple[tuple[float, float], ...]
 
 
+STATE = "up"
+"""The unit of what is so or not: 1 or 0."""
+
 _MPPS, _PER_CENT, _US, _MS, _MIB = 1e-6, 100.0, 1e-3, 1e-6, 1 / (1 << 20)
 
 _RATES = (
@@ -40,7 +43,7 @@ _RATES = (
 _GAUGES = (
     ("receive queues", "% of their PMD", ".rxq_busy", _PER_CENT),
     ("memory of ovs-vswitchd", "MiB", "vswitchd.rss", _MIB),
-    ("sessions", "up", SESSION_UP, 1.0),
+    ("sessions", STATE, SESSION_UP, 1.0),
 )
 
 
@@ -67,7 +70,7 @@ def _curve(table: SoakTable, panel: str, name: str, unit: str, value: Callable[[
 
 def _generators(table: SoakTable) -> Iterator[Series]:
     for name in table.matching(".lost"):
-        yield Series("frames lost", name.removesuffix(".lost"), "per sample", _sums(table, name))
+        yield Series("frames lost", name.removesuffix(".lost"), "per sample", _extremes(table, name, max))
     rows = range(len(table))
     for percentile in ("p50", "p99", "p999", "max"):
         values = [value * _US for value in latencies(table, rows, percentile)]
@@ -75,16 +78,18 @@ def _generators(table: SoakTable) -> Iterator[Series]:
             yield Series("latency", percentile, "us", thinned(table.column(TIME), values, MOST_POINTS))
     for name, shown in (("rig.absent_ns", "generator not running"), (STOLEN, "PMDs waiting for a CPU")):
         if name in table.columns:
-            yield Series("disturbance by the host", shown, "ms per sample", _sums(table, name, _MS))
+            yield Series("disturbance by the host", shown, "ms per sample", _extremes(table, name, max, _MS))
 
 
-def _sums(table: SoakTable, name: str, factor: float = 1.0) -> tuple[tuple[float, float], ...]:
-    """Of what is rare a median shows nothing: the largest of each group."""
+def _extremes(
+    table: SoakTable, name: str, extreme: Callable[[list[float]], float], factor: float = 1.0
+) -> tuple[tuple[float, float], ...]:
+    """Of what is rare a median shows nothing: the largest of each group, or the least."""
     size = max(1, -(-len(table) // MOST_POINTS))
     times, values = table.column(TIME), table.column(name)
     groups = (range(first, min(first + size, len(table))) for first in range(0, len(table), size))
     points = ((times[group[-1]], [values[row] for row in group if not math.isnan(values[row])]) for group in groups)
-    return tuple((end, max(present) * factor) for end, present in points if present)
+    return tuple((end, extreme(present) * factor) for end, present in points if present)
 
 
 def _of_pmds(table: SoakTable) -> Iterator[Series]:
@@ -118,6 +123,9 @@ def _of_rates(table: SoakTable) -> Iterator[Series]:
 def _of_gauges(table: SoakTable) -> Iterator[Series]:
     for panel, unit, ending, factor in _GAUGES:
         for name in table.matching(ending):
-            values = [value * factor for value in table.column(name)]
             shown = name.removesuffix(ending) or "resident"
+            if ending == SESSION_UP:
+                yield Series(panel, shown, unit, _extremes(table, name, min))
+                continue
+            values = [value * factor for value in table.column(name)]
             yield Series(panel, shown, unit, thinned(table.column(TIME), values, MOST_POINTS))

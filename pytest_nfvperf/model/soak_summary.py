@@ -172,13 +172,14 @@ def _flaps(table: SoakTable) -> Iterator[Flap]:
 
 
 def _downs(session: str, table: SoakTable, *, counted: bool) -> Iterator[Flap]:
-    """Times at which it was seen down: each one where nobody counts its flaps, else that it never came up at all."""
+    """Times at which it was seen down and nobody counted that: its flaps are not told, or it never came up at all."""
     ups = table.column(f"{session}{SESSION_UP}")
+    flaps = table.column(f"{session}{SESSION_FLAPS}") if counted else [math.nan] * len(ups)
     was_up = True
     for row, up in enumerate(ups):
         if math.isnan(up):
             continue
-        if was_up and not up and (not counted or row == 0):
+        if was_up and not up and (math.isnan(flaps[row]) or row == 0):
             yield Flap(session, table.column(TIME)[row], "is not up")
         was_up = bool(up)
 

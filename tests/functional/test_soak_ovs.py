@@ -5,98 +5,26 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from pytest_nfvperf.adapters.evidence.samples import read_samples
-from pytest_nfvperf.adapters.generators.build import build
-from pytest_nfvperf.adapters.host.cpus import discover_testbed
-from pytest_nfvperf.adapters.report.progress import SilentProgress
-from pytest_nfvperf.embedded import EmbeddedWiring
 from pytest_nfvperf.model.catalogue import phy2phy
 from pytest_nfvperf.model.errors import GeneratorError, TestbedError
-from pytest_nfvperf.model.profile import QUICK
-from pytest_nfvperf.model.record import Record, RecordKind
-from pytest_nfvperf.model.soak import Soak
-from pytest_nfvperf.model.traffic import Traffic
-from pytest_nfvperf.ports.sampler import Reading, Sampler
-from pytest_nfvperf.runs.recorder import Recorder
-from pytest_nfvperf.runs.rig import LiveTopology, Rig
-from pytest_nfvperf.runs.soak import Soaker
-from pytest_nfvperf.runs.trials import Context
+from pytest_nfvperf.model.record import RecordKind
+from pytest_nfvperf.ports.sampler import Reading
 from tests.functional.ovs_support import needs_root
+from tests.functional.soak_support import At, Soaking, soaking_on
 
 pytestmark = needs_root
-LOAD = 50_000
-
-
-class Listed:
-    def __init__(self) -> None:
-        self.records: list[Record] = []
-
-    def emit(self, record: Record) -> None:
-        self.records.append(record)
-
-    def close(self) -> None: ...
-
-
-@dataclass
-class At:
-    """A sampler that does something when it is read for the n-th time, the reading before the soak being the first."""
-
-    number: int
-    act: Callable[[], None]
-    name: str = "fault"
-    read_so_far: int = 0
-
-    def read(self) -> Reading:
-        self.read_so_far += 1
-        if self.read_so_far == self.number:
-            self.act()
-        return Reading({"reads": self.read_so_far})
-
-
-@dataclass
-class Soaking:
-    live: LiveTopology
-    rig: Rig
-    soaker: Soaker
-    listed: Listed
-    directory: Path
-
-    def run(self, seconds: float, *also: Sampler) -> Soak:
-        outcome = self.soaker.run(self.live, Traffic(frame_size=64), LOAD, seconds, also)
-        assert outcome.soak is not None
-        return outcome.soak
-
-    def recorded(self) -> dict[str, object]:
-        (record,) = (record for record in self.listed.records if record.kind is RecordKind.SOAK)
-        return record.data
-
-    def vswitchd(self) -> int:
-        return self.rig.datapath().instance.vswitchd.pid  # type: ignore[attr-defined, no-any-return]
 
 
 @pytest.fixture
 def soaking(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Soaking]:
-    build()
-    sample_s: float = getattr(request, "param", 0.2)
-    wiring, listed = EmbeddedWiring(discover_testbed()), Listed()
-    context = Context(Recorder("soak", [listed], wiring.clock), SilentProgress(), wiring.clock)
-    rig = Rig(wiring.parts(), context)
-    profile = replace(QUICK, soak_sample_s=sample_s, warmup_s=0.1)
-    try:
-        live = rig.live(phy2phy(), 3)
-        soaker = Soaker(profile, {"suite": "mine"}, context, tmp_path, lambda _: None, lambda *_: float(LOAD))
-        yield Soaking(live, rig, soaker, listed, tmp_path)
-    finally:
-        with suppress(TestbedError):  # of an OVS that a test killed
-            rig.close()
-        wiring.close()
+    with soaking_on(phy2phy(), tmp_path, sample_s=getattr(request, "param", 0.2)) as made:
+        yield made
 
 
 @pytest.mark.parametrize("soaking", [0.5], indirect=True)  # half of it may be late: shared machines stand for 0.2 s

@@ -181,6 +181,20 @@ def test_curves_are_bounded_however_long_the_soak(seconds: int) -> None:
     assert all(value == pytest.approx(40.0) for _, value in busy.points)
 
 
+def test_a_daemon_that_died_is_a_session_that_is_down() -> None:
+    """It counts no flaps any more."""
+    dead = {"bgp.12.12.12.2.up": 0, "bgp.12.12.12.2.flaps": math.nan}
+    soak = summarise(soak_table(changes=dict.fromkeys(range(30, 60), dead)), PLAN)
+    assert [(flap.at_s, flap.what) for flap in soak.flaps] == [(31.0, "is not up")]
+    assert judged(soak)["session_flaps"].judgement is Judgement.FAIL
+
+
+def test_a_session_that_was_down_for_a_second_is_seen_in_the_chart_of_an_hour() -> None:
+    down = {"bgp.12.12.12.2.up": 0, "bgp.12.12.12.2.flaps": 1}
+    (session,) = (one for one in series(soak_table(3600, {1000: down})) if one.panel == "sessions")
+    assert [value for _, value in session.points].count(0) == 1
+
+
 def test_time_must_rise() -> None:
     table = soak_table(2)
     with pytest.raises(ValueError, match=r"time does not rise: 2\.0 s after 2\.0 s"):

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from pytest_nfvperf.adapters.report.drawing import INK, MUTED, SERIES, VERMILION, dress, new_figure
 from pytest_nfvperf.model.soak import Soak
-from pytest_nfvperf.model.soak_series import Series
+from pytest_nfvperf.model.soak_series import STATE, Series
 
 _COLUMNS = 2
 _PANEL_IN = (5.2, 2.5)
@@ -50,9 +50,10 @@ def _mark(panel: Axes, soak: Soak, factor: float) -> None:
 
 def _draw(panel: Axes, members: Sequence[Series], factor: float) -> None:
     shown = sorted(members, key=lambda curve: -max(value for _, value in curve.points))[:_MOST_CURVES]
-    for color, curve in zip(SERIES, shown, strict=False):
+    for number, (color, curve) in enumerate(zip(SERIES, shown, strict=False), start=1):
         times = [t / factor for t, _ in curve.points]
-        panel.plot(times, [value for _, value in curve.points], color=color, linewidth=1.3, label=curve.name)
+        width = 1.3 + (len(shown) - number) * (curve.unit == STATE)  # states lie on each other: all are to be seen
+        panel.plot(times, [value for _, value in curve.points], color=color, linewidth=width, label=curve.name)
     top = max(value for curve in shown for _, value in curve.points)
     panel.set_ylim(0, top * 1.15 if top > 0 else 1)
     panel.set_xlim(left=0)

@@ -1,0 +1,100 @@
+"""Short soaks on a real OVS with a real generator: what their tests share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pytest_nfvperf.adapters.generators.build import build
+from pytest_nfvperf.adapters.host.cpus import discover_testbed
+from pytest_nfvperf.adapters.report.progress import SilentProgress
+from pytest_nfvperf.embedded import EmbeddedWiring
+from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.model.outcome import Outcome
+from pytest_nfvperf.model.profile import QUICK
+from pytest_nfvperf.model.record import Record, RecordKind
+from pytest_nfvperf.model.soak import Soak
+from pytest_nfvperf.model.topology import Topology
+from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.ports.sampler import Reading, Sampler
+from pytest_nfvperf.runs.recorder import Recorder
+from pytest_nfvperf.runs.rig import LiveTopology, Rig
+from pytest_nfvperf.runs.soak import Soaker
+from pytest_nfvperf.runs.trials import Context
+
+LOAD = 50_000
+
+
+class Listed:
+    """A sink that keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+
+    def emit(self, record: Record) -> None:
+        self.records.append(record)
+
+    def close(self) -> None: ...
+
+
+@dataclass
+class At:
+    """A sampler that does something when it is read for the n-th time, the reading before the soak being the first."""
+
+    number: int
+    act: Callable[[], None]
+    name: str = "fault"
+    read_so_far: int = 0
+
+    def read(self) -> Reading:
+        self.read_so_far += 1
+        if self.read_so_far == self.number:
+            self.act()
+        return Reading({"reads": self.read_so_far})
+
+
+@dataclass
+class Soaking:
+    """A topology that stands, and what soaks it."""
+
+    live: LiveTopology
+    rig: Rig
+    wiring: EmbeddedWiring
+    soaker: Soaker
+    listed: Listed
+    directory: Path
+
+    def run(self, seconds: float, *also: Sampler) -> Soak:
+        soak = self.outcome(seconds, *also).soak
+        assert soak is not None
+        return soak
+
+    def outcome(self, seconds: float, *also: Sampler, traffic: Traffic | None = None) -> Outcome:
+        return self.soaker.run(self.live, traffic or Traffic(frame_size=64), LOAD, seconds, also)
+
+    def recorded(self) -> dict[str, object]:
+        (record,) = (record for record in self.listed.records if record.kind is RecordKind.SOAK)
+        return record.data
+
+    def vswitchd(self) -> int:
+        return self.rig.datapath().instance.vswitchd.pid  # type: ignore[attr-defined, no-any-return]
+
+
+@contextmanager
+def soaking_on(topology: Topology, directory: Path, *, sample_s: float = 0.2) -> Iterator[Soaking]:
+    """Make it stand on the embedded testbed; samples go to the directory."""
+    build()
+    wiring, listed = EmbeddedWiring(discover_testbed()), Listed()
+    context = Context(Recorder("soak", [listed], wiring.clock), SilentProgress(), wiring.clock)
+    rig = Rig(wiring.parts(), context)
+    profile = replace(QUICK, soak_sample_s=sample_s, warmup_s=0.1)
+    try:
+        live = rig.live(topology, 3)
+        soaker = Soaker(profile, {"suite": "mine"}, context, directory, lambda _: None, lambda *_: float(LOAD))
+        yield Soaking(live, rig, wiring, soaker, listed, directory)
+    finally:
+        with suppress(TestbedError):  # of an OVS that a test killed
+            rig.close()
+        wiring.close()
