@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_nfvperf.config.lab_checks import port_kind
+from pytest_nfvperf.config.speakers import speakers_section, to_speakers
 from pytest_nfvperf.config.streams import streams_section, to_streams
 from pytest_nfvperf.config.testbed_checks import (
     NumaReader,
@@ -85,6 +86,7 @@ def _to_testbed(model: TestbedModel, beside: Path) -> Testbed:
         discovered=model.discovered,
         vnf_kind=model.vnf.kind,
         streams=to_streams(model.streams, beside),
+        speakers=to_speakers(model.speakers),
         bonds=tuple(DutBond(bond.name, bond.members, bond.mode, bond.lacp) for bond in model.dut.bonds),
     )
 
@@ -158,6 +160,7 @@ def testbed_to_yaml(testbed: Testbed) -> str:
                 "generator": _given(generator),
                 "links": [_from_link(link) for link in testbed.links] or None,
                 "cpus": {owner: list(cpus) for owner, cpus in owners.items() if cpus} or None,
+                "speakers": speakers_section(testbed.speakers),
                 "vnf": {"kind": testbed.vnf_kind} if testbed.vnf_kind else None,
                 "streams": streams_section(testbed.streams),
                 "hugepages": f"{testbed.hugepages_mib} MiB" if testbed.hugepages_mib else None,

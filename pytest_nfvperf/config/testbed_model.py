@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema, field_validator
 
+from pytest_nfvperf.config.speakers import SpeakerModel
 from pytest_nfvperf.config.strict import Count, Flag, Name, Strict, Text, as_quantity
 from pytest_nfvperf.config.trex_model import TcpPort, TrexModel
 from pytest_nfvperf.config.units import BIT_RATE, SIZE
@@ -272,6 +273,7 @@ class TestbedModel(Strict):
     cpus: CpusModel = Field(default_factory=CpusModel)
     vnf: VnfModel = Field(default_factory=VnfModel)
     streams: StreamsModel = Field(default_factory=StreamsModel)
+    speakers: tuple[SpeakerModel, ...] = Field(default=(), description="routing daemons that run already")
     hugepages: Size | None = Field(default=None, description="hugepage memory of the run", examples=["1024 MiB"])
     discovered: Flag = Field(default=False, description="written by the tool for a testbed found without a file")
 

@@ -170,6 +170,20 @@ class StreamsSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class LabSpeaker:
+    """A routing daemon that runs on this machine already, and is somebody else's.
+
+    ``engine``: "frr", ``socket`` being the directory of its ``*.vty`` sockets, or "bird", ``socket`` being its control
+    socket. ``announces``: of BIRD, pairs of a prefix and the static protocol of its configuration that has it.
+    """
+
+    name: str
+    engine: str
+    socket: str
+    announces: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class CableSpec:
     """One cable: generator port ``generator`` to DUT port, or bond, ``dut`` (names)."""
 
@@ -202,6 +216,7 @@ class Testbed:
 
     ``discovered`` is True for the embedded testbed that was found without a file.
     ``vnf_kind``: what runs VNFs: "loop", "testpmd" or "qemu"; None for what suits the number of CPUs.
+    ``speakers``: routing daemons that run already.
     """
 
     __test__ = False
@@ -217,3 +232,4 @@ class Testbed:
     bonds: tuple[DutBond, ...] = ()
     vnf_kind: str | None = None
     streams: StreamsSpec = StreamsSpec()
+    speakers: tuple[LabSpeaker, ...] = ()

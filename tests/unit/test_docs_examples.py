@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_nfvperf.config.sla import load_sla, parse_sla
+from pytest_nfvperf.config.speakers import SpeakerModel
 from pytest_nfvperf.config.testbed import load_testbed, parse_testbed
 from pytest_nfvperf.config.testbed_model import (
     BondModel,
@@ -71,6 +72,7 @@ def test_there_is_something_to_test():
     assert len(list(blocks())) >= 6
 
 
+MODELS = (TestbedModel, DutModel, OvsModel, PortModel, BondModel, GeneratorModel, CpusModel, SpeakerModel)
 SLA_PAGE = (ROOT / "docs/sla-language.md").read_text(encoding="utf-8")
 TESTBED_PAGE = (ROOT / "docs/testbed-file.md").read_text(encoding="utf-8")
 
@@ -80,7 +82,7 @@ def test_every_word_of_the_language_is_documented(word):
     assert f"`{word}`" in SLA_PAGE or f"`{word.replace('latency', '')}`" in SLA_PAGE
 
 
-@pytest.mark.parametrize("model", [TestbedModel, DutModel, OvsModel, PortModel, BondModel, GeneratorModel, CpusModel])
+@pytest.mark.parametrize("model", MODELS)
 def test_every_key_of_a_testbed_is_documented(model):
     for name, field in model.model_fields.items():
         key = field.alias or name

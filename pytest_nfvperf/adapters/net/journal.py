@@ -50,6 +50,7 @@ class Kind(StrEnum):
     BORROWED = "borrowed"  # name: an interface of the host; details how it was found
     OVS_BRIDGE = "ovs-bridge"  # name: a bridge on the system's OVS; details its database and the run's tag
     OVS_SETTING = "ovs-setting"  # name: a key of its other_config; details what it was and what we wrote
+    ANNOUNCED = "announced"  # name: a prefix that somebody else's routing daemon announces for us; details to undo it
     HUGEPAGES = "hugepages"  # name: a glob of files on a hugetlbfs, by our own file prefix
 
 

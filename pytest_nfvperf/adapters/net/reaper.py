@@ -38,6 +38,7 @@ from pytest_nfvperf.adapters.net.links import remove_link
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.net.wait import wait_until
 from pytest_nfvperf.adapters.ovs.restore import remove_bridge, restore_setting
+from pytest_nfvperf.adapters.routing.lab_undo import take_back
 from pytest_nfvperf.model.errors import TestbedError
 
 NETNS_DIRECTORY = Path("/run/netns")
@@ -246,6 +247,7 @@ _REMOVERS: dict[Kind, Callable[[Entry], bool]] = {
     Kind.BORROWED: give_back,
     Kind.OVS_BRIDGE: remove_bridge,
     Kind.OVS_SETTING: restore_setting,
+    Kind.ANNOUNCED: take_back,
     Kind.FILE: lambda entry: _unlink(Path(entry.name)),
     Kind.DIRECTORY: lambda entry: _remove_directory(Path(entry.name)),
     Kind.HUGEPAGES: lambda entry: _remove_hugepages(Path(entry.name)),

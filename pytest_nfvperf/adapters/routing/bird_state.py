@@ -15,14 +15,14 @@ _BFD = {"Up": BfdStatus.UP, "Down": BfdStatus.DOWN, "Init": BfdStatus.INIT, "Adm
 
 
 def session_state(
-    neighbor: Neighbor, lines: Sequence[str], *, ends: tuple[int, str], now: datetime, bfd: BfdStatus | None
+    neighbor: Neighbor, lines: Sequence[str], *, ends: tuple[int | None, str], now: datetime, bfd: BfdStatus | None
 ) -> SessionState:
     """The state of a session.
 
     Args:
         neighbor: who it is with.
         lines: BIRD's answer for its protocol.
-        ends: how often it ended, and why it did last.
+        ends: how often it ended, None where nobody counts, and why it did last.
         now: local time, as BIRD's is.
         bfd: of its BFD session.
     """
