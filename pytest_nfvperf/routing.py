@@ -7,10 +7,14 @@ from typing import Any
 import pytest
 
 from pytest_nfvperf.adapters.ovs.topology import BuiltOvsTopology
-from pytest_nfvperf.adapters.routing.path import BgpPath, lacks_daemons, simulated_path, start_path
+from pytest_nfvperf.adapters.routing.lab_bird import LabBird
+from pytest_nfvperf.adapters.routing.lab_frr import LabFrr
+from pytest_nfvperf.adapters.routing.path import BgpPath, lacks_daemons, simulated_path, simulated_speaker, start_path
+from pytest_nfvperf.adapters.routing.sampler import SessionSampler
 from pytest_nfvperf.embedded import EmbeddedWiring
 from pytest_nfvperf.model.bgp_path import BgpPathPlan
 from pytest_nfvperf.model.traffic import Imix, Traffic
+from pytest_nfvperf.ports.bgp import BgpSpeaker
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.session import NfvSession
 from pytest_nfvperf.simulation import SimulatedWiring
@@ -60,6 +64,10 @@ class LiveBgpPath:
         """True while its topology is the one that stands, and all of it is as the plan says."""
         return self.live.standing is not None and self.path.healthy()
 
+    def sessions(self) -> SessionSampler:
+        """For ``soak.run(..., also=[...])``: FRR's session and its BFD, whichever FRR runs."""
+        return SessionSampler(lambda: self.path.frr)
+
     def traffic(self, frame_size: int | Imix = 64, **changes: Any) -> Traffic:
         """From a client to the VM, and back."""
         return self.plan.traffic(frame_size, **changes)
@@ -103,3 +111,22 @@ class BgpStand:
         lacking = lacks_daemons()
         if lacking is not None:
             pytest.skip(lacking)
+
+
+def open_speakers(session: NfvSession, opened: dict[str, BgpSpeaker]) -> None:
+    """Open those speakers of the testbed file that are not yet, by name.
+
+    Raises:
+        ConfigError: BIRD lacks a protocol that the file names.
+        TestbedError: nobody listens where the file says.
+    """
+    wiring = session.wiring
+    for spec in wiring.testbed.speakers:
+        if spec.name in opened:
+            continue
+        if not isinstance(wiring, EmbeddedWiring):
+            opened[spec.name] = simulated_speaker()
+            continue
+        session.take_machine()
+        journal = wiring.journal
+        opened[spec.name] = LabFrr(journal, spec) if spec.engine == "frr" else LabBird(journal, spec)

@@ -146,6 +146,10 @@ class NfvSession:
             self._rig = Rig(self.wiring.parts(), self._context)
         return self._rig
 
+    def take_machine(self) -> None:
+        """Lock it and begin the journal, for who makes or changes something before a topology stands."""
+        _ = self.rig
+
     def live(self, topology: Topology, dut: Dut = TESTBEDS_OWN) -> LiveTopology:
         """A topology standing on the rig."""
         live = self.rig.live(topology, self.profile.invalid_trial_budget, dut)

@@ -15,6 +15,7 @@ pytest_plugins = [
     "pytest_nfvperf.fixtures.parts",
     "pytest_nfvperf.fixtures.mirrors",
     "pytest_nfvperf.fixtures.measuring",
+    "pytest_nfvperf.fixtures.routing",
 ]
 """
 

@@ -89,6 +89,21 @@ def _seconds(meaning: str) -> Metric:
     return Metric(meaning, ((TIME, "s"),), "<= 10 s")
 
 
+_STEPS = {
+    "sent": "the UPDATE's leaving the neighbour",
+    "received": "its arrival at the DUT's speaker",
+    "routed": "the agent's reading of it from the kernel's table",
+    "flow": "the bridge's having taken the flow",
+}
+
+
+def _steps(change: str) -> dict[str, Metric]:
+    """Those on the way of a route's change to the datapath, in their order."""
+    return {
+        f"{change}_{step}_time": _seconds(f"from the {change} of a route to {what}") for step, what in _STEPS.items()
+    }
+
+
 def _slope(metric: str, dimension: Dimension, unit: str, example: str) -> Metric:
     """``_slope`` of a sampled metric; as a share of the baseline it can be any."""
     units = ((replace(RATIO, signed=True), "ratio"), (replace(dimension, signed=True), unit))
@@ -156,7 +171,11 @@ METRICS = {
     "establishment_time": _seconds("from the start of both BGP speakers to Established, with BFD up"),
     "withdrawal_time": _seconds("from the withdrawal of a route to the last frame that was still forwarded by it"),
     "announcement_time": _seconds("from the announcement of a route to the first frame that was forwarded by it"),
+    **_steps("withdrawal"),
+    **_steps("announcement"),
     "outage_time": _seconds("longest time without a frame of a direction that had been forwarded"),
+    "recovery_time": _seconds("from the end of a failure or overload to what it had ended being there again"),
+    "survival_time": _seconds("from the begin of an overload to the end of the routing session"),
     "prefixes_received_time": _seconds("from the announcement of many prefixes to the DUT's having counted them all"),
     "prefixes_installed_time": _seconds("from the announcement of many prefixes to all being flows"),
     "forwarding_rate_slope": _slope("forwarding_rate", FRAME_RATE, "pps", ">= -0.5 %"),

@@ -84,7 +84,6 @@ struct port {
 	uint64_t seen_due;
 	uint64_t seen_refused;
 	double refused_share;
-	double owed_drops;
 };
 
 struct ports {

@@ -25,6 +25,7 @@ RATE_FPS = 100_000
 """A frame each 10 us: a hundredth of the resolution that convergence is told with."""
 
 _RESIDUAL_S = 0.2
+_NOTHING: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,14 @@ class Convergence:
         self._simulated = simulated
 
     def read(
-        self, live: LiveTopology, traffic: Traffic, events: Sequence[Event], duration_s: float, fps: int = RATE_FPS
+        self,
+        live: LiveTopology,
+        traffic: Traffic,
+        events: Sequence[Event],
+        duration_s: float,
+        fps: int = RATE_FPS,
+        *,
+        saturating: bool = False,
     ) -> Reading:
         """Send at a constant rate, and let things happen meanwhile.
 
@@ -98,12 +106,20 @@ class Convergence:
             events: in the order of their times.
             duration_s: of the trial.
             fps: frames/s per direction.
+            saturating: it is meant to be more than the DUT forwards.
 
         Raises:
             TestbedError: an event's action failed, or the rig broke.
         """
         spec = TrialSpec(
-            traffic, fps, duration_s, live.topology.directions, latency=False, residual_s=_RESIDUAL_S, purpose="event"
+            traffic,
+            fps,
+            duration_s,
+            live.topology.directions,
+            latency=False,
+            residual_s=_RESIDUAL_S,
+            purpose="event",
+            saturating=saturating,
         )
         if self._simulated:
             return Reading(live.runner.run_once(spec), {})
@@ -118,9 +134,20 @@ class Convergence:
         traffic: Traffic,
         readings: Sequence[Reading],
         seconds: Mapping[str, Sequence[float]],
+        *,
+        at_least: Mapping[str, str] = _NOTHING,
         **found: Any,
     ) -> Outcome:
-        """Times, by metric, as an outcome that is in the evidence; metrics without a reading are left out."""
+        """Times as an outcome that is in the evidence.
+
+        Args:
+            live: where.
+            traffic: what.
+            readings: which they were read from.
+            seconds: by metric; those without a reading are left out.
+            at_least: why the times of a metric are lower bounds only, for those that are.
+            found: what else the outcome has.
+        """
         trials = tuple(reading.trial.id for reading in readings)
         outcome = Outcome(
             labels=tuple(sorted({**self._labels, **measured_labels(live, traffic)}.items())),
@@ -129,7 +156,9 @@ class Convergence:
             directions=len(live.topology.directions),
             trials=trials,
             samples=tuple(
-                Samples(metric, "s", tuple(values), evidence=trials) for metric, values in seconds.items() if values
+                Samples(metric, "s", tuple(values), trials, at_least.get(metric, ""))
+                for metric, values in seconds.items()
+                if values
             ),
             **found,
         )

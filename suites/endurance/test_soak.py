@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import pytest
 
 from pytest_nfvperf.adapters.routing.sampler import SessionSampler
 from pytest_nfvperf.judging import SlaCheck
 from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.ports.bgp import BgpSpeaker
 from pytest_nfvperf.routing import LiveBgpPath
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.soak import Soaker
@@ -42,5 +45,23 @@ def test_soak_bgp(bgp_path: LiveBgpPath, soak: Soaker, sla: SlaCheck) -> None:
         each second.
     Verify: as above, and no session that went down.
     """
-    outcome = soak.run(bgp_path.live, bgp_path.traffic(), also=[SessionSampler(bgp_path.path.frr)])
+    outcome = soak.run(bgp_path.live, bgp_path.traffic(), also=[bgp_path.sessions()])
     sla.check(outcome)
+
+
+@getattr(pytest.mark, NOT_QUICK)
+def test_soak_lab_sessions(
+    lab_speakers: Mapping[str, BgpSpeaker],
+    phy2phy: LiveTopology,
+    soak: Soaker,
+    lab_sessions: Sequence[SessionSampler],
+    sla: SlaCheck,
+) -> None:
+    """The load of ``test_soak`` beside routing daemons of the lab, which the testbed file names; skipped without.
+
+    Steps: build port - bridge - port; learn; warm up; send for the profile's time, sampling the daemons' sessions with
+        all else.
+    Verify: as above, and no session that went down.
+    """
+    assert lab_speakers
+    sla.check(soak.run(phy2phy, Traffic(frame_size=64), also=lab_sessions))

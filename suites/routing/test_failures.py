@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Sequence
 
 import pytest
 
 from pytest_nfvperf.judging import SlaCheck
 from pytest_nfvperf.model.bgp_path import VM, BgpPathPlan
+from pytest_nfvperf.model.outcome import Outcome
 from pytest_nfvperf.ports.bgp import BgpSpeaker
 from pytest_nfvperf.routing import BgpStand, LiveBgpPath
 from pytest_nfvperf.runs.convergence import Convergence, Event
@@ -22,6 +24,26 @@ def _signal(speaker: BgpSpeaker, number: signal.Signals) -> None:
         os.kill(pid, number)
 
 
+def _break_and_mend(
+    bgp_path: LiveBgpPath, convergence: Convergence, events: Sequence[Event], duration_s: float
+) -> Outcome:
+    """100 kpps both ways, while the first of two events ends the session and the other one lets it come back."""
+    traffic, (fail, mend) = bgp_path.traffic(64), events
+    before = bgp_path.path.session()
+    reading = convergence.read(bgp_path.live, traffic, events, duration_s)
+    state = bgp_path.path.await_established(RECOVERED_WITHIN_S)
+    bgp_path.path.agent.await_installed(bgp_path.plan.clients, RECOVERED_WITHIN_S)
+    times = {
+        "withdrawal_time": reading.stopped_after_s(fail.name, VM),
+        "outage_time": reading.outage_s(VM),
+        "recovery_time": reading.went_on_after_s(mend.name, VM),
+    }
+    flaps = (state.flaps or 0) - (before.flaps or 0)
+    assert flaps <= 1, f"one failure, and the session went down {flaps} times: {state}"
+    seconds = {metric: [value] for metric, value in times.items() if value is not None}
+    return convergence.outcome(bgp_path.live, traffic, [reading], seconds, notes=(str(state),))
+
+
 @sweep("failure", ["killed", "hung"], quick={"killed"})
 def test_neighbour_fails(failure: str, bgp_path: LiveBgpPath, convergence: Convergence, sla: SlaCheck) -> None:
     """The neighbour's daemon is killed, or stopped for 2 s, and comes back.
@@ -29,18 +51,25 @@ def test_neighbour_fails(failure: str, bgp_path: LiveBgpPath, convergence: Conve
     Steps: 100 kpps both ways; SIGKILL or SIGSTOP to BIRD; start it again, or SIGCONT; until traffic flows again.
     Verify: the SLA on the outage; the session comes back by itself, with one flap.
     """
-    bird, traffic = bgp_path.path.bird, bgp_path.traffic(64)
+    bird = bgp_path.path.bird
     fail, heal = signal.SIGKILL, bird.restart
     if failure == "hung":
         fail, heal = signal.SIGSTOP, lambda: _signal(bird, signal.SIGCONT)
     events = [Event("fail", 0.4, lambda: _signal(bird, fail)), Event("heal", 2.4, heal)]
-    reading = convergence.read(bgp_path.live, traffic, events, 6.0)
-    state = bgp_path.path.await_established(RECOVERED_WITHIN_S)
-    bgp_path.path.agent.await_installed(bgp_path.plan.clients, RECOVERED_WITHIN_S)
-    stopped = reading.stopped_after_s("fail", VM)
-    seconds = {"outage_time": [reading.outage_s(VM)], "withdrawal_time": [stopped] if stopped is not None else []}
-    outcome = convergence.outcome(bgp_path.live, traffic, [reading], seconds, notes=(str(state),))
-    sla.check(outcome)
+    sla.check(_break_and_mend(bgp_path, convergence, events, 6.0))
+
+
+@sweep("link", ["neighbour", "dut"], quick={"neighbour"})
+def test_link_fails(link: str, bgp_path: LiveBgpPath, convergence: Convergence, sla: SlaCheck) -> None:
+    """The link of a speaker is cut and mended: the neighbour's, of which only BFD tells, or the DUT's, which FRR sees.
+
+    Steps: 100 kpps both ways; set BIRD's interface down, or FRR's VLAN port; up again 1.3 s later; until traffic
+    flows again.
+    Verify: the SLA: traffic that has no route any more stops, and goes on once the link is back; one flap.
+    """
+    cable = bgp_path.path.links.bird if link == "neighbour" else bgp_path.path.links.frr
+    events = [Event("cut", 0.3, cable.down), Event("mend", 1.6, cable.up)]
+    sla.check(_break_and_mend(bgp_path, convergence, events, 4.5))
 
 
 @pytest.mark.nfv(graceful="yes")

@@ -11,8 +11,8 @@ import pytest
 from pytest_nfvperf.adapters.net.process import NETNS_DIRECTORY
 from pytest_nfvperf.adapters.ovs.route_flows import Hop
 from pytest_nfvperf.adapters.routing import bird, frr
-from pytest_nfvperf.adapters.routing.agent import Surroundings
 from pytest_nfvperf.adapters.routing.fib import Fib, Route
+from pytest_nfvperf.adapters.routing.follower import Surroundings
 from pytest_nfvperf.model.bgp import BgpTimers, Neighbor, Policy, SpeakerConfig
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
 from tests.functional.bgp_support import HERE, HERE6, THERE, THERE6, Link, here, link, needs_daemons, there

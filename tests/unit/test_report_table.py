@@ -185,9 +185,15 @@ def test_outcomes_without_a_search_have_their_own_table() -> None:
 
 
 def test_times_of_convergence_are_a_line_of_the_table() -> None:
-    found = (Samples("withdrawal_time", "s", (0.27, 0.28, 0.31)), Samples("outage_time", "s", (0.0,)))
+    found = (
+        Samples("withdrawal_sent_time", "s", (0.001,)),
+        Samples("withdrawal_time", "s", (0.27, 0.28, 0.31)),
+        Samples("outage_time", "s", (0.0,)),
+        Samples("survival_time", "s", (4.0,), at_least="it was up until the overload ended"),
+    )
     times = replace(OUTCOME, goals=(), latency=(), samples=found)
-    assert "withdrawal 280 ms, outage none" in line_with("phy2phy", summary_text([SummaryRow(times)]))
+    line = line_with("phy2phy", summary_text([SummaryRow(times)]))
+    assert "withdrawal 280 ms (sent 1.00 ms), outage none, survival at least 4.00 s" in line
 
 
 def test_a_failed_confirmation_is_said() -> None:

@@ -73,6 +73,13 @@ def set_up(*, index: int, name: str, **changes: Any) -> Request:
     return Request(f"bring {name} up", message)
 
 
+def set_down(*, index: int, name: str) -> Request:
+    """Take an interface down."""
+    message = _link(RTM_NEWLINK, 0, index)
+    message["flags"], message["change"] = 0, _UP
+    return Request(f"take {name} down", message)
+
+
 def set_flags(index: int, name: str, flags: int, mask: int, **changes: Any) -> Request:
     """Set those flags of an interface that are in the mask (netdevice(7)), and change it as ``set_up`` does."""
     message = _link(RTM_NEWLINK, 0, index)

@@ -9,6 +9,7 @@ from pytest_nfvperf.adapters.report.soaks import soak_line
 from pytest_nfvperf.adapters.report.studies import cores_text, interval_text, median_text, ratio_text
 from pytest_nfvperf.model.display import MISSING, format_fps, format_ratio, format_seconds
 from pytest_nfvperf.model.outcome import GoalOutcome, LatencyPoint, LossPoint, Outcome, SearchStatus
+from pytest_nfvperf.model.samples import Samples
 from pytest_nfvperf.model.verdict import Judgement, Verdict
 
 PER_DIRECTION = "Rates are per direction; Gbps counts frames with FCS (layer 2)."
@@ -129,9 +130,28 @@ def is_of_times(outcome: Outcome) -> bool:
 
 
 def times_line(outcome: Outcome) -> str:
-    """``withdrawal 277 ms, announcement 272 ms, outage none``: medians."""
-    times = {samples.metric.removesuffix("_time").replace("_", " "): samples.median for samples in outcome.samples}
-    return ", ".join(f"{name} {format_seconds(median_s) if median_s else 'none'}" for name, median_s in times.items())
+    """``withdrawal 77.0 ms (sent 1.02 ms, flow 76.8 ms), outage none, survival at least 4.00 s``: medians.
+
+    In brackets the steps of a time: those of metrics that are called after its own.
+    """
+    times = {samples.metric.removesuffix("_time"): samples for samples in outcome.samples}
+    steps = {name: whole for name in times for whole in times if name.startswith(f"{whole}_")}
+    return ", ".join(
+        _time(name, times[name])
+        + _in_brackets([_time(s.removeprefix(name), times[s]) for s in steps if steps[s] == name])
+        for name in times
+        if name not in steps
+    )
+
+
+def _time(name: str, samples: Samples) -> str:
+    bound = "at least " if samples.at_least else ""
+    value = f"{bound}{format_seconds(samples.median)}" if samples.median else "none"
+    return f"{name.replace('_', ' ').strip()} {value}"
+
+
+def _in_brackets(parts: Sequence[str]) -> str:
+    return f" ({', '.join(parts)})" if parts else ""
 
 
 def sampled_line(outcome: Outcome) -> str:

@@ -7,85 +7,93 @@ which FRR announces for addresses of ours, lead to the port of the network that 
 
 from __future__ import annotations
 
-import ipaddress
+import fcntl
+import json
+import os
+import sys
 import threading
-import time
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest_nfvperf
+from pytest_nfvperf.adapters.net.journal import Journal
+from pytest_nfvperf.adapters.net.process import ManagedProcess, spawn
 from pytest_nfvperf.adapters.net.wait import wait_until
-from pytest_nfvperf.adapters.ovs.route_flows import Hop, RouteFlows
-from pytest_nfvperf.adapters.routing.fib import Change, Fib, MissedChangesError, Route
+from pytest_nfvperf.adapters.routing.daemons import NICE
+from pytest_nfvperf.adapters.routing.follower import Followed, Surroundings
 from pytest_nfvperf.model.errors import TestbedError
 
-_LOOK_S = 0.2
-"""How long a read waits before it looks whether it shall end; changes are read at once."""
+_MODULE = "pytest_nfvperf.adapters.routing.follower"
+_PIPE_BYTES = 1 << 20
+"""Room for batches of thousands of routes: it shall not wait for us, who have less priority."""
 
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What the agent knows beside routes.
-
-    ``gateways``: hops by next hop's address. ``networks``: hops by the network that announced addresses are in.
-    """
-
-    gateways: Mapping[str, Hop]
-    networks: Mapping[str, Hop]
-
-    def hop_of(self, route: Route) -> Hop | None:
-        """Where a route's frames go; None for a route that leads nowhere known."""
-        if route.gateway is not None:
-            return self.gateways.get(route.gateway)
-        wanted = ipaddress.ip_network(route.prefix)
-        for network, hop in self.networks.items():
-            known = ipaddress.ip_network(network)
-            if wanted.version == known.version and wanted.subnet_of(known):  # type: ignore[arg-type] # same version
-                return hop
-        return None
+_REMEMBERED = 64
+"""Of the last batches, for those who ask when they were made."""
 
 
 @dataclass(slots=True)
 class _Known:
-    """What the thread found; replaced whole or changed by single operations that are atomic in CPython."""
+    """What the process told; changed by single operations that are atomic in CPython."""
 
-    routes: dict[str, Route] = field(default_factory=dict)
-    installed: dict[str, float] = field(default_factory=dict)  # when, time.monotonic()
+    routes: dict[str, str | None] = field(default_factory=dict)
+    installed: set[str] = field(default_factory=set)
 
 
 class RouteAgent:
-    """Follows one namespace's table from ``start`` to ``close``, in a thread of its own."""
+    """Follows one namespace's table from ``start`` to ``close``, by a process; see ``follower``."""
 
-    def __init__(self, namespace: Path, bridge: str, management_socket: Path, around: Surroundings) -> None:
+    def __init__(
+        self, journal: Journal, namespace: Path, bridge: str, management_socket: Path, around: Surroundings
+    ) -> None:
         """``namespace``: the file of FRR's; ``bridge``: for messages; ``management_socket``: the bridge's."""
+        self._journal = journal
         self._bridge = bridge
+        self._argv = [sys.executable, "-m", _MODULE, str(namespace), str(management_socket)]
         self._around = around
         self._known = _Known()
-        self._fib = Fib(namespace)
-        self._flows = RouteFlows(management_socket)
-        self._stop = threading.Event()
-        self._failure: Exception | None = None
-        self._thread = threading.Thread(target=self._follow, name="route-agent", daemon=True)
+        self._followed: deque[Followed] = deque(maxlen=_REMEMBERED)
+        self._process: ManagedProcess | None = None
+        self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin with all routes that are there."""
-        self._fib.ask_all()
+        """Begin with all routes that are there; TestbedError when it cannot be started."""
+        package = Path(pytest_nfvperf.__file__).parents[1]
+        path = os.pathsep.join(filter(None, [str(package), os.environ.get("PYTHONPATH", "")]))
+        log = self._journal.directory / "route-agent.log"
+        process = spawn(
+            self._journal, "route agent", self._argv, log=log, env={"PYTHONPATH": path}, pipes=True, nice=NICE
+        )
+        self._process = process
+        if process.stdin is None or process.stdout is None:
+            raise AssertionError("spawned with pipes")
+        fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        process.stdin.write(f"{self._around.to_json()}\n".encode())
+        process.stdin.flush()
+        self._thread = threading.Thread(target=self._listen, args=(process,), name="route-agent", daemon=True)
         self._thread.start()
 
     @property
-    def routes(self) -> Mapping[str, Route]:
-        """Routes of the daemon's by prefix."""
+    def routes(self) -> Mapping[str, str | None]:
+        """Gateways of the daemon's routes by prefix; None for those to nowhere."""
         return self._known.routes
 
-    @property
-    def installed(self) -> Mapping[str, float]:
-        """Prefixes that have a flow, and since when (time.monotonic())."""
-        return self._known.installed
+    def followed(self) -> tuple[Followed, ...]:
+        """The last changes that it made, in their order."""
+        return tuple(self._followed)
 
     def check(self) -> None:
-        """TestbedError when the thread came to an end by itself."""
-        if self._failure is not None:
-            raise TestbedError(f"the route agent of bridge {self._bridge} ended: {self._failure}") from self._failure
+        """TestbedError, with its last words, when it came to an end by itself."""
+        if self._process is None:
+            return
+        try:
+            self._process.check()
+        except TestbedError as error:
+            said = self._process.log_tail(1) or error.message
+            raise TestbedError(
+                f"the route agent of bridge {self._bridge} ended: {said}", evidence=error.evidence
+            ) from error
 
     def await_installed(self, prefix: str, deadline_s: float, *, gone: bool = False) -> None:
         """Wait until a prefix has a flow, or has none any more.
@@ -96,7 +104,7 @@ class RouteAgent:
 
         def looks() -> bool:
             self.check()
-            return (prefix in self.installed) is not gone
+            return (prefix in self._known.installed) is not gone
 
         what = "to be gone" if gone else "to be there"
         wait_until(
@@ -108,67 +116,44 @@ class RouteAgent:
 
         def looks() -> bool:
             self.check()
-            return len(self.installed) == count
+            return len(self._known.installed) == count
 
         wait_until(
             looks,
             f"flows for {count} prefixes on {self._bridge}",
             deadline_s,
-            last_seen=lambda: f"{len(self.installed)} flows, {len(self.routes)} routes in FRR's table",
+            last_seen=lambda: f"{len(self._known.installed)} flows, {len(self.routes)} routes in FRR's table",
         )
 
     def _why(self, prefix: str) -> str:
-        route = self.routes.get(prefix)
-        if route is None:
+        if prefix not in self.routes:
             others = ", ".join(sorted(self.routes)[:5]) or "none"
             return f"no such route in the kernel's table of FRR's namespace; there are {len(self.routes)}: {others}"
-        if prefix in self.installed:
+        if prefix in self._known.installed:
             return "the route, and its flow"
-        way = f"by {route.gateway}" if route.gateway is not None else "to nowhere, in no network of ours"
+        gateway = self.routes[prefix]
+        way = f"by {gateway}" if gateway is not None else "to nowhere, in no network of ours"
         return f"the route {way}, which leads to no port of {self._bridge}"
 
-    def _follow(self) -> None:
-        try:
-            while not self._stop.is_set():
-                self._take(self._read())
-        except (OSError, TestbedError) as error:
-            if not self._stop.is_set():
-                self._failure = error
-
-    def _read(self) -> list[Change]:
-        try:
-            return self._fib.read(_LOOK_S)
-        except MissedChangesError:
-            self._flows.change((), self._known.installed)
-            self._known = _Known()
-            self._fib.ask_all()
-            return []
-
-    def _take(self, changes: list[Change]) -> None:
-        """The last word about each prefix counts."""
-        last = {change.route.prefix: change for change in changes}
-        added: dict[str, Hop] = {}
-        removed: list[str] = []
-        for prefix, change in last.items():
-            hop = None if change.gone else self._around.hop_of(change.route)
-            if change.gone:
+    def _listen(self, process: ManagedProcess) -> None:
+        """Until it ends."""
+        for line in process.stdout or ():
+            batch = Followed(**json.loads(line))
+            if batch.anew:
+                self._known = _Known()
+            self._known.routes.update(batch.routes)
+            for prefix in batch.gone:
                 self._known.routes.pop(prefix, None)
-            else:
-                self._known.routes[prefix] = change.route
-            if hop is not None:
-                added[prefix] = hop
-            elif prefix in self._known.installed:
-                removed.append(prefix)
-        if added or removed:
-            self._flows.change(added.items(), removed)
-        now = time.monotonic()
-        for prefix in removed:
-            del self._known.installed[prefix]
-        self._known.installed.update(dict.fromkeys(added, now))
+            self._known.installed.update(batch.added)
+            self._known.installed.difference_update(batch.removed)
+            self._followed.append(batch)
 
     def close(self) -> None:
-        """End; the flows stay until the bridge goes. Can be called twice."""
-        self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join()
-        self._fib.close()
+        """End it; the flows stay until the bridge goes. Can be called twice."""
+        if self._process is None:
+            return
+        self._process.popen.terminate()
+        if self._thread is not None:
+            self._thread.join()  # before its pipe is closed
+        self._process.stop()
+        self._process = self._thread = None

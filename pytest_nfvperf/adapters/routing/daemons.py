@@ -11,7 +11,7 @@ from pytest_nfvperf.adapters.net.journal import Journal, Kind
 from pytest_nfvperf.adapters.net.process import ManagedProcess, spawn, tail
 from pytest_nfvperf.model.errors import TestbedError
 
-_NICE = -10
+NICE = -10
 """Of each daemon's session. Where they share a CPU with the generator (-15), one with the usual priority waits 80 ms
 before it runs at each step from a neighbour's message to a flow, and BFD's 900 ms are soon over. With this they run at
 once, and take from the generator what they need: skipped frames, which are counted."""
@@ -51,7 +51,7 @@ class Daemons:
             log=self.directory / f"{daemon.name}.log",
             netns=self._namespace,
             cpus=self._cpus,
-            nice=_NICE,
+            nice=NICE,
         )
 
     def start_missing(self) -> list[str]:

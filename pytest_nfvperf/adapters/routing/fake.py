@@ -160,3 +160,27 @@ class SimulatedAgent:
 
     def close(self) -> None:
         """Nothing to end."""
+
+
+class SimulatedLink:
+    """Stands for a link in a plan: nothing is pulled."""
+
+    def down(self) -> None:
+        """It stays."""
+
+    def up(self) -> None:
+        """It is."""
+
+    def close(self) -> None:
+        """Nothing to put back."""
+
+
+class NoSteps:
+    """Stands for a watch over steps in a plan: none is seen."""
+
+    def since(self, began_ns: int, prefix: str, *, gone: bool) -> Mapping[str, float]:  # noqa: ARG002 - none of any
+        """None."""
+        return {}
+
+    def close(self) -> None:
+        """Nothing to close."""

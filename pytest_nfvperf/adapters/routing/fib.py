@@ -60,8 +60,8 @@ class Fib:
         """Have the kernel tell all routes, as if they were new."""
         self._socket.sendall(_HEADER.pack(_HEADER.size + _ROUTE.size, _GET, _DUMP, 1, 0) + _ROUTE.pack(*[0] * 9))
 
-    def read(self, deadline_s: float) -> list[Change]:
-        """What is there to read by now; empty when nothing came in time.
+    def read(self, deadline_s: float | None) -> list[Change]:
+        """What is there to read by now; empty when nothing came in time, which None makes as long as it takes.
 
         Raises:
             MissedChangesError: some was lost.

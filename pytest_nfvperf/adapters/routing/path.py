@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from pytest_nfvperf.adapters.net.journal import Journal
+from pytest_nfvperf.adapters.net.link_switch import LinkSwitch
 from pytest_nfvperf.adapters.net.process import NETNS_DIRECTORY
 from pytest_nfvperf.adapters.ovs.route_flows import Hop
 from pytest_nfvperf.adapters.ovs.topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.routing import bird, frr
-from pytest_nfvperf.adapters.routing.agent import RouteAgent, Surroundings
+from pytest_nfvperf.adapters.routing.agent import RouteAgent
 from pytest_nfvperf.adapters.routing.bird import BirdSpeaker
 from pytest_nfvperf.adapters.routing.daemons import executable
-from pytest_nfvperf.adapters.routing.fake import FakeSpeaker, FakeWire, SimulatedAgent
+from pytest_nfvperf.adapters.routing.fake import FakeSpeaker, FakeWire, NoSteps, SimulatedAgent, SimulatedLink
+from pytest_nfvperf.adapters.routing.follower import Surroundings
 from pytest_nfvperf.adapters.routing.frr import FrrSpeaker
+from pytest_nfvperf.adapters.routing.steps import StepWatch
+from pytest_nfvperf.adapters.routing.updates import UpdateWatch
 from pytest_nfvperf.model.bgp import BfdStatus, SessionState
 from pytest_nfvperf.model.bgp_path import BIRD, BRIDGE, FRR, FRR_MAC, FRR_PORT, OUTSIDE, VM, BgpPathPlan
 from pytest_nfvperf.model.errors import TestbedError
@@ -44,14 +51,69 @@ class RouteFollower(Protocol):
         ...
 
 
+class Steps(Protocol):
+    """Dates the steps of a change: ``StepWatch``, or what stands for it in a plan."""
+
+    def since(self, began_ns: int, prefix: str, *, gone: bool) -> Mapping[str, float]:
+        """Seconds from ``began_ns`` (CLOCK_MONOTONIC) to each step that was seen."""
+        ...
+
+    def close(self) -> None:
+        """Watch no longer."""
+        ...
+
+
+class Link(Protocol):
+    """A cable that can be pulled."""
+
+    def down(self) -> None:
+        """Pull it."""
+        ...
+
+    def up(self) -> None:
+        """Put it back."""
+        ...
+
+    def close(self) -> None:
+        """Put it back if it was left pulled."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """Of the two speakers. ``frr``: the VLAN port into FRR's namespace; ``bird``: between BIRD and the DUT's port."""
+
+    frr: Link
+    bird: Link
+
+
 class BgpPath:
     """Daemons and agent of S1; ``close`` ends them. ``frr``: the DUT's. ``bird``: the neighbour."""
 
-    def __init__(self, plan: BgpPathPlan, frr: BgpSpeaker, bird: BgpSpeaker, agent: RouteFollower) -> None:
+    def __init__(
+        self,
+        plan: BgpPathPlan,
+        frr: BgpSpeaker,
+        bird: BgpSpeaker,
+        agent: RouteFollower,
+        links: Links,
+        watch_steps: Callable[[], Steps],
+    ) -> None:
         self.plan = plan
         self.frr = frr
         self.bird = bird
         self.agent = agent
+        self.links = links
+        self._watch_steps = watch_steps
+
+    @contextmanager
+    def steps(self) -> Iterator[Steps]:
+        """Watch, within this context, how far each change of a route has come, and when."""
+        watch = self._watch_steps()
+        try:
+            yield watch
+        finally:
+            watch.close()
 
     def await_established(self, deadline_s: float = ESTABLISHED_WITHIN_S) -> SessionState:
         """The session as FRR sees it, once it and its BFD session are up; DeadlineError says what was seen instead."""
@@ -87,7 +149,7 @@ class BgpPath:
     def close(self) -> None:
         """End all. Can be called twice."""
         with ExitStack() as stack:
-            for part in (self.agent, self.frr, self.bird):
+            for part in (self.links.frr, self.links.bird, self.agent, self.frr, self.bird):
                 stack.callback(part.close)
 
 
@@ -104,13 +166,13 @@ def start_path(journal: Journal, built: BuiltOvsTopology, plan: BgpPathPlan) -> 
         neighbor = BirdSpeaker(journal, built.netns(BIRD), plan.bird_config(), role=BIRD)
         undo.callback(neighbor.close)
         built.replace_flows(BRIDGE, _control_flows(built, plan))
-        agent = _agent(built, plan)
+        agent = _agent(journal, built, plan)
         undo.callback(agent.close)
         agent.start()
         dut.start()
         neighbor.start()
         undo.pop_all()
-    return BgpPath(plan, dut, neighbor, agent)
+    return BgpPath(plan, dut, neighbor, agent, _links(built), partial(_watch_steps, built, agent))
 
 
 def simulated_path(plan: BgpPathPlan) -> BgpPath:
@@ -120,7 +182,15 @@ def simulated_path(plan: BgpPathPlan) -> BgpPath:
     neighbor = FakeSpeaker(wire, plan.bird_address, plan.bird_config())
     for speaker in (dut, neighbor):
         speaker.start()
-    return BgpPath(plan, dut, neighbor, SimulatedAgent())
+    return BgpPath(plan, dut, neighbor, SimulatedAgent(), Links(SimulatedLink(), SimulatedLink()), NoSteps)
+
+
+def simulated_speaker() -> BgpSpeaker:
+    """For plans: stands for one of a lab's."""
+    plan = BgpPathPlan()
+    speaker = FakeSpeaker(FakeWire(), plan.frr_address, plan.frr_config())
+    speaker.start()
+    return speaker
 
 
 def lacks_daemons() -> str | None:
@@ -136,12 +206,29 @@ def lacks_daemons() -> str | None:
     return None
 
 
-def _agent(built: BuiltOvsTopology, plan: BgpPathPlan) -> RouteAgent:
+def _agent(journal: Journal, built: BuiltOvsTopology, plan: BgpPathPlan) -> RouteAgent:
     ofports = built.ofports()
     outside = Hop(ofports[OUTSIDE], built.topology.port(OUTSIDE).mac, FRR_MAC)
     vm = Hop(ofports[VM], built.topology.port(VM).mac, FRR_MAC)
     around = Surroundings(gateways={plan.bird_address: outside}, networks={plan.provider: vm})
-    return RouteAgent(NETNS_DIRECTORY / built.netns(FRR), BRIDGE, built.management_socket(BRIDGE), around)
+    return RouteAgent(journal, NETNS_DIRECTORY / built.netns(FRR), BRIDGE, built.management_socket(BRIDGE), around)
+
+
+def _watch_steps(built: BuiltOvsTopology, agent: RouteAgent) -> StepWatch:
+    dut, neighbor = _interfaces(built)
+    return StepWatch(UpdateWatch(*neighbor), UpdateWatch(*dut), agent.followed)
+
+
+def _links(built: BuiltOvsTopology) -> Links:
+    dut, neighbor = _interfaces(built)
+    return Links(LinkSwitch(*dut), LinkSwitch(*neighbor))
+
+
+def _interfaces(built: BuiltOvsTopology) -> tuple[tuple[str, str], tuple[str, str]]:
+    """FRR's and BIRD's, each with its namespace under /run/netns."""
+    (dut,) = built.topology.nics
+    (neighbor,) = built.topology.behind
+    return (built.netns(FRR), dut.name), (built.netns(BIRD), neighbor.name)
 
 
 def _control_flows(built: BuiltOvsTopology, plan: BgpPathPlan) -> list[str]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pytest_nfvperf.model.bgp import BfdStatus
+from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.ports.bgp import BgpSpeaker
 from pytest_nfvperf.ports.sampler import Reading
 
@@ -12,28 +13,38 @@ from pytest_nfvperf.ports.sampler import Reading
 class SessionSampler:
     """Fulfils ports.sampler.Sampler: for each neighbour ``.up``, ``.flaps`` and prefixes, and ``.up`` of its BFD.
 
+    A daemon that died or is stopped has no session: that is a reading, while one that does not answer gives none.
+
     Args:
-        speaker: whose sessions.
+        speaker: gives the one whose sessions they are: it is another one when a topology was built again meanwhile.
         neighbors: by their addresses; all that are configured if not given.
+        of: before all names, where several speakers are sampled: ``dut.bgp.12.12.12.2.up``.
     """
 
-    name = "bgp"
-
-    def __init__(self, speaker: BgpSpeaker, neighbors: Sequence[str] = ()) -> None:
+    def __init__(self, speaker: Callable[[], BgpSpeaker], neighbors: Sequence[str] = (), of: str = "") -> None:
+        self.name = f"bgp of {of}" if of else "bgp"
+        self._of = f"{of}." if of else ""
         self._speaker = speaker
-        self._neighbors = tuple(neighbors) or tuple(peer.address for peer in speaker.config.neighbors)
+        self._neighbors = tuple(neighbors)
 
     def read(self) -> Reading:
-        """What the daemon says now; TestbedError when it died or does not answer."""
+        """What the daemon says now; TestbedError when it does not answer."""
+        speaker = self._speaker()
+        neighbors = self._neighbors or tuple(peer.address for peer in speaker.config.neighbors)
+        try:
+            speaker.check()
+        except TestbedError:
+            return Reading(gauges={f"{self._of}bgp.{neighbor}.up": 0.0 for neighbor in neighbors})
         counters: dict[str, int] = {}
         gauges: dict[str, float] = {}
-        for neighbor in self._neighbors:
-            state = self._speaker.session(neighbor)
-            gauges[f"bgp.{neighbor}.up"] = float(state.established)
+        for neighbor in neighbors:
+            state = speaker.session(neighbor)
+            session = f"{self._of}bgp.{neighbor}"
+            gauges[f"{session}.up"] = float(state.established)
             if state.flaps is not None:
-                counters[f"bgp.{neighbor}.flaps"] = state.flaps
+                counters[f"{session}.flaps"] = state.flaps
             if state.received is not None:
-                gauges[f"bgp.{neighbor}.prefixes"] = float(state.received)
+                gauges[f"{session}.prefixes"] = float(state.received)
             if state.bfd is not None:
-                gauges[f"bfd.{neighbor}.up"] = float(state.bfd is BfdStatus.UP)
+                gauges[f"{self._of}bfd.{neighbor}.up"] = float(state.bfd is BfdStatus.UP)
         return Reading(counters, gauges)

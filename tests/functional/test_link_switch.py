@@ -1,0 +1,61 @@
+"""Links set down and up on purpose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from pytest_nfvperf.adapters.net.cabling import Cabling
+from pytest_nfvperf.adapters.net.ends import End, Pair
+from pytest_nfvperf.adapters.net.journal import Journal
+from pytest_nfvperf.adapters.net.link_states import LinkState, read_links
+from pytest_nfvperf.adapters.net.link_switch import LinkSwitch
+from pytest_nfvperf.adapters.net.namespaces import Namespace
+from pytest_nfvperf.adapters.net.threads import inside
+from pytest_nfvperf.model.errors import TestbedError
+from tests.functional.ovs_support import leftovers, needs_root, run_base
+
+pytestmark = needs_root
+
+
+@pytest.fixture
+def here() -> Iterator[tuple[Namespace, Namespace]]:
+    with run_base() as base:
+        journal = Journal.create(base)
+        one, other = Namespace(journal, "one"), Namespace(journal, "other")
+        cabling = Cabling(journal, one)
+        cabling.join([Pair(End("eth0", one.path, addresses=("10.0.0.1/30",)), End("eth0", other.path))])
+        yield one, other
+        for part in (cabling, other, one):
+            part.close()
+        journal.close()
+        assert leftovers(journal.tag) == []
+
+
+def link(namespace: Namespace) -> LinkState:
+    return inside(namespace.path, read_links)["eth0"]
+
+
+def test_both_ends_notice_and_it_is_left_up(here: tuple[Namespace, Namespace]) -> None:
+    one, other = here
+    switch = LinkSwitch(one.name, "eth0")
+    switch.down()
+    assert not link(one).carrier
+    assert not link(other).carrier
+    switch.up()
+    assert link(one).carrier
+    switch.down()
+    switch.close()
+    switch.close()
+    assert link(other).carrier
+
+
+def test_one_that_is_not_there(here: tuple[Namespace, Namespace]) -> None:
+    one, _ = here
+    with pytest.raises(
+        TestbedError, match=rf"cannot set eth7 in namespace {one.name} down: no interface with this name"
+    ):
+        LinkSwitch(one.name, "eth7").down()
+    with pytest.raises(TestbedError, match="cannot set eth0 in namespace nobody up: No such file"):
+        LinkSwitch("nobody", "eth0").up()

@@ -1,0 +1,99 @@
+"""The route agent's decisions: which flows a table's changes come to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+
+from pytest_nfvperf.adapters.ovs.route_flows import Hop
+from pytest_nfvperf.adapters.routing.fib import Change, MissedChangesError, Route
+from pytest_nfvperf.adapters.routing.follower import Followed, Follower, Surroundings
+
+OUT = Hop(1, "02:00:00:00:00:01", "02:00:00:00:00:02")
+VM = Hop(2, "02:00:00:00:00:03", "02:00:00:00:00:02")
+AROUND = Surroundings({"12.12.12.2": OUT}, {"172.16.101.0/24": VM})
+
+
+class Table:
+    """Tells batches of changes; an error is raised in its turn."""
+
+    def __init__(self, *batches: list[Change] | Exception) -> None:
+        self.batches = list(batches)
+        self.asked = 0
+
+    def ask_all(self) -> None:
+        self.asked += 1
+
+    def read(self, deadline_s: float | None) -> list[Change]:
+        assert deadline_s is None, "it has nothing else to do"
+        batch = self.batches.pop(0)
+        if isinstance(batch, Exception):
+            raise batch
+        return batch
+
+
+class Bridge:
+    """Keeps its flows."""
+
+    def __init__(self) -> None:
+        self.flows: dict[str, Hop] = {}
+        self.changes = 0
+
+    def change(self, added: Iterable[tuple[str, Hop]], removed: Iterable[str]) -> None:
+        for prefix in list(removed):
+            del self.flows[prefix]
+        self.flows.update(added)
+        self.changes += 1
+
+
+def there(prefix: str, gateway: str | None = "12.12.12.2") -> Change:
+    return Change(Route(prefix, gateway), gone=False)
+
+
+def gone(prefix: str) -> Change:
+    return Change(Route(prefix, "12.12.12.2"), gone=True)
+
+
+def follow(table: Table, bridge: Bridge) -> list[Followed]:
+    return list(islice(Follower(table, bridge, AROUND).follow(), len(table.batches)))  # type: ignore[arg-type]
+
+
+def test_routes_become_flows_and_go_with_them() -> None:
+    bridge = Bridge()
+    first, second = follow(
+        Table([there("198.18.0.0/15"), there("172.16.101.7/32", None)], [gone("198.18.0.0/15")]), bridge
+    )
+    assert (set(first.added), first.removed) == ({"198.18.0.0/15", "172.16.101.7/32"}, [])
+    assert first.routes == {"198.18.0.0/15": "12.12.12.2", "172.16.101.7/32": None}
+    assert (second.added, second.removed, second.gone) == ([], ["198.18.0.0/15"], ["198.18.0.0/15"])
+    assert bridge.flows == {"172.16.101.7/32": VM}
+    assert first.read_ns <= first.done_ns <= second.read_ns
+
+
+def test_the_last_word_of_a_batch_counts() -> None:
+    bridge = Bridge()
+    (only,) = follow(Table([there("198.18.0.0/15"), gone("198.18.0.0/15")]), bridge)
+    assert (only.added, only.removed, only.gone) == ([], [], ["198.18.0.0/15"])
+    assert (bridge.flows, bridge.changes) == ({}, 0)
+
+
+def test_a_route_that_leads_nowhere_any_more_loses_its_flow() -> None:
+    bridge = Bridge()
+    _, moved = follow(Table([there("198.18.0.0/15")], [there("198.18.0.0/15", "192.0.2.1")]), bridge)
+    assert (moved.removed, moved.routes) == (["198.18.0.0/15"], {"198.18.0.0/15": "192.0.2.1"})
+    assert bridge.flows == {}
+
+
+def test_what_was_missed_is_asked_for_anew() -> None:
+    bridge, table = Bridge(), Table([there("198.18.0.0/15")], MissedChangesError(), [there("203.0.113.0/24")])
+    _, anew, after = follow(table, bridge)
+    assert anew.anew
+    assert after.added == ["203.0.113.0/24"]
+    assert set(bridge.flows) == {"203.0.113.0/24"}
+    assert table.asked == 2
+
+
+def test_what_it_knows_beside_routes_is_told_as_a_line() -> None:
+    line = AROUND.to_json()
+    assert "\n" not in line
+    assert Surroundings.from_json(line) == AROUND
