@@ -53,6 +53,21 @@ _SILENT = (
 )
 
 
+def worst_share(shares: Iterable[OffloadShare]) -> OffloadShare | None:
+    """Of several measurements the one with the most in software; None without any.
+
+    One without any flow says less than one with all in hardware.
+    """
+    return min(shares, key=_standing, default=None)
+
+
+def _standing(share: OffloadShare) -> tuple[int, float]:
+    """Fell back, by how much; not known; all in hardware."""
+    if share.ratio is None:
+        return 1, 0.0
+    return (2, 1.0) if share.ratio == 1 else (0, share.ratio)
+
+
 def fallback_text(shares: Iterable[OffloadShare | None]) -> str:
     """What fell back to software in some measurements; "" where nothing did, or nothing was asked."""
     return "\n".join(share.text() for share in shares if share is not None and share.ratio != 1)

@@ -16,11 +16,11 @@ from pytest_nfvperf.model.profile import Profile
 from pytest_nfvperf.model.traffic import Traffic, check_mtu
 from pytest_nfvperf.model.trial import Reason
 from pytest_nfvperf.model.tuning import OVS_DEFAULT
-from pytest_nfvperf.ports.datapath import Offloading
 from pytest_nfvperf.runs.binary import rfc2544_search, tst009_search
 from pytest_nfvperf.runs.confirm import confirm
 from pytest_nfvperf.runs.measurer import LoadLimits, LoadMeasurer
 from pytest_nfvperf.runs.mlr import mlr_search
+from pytest_nfvperf.runs.offload import share_after
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.sweeps import back_to_back, latency_point, latency_profile, loss_curve, loss_point
 
@@ -227,9 +227,7 @@ class Search:
         )
 
     def _finish(self, live: LiveTopology, outcome: Outcome) -> Outcome:
-        built = live.now.built
-        if outcome.label.get("offload") == "on" and isinstance(built, Offloading):
-            outcome = replace(outcome, offload=built.offload_share())  # now: OVS forgets idle flows after 10 s
+        outcome = replace(outcome, offload=share_after(live, outcome.label))
         live.runner.recorder.emit(outcome)
         return outcome
 

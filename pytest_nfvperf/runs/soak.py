@@ -24,6 +24,7 @@ from pytest_nfvperf.model.traffic import Traffic, check_mtu
 from pytest_nfvperf.model.trial import Reason, TrialResult, TrialSpec
 from pytest_nfvperf.ports.intervals import RunningTrial, TellsIntervals
 from pytest_nfvperf.ports.sampler import Sampler
+from pytest_nfvperf.runs.offload import share_after
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.sampling import OWN_CPU, Rows
 from pytest_nfvperf.runs.search import measured_labels
@@ -157,6 +158,7 @@ class Soaker:
             trials=(trial_id,),
             elapsed_s=self._context.clock.monotonic() - started,
             soak=watched.summary(),
+            offload=share_after(live, self.labels),
         )
         self._context.recorder.emit(outcome)
         return outcome

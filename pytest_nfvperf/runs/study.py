@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from pytest_nfvperf.model.comparison import bands_note, relative, slope
+from pytest_nfvperf.model.offloading import OffloadShare, worst_share
 from pytest_nfvperf.model.outcome import Outcome
 from pytest_nfvperf.model.profile import Profile, estimate_search_s
 from pytest_nfvperf.model.samples import Relative, Samples, Slope
@@ -20,6 +21,7 @@ from pytest_nfvperf.model.traffic import Traffic
 from pytest_nfvperf.runs.forwarding import ForwardingRate
 from pytest_nfvperf.runs.interleave import LOOK_CONFIDENCE, Reading, Rounds, interleaved
 from pytest_nfvperf.runs.mirroring import MirrorCost, MirrorLoad
+from pytest_nfvperf.runs.offload import share_after
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.search import LimitsOf, Search
 from pytest_nfvperf.runs.soak_load import ndr_to_share
@@ -87,10 +89,14 @@ _TOPOLOGY_CHANGE_S = 0.2
 
 @dataclass(slots=True)
 class _Collected:
-    """What is known of one subject. ``trials``: ids of all its trials, warm-ups and spoiled ones too."""
+    """What is known of one subject.
+
+    ``trials``: ids of all its trials, warm-ups and spoiled ones too. ``shares``: where flows were, after each reading.
+    """
 
     labels: dict[str, str] = field(default_factory=dict)
     trials: list[str] = field(default_factory=list)
+    shares: list[OffloadShare] = field(default_factory=list)
 
 
 class Study:
@@ -185,7 +191,10 @@ class Study:
             live = self._stand(subject.topology, subject.dut, quiet=round_number > 0)
             collected[number].labels = figure.labels(live)
             try:
-                return figure.read(live, left * (figure.reading_s + _TOPOLOGY_CHANGE_S))
+                reading = figure.read(live, left * (figure.reading_s + _TOPOLOGY_CHANGE_S))
+                if share := share_after(live, self.labels):
+                    collected[number].shares.append(share)
+                return reading
             finally:
                 collected[number].trials += [run for run in self._runs() if run not in known]
 
@@ -195,6 +204,7 @@ class Study:
                 Outcome(
                     labels=self._labels({**known.labels, per: subject.value}),
                     trials=tuple(known.trials),
+                    offload=worst_share(known.shares),
                     **facts,
                     **found,
                 )
