@@ -77,19 +77,34 @@ class Borrowed:
         Raises:
             TestbedError: one could not be put back as it was.
         """
-        while self._entries:
-            _, entry = self._entries.popitem()
+        for name, entry in reversed(tuple(self._entries.items())):
             try:
                 give_back(entry)
-            except OSError as error:
+            except (OSError, TestbedError) as error:
                 raise TestbedError(f"interface {entry.name!r} could not be put back as it was: {error}") from error
             self._journal.forget(entry)
+            del self._entries[name]
+
+    @property
+    def held(self) -> tuple[str, ...]:
+        """Those not given back yet."""
+        return tuple(self._entries)
 
 
 def give_back(entry: Entry) -> bool:
-    """Put an interface back as the journal says that it was; False when it is gone, or was not changed yet."""
+    """Put an interface back as the journal says that it was; False when it is gone, or was not changed yet.
+
+    Raises:
+        TestbedError: there is another one of its name by now.
+        OSError: the kernel refused.
+    """
     namespace = Path(entry.details["namespace"])
     if namespace != OURS and namespace.exists() and inside(namespace, partial(exists, entry.name)):
+        if exists(entry.name):
+            raise TestbedError(
+                f"there is another interface of this name by now; the borrowed one is in {namespace}: rename or remove "
+                "the new one, then run `nfvperf clean`"
+            )
         _move(entry.name, namespace, OURS)
     if not exists(entry.name):
         return False

@@ -128,7 +128,7 @@ def _reap_dead(directory: Path, removed: list[str], failed: list[Failed], kept: 
         problems += _kill_processes(directory, removed)
     problems += remove_entries(entries, removed)
     if same_boot:
-        problems += _remove_tagged_netns(directory.name, removed)
+        problems += _remove_tagged_netns(directory.name, removed, {problem.what for problem in problems})
     failed.extend(problems)
     if keep and kept is not None:
         kept.append(f"{directory} (kept on purpose)")
@@ -153,21 +153,34 @@ def _kill_processes(directory: Path, removed: list[str]) -> list[Failed]:
     return failed
 
 
-def _remove_tagged_netns(tag: str, removed: list[str]) -> list[Failed]:
-    """Namespaces that carry the tag in their name, though the journal's line is torn."""
+def _remove_tagged_netns(tag: str, removed: list[str], left: set[str]) -> list[Failed]:
+    """Namespaces that carry the tag in their name, though the journal's line is torn; not those ``left`` on purpose."""
     failed: list[Failed] = []
     if NETNS_DIRECTORY.is_dir():
         for path in sorted(NETNS_DIRECTORY.glob(f"{NAME_PREFIX}{tag}-*")):
-            _attempt(f"netns {path.name}", partial(_remove_netns, path.name), removed, failed)
+            what = f"netns {path.name}"
+            if what not in left:
+                _attempt(what, partial(_remove_netns, path.name), removed, failed)
     return failed
 
 
 def remove_entries(entries: Iterable[Entry], removed: list[str] | None = None) -> list[Failed]:
-    """Remove entries newest first. What is already gone is no failure. Appends to ``removed`` what was removed."""
+    """Remove entries newest first. What is already gone is no failure. Appends to ``removed`` what was removed.
+
+    A namespace that a borrowed interface could not be taken out of stays: a veth pair would go with it.
+    """
     removed = removed if removed is not None else []
     failed: list[Failed] = []
+    held: dict[str, str] = {}
     for entry in reversed(tuple(entries)):
-        _attempt(f"{entry.kind} {entry.name}", partial(_REMOVERS[entry.kind], entry), removed, failed)
+        what = f"{entry.kind} {entry.name}"
+        if entry.kind is Kind.NETNS and entry.name in held:
+            failed.append(Failed(what, f"interface {held[entry.name]!r} of the host is still in it"))
+            continue
+        problems = len(failed)
+        _attempt(what, partial(_REMOVERS[entry.kind], entry), removed, failed)
+        if entry.kind is Kind.BORROWED and len(failed) > problems:
+            held[Path(entry.details["namespace"]).name] = entry.name
     return failed
 
 

@@ -170,7 +170,7 @@ class OvsDatapath:
             try:
                 self._borrowed.close()  # before the namespace that they are in goes, and a veth pair with it
             finally:
-                self.instance.close()
+                self.instance.close(keep_namespace=bool(self._borrowed.held))
 
 
 def _check_spec(testbed: Testbed) -> None:

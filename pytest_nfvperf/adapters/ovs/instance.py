@@ -270,8 +270,11 @@ class OvsInstance:
         """The end of each daemon's log, by name."""
         return {process.log.name: process.log_tail() for process in self._processes}
 
-    def close(self) -> None:
-        """Stop the daemons and remove directory and namespace. Can be called twice."""
+    def close(self, *, keep_namespace: bool = False) -> None:
+        """Stop the daemons and remove directory and namespace, unless somebody's interface is in it still.
+
+        Can be called twice.
+        """
         if len(self._processes) == 2 and self._processes[1].running():
             self._ask_to_exit()
         self.ctl.close()
@@ -280,7 +283,7 @@ class OvsInstance:
         for process in reversed(self._processes):
             process.stop()
         self._processes.clear()
-        if self.namespace is not None:
+        if self.namespace is not None and not keep_namespace:
             self.namespace.close()
         self._journal.discard(self.directory, self._directory_entry)
 

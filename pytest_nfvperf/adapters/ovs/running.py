@@ -83,6 +83,6 @@ class RunningOvs(Protocol):
         """They are gone."""
         ...
 
-    def close(self) -> None:
+    def close(self, *, keep_namespace: bool = False) -> None:
         """Give it back. Can be called twice."""
         ...

@@ -205,7 +205,7 @@ class SystemOvs:
         """They are gone."""
         self._journal.forget_all([self._bridges.pop(name) for name in bridges if name in self._bridges])
 
-    def close(self) -> None:
+    def close(self, *, keep_namespace: bool = False) -> None:  # noqa: ARG002 - it has none of its own
         """Put the keys back that were changed, and hang up. Can be called twice.
 
         Raises:
