@@ -75,7 +75,8 @@ class TrexGenerator:
 
     def info(self) -> GeneratorInfo:
         """TRex's version, and which client library is used."""
-        drivers = ", ".join(f"{port['port']} {port['driver']}" for port in self._hello["ports"])
+        ports = sorted(self._hello["ports"], key=lambda port: int(port["port"]))  # servers name them in any order
+        drivers = ", ".join(f"{port['port']} {port['driver']}" for port in ports)
         detail = f"at {self._spec.server}, ports {drivers}, client {self._hello['library']}"
         return GeneratorInfo(engine="trex", version=self._hello["server"]["version"], detail=detail, cpus=())
 
