@@ -46,6 +46,8 @@ def test_the_wheel_holds_sources_fixtures_and_types(wheel):
     assert {"pytest_nfvperf/py.typed", "pytest_nfvperf/fixtures/parts.py", "pytest_nfvperf/native/meson.build"} <= set(
         names
     )
+    modules = {str(path.relative_to(ROOT)) for path in (ROOT / "pytest_nfvperf").rglob("*.py")}
+    assert not modules - set(names), "packages are listed one by one in pyproject.toml"
     native = {Path(name).name for name in names if name.startswith("pytest_nfvperf/native/")}
     missing = {path.name for path in (ROOT / "pytest_nfvperf/native").rglob("*.[ch]")} - native
     assert not missing, f"sources that the wheel lacks: {missing}"
