@@ -174,7 +174,14 @@ def _distinct(outcomes: Sequence[Outcome]) -> list[Observation]:
 
 def _subject(labels: Mapping[str, str]) -> str:
     """``throughput test_ndr_pdr: phy2phy, frame 64, flows 1, bidirectional, dpdk``."""
-    shown = {"topology": "{}", "frame_size": "frame {}", "flows": "flows {}", "direction": "{}", "datapath": "{}"}
+    shown = {
+        "topology": "{}",
+        "frame_size": "frame {}",
+        "headers": "{}",
+        "flows": "flows {}",
+        "direction": "{}",
+        "datapath": "{}",
+    }
     shown |= {"bridges": "{} bridges", "link": "{}", "streams": "{} streams", "tso": "tso {}"}
     what = ", ".join(text.format(labels[name]) for name, text in shown.items() if name in labels)
     return f"{labels.get('suite', '')} {labels.get('test', '')}: {what}".strip()

@@ -126,12 +126,12 @@ class SimulatedCeilings:
 
     def cached(self, traffic: Traffic, directions: int) -> float | None:
         """Known after the first measurement."""
-        return ASSUMED_CEILING_FPS if (traffic.frame_label, directions) in self._known else None
+        return ASSUMED_CEILING_FPS if (traffic.shape_label, directions) in self._known else None
 
     def measure(self, traffic: Traffic, directions: int) -> float | None:
         """Let the time pass."""
         self._clock.sleep(_CEILING_S)
-        self._known.add((traffic.frame_label, directions))
+        self._known.add((traffic.shape_label, directions))
         return ASSUMED_CEILING_FPS
 
 

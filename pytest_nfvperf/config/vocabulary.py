@@ -39,6 +39,7 @@ SELECTORS = {
     "test": Selector("name of the test function"),
     "topology": Selector("phy2phy, pvp, pvvp or a suite's own"),
     "frame_size": Selector("bytes with FCS, or imix-NAME"),
+    "headers": Selector("not plain IPv4", values=("ipv6", "vxlan", "vxlan-ipv6", "vxlan6", "vxlan6-ipv6")),
     "flows": Selector("distinct 5-tuples per direction; 10k and 1M are understood"),
     "datapath": Selector("the DUT's datapath", values=("dpdk", "netdev", "system", "linux-bridge")),
     "direction": Selector("who sends", values=("unidirectional", "bidirectional")),

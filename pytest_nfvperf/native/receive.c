@@ -14,7 +14,6 @@ enum {
 	MAX_ROUNDS = 8, /* bursts taken in one turn: drains eight times faster than it is sent */
 	PREFETCH_AHEAD = 4,
 	CONTENT_EVERY = 16, /* every so many latency samples the whole frame is compared */
-	PROTOCOL_UDP = 17,
 };
 
 /* As they stand in memory on a little-endian machine. */
@@ -63,11 +62,11 @@ static void sample(struct track *track, const struct signature *signature, uint3
 	hist_record(track->latency_raw, units_to_ns(base, latency > late ? latency - late : 0));
 }
 
-static void check_content(struct track *track, const struct rte_mbuf *mbuf, uint64_t seq, size_t ipv4)
+static void check_content(struct track *track, const struct rte_mbuf *mbuf, uint64_t seq, size_t payload)
 {
 	const uint8_t *bytes = rte_pktmbuf_mtod(mbuf, const uint8_t *);
 
-	if (mbuf->nb_segs == 1 && !frame_matches(&track->stream->frames, seq, bytes, mbuf->data_len, ipv4))
+	if (mbuf->nb_segs == 1 && !frame_matches(&track->stream->frames, seq, bytes, mbuf->data_len, payload))
 		track->corrupted++;
 }
 
@@ -87,24 +86,24 @@ static void note_gap(struct track *track, uint64_t seq, uint64_t due)
 
 /* A frame of this trial and stream. */
 static inline void count_ours(struct track *track, const struct rte_mbuf *mbuf, const struct signature *signature,
-			      size_t ipv4, uint64_t cycles)
+			      size_t payload, uint64_t cycles)
 {
 	unsigned int shift = track->stream->timebase.shift;
 	uint32_t now = (uint32_t)(cycles >> shift);
 	uint64_t due = cycles - ((uint64_t)(now - signature->scheduled) << shift);
 	uint64_t seq = seq_expand(track->window, signature->seq);
 	const struct template *template = frame_set_at(&track->stream->frames, seq);
-	uint16_t length = (uint16_t)__builtin_bswap16(raw16((const uint8_t *)signature - UDP_HEADER_BYTES -
-							    IPV4_HEADER_BYTES + 2));
+	uint16_t length = (uint16_t)__builtin_bswap16(raw16((const uint8_t *)signature - UDP_HEADER_BYTES +
+							    UDP_LENGTH_OFFSET));
 
 	if (unlikely(seq != track->window->next || seq == 0))
 		note_gap(track, seq, due);
 	track->last_due = due;
 	seq_record(track->window, seq);
 	track->bytes += mbuf->pkt_len + FCS_BYTES;
-	if (unlikely(length != template->ipv4_length || mbuf->pkt_len < ipv4 + length)) {
+	if (unlikely(length != template->udp_length || mbuf->pkt_len < payload - UDP_HEADER_BYTES + length)) {
 		track->corrupted++;
-		track->truncated += length == template->ipv4_length;
+		track->truncated += length == template->udp_length;
 		return;
 	}
 	if (!(signature->stream & SIGNATURE_SAMPLED))
@@ -112,32 +111,59 @@ static inline void count_ours(struct track *track, const struct rte_mbuf *mbuf, 
 	if (track->latency != NULL)
 		sample(track, signature, now);
 	if (track->samples++ % CONTENT_EVERY == 0)
-		check_content(track, mbuf, seq, ipv4);
+		check_content(track, mbuf, seq, payload);
 }
 
-/* Offset of the IPv4 header of a frame that could be ours, else 0. */
-static inline size_t ipv4_offset(const uint8_t *bytes, uint16_t type, uint16_t length)
+static inline const struct signature *signature_at(const uint8_t *bytes, size_t payload)
+{
+	return (const void *)(bytes + payload);
+}
+
+/* Where the signature stands in a frame that is UDP over IPv4, as most are, else 0. */
+static inline size_t payload_over_ipv4(const uint8_t *bytes, uint16_t type, uint16_t length)
 {
 	size_t ipv4 = ETHERTYPE_OFFSET + 2;
+	size_t payload;
 
 	if (unlikely(type == TYPE_VLAN)) {
 		type = raw16(bytes + ETHERTYPE_OFFSET + 4);
 		ipv4 += 4;
 	}
-	if (type != TYPE_IPV4 || length < ipv4 + IPV4_HEADER_BYTES + UDP_HEADER_BYTES + sizeof(struct signature))
+	payload = ipv4 + IPV4_HEADER_BYTES + UDP_HEADER_BYTES;
+	if (type != TYPE_IPV4 || length < payload + sizeof(struct signature))
 		return 0;
-	return bytes[ipv4] == 0x45 && bytes[ipv4 + 9] == PROTOCOL_UDP ? ipv4 : 0;
+	return bytes[ipv4] == 0x45 && bytes[ipv4 + 9] == PROTOCOL_UDP ? payload : 0;
+}
+
+/* The same over IPv6 and in a VXLAN. */
+static size_t payload_elsewhere(const uint8_t *bytes, uint16_t length)
+{
+	struct layout layout;
+
+	if (!layout_of(bytes, length, &layout) || length < layout.payload + sizeof(struct signature))
+		return 0;
+	return signature_at(bytes, layout.payload)->magic == SIGNATURE_MAGIC ? layout.payload : 0;
+}
+
+/* Where the signature stands in a frame of any generator of ours, else 0. */
+static inline size_t payload_of(const uint8_t *bytes, uint16_t type, uint16_t length)
+{
+	size_t payload = payload_over_ipv4(bytes, type, length);
+
+	if (unlikely(payload == 0 || signature_at(bytes, payload)->magic != SIGNATURE_MAGIC))
+		return payload_elsewhere(bytes, length);
+	return payload;
 }
 
 static inline void receive_frame(struct port *port, const struct rte_mbuf *mbuf, uint8_t trial, uint64_t now)
 {
 	const uint8_t *bytes = rte_pktmbuf_mtod(mbuf, const uint8_t *);
 	uint16_t type = raw16(bytes + ETHERTYPE_OFFSET);
-	size_t ipv4 = ipv4_offset(bytes, type, mbuf->data_len);
-	const struct signature *signature = (const void *)(bytes + ipv4 + IPV4_HEADER_BYTES + UDP_HEADER_BYTES);
+	size_t payload = payload_of(bytes, type, mbuf->data_len);
+	const struct signature *signature = signature_at(bytes, payload);
 	struct track *track;
 
-	if (unlikely(ipv4 == 0 || signature->magic != SIGNATURE_MAGIC)) {
+	if (unlikely(payload == 0)) {
 		if (port->host == NULL || !host_take(port->host, mbuf))
 			count_foreign(&port->foreign, bytes, type);
 		return;
@@ -151,7 +177,7 @@ static inline void receive_frame(struct port *port, const struct rte_mbuf *mbuf,
 		port->foreign.misdirected++;
 		return;
 	}
-	count_ours(track, mbuf, signature, ipv4, now);
+	count_ours(track, mbuf, signature, payload, now);
 }
 
 static void receive_burst(struct port *port, struct rte_mbuf **mbufs, uint16_t count, uint8_t trial, uint64_t now)
@@ -222,10 +248,8 @@ uint32_t receive_turn(struct port *port, uint8_t trial, struct poll_clock *clock
 static bool pass_on(struct port *port, const struct rte_mbuf *mbuf)
 {
 	const uint8_t *bytes = rte_pktmbuf_mtod(mbuf, const uint8_t *);
-	size_t ipv4 = ipv4_offset(bytes, raw16(bytes + ETHERTYPE_OFFSET), mbuf->data_len);
-	const struct signature *signature = (const void *)(bytes + ipv4 + IPV4_HEADER_BYTES + UDP_HEADER_BYTES);
 
-	if (port->host == NULL || (ipv4 != 0 && signature->magic == SIGNATURE_MAGIC))
+	if (port->host == NULL || payload_of(bytes, raw16(bytes + ETHERTYPE_OFFSET), mbuf->data_len) != 0)
 		return false;
 	return host_take(port->host, mbuf);
 }

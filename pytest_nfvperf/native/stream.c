@@ -54,6 +54,13 @@ static void stamp_sample(const struct stream *stream, struct signature *signatur
 	signature->lateness = lateness_encode(late >> stream->timebase.shift);
 }
 
+/* Writes the checksums that the times are part of. */
+static void seal(struct stream *stream, uint16_t count)
+{
+	for (uint16_t at = 0; at < count; at++)
+		frame_seal(&stream->frames, stream->sent + at, rte_pktmbuf_mtod(stream->stage[at], uint8_t *));
+}
+
 /* Writes the times of the frames about to be sent. */
 static void stamp(struct stream *stream, uint16_t count, uint64_t now)
 {
@@ -73,6 +80,8 @@ static void stamp(struct stream *stream, uint16_t count, uint64_t now)
 			sample += stream->sample_every;
 		}
 	}
+	if (unlikely(stream->frames.layout.ipv6))
+		seal(stream, count);
 }
 
 /*

@@ -14,15 +14,11 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "layout.h"
 #include "sizes.h"
 
 enum {
 	HEAD_UNIT = 64, /* heads are copied in whole cache lines */
-	ETHERTYPE_OFFSET = 12,
-	IPV4_HEADER_BYTES = 20,
-	IPV4_CHECKSUM_OFFSET = 10,
-	IPV4_SOURCE_OFFSET = 12,
-	UDP_HEADER_BYTES = 8,
 };
 
 /* Byte `offset` of every frame behind its signature. */
@@ -34,21 +30,23 @@ static inline uint8_t pattern_byte(size_t offset)
 struct template {
 	uint16_t length; /* in memory, without FCS */
 	uint16_t copied; /* bytes written per frame; a multiple of HEAD_UNIT */
-	uint32_t checksum_base; /* sum of the IPv4 header's words but source address and checksum */
-	uint16_t ipv4_length; /* total length field */
+	/* IPv4: sum of the header's words but source address and checksum. IPv6: of what UDP's checksum is of, as the
+	 * words stand in memory, but what differs from frame to frame and the checksum (see frame_seal). */
+	uint32_t checksum_base;
+	uint16_t udp_length; /* the length field */
 	uint8_t bytes[MAX_FRAME_BYTES + HEAD_UNIT] __attribute__((aligned(64)));
 };
 
 struct flows {
 	uint32_t count;
 	uint32_t addresses; /* flow f has address f % addresses and port f / addresses */
-	uint32_t first_address; /* host order */
+	uint32_t first_address; /* host order; of an IPv6 address the lowest four bytes */
 	uint16_t first_port;
 };
 
 struct frame_set {
 	uint16_t signature; /* offset, the same in every template */
-	uint16_t ipv4; /* offset */
+	struct layout layout; /* the same in every template */
 	unsigned int templates;
 	struct template *template[MAX_TEMPLATES]; /* owned */
 	unsigned int order_length;
@@ -83,10 +81,13 @@ static inline const struct template *frame_set_at(const struct frame_set *set, u
 	return set->template[set->order[seq % set->order_length]];
 }
 
-/* Is this, from the Ethernet header on, the frame with this sequence number as it was sent?
- * MAC addresses, tags, TTL and checksum may differ: switches and routers change them. `ipv4`
- * is where the IPv4 header stands in the received bytes. */
-bool frame_matches(const struct frame_set *set, uint64_t seq, const uint8_t *bytes, size_t length, size_t ipv4);
+/* Is this, from the innermost IP header on, the frame with this sequence number as it was sent?
+ * What is around it, TTL and the IPv4 checksum may differ: switches, routers and tunnels change them. `payload`
+ * is where the signature stands in the received bytes. */
+bool frame_matches(const struct frame_set *set, uint64_t seq, const uint8_t *bytes, size_t length, size_t payload);
+
+/* Writes what depends on the whole frame, when all else of it is written: UDP's checksum over IPv6. */
+void frame_seal(const struct frame_set *set, uint64_t seq, uint8_t *bytes);
 
 /* The IPv4 header checksum field (network order as stored) for this source address. */
 static inline uint16_t ipv4_checksum(uint32_t base, uint32_t address)
@@ -101,15 +102,26 @@ static inline uint16_t ipv4_checksum(uint32_t base, uint32_t address)
 static inline void flow_write(const struct frame_set *set, const struct template *template, const struct frame_cursor *at,
 			      uint8_t *bytes)
 {
+	const struct layout *layout = &set->layout;
 	uint32_t address = set->flows.first_address + at->address;
 	uint32_t address_be = __builtin_bswap32(address);
 	uint16_t port_be = __builtin_bswap16((uint16_t)(set->flows.first_port + at->port));
-	uint16_t checksum = ipv4_checksum(template->checksum_base, address);
-	uint8_t *ipv4 = bytes + set->ipv4;
+	uint8_t *ip = bytes + layout->ip;
 
-	memcpy(ipv4 + IPV4_CHECKSUM_OFFSET, &checksum, sizeof(checksum));
-	memcpy(ipv4 + IPV4_SOURCE_OFFSET, &address_be, sizeof(address_be));
-	memcpy(ipv4 + IPV4_HEADER_BYTES, &port_be, sizeof(port_be));
+	if (__builtin_expect(layout->ipv6, 0)) {
+		memcpy(ip + IPV6_SOURCE_OFFSET + 12, &address_be, sizeof(address_be));
+	} else {
+		uint16_t checksum = ipv4_checksum(template->checksum_base, address);
+
+		memcpy(ip + IPV4_CHECKSUM_OFFSET, &checksum, sizeof(checksum));
+		memcpy(ip + IPV4_SOURCE_OFFSET, &address_be, sizeof(address_be));
+	}
+	memcpy(bytes + layout->udp, &port_be, sizeof(port_be));
+	if (__builtin_expect(layout->outer_udp != 0, 0)) {
+		/* What RSS spreads by: the flows inside are hidden from it. */
+		port_be = __builtin_bswap16((uint16_t)(VXLAN_FIRST_SOURCE_PORT + (at->flow & VXLAN_SOURCE_PORT_MASK)));
+		memcpy(bytes + layout->outer_udp, &port_be, sizeof(port_be));
+	}
 }
 
 /* Writes the next frame into a buffer that holds the pattern; returns its template. */

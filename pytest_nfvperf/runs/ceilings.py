@@ -1,7 +1,7 @@
 """The rig's own ceiling, measured once and kept (MEASURING.md rule 3).
 
 A ceiling belongs to a machine and a generator: the cache is keyed by a fingerprint of both, the
-port kind, the frame size and the number of directions. It does not depend on the flows.
+port kind, the frame size, the headers and the number of directions. It does not depend on the flows.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class CachedCeilings:
         return ceiling
 
     def _key(self, traffic: Traffic, directions: int) -> str:
-        return f"{self._port_kind} {traffic.frame_label} x{directions}"
+        return f"{self._port_kind} {traffic.shape_label} x{directions}"
 
     def _read(self) -> dict[str, dict[str, float]]:
         try:

@@ -59,4 +59,4 @@ class ReplayedCeilings:
 
 
 def _asked(traffic: Traffic, directions: int) -> dict[str, Any]:
-    return {"frame_size": traffic.frame_label, "directions": directions}
+    return {"frame_size": traffic.shape_label, "directions": directions}

@@ -235,7 +235,10 @@ class Search:
 def measured_labels(live: LiveTopology, traffic: Traffic) -> dict[str, str]:
     """What was really measured, as labels; they win over what a test says of itself."""
     tuning = {} if live.dut.tuning == OVS_DEFAULT else {"tuning": str(live.dut.tuning)}
-    return tuning | {
+    headers = {"headers": traffic.headers_label} if traffic.headers_label else {}
+    return {
+        **tuning,
+        **headers,
         "topology": live.name,
         "frame_size": traffic.frame_label,
         "flows": str(traffic.flows),

@@ -17,8 +17,9 @@ from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.adapters.generators.iperf3_generator import Iperf3Generator
 from pytest_nfvperf.adapters.generators.loopback import VhostLoop
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError
+from pytest_nfvperf.model.headers import Vxlan
 from pytest_nfvperf.model.topology import PortRole
-from pytest_nfvperf.model.traffic import IMIXES, Traffic
+from pytest_nfvperf.model.traffic import IMIXES, Imix, Traffic
 from pytest_nfvperf.model.trial import Direction, TrialResult
 from pytest_nfvperf.ports.generator import Generator, GeneratorPort
 from tests.functional.generator_support import MTU, Rig, check_identities, loop_in, looped_rig, run_dir, spec
@@ -29,6 +30,9 @@ from tests.functional.trex_support import TrexLab, needs_trex, recorded_generato
 TREX = [pytest.param("trex", marks=[needs_root, needs_trex]), "trex-replayed"]
 FULL = pytest.mark.parametrize("loop", ["fake", "embedded", *TREX], indirect=True, scope="module")
 """For what a generator of templates with numbers and times in every frame can do, and iperf3 cannot."""
+
+OVER_IPV6 = Vxlan(src_ip="2001:db8::1", dst_ip="2001:db8::2")
+IMIX_IN_VXLAN = Imix("vxlan", ((114, 7), (594, 4), (1518, 1)))
 
 
 Loop = VhostLoop | Pair | TrexLab | str
@@ -156,8 +160,16 @@ def test_frames_of_any_size_come_through(ready: Rig, traffic: Traffic) -> None:
         Traffic(flows=1000),
         Traffic(frame_size=128, flows=70_000),
         Traffic(src_mac="02:00:00:00:0a:01", dst_mac="02:00:00:00:0a:02", src_ip="10.0.0.1", dst_ip="10.1.0.1"),
+        Traffic(frame_size=84, vlan=7).over_ipv6(),
+        Traffic(frame_size=128, flows=1000).over_ipv6(),
+        Traffic(frame_size=114, vlan=7, vxlan=Vxlan()),
+        Traffic(frame_size=IMIX_IN_VXLAN, flows=300, vxlan=Vxlan(vni=42)),
+        Traffic(frame_size=1518, flows=16, vxlan=OVER_IPV6).over_ipv6(),
     ],
-    ids=lambda traffic: f"{traffic.frame_label}-{traffic.flows}-{traffic.vlan}-{traffic.src_ip}",
+    ids=lambda traffic: (
+        f"{traffic.frame_label}-{traffic.flows}-{traffic.vlan}-{traffic.src_ip}"
+        + (f"-{traffic.headers_label}" if traffic.headers_label else "")
+    ),
 )
 def test_traffic_of_every_kind_comes_through_uncorrupted(ready: Rig, traffic: Traffic) -> None:
     for counts in run(ready, traffic=traffic).counts:

@@ -14,11 +14,11 @@ import pytest
 
 from pytest_nfvperf.adapters.generators.build import build
 from pytest_nfvperf.adapters.generators.embedded import eal_arguments
-from pytest_nfvperf.adapters.generators.templates import build_frame
+from pytest_nfvperf.adapters.generators.templates import Addresses, build_frame
 from tests.functional.generator_support import hugepages_mib, run_dir
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "engine-protocol.md"
-FRAME = build_frame(64, "02:00:00:00:00:01", "02:00:00:00:00:02", "198.18.0.1", "198.19.0.1", None).hex()
+FRAME = build_frame(64, Addresses("02:00:00:00:00:01", "02:00:00:00:00:02", "198.18.0.1", "198.19.0.1")).hex()
 STREAM = {"tx": "p0", "rx": "p0", "fps": 1000, "frames": 10, "signature": 42, "templates": [FRAME]}
 PORT = {"cmd": "attach", "name": "p0", "device": "net_ring", "mac": "02:00:00:00:00:01", "rx_descriptors": 512}
 
@@ -184,8 +184,9 @@ def test_a_port_that_cannot_be_is_refused(talk: Talk, change: dict[str, Any], me
         ({"frames": 0}, "bad_request", r"frames must be 1\.\."),
         ({"templates": []}, "bad_template", "a stream needs at least one template"),
         ({"templates": ["xyz0"]}, "bad_template", "template 0: not lower-case hex"),
-        ({"templates": ["00" * 60]}, "bad_template", "template 0: a template must be IPv4"),
+        ({"templates": ["00" * 60]}, "bad_template", "template 0: a template must be UDP over IPv4"),
         ({"templates": [FRAME[:80]]}, "bad_template", "template 0: a template must have 60 to 9216 bytes"),
+        ({"signature": 43}, "bad_template", "template 0: the signature must stand behind the innermost UDP header"),
         ({"signature": 48}, "bad_template", "the signature does not fit behind the headers"),
         ({"order": [1]}, "bad_template", "the order names a template that is not there"),
         ({"flows": {"count": 1}}, "bad_request", "flows: .*addresses"),

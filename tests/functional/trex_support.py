@@ -51,24 +51,34 @@ class TrexLab:
 
 @contextmanager
 def trex_lab(mtu: int = 9000, rx_delay_s: float = 0.5) -> Iterator[TrexLab]:
-    """Start a server; afterwards nothing of it may be left on the machine."""
+    """Start a server on a cable to itself; afterwards nothing of it may be left on the machine."""
     with clean_run() as journal:
         space = Namespace(journal, "trex")
-        _veth(space, mtu)
-        start = TrexStart(os.environ[VARIABLE], ("trex0", "trex1"), low_end=True, netns=space.name)
-        trex = TrexSpec(rx_delay_s=rx_delay_s, start=start)
-        spec = GeneratorSpec("trex", server="127.0.0.1", client=os.environ[VARIABLE], trex=trex)
-        server = start_server(trex, start, journal, {})
-        try:
-            yield TrexLab(journal, space, spec, server)
-        finally:
-            server.stop()
+        veth(space, mtu, "trex0", "trex1")
+        with trex_in(journal, space, ("trex0", "trex1"), rx_delay_s) as lab:
+            yield lab
 
 
-def _veth(space: Namespace, mtu: int) -> None:
+@contextmanager
+def trex_in(
+    journal: Journal, space: Namespace, interfaces: tuple[str, str], rx_delay_s: float = 0.5
+) -> Iterator[TrexLab]:
+    """Start a server on interfaces of a namespace."""
+    start = TrexStart(os.environ[VARIABLE], interfaces, low_end=True, netns=space.name)
+    trex = TrexSpec(rx_delay_s=rx_delay_s, start=start)
+    spec = GeneratorSpec("trex", server="127.0.0.1", client=os.environ[VARIABLE], ports=(0, 1), trex=trex)
+    server = start_server(trex, start, journal, {})
+    try:
+        yield TrexLab(journal, space, spec, server)
+    finally:
+        server.stop()
+
+
+def veth(space: Namespace, mtu: int, near: str, far: str) -> None:
+    """A cable in a namespace, up at both ends."""
     with IPRoute(netns=space.name) as links:
-        links.link("add", ifname="trex0", kind="veth", peer="trex1")
-        for name in ("trex0", "trex1"):
+        links.link("add", ifname=near, kind="veth", peer=far)
+        for name in (near, far):
             links.link("set", index=links.link_lookup(ifname=name)[0], mtu=mtu, state="up")
 
 

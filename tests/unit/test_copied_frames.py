@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from pytest_nfvperf.adapters.generators.copied_frames import check_frames, legs_of
-from pytest_nfvperf.adapters.generators.templates import build_frame
+from pytest_nfvperf.adapters.generators.templates import Addresses, build_frame
 from pytest_nfvperf.model.catalogue import pvvp
 from pytest_nfvperf.model.traffic import IMIXES, Traffic
 from pytest_nfvperf.model.trial import Direction
@@ -20,7 +20,7 @@ LEGS = legs_of(CHAIN, WAY, SENT)
 
 
 def copy(leg: int, number: int, trial: int = 3) -> bytes:
-    made = build_frame(96, LEGS[leg].source, LEGS[leg].destination, SENT.src_ip, SENT.dst_ip, None)
+    made = build_frame(96, Addresses(LEGS[leg].source, LEGS[leg].destination, SENT.src_ip, SENT.dst_ip))
     return made[:42] + struct.pack("<HBBIIH", 0x664E, trial, 0x80, number, 12345, 7) + made[56:]
 
 

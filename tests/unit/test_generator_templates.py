@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from fractions import Fraction
 
 import pytest
@@ -9,45 +10,84 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Dot1Q, Ether
+from scapy.layers.vxlan import VXLAN
 
 from pytest_nfvperf.adapters.generators.templates import (
     SIGNATURE_BYTES,
-    build_frame,
     intended_frames,
     mix_order,
-    signature_offset,
     streams,
     trial_request,
 )
 from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.headers import Vxlan
 from pytest_nfvperf.model.traffic import IMIXES, Traffic
 from pytest_nfvperf.model.trial import Direction, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
+from tests.frame_support import innermost, ip_of, rebuilt
 
 MAC_A, MAC_B = "02:00:00:00:00:01", "02:00:00:00:00:02"
 PORTS = {"a": GeneratorPort("a", "x", MAC_A), "b": GeneratorPort("b", "x", MAC_B)}
 BOTH = (Direction("a", "b"), Direction("b", "a"))
 
 
-@given(size=st.integers(64, 9216), vlan=st.none() | st.integers(1, 4094))
-def test_frame_has_its_size_and_right_checksums(size: int, vlan: int | None) -> None:
-    data = build_frame(size, MAC_A, MAC_B, "198.18.0.1", "198.19.0.1", vlan)
-    assert len(data) == size - 4
+VXLANS = [None, Vxlan(vni=42), Vxlan(src_ip="2001:db8::1", dst_ip="2001:db8::2")]
+
+
+@st.composite
+def any_traffic(draw: st.DrawFn) -> Traffic:
+    kind = Traffic(9216, vlan=draw(st.none() | st.integers(1, 4094)), vxlan=draw(st.sampled_from(VXLANS)))
+    kind = kind.over_ipv6() if draw(st.booleans()) else kind
+    return kind.with_frame_size(draw(st.integers(kind.least_frame_size, 9216)))
+
+
+def template(traffic: Traffic, way: int = 0) -> bytes:
+    return bytes.fromhex(streams(traffic, BOTH, PORTS, 1, 1)[way]["templates"][0])
+
+
+@given(any_traffic())
+def test_a_frame_is_what_scapy_makes_of_its_fields(traffic: Traffic) -> None:
+    data = template(traffic)
+    assert len(data) == traffic.frame_size - 4
     frame = Ether(data)
-    assert (frame.src, frame.dst) == (MAC_A, MAC_B)
-    assert (frame[Dot1Q].vlan if vlan is not None else None) == vlan
-    ip = frame[IP]
-    given_checksum = ip.chksum
-    del ip.chksum
-    assert IP(bytes(ip)).chksum == given_checksum
-    assert frame[UDP].chksum == 0
-    assert ip.len == frame[UDP].len + 20 == size - 4 - 14 - (4 if vlan is not None else 0)
-    behind = signature_offset(vlan) + SIGNATURE_BYTES
+    assert (frame.src, frame.dst, frame[Dot1Q].vlan if Dot1Q in frame else None) == (MAC_A, MAC_B, traffic.vlan)
+    inner = innermost(frame)
+    assert (ip_of(inner).src, ip_of(inner).dst) == (traffic.src_ip, traffic.dst_ip)
+    assert (inner[UDP].sport, inner[UDP].dport) == (0xC020, 7)
+    assert (inner[UDP].chksum == 0) == (traffic.ip_version == 4)
+    assert data.endswith(bytes(inner[UDP].payload))
+    assert traffic.header_bytes == len(data) - len(inner[UDP].payload)
+    behind = traffic.header_bytes + SIGNATURE_BYTES
     assert data[behind:] == bytes(at % 256 for at in range(behind, len(data)))
+    assert rebuilt(data) == data
 
 
-def test_the_smallest_tagged_frame_has_room_for_the_signature() -> None:
-    assert signature_offset(5) + SIGNATURE_BYTES == 60
+@given(any_traffic().filter(lambda traffic: traffic.vxlan))
+def test_a_vxlan_is_around_the_frame(traffic: Traffic) -> None:
+    frame, vxlan = Ether(template(traffic)), traffic.vxlan
+    assert vxlan is not None
+    assert (ip_of(frame).src, ip_of(frame).dst, frame[VXLAN].vni, frame[VXLAN].flags.Instance) == (
+        vxlan.src_ip,
+        vxlan.dst_ip,
+        vxlan.vni,
+        True,
+    )
+    assert (frame[UDP].sport, frame[UDP].dport, frame[UDP].chksum) == (49152, 4789, 0)
+    inner = frame[VXLAN].payload
+    assert (inner.src, inner.dst) == (vxlan.inner_src_mac, vxlan.inner_dst_mac)
+
+
+def test_on_the_way_back_the_tunnels_ends_change_sides() -> None:
+    there, back = (Ether(template(Traffic(128, vxlan=VXLANS[1]), way)) for way in (0, 1))
+    assert (there[IP].src, there[IP].dst) == (back[IP].dst, back[IP].src) == ("192.0.2.1", "192.0.2.2")
+    inner, returned = there[VXLAN].payload, back[VXLAN].payload
+    assert (inner.src, inner.dst, inner[IP].src) == (returned.dst, returned.src, returned[IP].dst)
+
+
+@pytest.mark.parametrize("traffic", [Traffic(vlan=5), Traffic(84, vlan=5).over_ipv6(), Traffic(110, vxlan=Vxlan())])
+def test_the_smallest_frame_has_room_for_the_signature(traffic: Traffic) -> None:
+    assert traffic.least_frame_size == traffic.frame_size
+    assert traffic.header_bytes + SIGNATURE_BYTES == traffic.frame_size - 4
 
 
 @pytest.mark.parametrize("name", sorted(IMIXES))
@@ -91,9 +131,9 @@ def test_macs_are_the_ports_by_default() -> None:
     assert [(f.src, f.dst) for f in (there, back)] == [(MAC_A, MAC_B), (MAC_B, MAC_A)]
 
 
-@given(flows=st.integers(1, 1 << 24))
-def test_flows_stay_in_their_network_and_ports(flows: int) -> None:
-    made = streams(Traffic(flows=flows), BOTH[:1], PORTS, 1, 1)[0]["flows"]
+@given(flows=st.integers(1, 1 << 24), traffic=st.sampled_from([Traffic(), Traffic(84).over_ipv6()]))
+def test_flows_stay_in_their_network_and_ports(flows: int, traffic: Traffic) -> None:
+    made = streams(dataclasses.replace(traffic, flows=flows), BOTH[:1], PORTS, 1, 1)[0]["flows"]
     last = made["first_address"] + made["addresses"] - 1
     assert made["count"] == flows
     assert made["addresses"] <= flows

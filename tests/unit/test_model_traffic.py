@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.headers import Vxlan
 from pytest_nfvperf.model.traffic import (
     IMIXES,
     MAX_FRAME_SIZE,
@@ -35,6 +39,75 @@ def test_frame_sizes_that_ethernet_does_not_have(size):
 def test_what_else_is_refused(fields, message):
     with pytest.raises(ValueError, match=message):
         Traffic(**fields)
+
+
+IPV6_TUNNEL = Vxlan(src_ip="2001:db8::1", dst_ip="2001:db8::2")
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (
+            {"frame_size": 64, "vxlan": Vxlan()},
+            (
+                "VXLAN over IPv4 needs at least 110 bytes (with FCS), and the traffic has frames of 64: Ethernet 14, "
+                "IPv4, UDP, VXLAN and inner Ethernet 50, IPv4 and UDP 28, test payload 14, FCS 4"
+            ),
+        ),
+        (
+            {"frame_size": IMIXES["simple"], "vxlan": IPV6_TUNNEL, "vlan": 7},
+            (
+                "tagged VXLAN over IPv6 needs at least 134 bytes (with FCS), and the traffic has frames of 64: "
+                "Ethernet 14, 802.1Q 4, IPv6, UDP, VXLAN and inner Ethernet 70, IPv4 and UDP 28, test payload 14, FCS 4"
+            ),
+        ),
+        (
+            {"frame_size": 79, "src_ip": "2001:2::1", "dst_ip": "2001:2::2"},
+            (
+                "IPv6 needs at least 80 bytes (with FCS), and the traffic has frames of 79: Ethernet 14, "
+                "IPv6 and UDP 48, test payload 14, FCS 4"
+            ),
+        ),
+        (
+            {"dst_ip": "2001:2::2"},
+            "src_ip 198.18.0.1 is IPv4, and dst_ip 2001:2::2 is IPv6: write two of one version",
+        ),
+        ({"src_ip": "198.18.0"}, "'198.18.0' is no IPv4 or IPv6 address"),
+    ],
+)
+def test_what_headers_do_not_go_into_a_frame_is_a_mistake_of_the_user(fields, message):
+    with pytest.raises(ConfigError, match=f"^{re.escape(message)}$"):
+        Traffic(**fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"vni": 1 << 24}, r"^VXLAN: the VNI must be 0\.\.16777215, not 16777216$"),
+        ({"src_ip": "2001:db8::1"}, r"^VXLAN: src_ip 2001:db8::1 is IPv6, and dst_ip 192\.0\.2\.2 is IPv4: write two"),
+        ({"inner_src_mac": "2:1"}, r"^VXLAN: '2:1' is no MAC address; write it as 02:00:00:00:0d:01$"),
+    ],
+)
+def test_what_a_vxlan_cannot_have(fields, message):
+    with pytest.raises(ConfigError, match=message):
+        Vxlan(**fields)
+
+
+@pytest.mark.parametrize(
+    ("traffic", "name", "label", "least"),
+    [
+        (Traffic(), "IPv4", None, 64),
+        (Traffic(vlan=7), "tagged IPv4", None, 64),
+        (Traffic(80).over_ipv6(), "IPv6", "ipv6", 80),
+        (Traffic(110, vxlan=Vxlan()), "VXLAN over IPv4", "vxlan", 110),
+        (Traffic(150, vxlan=Vxlan()).over_ipv6(), "VXLAN over IPv4 with IPv6 inside", "vxlan-ipv6", 130),
+        (Traffic(150, vxlan=IPV6_TUNNEL), "VXLAN over IPv6", "vxlan6", 130),
+        (Traffic(150, vxlan=IPV6_TUNNEL).over_ipv6(), "VXLAN over IPv6 with IPv6 inside", "vxlan6-ipv6", 150),
+    ],
+)
+def test_headers_are_named_and_have_their_length(traffic, name, label, least):
+    assert (traffic.headers_name, traffic.headers_label, traffic.least_frame_size) == (name, label, least)
+    assert traffic.shape_label == "-".join(filter(None, (str(traffic.frame_size), label)))
 
 
 def test_bad_mixes():

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+import ipaddress
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scapy.layers.inet import UDP
+from scapy.layers.l2 import Ether
 
 from pytest_nfvperf.adapters.generators.templates import intended_frames
 from pytest_nfvperf.adapters.generators.trex.facts import TrexPort, check_streams, port_number
 from pytest_nfvperf.adapters.generators.trex.plan import shares, streams
 from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.headers import Vxlan
 from pytest_nfvperf.model.traffic import IMIXES, Traffic
 from pytest_nfvperf.model.trial import Direction, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
+from tests.frame_support import innermost, ip_of, rebuilt
 
 MACS = ("02:00:00:00:00:0a", "02:00:00:00:00:0b")
 PORTS = {
@@ -28,6 +35,8 @@ TRAFFICS = [
     Traffic(frame_size=IMIXES["simple"]),
     Traffic(flows=1000),
     Traffic(flows=70_000),
+    Traffic(frame_size=128, flows=3, vlan=7, vxlan=Vxlan()),
+    Traffic(frame_size=84, flows=1000).over_ipv6(),
 ]
 
 
@@ -109,6 +118,57 @@ def test_a_tagged_latency_frame_has_room_for_number_and_time() -> None:
 )
 def test_flows_are_field_ranges(flows: int, fields: dict[str, object]) -> None:
     assert streams(TrialSpec(Traffic(flows=flows), 100_000, 1.0, WAYS), PORTS)[0]["fields"] == fields
+
+
+IN_VXLAN6 = Vxlan(src_ip="2001:db8::1", dst_ip="2001:db8::2")
+
+
+@pytest.mark.parametrize(
+    "traffic",
+    [
+        Traffic(frame_size=99, flows=65_534).over_ipv6(),
+        Traffic(frame_size=128, flows=16_384, vxlan=Vxlan()),
+        Traffic(frame_size=135, flows=16_384, vlan=7, vxlan=Vxlan()).over_ipv6(),
+        Traffic(frame_size=160, flows=50, vxlan=IN_VXLAN6).over_ipv6(),
+    ],
+    ids=lambda traffic: traffic.shape_label,
+)
+def test_what_the_server_counts_up_leaves_frames_right(traffic: Traffic) -> None:
+    stream = streams(TrialSpec(traffic, 100_000, 1.0, WAYS, latency=False), PORTS)[1]
+    last = traffic.flows - 1
+    sent = [as_sent(stream, number) for number in (0, 1, last // 2, last)]
+    assert [rebuilt(data) if traffic.ip_version == 6 else data for data in sent] == sent
+    frames = [Ether(data) for data in sent]
+    sources = [ipaddress.ip_address(ip_of(innermost(frame)).src) for frame in frames]
+    first = ipaddress.ip_address(traffic.dst_ip)
+    assert sources == [first, first + 1, first + last // 2, first + last]
+    if traffic.vxlan:
+        assert [frame[UDP].sport - 49152 for frame in frames] == [0, 1, last // 2, last]
+
+
+def as_sent(stream: Mapping[str, Any], number: int) -> bytes:
+    """What the server makes of the template for a frame; it works out the IPv4 checksum itself."""
+    frame = bytearray.fromhex(stream["frame"])
+    for counter in stream["fields"]["counters"]:
+        value = counter["last"] - number if counter["down"] else counter["first"] + number
+        frame[counter["offset"] : counter["offset"] + counter["bytes"]] = value.to_bytes(counter["bytes"], "big")
+    return bytes(frame)
+
+
+@pytest.mark.parametrize(
+    ("traffic", "message"),
+    [
+        (
+            Traffic(frame_size=84, flows=65_535).over_ipv6(),
+            "at most 65534 flows of IPv6 from these addresses, not 65535",
+        ),
+        (Traffic(frame_size=128, flows=20_000, vxlan=Vxlan()), "at most 16384 flows of VXLAN over IPv4 from these"),
+        (Traffic(frame_size=128, flows=9, src_ip="10.0.255.250", dst_ip="10.1.0.1", vxlan=Vxlan()), "at most 5 flows"),
+    ],
+)
+def test_more_flows_than_it_can_are_a_mistake_of_the_user(traffic: Traffic, message: str) -> None:
+    with pytest.raises(ConfigError, match=f"^TRex sends {message}.*: use fewer, or the embedded generator$"):
+        streams(TrialSpec(traffic, 100_000, 1.0, WAYS), PORTS)
 
 
 def test_beyond_the_line_rate_is_said_before_the_start() -> None:

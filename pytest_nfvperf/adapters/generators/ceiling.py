@@ -43,7 +43,7 @@ def measure_ceiling(
 
     Takes about 2 s. Raises TestbedError when no frame came back.
     """
-    tag = f"ceiling-{traffic.frame_label}"
+    tag = f"ceiling-{traffic.shape_label}"
     with VhostLoop(
         binary,
         cpu=loop_cpu,

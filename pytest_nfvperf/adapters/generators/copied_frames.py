@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from pytest_nfvperf.adapters.generators.templates import SIGNATURE_BYTES, build_frame, signature_offset
+from pytest_nfvperf.adapters.generators.templates import SIGNATURE_BYTES, Addresses, build_frame
 from pytest_nfvperf.model.route import route
 from pytest_nfvperf.model.topology import Topology
 from pytest_nfvperf.model.traffic import FCS_BYTES, Imix, Traffic
@@ -95,7 +95,7 @@ def check_frames(
     legs = legs_of(topology, direction, traffic)
     expected = {leg.destination: _expected(traffic, leg)[:snaplen] for leg in legs}
     by_destination = {leg.destination: leg for leg in legs}
-    start = signature_offset(traffic.vlan)
+    start = traffic.header_bytes
     signed = [(frame, _trial_and_number(frame, start)) for frame in frames]
     last = next((known[0] for _, known in reversed(signed) if known is not None), None)
     others, wrong = 0, list[str]()
@@ -121,7 +121,8 @@ def _trial_and_number(frame: bytes, start: int) -> tuple[int, int] | None:
 def _expected(traffic: Traffic, leg: LegCopies) -> bytes:
     if isinstance(traffic.frame_size, Imix) or traffic.flows > 1:
         raise ValueError("frames of several sizes or flows cannot be held against one: send one flow of one frame size")
-    return build_frame(traffic.frame_size, leg.source, leg.destination, traffic.src_ip, traffic.dst_ip, traffic.vlan)
+    addresses = Addresses(leg.source, leg.destination, traffic.src_ip, traffic.dst_ip, traffic.vlan, traffic.vxlan)
+    return build_frame(traffic.frame_size, addresses)
 
 
 def _same(frame: bytes, expected: bytes, start: int) -> bool:

@@ -7,8 +7,9 @@ from dataclasses import fields
 
 from pytest_nfvperf.adapters.generators.iperf3_command import udp_options
 from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.headers import HEADER_BYTES
 from pytest_nfvperf.model.streams import MAX_STREAMS
-from pytest_nfvperf.model.traffic import FCS_BYTES, HEADER_BYTES, Imix, Traffic
+from pytest_nfvperf.model.traffic import FCS_BYTES, Imix, Traffic
 from pytest_nfvperf.ports.generator import GeneratorPort
 from pytest_nfvperf.ports.streams import StreamEnd
 
@@ -51,6 +52,8 @@ def _problems(traffic: Traffic) -> Iterator[str]:
         yield f"sends at most {MAX_STREAMS} flows, one a stream, not {traffic.flows}"
     if traffic.vlan is not None:
         yield f"does not tag frames with VLAN {traffic.vlan}; give it a VLAN interface"
+    if traffic.vxlan is not None:
+        yield "does not put frames in a VXLAN"
     default = {field.name: field.default for field in fields(Traffic)}
     for name in _INTERFACE_DECIDES:
         if getattr(traffic, name) != default[name]:

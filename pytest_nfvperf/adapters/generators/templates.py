@@ -1,24 +1,26 @@
 """Frame templates and streams for the embedded engine, built by scapy.
 
-Every frame is Ethernet, an optional 802.1Q tag, IPv4 and UDP, as RFC 2544 appendix C.2.2 draws its
-test frame, then the engine's 14-byte signature, then a pattern (byte n of the frame is n modulo
-256) that lets the engine reuse its buffers at any frame size.
+Every frame is Ethernet, an optional 802.1Q tag, IPv4 or IPv6, and UDP, as RFC 2544 appendix C.2.2 draws its
+test frame, or such a frame in a VXLAN; then the engine's 14-byte signature, then a pattern (byte n of the
+frame is n modulo 256) that lets the engine reuse its buffers at any frame size.
 """
 
 from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.traffic import FCS_BYTES, Imix, Traffic
+from pytest_nfvperf.model.headers import VXLAN_PORT, VXLAN_SOURCE_PORTS, Vxlan, ip_version
+from pytest_nfvperf.model.traffic import FCS_BYTES, TEST_PAYLOAD_BYTES, Imix, Traffic
 from pytest_nfvperf.model.trial import Direction, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
 
-SIGNATURE_BYTES = 14
+SIGNATURE_BYTES = TEST_PAYLOAD_BYTES
 UDP_SOURCE_PORT = 0xC020
 """RFC 2544 appendix C.2.2.1; flows beyond the address range count up from here."""
 UDP_DESTINATION_PORT = 7
@@ -53,28 +55,58 @@ def mix_order(recipe: Sequence[tuple[int, int]]) -> list[int]:
     return order
 
 
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Of one direction's frames: ``vxlan``'s are outside, and MAC addresses are those on the DUT's link."""
+
+    src_mac: str
+    dst_mac: str
+    src_ip: str
+    dst_ip: str
+    vlan: int | None = None
+    vxlan: Vxlan | None = None
+
+
 @lru_cache(maxsize=256)
-def build_frame(size: int, src_mac: str, dst_mac: str, src_ip: str, dst_ip: str, vlan: int | None) -> bytes:
-    """One template of ``size`` bytes with FCS, without the FCS; checksums filled in, UDP's 0 (RFC 768: none)."""
+def build_frame(size: int, addresses: Addresses) -> bytes:
+    """One template of ``size`` bytes with FCS, without the FCS; checksums filled in, UDP's over IPv4 0 (RFC 768: none).
+
+    Over IPv6 UDP has one (RFC 8200 section 8.1), with the engine's signature taken as zeros.
+    """
     # scapy takes half a second to import: only who sends pays for it.
-    from scapy.layers.inet import IP, UDP  # noqa: PLC0415
-    from scapy.layers.l2 import Dot1Q, Ether  # noqa: PLC0415
+    from scapy.layers.inet import UDP  # noqa: PLC0415
     from scapy.packet import Raw  # noqa: PLC0415
 
-    headers = Ether(src=src_mac, dst=dst_mac)
-    if vlan is not None:
-        headers /= Dot1Q(vlan=vlan)
-    headers /= IP(src=src_ip, dst=dst_ip, ttl=64, id=0) / UDP(
-        sport=UDP_SOURCE_PORT, dport=UDP_DESTINATION_PORT, chksum=0
-    )
-    room = size - FCS_BYTES - signature_offset(vlan)
-    payload = bytes(SIGNATURE_BYTES) + bytes((signature_offset(vlan) + at) % 256 for at in range(SIGNATURE_BYTES, room))
+    headers = _around(addresses)
+    inside, checksum = _ip(addresses.src_ip, addresses.dst_ip)
+    headers /= inside / UDP(sport=UDP_SOURCE_PORT, dport=UDP_DESTINATION_PORT, chksum=checksum)
+    length = len(headers)
+    payload = bytes(SIGNATURE_BYTES) + bytes(at % 256 for at in range(length + SIGNATURE_BYTES, size - FCS_BYTES))
     return bytes(headers / Raw(payload))
 
 
-def signature_offset(vlan: int | None) -> int:
-    """Where the signature stands: behind Ethernet (14), tag (4), IPv4 (20) and UDP (8) headers."""
-    return 42 if vlan is None else 46
+def _around(addresses: Addresses) -> Any:
+    """Ethernet, its tag, and what a VXLAN has in front of the inner packet."""
+    from scapy.layers.inet import UDP  # noqa: PLC0415
+    from scapy.layers.l2 import Dot1Q, Ether  # noqa: PLC0415
+    from scapy.layers.vxlan import VXLAN  # noqa: PLC0415
+
+    headers = Ether(src=addresses.src_mac, dst=addresses.dst_mac)
+    if addresses.vlan is not None:
+        headers /= Dot1Q(vlan=addresses.vlan)
+    vxlan = addresses.vxlan
+    if vxlan is None:
+        return headers
+    headers /= _ip(vxlan.src_ip, vxlan.dst_ip)[0] / UDP(sport=VXLAN_SOURCE_PORTS[0], dport=VXLAN_PORT, chksum=0)
+    return headers / VXLAN(vni=vxlan.vni, flags="Instance") / Ether(src=vxlan.inner_src_mac, dst=vxlan.inner_dst_mac)
+
+
+def _ip(src: str, dst: str) -> tuple[Any, int | None]:
+    """The IP header, and the UDP checksum behind it: 0, or None for scapy to work it out."""
+    from scapy.layers.inet import IP  # noqa: PLC0415
+    from scapy.layers.inet6 import IPv6  # noqa: PLC0415
+
+    return (IP(src=src, dst=dst, ttl=64, id=0), 0) if ip_version(src) == 4 else (IPv6(src=src, dst=dst, hlim=64), None)
 
 
 def recipe_of(traffic: Traffic) -> tuple[tuple[int, int], ...]:
@@ -83,24 +115,29 @@ def recipe_of(traffic: Traffic) -> tuple[tuple[int, int], ...]:
 
 
 def flow_ranges(traffic: Traffic, src_ip: str) -> dict[str, int]:
-    """Flow ranges: addresses up to the end of the first one's /16, less broadcast, then UDP source ports."""
-    first = int(ipaddress.IPv4Address(src_ip))
+    """Flow ranges: addresses up to the end of the first one's /16, less broadcast, then UDP source ports.
+
+    Of an IPv6 address it is the lowest four bytes that are meant, and the /112.
+    """
+    first = int(ipaddress.ip_address(src_ip)) & 0xFFFFFFFF
     addresses = max(1, min(traffic.flows, 0xFFFE - (first & 0xFFFF) + 1))
     return {"count": traffic.flows, "addresses": addresses, "first_address": first, "first_port": UDP_SOURCE_PORT}
 
 
 def directed_addresses(
     traffic: Traffic, direction: Direction, ports: Mapping[str, GeneratorPort], *, reverse: bool
-) -> tuple[str, str, str, str]:
-    """Source and destination MAC, source and destination IP of one direction's frames.
+) -> Addresses:
+    """The addresses of one direction's frames.
 
     Where the traffic gives no MACs they are the sender's own, and the one it was told to send to or else the
     receiver's; on the way back what the traffic gives changes sides.
     """
     macs = (traffic.dst_mac, traffic.src_mac) if reverse else (traffic.src_mac, traffic.dst_mac)
     ips = (traffic.dst_ip, traffic.src_ip) if reverse else (traffic.src_ip, traffic.dst_ip)
+    vxlan = traffic.vxlan.reversed() if traffic.vxlan and reverse else traffic.vxlan
     sender = ports[direction.tx]
-    return macs[0] or sender.mac, macs[1] or sender.eth_peer or ports[direction.rx].mac, *ips
+    source, destination = macs[0] or sender.mac, macs[1] or sender.eth_peer or ports[direction.rx].mac
+    return Addresses(source, destination, *ips, traffic.vlan, vxlan)
 
 
 def stream(
@@ -129,10 +166,10 @@ def stream(
         "rx": direction.rx,
         "fps": load_fps,
         "frames": frames,
-        "signature": signature_offset(traffic.vlan),
-        "templates": [build_frame(size, *addresses, traffic.vlan).hex() for size, _ in recipe],
+        "signature": traffic.header_bytes,
+        "templates": [build_frame(size, addresses).hex() for size, _ in recipe],
         "order": mix_order(recipe),
-        "flows": flow_ranges(traffic, addresses[2]),
+        "flows": flow_ranges(traffic, addresses.src_ip),
         "queue_depth": ports[direction.tx].queue_depth,
     }
 

@@ -21,6 +21,7 @@ from pytest_nfvperf.adapters.generators.templates import (
 )
 from pytest_nfvperf.adapters.generators.trex.facts import TrexPort, addressed, check_streams
 from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.headers import IP_BYTES, UDP_BYTES, VXLAN_SOURCE_PORTS
 from pytest_nfvperf.model.traffic import FCS_BYTES, Traffic
 from pytest_nfvperf.model.trial import Direction, TrialSpec
 
@@ -33,8 +34,7 @@ LATENCY_SHARE = 10
 LATENCY_PAYLOAD_BYTES = 16
 """The server writes number and time over the last bytes of a latency frame: they must be payload."""
 
-_ETHERNET, _TAG, _IPV4, _UDP = 14, 4, 20, 8
-_SOURCE_ADDRESS, _SOURCE_PORT = 12, 0
+_IPV4_SOURCE, _IPV6_SOURCE = 12, 8
 _LATENCY_IDS = 1 << 16
 
 
@@ -105,17 +105,12 @@ def _of_direction(
 
 def _latency_size(traffic: Traffic) -> int:
     """The smallest of the traffic's frames that has room for number and time."""
-    least = _headers(traffic) + LATENCY_PAYLOAD_BYTES + FCS_BYTES
-    return max(least, min(size for size, _ in recipe_of(traffic)))
-
-
-def _headers(traffic: Traffic) -> int:
-    return _ETHERNET + (_TAG if traffic.vlan is not None else 0) + _IPV4 + _UDP
+    return max(traffic.header_bytes + LATENCY_PAYLOAD_BYTES + FCS_BYTES, traffic.smallest_frame_size)
 
 
 def _frame(traffic: Traffic, direction: Direction, ports: Mapping[str, TrexPort], size: int, *, reverse: bool) -> str:
     addresses = directed_addresses(traffic, direction, addressed(ports), reverse=reverse)
-    return build_frame(size, *addresses, traffic.vlan).hex()
+    return build_frame(size, addresses).hex()
 
 
 def _fields(traffic: Traffic, *, reverse: bool) -> dict[str, Any]:
@@ -123,11 +118,12 @@ def _fields(traffic: Traffic, *, reverse: bool) -> dict[str, Any]:
     if traffic.flows == 1:
         return {}
     ranges = flow_ranges(traffic, traffic.dst_ip if reverse else traffic.src_ip)
-    ip_at = _headers(traffic) - _UDP - _IPV4
-    udp_at = ip_at + _IPV4
+    ip_at = traffic.header_bytes - UDP_BYTES - IP_BYTES[traffic.ip_version]
+    if traffic.headers_label:
+        return _side_by_side(traffic, ranges, ip_at)
     first, addresses = ranges["first_address"], ranges["addresses"]
     if addresses == traffic.flows:
-        source = {"offset": ip_at + _SOURCE_ADDRESS, "bytes": 4, "first": first, "last": first + addresses - 1}
+        source = {"offset": ip_at + _IPV4_SOURCE, "bytes": 4, "first": first, "last": first + addresses - 1}
         return {"counters": [{**source, "down": False}], "ipv4": [ip_at]}
     pairs = {
         "first_address": str(ipaddress.IPv4Address(first)),
@@ -135,7 +131,35 @@ def _fields(traffic: Traffic, *, reverse: bool) -> dict[str, Any]:
         "first_port": ranges["first_port"],
         "last_port": ranges["first_port"] + (traffic.flows - 1) // addresses,
         "flows": traffic.flows,
-        "address_at": ip_at + _SOURCE_ADDRESS,
-        "port_at": udp_at + _SOURCE_PORT,
+        "address_at": ip_at + _IPV4_SOURCE,
+        "port_at": ip_at + IP_BYTES[4],
     }
     return {"pairs": pairs, "ipv4": [ip_at]}
+
+
+def _side_by_side(traffic: Traffic, ranges: Mapping[str, int], ip_at: int) -> dict[str, Any]:
+    """Counters that step together with each frame: the address's lowest two bytes, and what has to follow them.
+
+    Over IPv6 the server cannot work out UDP's checksum by itself: the first word of the payload goes down as
+    the address goes up, which leaves it as it is. From 0xffff, which to the checksum is the template's 0.
+    """
+    flows = traffic.flows
+    if flows > ranges["addresses"] or (traffic.vxlan and flows > len(VXLAN_SOURCE_PORTS)):
+        most = min(ranges["addresses"], len(VXLAN_SOURCE_PORTS) if traffic.vxlan else flows)
+        raise ConfigError(
+            f"TRex sends at most {most} flows of {traffic.headers_name} from these addresses, not {flows}: use fewer, "
+            "or the embedded generator"
+        )
+    source = _IPV6_SOURCE + 12 if traffic.ip_version == 6 else _IPV4_SOURCE
+    counters = [_counter(ip_at + source + 2, ranges["first_address"] & 0xFFFF, flows)]
+    if traffic.ip_version == 6:
+        counters.append({**_counter(traffic.header_bytes, 0x10000 - flows, flows), "down": True})
+    if traffic.vxlan:
+        # Behind Ethernet, its tag and the outer IP header.
+        outer_udp = ip_at - traffic.vxlan.header_bytes + IP_BYTES[traffic.vxlan.ip_version]
+        counters.append(_counter(outer_udp, VXLAN_SOURCE_PORTS[0], flows))
+    return {"counters": counters, "ipv4": [ip_at] if traffic.ip_version == 4 else []}
+
+
+def _counter(offset: int, first: int, values: int) -> dict[str, Any]:
+    return {"offset": offset, "bytes": 2, "first": first, "last": first + values - 1, "down": False}

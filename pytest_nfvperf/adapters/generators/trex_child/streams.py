@@ -43,6 +43,7 @@ def _instructions(api: Any, fields: Mapping[str, Any]) -> list[Any]:
         made.append(
             api.STLVmFlowVar(
                 name=name,
+                init_value=counter["last"] if counter["down"] else counter["first"],
                 min_value=counter["first"],
                 max_value=counter["last"],
                 size=counter["bytes"],
