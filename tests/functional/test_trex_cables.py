@@ -1,0 +1,75 @@
+"""The cabling check with a real TRex: its frames, counted by nobody but the DUT's bridge, say where cables lead.
+
+Needs an installed TRex, whose directory NFV_TREX_DIR names.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+from pyroute2 import IPRoute
+
+from pytest_nfvperf.adapters.net.journal import Journal
+from pytest_nfvperf.adapters.net.namespaces import Namespace
+from pytest_nfvperf.adapters.ovs.datapath import OvsDatapath
+from pytest_nfvperf.model.catalogue import phy2phy
+from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.model.testbed import CableSpec, Testbed
+from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.model.trial import TrialSpec
+from pytest_nfvperf.runs.attaching import generator_ports
+from pytest_nfvperf.runs.cabling import check_cabling
+from tests.functional.lab_support import lab_testbed, veth_cables
+from tests.functional.ovs_support import clean_run, needs_root
+from tests.functional.trex_support import needs_trex, trex_in
+
+pytestmark = [needs_root, needs_trex]
+
+
+def move_into(space: Namespace, *names: str) -> None:
+    """Plug the generator's ends into TRex's machine."""
+    with IPRoute() as host, Path(space.path).open("rb") as target:
+        for name in names:
+            host.link("set", index=host.link_lookup(ifname=name)[0], net_ns_fd=target.fileno())
+    with IPRoute(netns=space.name) as there:
+        for name in names:
+            there.link("set", index=there.link_lookup(ifname=name)[0], state="up")
+
+
+@contextmanager
+def dut_of(testbed: Testbed, journal: Journal) -> Iterator[OvsDatapath]:
+    ovs = OvsDatapath.start(testbed, journal, name="lab")
+    try:
+        yield ovs
+    finally:
+        ovs.close()
+
+
+def test_right_cables_pass_and_swapped_ones_are_named() -> None:
+    with veth_cables(2) as cables, clean_run() as journal:
+        near, far = zip(*cables, strict=True)
+        space = Namespace(journal, "trex")
+        move_into(space, *far)
+        with trex_in(journal, space, far) as lab, closing(lab.generator()) as generator:
+            written = dataclasses.replace(lab_testbed(near, far), generator=lab.spec)
+            swapped = dataclasses.replace(written, links=(CableSpec("0", "dpdk1"), CableSpec("1", "dpdk0")))
+            with dut_of(swapped, journal) as ovs, pytest.raises(TestbedError) as told:
+                check_cabling(swapped, ovs, generator)
+            with dut_of(written, journal) as ovs:
+                check_cabling(written, ovs, generator)
+                built = ovs.build(phy2phy())
+                generator.attach(generator_ports(built.topology, built))
+                ways = built.topology.directions
+                generator.learn(Traffic(), ways)
+                # The check let go of TRex's ports, and left nothing running: frames come through as ever.
+                result = generator.run_trial(TrialSpec(Traffic(), 1000, 0.5, ways))
+                assert [counts.received for counts in result.counts] == [500, 500]
+    assert told.value.message == (
+        "the cabling is not that of the testbed file: port 0 of the generator is not connected to dpdk1 but to dpdk0; "
+        "port 1 of the generator is not connected to dpdk0 but to dpdk1; change the cables, or write in the testbed "
+        "file: links: [[generator.0, dut.dpdk0], [generator.1, dut.dpdk1]]"
+    )
