@@ -13,10 +13,18 @@ from pathlib import Path
 import pytest
 
 from pytest_nfvperf.adapters.host.task_time import off_cpu_ns
-from pytest_nfvperf.adapters.ovs.pmd_sched import _KeptOff
+from pytest_nfvperf.adapters.ovs.pmd_sched import PmdSchedCollector, _KeptOff
+from pytest_nfvperf.model.errors import TestbedError
 
 MS = 1_000_000
 BUSY = "import os, sys; os.sched_setaffinity(0, {int(sys.argv[1])}); print(flush=True)\nwhile True: pass"
+THREADS = """
+import threading
+while True:
+    threads = [threading.Thread(target=int) for _ in range(20)]
+    for thread in threads: thread.start()
+    for thread in threads: thread.join()
+"""
 needs_schedstat = pytest.mark.skipif(
     not Path("/proc/self/schedstat").exists(), reason="this kernel has no /proc/PID/schedstat (CONFIG_SCHED_INFO)"
 )
@@ -91,3 +99,17 @@ def test_a_thread_that_sleeps_has_no_ticks_and_one_that_is_gone_has_nothing() ->
             assert time.monotonic() < deadline
         process.kill()
     assert off_cpu_ns(task) is None
+
+
+def test_threads_that_end_while_they_are_looked_at_are_passed_over() -> None:
+    """Revalidators and handlers come and go; vswitchd itself that is gone is an error."""
+    process = subprocess.Popen([sys.executable, "-c", THREADS])
+    collector = PmdSchedCollector(process.pid)
+    try:
+        for _ in range(200):
+            collector.snapshot()
+    finally:
+        process.kill()
+        process.wait()
+    with pytest.raises(TestbedError, match=rf"ovs-vswitchd \(pid {process.pid}\) is gone"):
+        collector.snapshot()

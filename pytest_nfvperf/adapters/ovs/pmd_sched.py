@@ -62,15 +62,19 @@ class PmdSchedCollector:
         return _scheduling(self._tasks / str(self._main)).get("run_ns")
 
     def _pmd_tasks(self) -> list[tuple[int, dict[str, int]]]:
-        found = []
         try:
-            for task in self._tasks.iterdir():
-                match = _PMD_COMM.match((task / "comm").read_text(encoding="ascii", errors="replace"))
-                if match is not None:
-                    found.append((int(match[1]), self._figures(task)))
+            tasks = list(self._tasks.iterdir())
         except FileNotFoundError as error:
-            raise TestbedError(f"ovs-vswitchd or one of its PMD threads is gone: {error.filename}") from error
-        return found
+            raise TestbedError(f"ovs-vswitchd (pid {self._main}) is gone") from error
+        return [found for task in tasks if (found := self._pmd(task)) is not None]
+
+    def _pmd(self, task: Path) -> tuple[int, dict[str, int]] | None:
+        """CPU and figures of a PMD thread; None of another one, or of one that ended meanwhile: they come and go."""
+        try:
+            match = _PMD_COMM.match((task / "comm").read_text(encoding="ascii", errors="replace"))
+            return (int(match[1]), self._figures(task)) if match is not None else None
+        except (FileNotFoundError, ProcessLookupError):
+            return None
 
     def _figures(self, task: Path) -> dict[str, int]:
         off_ns = off_cpu_ns(task)
