@@ -23,6 +23,35 @@ def test_light_load(phy2phy, search, sla):
     assert outcome.label["nic"] == "veth pair"
     sla.check(outcome)
 '''
+STUDY = """
+from pytest_nfvperf.model.catalogue import bridge_chain
+from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.model.trial import TrialSpec
+from pytest_nfvperf.runs.interleave import Reading
+from pytest_nfvperf.runs.search import measured_labels
+from pytest_nfvperf.runs.study import Subject
+
+SENT = Traffic(frame_size=256)
+
+class LightLoad:
+    name, units, reading_s = "light load", {"forwarding_rate": "pps"}, 0.2
+
+    def labels(self, live):
+        return measured_labels(live, SENT)
+
+    def facts(self):
+        return {"mean_frame_size": 256.0, "directions": 2}
+
+    def read(self, live, remaining_s):
+        live.learn(SENT)
+        spec = TrialSpec(SENT, 1000, 0.1, live.topology.directions, latency=False, residual_s=0.1)
+        trial = live.runner.run_once(spec, remaining_s)
+        return Reading({"forwarding_rate": trial.result.received_fps}, trial.id)
+
+def test_study(study, sla):
+    chains = [Subject(str(number), bridge_chain(number)) for number in (1, 2)]
+    sla.check_each(study.compare("bridges", chains, LightLoad()))
+"""
 SLA = """
 schema: 1
 rules:
@@ -85,6 +114,7 @@ def test_a_suite_on_cables(project: Path) -> None:
 def test_crossed_cables_and_offload_that_is_none(project: Path) -> None:
     with veth_cables(2) as cables:
         crossed = pytest_on(project, lab_file(project, cables, crossed=True))
+        (project / "mine/test_study.py").write_text(STUDY)
         soft = pytest_on(project, lab_file(project, cables, offload=True))
     assert crossed.returncode == 1
     assert "port 0 of the generator is not connected to dpdk0 but to dpdk1" in crossed.stdout
@@ -93,3 +123,6 @@ def test_crossed_cables_and_offload_that_is_none(project: Path) -> None:
     assert "offloaded_flows >= 100 %" in soft.stdout
     assert "Hardware offload fell back to software:" in soft.stdout
     assert "OVS logs no reason: the ports have no offload" in soft.stdout or "OVS says:" in soft.stdout
+    assert "2 failed" in soft.stdout
+    for bridges in (1, 2):
+        assert f", {bridges} bridges" in soft.stdout
