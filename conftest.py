@@ -7,4 +7,5 @@ pytest_plugins = [
     "pytest_nfvperf.fixtures.mirrors",
     "pytest_nfvperf.fixtures.measuring",
     "pytest_nfvperf.fixtures.routing",
+    "pytest_nfvperf.fixtures.ovn",
 ]

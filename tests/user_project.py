@@ -16,6 +16,7 @@ pytest_plugins = [
     "pytest_nfvperf.fixtures.mirrors",
     "pytest_nfvperf.fixtures.measuring",
     "pytest_nfvperf.fixtures.routing",
+    "pytest_nfvperf.fixtures.ovn",
 ]
 """
 

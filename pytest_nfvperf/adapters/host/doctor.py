@@ -15,6 +15,7 @@ from pytest_nfvperf.adapters.generators.iperf3 import find_iperf3, iperf3_option
 from pytest_nfvperf.adapters.host.check import Check, State
 from pytest_nfvperf.adapters.host.cpus import MIN_HUGEPAGES_MIB, isolated_cpus, plan_cpus, read_cpus
 from pytest_nfvperf.adapters.host.hugepages import read_hugepages
+from pytest_nfvperf.adapters.host.ovn import ovn_checks
 from pytest_nfvperf.adapters.host.packages import SetupError, read_distribution
 from pytest_nfvperf.adapters.host.trex import trex_checks
 from pytest_nfvperf.adapters.net.process import run
@@ -46,6 +47,7 @@ def checks(testbed: Testbed | None = None) -> list[Check]:
         _af_xdp(),
         _vduse(),
         _iperf3(testbed.streams if testbed is not None else StreamsSpec()),
+        *ovn_checks(),
     ]
     return found + [_binary(*entry) for entry in _OPTIONAL_BINARIES]
 

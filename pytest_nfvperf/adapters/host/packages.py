@@ -32,6 +32,8 @@ _NEEDED = {
     "iperf3": "TCP and UDP streams between namespaces; its service stays disabled, as Debian ships it",
     "frr": "BGP on the DUT's side (FRR); its service stays disabled",
     "bird2": "the BGP neighbour (BIRD 2); its service stays disabled",
+    "ovn-central": "OVN's databases and northd, for a private OVN; its service stays disabled",
+    "ovn-host": "OVN's controller, for a private OVN; its service stays disabled",
     "gcc": "to build the embedded generator",
     "libc6-dev": "to build the embedded generator",
     "pkgconf": "to build the embedded generator",

@@ -21,10 +21,10 @@ import ovs.db.idl
 
 from pytest_nfvperf.adapters.net.journal import Journal, Kind
 from pytest_nfvperf.adapters.net.namespaces import Namespace
-from pytest_nfvperf.adapters.net.process import ManagedProcess, run, spawn
-from pytest_nfvperf.adapters.net.wait import wait_until
+from pytest_nfvperf.adapters.net.process import ManagedProcess, spawn
 from pytest_nfvperf.adapters.ovs.idl import Ovsdb
 from pytest_nfvperf.adapters.ovs.locate import OvsBinaries
+from pytest_nfvperf.adapters.ovs.ovsdb_server import serve_database
 from pytest_nfvperf.adapters.ovs.unixctl import Unixctl
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.tuning import OVS_DEFAULT, Tuning
@@ -150,24 +150,15 @@ class OvsInstance:
         return process
 
     def _start_database(self) -> Ovsdb:
-        conf, socket = self.directory / "conf.db", self.directory / "db.sock"
-        run([self.binaries.ovsdb_tool, "create", conf, self.binaries.schema])
-        server = self._spawn(
-            "ovsdb-server",
-            [
-                self.binaries.ovsdb_server,
-                conf,
-                f"--remote=punix:{socket}",
-                f"--unixctl={self.directory / 'ovsdb-server.ctl'}",
-            ],
-            self.options.housekeeping_cpus,
+        socket = self.directory / "db.sock"
+        serve_database(
+            self.binaries,
+            self.binaries.schema,
+            self.directory / "conf.db",
+            socket,
+            self.directory / "ovsdb-server.ctl",
+            lambda argv: self._spawn("ovsdb-server", argv, self.options.housekeeping_cpus),
         )
-
-        def listening() -> bool:
-            server.check()
-            return socket.is_socket()
-
-        wait_until(listening, f"ovsdb-server's socket {socket}", 10.0, interval_s=0.005)
         database = Ovsdb(socket, self.binaries.schema, self.check_alive)
         database.connect(10.0)
         database.transact(self._initialise, "the initial configuration", 10.0, applied=False)

@@ -71,6 +71,11 @@ class BuiltOvsTopology:
             self._close_after(error)
             raise
 
+    @property
+    def instance(self) -> RunningOvs:
+        """The OVS that it stands on."""
+        return self._instance
+
     def _close_after(self, error: BaseException) -> None:
         """Close without hiding why."""
         try:

@@ -19,40 +19,63 @@ once, and take from the generator what they need: skipped frames, which are coun
 
 @dataclass(frozen=True, slots=True)
 class Daemon:
-    """A daemon that stays in the foreground. ``socket``: where it answers, relative to the directory."""
+    """A daemon that stays in the foreground. ``socket``: where it answers, relative to the directory, if it does."""
 
     name: str
     argv: tuple[str, ...]
-    socket: str
+    socket: str | None = None
 
 
 class Daemons:
     """Starts them in the order given, and ends them in the other."""
 
-    def __init__(self, journal: Journal, namespace: str, role: str, *, cpus: Sequence[int] = ()) -> None:
-        """``namespace``: under /run/netns. ``role``: names the directory; two speakers of a run need two."""
+    def __init__(
+        self,
+        journal: Journal,
+        namespace: str,
+        role: str,
+        *,
+        cpus: Sequence[int] = (),
+        nice: int | None = NICE,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        """Make the directory.
+
+        Args:
+            journal: of this run.
+            namespace: under /run/netns.
+            role: names the directory; two speakers of a run need two.
+            cpus: that they may run on; all when empty.
+            nice: of each one's session; None for ours.
+            env: variables added to ours.
+        """
         self.directory = journal.directory / role
         self._journal = journal
         self._namespace = namespace
         self._cpus = cpus
+        self._nice = nice
+        self._env = env
         self._wanted: dict[str, Daemon] = {}
         self._running: dict[str, ManagedProcess] = {}
         self._entry = journal.note(Kind.DIRECTORY, str(self.directory))
         self.directory.mkdir()
 
-    def start(self, daemon: Daemon) -> None:
+    def start(self, daemon: Daemon) -> ManagedProcess:
         """Start one; its output goes to NAME.log."""
         self._wanted[daemon.name] = daemon
-        (self.directory / daemon.socket).unlink(missing_ok=True)  # of one that was killed: nobody listens there
-        self._running[daemon.name] = spawn(
+        if daemon.socket is not None:
+            (self.directory / daemon.socket).unlink(missing_ok=True)  # of one that was killed: nobody listens there
+        process = self._running[daemon.name] = spawn(
             self._journal,
             daemon.name,
             daemon.argv,
             log=self.directory / f"{daemon.name}.log",
             netns=self._namespace,
             cpus=self._cpus,
-            nice=NICE,
+            nice=self._nice,
+            env=self._env,
         )
+        return process
 
     def start_missing(self) -> list[str]:
         """Start those again that have ended; their names."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 
 from pytest_nfvperf.adapters.net.journal import Journal
 from pytest_nfvperf.adapters.net.process import run
@@ -48,6 +49,11 @@ class FrrSpeaker:
         directory = self._daemons.directory
         self._log = FrrLog(directory / "bgpd.log")
         self._vtys = {name: Vty(directory / f"{name}.vty", name) for name in self._files}
+
+    @property
+    def directory(self) -> Path:
+        """Where its vty sockets are."""
+        return self._daemons.directory
 
     @cached_property
     def _version(self) -> str:
@@ -114,6 +120,12 @@ class FrrSpeaker:
         known = self.config.neighbor(neighbor)
         told = self._ask(f"show bgp neighbors {neighbor} json").get(neighbor, {})
         return session_state(known, told, self._log.reason_of(neighbor))
+
+    def announced_to(self, neighbor: str) -> list[str]:
+        """Prefixes that it announces to a neighbour now."""
+        self.config.neighbor(neighbor)
+        told = self._ask(f"show bgp ipv4 unicast neighbors {neighbor} advertised-routes json")
+        return list(told.get("advertisedRoutes", {}))
 
     def _ask(self, command: str) -> Mapping[str, Mapping[str, object]]:
         answer: Mapping[str, Mapping[str, object]] = json.loads(self._run("bgpd", command))

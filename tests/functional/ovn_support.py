@@ -1,0 +1,52 @@
+"""A private OVN over namespaces on br-int, for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from pytest_nfvperf.adapters.net.journal import Journal
+from pytest_nfvperf.adapters.ovn.locate import lacks_ovn
+from pytest_nfvperf.adapters.ovn.private import PrivateOvn
+from pytest_nfvperf.adapters.ovs.datapath import OvsDatapath
+from pytest_nfvperf.adapters.ovs.locate import locate
+from pytest_nfvperf.adapters.ovs.topology import BuiltOvsTopology
+from pytest_nfvperf.model.compose import compose
+from pytest_nfvperf.model.ovn import LogicalPort, LogicalSwitch
+from pytest_nfvperf.model.parts import namespace
+from pytest_nfvperf.model.topology import Topology
+
+needs_ovn = pytest.mark.skipif(lacks_ovn() is not None, reason=str(lacks_ovn()))
+
+HOSTS = {"left": ("02:00:00:00:01:01", "10.1.0.1"), "right": ("02:00:00:00:01:02", "10.1.0.2")}
+
+
+def two_hosts() -> Topology:
+    """Two namespaces on br-int."""
+    return compose(
+        "logical-switch",
+        *(namespace(name, "br-int", f"{address}/24", mac=mac) for name, (mac, address) in HOSTS.items()),
+    )
+
+
+def switch_of_hosts() -> LogicalSwitch:
+    """A port for each host, as OVN knows it."""
+    ports = (LogicalPort(f"lp-{name}", f"{name}-eth0", mac, (address,)) for name, (mac, address) in HOSTS.items())
+    return LogicalSwitch("ls0", tuple(ports))
+
+
+@contextmanager
+def ovn_over(journal: Journal, ovs: OvsDatapath, topology: Topology) -> Iterator[tuple[BuiltOvsTopology, PrivateOvn]]:
+    """The topology, built and ready, with OVN over it; both go at the end."""
+    built = ovs.build(topology)
+    try:
+        built.wait_ready(5)
+        ovn = PrivateOvn(journal, built, locate())
+        try:
+            yield built, ovn
+        finally:
+            ovn.close()
+    finally:
+        built.close()

@@ -1,0 +1,85 @@
+"""The real ovn-bgp-agent on a private OVN: FRR announces what OVN has. `make test-kernel` runs this in a guest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_nfvperf.adapters.net.journal import Journal
+from pytest_nfvperf.adapters.ovn import agent_venv
+from pytest_nfvperf.adapters.ovn.agent_venv import find_agent
+from pytest_nfvperf.adapters.ovn.bgp_agent import AgentConfig, OvnBgpAgent, lacks_agent, lacks_devices
+from pytest_nfvperf.adapters.ovn.path import OvnPath, start_ovn_path
+from pytest_nfvperf.adapters.ovs.datapath import OvsDatapath
+from pytest_nfvperf.adapters.ovs.locate import locate
+from pytest_nfvperf.adapters.ovs.topology import BuiltOvsTopology
+from pytest_nfvperf.adapters.routing.frr import FrrSpeaker
+from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.model.ovn_path import OvnPathPlan
+from tests.functional.bgp_support import needs_daemons
+from tests.functional.ovn_support import needs_ovn, ovn_over
+from tests.functional.ovs_support import needs_root, send_tcp, started
+
+pytestmark = [*needs_daemons, needs_root, needs_ovn]
+PLAN = OvnPathPlan()
+TEXT = bytes(range(256)) * 16
+
+
+@pytest.fixture(scope="module")
+def ovs(journal: Journal) -> Iterator[OvsDatapath]:
+    with started(journal, "netdev", name="agent-ovs") as running:
+        yield running
+
+
+@pytest.fixture
+def path(journal: Journal, ovs: OvsDatapath) -> Iterator[tuple[BuiltOvsTopology, OvnPath]]:
+    lacking = lacks_agent()
+    if lacking is not None:
+        pytest.skip(lacking)
+    built = ovs.build(PLAN.topology())
+    built.wait_ready(10)
+    made = start_ovn_path(journal, built, locate(), PLAN)
+    yield built, made
+    made.close()
+    built.close()
+
+
+def test_frr_announces_a_logical_port_while_it_is_there(path: tuple[BuiltOvsTopology, OvnPath]) -> None:
+    built, made = path
+    assert PLAN.vm_prefix not in made.frr.announced_to(PLAN.bgp.bird_address)
+    made.connect_vm()
+    made.await_announced(PLAN.vm_prefix, 15)
+    assert made.bird.session(PLAN.bgp.frr_address).received == 1
+    assert send_tcp(built.netns("bird"), built.netns("vm"), PLAN.bgp.vm, TEXT, wait_s=10) == TEXT
+    made.disconnect_vm()
+    made.await_announced(PLAN.vm_prefix, 15, gone=True)
+
+
+def test_a_kernel_without_vrf_is_named_by_the_agent_and_by_us(journal: Journal, ovs: OvsDatapath) -> None:
+    lacking = lacks_devices()
+    if lacking is None:
+        pytest.skip("this kernel makes vrf and dummy interfaces")
+    try:
+        find_agent()
+    except TestbedError as error:
+        pytest.skip(error.message)
+    assert "ovn-bgp-agent needs vrf interfaces, which this kernel (" in lacking
+    with ovn_over(journal, ovs, PLAN.topology()) as (built, ovn):
+        frr = FrrSpeaker(journal, built.instance.home.name, PLAN.frr_config())
+        try:
+            frr.start()
+            config = AgentConfig(PLAN.bgp.frr_asn, PLAN.bgp.frr_address, ovn.northbound, frr.directory)
+            with pytest.raises(TestbedError) as caught:
+                OvnBgpAgent(journal, built.instance, config)
+            why = "InterfaceOperationNotSupported: Operation not supported on interface bgp-vrf"
+            assert why in caught.value.evidence["ovn-bgp-agent.log"]
+        finally:
+            frr.close()
+
+
+def test_how_to_install_the_agent_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv(agent_venv.VARIABLE, str(tmp_path))
+    with pytest.raises(TestbedError, match=rf"python3 -m venv {tmp_path} && {tmp_path}/bin/pip install ovn-bgp-agent"):
+        find_agent()
