@@ -53,7 +53,7 @@ def copy_counts(topology: Topology, result: TrialResult, moved: Mapping[str, int
     Args:
         topology: with its mirrors.
         result: of the trial.
-        moved: moves of counters by name: ``<port>.rx_packets``, ``<port>.tx_dropped``, ``<port>.far.socket_drops``.
+        moved: moves of counters by name: ``<port>.rx_packets``, ``<port>.tx_dropped``, ``<port>.far.ring_drops``.
 
     Raises:
         ValueError: the topology does not say which way frames take.
@@ -78,8 +78,8 @@ def copy_counts(topology: Topology, result: TrialResult, moved: Mapping[str, int
 
 
 def _drops(port: str) -> tuple[str, ...]:
-    """Counters of copies that an output gave up: the port's queue was full, or the socket behind a tap."""
-    return (f"{port}.tx_dropped", f"{port}.far.socket_drops")
+    """Counters of copies that an output gave up: its queue was full, or the far end's socket, or ring."""
+    return (f"{port}.tx_dropped", f"{port}.far.socket_drops", f"{port}.far.ring_drops")
 
 
 def _crossings(topology: Topology, result: TrialResult, moved: Mapping[str, int]) -> Iterator[tuple[Crossed, int]]:

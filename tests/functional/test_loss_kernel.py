@@ -45,7 +45,7 @@ def test_without_loss_every_hop_has_the_same_count(rig: LossRig) -> None:
         told = live.ledger(5_000)
     assert {hop.left for hop in told.paths[0].hops} == {told.offered}, ledger_text(told)
     assert [hop.name for hop in told.paths[0].hops] == [
-        *("p0 generator", "p0 veth", "p0 rx", "p0 socket", "br0", "p1 tx", "p1 generator")
+        *("p0 generator", "p0 veth", "p0 rx", "p0 socket", "br0", "p1 tx", "p1 socket", "p1 generator")
     ]
 
 

@@ -9,6 +9,7 @@ import pytest
 from pytest_nfvperf.adapters.net.journal import Journal
 from pytest_nfvperf.model.compose import compose
 from pytest_nfvperf.model.ledger_text import ledger_text
+from pytest_nfvperf.model.mirror_outputs import mirror_output
 from pytest_nfvperf.model.parts import endpoint, mirror, monitor, path, vnf
 from pytest_nfvperf.model.topology import Topology
 from pytest_nfvperf.model.trial import Direction
@@ -88,6 +89,20 @@ def test_every_copy_of_a_mirror_is_on_a_path_of_its_own(rig: LossRig) -> None:
     assert (copies.received, copies.unexplained) == (copies.offered, 0)
     assert [hop.name for hop in copies.hops] == ["br0 mirror", "m0 tx", "m0 monitor"]
     assert trial.ledger.beside == ()
+
+
+@pytest.mark.parametrize("output", ["host", "af_packet"])
+def test_at_overload_copies_that_the_hosts_socket_lost_are_counted(rig: LossRig, output: str) -> None:
+    """The generator does not read its ring while it is away; the kernel tells whoever asks that very socket."""
+    port = mirror_output(output)
+    with rig.standing(vm_chain(2, port, mirror("all", "br0", port.name))) as live:
+        told = live.trial(60_000_000, ways=(Direction("p0", "p0"),)).ledger
+    assert told is not None
+    (copies,) = told.branches
+    assert copies.offered > 10_000
+    assert abs(copies.unexplained) <= 0.001 * copies.offered, ledger_text(told)
+    assert {loss.reason for hop in copies.hops for loss in hop.losses} <= {"ring_drops"}
+    assert f"{port.name}.far.ring_drops" in {delta.name for delta in told.deltas} or copies.received == copies.offered
 
 
 def test_at_overload_with_a_mirror_every_frame_and_every_copy_is_received_or_explained(rig: LossRig) -> None:

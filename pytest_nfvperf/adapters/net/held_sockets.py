@@ -8,17 +8,15 @@ duplicates all wait for the same moment: 40 took 0.6 s one after the other, 200 
 
 from __future__ import annotations
 
-import ctypes
-import errno
-import os
 import resource
 import socket
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
-_PIDFD_GETFD = 438  # asm-generic/unistd.h; the same on every architecture
+from pytest_nfvperf.adapters.net.others_sockets import packet_sockets
+
 _CLOSERS = 64
 _FILES_LEFT = 256
 """Open files that this process keeps for whatever else it does; sockets beyond that are left to their owner."""
@@ -45,20 +43,11 @@ class HeldSockets:
     def _take(self, pid: int, interfaces: Collection[str]) -> None:
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         most = soft - _FILES_LEFT - len(list(Path("/proc/self/fd").iterdir()))
-        handle = os.pidfd_open(pid)
-        try:
-            for number in _sockets(pid):
-                if len(self._held) >= most:
-                    return
-                found = _duplicate(handle, number)
-                if found is None:
-                    continue
-                if found.family == socket.AF_PACKET and found.getsockname()[0] in interfaces:
-                    self._held.append(found)
-                else:
-                    found.close()
-        finally:
-            os.close(handle)
+        for found in packet_sockets(pid):
+            if len(self._held) < most and found.getsockname()[0] in interfaces:
+                self._held.append(found)
+            else:
+                found.close()
 
     def close(self) -> None:
         """Close them all at once. Can be called twice."""
@@ -67,22 +56,3 @@ class HeldSockets:
         with ThreadPoolExecutor(_CLOSERS, thread_name_prefix="close") as closers:
             list(closers.map(socket.socket.close, self._held))
         self._held.clear()
-
-
-def _sockets(pid: int) -> Iterator[int]:
-    """Numbers of the files of a process that are sockets."""
-    for entry in Path(f"/proc/{pid}/fd").iterdir():
-        with suppress(FileNotFoundError):  # closed meanwhile
-            if entry.readlink().name.startswith("socket:"):
-                yield int(entry.name)
-
-
-def _duplicate(handle: int, number: int) -> socket.socket | None:
-    """A file of the process behind a pidfd, for ourselves; None when it was closed meanwhile."""
-    ours = ctypes.CDLL(None, use_errno=True).syscall(_PIDFD_GETFD, handle, number, 0)
-    if ours >= 0:
-        return socket.socket(fileno=ours)
-    code = ctypes.get_errno()
-    if code in {errno.EBADF, errno.ESRCH}:
-        return None
-    raise OSError(code, os.strerror(code))

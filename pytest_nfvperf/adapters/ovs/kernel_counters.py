@@ -7,6 +7,7 @@ counter                           what it is
 ``<port>.qdisc_drops``            the port's transmit queue was full (tc -s qdisc)
 ``<port>.socket_drops``           the socket by which OVS reads the port was full (ss -0 -m)
 ``<port>.far.tx_packets`` ...     the same of the pair's other end: the generator's, or a namespace's
+``<port>.far.ring_drops``         the ring by which the generator reads that end was full
 ``softnet.dropped``               the backlog of a CPU was full, for all interfaces of the machine
 ``softnet.time_squeeze``          a CPU had more to receive than its budget
 ================================  =====================================================================
@@ -21,6 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from pytest_nfvperf.adapters.net.interface_counters import Counters, read_interfaces, read_softnet
+from pytest_nfvperf.adapters.net.ring_drops import RingDrops
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.ovs.topology import BuiltOvsTopology
 from pytest_nfvperf.model.errors import TestbedError
@@ -40,6 +42,7 @@ class KernelCollector:
         """``home``: the file of the namespace that OVS runs in."""
         self._home = home
         self._topologies = topologies
+        self._rings = RingDrops()
 
     def snapshot(self) -> CounterSnapshot:
         """All counters now; TestbedError when a namespace is gone."""
@@ -48,9 +51,14 @@ class KernelCollector:
             linked = {port for veth in built.topology.veths for port in (veth.port_a, veth.port_b)}
             for namespace, prefixes in self._interfaces(built).items():
                 counters |= _named(_read(namespace), prefixes, linked)
+                counters |= self._of_rings(prefixes) if namespace == OURS else {}
         if counters:
             counters |= {f"softnet.{name}": value for name, value in read_softnet().items()}
         return CounterSnapshot(SOURCE, time.time_ns(), tuple(sorted(counters.items())))
+
+    def _of_rings(self, prefixes: Mapping[str, str]) -> dict[str, int]:
+        drops = self._rings.read()
+        return {f"{prefix}.ring_drops": drops[name] for name, prefix in prefixes.items() if name in drops}
 
     def _interfaces(self, built: BuiltOvsTopology) -> Interfaces:
         near = built.kernel_interfaces()

@@ -34,6 +34,7 @@ def stages(
         yield Stage(f"{crossed.exit} tx", HopKind.PORT, sent, _tx(crossed.exit, moved))
         if number + 1 < len(way):
             yield from _vnf(crossed.exit, topology, by_port)
+    yield from _far_socket(rx, moved)
     yield Stage(f"{rx} generator", HopKind.GENERATOR, counts.received)
 
 
@@ -43,6 +44,18 @@ def _far_end(port: str, moved: Moved) -> Iterator[Stage]:
     if left is not None:
         losses = tuple(_named(f"{port}.far", ("tx_dropped", "qdisc_drops"), moved))
         yield Stage(f"{port} veth", HopKind.KERNEL, left, losses)
+
+
+def _far_socket(port: str, moved: Moved) -> Iterator[Stage]:
+    """The socket by which the generator, or whoever is there, reads the far end of a veth pair or a tap."""
+    arrived = moved.get(f"{port}.far.rx_packets", moved.get(f"{port}.tx_packets"))
+    losses = tuple(
+        Loss(name, moved[f"{port}.far.{name}"], "whoever receives there did not read its socket in time")
+        for name in ("socket_drops", "ring_drops")
+        if f"{port}.far.{name}" in moved
+    )
+    if losses and arrived is not None:
+        yield Stage(f"{port} socket", HopKind.KERNEL, arrived - sum(loss.frames for loss in losses), losses)
 
 
 def _received(port: str, moved: Moved) -> Iterator[Stage]:
@@ -114,10 +127,7 @@ def _copied(mirror: Mirror, output: str, moved: Moved, result: TrialResult) -> I
     sent = moved.get(f"{output}.tx_packets")
     yield Stage(f"{mirror.bridge} mirror", HopKind.DATAPATH, offered_to(output, moved))
     yield Stage(f"{output} tx", HopKind.PORT, sent, _tx(output, moved))
-    unread = moved.get(f"{output}.far.socket_drops")
-    if unread is not None and sent is not None:
-        losses = (Loss("socket_drops", unread, "whoever receives there did not read its socket in time"),)
-        yield Stage(f"{output} socket", HopKind.KERNEL, sent - unread, losses)
+    yield from _far_socket(output, moved)
     got = sum(monitor.copies for monitor in result.monitors if monitor.port == output)
     yield Stage(f"{output} monitor", HopKind.GENERATOR, got)
 
