@@ -32,6 +32,8 @@ OF_OVS = list(product(("netdev", "system"), ("patch", "veth"), STREAMS, (True, F
 OF_LINUX = list(product(("linux-bridge",), ("veth",), STREAMS, (True, False)))
 """Linux bridges have no patch ports."""
 
+IP = {"ipv4": 4, "ipv6": 6}
+
 QUICK = {
     ("netdev", "patch", 1, False),
     ("netdev", "veth", 1, False),
@@ -57,3 +59,17 @@ def test_tcp_chain(
         for number in bridges
     ]
     sla.check_each(study.tcp_throughput("bridges", chains, streams))
+
+
+@pytest.mark.nfv_not_quick
+@pytest.mark.nfv(topology="chain")
+@pytest.mark.parametrize("link", ["patch", "veth"])
+@compares("ip", IP, quick=IP)
+def test_tcp_ipv6(ip: Sequence[str], link: str, study: Study, sla: SlaCheck) -> None:
+    """Goodput of TCP over IPv6 through two bridges, beside that over IPv4: what longer headers and neighbours cost.
+
+    Steps: in interleaved rounds build the chain anew between two namespaces with addresses of each sort; send TCP.
+    Verify: the SLA where it has a rule; else measured and reported, as a ratio to IPv4.
+    """
+    chains = [Subject(name, bridge_chain(2, link=link, ends="namespace", ip=IP[name]), Dut("netdev")) for name in ip]
+    sla.check_each(study.tcp_throughput("ip", chains))
