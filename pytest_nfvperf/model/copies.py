@@ -79,7 +79,8 @@ def copy_counts(topology: Topology, result: TrialResult, moved: Mapping[str, int
 
 def _drops(port: str) -> tuple[str, ...]:
     """Counters of copies that an output gave up: its queue was full, or the far end's socket, or ring."""
-    return (f"{port}.tx_dropped", f"{port}.far.socket_drops", f"{port}.far.ring_drops")
+    far = (f"{port}.far.{name}" for name in ("socket_drops", "ring_drops", "xdp_drops"))
+    return (f"{port}.tx_dropped", *far)
 
 
 def _crossings(topology: Topology, result: TrialResult, moved: Mapping[str, int]) -> Iterator[tuple[Crossed, int]]:

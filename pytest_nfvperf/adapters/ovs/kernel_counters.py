@@ -8,6 +8,7 @@ counter                           what it is
 ``<port>.socket_drops``           the socket by which OVS reads the port was full (ss -0 -m)
 ``<port>.far.tx_packets`` ...     the same of the pair's other end: the generator's, or a namespace's
 ``<port>.far.ring_drops``         the ring by which the generator reads that end was full
+``<port>.far.xdp_drops``          the AF_XDP socket there took them not
 ``softnet.dropped``               the backlog of a CPU was full, for all interfaces of the machine
 ``softnet.time_squeeze``          a CPU had more to receive than its budget
 ================================  =====================================================================
@@ -52,6 +53,7 @@ class KernelCollector:
             for namespace, prefixes in self._interfaces(built).items():
                 counters |= _named(_read(namespace), prefixes, linked)
                 counters |= self._of_rings(prefixes) if namespace == OURS else {}
+            counters |= _of_xdp(built, counters)
         if counters:
             counters |= {f"softnet.{name}": value for name, value in read_softnet().items()}
         return CounterSnapshot(SOURCE, time.time_ns(), tuple(sorted(counters.items())))
@@ -75,6 +77,14 @@ class KernelCollector:
             place = found.setdefault(Path("/run/netns") / built.netns(nic.namespace), {})
             place[nic.name] = f"{nic.port}.far"
         return {namespace: prefixes for namespace, prefixes in found.items() if prefixes}
+
+
+def _of_xdp(built: BuiltOvsTopology, counters: Mapping[str, int]) -> dict[str, int]:
+    """What a veth that is read by AF_XDP drops is what it could not redirect: it hands nothing to the stack."""
+    far = [f"{one.port}.far" for one in built.attachments() if str(one.device).startswith("net_af_xdp")]
+    return {
+        f"{prefix}.xdp_drops": counters[f"{prefix}.rx_dropped"] for prefix in far if f"{prefix}.rx_dropped" in counters
+    }
 
 
 def _read(namespace: Path) -> Counters:

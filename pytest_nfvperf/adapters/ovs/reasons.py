@@ -71,6 +71,7 @@ KERNEL_REASONS = (
     Reason("qdisc_drops", "the interface's transmit queue was full (tc -s qdisc)"),
     Reason("socket_drops", "the buffer of OVS's packet socket was full: it did not read in time (ss -0 -m)"),
     Reason("ring_drops", "the ring by which the generator reads the far end was full (packet(7), PACKET_STATISTICS)"),
+    Reason("xdp_drops", "the AF_XDP socket at the far end had no room (rx_dropped of the veth's end)"),
     Reason("tx_dropped", "the driver took it not; on veth: the receiver's backlog was full (softnet)"),
     Reason("send_refused", "the rest of a batch that OVS gave up, because the kernel had refused a frame of it"),
 )

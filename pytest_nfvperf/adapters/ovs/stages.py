@@ -51,7 +51,7 @@ def _far_socket(port: str, moved: Moved) -> Iterator[Stage]:
     arrived = moved.get(f"{port}.far.rx_packets", moved.get(f"{port}.tx_packets"))
     losses = tuple(
         Loss(name, moved[f"{port}.far.{name}"], "whoever receives there did not read its socket in time")
-        for name in ("socket_drops", "ring_drops")
+        for name in ("socket_drops", "ring_drops", "xdp_drops")
         if f"{port}.far.{name}" in moved
     )
     if losses and arrived is not None:

@@ -34,6 +34,9 @@ from pytest_nfvperf.model.topology import Topology
 from pytest_nfvperf.model.topology_checks import all_ports
 from pytest_nfvperf.ports.datapath import Attachment
 
+_OF_KERNEL = ("system", "tap", "afxdp")
+"""Types of OVS's interfaces that the kernel has one of that name for."""
+
 _APPLY_DEADLINE_S = 20.0
 _APPLY_DEADLINE_EACH_S = 0.2
 """For each bridge and port: closing one takes the kernel 20 ms, one after the other."""
@@ -116,7 +119,7 @@ class BuiltOvsTopology:
     def kernel_interfaces(self) -> dict[str, str]:
         """Names of the topology's ports by the interfaces that the kernel has for them: veth pairs, a lab's."""
         named = ((one, name) for name, wired in self._wired.items() for one in wired.interfaces)
-        return {one.kernel or one.interface: name for one, name in named if one.kernel or one.type in {"system", "tap"}}
+        return {one.kernel or one.interface: name for one, name in named if one.kernel or one.type in _OF_KERNEL}
 
     def netns(self, namespace: str) -> str:
         """The name under /run/netns of a namespace of the topology; KeyError for an unknown one."""

@@ -200,7 +200,7 @@ class Wiring:
             return replace(wired, type="afxdp")
         if self._instance.options.dpdk:
             device = f"net_af_xdp_{port.name},iface={port.name}"
-            return replace(wired, type="dpdk", options={"dpdk-devargs": device})
+            return replace(wired, type="dpdk", options={"dpdk-devargs": device}, kernel=port.name)
         raise ConfigError(
             f"port {port.name!r} is AF_XDP, which this OVS was built without: it has the interface types "
             f"{', '.join(sorted(types))}; take Dut('dpdk') for DPDK's driver, or the kind AF_PACKET"
