@@ -11,6 +11,7 @@ import pytest
 from pytest_nfvperf.adapters.net.process import NETNS_DIRECTORY
 from pytest_nfvperf.adapters.ovs.route_flows import Hop
 from pytest_nfvperf.adapters.routing import bird, frr
+from pytest_nfvperf.adapters.routing.agent import RouteAgent
 from pytest_nfvperf.adapters.routing.fib import Fib, Route
 from pytest_nfvperf.adapters.routing.follower import Surroundings
 from pytest_nfvperf.model.bgp import BgpTimers, Neighbor, Policy, SpeakerConfig
@@ -138,6 +139,21 @@ def test_the_kernels_table_tells_what_the_daemon_put_there(joined: Link) -> None
     neighbour.withdraw(["198.18.0.0/15"])
     gone = {change.route.prefix for _ in range(20) for change in fib.read(0.1) if change.gone}
     assert gone == {"198.18.0.0/15"}
+
+
+def test_an_agent_that_cannot_reach_its_bridge_says_so(joined: Link) -> None:
+    dut, around = (
+        joined.frr(here()),
+        Surroundings({}, {"172.16.101.0/24": Hop(1, "02:00:00:00:00:01", "02:00:00:00:00:02")}),
+    )
+    nobody = joined.journal.directory / "nobody.mgmt"
+    agent = RouteAgent(joined.journal, NETNS_DIRECTORY / joined.here, "br-ex", nobody, around)
+    joined.stack.callback(agent.close)
+    agent.start()
+    dut.start()
+    dut.announce(["172.16.101.0/24"])
+    with pytest.raises(TestbedError, match=r"route agent of bridge br-ex ended: no answers .* from .*nobody\.mgmt"):
+        agent.await_installed("172.16.101.0/24", 10)
 
 
 def test_a_route_that_leads_nowhere_has_no_hop() -> None:

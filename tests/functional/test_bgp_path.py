@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -56,6 +57,42 @@ def test_data_goes_where_bgp_says_and_stops_when_it_is_withdrawn(rig: LossRig) -
             trial = live.trial(1000, 0.2, PLAN.traffic(64), BOTH)
             to_vm, from_vm = trial.result.counts
             assert (to_vm.received == to_vm.sent > 0, from_vm.received) == (True, 0)
+        finally:
+            path.close()
+
+
+def test_a_link_that_is_cut_ends_the_session_until_it_is_mended(rig: LossRig) -> None:
+    with rig.standing(PLAN.topology()) as live:
+        path = path_on(live, PLAN)
+        try:
+            path.await_ready()
+            for cable in (path.links.bird, path.links.frr):
+                cable.down()
+                path.frr.await_session(PLAN.bird_address, lambda seen: not seen.established, "the end", 5)
+                path.agent.await_installed(PLAN.clients, 2, gone=True)
+                cable.up()
+                path.await_established(8)
+                path.agent.await_installed(PLAN.clients, 5)
+        finally:
+            path.close()
+
+
+def test_the_steps_of_a_change_are_dated_in_their_order(rig: LossRig) -> None:
+    with rig.standing(PLAN.topology()) as live:
+        path = path_on(live, PLAN)
+        try:
+            path.await_ready()
+            with path.steps() as steps:
+                for change, gone in ((path.bird.withdraw, True), (path.bird.announce, False)):
+                    began_ns = time.monotonic_ns()
+                    change([PLAN.clients])
+                    path.agent.await_installed(PLAN.clients, 5, gone=gone)
+                    times = steps.since(began_ns, PLAN.clients, gone=gone)
+                    assert list(times) == ["sent", "received", "routed", "flow"]
+                    assert (
+                        0 < times["sent"] < times["routed"] < times["flow"] < time.monotonic_ns() / 1e9 - began_ns / 1e9
+                    )
+                    assert times["received"] < times["routed"]
         finally:
             path.close()
 

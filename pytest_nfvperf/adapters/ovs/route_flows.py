@@ -64,7 +64,7 @@ class RouteFlows:
         """
         bodies = [_body(prefix, _DELETE_STRICT, b"") for prefix in removed]
         bodies += [_body(prefix, _ADD, _instructions(hop)) for prefix, hop in added]
-        with connected(self._socket, "an answer about routes' flows", _DEADLINE_S) as bridge:
+        with connected(self._socket, "answers about routes' flows", _DEADLINE_S) as bridge:
             for start in range(0, len(bodies), _AT_ONCE):
                 _send(bridge, bodies[start : start + _AT_ONCE])
 
