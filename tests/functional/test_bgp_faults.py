@@ -9,9 +9,11 @@ from collections.abc import Iterator
 import pytest
 
 from pytest_nfvperf.adapters.net.process import NETNS_DIRECTORY
+from pytest_nfvperf.adapters.net.wait import wait_until
 from pytest_nfvperf.adapters.ovs.route_flows import Hop
 from pytest_nfvperf.adapters.routing import bird, frr
 from pytest_nfvperf.adapters.routing.agent import RouteAgent
+from pytest_nfvperf.adapters.routing.daemons import is_stopped
 from pytest_nfvperf.adapters.routing.fib import Fib, Route
 from pytest_nfvperf.adapters.routing.follower import Surroundings
 from pytest_nfvperf.model.bgp import BgpTimers, Neighbor, Policy, SpeakerConfig
@@ -87,7 +89,9 @@ def test_a_daemon_that_hangs(joined: Link) -> None:
     dut.start()
     neighbour.start()
     dut.await_session(THERE, lambda seen: seen.established, "Established", 5)
-    os.kill(neighbour.pids()["bird"], signal.SIGSTOP)
+    pid = neighbour.pids()["bird"]
+    os.kill(pid, signal.SIGSTOP)
+    wait_until(lambda: is_stopped(pid), "the daemon to be stopped", 2)
     with pytest.raises(TestbedError, match=r"bird \(pid \d+\) is stopped \(SIGSTOP\): it neither speaks nor answers"):
         neighbour.check()
     down = dut.await_session(THERE, lambda seen: not seen.established, "the end of the session", 5)

@@ -20,13 +20,19 @@ class Table:
     def __init__(self, *batches: list[Change] | Exception) -> None:
         self.batches = list(batches)
         self.asked = 0
+        self.link_went = False
+        self.there: set[str] = set()
 
     def ask_all(self) -> None:
         self.asked += 1
 
+    def prefixes(self) -> set[str]:
+        return self.there
+
     def read(self, deadline_s: float | None) -> list[Change]:
         assert deadline_s is None, "it has nothing else to do"
         batch = self.batches.pop(0)
+        self.link_went = batch == []
         if isinstance(batch, Exception):
             raise batch
         return batch
@@ -91,6 +97,15 @@ def test_what_was_missed_is_asked_for_anew() -> None:
     assert after.added == ["203.0.113.0/24"]
     assert set(bridge.flows) == {"203.0.113.0/24"}
     assert table.asked == 2
+
+
+def test_routes_that_went_with_their_interface_are_missed() -> None:
+    """The kernel says that the interface is down, and nothing of them."""
+    bridge, table = Bridge(), Table([there("198.18.0.0/15"), there("172.16.101.0/24", None)], [])
+    table.there = {"172.16.101.0/24"}
+    _, down = follow(table, bridge)
+    assert (down.removed, down.gone) == (["198.18.0.0/15"], ["198.18.0.0/15"])
+    assert set(bridge.flows) == {"172.16.101.0/24"}
 
 
 def test_what_it_knows_beside_routes_is_told_as_a_line() -> None:

@@ -87,6 +87,7 @@ class Follower:
         self._fib = fib
         self._flows = flows
         self._around = around
+        self._routes: set[str] = set()
         self._installed: set[str] = set()
 
     def follow(self) -> Iterator[Followed]:
@@ -98,12 +99,21 @@ class Follower:
         self._fib.ask_all()
         while True:
             try:
-                yield self._take(self._fib.read(None), time.monotonic_ns())
+                yield self._take(self._read(), time.monotonic_ns())
             except MissedChangesError:
                 self._flows.change((), self._installed)
                 self._installed.clear()
+                self._routes.clear()
                 yield Followed(anew=True)
                 self._fib.ask_all()
+
+    def _read(self) -> list[Change]:
+        """The next changes; with those of which the kernel says nothing, because their interface was set down."""
+        changes = self._fib.read(None)
+        if self._fib.link_went:
+            there = self._fib.prefixes()
+            changes += [Change(Route(prefix, None), gone=True) for prefix in self._routes if prefix not in there]
+        return changes
 
     def _take(self, changes: list[Change], read_ns: int) -> Followed:
         """The last word about each prefix counts."""
@@ -114,6 +124,8 @@ class Follower:
         removed = [prefix for prefix in last if prefix not in added and prefix in self._installed]
         if added or removed:
             self._flows.change(added.items(), removed)
+        self._routes.update(routes)
+        self._routes.difference_update(last.keys() - routes.keys())
         self._installed.update(added)
         self._installed.difference_update(removed)
         return Followed(
