@@ -14,7 +14,7 @@ from pytest_nfvperf.adapters.ovs.topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.routing.bird import BirdSpeaker
 from pytest_nfvperf.adapters.routing.frr import FrrSpeaker
 from pytest_nfvperf.model.errors import DeadlineError
-from pytest_nfvperf.model.ovn_path import BIRD, UPLINK, VM_PORT, OvnPathPlan
+from pytest_nfvperf.model.ovn_path import BIRD, PROVIDER, UPLINK, VM_PORT, OvnPathPlan
 
 _ESTABLISHED_WITHIN_S = 10.0
 _LOOK_S = 0.02
@@ -75,7 +75,8 @@ def start_ovn_path(journal: Journal, built: BuiltOvsTopology, binaries: OvsBinar
         TestbedError: something is not installed or did not start, or the kernel lacks what the agent needs.
     """
     home = built.instance.home
-    configure([End(UPLINK, home.path, addresses=(plan.bgp.frr,))])
+    # The agent has the kernel route by br-ex, and only newer ones bring it up themselves
+    configure([End(UPLINK, home.path, addresses=(plan.bgp.frr,)), End(PROVIDER, home.path)])
     with ExitStack() as undo:
         ovn = PrivateOvn(journal, built, binaries, mappings=plan.mappings)
         undo.callback(ovn.close)
