@@ -94,8 +94,8 @@ def test_two_that_share_a_cpu_keep_each_other_off_it() -> None:
     cpu = max(os.sched_getaffinity(0))
     with ExitStack() as both, looking_from_another_cpu(cpu):
         one, other = (both.enter_context(busy(cpu)) for _ in range(2))
-        started = time.monotonic_ns()
         before = [await_reading(task) for task in (one, other)]
+        started = time.monotonic_ns()
         while time.monotonic_ns() - started < 400 * MS:
             pass
         kept_off = sum(await_reading(task) - early for task, early in zip((one, other), before, strict=True))
