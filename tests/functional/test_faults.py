@@ -26,6 +26,17 @@ from pytest_nfvperf.model.traffic import Traffic
 
 def later(seconds, what, *args):
     threading.Timer(seconds, what, args).start()
+
+def in_trial(session, what):
+    "Do it once, when the trial begins: not in the warm-up, nor in between."
+    generator = session.rig.generator()
+    run_trial = generator.run_trial
+    def watched(spec):
+        if spec.purpose != "warm-up":
+            generator.run_trial = run_trial
+            what()
+        return run_trial(spec)
+    generator.run_trial = watched
 """
 
 NEXT = """
@@ -149,8 +160,10 @@ def test_generator_stopped_for_a_second_is_an_invalid_trial(project):
         """
 def test_stopped(phy2phy, search, nfv_session):
     pid = nfv_session.rig.generator().pid
-    later(1.2, os.kill, pid, signal.SIGSTOP)  # the warm-up is over, the trial is not
-    later(2.2, os.kill, pid, signal.SIGCONT)
+    def stop_for_a_second():
+        later(0.5, os.kill, pid, signal.SIGSTOP)
+        later(1.5, os.kill, pid, signal.SIGCONT)
+    in_trial(nfv_session, stop_for_a_second)
     search.loss_at(phy2phy, Traffic(frame_size=64), 10_000, 2.0)
 """,
     )
@@ -227,9 +240,9 @@ def test_interrupted_by_ctrl_c_it_ends_cleanly(project, base, moment):
         project,
         HEADER + "def test_long(phy2phy, search):\n    search.loss_at(phy2phy, Traffic(frame_size=64), 10_000, 60.0)\n",
     )
-    running = subprocess.Popen(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"], cwd=project.path, stdout=subprocess.DEVNULL
-    )
+    # Whoever starts these tests in the background of a script leaves SIGINT ignored; a person's terminal does not.
+    heeding = ["env", "--default-signal=INT", sys.executable, "-m", "pytest", "-p", "no:cacheprovider"]
+    running = subprocess.Popen(heeding, cwd=project.path, stdout=subprocess.DEVNULL)
     deadline = time.monotonic() + 20
     try:
         while not moment(project, base):
@@ -306,9 +319,9 @@ def test_a_veth_pulled_and_put_back_during_a_trial_makes_that_trial_invalid(proj
         + """
 from pytest_nfvperf.model.catalogue import phy2phy as plain
 
-def test_flapped(stand, search):
+def test_flapped(stand, search, nfv_session):
     live = stand(plain(), dut=Dut("netdev"))
-    later(0.7, set_far_end, live, "down", "up")
+    in_trial(nfv_session, lambda: later(0.7, set_far_end, live, "down", "up"))
     outcome = search.loss_at(live, Traffic(frame_size=64), 1_000, 2.0)
     assert outcome.loss_curve[0].loss_ratio == 0
 """,

@@ -137,4 +137,5 @@ def test_frames_of_a_key_that_the_other_end_does_not_have_are_named(hosts: Hosts
     assert result.received == 0
     assert {hop for hop, _ in losses(ledger)} == {"datapath"}
     assert {reason for _, reason in losses(ledger)} <= {"datapath_drop_upcall_error", "upcalls_failed"}
-    assert ledger.unexplained == 0
+    # Every frame has its reason. Upcalls are handled late: those of learning frames just before may be counted, too.
+    assert -0.2 * ledger.offered <= ledger.unexplained <= 0
