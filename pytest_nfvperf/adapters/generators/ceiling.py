@@ -16,6 +16,7 @@ _MAX_LOAD_FPS = 256_000_000
 _OVERLOAD = 1.2
 _PORTS = ("ceiling0", "ceiling1")
 _SATURATED = 0.98
+_MORE = 1.02
 
 
 def measure_ceiling(
@@ -89,7 +90,8 @@ def ceiling_of(generator: Generator, traffic: Traffic, ways: tuple[Direction, ..
 
     The load is doubled until it no longer comes through, then held a little above what did. The best
     of several trials, since a ceiling is what *can* be reached; a load that fails is tried again before it is
-    believed, because a disturbed trial would cap every later search.
+    believed, and the end is reached when several in a row bring no more, because a disturbed trial would cap every
+    later search.
     """
     best = 0.0
     load = _FIRST_LOAD_FPS
@@ -101,8 +103,11 @@ def ceiling_of(generator: Generator, traffic: Traffic, ways: tuple[Direction, ..
         if max(rates) < _SATURATED * load:
             break
         load *= 2
-    for _ in range(repeats):
-        best = max(best, _rate(generator, traffic, ways, round(max(best, 1) * _OVERLOAD), 0.3))
+    in_vain = 0
+    while in_vain < repeats:
+        rate = _rate(generator, traffic, ways, round(max(best, _FIRST_LOAD_FPS) * _OVERLOAD), 0.3)
+        in_vain = 0 if rate > best * _MORE else in_vain + 1
+        best = max(best, rate)
     if best == 0:
         raise TestbedError("the rig's ceiling cannot be measured: no frame came back through the loop")
     return best
