@@ -18,7 +18,7 @@ from typing import Any
 from pytest_nfvperf.adapters.bridge.datapath import KIND as LINUX_BRIDGE
 from pytest_nfvperf.adapters.bridge.datapath import BridgeDatapath
 from pytest_nfvperf.adapters.generators import build
-from pytest_nfvperf.adapters.generators.ceiling import measure_ceiling
+from pytest_nfvperf.adapters.generators.ceiling import METHOD, measure_ceiling
 from pytest_nfvperf.adapters.generators.embedded import EmbeddedGenerator, EngineOptions
 from pytest_nfvperf.adapters.generators.iperf3 import Iperf3Engine, check_iperf3, find_iperf3, iperf3_options
 from pytest_nfvperf.adapters.generators.recording import recording
@@ -250,7 +250,7 @@ class EmbeddedWiring:
         if is_lab(self.testbed):
             return NoCeilings()
         facts = {name: self._fingerprint.get(name) for name in _CEILING_FACTS}
-        facts |= {"generator": str(build.program_path()), "ring": VIRTIO_RING}
+        facts |= {"generator": str(build.program_path()), "ring": VIRTIO_RING, "method": METHOD}
         digest = hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
         def meter(traffic: Traffic, directions: int) -> float:
