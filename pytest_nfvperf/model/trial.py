@@ -43,6 +43,8 @@ class TrialSpec:
         residual_s: how long to wait for residual frames after the last (RFC 2544 section 23: 2 s).
         purpose: why it is run: warm-up, search, confirmation, latency, ceiling, ...
         saturating: the load is meant to be above what the DUT takes: the rate received counts, not what is lost.
+        give_up_loss: once more of all its frames than this ratio are refused, the trial cannot meet its goal any more
+            and may be ended early, after no less than a second; None: never. Engines that cannot tell run on.
     """
 
     traffic: Traffic
@@ -53,6 +55,7 @@ class TrialSpec:
     residual_s: float = 0.1
     purpose: str = "trial"
     saturating: bool = False
+    give_up_loss: float | None = None
 
     def __post_init__(self) -> None:
         if self.load_fps < 1:
@@ -250,6 +253,7 @@ class TrialResult:
     ``vnfs``: what VNFs counted that the generator runs; none of those that others run.
     ``monitors``: what its monitors saw, without what none was seen of.
     ``started_ns``: when the first frame was due, CLOCK_MONOTONIC (clock_gettime(2)); None where not told.
+    ``given_up``: ended early by the spec's ``give_up_loss``; ``intended`` is what was dealt with until then.
     """
 
     spec: TrialSpec
@@ -259,6 +263,14 @@ class TrialResult:
     vnfs: tuple[VnfCounts, ...] = ()
     monitors: tuple[MonitorCounts, ...] = ()
     started_ns: int | None = None
+    given_up: bool = False
+
+    @property
+    def due_s(self) -> float:
+        """How long frames were due, s: the spec's duration, or less where it was given up."""
+        if not self.given_up:
+            return self.spec.duration_s
+        return max(counts.intended for counts in self.counts) / self.spec.load_fps
 
     @property
     def valid(self) -> bool:

@@ -249,14 +249,15 @@ bool plan_trial(struct engine *engine, json_t *request, json_t *answer)
 	struct run *run = &engine->run;
 	json_t *streams;
 	json_int_t residual_ns, gap_limit_ns = DEFAULT_GAP_LIMIT_NS, samples_per_s = DEFAULT_SAMPLES_PER_S;
-	json_int_t interval_ns = 0;
+	json_int_t interval_ns = 0, most_refused = -1;
 	int latency = 1;
 	json_error_t error;
 
 	memset(run, 0, sizeof(*run));
-	if (json_unpack_ex(request, &error, JSON_STRICT, "{s:o, s:I, s?b, s?I, s?I, s?I}", "streams", &streams,
+	if (json_unpack_ex(request, &error, JSON_STRICT, "{s:o, s:I, s?b, s?I, s?I, s?I, s?I}", "streams", &streams,
 			   "residual_ns", &residual_ns, "latency", &latency, "gap_limit_ns", &gap_limit_ns,
-			   "samples_per_s", &samples_per_s, "interval_ns", &interval_ns) != 0)
+			   "samples_per_s", &samples_per_s, "interval_ns", &interval_ns, "most_refused",
+			   &most_refused) != 0)
 		return answer_error(answer, "bad_request", "trial: %s", error.text);
 	if (residual_ns < 0 || gap_limit_ns < 1000 || samples_per_s < 1)
 		return answer_error(answer, "bad_request", "residual_ns must be 0 or more, gap_limit_ns 1000 or more, "
@@ -265,6 +266,7 @@ bool plan_trial(struct engine *engine, json_t *request, json_t *answer)
 		return answer_error(answer, "bad_request", "interval_ns must be %d or more, or 0 for none",
 				    SHORTEST_INTERVAL_NS);
 	run->interval_ns = (uint64_t)interval_ns;
+	run->most_refused = most_refused < 0 ? UINT64_MAX : (uint64_t)most_refused;
 	engine->last_trial = engine->last_trial == UINT8_MAX ? 1 : engine->last_trial + 1;
 	run->trial = engine->last_trial;
 	run->latency = latency;

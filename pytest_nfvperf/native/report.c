@@ -223,6 +223,7 @@ void report_run(const struct engine *engine, json_t *answer)
 		json_object_set_new(answer, "streams", streams);
 		answer_int(answer, "started_ns", started_ns(run));
 		json_object_set_new(answer, "complete", json_boolean(run->complete));
+		json_object_set_new(answer, "given_up", json_boolean(run->given_up));
 	} else {
 		json_decref(streams);
 	}

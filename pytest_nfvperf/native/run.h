@@ -52,6 +52,7 @@ struct run {
 	uint64_t residual; /* cycles to wait after the last frame was sent */
 	uint64_t gap_limit; /* cycles */
 	uint64_t interval_ns; /* between counts told while it runs; 0: none are */
+	uint64_t most_refused; /* frames: with more of them it is given up early; UINT64_MAX: never */
 	struct timebase timebase;
 	struct stream *streams;
 	unsigned int stream_count;
@@ -68,6 +69,7 @@ struct run {
 	bool complete; /* all sent frames were received */
 	bool stop;
 	bool halt; /* send no more, receive what is under way, end */
+	bool given_up; /* by itself, since more than most_refused were */
 	unsigned int asked; /* number of the interval whose counts are asked for */
 };
 

@@ -14,6 +14,7 @@
 enum {
 	START_DELAY_US = 200, /* from the last thread's readiness to the first frame */
 	END_CHECK_TURNS = 256,
+	FIRST_GIVE_UP_MS = 1000, /* in less, one absence of ours is too large a share to judge the trial by */
 };
 
 /* Leftovers of an earlier trial must not be counted in this one. */
@@ -115,6 +116,24 @@ static void halt(struct worker *worker)
 	}
 }
 
+/* A trial that can no longer pass need not go on to its end. Each thread looks at what it sends itself. */
+static void give_up_if_lost(struct worker *worker)
+{
+	struct run *run = worker->run;
+	uint64_t refused = 0;
+
+	if (run->most_refused == UINT64_MAX || worker->halted)
+		return;
+	if (worker->clock.last - run->start < ns_to_cycles(&run->timebase, FIRST_GIVE_UP_MS * 1000000ull))
+		return;
+	for (unsigned int at = 0; at < worker->stream_count; at++)
+		refused += worker->streams[at]->refused;
+	if (refused > run->most_refused) {
+		__atomic_store_n(&run->given_up, true, __ATOMIC_RELEASE);
+		__atomic_store_n(&run->halt, true, __ATOMIC_RELEASE);
+	}
+}
+
 static bool ended(struct worker *worker, uint64_t turn)
 {
 	struct run *run = worker->run;
@@ -123,6 +142,7 @@ static bool ended(struct worker *worker, uint64_t turn)
 	if (turn % END_CHECK_TURNS != 0)
 		return false;
 	interval_tell_if_asked(worker);
+	give_up_if_lost(worker);
 	if (unlikely(__atomic_load_n(&run->halt, __ATOMIC_ACQUIRE)) && !worker->halted)
 		halt(worker);
 	if (__atomic_load_n(&run->stop, __ATOMIC_ACQUIRE) || __atomic_load_n(&run->complete, __ATOMIC_ACQUIRE))

@@ -2,7 +2,8 @@
 
 MLRsearch tolerates bad trials at its lower bound by design (exceed ratio), so the very load
 it names may lose a frame in a longer run. When it does, the load is lowered in growing steps
-until one full-length trial meets the goal, and both loads are reported. Where the rig spoils every
+until one full-length trial meets the goal, and both loads are reported; a trial that has lost more than its goal
+allows is given up. Where the rig spoils every
 trial at a load, the next is well below: the DUT's queues bear a longer absence at less load.
 """
 
@@ -30,7 +31,9 @@ def confirm(measurer: LoadMeasurer, outcome: GoalOutcome, *, duration_s: float, 
             continue
         load = outcome.load_fps * share
         try:
-            trial = measurer.measure(duration_s, load, f"confirmation of {outcome.goal.name}", _REPEATS)
+            trial = measurer.measure(
+                duration_s, load, f"confirmation of {outcome.goal.name}", _REPEATS, outcome.goal.loss_ratio
+            )
         except InvalidTrialsError as error:
             spoiled = error
             continue
@@ -38,7 +41,7 @@ def confirm(measurer: LoadMeasurer, outcome: GoalOutcome, *, duration_s: float, 
         passed = ratio <= outcome.goal.loss_ratio
         # What was really offered: skipped frames, though few, are no part of the load that was borne.
         offered = round(trial.result.offered_fps or load)
-        confirmation = Confirmation(trial.id, offered, duration_s, ratio, passed, trial.result.offered)
+        confirmation = Confirmation(trial.id, offered, trial.result.due_s, ratio, passed, trial.result.offered)
         if confirmation.passed:
             break
     if confirmation is None and spoiled is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.traffic import Traffic
@@ -32,7 +32,14 @@ class LoadMeasurer:
     spoiled: list[str] = field(default_factory=list)
     started: float | None = None
 
-    def measure(self, duration_s: float, load_fps: float, purpose: str, repeats: int | None = None) -> Trial:
+    def measure(
+        self,
+        duration_s: float,
+        load_fps: float,
+        purpose: str,
+        repeats: int | None = None,
+        give_up_loss: float | None = None,
+    ) -> Trial:
         """One valid trial; the load is rounded to whole frames/s per direction.
 
         Args:
@@ -40,11 +47,13 @@ class LoadMeasurer:
             load_fps: intended, frames/s per direction.
             purpose: for evidence and the progress line.
             repeats: at most so many repeats of an invalid trial; None for the profile's.
+            give_up_loss: see TrialSpec.
 
         Raises:
             InvalidTrialsError: no valid trial within the budget.
         """
-        trial = self.runner.run(self._spec(duration_s, load_fps, purpose), self._remaining_s(), repeats)
+        spec = replace(self._spec(duration_s, load_fps, purpose), give_up_loss=give_up_loss)
+        trial = self.runner.run(spec, self._remaining_s(), repeats)
         self.trials.append(trial)
         return trial
 

@@ -199,6 +199,36 @@ def test_overload_is_refused_or_owned_up_to_never_lost(directory: Path) -> None:
         assert result.loss_ratio is not None
 
 
+@pytest.mark.parametrize(("give_up_loss", "given_up"), [(0.0, True), (0.9999, False), (None, False)])
+def test_a_trial_that_cannot_pass_any_more_is_given_up_after_a_second(
+    directory: Path, give_up_loss: float | None, given_up: bool
+) -> None:
+    """Whoever drains the rings stands still: what cannot wait is refused, from a quarter of a second on."""
+    with loop_in(directory) as loop, looped_rig(directory, loop) as rig:
+        rig.attach()
+        os.kill(loop.pid, signal.SIGSTOP)
+        try:
+            wanted = spec(rig.ways, load_fps=20_000, duration_s=1.5, give_up_loss=give_up_loss)
+            result = rig.generator.run_trial(wanted)
+        finally:
+            os.kill(loop.pid, signal.SIGCONT)
+    assert result.given_up is given_up
+    for counts in result.counts:
+        assert counts.refused > 0
+        assert counts.intended == counts.sent + counts.refused + counts.skipped
+        waiting = rig.ports[0].queue_depth
+        assert 20_000 - waiting <= counts.intended < 30_000 - waiting if given_up else counts.intended == 30_000
+    assert 0.75 < result.due_s < 1.3 if given_up else result.due_s == 1.5
+
+
+def test_a_trial_without_loss_is_not_given_up(directory: Path) -> None:
+    with loop_in(directory) as loop, looped_rig(directory, loop) as rig:
+        rig.attach()
+        result = rig.generator.run_trial(spec(rig.ways, duration_s=1.2, give_up_loss=0.0))
+    assert not result.given_up
+    assert [counts.intended for counts in result.counts] == [24_000, 24_000]
+
+
 def test_ceiling(directory: Path) -> None:
     rate = measure_ceiling(
         build(),

@@ -145,3 +145,13 @@ def test_flows_stay_in_their_network_and_ports(flows: int, traffic: Traffic) -> 
 def test_a_load_without_a_frame_is_a_mistake_of_the_user() -> None:
     with pytest.raises(ConfigError, match=r"1 frames/s for 0.5 s makes no frame"):
         trial_request(TrialSpec(Traffic(), 1, 0.5, BOTH), PORTS)
+
+
+@pytest.mark.parametrize(("ratio", "ways", "frames"), [(0.0, BOTH, 0), (0.005, BOTH, 50), (0.005, BOTH[:1], 25)])
+def test_frames_that_may_be_refused_are_a_share_of_all_directions(ratio, ways, frames):
+    request = trial_request(TrialSpec(Traffic(), 1000, 5.0, ways, give_up_loss=ratio), PORTS)
+    assert request["most_refused"] == frames
+
+
+def test_without_a_goal_a_trial_goes_on_to_its_end():
+    assert "most_refused" not in trial_request(TrialSpec(Traffic(), 1000, 5.0, BOTH), PORTS)

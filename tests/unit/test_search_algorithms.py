@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from statistics import fmean
 
 import pytest
@@ -180,6 +181,28 @@ def test_confirmation_goes_down_until_a_full_trial_holds():
     assert confirmed.confirmation.passed
     assert 3_960_000 < confirmed.confirmation.load_fps <= 4_000_000
     assert confirmed.confirmation.duration_s == 5.0
+
+
+@pytest.mark.parametrize("goal", [NDR, PDR], ids=lambda goal: goal.name)
+def test_a_confirmation_may_be_given_up_once_its_goal_is_missed(goal):
+    measurer = measurer_on(FakeGenerator(4e6))
+    confirm(measurer, GoalOutcome(goal, SearchStatus.FOUND, load_fps=3_000_000), duration_s=5.0, attempts=5)
+    assert [record.data["result"]["spec"]["give_up_loss"] for record in measurer.sink.records] == [goal.loss_ratio]
+
+
+def test_the_confirmation_tells_how_long_a_trial_was_that_was_given_up():
+    """The engine's part is told by the functional tests; here it is one that gives up after 1.25 s."""
+
+    class GivesUp(FakeGenerator):
+        def run_trial(self, spec):
+            result = super().run_trial(replace(spec, duration_s=1.25))
+            return replace(result, spec=spec, given_up=True)
+
+    measurer = measurer_on(GivesUp(4e6))
+    found = GoalOutcome(NDR, SearchStatus.FOUND, load_fps=6_000_000)
+    confirmed = confirm(measurer, found, duration_s=5.0, attempts=1)
+    assert confirmed.confirmation.duration_s == 1.25
+    assert not confirmed.confirmation.passed
 
 
 def test_a_confirmation_that_never_holds_is_reported_as_failed():

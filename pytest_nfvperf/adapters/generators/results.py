@@ -51,6 +51,7 @@ def trial_result(
         vnfs=vnfs,
         monitors=tuple(_monitors(spec, answer["ports"])),
         started_ns=answer.get("started_ns"),
+        given_up=answer.get("given_up", False),
     )
 
 

@@ -8,6 +8,7 @@ frame is n modulo 256) that lets the engine reuse its buffers at any frame size.
 from __future__ import annotations
 
 import ipaddress
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -197,8 +198,11 @@ def trial_request(spec: TrialSpec, ports: Mapping[str, GeneratorPort]) -> dict[s
         raise ConfigError(
             f"{spec.load_fps} frames/s for {spec.duration_s} s makes no frame; use a higher load or a longer duration"
         )
-    return {
+    request = {
         "streams": streams(spec.traffic, spec.directions, ports, spec.load_fps, frames),
         "residual_ns": round(spec.residual_s * 1e9),
         "latency": spec.latency,
     }
+    if spec.give_up_loss is not None:
+        request["most_refused"] = math.floor(spec.give_up_loss * frames * len(spec.directions))
+    return request

@@ -47,7 +47,7 @@ def trials_csv(trials: Sequence[tuple[str, TrialData]]) -> str:
                 trial_id,
                 result.spec.purpose,
                 result.spec.load_fps,
-                result.spec.duration_s,
+                result.due_s,
                 result.intended,
                 result.offered,
                 result.sent,
@@ -66,7 +66,7 @@ def trials_csv(trials: Sequence[tuple[str, TrialData]]) -> str:
 def trial_line(trial: TrialData) -> str:
     """One trial in one line: ``search ndr: 7.23 Mpps for 1.00 s, 0 of 14,460,000 lost (0 %)``."""
     result = trial.result
-    load = f"{format_fps(result.spec.load_fps)} for {format_seconds(result.spec.duration_s)}"
+    load = f"{format_fps(result.spec.load_fps)} for {format_seconds(result.due_s)}"
     if not result.valid:
         return f"{result.spec.purpose}: {load}, invalid: {'; '.join(map(str, result.invalid))}"
     lost = f"{format_count(result.lost, '')} of {format_count(result.offered, '')} lost"
