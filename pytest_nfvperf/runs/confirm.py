@@ -9,6 +9,7 @@ trial at a load, the next is well below: the DUT's queues bear a longer absence 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from pytest_nfvperf.model.outcome import NOT_CONFIRMED, Confirmation, GoalOutcome
@@ -16,8 +17,37 @@ from pytest_nfvperf.runs.measurer import LoadMeasurer, loss_of
 from pytest_nfvperf.runs.trials import InvalidTrialsError
 
 
-def confirm(measurer: LoadMeasurer, outcome: GoalOutcome, *, duration_s: float, attempts: int) -> GoalOutcome:
+def confirm_all(
+    measurer: LoadMeasurer, outcomes: Iterable[GoalOutcome], *, duration_s: float, attempts: int
+) -> tuple[GoalOutcome, ...]:
+    """Confirm the loads of several goals, the strictest first: what held for it holds for the others."""
+    confirmed: dict[str, GoalOutcome] = {}
+    held: Confirmation | None = None
+    found = list(outcomes)
+    for outcome in sorted(found, key=lambda each: each.goal.loss_ratio):
+        done = confirm(measurer, outcome, duration_s=duration_s, attempts=attempts, held=held)
+        confirmed[outcome.goal.name] = done
+        if done.confirmation is not None and done.confirmation.passed:
+            held = done.confirmation
+    return tuple(confirmed[outcome.goal.name] for outcome in found)
+
+
+def confirm(
+    measurer: LoadMeasurer,
+    outcome: GoalOutcome,
+    *,
+    duration_s: float,
+    attempts: int,
+    held: Confirmation | None = None,
+) -> GoalOutcome:
     """Confirm a found load; returns the outcome with its confirmation.
+
+    Args:
+        measurer: of the topology.
+        outcome: of a search.
+        duration_s: of a confirmation that holds.
+        attempts: at so many loads, from the found one down.
+        held: a confirmation that a stricter goal has passed: no lower load than its need be tried.
 
     An outcome without a load is returned as it is. When no valid trial could be had at all the
     confirmation stays absent and the detail says why.
@@ -30,6 +60,8 @@ def confirm(measurer: LoadMeasurer, outcome: GoalOutcome, *, duration_s: float, 
         if spoiled is not None and share not in _FAR_BELOW:
             continue
         load = outcome.load_fps * share
+        if held is not None and load <= held.load_fps:
+            break
         try:
             trial = measurer.measure(
                 duration_s, load, f"confirmation of {outcome.goal.name}", _REPEATS, outcome.goal.loss_ratio
@@ -44,6 +76,8 @@ def confirm(measurer: LoadMeasurer, outcome: GoalOutcome, *, duration_s: float, 
         confirmation = Confirmation(trial.id, offered, trial.result.due_s, ratio, passed, trial.result.offered)
         if confirmation.passed:
             break
+    if held is not None and not (confirmation and confirmation.passed):
+        return replace(outcome, confirmation=held)
     if confirmation is None and spoiled is not None:
         return replace(outcome, detail=f"{NOT_CONFIRMED}: {spoiled}")
     return replace(outcome, confirmation=confirmation)

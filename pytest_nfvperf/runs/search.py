@@ -17,7 +17,7 @@ from pytest_nfvperf.model.traffic import Traffic, check_mtu
 from pytest_nfvperf.model.trial import Reason
 from pytest_nfvperf.model.tuning import OVS_DEFAULT
 from pytest_nfvperf.runs.binary import rfc2544_search, tst009_search
-from pytest_nfvperf.runs.confirm import confirm
+from pytest_nfvperf.runs.confirm import confirm_all
 from pytest_nfvperf.runs.measurer import LoadLimits, LoadMeasurer
 from pytest_nfvperf.runs.mlr import mlr_search
 from pytest_nfvperf.runs.offload import share_after
@@ -144,7 +144,7 @@ class Search:
         measurer, limits = self._start(live, traffic)
         maximum = self._usable_maximum(measurer, limits)
         found = find(measurer, LoadLimits(maximum * MINIMUM_SHARE, maximum))
-        goals = tuple(self._confirmed(measurer, _marked(goal, limits, measurer.spoiled)) for goal in found)
+        goals = self._confirmed(measurer, [_marked(goal, limits, measurer.spoiled) for goal in found])
         found_more = {
             "goals": goals,
             "cost": _cost_of(goals, measurer),
@@ -166,10 +166,10 @@ class Search:
     def _throughput_goal(self) -> Goal:
         return replace(self.profile.ndr, name="throughput", final_trial_s=self.profile.rfc2544_trial_s)
 
-    def _confirmed(self, measurer: LoadMeasurer, goal: GoalOutcome) -> GoalOutcome:
+    def _confirmed(self, measurer: LoadMeasurer, goals: Sequence[GoalOutcome]) -> tuple[GoalOutcome, ...]:
         if not self.profile.confirmation_s:
-            return goal
-        return confirm(measurer, goal, duration_s=self.profile.confirmation_s, attempts=CONFIRM_ATTEMPTS)
+            return tuple(goals)
+        return confirm_all(measurer, goals, duration_s=self.profile.confirmation_s, attempts=CONFIRM_ATTEMPTS)
 
     def _start(self, live: LiveTopology, traffic: Traffic) -> tuple[LoadMeasurer, Limits]:
         for port in live.topology.ports:

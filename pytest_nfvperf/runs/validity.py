@@ -69,10 +69,16 @@ def _stolen_ns(changes: Sequence[CounterDelta]) -> int:
     return max(0, waited - own)
 
 
+def _holds(result: TrialResult) -> bool:
+    """A goal that was met although the CPU was taken is met."""
+    goal, ratio = result.spec.give_up_loss, result.loss_ratio
+    return goal is not None and ratio is not None and ratio <= goal
+
+
 def _stolen_reason(result: TrialResult, changes: Sequence[CounterDelta]) -> InvalidReason | None:
     stolen_ns = _stolen_ns(changes)
     offered_fps = result.offered_fps
-    if result.lost <= 0 or stolen_ns < STOLEN_FLOOR_NS or offered_fps is None:
+    if result.lost <= 0 or stolen_ns < STOLEN_FLOOR_NS or offered_fps is None or _holds(result):
         return None
     explained = offered_fps * len(result.counts) * stolen_ns / 1e9 * STOLEN_SLACK
     if result.lost > explained:

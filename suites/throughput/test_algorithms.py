@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from pytest_nfvperf.judging import SlaCheck
 from pytest_nfvperf.model.traffic import RFC2544_FRAME_SIZES, Traffic
 from pytest_nfvperf.runs.rig import LiveTopology
@@ -11,7 +9,7 @@ from pytest_nfvperf.runs.search import Search
 from pytest_nfvperf.sweep import sweep
 
 
-@pytest.mark.parametrize("algorithm", ["rfc2544", "tst009"])
+@sweep("algorithm", ["rfc2544", "tst009"], quick={"rfc2544"})
 @sweep("frame_size", RFC2544_FRAME_SIZES, quick={64})
 def test_throughput(algorithm: str, frame_size: int, phy2phy: LiveTopology, search: Search, sla: SlaCheck) -> None:
     """Throughput by binary search: RFC 2544 section 26.1, or ETSI TST 009 with loss verification.

@@ -17,7 +17,7 @@ from pytest_nfvperf.model.traffic import Traffic
 from pytest_nfvperf.ports.generator import GeneratorPort
 from pytest_nfvperf.runs.binary import rfc2544_search, tst009_search
 from pytest_nfvperf.runs.clock import VirtualClock
-from pytest_nfvperf.runs.confirm import confirm
+from pytest_nfvperf.runs.confirm import confirm, confirm_all
 from pytest_nfvperf.runs.measurer import LoadLimits, LoadMeasurer
 from pytest_nfvperf.runs.mlr import mlr_search
 from pytest_nfvperf.runs.recorder import Recorder
@@ -188,6 +188,23 @@ def test_a_confirmation_may_be_given_up_once_its_goal_is_missed(goal):
     measurer = measurer_on(FakeGenerator(4e6))
     confirm(measurer, GoalOutcome(goal, SearchStatus.FOUND, load_fps=3_000_000), duration_s=5.0, attempts=5)
     assert [record.data["result"]["spec"]["give_up_loss"] for record in measurer.sink.records] == [goal.loss_ratio]
+
+
+def test_a_load_that_held_without_loss_need_not_be_tried_again_for_a_goal_that_tolerates_some():
+    measurer = measurer_on(FakeGenerator(4e6))
+    found = [GoalOutcome(goal, SearchStatus.FOUND, load_fps=4_100_000) for goal in (PDR, NDR)]
+    pdr, ndr = confirm_all(measurer, found, duration_s=5.0, attempts=7)
+    assert (pdr.goal, ndr.goal) == (PDR, NDR), "in the order given"
+    assert ndr.confirmation.load_fps == 3_936_000
+    assert pdr.confirmation == ndr.confirmation
+    tried = [record.data["result"]["spec"]["load_fps"] for record in measurer.sink.records]
+    assert tried == [4_100_000, 4_059_000, 3_936_000, 4_100_000, 4_059_000]
+
+
+def test_above_what_held_without_loss_a_tolerant_goal_has_its_own_confirmation():
+    found = [GoalOutcome(NDR, SearchStatus.FOUND, 3_900_000), GoalOutcome(PDR, SearchStatus.FOUND, 4_010_000)]
+    ndr, pdr = confirm_all(measurer_on(FakeGenerator(4e6)), found, duration_s=5.0, attempts=7)
+    assert (ndr.confirmation.load_fps, pdr.confirmation.load_fps) == (3_900_000, 4_010_000)
 
 
 def test_the_confirmation_tells_how_long_a_trial_was_that_was_given_up():

@@ -75,3 +75,12 @@ def test_a_counter_that_fell_and_a_link_that_was_lost() -> None:
     fell, down = validity.testbed_reasons(trial(0), changes)
     assert (fell.code, fell.detail) == (Reason.COUNTER_WENT_BACK, "p0.rx_packets fell by 7")
     assert (down.code, down.detail) == (Reason.LINK_DOWN, "p1 lost its link 2x meanwhile")
+
+
+@pytest.mark.parametrize(("goal", "says_nothing"), [(0.0, True), (0.002, True), (0.003, False), (None, True)])
+def test_a_goal_that_was_met_although_the_cpu_was_stolen_is_met(goal: float | None, *, says_nothing: bool) -> None:
+    robbed = trial(3000)
+    reasons = validity.testbed_reasons(
+        replace(robbed, spec=replace(robbed.spec, give_up_loss=goal)), changed(kept_off_ns=2 * MS)
+    )
+    assert bool(reasons) is says_nothing
