@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from pytest_nfvperf.model.outcome import NOT_CONFIRMED, Confirmation, GoalOutcome
+from pytest_nfvperf.model.outcome import NOT_CONFIRMED, Confirmation, Goal, GoalOutcome
 from pytest_nfvperf.runs.measurer import LoadMeasurer, loss_of
 from pytest_nfvperf.runs.trials import InvalidTrialsError
 
@@ -54,33 +54,41 @@ def confirm(
     """
     if outcome.load_fps is None:
         return outcome
-    confirmation = None
-    spoiled: InvalidTrialsError | None = None
-    for share in _SHARES[:attempts]:
-        if spoiled is not None and share not in _FAR_BELOW:
-            continue
-        load = outcome.load_fps * share
-        if held is not None and load <= held.load_fps:
-            break
-        try:
-            trial = measurer.measure(
-                duration_s, load, f"confirmation of {outcome.goal.name}", _REPEATS, outcome.goal.loss_ratio
-            )
-        except InvalidTrialsError as error:
-            spoiled = error
-            continue
-        ratio = loss_of(trial)
-        passed = ratio <= outcome.goal.loss_ratio
-        # What was really offered: skipped frames, though few, are no part of the load that was borne.
-        offered = round(trial.result.offered_fps or load)
-        confirmation = Confirmation(trial.id, offered, trial.result.due_s, ratio, passed, trial.result.offered)
-        if confirmation.passed:
-            break
-    if held is not None and not (confirmation and confirmation.passed):
+    confirmation, spoiled = _tried(measurer, outcome, duration_s, attempts, held)
+    if held is not None and not (confirmation and confirmation.passed and confirmation.load_fps > held.load_fps):
         return replace(outcome, confirmation=held)
     if confirmation is None and spoiled is not None:
         return replace(outcome, detail=f"{NOT_CONFIRMED}: {spoiled}")
     return replace(outcome, confirmation=confirmation)
+
+
+def _tried(
+    measurer: LoadMeasurer, outcome: GoalOutcome, duration_s: float, attempts: int, held: Confirmation | None
+) -> tuple[Confirmation | None, InvalidTrialsError | None]:
+    """The last confirmation from the found load down, and why the rig could not bear a load."""
+    confirmation, spoiled = None, None
+    for share in _SHARES[:attempts]:
+        load = (outcome.load_fps or 0) * share
+        if spoiled is not None and share not in _FAR_BELOW:
+            continue
+        if held is not None and load <= held.load_fps:
+            break
+        try:
+            confirmation = _one(measurer, outcome.goal, duration_s, load)
+        except InvalidTrialsError as error:
+            spoiled = error
+            continue
+        if confirmation.passed:
+            break
+    return confirmation, spoiled
+
+
+def _one(measurer: LoadMeasurer, goal: Goal, duration_s: float, load_fps: float) -> Confirmation:
+    """What was really offered is what was borne: skipped frames, though few, are no part of it."""
+    trial = measurer.measure(duration_s, load_fps, f"confirmation of {goal.name}", _REPEATS, goal.loss_ratio)
+    ratio, result = loss_of(trial), trial.result
+    offered = round(result.offered_fps or load_fps)
+    return Confirmation(trial.id, offered, result.due_s, ratio, ratio <= goal.loss_ratio, result.offered)
 
 
 _SHARES = (1.0, 0.99, 0.96, 0.9, 0.8, 0.5, 0.25)

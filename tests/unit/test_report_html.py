@@ -14,6 +14,7 @@ from pytest_nfvperf.adapters.evidence.records import AttachmentData, TestData, T
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
 from pytest_nfvperf.adapters.report.html import render_report
 from pytest_nfvperf.adapters.report.published import PublishedSeries
+from pytest_nfvperf.adapters.report.texts import command_line
 from pytest_nfvperf.model.outcome import Goal, GoalOutcome, Outcome, SearchStatus
 from pytest_nfvperf.model.verdict import Judgement, Verdict
 from tests.sample_run import SampleRun, small_run, write_sample
@@ -220,3 +221,16 @@ def test_a_long_reason_is_folded_not_cut(tmp_path: Path) -> None:
     page = render(sample, tmp_path)
     assert page.count("and that is the end") == 2  # in the overview and in the test
     assert page.count('<details class="long">') == 2
+
+
+@pytest.mark.parametrize(
+    ("argv", "shown"),
+    [
+        (("/lab/.venv/lib/python3.11/site-packages/pytest/__main__.py", "suites/"), "python -m pytest suites/"),
+        (("/lab/.venv/bin/pytest", "-k", "ndr and not pvp"), "pytest -k 'ndr and not pvp'"),
+        (("pytest",), "pytest"),
+        ((), ""),
+    ],
+)
+def test_the_command_is_told_as_it_was_typed(argv: tuple[str, ...], shown: str) -> None:
+    assert command_line(argv) == shown

@@ -207,6 +207,22 @@ def test_above_what_held_without_loss_a_tolerant_goal_has_its_own_confirmation()
     assert (ndr.confirmation.load_fps, pdr.confirmation.load_fps) == (3_900_000, 4_010_000)
 
 
+def test_a_tolerant_goal_is_never_confirmed_below_the_strict_one():
+    """Of the frames due at a higher load so many were skipped that less was offered."""
+
+    class SkipsMore(FakeGenerator):
+        def run_trial(self, spec):
+            result = super().run_trial(spec)
+            if "pdr" not in spec.purpose:
+                return result
+            return replace(result, counts=tuple(replace(c, elapsed_ns=c.elapsed_ns * 2) for c in result.counts))
+
+    found = [GoalOutcome(NDR, SearchStatus.FOUND, 3_900_000), GoalOutcome(PDR, SearchStatus.FOUND, 4_010_000)]
+    ndr, pdr = confirm_all(measurer_on(SkipsMore(4e6)), found, duration_s=5.0, attempts=7)
+    assert ndr.confirmation.load_fps == 3_900_000
+    assert pdr.confirmation == ndr.confirmation
+
+
 def test_the_confirmation_tells_how_long_a_trial_was_that_was_given_up():
     """The engine's part is told by the functional tests; here it is one that gives up after 1.25 s."""
 

@@ -23,6 +23,7 @@ from pytest_nfvperf.adapters.report.ledger_chart import ledger_chart
 from pytest_nfvperf.adapters.report.soak_chart import soak_chart
 from pytest_nfvperf.adapters.report.soaks import soak_events, soak_facts
 from pytest_nfvperf.adapters.report.subjects import title
+from pytest_nfvperf.adapters.report.texts import command_line
 from pytest_nfvperf.model.display import format_seconds
 from pytest_nfvperf.model.ledger import Ledger
 from pytest_nfvperf.model.ledger_text import weakness
@@ -251,7 +252,7 @@ def facts(run: RunEvidence, data: RunData) -> list[tuple[str, str]]:
         ("SLA", ", ".join(data.sla) or "those beside the suites"),
         ("Profile", data.profile),
         ("Started", f"{started:%Y-%m-%d %H:%M:%S} UTC, took {took}"),
-        ("Command", " ".join(data.argv)),
+        ("Command", command_line(data.argv)),
     ]
 
 

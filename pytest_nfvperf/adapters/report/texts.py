@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+import shlex
 from collections.abc import Sequence
+from pathlib import Path
 
 from pytest_nfvperf.adapters.evidence.records import StreamData, TopologyData, TrialData
 from pytest_nfvperf.model.display import format_bps, format_count, format_fps, format_ratio, format_seconds
@@ -27,6 +29,15 @@ _COLUMNS = (
     "valid",
     "reasons",
 )
+
+
+def command_line(argv: Sequence[str]) -> str:
+    """As it was typed: where the program is installed says nothing, and ``python -m pytest`` runs a file of its own."""
+    if not argv:
+        return ""
+    program = Path(argv[0])
+    name = f"python -m {program.parent.name}" if program.name == "__main__.py" else program.name
+    return f"{name} {shlex.join(argv[1:])}".strip()
 
 
 def drawn(stood: TopologyData) -> str:
