@@ -15,6 +15,7 @@ from pytest_nfvperf.adapters.net.links import remove_link
 from pytest_nfvperf.adapters.ovs.datapath import OvsDatapath
 from pytest_nfvperf.adapters.ovs.flat_ledger import flat_ledger
 from pytest_nfvperf.adapters.ovs.openflow import OpenFlow
+from pytest_nfvperf.model.bgp_path import BgpPathPlan
 from pytest_nfvperf.model.catalogue import bridge_chain
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
 from pytest_nfvperf.model.ledger import deltas
@@ -154,10 +155,14 @@ def test_the_scheduler_is_asked_about_each_pmd(dpdk: OvsDatapath) -> None:
 
 @needs_hugepages
 def test_the_main_thread_leaves_the_generators_cpu_for_as_long_as_it_forwards(dpdk: OvsDatapath) -> None:
-    """It reads veth ends as a PMD reads its ports; what it takes of the PMD's CPU is told apart."""
+    """It reads veth ends as a PMD reads its ports; what it takes of the PMD's CPU is told apart.
+
+    For the few frames of a routing daemon it stays: beside the PMD it would wait for the lock of the one it preempted.
+    """
     main = dpdk.instance.vswitchd.pid
     _, sched, *_ = dpdk.collectors()
-    for topology, cpus in ((phy2phy(), {0}), (bridge_chain(2, link="veth"), {1}), (phy2phy(), {0})):
+    routed = BgpPathPlan().topology()
+    for topology, cpus in ((routed, {0}), (bridge_chain(2, link="veth"), {1}), (phy2phy(), {0})):
         built = dpdk.build(topology)
         assert os.sched_getaffinity(main) == cpus
         assert ("pmd-sched.beside_run_ns" in sched.snapshot().as_dict()) == (cpus == {1})
