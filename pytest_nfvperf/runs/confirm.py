@@ -2,14 +2,14 @@
 
 MLRsearch tolerates bad trials at its lower bound by design (exceed ratio), so the very load
 it names may lose a frame in a longer run. When it does, the load is lowered in growing steps
-until one full-length trial meets the goal, and both loads are reported; a trial that has lost more than its goal
-allows is given up. Where the rig spoils every
-trial at a load, the next is well below: the DUT's queues bear a longer absence at less load.
+until one full-length trial meets the goal, and both loads are reported; a trial that has lost more
+than its goal allows is given up. Where the rig spoils every trial at a load, the next is well below:
+the DUT's queues bear a longer absence at less load.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import replace
 
 from pytest_nfvperf.model.outcome import NOT_CONFIRMED, Confirmation, Goal, GoalOutcome
@@ -18,18 +18,17 @@ from pytest_nfvperf.runs.trials import InvalidTrialsError
 
 
 def confirm_all(
-    measurer: LoadMeasurer, outcomes: Iterable[GoalOutcome], *, duration_s: float, attempts: int
+    measurer: LoadMeasurer, outcomes: Sequence[GoalOutcome], *, duration_s: float, attempts: int
 ) -> tuple[GoalOutcome, ...]:
     """Confirm the loads of several goals, the strictest first: what held for it holds for the others."""
     confirmed: dict[str, GoalOutcome] = {}
     held: Confirmation | None = None
-    found = list(outcomes)
-    for outcome in sorted(found, key=lambda each: each.goal.loss_ratio):
+    for outcome in sorted(outcomes, key=lambda each: each.goal.loss_ratio):
         done = confirm(measurer, outcome, duration_s=duration_s, attempts=attempts, held=held)
         confirmed[outcome.goal.name] = done
         if done.confirmation is not None and done.confirmation.passed:
             held = done.confirmation
-    return tuple(confirmed[outcome.goal.name] for outcome in found)
+    return tuple(confirmed[outcome.goal.name] for outcome in outcomes)
 
 
 def confirm(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.traffic import Traffic
@@ -52,7 +52,7 @@ class LoadMeasurer:
         Raises:
             InvalidTrialsError: no valid trial within the budget.
         """
-        spec = replace(self._spec(duration_s, load_fps, purpose), give_up_loss=give_up_loss)
+        spec = self._spec(duration_s, load_fps, purpose, give_up_loss)
         trial = self.runner.run(spec, self._remaining_s(), repeats)
         self.trials.append(trial)
         return trial
@@ -87,7 +87,7 @@ class LoadMeasurer:
             self.started = now
         return now - self.started
 
-    def _spec(self, duration_s: float, load_fps: float, purpose: str) -> TrialSpec:
+    def _spec(self, duration_s: float, load_fps: float, purpose: str, give_up_loss: float | None = None) -> TrialSpec:
         return TrialSpec(
             traffic=self.traffic,
             load_fps=max(1, round(load_fps)),
@@ -95,6 +95,7 @@ class LoadMeasurer:
             directions=self.directions,
             residual_s=self.residual_s,
             purpose=purpose,
+            give_up_loss=give_up_loss,
         )
 
     def _remaining_s(self) -> float | None:
