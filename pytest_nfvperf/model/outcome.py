@@ -40,7 +40,7 @@ NOT_CONFIRMED = "not confirmed"
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """The full-length trial at the found load (MEASURING.md rule 6).
+    """The full-length trial at the found load (docs/measuring-method.md, rule 6).
 
     ``offered_frames``: over all directions, counted; None where only load and duration are known.
     """
@@ -141,7 +141,7 @@ class BackToBack:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What the load cost, from counters around one trial (MEASURING.md rule 10).
+    """What the load cost, from counters around one trial (docs/measuring-method.md, rule 10).
 
     None where the testbed does not offer the counter.
     """

@@ -125,7 +125,7 @@ def loss_upper_bound(lost: int, offered: int, confidence: float = CONFIDENCE) ->
 
 
 def rule_of_three(offered: int) -> float:
-    """3 / offered: what "0 lost of N" proves at 95 % (MEASURING.md rule 5)."""
+    """3 / offered: what "0 lost of N" proves at 95 % (docs/measuring-method.md, rule 5)."""
     if offered < 1:
         raise ValueError(f"rule of three needs at least one frame, not {offered}")
     return min(1.0, 3 / offered)
@@ -291,7 +291,7 @@ def slope_estimate(x: Sequence[float], y: Sequence[float], confidence: float = C
 
 @dataclass(frozen=True, slots=True)
 class Bands:
-    """Two groups of values with nothing in between (MEASURING.md rule 11)."""
+    """Two groups of values with nothing in between (docs/measuring-method.md, rule 11)."""
 
     low: tuple[float, ...]
     high: tuple[float, ...]

@@ -1,4 +1,4 @@
-"""Collectors read counters before and after a trial, never during one (MEASURING.md rule 12)."""
+"""Collectors read counters before and after a trial, never during one (docs/measuring-method.md, rule 12)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Interleaved rounds: A B C, C B A, A B C, ... (MEASURING.md rule 7).
+"""Interleaved rounds: A B C, C B A, A B C, ... (docs/measuring-method.md, rule 7).
 
 Whoever looks at the data after every round and stops when they please finds differences that are not
 there. So there are few looks, planned beforehand, and each takes its share of the error probability.

@@ -31,7 +31,7 @@ MINIMUM_SHARE = 0.001
 """Minimum load of a search, as a share of the maximum."""
 
 NEAR_CEILING = 0.95
-"""A result above this share of the rig's own ceiling is generator-limited (MEASURING.md rule 3)."""
+"""A result above this share of the rig's own ceiling is generator-limited (docs/measuring-method.md, rule 3)."""
 
 CONFIRM_ATTEMPTS = 7
 BURST_SHARE = 0.85

@@ -36,7 +36,7 @@ class RunData:
         profile: quick, gate, full or soak.
         testbed: the testbed that was used, given or discovered.
         testbed_yaml: the same as a testbed file.
-        fingerprint: what must be equal for two runs to be compared (MEASURING.md rule 9), by name.
+        fingerprint: what must be equal for two runs to be compared (docs/measuring-method.md, rule 9), by name.
         dut, generator: None before they are started.
         sla: the SLA files in use.
     """

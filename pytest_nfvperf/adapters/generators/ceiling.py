@@ -1,4 +1,4 @@
-"""The rig's own ceiling: how fast the generator is when nothing stands in its way (MEASURING.md rule 3)."""
+"""The rig's own ceiling: how fast the generator is with nothing in its way (docs/measuring-method.md, rule 3)."""
 
 from __future__ import annotations
 

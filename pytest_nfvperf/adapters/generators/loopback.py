@@ -1,7 +1,7 @@
 """A loop without a DUT: a second engine process joins two vhost-user sockets by plain forwarding.
 
 It takes the DUT's place, on the DUT's CPU, so that the rig's own ceiling can be measured
-(MEASURING.md rule 3), and tests get by without a switch.
+(docs/measuring-method.md, rule 3), and tests get by without a switch.
 """
 
 from __future__ import annotations
