@@ -18,11 +18,10 @@ from pytest_nfvperf.config.sla import unknown_labels, unmatched_rules
 from pytest_nfvperf.config.vocabulary import TESTBED_LABELS
 from pytest_nfvperf.judging import SlaFailure
 from pytest_nfvperf.labels import item_labels, subject_labels
-from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.errors import ConfigError, InconclusiveError, TestbedError
 from pytest_nfvperf.model.sla import Rule, Sla
 from pytest_nfvperf.options import Options
 from pytest_nfvperf.packs import refuse_empty
-from pytest_nfvperf.runs.trials import InvalidTrialsError
 from pytest_nfvperf.session import NfvSession
 from pytest_nfvperf.sweep import NOT_QUICK, QUICK_ONLY
 
@@ -174,7 +173,7 @@ def explain(item: pytest.Item, call: pytest.CallInfo[Any], report: pytest.TestRe
     elif isinstance(error, TestbedError):
         error = session.broken(error)
         report.longrepr = f"testbed error: {error}"
-    elif isinstance(error, InvalidTrialsError):
+    elif isinstance(error, InconclusiveError):
         report.longrepr = f"INCONCLUSIVE: {error}"
     elif isinstance(error, (ConfigError, pytest.UsageError)):
         report.longrepr = f"usage error: {error}"

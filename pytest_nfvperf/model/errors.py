@@ -1,9 +1,10 @@
-"""The three ways a run can go wrong that are not a failed SLA.
+"""The three ways a test can go wrong that are not a failed SLA.
 
 A user's mistake ends as ``pytest.UsageError`` (the plugin turns
-:class:`ConfigError` into it); a broken testbed ends as :class:`TestbedError`
-and is remembered, so that later tests cite the first cause; a trial that the
-rig spoiled is not an error at all but an invalid trial.
+:class:`ConfigError` into it). A broken testbed ends as :class:`TestbedError`
+and is remembered, so that later tests cite the first cause. A rig that works,
+and that still could not measure what was asked for, ends as
+:class:`InconclusiveError`: one spoiled trial is repeated, too many are that.
 """
 
 from __future__ import annotations
@@ -35,6 +36,13 @@ class ConfigError(NfvperfError):
         place = f"{file}:{line}" if file and line else file
         where = ": ".join(part for part in (place, key) if part)
         super().__init__(f"{where}: {message}" if where else message)
+
+
+class InconclusiveError(NfvperfError):
+    """The rig could not measure what the test asks: says nothing about the DUT, neither good nor bad.
+
+    The message says what was to be measured, what prevented it with its figures, and what would help.
+    """
 
 
 class TestbedError(NfvperfError):
