@@ -108,7 +108,8 @@ class SlaCheck:
         """True when more readings would not change the verdict on an outcome: it is carried, or limited by the rig."""
         observed = _distinct([outcome])
         verdicts = judge(self._rules, outcome.label, observed, self._measured.peers, unmeasured(outcome))
-        open_ended = {samples.metric for samples in outcome.samples if samples.at_least}
+        open_ended = {samples.metric for samples in outcome.samples if samples.at_least or samples.at_most}
+        open_ended |= {f"{slope.metric}_slope" for slope in outcome.slopes if slope.bound_reason}
         open_ended |= {ratio.metric for ratio in outcome.relatives if ratio.bound_reason}
         sampled = {samples.metric for samples in outcome.samples} | {
             f"{slope.metric}_slope" for slope in outcome.slopes

@@ -66,8 +66,8 @@ def _plan(item: pytest.Item, wiring: SimulatedWiring, nfv: NfvSession) -> Planne
     started, before, streamed = wiring.clock.monotonic(), len(wiring.specs), len(wiring.stream_specs)
     reports = runtestprotocol(item, log=False, nextitem=None)
     told = [str(report.longrepr).strip().splitlines()[-1] for report in reports if report.failed]
-    # A test that asserts what it counted ends there on a DUT that copies nothing: what it sends is known by then.
-    failures = [line for line in told if not line.endswith(": AssertionError")]
+    # A test that looks at what it counted ends there on a DUT that copies nothing: what it sends is known by then.
+    failures = [line for line in told if not (line.endswith(": AssertionError") or line.startswith("INCONCLUSIVE"))]
     return PlannedTest(
         item.nodeid,
         tuple(wiring.specs[before:]),

@@ -27,17 +27,20 @@ def relative(
     if not _positive(samples) or not _positive(baseline):
         return None
     found = ratio_estimate(baseline.values, samples.values, confidence)
-    reasons = [samples.at_least, f"baseline: {baseline.at_least}" if baseline.at_least else ""]
-    unbounded = math.isinf(found.high) or bool(samples.at_least)
+    own, others = samples.at_least or samples.at_most, baseline.at_least or baseline.at_most
+    reasons = [own, f"baseline: {others}" if others else ""]
+    unbounded = math.isinf(found.high) or bool(samples.at_least or baseline.at_most)
     return Relative(
         metric=samples.metric,
         baseline=differing,
         ratio=found.ratio,
-        low=0.0 if baseline.at_least else found.low,
+        low=0.0 if samples.at_most or baseline.at_least else found.low,
         high=None if unbounded else found.high,
         confidence=found.confidence,
         smallest_detectable=None if math.isinf(found.smallest_detectable) else found.smallest_detectable,
         bound_reason="; ".join(dict.fromkeys(filter(None, reasons))),
+        baseline_value=baseline.median,
+        baseline_bound="at least" if baseline.at_least else "at most" if baseline.at_most else "",
     )
 
 
@@ -74,6 +77,7 @@ def slope(series: Sequence[tuple[float, Samples]], per: str, confidence: float =
         share_low=found.low / baseline,
         share_high=found.high / baseline,
         confidence=confidence,
+        bound_reason=next((why for _, each in series if (why := each.at_least or each.at_most)), ""),
     )
 
 

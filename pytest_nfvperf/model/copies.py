@@ -22,6 +22,7 @@ class CopyCounts:
         truncated: of those, the ones cut by a snaplen.
         corrupted: of those, the ones that were otherwise not as sent.
         dropped: given up at the outputs, by the counter that says so.
+        uncounted: counters that are missing, so that nobody knows how often frames crossed: ``vm1.rx_packets``.
     """
 
     crossings: int
@@ -30,6 +31,16 @@ class CopyCounts:
     truncated: int
     corrupted: int
     dropped: Mapping[str, int]
+    uncounted: tuple[str, ...] = ()
+
+    @property
+    def missing(self) -> str:
+        """Why these counts say nothing of a mirror, for a person; empty where they do say something."""
+        if self.uncounted:
+            return f"the datapath has no counter {', '.join(self.uncounted)}: nobody knows how many copies are due"
+        if not self.crossings:
+            return "no frame crossed a mirrored bridge: the topology has no mirror there, or nothing was sent"
+        return ""
 
     @property
     def unexplained(self) -> int:
@@ -61,19 +72,20 @@ def copy_counts(topology: Topology, result: TrialResult, moved: Mapping[str, int
     outputs = [mirror.output for mirror in topology.mirrors if mirror.output is not None]
     vlan = result.spec.traffic.vlan or 0
     mirrored = [
-        (mirror.copies(crossed.entry, crossed.exit, vlan), frames)
+        (crossed.entry, mirror.copies(crossed.entry, crossed.exit, vlan), frames)
         for crossed, frames in _crossings(topology, result, moved)
         for mirror in topology.mirrors
         if mirror.bridge in crossed.bridges
     ]
     seen = [monitor for monitor in result.monitors if monitor.port in outputs]
     return CopyCounts(
-        crossings=sum(frames for _, frames in mirrored),
-        expected=sum(frames for copied, frames in mirrored if copied),
+        crossings=sum(frames or 0 for _, _, frames in mirrored),
+        expected=sum(frames or 0 for _, copied, frames in mirrored if copied),
         received=sum(monitor.copies for monitor in seen),
         truncated=sum(monitor.truncated for monitor in seen),
         corrupted=sum(monitor.corrupted for monitor in seen),
         dropped={name: moved[name] for port in outputs for name in _drops(port) if moved.get(name)},
+        uncounted=tuple(dict.fromkeys(_received_by(entry) for entry, _, frames in mirrored if frames is None)),
     )
 
 
@@ -83,8 +95,15 @@ def _drops(port: str) -> tuple[str, ...]:
     return (f"{port}.tx_dropped", *far)
 
 
-def _crossings(topology: Topology, result: TrialResult, moved: Mapping[str, int]) -> Iterator[tuple[Crossed, int]]:
-    """Each pass of frames through the datapath, and how many there were."""
+def _received_by(port: str) -> str:
+    """The DUT's counter of frames that came in by a port."""
+    return f"{port}.rx_packets"
+
+
+def _crossings(
+    topology: Topology, result: TrialResult, moved: Mapping[str, int]
+) -> Iterator[tuple[Crossed, int | None]]:
+    """Each pass of frames through the datapath, and how many there were; None where nobody counts."""
     by_vnfs: Counter[str] = Counter()
     for vnf in result.vnfs:
         by_vnfs[vnf.peer] += vnf.sent
@@ -94,4 +113,4 @@ def _crossings(topology: Topology, result: TrialResult, moved: Mapping[str, int]
             raise ValueError(f"topology {topology.name!r} does not say which way {count.direction} takes")
         for number, crossed in enumerate(way):
             known = count.sent if number == 0 else by_vnfs.get(crossed.entry)
-            yield crossed, moved.get(f"{crossed.entry}.rx_packets", 0) if known is None else known
+            yield crossed, moved.get(_received_by(crossed.entry)) if known is None else known

@@ -23,6 +23,9 @@ __all__ = ["Peers", "failure_table", "judge", "requirement_text", "worst"]
 Peers = Callable[[Mapping[str, str]], Sequence[Observation] | None]
 """Observations of the subject with these labels; None when it was not measured."""
 
+FASTER_GENERATOR = "a faster generator would resolve it: more CPUs for it, or a lab's (docs/lab.md)"
+"""What helps where a side of a relation is "at least": neither more readings nor another DUT would."""
+
 _EQUAL = 1e-9
 """Relative difference below which a figure equals its limit: units are converted in floating point."""
 
@@ -149,8 +152,20 @@ def _compared(found: Observation, differing: Mapping[str, str], labels: Mapping[
 
 
 def _verdict_on_ratio(rule: Rule, metric: str, limit: Limit, found: Observation, ratio: Relative) -> Verdict:
-    verdict = _verdict(rule, metric, limit, found, _Figure.of_relative(ratio))
-    return replace(verdict, confidence=_ratio_confidence(ratio, found))
+    figure = _Figure.of_relative(ratio)
+    verdict = _verdict(rule, metric, limit, found, figure)
+    other = None
+    if ratio.baseline_value is not None:
+        low, high = ratio.baseline_bound == "at least", ratio.baseline_bound == "at most"
+        other = Observation(metric, ratio.baseline_value, found.unit, lower_bound=low, upper_bound=high)
+    reason = _reason(verdict.judgement, figure, limit, found, other if ratio.bound_reason else None)
+    return replace(verdict, reason=reason, confidence=_ratio_confidence(ratio, found))
+
+
+def _side(seen: Observation) -> str:
+    """One side of a relation: ``at least 6.02 Mpps``."""
+    mark = "at least " if seen.lower_bound else "at most " if seen.upper_bound else ""
+    return mark + format_value(seen.value, seen.unit)
 
 
 def _ratio_confidence(ratio: Relative, found: Observation) -> str:
@@ -231,10 +246,10 @@ def _meets(value: float, limit: Limit) -> bool:
 
 
 def _margin(value: float, limit: Limit) -> float | None:
-    """(observed - limit) / limit, positive when better; None against a limit of 0 or for ``==``."""
+    """(observed - limit) / |limit|, positive when better; None against a limit of 0 or for ``==``."""
     if limit.value == 0 or limit.operator == "==":
         return None
-    margin = (value - limit.value) / limit.value
+    margin = (value - limit.value) / abs(limit.value)
     return margin if limit.operator in {">", ">="} else -margin
 
 
@@ -245,13 +260,15 @@ def _reason(
     if figure.low != figure.high:
         shown = _interval_words(figure, shown, limit.unit)
     if baseline is not None:
-        shown += f" ({format_value(found.value, found.unit)} against {format_value(baseline.value, baseline.unit)})"
+        shown += f" ({_side(found)} against {_side(baseline)})"
     if figure.why and figure.low != figure.high:
         shown += f": {figure.why}"
     if judgement is Judgement.INCONCLUSIVE and figure.low != figure.high:
         bound = f"{limit.operator} {format_value(limit.value, limit.unit)}"
         two_ends = figure.low not in {0.0, figure.value} and figure.high not in {math.inf, figure.value}
         shown += f"; the interval neither shows nor refutes {bound}" if two_ends else f"; says nothing about {bound}"
+        if baseline is not None and (found.lower_bound or baseline.lower_bound):
+            shown += f"; {FASTER_GENERATOR}"
     return shown
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 from pytest_nfvperf.model.display import format_fps, format_ratio
 from pytest_nfvperf.model.honest import honest_loss
@@ -228,8 +229,10 @@ def _of_offload(share: OffloadShare, outcome: Outcome) -> Iterator[Observation]:
 
 
 def _of_samples(samples: Samples, outcome: Outcome) -> Iterator[Observation]:
-    """The median with its interval; a rate of frames as bit rate and share of line rate too."""
+    """The median with its interval, or the worst reading; a rate of frames as bit rate and share of line rate too."""
     found = median_interval(samples.values)
+    low, high = (samples.figure, samples.figure) if samples.by_worst else (found.low, found.high)
+    text = f"median of {len(samples.values)}, interval at {format_ratio(found.confidence)}"
     factors = {samples.unit: 1.0}
     if samples.unit == "pps" and outcome.mean_frame_size:
         factors["bps"] = outcome.mean_frame_size * 8
@@ -238,14 +241,15 @@ def _of_samples(samples: Samples, outcome: Outcome) -> Iterator[Observation]:
     for unit, factor in factors.items():
         yield Observation(
             samples.metric,
-            samples.median * factor,
+            samples.figure * factor,
             unit,
             lower_bound=bool(samples.at_least),
-            bound_reason=samples.at_least,
-            confidence=f"median of {len(samples.values)}, interval at {format_ratio(found.confidence)}",
+            upper_bound=bool(samples.at_most),
+            bound_reason=samples.at_least or samples.at_most,
+            confidence=f"worst of {len(samples.values)}" if samples.by_worst else text,
             evidence=samples.evidence,
-            low=found.low * factor,
-            high=found.high * factor,
+            low=low * factor,
+            high=high * factor,
             relatives=tuple(ratio for ratio in outcome.relatives if ratio.metric == samples.metric),
         )
 
@@ -258,4 +262,9 @@ def _of_slope(slope: Slope) -> Iterator[Observation]:
         ("ratio", slope.share, slope.share_low, slope.share_high),
     )
     for unit, value, low, high in in_units:
-        yield Observation(f"{slope.metric}_slope", value, unit, confidence=confidence, low=low, high=high)
+        seen = Observation(f"{slope.metric}_slope", value, unit, confidence=confidence, low=low, high=high)
+        yield (
+            seen
+            if not slope.bound_reason
+            else replace(seen, low=-math.inf, high=math.inf, bound_reason=slope.bound_reason)
+        )

@@ -9,6 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from statistics import median
 
+TO_THE_LAST = frozenset({"mirror_completeness"})
+"""Metrics that are whole or not: whoever missed one copy in one reading is not complete."""
+
 
 @dataclass(frozen=True, slots=True)
 class Samples:
@@ -20,6 +23,7 @@ class Samples:
         values: one a reading, in ``unit``.
         evidence: ids of the trials they were read from.
         at_least: why the values are only lower bounds of what the DUT does; empty when they are not.
+        at_most: why they are only upper bounds; empty when they are not.
     """
 
     metric: str
@@ -27,11 +31,22 @@ class Samples:
     values: tuple[float, ...]
     evidence: tuple[str, ...] = ()
     at_least: str = ""
+    at_most: str = ""
 
     @property
     def median(self) -> float:
         """The middle of the readings."""
         return median(self.values)
+
+    @property
+    def by_worst(self) -> bool:
+        """True when one bad reading decides: see TO_THE_LAST."""
+        return self.metric in TO_THE_LAST
+
+    @property
+    def figure(self) -> float:
+        """What verdicts, tables and the report say: the median, or of TO_THE_LAST the reading farthest from 1."""
+        return max(self.values, key=lambda value: abs(value - 1)) if self.by_worst else self.median
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +61,8 @@ class Relative:
         confidence: level of the interval, 0..1.
         smallest_detectable: smallest relative difference that these samples could have shown; None if none.
         bound_reason: why an end is open though the samples are many: "generator-limited".
+        baseline_value: the baseline's median, in the samples' unit; None where it was not kept.
+        baseline_bound: "at least" or "at most" where the baseline is only a bound itself; else empty.
     """
 
     metric: str
@@ -56,6 +73,8 @@ class Relative:
     confidence: float
     smallest_detectable: float | None
     bound_reason: str = ""
+    baseline_value: float | None = None
+    baseline_bound: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +87,7 @@ class Slope:
         value, low, high: change of the metric for one more, in ``unit``, with its interval.
         share, share_low, share_high: the same as a ratio of the baseline's median.
         confidence: level of the intervals, 0..1.
+        bound_reason: why nothing bounds the slope: readings of the series are only bounds themselves.
     """
 
     metric: str
@@ -80,3 +100,4 @@ class Slope:
     share_low: float
     share_high: float
     confidence: float
+    bound_reason: str = ""

@@ -53,7 +53,7 @@ class Observation:
 class Verdict:
     """One requirement, judged.
 
-    ``observed`` is None when it was not measured. ``margin`` is (observed - limit) / limit,
+    ``observed`` is None when it was not measured. ``margin`` is (observed - limit) / |limit|,
     signed so that positive is better; None when it cannot be computed.
     ``subject``: labels of what was judged, where a test has several subjects.
     """

@@ -134,7 +134,10 @@ def _reading(trial: Trial, limits: Limits) -> Reading:
     if trial.cost.pmd_cycles_per_packet is not None:
         values["cycles_per_packet"] = trial.cost.pmd_cycles_per_packet
     why = _limited(result, rate, limits)
-    return Reading(values, trial.id, {"forwarding_rate": why} if why else {})
+    if not why:
+        return Reading(values, trial.id)
+    # Below saturation a PMD counts its idle time to the packets: it needs no more for them than this.
+    return Reading(values, trial.id, {"forwarding_rate": why}, dict.fromkeys(("packet_time", "cycles_per_packet"), why))
 
 
 def _present(result: TrialResult) -> float:

@@ -29,11 +29,13 @@ class Reading:
         values: metric to value, in the metric's base unit.
         evidence: id of the trial.
         at_least: metric to the reason why the value is only a lower bound.
+        at_most: metric to the reason why it is only an upper bound.
     """
 
     values: Mapping[str, float]
     evidence: str
     at_least: Mapping[str, str] = field(default_factory=dict)
+    at_most: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

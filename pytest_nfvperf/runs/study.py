@@ -260,9 +260,10 @@ def _samples(units: Mapping[str, str], readings: Sequence[Reading]) -> tuple[Sam
     for metric, unit in units.items():
         with_it = [reading for reading in readings if metric in reading.values]
         if with_it:
-            why = next((reading.at_least[metric] for reading in with_it if reading.at_least.get(metric)), "")
+            low = next((reading.at_least[metric] for reading in with_it if reading.at_least.get(metric)), "")
+            high = next((reading.at_most[metric] for reading in with_it if reading.at_most.get(metric)), "")
             values = tuple(reading.values[metric] for reading in with_it)
-            found.append(Samples(metric, unit, values, tuple(reading.evidence for reading in with_it), why))
+            found.append(Samples(metric, unit, values, tuple(reading.evidence for reading in with_it), low, high))
     return tuple(found)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from pytest_nfvperf.adapters.evidence.records import trial_data
-from pytest_nfvperf.model.errors import NfvperfError
+from pytest_nfvperf.model.errors import InconclusiveError
 from pytest_nfvperf.model.ledger import CounterDelta, CounterSnapshot, Ledger
 from pytest_nfvperf.model.outcome import Cost
 from pytest_nfvperf.model.record import RecordKind
@@ -45,6 +45,7 @@ class Context:
     streams: dict[str, StreamResult] = field(default_factory=dict)
 
 
+FurtherReasons = Callable[[TrialResult, Sequence[CounterDelta]], Sequence[InvalidReason]]
 LedgerMaker = Callable[[TrialResult, Sequence[CounterSnapshot], Sequence[CounterSnapshot]], Ledger]
 
 
@@ -80,7 +81,7 @@ class Spoiled(Protocol):
         ...
 
 
-class InvalidTrialsError(NfvperfError):
+class InvalidTrialsError(InconclusiveError):
     """No valid trial within the budget: the rig is too disturbed to say anything about the DUT."""
 
     def __init__(self, trials: Sequence[Spoiled]) -> None:
@@ -157,8 +158,17 @@ class TrialRunner:
         *,
         repeat_of: str | None = None,
         execute: Callable[[TrialSpec], TrialResult] | None = None,
+        also: FurtherReasons | None = None,
     ) -> Trial:
-        """Run one trial and record it, valid or not. ``execute``: another way than the generator's ``run_trial``."""
+        """Run one trial and record it, valid or not.
+
+        Args:
+            spec: what to send.
+            remaining_s: for the progress line.
+            repeat_of: id of the invalid trial that this one repeats.
+            execute: another way than the generator's ``run_trial``.
+            also: what else speaks against the trial, beside what the generator and the testbed's counters say.
+        """
         self.progress.trial_started(spec.purpose, spec.load_fps, spec.duration_s, remaining_s)
         started = self.clock.monotonic()
         own_cpu = time.process_time()
@@ -167,8 +177,9 @@ class TrialRunner:
         self._check_alive()
         after, vnfs = [collector.snapshot() for collector in self._collectors], moved(vnfs_before, self._vnf_counts())
         changes = counter_deltas(before, after)
-        invalid = (*result.invalid, *testbed_reasons(result, changes))
-        result = replace(result, invalid=invalid, vnfs=(*result.vnfs, *vnfs))
+        result = replace(result, vnfs=(*result.vnfs, *vnfs))
+        reasons = (*testbed_reasons(result, changes), *(also(result, changes) if also else ()))
+        result = replace(result, invalid=(*result.invalid, *reasons))
         trial_id = self.recorder.next_id(RecordKind.TRIAL)
         trial = Trial(
             id=trial_id,

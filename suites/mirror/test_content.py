@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from pytest_nfvperf.adapters.generators.copied_frames import check_frames
+from pytest_nfvperf.model.errors import InconclusiveError
 from pytest_nfvperf.model.mirror_outputs import mirror_output
 from pytest_nfvperf.model.parts import mirror, namespace
 from pytest_nfvperf.model.traffic import Traffic
@@ -67,7 +68,8 @@ def check_content(live: LiveTopology, receiver: Capture, copies: CopyTrials, fra
     captured = receiver.stop()
     (way,) = live.topology.directions
     found = check_frames(captured.samples, live.topology, way, sent)
-    assert captured.lost in {None, 0}
+    if captured.lost:
+        raise InconclusiveError(f"the receiver lost {captured.lost} copies itself: give it more CPU, or a calmer load")
     assert not found.wrong, "; ".join(found.wrong)
     assert [leg.duplicated for leg in found.legs] == [0, 0, 0]
     assert [leg.copies for leg in found.legs] == [counted.expected // 3] * 3, str(counted)

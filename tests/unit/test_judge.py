@@ -216,7 +216,8 @@ def test_relation_of_bounds(mine, theirs, text, judgement):
 def test_relation_of_bounds_says_whose():
     verdict = relation([NDR], [replace(NDR, value=4e6, **LOWER)])
     assert verdict.reason == (
-        "at most 105 % (4.20 Mpps against 4.00 Mpps): baseline: generator-limited; says nothing about >= 95 %"
+        "at most 105 % (4.20 Mpps against at least 4.00 Mpps): baseline: generator-limited; "
+        "says nothing about >= 95 %; a faster generator would resolve it: more CPUs for it, or a lab's (docs/lab.md)"
     )
 
 
@@ -336,3 +337,37 @@ def test_a_negative_slope_meets_a_negative_limit():
     seen = [Observation("forwarding_rate_slope", -0.002, "ratio", low=-0.004, high=-0.001)]
     assert judged("forwarding_rate_slope", ">= -0.5 %", seen).judgement is PASS
     assert judged("forwarding_rate_slope", ">= 0 %", seen).judgement is FAIL
+
+
+@pytest.mark.parametrize(
+    ("text", "observed", "margin"),
+    [(">= -1 %", -0.00097, 0.903), (">= -1 %", -0.019, -0.9), ("<= -1 %", -0.02, 1.0), ("<= -1 %", 0.0, -1.0)],
+)
+def test_a_margin_against_a_negative_limit_is_positive_when_better(text, observed, margin):
+    verdict = judged("rate_change", text, [Observation("rate_change", observed, "ratio")])
+    assert verdict.margin == pytest.approx(margin)
+    assert (verdict.judgement is PASS) == (margin > 0)
+
+
+def compared(low, high, *, mine, theirs, reason):
+    """A ratio measured in rounds, its baseline 6.02 Mpps."""
+    ratio = Relative("ndr", (("bridges", "1"),), 0.98, low, high, 0.98, 0.02, reason, 6.02e6, theirs)
+    seen = replace(NDR, value=5.9e6, lower_bound=mine == "at least", relatives=(ratio,))
+    return judged("ndr", ">= 95 % of {bridges: 1}", [seen])
+
+
+def test_a_ratio_of_two_bounds_names_both_and_what_would_resolve_it():
+    verdict = compared(0.0, None, mine="at least", theirs="at least", reason="generator-limited")
+    assert verdict.judgement is INCONCLUSIVE
+    assert verdict.reason == (
+        "about 98 % (at least 5.90 Mpps against at least 6.02 Mpps): generator-limited; says nothing about >= 95 %; "
+        "a faster generator would resolve it: more CPUs for it, or a lab's (docs/lab.md)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "mine", "theirs", "judgement"),
+    [(0.0, 0.9, "", "at least", FAIL), (0.96, None, "at least", "", PASS), (0.0, 0.99, "", "at least", INCONCLUSIVE)],
+)
+def test_a_bound_that_decides_decides(low, high, mine, theirs, judgement):
+    assert compared(low, high, mine=mine, theirs=theirs, reason="generator-limited").judgement is judgement

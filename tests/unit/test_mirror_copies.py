@@ -8,10 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_nfvperf.adapters.report.studies import completeness_text, median_text
 from pytest_nfvperf.model.compose import compose
 from pytest_nfvperf.model.copies import copy_counts
 from pytest_nfvperf.model.mirror_outputs import mirror_output
+from pytest_nfvperf.model.observe import observations
+from pytest_nfvperf.model.outcome import Outcome
 from pytest_nfvperf.model.parts import endpoint, mirror, monitor, vnf
+from pytest_nfvperf.model.samples import Samples
 from pytest_nfvperf.model.topology import Topology
 from pytest_nfvperf.model.traffic import Traffic
 from pytest_nfvperf.model.trial import Direction, DirectionCounts, MonitorCounts, RigHealth, TrialResult, TrialSpec
@@ -112,3 +116,29 @@ def test_a_load_is_a_share_or_a_rate() -> None:
         MirrorLoad()
     with pytest.raises(ValueError, match="is a share of the forwarding rate or the ndr, not 'pdr'"):
         MirrorLoad(share=0.5, share_of="pdr")
+
+
+def test_copies_of_nothing_are_no_copies() -> None:
+    """A topology without a mirror: none of none is not all of them."""
+    bare = copy_counts(vm_chain(2), result(100, (90, 80), 0), {})
+    assert (bare.expected, bare.received) == (0, 0)
+    assert "no mirror" in bare.missing
+    assert not copy_counts(chain(), result(100, (90, 80), 270), {}).missing
+    assert not copy_counts(chain(select_vlan=(7,)), result(100, (90, 80), 0), {}).missing, "nothing selected is a count"
+
+
+def test_a_counter_that_is_missing_is_missing() -> None:
+    found = copy_counts(chain(), result(100, (), 100), {"vm1.rx_packets": 90})
+    assert found.uncounted == ("vm2.rx_packets",)
+    assert "vm2.rx_packets" in found.missing
+
+
+@pytest.mark.parametrize(("values", "figure"), [((1.0, 0.9937, 1.0), 0.9937), ((1.0, 1.002, 0.999), 1.002)])
+def test_completeness_is_one_figure_everywhere(values: tuple[float, ...], figure: float) -> None:
+    """The verdict's, the table's and the page's: the reading farthest from complete."""
+    samples = Samples("mirror_completeness", "ratio", values, ("t1", "t2", "t3"))
+    outcome = Outcome((("case", "2a"),), "mirror-cost", 64.0, 1, samples=(samples,))
+    (seen,) = observations(outcome)
+    assert (seen.value, seen.low, seen.high, seen.confidence) == (figure, figure, figure, "worst of 3")
+    assert completeness_text(outcome) == f"{figure:.3%}"
+    assert median_text(samples) == f"{figure:.3%} (worst)"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from pytest_nfvperf.adapters.evidence.reader import read_run
@@ -12,9 +14,10 @@ from pytest_nfvperf.adapters.report.figures import other_result
 from pytest_nfvperf.adapters.report.html import render_report
 from pytest_nfvperf.adapters.report.studies import find_comparisons, interval_text, slope_line
 from pytest_nfvperf.adapters.report.study_chart import study_chart
-from pytest_nfvperf.adapters.report.table import summary_rows, summary_text
+from pytest_nfvperf.adapters.report.table import SummaryRow, summary_rows, summary_text
 from pytest_nfvperf.adapters.report.texts import samples_csv, stream_line
-from tests.sample_study import patch_chain, stream_run, study, study_records, tcp_chain
+from pytest_nfvperf.model.verdict import Judgement
+from tests.sample_study import patch_chain, stream_run, study, study_records, tcp_chain, verdict_on
 
 
 @pytest.fixture(scope="module")
@@ -121,3 +124,15 @@ def test_a_skipped_test_says_why_and_where(tmp_path):
 
     assert "Skipped: no module" in page
     assert "x · system" in page
+
+
+def test_a_study_of_one_subject_is_a_line_of_the_table_with_its_verdict():
+    """It compares nothing, and was measured and judged all the same."""
+    alone = replace(tcp_chain()[0], relatives=(), slopes=())
+    row = SummaryRow(alone, (verdict_on(alone, Judgement.PASS),))
+
+    (line,) = [line for line in summary_text([row], width=140).splitlines() if "tcp_chain" in line]
+
+    assert "Gbps" in line
+    assert line.endswith("PASS")
+    assert summary_text([SummaryRow(one) for one in tcp_chain()]).count("tcp_chain") == 1, "compared ones stay a table"

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from pytest_nfvperf.adapters.report.figures import digits, goal_figures, other_result, proven_loss, worst
 from pytest_nfvperf.adapters.report.junit import junit_properties
+from pytest_nfvperf.adapters.report.search_chart import search_chart
 from pytest_nfvperf.adapters.report.subjects import title
 from pytest_nfvperf.adapters.report.sweeps import find_sweeps
 from pytest_nfvperf.adapters.report.table import SummaryRow, summary_text
@@ -202,6 +203,15 @@ def test_a_failed_confirmation_is_said() -> None:
     assert note == "NOT confirmed by 5.00 s, loss 0.001 %"
     lower = replace(NDR, confirmation=Confirmation("trial-0009", 4_000_000, 5.0, 0.0, passed=True))
     assert goal_figures(replace(OUTCOME, goals=(lower,)), "ndr").note == "confirmed at 4.00 Mpps by 5.00 s, loss 0 %"
+
+
+@pytest.mark.parametrize(("passed", "words"), [(True, "confirmed"), (False, "not confirmed at")])
+def test_the_search_chart_names_the_load_found_and_the_one_confirmed(passed: bool, words: str) -> None:
+    confirmed = Confirmation("trial-0009", 3_900_000, 5.0, 0.0, passed)
+    outcome = replace(OUTCOME, goals=(replace(NDR, confirmation=confirmed),))
+    (panel,) = search_chart([], outcome).axes
+    _, labels = panel.get_legend_handles_labels()
+    assert {"NDR found 4.02 Mpps", f"NDR {words} 3.90 Mpps"} <= set(labels)
 
 
 def test_what_a_loss_count_proves() -> None:

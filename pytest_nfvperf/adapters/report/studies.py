@@ -89,8 +89,11 @@ def _others(outcome: Outcome, per: str) -> tuple[tuple[str, str], ...]:
 
 
 def median_text(samples: Samples) -> str:
-    """``5.64 Mpps``, with ``≥`` where the rig set it."""
-    return ("≥ " if samples.at_least else "") + format_value(samples.median, samples.unit)
+    """``5.64 Mpps``, with ``≥`` or ``≤`` where it is a bound; of a metric that one reading decides the worst one."""
+    if samples.by_worst:
+        return f"{worst_share_text(samples)} (worst)"
+    mark = "≥ " if samples.at_least else "≤ " if samples.at_most else ""
+    return mark + format_value(samples.median, samples.unit)
 
 
 def spread_text(samples: Samples) -> str:
@@ -121,11 +124,13 @@ def percent(ratio: float) -> str:
 def completeness_text(outcome: Outcome) -> str:
     """``100.000 %`` where every copy came in every reading, and never where one was missing."""
     samples = outcome.sampled("mirror_completeness")
-    if samples is None:
-        return MISSING
-    complete = all(value == 1.0 for value in samples.values)
-    worst = 1.0 if complete else min(samples.values)
-    return f"{worst:.3%}" if complete or round(worst, 5) != 1.0 else f"{worst:.6%}"
+    return MISSING if samples is None else worst_share_text(samples)
+
+
+def worst_share_text(samples: Samples) -> str:
+    """``99.370 %``: as many digits as it takes to differ from 100 %."""
+    worst = samples.figure
+    return f"{worst:.3%}" if worst == 1.0 or round(worst, 5) != 1.0 else f"{worst:.6%}"
 
 
 def cores_text(outcome: Outcome) -> str:

@@ -21,6 +21,7 @@ from pytest_nfvperf.adapters.report.figures import (
     typical_latency,
     worst,
 )
+from pytest_nfvperf.adapters.report.studies import find_comparisons
 from pytest_nfvperf.adapters.report.study_table import study_tables
 from pytest_nfvperf.adapters.report.subjects import distinctions, test_name
 from pytest_nfvperf.model.display import MISSING, format_ns
@@ -61,8 +62,9 @@ def summary_rows(run: RunEvidence) -> list[SummaryRow]:
 def summary_text(rows: Sequence[SummaryRow], *, width: int = 120, color: bool = False) -> str:
     """The table as text of at most ``width`` columns (at least 100), with ANSI colours or without."""
     searches = [row for row in rows if row.outcome.goals]
-    sampled = [row for row in rows if row.outcome.samples and not is_of_times(row.outcome)]
-    others = [row for row in rows if not row.outcome.goals and (not row.outcome.samples or is_of_times(row.outcome))]
+    compared = _compared(rows)
+    sampled = [row for row in rows if row.outcome.labels in compared]
+    others = [row for row in rows if not row.outcome.goals and row.outcome.labels not in compared]
     out = io.StringIO()
     console = Console(
         file=out,
@@ -82,6 +84,12 @@ def summary_text(rows: Sequence[SummaryRow], *, width: int = 120, color: bool = 
     if others:
         console.print(_other_table(others))
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+
+
+def _compared(rows: Sequence[SummaryRow]) -> set[tuple[tuple[str, str], ...]]:
+    """Labels of those that are a study's; a study of one subject compares nothing, and is a line like any other."""
+    sampled = [row.outcome for row in rows if row.outcome.samples and not is_of_times(row.outcome)]
+    return {outcome.labels for comparison in find_comparisons(sampled) for outcome in comparison.outcomes}
 
 
 def _search_table(rows: Sequence[SummaryRow]) -> Table:
