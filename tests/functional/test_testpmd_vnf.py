@@ -105,7 +105,7 @@ def test_without_testpmd_the_package_is_named(
         TestpmdVnf(journal, SPEC, PLACE)
     assert str(caught.value) == (
         "VNF 'vm1' shall be a dpdk-testpmd process, and this machine has no dpdk-testpmd: "
-        'install the package dpdk-dev, or take kind="loop"'
+        'apt-get install dpdk-dev, or take kind="loop"'
     )
 
 

@@ -130,7 +130,9 @@ def test_tcp(bridges, study, sla):
 
 
 def test_streams_are_planned_and_their_engine_may_be_missing(pytester):
-    missing = "    wiring.lacks_streams = lambda: 'iperf3 is not installed: apt install iperf3'\n    return wiring\n"
+    missing = (
+        "    wiring.lacks_streams = lambda: 'iperf3 is not installed: apt-get install iperf3'\n    return wiring\n"
+    )
     without = SIMULATED.replace("    return Sim", "    wiring = Sim").rstrip() + "\n" + missing
     make_project(pytester, TCP, CONFTEST + without)
 
@@ -139,4 +141,4 @@ def test_streams_are_planned_and_their_engine_may_be_missing(pytester):
 
     result = pytester.runpytest_subprocess("mine", "--nfv-report", "none", "-rs")
     result.assert_outcomes(skipped=1)
-    result.stdout.fnmatch_lines(["*1 test skipped: iperf3 is not installed: apt install iperf3"])
+    result.stdout.fnmatch_lines(["*1 test skipped: iperf3 is not installed: apt-get install iperf3"])

@@ -18,7 +18,7 @@ def without(monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tool", "package"), [("cc", "gcc"), ("meson", "meson"), ("ninja", "ninja-build"), ("pkg-config", "pkg-config")]
+    ("tool", "package"), [("cc", "gcc"), ("meson", "meson"), ("ninja", "ninja-build"), ("pkg-config", "pkgconf")]
 )
 def test_a_missing_tool_is_named_with_its_package(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tool: str, package: str

@@ -12,7 +12,7 @@ import pytest
 from pytest_nfvperf.adapters.guest import kernel_image, tools
 from pytest_nfvperf.adapters.guest.kernel_image import Kernel, prepare_kernel
 from pytest_nfvperf.adapters.guest.vmlinux import extract_vmlinux, read_module
-from pytest_nfvperf.adapters.host import packages
+from pytest_nfvperf.adapters.host import programs
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.instructions import InstructionCost
 from tests.kernel.chain_cost import ChainCost, crossed_chain, instruction_ns
@@ -79,9 +79,8 @@ def test_another_architecture_has_no_guest(monkeypatch):
 
 
 def test_the_set_up_knows_every_package_that_a_guest_needs():
-    assert {tools.PACKAGE_OF[program] for program in ("qemu-system-x86_64", "depmod", "cpio", "zstd")} == {
-        *packages.KERNEL_TESTS
-    }
+    needed = programs.install_hint("qemu-system-x86_64", "depmod", "cpio", "zstd").removeprefix("apt-get install ")
+    assert {*needed.split()} == {*programs.packages([programs.Use.KERNEL], programs.DEBIAN_13)}
 
 
 def test_an_apt_without_debians_kernel_is_told_what_to_do(monkeypatch, tmp_path):

@@ -73,14 +73,14 @@ def os_release(tmp_path: Path, text: str) -> Path:
     ("text", "name", "tried"),
     [
         ('ID=debian\nVERSION_ID="12"\n', "Debian 12", True),
-        ('ID=debian\nVERSION_ID="13"\n', "Debian 13", False),
+        ('ID=debian\nVERSION_ID="13"\n', "Debian 13", True),
         ('NAME="Ubuntu"\n\nID=ubuntu\nVERSION_ID="24.04"\n', "Ubuntu 24.04 (with universe)", False),
     ],
 )
 def test_distributions_are_known_by_os_release(tmp_path: Path, text: str, name: str, tried: bool) -> None:
     distribution = read_distribution(os_release(tmp_path, text))
     assert (distribution.name, distribution.tried) == (name, tried)
-    assert {"openvswitch-switch-dpdk", "iperf3"} <= set(distribution.packages)
+    assert {"openvswitch-switch-dpdk", "iperf3", "ethtool"} <= set(distribution.packages(*packages.SETUP_USES))
 
 
 def test_an_unknown_distribution_gets_the_list(tmp_path: Path) -> None:
@@ -130,6 +130,15 @@ def test_what_starts_at_boot_is_read_from_units_and_scripts(tmp_path: Path) -> N
     assert enabled_services(tmp_path / "units", tmp_path) == {"frr.service", "bird"}
 
 
+def test_units_are_disabled_where_systemd_is_not_installed(tmp_path: Path) -> None:
+    for folder in ("multi-user.target.wants", "sockets.target.requires"):
+        (tmp_path / folder).mkdir()
+        for name in ("frr.service", "ssh.service"):
+            (tmp_path / folder / name).symlink_to("/nowhere")
+    packages.unlink_units(["frr.service"], tmp_path)
+    assert enabled_services(tmp_path, tmp_path) == {"ssh.service"}
+
+
 class Machine:
     """Stands in for apt and the kernel; remembers what was asked of it."""
 
@@ -141,6 +150,7 @@ class Machine:
         monkeypatch.setattr(packages, "_apt", self.apt)
         monkeypatch.setattr(packages, "_quietly", self.quietly)
         monkeypatch.setattr(packages, "enabled_services", lambda: self.enabled)
+        monkeypatch.setattr(packages.shutil, "which", lambda name: f"/bin/{name}")  # systemd is there
 
     def apt(self, *command: str) -> None:
         self.commands.append(command)

@@ -16,12 +16,13 @@ from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
+from pytest_nfvperf.adapters.host.programs import install_hint
 from pytest_nfvperf.model.errors import GeneratorError, TestbedError
 
 PROGRAM = "nfvperf-gen"
-PACKAGES = ("gcc", "pkg-config", "libdpdk-dev", "libjansson-dev", "libnuma-dev", "ninja-build", "meson")
-"""Debian and Ubuntu packages that the build needs. Running needs the matching DPDK drivers (librte-net-virtio etc.)."""
-_NEEDED = (("cc", "gcc"), ("pkg-config", "pkg-config"), ("meson", "meson"), ("ninja", "ninja-build"))
+TOOLS = ("cc", "pkg-config", "meson", "ninja")
+NEEDED = (*TOOLS, "libdpdk-dev", "libjansson-dev", "libc6-dev")
+"""Programs and libraries that the build needs. Running needs the matching DPDK drivers (librte-net-virtio etc.)."""
 _TIMEOUT_S = 300
 
 
@@ -95,13 +96,12 @@ def _tool(name: str) -> str:
     beside = str(Path(sys.executable).parent)
     found = shutil.which(name) or shutil.which(name, path=beside)
     if found is None:
-        package = dict(_NEEDED).get(name, name)
-        raise TestbedError(f"{name} is missing, which is needed to build {PROGRAM}: apt-get install {package}")
+        raise TestbedError(f"{name} is missing, which is needed to build {PROGRAM}: {install_hint(name)}")
     return found
 
 
 def _check_tools() -> None:
-    for name, _ in _NEEDED:
+    for name in TOOLS:
         _tool(name)
     for module, package in (("libdpdk", "libdpdk-dev"), ("jansson", "libjansson-dev")):
         _version(module, package)
@@ -113,7 +113,7 @@ def _version(module: str, package: str) -> str:
     )
     if shown.returncode != 0:
         raise TestbedError(
-            f"{module} is missing, which is needed to build {PROGRAM}: apt-get install {package}",
+            f"{module} is missing, which is needed to build {PROGRAM}: {install_hint(package)}",
             evidence={"pkg-config": shown.stderr},
         )
     return shown.stdout.strip()
@@ -161,6 +161,6 @@ def _run(command: Sequence[str], what: str) -> None:
         raise TestbedError(f"{what} did not end within {_TIMEOUT_S} s") from error
     if done.returncode != 0:
         raise TestbedError(
-            f"{what} of {PROGRAM} failed ({done.returncode}); it needs: apt-get install {' '.join(PACKAGES)}",
+            f"{what} of {PROGRAM} failed ({done.returncode}); it needs: {install_hint(*NEEDED)}",
             evidence={what: (done.stdout + done.stderr)[-6000:]},
         )

@@ -23,6 +23,7 @@ from pytest_nfvperf.adapters.generators.stream_results import (
     sides,
     time_reasons,
 )
+from pytest_nfvperf.adapters.host.programs import not_installed
 from pytest_nfvperf.adapters.net.inside import namespace_id
 from pytest_nfvperf.adapters.net.journal import Journal
 from pytest_nfvperf.adapters.net.process import run
@@ -86,7 +87,7 @@ def find_iperf3(name: str = "iperf3") -> Iperf3:
     """
     path = shutil.which(name)
     if path is None:
-        here = f"no program {name}" if "/" in name else f"{name} is not installed: apt install iperf3"
+        here = f"no program {name}" if "/" in name else not_installed(name)
         raise GeneratorError(here)
     words = run([path, "--version"]).split()
     if words[:1] != ["iperf"] or len(words) < 2 or not words[1].startswith("3."):

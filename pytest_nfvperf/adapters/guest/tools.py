@@ -8,20 +8,11 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from pytest_nfvperf.adapters.host.programs import install_hint
 from pytest_nfvperf.adapters.net.process import describe_exit
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 
 QEMU = "qemu-system-x86_64"
-
-PACKAGE_OF = {
-    "qemu-system-x86_64": "qemu-system-x86",
-    "depmod": "kmod",
-    "modprobe": "kmod",
-    "cpio": "cpio",
-    "zstd": "zstd",
-    "apt-get": "apt (the kernel comes from Debian)",
-    "dpkg-deb": "dpkg",
-}
 
 
 def need(*programs: str) -> None:
@@ -34,9 +25,8 @@ def need(*programs: str) -> None:
         raise ConfigError(f"the guest is an x86_64 machine, this one is {platform.machine()}: no guest here")
     absent = [program for program in programs if shutil.which(program) is None]
     if absent:
-        packages = " ".join(sorted({PACKAGE_OF[program] for program in absent}))
         raise ConfigError(
-            f"the guest needs {', '.join(absent)}: apt-get install {packages} (or `make test-kernel`, which does it)"
+            f"the guest needs {', '.join(absent)}: {install_hint(*absent)} (or `make test-kernel`, which does it)"
         )
 
 

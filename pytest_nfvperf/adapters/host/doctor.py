@@ -11,12 +11,14 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from pytest_nfvperf.adapters.bridge.datapath import BridgeDatapath
+from pytest_nfvperf.adapters.generators.build import NEEDED
 from pytest_nfvperf.adapters.generators.iperf3 import find_iperf3, iperf3_options
 from pytest_nfvperf.adapters.host.check import Check, State
 from pytest_nfvperf.adapters.host.cpus import MIN_HUGEPAGES_MIB, isolated_cpus, plan_cpus, read_cpus
 from pytest_nfvperf.adapters.host.hugepages import read_hugepages
 from pytest_nfvperf.adapters.host.ovn import ovn_checks
-from pytest_nfvperf.adapters.host.packages import SetupError, read_distribution
+from pytest_nfvperf.adapters.host.packages import SETUP_USES, SetupError, read_distribution
+from pytest_nfvperf.adapters.host.programs import PROGRAMS, find, install_hint
 from pytest_nfvperf.adapters.host.trex import trex_checks
 from pytest_nfvperf.adapters.net.process import run
 from pytest_nfvperf.adapters.ovs.locate import locate
@@ -49,16 +51,17 @@ def checks(testbed: Testbed | None = None) -> list[Check]:
         _iperf3(testbed.streams if testbed is not None else StreamsSpec()),
         *ovn_checks(),
     ]
-    return found + [_binary(*entry) for entry in _OPTIONAL_BINARIES]
+    return [*found, *(_optional(*entry) for entry in _OPTIONAL), _others()]
 
 
-_OPTIONAL_BINARIES: tuple[tuple[str, tuple[str, ...], str], ...] = (
-    ("FRR", ("/usr/lib/frr/bgpd",), "apt install frr (for routing suites)"),
-    ("BIRD", ("bird",), "apt install bird2 (for routing suites)"),
-    ("QEMU", ("qemu-system-x86_64",), "apt install qemu-system-x86 (for guests)"),
-    ("Allure", ("allure",), "npm install -g allure (only for Allure's own HTML; `nfvperf report` needs nothing)"),
-    ("Chromium", ("chromium", "chromium-browser", "google-chrome"), "apt install chromium (only to look at reports)"),
+_OPTIONAL: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    ("FRR", "bgpd", ()),
+    ("BIRD", "bird", ()),
+    ("QEMU", "qemu-system-x86_64", ()),
+    ("Allure", "allure", ()),
+    ("Chromium", "chromium", ("chromium-browser", "google-chrome")),
 )
+"""What a line of its own shows; its program, and other names of that."""
 
 
 def _root() -> Check:
@@ -126,7 +129,7 @@ def _dpdk(prefix: str | None) -> Check:
         version = None
     if version is not None:
         return Check("DPDK in OVS", State.OK, version)
-    return Check("DPDK in OVS", State.MISSING, "none", "apt install openvswitch-switch-dpdk")
+    return Check("DPDK in OVS", State.MISSING, "none", install_hint("ovs-vswitchd"))
 
 
 def _toolchain() -> Check:
@@ -138,7 +141,7 @@ def _toolchain() -> Check:
         version = ""
         absent.append("libdpdk")
     if absent:
-        advice = "apt install gcc libc6-dev pkgconf meson ninja-build libdpdk-dev librte-meta-net librte-meta-bus"
+        advice = install_hint(*NEEDED, "librte-meta-net", "librte-meta-bus")
         return Check("generator toolchain", State.MISSING, f"no {', '.join(absent)}", advice)
     return Check("generator toolchain", State.OK, f"libdpdk {version}")
 
@@ -186,7 +189,9 @@ def _af_xdp() -> Check:
         return Check("AF_XDP", State.MISSING, str(error.strerror), advice)
     if any(Path("/usr/lib").glob(_AF_XDP_DRIVER)):
         return Check("AF_XDP", State.OK, "in the kernel and in DPDK")
-    return Check("AF_XDP", State.WARN, "in the kernel, not in DPDK", "apt install librte-meta-net (DPDK's drivers)")
+    return Check(
+        "AF_XDP", State.WARN, "in the kernel, not in DPDK", f"{install_hint('librte-meta-net')} (DPDK's drivers)"
+    )
 
 
 def _vduse() -> Check:
@@ -200,16 +205,23 @@ def _iperf3(streams: StreamsSpec) -> Check:
     try:
         found = find_iperf3(iperf3_options(streams).binary)
     except TestbedError as error:
-        advice = "apt install iperf3 (for TCP and UDP streams)"
+        advice = f"{install_hint('iperf3')} (for {PROGRAMS['iperf3'].lost})"
         if streams.path is not None:
             return Check("iperf3", State.MISSING, error.message, f"write its path as 'streams.path', or {advice}")
         return Check("iperf3", State.MISSING, "not installed", advice)
     return Check("iperf3", State.OK, f"{found.version}, {found.threads}")
 
 
-def _binary(name: str, candidates: tuple[str, ...], advice: str) -> Check:
-    for candidate in candidates:
-        path = shutil.which(candidate)
-        if path is not None:
-            return Check(name, State.OK, path)
-    return Check(name, State.MISSING, "not installed", advice)
+def _optional(name: str, program: str, other_names: tuple[str, ...]) -> Check:
+    path = next(filter(None, (find(program), *map(shutil.which, other_names))), None)
+    if path is not None:
+        return Check(name, State.OK, path)
+    return Check(name, State.MISSING, "not installed", f"{install_hint(program)} (lost: {PROGRAMS[program].lost})")
+
+
+def _others() -> Check:
+    """The rest of what `make setup` installs."""
+    absent = [name for name, program in PROGRAMS.items() if program.use in SETUP_USES and find(name) is None]
+    if not absent:
+        return Check("other programs", State.OK, "all that are called")
+    return Check("other programs", State.MISSING, f"no {', '.join(absent)}", f"{install_hint(*absent)} (or make setup)")

@@ -1,4 +1,4 @@
-"""Which packages are needed on which distribution, and installing them quietly.
+"""Installing the packages of programs.py quietly.
 
 Standard library only: the set-up runs before anything is installed by pip.
 
@@ -19,52 +19,43 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_nfvperf.adapters.host.hugepages import Change
+from pytest_nfvperf.adapters.host.programs import (
+    DEBIAN_12,
+    DEBIAN_13,
+    OS_RELEASE,
+    UBUNTU_24_04,
+    Use,
+    not_installed,
+    packages,
+    system,
+)
 
-_NEEDED = {
-    "openvswitch-switch-dpdk": "Open vSwitch with DPDK, the device under test",
-    "dpdk": "DPDK's tools, and the libraries' configuration",
-    "dpdk-dev": "dpdk-testpmd: VNFs on large machines, tests and the bench",
-    "libdpdk-dev": "to build the embedded generator",
-    "libjansson-dev": "to build the embedded generator",
-    "librte-meta-bus": "DPDK's bus drivers; without vdev no virtual port is found",
-    "librte-meta-mempool": "DPDK's mempool drivers; without ring no packet passes",
-    "librte-meta-net": "DPDK's port drivers: virtio-user, af_packet, NICs",
-    "iperf3": "TCP and UDP streams between namespaces; its service stays disabled, as Debian ships it",
-    "frr": "BGP on the DUT's side (FRR); its service stays disabled",
-    "bird2": "the BGP neighbour (BIRD 2); its service stays disabled",
-    "ovn-central": "OVN's databases and northd, for a private OVN; its service stays disabled",
-    "ovn-host": "OVN's controller, for a private OVN; its service stays disabled",
-    "gcc": "to build the embedded generator",
-    "libc6-dev": "to build the embedded generator",
-    "pkgconf": "to build the embedded generator",
-    "meson": "to build the embedded generator",
-    "ninja-build": "to build the embedded generator",
-}
-
-KERNEL_TESTS = {
-    "qemu-system-x86": "the guest that `make test-kernel` boots, and VNFs of kind qemu",
-    "kmod": "to find the modules that the guest's kernel needs",
-    "cpio": "to pack the guest's first file system",
-    "zstd": "to unpack kernels and modules that are packed by it (Debian 13, Ubuntu)",
-}
-"""Beside those of a run, for guests: the project's own tests of the kernel datapath, and VNFs of kind qemu."""
+SETUP_USES = (Use.RUN, Use.TESTS)
+"""What `make setup` installs for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """A distribution that the names are known for. ``tried``: the set-up was run there by us."""
+    """A distribution that the package names are known for.
+
+    Attributes:
+        id: as in programs.py: "debian 12".
+        tried: the set-up and the tests were run there by us (.ci/fresh).
+    """
 
     name: str
     id: str
-    version: str
     tried: bool
-    packages: Mapping[str, str]
+
+    def packages(self, *uses: Use) -> Mapping[str, str]:
+        """Package to what it is for, for these uses."""
+        return packages(uses, self.id)
 
 
 DISTRIBUTIONS = (
-    Distribution("Debian 12", "debian", "12", True, _NEEDED),
-    Distribution("Debian 13", "debian", "13", False, _NEEDED),
-    Distribution("Ubuntu 24.04 (with universe)", "ubuntu", "24.04", False, _NEEDED),
+    Distribution("Debian 12", DEBIAN_12, tried=True),
+    Distribution("Debian 13", DEBIAN_13, tried=True),
+    Distribution("Ubuntu 24.04 (with universe)", UBUNTU_24_04, tried=False),
 )
 
 _POLICY = Path("/usr/sbin/policy-rc.d")
@@ -78,21 +69,20 @@ class SetupError(Exception):
     """The set-up cannot go on; says why and what to do by hand."""
 
 
-def read_distribution(os_release: Path = Path("/etc/os-release")) -> Distribution:
+def read_distribution(os_release: Path = OS_RELEASE) -> Distribution:
     """The distribution that runs here.
 
     Raises:
         SetupError: its package names are not known; lists what has to be installed.
     """
-    fields = dict(line.split("=", 1) for line in os_release.read_text(encoding="utf-8").splitlines() if "=" in line)
-    found = (fields.get("ID", "").strip('"'), fields.get("VERSION_ID", "").strip('"'))
+    found = system(os_release)
     for distribution in DISTRIBUTIONS:
-        if (distribution.id, distribution.version) == found:
+        if distribution.id == found:
             return distribution
     known = ", ".join(distribution.name for distribution in DISTRIBUTIONS)
     raise SetupError(
-        f"package names for {' '.join(found).strip() or 'this system'} are not known (known: {known}); install what "
-        f"corresponds to {', '.join(_NEEDED)}, then run again with --no-packages"
+        f"package names for {found or 'this system'} are not known (known: {known}); install what "
+        f"corresponds to {', '.join(packages(SETUP_USES, DEBIAN_12))}, then run again with --no-packages"
     )
 
 
@@ -171,15 +161,28 @@ def _restore(policy: Path, saved: Path) -> None:
 
 def enabled_services(units: Path = _SYSTEMD_UNITS, etc: Path = _RC_DIRECTORIES) -> frozenset[str]:
     """What starts at boot: unit names ("openvswitch-switch.service") and init scripts ("openvswitch-switch")."""
-    wanted = {link.name for pattern in ("*.wants/*", "*.requires/*") for link in units.glob(pattern)}
+    wanted = {link.name for link in _unit_links(units)}
     scripts = {link.name[3:] for link in etc.glob("rc[2-5].d/S[0-9][0-9]*")}
     return frozenset(wanted | scripts)
+
+
+def _unit_links(units: Path) -> list[Path]:
+    return [link for pattern in ("*.wants/*", "*.requires/*") for link in units.glob(pattern)]
+
+
+def unlink_units(names: Sequence[str], units: Path = _SYSTEMD_UNITS) -> None:
+    """What ``systemctl disable`` does where systemd is not installed: later it would start them."""
+    for link in _unit_links(units):
+        if link.name in names:
+            link.unlink()
 
 
 def _disable(services: frozenset[str]) -> tuple[str, ...]:
     units = sorted(service for service in services if "." in service)
     scripts = sorted(service for service in services if "." not in service)
-    if units:
+    if units and shutil.which("systemctl") is None:
+        unlink_units(units)
+    elif units:
         # Works without a running systemd, too: it only removes links.
         _quietly("systemctl", "disable", "--quiet", *units)
     for script in scripts:
@@ -190,7 +193,7 @@ def _disable(services: frozenset[str]) -> tuple[str, ...]:
 
 def _quietly(*command: str) -> None:
     if shutil.which(command[0]) is None:
-        raise SetupError(f"cannot disable {' '.join(command[1:])}: no {command[0]}")
+        raise SetupError(f"cannot disable {' '.join(command[1:])}: {not_installed(command[0])}")
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise SetupError(f"{' '.join(command)} failed with status {done.returncode}: {done.stderr.strip()}")

@@ -12,41 +12,42 @@ import sys
 from collections.abc import Sequence
 
 from pytest_nfvperf.adapters.host.hugepages import Change, plan, reserve
-from pytest_nfvperf.adapters.host.packages import KERNEL_TESTS, SetupError, install, plan_packages, read_distribution
+from pytest_nfvperf.adapters.host.packages import SETUP_USES, SetupError, install, plan_packages, read_distribution
+from pytest_nfvperf.adapters.host.programs import Use
 
 DEFAULT_HUGEPAGES_MIB = 2048
 _MOST_OF_MEMORY = 0.5
 
 
 def setup_plan(
-    hugepages_mib: int | None = None, *, packages: bool = True, kernel_tests: bool = False
+    hugepages_mib: int | None = None, *, packages: bool = True, also: Sequence[Use] = ()
 ) -> tuple[Change, ...]:
     """What ``apply`` would change; empty when the machine is ready.
 
     Args:
         hugepages_mib: MiB to reserve; by default 2 GiB, or half the memory of a small machine.
         packages: look at packages, too.
-        kernel_tests: also at those that only the tests of the kernel datapath need.
+        also: uses beside those of `make setup` whose packages are looked at.
 
     Raises:
         SetupError: the distribution is not known.
     """
-    changes = [plan_packages(_names(kernel_tests=kernel_tests))] if packages else []
+    changes = [plan_packages(_names(also))] if packages else []
     changes.append(plan(_wanted_mib(hugepages_mib)))
     return tuple(change for change in changes if change is not None)
 
 
-def apply(hugepages_mib: int | None = None, *, packages: bool = True, kernel_tests: bool = False) -> tuple[str, ...]:
+def apply(hugepages_mib: int | None = None, *, packages: bool = True, also: Sequence[Use] = ()) -> tuple[str, ...]:
     """Make the changes; returns what was done, empty when nothing was.
 
     Raises:
         SetupError: not root, or a change failed; says what to do.
     """
-    if not setup_plan(hugepages_mib, packages=packages, kernel_tests=kernel_tests):
+    if not setup_plan(hugepages_mib, packages=packages, also=also):
         return ()
     if os.geteuid() != 0:
         raise SetupError("installing packages and reserving hugepages needs root: run it with sudo")
-    done = list(install(_names(kernel_tests=kernel_tests))) if packages else []
+    done = list(install(_names(also))) if packages else []
     try:
         change = reserve(_wanted_mib(hugepages_mib))
     except OSError as error:
@@ -56,8 +57,8 @@ def apply(hugepages_mib: int | None = None, *, packages: bool = True, kernel_tes
     return (*done, change.what) if change is not None else tuple(done)
 
 
-def _names(*, kernel_tests: bool) -> list[str]:
-    return [*read_distribution().packages, *(KERNEL_TESTS if kernel_tests else ())]
+def _names(also: Sequence[Use]) -> list[str]:
+    return list(read_distribution().packages(*SETUP_USES, *also))
 
 
 def _wanted_mib(hugepages_mib: int | None) -> int:
@@ -72,14 +73,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = _parse(argv)
     packages = not options.no_packages
     try:
-        changes = setup_plan(options.hugepages, packages=packages, kernel_tests=options.kernel_tests)
+        changes = setup_plan(options.hugepages, packages=packages, also=options.also)
         if not changes:
             print("nothing to change: packages and hugepages are as needed")
             return 0
         print(_announcement(changes, packages=packages))
         if options.plan:
             return 0
-        for line in apply(options.hugepages, packages=packages, kernel_tests=options.kernel_tests):
+        for line in apply(options.hugepages, packages=packages, also=options.also):
             print(f"done: {line}")
     except SetupError as error:
         print(f"setup: {error}", file=sys.stderr)
@@ -99,7 +100,12 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python3 -m pytest_nfvperf.adapters.host.setup")
     parser.add_argument("--plan", action="store_true", help="only say what would be changed")
     parser.add_argument("--no-packages", action="store_true", help="leave packages alone")
-    parser.add_argument("--kernel-tests", action="store_true", help="also what `make test-kernel` needs: QEMU")
+    parser.set_defaults(also=[])
+    for option, use, what in (
+        ("--kernel-tests", Use.KERNEL, "what `make test-kernel` needs: QEMU"),
+        ("--fresh-roots", Use.FRESH, "what .ci/fresh needs: mmdebstrap"),
+    ):
+        parser.add_argument(option, action="append_const", dest="also", const=use, help=f"also {what}")
     parser.add_argument("--hugepages", type=int, metavar="MIB", help="MiB of 2 MiB hugepages to reserve")
     return parser.parse_args(argv)
 

@@ -20,12 +20,15 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import IO
 
+from pytest_nfvperf.adapters.host.programs import absent, not_installed
 from pytest_nfvperf.adapters.net.identity import TAG_VARIABLE, ProcessId
 from pytest_nfvperf.adapters.net.journal import Entry, Journal, Kind
 from pytest_nfvperf.model.errors import TestbedError
 
 NETNS_DIRECTORY = Path("/run/netns")
 _LOG_TAIL_LINES = 20
+_NOT_FOUND = 127
+"""The status of env(1), nsenter(1) and the like when there is no such command."""
 _DPDK_RUNTIME = "RUNTIME_DIRECTORY"
 """Where DPDK makes its directory ``dpdk/<file prefix>``, which it does even with --in-memory, and leaves
 behind when killed; without it /var/run/dpdk."""
@@ -182,11 +185,14 @@ def run(argv: Sequence[str | os.PathLike[str]], *, deadline_s: float = 10.0, std
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=deadline_s, check=False, input=stdin)
     except FileNotFoundError as error:
-        raise TestbedError(f"cannot run {command[0]}: not found") from error
+        raise TestbedError(f"cannot run {command[0]}: not found; {not_installed(command[0])}") from error
     except subprocess.TimeoutExpired as error:
         raise TestbedError(f"{' '.join(command)} did not end within {deadline_s:g} s") from error
     if done.returncode != 0:
-        raise TestbedError(f"{' '.join(command)} {describe_exit(done.returncode)}", evidence={"stderr": done.stderr})
+        lacking = absent(command) if done.returncode == _NOT_FOUND else None
+        why = f": {not_installed(lacking)}" if lacking is not None else ""
+        what = f"{' '.join(command)} {describe_exit(done.returncode)}{why}"
+        raise TestbedError(what, evidence={"stderr": done.stderr})
     return done.stdout
 
 

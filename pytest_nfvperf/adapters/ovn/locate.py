@@ -7,10 +7,11 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from pytest_nfvperf.adapters.host.programs import install_hint
 from pytest_nfvperf.adapters.net.process import run
 from pytest_nfvperf.model.errors import TestbedError
 
-PACKAGES = ("ovn-central", "ovn-host")
+_PROGRAMS = ("ovn-northd", "ovn-controller")
 _SHARES = (Path("/usr/share/ovn"), Path("/usr/local/share/ovn"))
 _VERSION = re.compile(r"ovn-northd (\S+)")
 
@@ -71,4 +72,4 @@ def _schema(name: str) -> Path:
 
 
 def _missing(name: str, where: str) -> TestbedError:
-    return TestbedError(f"OVN is not installed: no {name} {where}: apt-get install {' '.join(PACKAGES)}")
+    return TestbedError(f"OVN is not installed: no {name} {where}: {install_hint(*_PROGRAMS)}")

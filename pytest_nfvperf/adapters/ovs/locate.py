@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pytest_nfvperf.adapters.host.programs import install_hint
 from pytest_nfvperf.adapters.net.process import run
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 
 _VERSION = re.compile(r"\(Open vSwitch\) (\S+)")
 _DPDK_VERSION = re.compile(r"^DPDK (\S+)", re.MULTILINE)
-PACKAGE = "openvswitch-switch-dpdk"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +85,8 @@ class _Finder:
                 key="dut.ovs.prefix",
             )
         raise TestbedError(
-            f"Open vSwitch is not installed: no {what}, looked for {looked}; install the package {PACKAGE} "
-            "(`apt install openvswitch-switch-dpdk`), or name a prefix by dut.ovs.prefix or --nfv-ovs"
+            f"Open vSwitch is not installed: no {what}, looked for {looked}; "
+            f"{install_hint('ovs-vswitchd')}, or name a prefix by dut.ovs.prefix or --nfv-ovs"
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
+from pytest_nfvperf.adapters.host.programs import PROGRAMS
 from pytest_nfvperf.adapters.net.journal import Journal
 from pytest_nfvperf.adapters.net.process import run
 from pytest_nfvperf.adapters.net.wait import wait_until
@@ -17,8 +18,7 @@ from pytest_nfvperf.adapters.routing.session_log import BirdLog
 from pytest_nfvperf.model.bgp import SessionCondition, SessionState, SpeakerConfig, SpeakerInfo
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 
-PACKAGE = "bird2"
-DIRECTORIES = ("/usr/sbin", "/usr/local/sbin")
+DIRECTORIES = PROGRAMS["bird"].directories
 _START_DEADLINE_S = 10.0
 _BULK_DEADLINE_S = 60.0
 
@@ -39,7 +39,7 @@ class BirdSpeaker:
     ) -> None:
         self.config = config
         _refuse_two_timers(config)
-        self._binary = executable("bird", DIRECTORIES, PACKAGE)
+        self._binary = executable("bird", DIRECTORIES)
         self._daemons = Daemons(journal, namespace, role, cpus=cpus)
         self._control = BirdControl(self._daemons.directory / "bird.ctl")
         self._log = BirdLog(self._daemons.directory / "bird.log")

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pytest_nfvperf.adapters.host.programs import install_hint
 from pytest_nfvperf.adapters.net.journal import Journal, Kind
 from pytest_nfvperf.adapters.net.process import ManagedProcess, spawn, tail
 from pytest_nfvperf.model.errors import TestbedError
@@ -128,10 +129,10 @@ def is_stopped(pid: int) -> bool:
     return stat.rpartition(")")[2].split()[0] == "T"
 
 
-def executable(name: str, directories: Sequence[str], package: str) -> str:
+def executable(name: str, directories: Sequence[str]) -> str:
     """The path of a daemon; TestbedError that says which package has it."""
     for directory in directories:
         path = Path(directory) / name
         if os.access(path, os.X_OK):
             return str(path)
-    raise TestbedError(f"{name} is not installed (looked in {', '.join(directories)}): apt-get install {package}")
+    raise TestbedError(f"{name} is not installed (looked in {', '.join(directories)}): {install_hint(name)}")

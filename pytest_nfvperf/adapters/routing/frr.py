@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
+from pytest_nfvperf.adapters.host.programs import PROGRAMS
 from pytest_nfvperf.adapters.net.journal import Journal
 from pytest_nfvperf.adapters.net.process import run
 from pytest_nfvperf.adapters.net.wait import wait_until
@@ -19,8 +20,7 @@ from pytest_nfvperf.adapters.routing.session_log import FrrLog
 from pytest_nfvperf.model.bgp import SessionCondition, SessionState, SpeakerConfig, SpeakerInfo
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 
-PACKAGE = "frr"
-DIRECTORIES = ("/usr/lib/frr", "/usr/libexec/frr")
+DIRECTORIES = PROGRAMS["bgpd"].directories
 _REFUSED = "on config line"
 _START_DEADLINE_S = 10.0
 _BULK_DEADLINE_S = 60.0
@@ -44,7 +44,7 @@ class FrrSpeaker:
     ) -> None:
         self.config = config
         self._files = configuration(config)
-        self._binaries = {name: executable(name, DIRECTORIES, PACKAGE) for name in self._files}
+        self._binaries = {name: executable(name, DIRECTORIES) for name in self._files}
         self._daemons = Daemons(journal, namespace, role, cpus=cpus)
         directory = self._daemons.directory
         self._log = FrrLog(directory / "bgpd.log")

@@ -196,11 +196,8 @@ def simulated_speaker() -> BgpSpeaker:
 def lacks_daemons() -> str | None:
     """What this machine lacks for S1, and what to do; None when it has all."""
     try:
-        for name, directories, package in (
-            ("bgpd", frr.DIRECTORIES, frr.PACKAGE),
-            ("bird", bird.DIRECTORIES, bird.PACKAGE),
-        ):
-            executable(name, directories, package)
+        for name, directories in (("bgpd", frr.DIRECTORIES), ("bird", bird.DIRECTORIES)):
+            executable(name, directories)
     except TestbedError as error:
         return error.message
     return None

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_nfvperf.adapters.generators.embedded import eal_arguments
+from pytest_nfvperf.adapters.host.programs import install_hint
 from pytest_nfvperf.adapters.net.journal import Journal
 from pytest_nfvperf.adapters.net.process import spawn
 from pytest_nfvperf.adapters.vnf.console import Console
@@ -133,9 +134,9 @@ def version_in(log: Path) -> str:
 
 
 def _refuse_missing(vnf: str) -> None:
-    for program, package in ((PROGRAM, "dpdk-dev"), ("stdbuf", "coreutils")):
+    for program in (PROGRAM, "stdbuf"):
         if shutil.which(program) is None:
             raise TestbedError(
-                f"VNF {vnf!r} shall be a {PROGRAM} process, and this machine has no {program}: install the package "
-                f'{package}, or take kind="loop"'
+                f"VNF {vnf!r} shall be a {PROGRAM} process, and this machine has no {program}: "
+                f'{install_hint(program)}, or take kind="loop"'
             )

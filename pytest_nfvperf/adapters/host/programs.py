@@ -1,0 +1,221 @@
+"""Every external program that the package, its tests and its CI call: who has it, what for, what is lost without it.
+
+The one place for it: the set-up installs by this table, doctor and errors name packages by it, and
+tests/unit/test_programs.py holds every call to it. Standard library only: the set-up runs before any pip install.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+OS_RELEASE = Path("/etc/os-release")
+DEBIAN_12, DEBIAN_13, UBUNTU_24_04 = "debian 12", "debian 13", "ubuntu 24.04"
+
+
+class Use(StrEnum):
+    """What calls a program, which decides who installs it."""
+
+    RUN = "make setup: to build the generator and to measure"
+    TESTS = "make setup: only the project's own tests and CI call it"
+    KERNEL = "make test-kernel, and VNFs of kind qemu"
+    FRESH = ".ci/fresh"
+    EXTRA = "nobody: taken where it is there"
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program, or a library that a program of ours needs.
+
+    Attributes:
+        name: as it is called; of a library, its package's.
+        package: that has it, on each distribution of ``SYSTEMS`` but those in ``elsewhere``.
+        purpose: what it is for.
+        use: what calls it.
+        lost: what does not work without it; empty when nothing does.
+        elsewhere: package by system, such as "ubuntu 24.04", where it has another name.
+        by_hand: how to install it, where that is not by apt.
+        directories: where it may lie beside PATH.
+    """
+
+    name: str
+    package: str
+    purpose: str
+    use: Use = Use.RUN
+    lost: str = ""
+    elsewhere: Mapping[str, str] = field(default_factory=dict)
+    by_hand: str = ""
+    directories: tuple[str, ...] = ()
+
+
+_STREAMS = "TCP and UDP streams"
+_ROUTING = "suites/routing, and what else speaks BGP"
+_OVN = "the fixtures private_ovn and ovn_bgp_agent"
+_BUILD = "to build the embedded generator"
+_GUEST = "guests: tests of the kernel datapath, and VNFs of kind qemu"
+_FRR_DIRECTORIES = ("/usr/lib/frr", "/usr/libexec/frr")
+_BIRD_DIRECTORIES = ("/usr/sbin", "/usr/local/sbin")
+
+_PROGRAMS = (
+    Program("ovs-vswitchd", "openvswitch-switch-dpdk", "Open vSwitch with DPDK, the device under test"),
+    Program("ovsdb-server", "openvswitch-common", "its database"),
+    Program("ovsdb-tool", "openvswitch-common", "to make its database"),
+    Program("ovs-ofctl", "openvswitch-common", "flows"),
+    Program("ovs-vsctl", "openvswitch-switch", "tests look at OVS as an operator does", Use.TESTS),
+    Program("dpdk-testpmd", "dpdk-dev", "VNFs that are a process of their own", lost="VNFs of kind testpmd"),
+    Program("iperf3", "iperf3", "streams between namespaces; its service stays disabled", lost=_STREAMS),
+    Program("zebra", "frr", "routes into the kernel (FRR)", lost=_ROUTING, directories=_FRR_DIRECTORIES),
+    Program(
+        "bgpd",
+        "frr",
+        "BGP on the DUT's side (FRR); its service stays disabled",
+        lost=_ROUTING,
+        directories=_FRR_DIRECTORIES,
+    ),
+    Program("bfdd", "frr", "BFD (FRR)", lost=_ROUTING, directories=_FRR_DIRECTORIES),
+    Program(
+        "bird",
+        "bird2",
+        "the BGP neighbour (BIRD 2); its service stays disabled",
+        lost=_ROUTING,
+        directories=_BIRD_DIRECTORIES,
+    ),
+    Program("ovn-northd", "ovn-central", "OVN; its service stays disabled", lost=_OVN),
+    Program("ovn-controller", "ovn-host", "OVN on a chassis; its service stays disabled", lost=_OVN),
+    Program("ovn-nbctl", "ovn-common", "to write OVN's northbound database", lost=_OVN),
+    Program("ovn-sbctl", "ovn-common", "to read OVN's southbound database", lost=_OVN),
+    Program("cc", "gcc", _BUILD),
+    Program("meson", "meson", _BUILD),
+    Program("ninja", "ninja-build", _BUILD),
+    Program("pkg-config", "pkgconf", _BUILD),
+    Program("apt-get", "apt", "to install packages, and to fetch a guest's kernel"),
+    Program("apt-cache", "apt", "to find the guest's kernel"),
+    Program("dpkg-query", "dpkg", "which packages are installed"),
+    Program("dpkg-deb", "dpkg", "to unpack the guest's kernel"),
+    Program("update-rc.d", "init-system-helpers", "to disable the services of what the set-up installs"),
+    Program("systemctl", "systemd", "to disable the services of what the set-up installs", Use.EXTRA, "nothing"),
+    Program("sysctl", "procps", "to set what a namespace forwards, and to reserve hugepages by hand"),
+    Program("ip", "iproute2", "to try which devices the kernel can make"),
+    Program("env", "coreutils", "to run a program elsewhere, or with other variables"),
+    Program("stdbuf", "coreutils", "to read what dpdk-testpmd prints as it comes"),
+    Program("setpriv", "util-linux", "children end with the run"),
+    Program("nsenter", "util-linux", "children in a network namespace"),
+    Program("unshare", "util-linux", "to try which devices the kernel can make"),
+    Program("taskset", "util-linux", "children on their CPUs"),
+    Program("prlimit", "util-linux", "as many files as a large bridge needs"),
+    Program("sh", "dash", "the examples of the documents, and programs that tests make up", Use.TESTS),
+    Program("cat", "coreutils", "stand-ins of tests", Use.TESTS),
+    Program("ls", "coreutils", "stand-ins of tests", Use.TESTS),
+    Program("sleep", "coreutils", "stand-ins of tests", Use.TESTS),
+    Program("true", "coreutils", "stand-ins of tests", Use.TESTS),
+    Program("mount", "mount", "a full disk for tests; fresh roots", Use.TESTS),
+    Program("umount", "mount", "a full disk for tests; fresh roots", Use.TESTS),
+    Program("tc", "iproute2", "loss that tests cause", Use.TESTS),
+    Program("ethtool", "ethtool", "offloads that tests switch", Use.TESTS),
+    Program("jq", "jq", "the documents' examples read evidence with it", Use.TESTS),
+    Program("git", "git", "a fresh clone; a version that is not released", Use.TESTS),
+    Program("make", "make", "the README's commands", Use.TESTS),
+    Program("bash", "bash", ".ci/run", Use.TESTS),
+    Program("grep", "grep", ".ci/run and the gates beside it", Use.TESTS),
+    Program("find", "findutils", ".ci/left-behind", Use.TESTS),
+    Program("sed", "sed", "make help", Use.TESTS),
+    Program("touch", "coreutils", "make setup", Use.TESTS),
+    Program("dirname", "coreutils", ".ci/run", Use.TESTS),
+    Program("pgrep", "procps", ".ci/left-behind", Use.TESTS),
+    Program("python3", "python3", "the set-up and the virtual environment", Use.TESTS),
+    Program("qemu-system-x86_64", "qemu-system-x86", "the guest itself", Use.KERNEL, _GUEST),
+    Program("depmod", "kmod", "the modules of the guest's kernel", Use.KERNEL, _GUEST),
+    Program("modprobe", "kmod", "the modules of the guest's kernel", Use.KERNEL, _GUEST),
+    Program("cpio", "cpio", "to pack the guest's first file system", Use.KERNEL, _GUEST),
+    Program("zstd", "zstd", "to unpack kernels that are packed by it (Debian 13, Ubuntu)", Use.KERNEL, _GUEST),
+    Program("mmdebstrap", "mmdebstrap", "roots of other releases", Use.FRESH, "the gate .ci/fresh"),
+    Program("chroot", "coreutils", "to enter such a root", Use.FRESH, "the gate .ci/fresh"),
+    Program("tar", "tar", "to unpack such a root", Use.FRESH, "the gate .ci/fresh"),
+    Program("apt-config", "apt", "how this machine's apt fetches", Use.FRESH, "the gate .ci/fresh"),
+    Program("allure", "", "Allure's own HTML", Use.EXTRA, "`nfvperf report --allure`", by_hand="npm install -g allure"),
+    Program(
+        "npx", "npm", "finds an allure that npm has already", Use.EXTRA, "`nfvperf report --allure` without allure"
+    ),
+    Program(
+        "chromium",
+        "chromium",
+        "to look at reports",
+        Use.EXTRA,
+        "nothing: any browser does",
+        elsewhere={UBUNTU_24_04: "chromium-browser"},
+    ),
+)
+
+LIBRARIES = (
+    Program("dpdk", "dpdk", "DPDK's tools, and the libraries' configuration"),
+    Program("libdpdk-dev", "libdpdk-dev", _BUILD),
+    Program("libjansson-dev", "libjansson-dev", _BUILD),
+    Program("libc6-dev", "libc6-dev", _BUILD),
+    Program("librte-meta-bus", "librte-meta-bus", "DPDK's bus drivers; without vdev no virtual port is found"),
+    Program("librte-meta-mempool", "librte-meta-mempool", "DPDK's mempool drivers; without ring no packet passes"),
+    Program("librte-meta-net", "librte-meta-net", "DPDK's port drivers: virtio-user, af_packet, NICs"),
+    Program("python3-venv", "python3-venv", "the virtual environment", Use.TESTS),
+    Program("ca-certificates", "ca-certificates", "pip trusts the machine's certificates", Use.TESTS),
+)
+"""Packages without a program that anything calls."""
+
+PROGRAMS: Mapping[str, Program] = {program.name: program for program in _PROGRAMS}
+
+
+def system(os_release: Path = OS_RELEASE) -> str:
+    """The distribution that runs here, such as "debian 12"; empty when the file is not there."""
+    if not os_release.is_file():
+        return ""
+    fields = dict(line.split("=", 1) for line in os_release.read_text(encoding="utf-8").splitlines() if "=" in line)
+    return " ".join(fields.get(key, "").strip().strip("\"'") for key in ("ID", "VERSION_ID")).strip()
+
+
+def packages(uses: Iterable[Use], on: str) -> dict[str, str]:
+    """Packages to install for these uses on a system such as "debian 12", each with what it is for."""
+    wanted = frozenset(uses)
+    rows = [row for row in (*_PROGRAMS, *LIBRARIES) if row.use in wanted]
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        found.setdefault(_package(row, on), []).append(row.purpose)
+    return {package: "; ".join(dict.fromkeys(purposes)) for package, purposes in found.items()}
+
+
+def install_hint(*names: str) -> str:
+    """What to type for these programs or libraries: "apt-get install ethtool".
+
+    Raises:
+        KeyError: one that the table does not have.
+    """
+    rows = [_row(name) for name in names]
+    by_hand = dict.fromkeys(row.by_hand for row in rows if row.by_hand)
+    here = system(OS_RELEASE)
+    by_apt = dict.fromkeys(_package(row, here) for row in rows if not row.by_hand)
+    return " && ".join([*([f"apt-get install {' '.join(by_apt)}"] if by_apt else []), *by_hand])
+
+
+def not_installed(name: str) -> str:
+    """For errors: "ethtool is not installed: apt-get install ethtool"; of a foreign program only the first half."""
+    hint = f": {install_hint(name)}" if name in PROGRAMS else ""
+    return f"{name} is not installed{hint}"
+
+
+def find(name: str) -> str | None:
+    """The path of a program of the table: on PATH, or where its package puts it; None when it is not installed."""
+    return shutil.which(name) or next(filter(None, (shutil.which(name, path=d) for d in _row(name).directories)), None)
+
+
+def absent(argv: Sequence[str]) -> str | None:
+    """The first program of a command, wrapped ones too, that this machine lacks; None when it has those we know."""
+    known = (word for place, word in enumerate(argv) if word in PROGRAMS or place == 0)
+    return next((word for word in known if shutil.which(word) is None), None)
+
+
+def _row(name: str) -> Program:
+    return PROGRAMS[name] if name in PROGRAMS else {row.name: row for row in LIBRARIES}[name]
+
+
+def _package(row: Program, on: str) -> str:
+    return row.elsewhere.get(on, row.package)
