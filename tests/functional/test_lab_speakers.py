@@ -26,6 +26,7 @@ from pytest_nfvperf.model.bgp import BfdTimers
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed import LabSpeaker
 from tests.functional.bgp_support import HERE, THERE, here, link, needs_daemons, there
+from tests.functional.lab_frr_support import route_daemon, static_routes
 from tests.functional.ovs_support import run_base
 
 pytestmark = needs_daemons
@@ -46,7 +47,7 @@ class Lab:
     def configurations(self) -> list[str]:
         """All that can be different afterwards."""
         texts = []
-        for daemon in ("bgpd", "staticd"):
+        for daemon in ("bgpd", route_daemon()):
             vty = Vty(Path(self.frr_spec.socket) / f"{daemon}.vty", daemon)
             texts.append(vty.run("show running-config"))
             vty.close()
@@ -70,14 +71,14 @@ def lab() -> Iterator[Lab]:
         control = BirdControl(directory / "bird" / "bird.ctl")
         control.run("configure soft")
         control.close()
-        frr.announce([THEIRS])
-        frr.await_session(THERE, lambda seen: seen.established, "Established", 5)
-        yield Lab(
-            frr,
-            bird,
-            LabSpeaker("dut", "frr", str(directory / "frr")),
-            LabSpeaker("tester", "bird", str(directory / "bird" / "bird.ctl"), ((OURS, "own_lab"),)),
-        )
+        with static_routes(joined, directory / "frr", 64999, THEIRS):
+            frr.await_session(THERE, lambda seen: seen.established, "Established", 5)
+            yield Lab(
+                frr,
+                bird,
+                LabSpeaker("dut", "frr", str(directory / "frr")),
+                LabSpeaker("tester", "bird", str(directory / "bird" / "bird.ctl"), ((OURS, "own_lab"),)),
+            )
 
 
 @pytest.fixture

@@ -1,4 +1,8 @@
-"""FRR as a ports.bgp.BgpSpeaker: zebra, staticd, bgpd and, where BFD is asked for, bfdd."""
+"""FRR as a ports.bgp.BgpSpeaker: zebra, bgpd and, where BFD is asked for, bfdd.
+
+What it announces is a ``network`` of bgpd's, beside a route to nowhere in the kernel, which the DUT's agent follows.
+Not FRR's own static routes: since FRR 9 staticd takes them from mgmtd only, whose files and sockets are the machine's.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +13,11 @@ from pathlib import Path
 
 from pytest_nfvperf.adapters.host.programs import PROGRAMS
 from pytest_nfvperf.adapters.net.journal import Journal
-from pytest_nfvperf.adapters.net.process import run
+from pytest_nfvperf.adapters.net.process import NETNS_DIRECTORY, run
 from pytest_nfvperf.adapters.net.wait import wait_until
 from pytest_nfvperf.adapters.routing.awaiting import await_session
 from pytest_nfvperf.adapters.routing.daemons import Daemon, Daemons, executable
-from pytest_nfvperf.adapters.routing.frr_config import configuration, static_route
+from pytest_nfvperf.adapters.routing.frr_config import configuration, network
 from pytest_nfvperf.adapters.routing.frr_state import session_state
 from pytest_nfvperf.adapters.routing.frr_vty import Vty
 from pytest_nfvperf.adapters.routing.session_log import FrrLog
@@ -22,6 +26,7 @@ from pytest_nfvperf.model.errors import ConfigError, TestbedError
 
 DIRECTORIES = PROGRAMS["bgpd"].directories
 _REFUSED = "on config line"
+_BFD_CONTROL = "--bfdctl"
 _START_DEADLINE_S = 10.0
 _BULK_DEADLINE_S = 60.0
 
@@ -45,6 +50,7 @@ class FrrSpeaker:
         self.config = config
         self._files = configuration(config)
         self._binaries = {name: executable(name, DIRECTORIES) for name in self._files}
+        self._namespace = namespace
         self._daemons = Daemons(journal, namespace, role, cpus=cpus)
         directory = self._daemons.directory
         self._log = FrrLog(directory / "bgpd.log")
@@ -65,6 +71,7 @@ class FrrSpeaker:
 
     def start(self) -> None:
         """Have each daemon check its file, then start them."""
+        self._route("replace", self.config.announced)
         for name, text in self._files.items():
             (self._daemons.directory / f"{name}.conf").write_text(text, encoding="utf-8")
             self._check_configuration(name)
@@ -100,8 +107,8 @@ class FrrSpeaker:
         directory = self._daemons.directory
         argv = (self._binaries[name], *self._common(name), "--vty_socket", str(directory), "-P", "0")
         argv += ("-z", str(directory / "zserv.api"), "--log", "stdout", "--log-level", "info")
-        if name == "bfdd":
-            argv += ("--bfdctl", str(directory / "bfdd.sock"))
+        if name == "bfdd" and _BFD_CONTROL in run([self._binaries[name], "--help"]):  # newer ones have none
+            argv += (_BFD_CONTROL, str(directory / "bfdd.sock"))
         return Daemon(name, argv, f"{name}.vty")
 
     def _await_answer(self, name: str) -> None:
@@ -146,20 +153,30 @@ class FrrSpeaker:
         return await_session(self, neighbor, condition, awaited, deadline_s)
 
     def announce(self, prefixes: Sequence[str]) -> None:
-        """Static routes that bgpd redistributes."""
+        """Prefixes beside those that are announced."""
         new = [prefix for prefix in prefixes if prefix not in set(self.config.announced)]
-        self._configure([static_route(prefix) for prefix in new])
+        self._route("replace", new)
+        self._configure(new)
         self.config = self.config.announcing((*self.config.announced, *new))
 
     def withdraw(self, prefixes: Sequence[str]) -> None:
-        """Take static routes away."""
-        gone = set(prefixes) & set(self.config.announced)
-        self._configure([f"no {static_route(prefix)}" for prefix in self.config.announced if prefix in gone])
+        """Announce them no longer."""
+        gone = [prefix for prefix in self.config.announced if prefix in set(prefixes)]
+        self._configure(gone, undo=True)
+        self._route("delete", gone)
         self.config = self.config.announcing(tuple(p for p in self.config.announced if p not in gone))
 
-    def _configure(self, lines: Sequence[str]) -> None:
+    def _configure(self, prefixes: Sequence[str], *, undo: bool = False) -> None:
+        lines = [line for prefix in prefixes for line in network(self.config.asn, prefix, undo=undo)]
         if lines:
-            self._run("staticd", "configure terminal", *lines, "end", deadline_s=_BULK_DEADLINE_S)
+            self._run("bgpd", "configure terminal", *lines, "end", deadline_s=_BULK_DEADLINE_S)
+
+    def _route(self, verb: str, prefixes: Sequence[str]) -> None:
+        """Routes to nowhere in the kernel: ip(8) does many at once."""
+        lines = [f"route {verb} blackhole {prefix} proto static\n" for prefix in prefixes]
+        if lines:
+            within = ["nsenter", f"--net={NETNS_DIRECTORY / self._namespace}"]
+            run([*within, "ip", "-batch", "-"], stdin="".join(lines), deadline_s=_BULK_DEADLINE_S)
 
     def pids(self) -> Mapping[str, int]:
         """Process ids by daemon."""

@@ -11,16 +11,22 @@ _IP = {Family.IPV4: "ip", Family.IPV6: "ipv6"}
 
 def configuration(config: SpeakerConfig) -> dict[str, str]:
     """The text of each daemon's file, by the daemon's name."""
-    files = {"zebra": ["hostname nfvperf"], "staticd": ["hostname nfvperf"], "bgpd": list(_bgpd(config))}
-    files["staticd"] += [static_route(prefix) for prefix in config.announced]
+    files = {"zebra": ["hostname nfvperf"], "bgpd": list(_bgpd(config))}
     if any(neighbor.bfd is not None for neighbor in config.neighbors):
         files["bfdd"] = list(_bfdd(config))
     return {daemon: "\n".join(lines) + "\n" for daemon, lines in files.items()}
 
 
 def static_route(prefix: str) -> str:
-    """What bgpd redistributes: a route of our own, to nowhere. Where frames really go the datapath decides."""
+    """A route to nowhere, as FRR is told of one. Where frames really go the datapath decides."""
     return f"{_IP[family_of(prefix)]} route {prefix} blackhole"
+
+
+def network(asn: int, prefix: str, *, undo: bool = False) -> tuple[str, ...]:
+    """What bgpd announces a prefix by, from its ``configure terminal`` on; ``undo``: no longer."""
+    statement = f"network {prefix}"
+    within = (f"router bgp {asn}", f"address-family {family_of(prefix)} unicast")
+    return (*within, f"no {statement}" if undo else statement, "exit-address-family", "exit")
 
 
 def _bfdd(config: SpeakerConfig) -> Iterator[str]:
@@ -44,6 +50,7 @@ def _bgpd(config: SpeakerConfig) -> Iterator[str]:
     yield " bgp log-neighbor-changes"
     yield " no bgp default ipv4-unicast"
     yield " no bgp ebgp-requires-policy"  # policies are ours to say: none means all
+    yield " no bgp network import-check"  # a prefix is announced when we say so, not when zebra has told its route
     if config.graceful_restart:
         yield " bgp graceful-restart"
         yield " bgp graceful-restart preserve-fw-state"
@@ -69,10 +76,11 @@ def _neighbor(neighbor: Neighbor) -> Iterator[str]:
 
 def _family(config: SpeakerConfig, family: Family) -> Iterator[str]:
     carrying = [neighbor for neighbor in config.neighbors if family in neighbor.carried]
-    if not carrying:
+    announced = [prefix for prefix in config.announced if family_of(prefix) is family]
+    if not carrying and not announced:
         return
     yield f" address-family {family} unicast"
-    yield "  redistribute static"
+    yield from (f"  network {prefix}" for prefix in announced)
     for neighbor in carrying:
         yield f"  neighbor {neighbor.address} activate"
         yield f"  neighbor {neighbor.address} route-map in-{_label(neighbor)} in"

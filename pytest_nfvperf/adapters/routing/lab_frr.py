@@ -1,8 +1,8 @@
 """An FRR that runs already and is somebody else's, as a ports.bgp.BgpSpeaker: looked at, and asked to announce.
 
 It is neither started, stopped nor restarted, and its files are not touched. What it announces for us is a blackhole
-route (staticd) and a ``network`` statement (bgpd), given at run time and taken back: the route because bgpd
-announces only what is in its table (``bgp network import-check``).
+route (staticd, or mgmtd where it runs: FRR 9 and newer) and a ``network`` statement (bgpd), given at run time and taken
+back: the route because bgpd announces only what is in its table (``bgp network import-check``).
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ class LabFrr:
         self._directory = Path(spec.socket)
         advice = f"is FRR running, and is its directory right? (speaker {spec.name!r} of the testbed file)"
         self._process = LabProcess("bgpd", self._directory / "bgpd.vty", advice)
-        self._vtys = {name: Vty(self._directory / f"{name}.vty", name) for name in ("bgpd", "staticd")}
+        self._routes = "mgmtd" if (self._directory / "mgmtd.vty").exists() else "staticd"
+        self._vtys = {name: Vty(self._directory / f"{name}.vty", name) for name in ("bgpd", self._routes)}
         self._announced = Announced(journal)
         try:
             self.config = self._discover()
@@ -109,13 +110,13 @@ class LabFrr:
         for prefix in prefixes:
             if prefix not in self._announced.prefixes:
                 self._refuse_theirs(prefix)
-                self._configure("staticd", prefix, (), static_route(prefix))
+                self._configure(self._routes, prefix, (), static_route(prefix))
                 family = f"address-family {family_of(prefix)} unicast"
                 self._configure("bgpd", prefix, (f"router bgp {self.config.asn}", family), f"network {prefix}")
         self.config = self.config.announcing(self._announced.prefixes)
 
     def _refuse_theirs(self, prefix: str) -> None:
-        for daemon in ("staticd", "bgpd"):
+        for daemon in (self._routes, "bgpd"):
             for line in self._run(daemon, "show running-config").splitlines():
                 words = line.split()
                 if prefix in words and (words[0] == "network" or words[1] == "route"):
