@@ -86,7 +86,10 @@ def test_udp_keeps_its_bitrate_in_each_stream(
     check_counts(result)
     assert result.retransmits is None
     for way in result.ways:
-        assert way.datagrams == sum(stream.received_bytes for stream in way.streams) / 1000 + (way.lost_datagrams or 0)
+        arrived = sum(stream.received_bytes for stream in way.streams) / 1000 + (way.lost_datagrams or 0)
+        # Threads count bytes and datagrams one after the other, while an interval may end between the two.
+        apart = len(way.streams) if engine.info().detail == "one thread a stream" else 0
+        assert way.datagrams == pytest.approx(arrived, abs=apart)
         for stream in way.streams:
             assert stream.received_bytes * 8 == pytest.approx(4_000_000, rel=0.1)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import pytest
 from pyroute2 import IPRoute
 
+from pytest_nfvperf.adapters.generators.iperf3 import find_iperf3
 from pytest_nfvperf.adapters.generators.iperf3_generator import Iperf3Generator
 from pytest_nfvperf.adapters.net.inside import inside
 from pytest_nfvperf.adapters.net.namespaces import Namespace
@@ -55,6 +56,17 @@ def trial(**changes: object) -> TrialSpec:
         **changes,
     }
     return TrialSpec(**values)  # type: ignore[arg-type]
+
+
+def threaded() -> bool:
+    """Since 3.16 each thread sends until another stops it: some frames more than it was told, then intended, too."""
+    return find_iperf3().threads == "one thread a stream"
+
+
+def as_asked(frames: int, result: TrialResult) -> bool:
+    """All directions together sent what was asked for; threads may send up to a twentieth more, and say so."""
+    intended = sum(counts.intended for counts in result.counts)
+    return result.sent == intended and frames <= result.sent <= (frames * 1.05 if threaded() else frames)
 
 
 def reasons(result: TrialResult) -> dict[Reason, str]:
@@ -138,7 +150,8 @@ def test_frames_that_the_way_lost_are_counted_one_by_one(ends: Pair, generator: 
         generator.attach(ports(devices))
         result = generator.run_trial(trial())
     assert reasons(result) == {}
-    assert (result.sent, result.lost) == (200, relay.met) == (200, 20)
+    assert as_asked(200, result)
+    assert (result.lost, relay.met) == (20, 20)
     assert result.health == RigHealth()
     assert result.latency is None
 
@@ -151,7 +164,8 @@ def test_frames_that_came_twice_make_it_invalid(ends: Pair, generator: Iperf3Gen
     assert relay.met == 20
     found = reasons(result)
     assert set(found) == {Reason.MORE_RECEIVED_THAN_SENT, Reason.UNCLEAR_SEQUENCE}
-    assert found[Reason.MORE_RECEIVED_THAN_SENT] == "p0->p1: sent 200, received 220"
+    assert as_asked(200, result)
+    assert found[Reason.MORE_RECEIVED_THAN_SENT] == f"p0->p1: sent {result.sent}, received {result.sent + 20}"
     assert "datagrams out of order or duplicated: iperf3 cannot tell which" in found[Reason.UNCLEAR_SEQUENCE]
 
 
@@ -166,7 +180,8 @@ def test_flows_share_the_load(ends: Pair, generator: Iperf3Generator) -> None:
     generator.attach(ports(ends.devices))
     result = generator.run_trial(trial(traffic=Traffic(flows=4), directions=WAYS))
     assert reasons(result) == {}
-    assert [counts.received for counts in result.counts] == [200, 200]
+    assert as_asked(400, result)
+    assert [counts.received for counts in result.counts] == [counts.sent for counts in result.counts]
 
 
 @pytest.mark.parametrize(
@@ -228,5 +243,6 @@ def test_a_link_that_is_down_is_awaited_by_name(ends: Pair, generator: Iperf3Gen
 def test_learning_that_does_not_come_through_is_said(ends: Pair, generator: Iperf3Generator) -> None:
     with relayed(ends, Relay(copies=0, every=1)) as devices:
         generator.attach(ports(devices))
-        with pytest.raises(GeneratorError, match="none of 10 learning frames p0->p1 came through"):
+        sent = r"\d{2,3}" if threaded() else "10"
+        with pytest.raises(GeneratorError, match=f"none of {sent} learning frames p0->p1 came through"):
             generator.learn(Traffic(), WAYS[:1])
