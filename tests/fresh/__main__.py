@@ -1,0 +1,65 @@
+"""``python3 -m tests.fresh [RELEASE...]``: set-up, tests and a measurement in fresh roots. Standard library only.
+
+Each release has a mount and a process namespace of its own (namespaces.py), and its root is in memory: whatever ends
+this process, kill -9 too, ends all that runs there, and leaves nothing but the cache.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from typing import TextIO
+
+from tests.fresh.namespaces import run_contained
+from tests.fresh.plan import PLANS
+from tests.fresh.roots import FreshError, cache_directory, cached_root
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Try each release; returns the exit status, 0 when all that was tried passed."""
+    parser = argparse.ArgumentParser(prog=".ci/fresh", description=__doc__)
+    parser.add_argument("releases", nargs="*", metavar="RELEASE", help=f"of {', '.join(PLANS)}; all by default")
+    releases = parser.parse_args(argv).releases or list(PLANS)
+    unknown = [release for release in releases if release not in PLANS]
+    if unknown:
+        parser.error(f"no release {', '.join(unknown)}: known are {', '.join(PLANS)}")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that the namespace is ended first
+    try:
+        with _only_one():
+            failed = [release for release in releases if not _try(release)]
+    except FreshError as error:
+        print(f"fresh: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("fresh: interrupted; nothing is left", file=sys.stderr)
+        return 130
+    print(f"fresh: {', '.join(failed)} failed" if failed else f"fresh: passed in {', '.join(releases)}")
+    return 1 if failed else 0
+
+
+def _try(release: str) -> bool:
+    started = time.monotonic()
+    print(f"== {release}", flush=True)
+    archive = cached_root(release)
+    print(f"-- {release}: root: {archive} ({time.monotonic() - started:.0f} s)", flush=True)
+    status = run_contained([sys.executable, "-m", "tests.fresh.inside", release, str(archive)])
+    print(f"== {release}: {'passed' if status == 0 else 'FAILED'} in {time.monotonic() - started:.0f} s", flush=True)
+    return status == 0
+
+
+def _only_one() -> TextIO:
+    """Two gates at once would take each other's hugepages, CPUs and packages."""
+    lock = (cache_directory() / "lock").open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise FreshError(f"another .ci/fresh runs (it holds {lock.name})") from error
+    return lock
+
+
+if __name__ == "__main__":
+    sys.exit(main())

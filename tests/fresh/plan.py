@@ -1,0 +1,40 @@
+"""What is tried in which release."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+_MEASURED = ("suites/throughput/test_frame_sizes.py", "-k", "test_ndr_pdr and 64", "--nfv-profile", "quick")
+"""A short one. Whether a busy machine lets a figure be judged is not what this gate asks."""
+_TOLERANT = ("--nfv-inconclusive", "warn")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A pytest run in the fresh root. ``arguments``: pytest's."""
+
+    name: str
+    arguments: tuple[str, ...]
+
+
+MEASURE = Step("measure", (*_MEASURED, *_TOLERANT))
+
+PLANS: Mapping[str, tuple[Step, ...]] = {
+    "bookworm": (
+        Step(
+            "some of the tests",
+            (
+                "tests/unit/test_programs.py",
+                "tests/functional/test_ovs_instance.py",
+                "tests/functional/test_ovs_topology.py",
+                "tests/functional/test_embedded_generator.py",
+                "tests/functional/test_iperf3_generator.py",
+                "tests/functional/test_bgp_path.py",
+            ),
+        ),
+        MEASURE,
+    ),
+    "trixie": (Step("the whole test suite", ("tests/", "-m", "not kernel")), MEASURE),
+}
+"""By the release's codename. This project's CI runs on the first, where `make test` runs, too."""
