@@ -115,7 +115,7 @@ class LabBird:
         try:
             return self._control.run(command)
         except TestbedError:
-            self._process.check()  # that it died, or is stopped, says more
+            self._process.check_after_error()  # that it died, or is stopped, says more
             raise
 
     def await_session(

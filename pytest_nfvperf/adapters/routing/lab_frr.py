@@ -92,7 +92,7 @@ class LabFrr:
         try:
             return self._vtys[daemon].run(*commands)
         except TestbedError:
-            self._process.check()  # that it died, or is stopped, says more
+            self._process.check_after_error()  # that it died, or is stopped, says more
             raise
 
     def await_session(

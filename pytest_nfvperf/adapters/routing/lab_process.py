@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import socket
 import struct
+from contextlib import suppress
 from pathlib import Path
 
 from pytest_nfvperf.adapters.net.identity import ProcessId
+from pytest_nfvperf.adapters.net.wait import wait_until
 from pytest_nfvperf.adapters.routing.daemons import is_stopped
-from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.model.errors import DeadlineError, TestbedError
 
+_DYING_S = 0.5
 _CREDENTIALS = struct.Struct("=3i")  # struct ucred, unix(7): pid, uid, gid
 
 
@@ -49,6 +52,13 @@ class LabProcess:
             raise TestbedError(
                 f"{self._name} at {self._path}, which is not ours, has ended ({error.strerror}): start it again"
             ) from error
+
+    def check_after_error(self) -> None:
+        """``check``, when a connection to it broke: one that dies may listen for a moment longer than it answers."""
+        self.check()
+        with suppress(DeadlineError):
+            wait_until(lambda: not listens(self._path), f"{self._name} to listen no longer", _DYING_S)
+        self.check()
 
 
 def listens(path: Path) -> bool:
