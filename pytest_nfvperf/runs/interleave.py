@@ -1,7 +1,7 @@
 """Interleaved rounds: A B C, C B A, A B C, ... (docs/measuring-method.md, rule 7).
 
-Whoever looks at the data after every round and stops when they please finds differences that are not
-there. So there are few looks, planned beforehand, and each takes its share of the error probability.
+Looking at the data after every round, and stopping at will, finds differences that are not there. So
+there are few looks, planned beforehand, and each takes its share of the error probability.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pytest_nfvperf.model.statistics import CONFIDENCE
 from pytest_nfvperf.runs.trials import InvalidTrialsError
 
 LOOKS = (1, 2, 4)
-"""When it is looked whether the data carry a verdict, as multiples of the fewest repeats: 5, 10 and 20 rounds."""
+"""When interim looks at the data happen, as multiples of the fewest repeats: after 5, 10 and 20 rounds."""
 
 LOOK_CONFIDENCE = 1 - (1 - CONFIDENCE) / len(LOOKS)
 """Of each interval, so that all looks together err in at most 5 % of the cases (Bonferroni)."""
@@ -50,7 +50,7 @@ class Rounds:
 
     @property
     def looks(self) -> tuple[int, ...]:
-        """Numbers of rounds after which it is looked."""
+        """Numbers of rounds after which an interim look happens."""
         return tuple(self.fewest * factor for factor in LOOKS)
 
 
