@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pytest_nfvperf.model.errors import NfvperfError
+from pytest_nfvperf.model.errors import InconclusiveError, NfvperfError
 from pytest_nfvperf.model.failure_table import failure_table
 from pytest_nfvperf.model.judge import judge, worst
 from pytest_nfvperf.model.observe import observations, unmeasured
@@ -84,6 +84,7 @@ class SlaCheck:
 
         Raises:
             SlaFailure: a requirement is not met, or not shown to be met.
+            InconclusiveError: the outcomes have no figure at all, and no rule that could say so.
         """
         if not outcomes:
             raise NfvperfError("sla.check() needs at least one outcome")
@@ -134,6 +135,7 @@ class SlaCheck:
         return _Judged(verdicts, labels, outcomes)
 
     def _act(self, judged: Sequence[_Judged]) -> None:
+        self._refuse_unmeasured(judged)
         bad = [each for each in judged if each.verdicts and worst(each.verdicts) is not Judgement.PASS]
         if not bad:
             return
@@ -151,6 +153,19 @@ class SlaCheck:
             warnings.warn(InconclusiveWarning(table), stacklevel=4)
             return
         raise SlaFailure(table, judgement)
+
+    def _refuse_unmeasured(self, judged: Sequence[_Judged]) -> None:
+        """A test whose measurement came to nothing did not pass, even where no rule asks for its figure."""
+        empty = [each for each in judged if not each.verdicts and not _distinct(each.outcomes)]
+        missing = [
+            f"{name}: {why}" for each in empty for outcome in each.outcomes for name, why in unmeasured(outcome).items()
+        ]
+        if not missing:
+            return
+        text = f"nothing could be measured; {'; '.join(dict.fromkeys(missing))}"
+        if self._inconclusive != "warn":
+            raise InconclusiveError(text)
+        warnings.warn(InconclusiveWarning(text), stacklevel=5)
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,7 +168,7 @@ class NfvSession:
 
     def search(self, labels: Mapping[str, str]) -> Search:
         """Measurements of one test."""
-        return Search(self.profile, labels, self._limits_of, self.wiring.estimate_search_s)
+        return Search(self.profile, labels, self._limits_of, self.wiring.estimate_search_s, self._limits_anew)
 
     def soaker(self, labels: Mapping[str, str]) -> Soaker:
         """Soaks of one test."""
@@ -264,11 +264,14 @@ class NfvSession:
                 self.recorder.close()
                 del self.recorder
 
-    def _limits_of(self, live: LiveTopology, traffic: Traffic) -> Limits:
+    def _limits_anew(self, live: LiveTopology, traffic: Traffic) -> Limits:
+        return self._limits_of(live, traffic, anew=True)
+
+    def _limits_of(self, live: LiveTopology, traffic: Traffic, *, anew: bool = False) -> Limits:
         directions = len(live.topology.directions) if traffic.bidirectional else 1
         line_rate = self.wiring.line_rate_bps()
         return Limits(
-            ceiling_fps=self.rig.ceiling_fps(live, traffic, directions),
+            ceiling_fps=self.rig.ceiling_fps(live, traffic, directions, anew=anew),
             line_rate_fps=traffic.line_rate_fps(line_rate) if line_rate else None,
         )
 

@@ -22,6 +22,7 @@ from pytest_nfvperf.model.outcome import (
     LatencyPoint,
     Outcome,
     SearchStatus,
+    SessionsSeen,
 )
 from pytest_nfvperf.model.samples import Samples, Slope
 from pytest_nfvperf.model.soak_observe import soak_observations, soak_unmeasured
@@ -48,12 +49,13 @@ def observations(outcome: Outcome) -> tuple[Observation, ...]:
         *(seen for slope in outcome.slopes for seen in _of_slope(slope)),
         *(soak_observations(outcome.soak, outcome.trials) if outcome.soak else ()),
         *(_of_offload(outcome.offload, outcome) if outcome.offload else ()),
+        *(_of_sessions(outcome.sessions) if outcome.sessions else ()),
     )
 
 
 def unmeasured(outcome: Outcome) -> dict[str, str]:
     """Metrics that were asked for and have no figure, with the reason for a person."""
-    missing = {}
+    missing = dict(outcome.missing)
     for goal in outcome.goals:
         if not any(True for _ in _of_goal(goal, outcome)):
             missing[goal.goal.name] = f"search {goal.status.replace('_', ' ')}: {goal.detail or 'no detail'}"
@@ -71,6 +73,7 @@ def _of_goal(goal: GoalOutcome, outcome: Outcome) -> Iterator[Observation]:
     if figure is None:
         return
     load, bound, why = figure
+    high = _known_too_high(goal) if goal.spoiled and bound == "lower" else None
     evidence = (goal.confirmation.trial_id,) if goal.confirmation else outcome.trials
     line_ratio = load / outcome.line_rate_fps if outcome.line_rate_fps else None
     if line_ratio is not None and _at_line_rate(load, outcome):
@@ -81,29 +84,36 @@ def _of_goal(goal: GoalOutcome, outcome: Outcome) -> Iterator[Observation]:
                 goal.goal.name,
                 float(value),
                 unit,
-                lower_bound=bound == "lower",
-                upper_bound=bound == "upper",
+                lower_bound=bound in {"lower", "both"} and high is None,
+                upper_bound=bound in {"upper", "both"},
                 bound_reason=why,
                 confidence=_goal_confidence(goal, outcome),
                 evidence=evidence,
+                high=None if high is None else float(value) * high / load,
             )
 
 
 def _goal_figure(goal: GoalOutcome, outcome: Outcome) -> tuple[int, str, str] | None:
-    """Load in frames/s per direction, which bound of the truth it is ("", "lower", "upper"), and why."""
+    """Load in frames/s per direction, which bound of the truth it is ("", "lower", "upper", "both"), and why."""
     if goal.status is SearchStatus.BELOW_MINIMUM:
         return (goal.upper_fps, "upper", "below the search's minimum load") if goal.upper_fps else None
     if goal.load_fps is None:
         return None
     confirmation = goal.confirmation
     if confirmation is None and goal.detail.startswith(NOT_CONFIRMED):
-        return goal.load_fps, "upper", goal.detail
+        # What the rig spoiled bounds nothing from above; where the search's own end was the rig's, nothing does.
+        return goal.load_fps, "both" if _rig_limit(goal, outcome) else "upper", goal.detail
     if confirmation is not None and not confirmation.passed:
         return confirmation.load_fps, "upper", _failed_confirmation(confirmation, goal)
     # A confirmation may have passed at a lower load than the search found: that is what is certain.
     load = confirmation.load_fps if confirmation else goal.load_fps
-    why = _rig_limit(goal, outcome) if load >= goal.load_fps else ""
+    why = _rig_limit(goal, outcome) if load >= goal.load_fps else goal.spoiled
     return load, "lower" if why else "", why
+
+
+def _known_too_high(goal: GoalOutcome) -> int | None:
+    """The load that valid trials of the search found too high; None where the rig set its end."""
+    return None if goal.generator_limited else goal.upper_fps
 
 
 def _rig_limit(goal: GoalOutcome, outcome: Outcome) -> str:
@@ -197,8 +207,8 @@ def _of_back_to_back(outcome: Outcome) -> Iterator[Observation]:
         "back_to_back_frames",
         found.mean_burst_frames,
         "frames",
-        lower_bound=found.unlimited,
-        bound_reason="the longest burst lost nothing" if found.unlimited else "",
+        lower_bound=found.unlimited or bool(found.at_least),
+        bound_reason="the longest burst lost nothing" if found.unlimited else found.at_least,
         confidence=repeats,
         evidence=outcome.trials,
     )
@@ -226,6 +236,12 @@ def _of_cost(cost: Cost) -> Iterator[Observation]:
 def _of_offload(share: OffloadShare, outcome: Outcome) -> Iterator[Observation]:
     if share.ratio is not None:
         yield Observation(OFFLOADED_FLOWS, share.ratio, "ratio", confidence=str(share), evidence=outcome.trials[-1:])
+
+
+def _of_sessions(seen: SessionsSeen) -> Iterator[Observation]:
+    elsewhere = f"; {seen.elsewhere} more under overload, which are not judged" if seen.elsewhere else ""
+    confidence = f"{seen.watched} watched in {len(seen.trials)} trials{elsewhere}"
+    yield Observation("session_flaps", float(seen.flaps), "times", confidence=confidence, evidence=seen.trials)
 
 
 def _of_samples(samples: Samples, outcome: Outcome) -> Iterator[Observation]:

@@ -65,6 +65,7 @@ class GoalOutcome:
         confirmation: None when none was asked for.
         detail: for a person: why aborted, what bounded it. Begins with NOT_CONFIRMED when a
             confirmation was asked for and could not be had.
+        spoiled: which loads above the confirmed one the rig did not let confirm, so that the DUT may bear more.
     """
 
     goal: Goal
@@ -74,6 +75,7 @@ class GoalOutcome:
     generator_limited: bool = False
     confirmation: Confirmation | None = None
     detail: str = ""
+    spoiled: str = ""
 
     @property
     def reported_fps(self) -> int | None:
@@ -130,6 +132,7 @@ class BackToBack:
     ``corrected_buffer_s`` is section 6.4's: implied buffer time corrected by the
     measured throughput, in seconds; None without a throughput.
     ``unlimited``: even the longest burst lost nothing, so the frames are a lower bound.
+    ``at_least``: why they are one all the same: the rig spoiled longer bursts; empty when it did not.
     """
 
     load_fps: int
@@ -137,6 +140,25 @@ class BackToBack:
     mean_burst_frames: float
     corrected_buffer_s: float | None
     unlimited: bool = False
+    at_least: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionsSeen:
+    """Routing sessions that were watched while something was measured.
+
+    Attributes:
+        watched: which, for a person.
+        flaps: how often they went down in the trials that count.
+        trials: ids of those trials.
+        elsewhere: how often they went down in others: under more load than the datapath bore, where a queue that data
+            overflows loses their frames, too.
+    """
+
+    watched: str
+    flaps: int
+    trials: tuple[str, ...] = ()
+    elsewhere: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +194,8 @@ class Outcome:
         notes: what a reader must know, such as two bands.
         soak: what a soak found.
         offload: where flows were handled, on a testbed that asks for hardware offload.
+        sessions: routing sessions that were watched meanwhile.
+        missing: metrics that were asked for and could not be measured, each with the reason.
     """
 
     labels: tuple[tuple[str, str], ...]
@@ -193,6 +217,8 @@ class Outcome:
     notes: tuple[str, ...] = ()
     soak: Soak | None = None
     offload: OffloadShare | None = None
+    sessions: SessionsSeen | None = None
+    missing: tuple[tuple[str, str], ...] = ()
 
     @property
     def label(self) -> dict[str, str]:

@@ -10,8 +10,9 @@ the DUT's queues bear a longer absence at less load.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.outcome import NOT_CONFIRMED, Confirmation, Goal, GoalOutcome
 from pytest_nfvperf.runs.measurer import LoadMeasurer, loss_of
 from pytest_nfvperf.runs.trials import InvalidTrialsError
@@ -55,17 +56,37 @@ def confirm(
         return outcome
     confirmation, spoiled = _tried(measurer, outcome, duration_s, attempts, held)
     if held is not None and not (confirmation and confirmation.passed and confirmation.load_fps > held.load_fps):
-        return replace(outcome, confirmation=held)
+        return replace(outcome, confirmation=held, spoiled=_left_open(held, spoiled))
     if confirmation is None and spoiled is not None:
         return replace(outcome, detail=f"{NOT_CONFIRMED}: {spoiled}")
-    return replace(outcome, confirmation=confirmation)
+    return replace(outcome, confirmation=confirmation, spoiled=_left_open(confirmation, spoiled))
+
+
+def _left_open(confirmation: Confirmation | None, spoiled: _Spoiled | None) -> str:
+    """What the rig left open: it spoiled a load above the one confirmed, and no valid trial lost too much there."""
+    if confirmation is None or not confirmation.passed or spoiled is None or spoiled.refuted:
+        return ""
+    return f"the rig let nothing be confirmed at {format_fps(spoiled.load_fps)}: {spoiled.error}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Spoiled:
+    """The lowest load that the rig spoiled. ``refuted``: a valid trial lost too much at a load below it."""
+
+    load_fps: float
+    error: InvalidTrialsError
+    refuted: bool = False
+
+    def __str__(self) -> str:
+        return str(self.error)
 
 
 def _tried(
     measurer: LoadMeasurer, outcome: GoalOutcome, duration_s: float, attempts: int, held: Confirmation | None
-) -> tuple[Confirmation | None, InvalidTrialsError | None]:
+) -> tuple[Confirmation | None, _Spoiled | None]:
     """The last confirmation from the found load down, and why the rig could not bear a load."""
-    confirmation, spoiled = None, None
+    confirmation: Confirmation | None = None
+    spoiled: _Spoiled | None = None
     for share in _SHARES[:attempts]:
         load = (outcome.load_fps or 0) * share
         if spoiled is not None and share not in _FAR_BELOW:
@@ -75,10 +96,12 @@ def _tried(
         try:
             confirmation = _one(measurer, outcome.goal, duration_s, load)
         except InvalidTrialsError as error:
-            spoiled = error
+            spoiled = _Spoiled(load, error)
             continue
         if confirmation.passed:
             break
+        if spoiled is not None:
+            spoiled = replace(spoiled, refuted=True)
     return confirmation, spoiled
 
 

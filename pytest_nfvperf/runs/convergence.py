@@ -13,16 +13,26 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_nfvperf.model.display import format_seconds
 from pytest_nfvperf.model.outcome import Outcome
 from pytest_nfvperf.model.samples import Samples
 from pytest_nfvperf.model.traffic import Traffic
-from pytest_nfvperf.model.trial import Arrivals, TrialSpec
+from pytest_nfvperf.model.trial import Arrivals, Reason, TrialSpec
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.search import measured_labels
-from pytest_nfvperf.runs.trials import Trial
+from pytest_nfvperf.runs.trials import InvalidTrialsError, Trial
 
 RATE_FPS = 100_000
 """A frame each 10 us: a hundredth of the resolution that convergence is told with."""
+
+REPEATS = 2
+"""Of a reading that the rig spoiled; one takes seconds, and daemons restart in some."""
+
+_OF_EVENTS = frozenset({Reason.LINK_DOWN})
+"""Reasons against any other trial that a reading has on purpose: its event pulled the cable."""
+
+_NOTABLE = 0.1
+"""Share of an outage above which the generator's absence is a part of it."""
 
 _RESIDUAL_S = 0.2
 _NOTHING: Mapping[str, str] = {}
@@ -97,8 +107,11 @@ class Convergence:
         fps: int = RATE_FPS,
         *,
         saturating: bool = False,
+        ready: Callable[[], object] | None = None,
     ) -> Reading:
         """Send at a constant rate, and let things happen meanwhile.
+
+        A reading that the rig spoiled is taken again.
 
         Args:
             live: where.
@@ -107,8 +120,10 @@ class Convergence:
             duration_s: of the trial.
             fps: frames/s per direction.
             saturating: it is meant to be more than the DUT forwards.
+            ready: waits, before a reading is taken again, until the same events can happen again.
 
         Raises:
+            InvalidTrialsError: the rig spoiled every reading.
             TestbedError: an event's action failed, or the rig broke.
         """
         spec = TrialSpec(
@@ -123,10 +138,16 @@ class Convergence:
         )
         if self._simulated:
             return Reading(live.runner.run_once(spec), {})
-        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="trial") as thread:
-            running = thread.submit(live.runner.run_once, spec)
-            began = _play(events, running)
-            return Reading(running.result(), began)
+        spoiled: list[Trial] = []
+        while True:
+            reading = _taken(live, spec, events, spoiled[-1].id if spoiled else None)
+            if all(reason.code in _OF_EVENTS for reason in reading.trial.result.invalid):
+                return reading
+            spoiled.append(reading.trial)
+            if len(spoiled) > REPEATS:
+                raise InvalidTrialsError(spoiled)
+            if ready is not None:
+                ready()
 
     def outcome(
         self,
@@ -156,7 +177,7 @@ class Convergence:
             directions=len(live.topology.directions),
             trials=trials,
             samples=tuple(
-                Samples(metric, "s", tuple(values), trials, at_least.get(metric, ""))
+                Samples(metric, "s", tuple(values), trials, at_least.get(metric, ""), _absent(metric, values, readings))
                 for metric, values in seconds.items()
                 if values
             ),
@@ -164,6 +185,22 @@ class Convergence:
         )
         live.runner.recorder.emit(outcome)
         return outcome
+
+
+def _absent(metric: str, values: Sequence[float], readings: Sequence[Reading]) -> str:
+    """Why an outage is only an upper bound: a good part of it may be the generator's absence, when nothing is sent."""
+    gaps = [gap for reading in readings if (gap := reading.trial.result.health.longest_lateness_ns) is not None]
+    absent_s = max(gaps, default=0) / 1e9
+    if metric != "outage_time" or absent_s < _NOTABLE * max(values):
+        return ""
+    return f"the generator was absent for up to {format_seconds(absent_s)} meanwhile"
+
+
+def _taken(live: LiveTopology, spec: TrialSpec, events: Sequence[Event], repeat_of: str | None) -> Reading:
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="trial") as thread:
+        running = thread.submit(live.runner.run_once, spec, repeat_of=repeat_of)
+        began = _play(events, running)
+        return Reading(running.result(), began)
 
 
 def _play(events: Sequence[Event], running: Future[Trial]) -> dict[str, int]:

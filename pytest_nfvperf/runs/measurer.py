@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.traffic import Traffic
 from pytest_nfvperf.model.trial import Direction, TrialSpec
+from pytest_nfvperf.runs.session_watch import SessionWatch
 from pytest_nfvperf.runs.trials import InvalidTrialsError, Trial, TrialRunner
 
 MAX_SPOILED_LOADS = 4
@@ -21,6 +22,7 @@ class LoadMeasurer:
         estimate_s: how long the whole search is expected to take; feeds the progress line.
         trials: everything measured, in order; of repeated trials the valid one.
         spoiled: why loads could not be measured, in order.
+        watch: looks at routing sessions around each trial; None: nobody does.
     """
 
     runner: TrialRunner
@@ -31,6 +33,7 @@ class LoadMeasurer:
     trials: list[Trial] = field(default_factory=list)
     spoiled: list[str] = field(default_factory=list)
     started: float | None = None
+    watch: SessionWatch | None = None
 
     def measure(
         self,
@@ -53,7 +56,11 @@ class LoadMeasurer:
             InvalidTrialsError: no valid trial within the budget.
         """
         spec = self._spec(duration_s, load_fps, purpose, give_up_loss)
-        trial = self.runner.run(spec, self._remaining_s(), repeats)
+        if self.watch is None:
+            trial = self.runner.run(spec, self._remaining_s(), repeats)
+        else:
+            trial = self.runner.run(spec, self._remaining_s(), repeats, before=self.watch.before)
+            self.watch.after(trial)
         self.trials.append(trial)
         return trial
 

@@ -253,15 +253,15 @@ class Rig:
         self._stand(live)
         return live
 
-    def ceiling_fps(self, live: LiveTopology, traffic: Traffic, directions: int) -> float | None:
+    def ceiling_fps(self, live: LiveTopology, traffic: Traffic, directions: int, *, anew: bool = False) -> float | None:
         """The rig's own limit for this traffic, frames/s per direction; None if it cannot be measured.
 
-        When it has to be measured the topology is taken down meanwhile, because a PMD
-        would poll on the CPU that the loop needs; ``live`` stands again afterwards.
+        When it has to be measured, or ``anew``, the topology is taken down meanwhile, because a PMD would poll on the
+        CPU that the loop needs; ``live`` stands again afterwards.
         """
         ceilings = self._parts.ceilings
         known = ceilings.cached(traffic, directions)
-        if known is not None:
+        if known is not None and not anew:
             return known
         self.remove_topology()
         ceiling = ceilings.measure(traffic, directions)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pytest_nfvperf.model.display import format_fps
-from pytest_nfvperf.model.outcome import Cost, Goal, GoalOutcome, LatencyPoint, Outcome
+from pytest_nfvperf.model.outcome import BackToBack, Cost, Goal, GoalOutcome, LatencyPoint, Outcome, SearchStatus
 from pytest_nfvperf.model.profile import Profile
 from pytest_nfvperf.model.traffic import Traffic, check_mtu
 from pytest_nfvperf.model.trial import Reason
@@ -22,7 +22,9 @@ from pytest_nfvperf.runs.measurer import LoadLimits, LoadMeasurer
 from pytest_nfvperf.runs.mlr import mlr_search
 from pytest_nfvperf.runs.offload import share_after
 from pytest_nfvperf.runs.rig import LiveTopology
+from pytest_nfvperf.runs.session_watch import Sessions, SessionWatch
 from pytest_nfvperf.runs.sweeps import back_to_back, latency_point, latency_profile, loss_curve, loss_point
+from pytest_nfvperf.runs.trials import InvalidTrialsError
 
 UNBOUNDED_FPS = 200e6
 """Maximum load where neither a line rate nor a ceiling is known."""
@@ -35,6 +37,10 @@ NEAR_CEILING = 0.95
 
 CONFIRM_ATTEMPTS = 7
 BURST_SHARE = 0.85
+_BURST_RATES = 4
+"""At which bursts are tried: the first, that by a ceiling measured anew, and lower ones."""
+
+_LOWER_BURST = 0.7
 _WARM_UPS = 6
 OWN_LIMIT = frozenset({Reason.FELL_BEHIND, Reason.UNSENT, Reason.STRETCHED_TIME, Reason.TESTER_DROPS})
 """Reasons that lie in the load itself, unlike a preemption, which may not come again."""
@@ -67,25 +73,36 @@ class Search:
         labels: what identifies the test in SLAs and reports (suite, test, parameters, datapath).
         limits_of: the rig's ceiling and the line rate for a traffic.
         estimate_of: how long an NDR/PDR search is expected to take, seconds.
+        limits_anew: as ``limits_of``, with a ceiling that is measured now; ``limits_of`` if not given.
     """
 
     def __init__(
-        self, profile: Profile, labels: Mapping[str, str], limits_of: LimitsOf, estimate_of: EstimateOf
+        self,
+        profile: Profile,
+        labels: Mapping[str, str],
+        limits_of: LimitsOf,
+        estimate_of: EstimateOf,
+        limits_anew: LimitsOf | None = None,
     ) -> None:
         self.profile = profile
         self.labels = dict(labels)
         self._limits_of = limits_of
         self._estimate_of = estimate_of
+        self._limits_anew = limits_anew or limits_of
 
-    def ndr_pdr(self, live: LiveTopology, traffic: Traffic, *, latency: bool = False) -> Outcome:
+    def ndr_pdr(
+        self, live: LiveTopology, traffic: Traffic, *, latency: bool = False, sessions: Sessions | None = None
+    ) -> Outcome:
         """NDR and PDR by MLRsearch in one pass, each with its confirmation trial.
 
         Args:
             live: where.
             traffic: what.
             latency: also measure latency at the profile's shares of the PDR.
+            sessions: routing sessions on the path. They are up before each trial, and judged at loads up to the one
+                confirmed: a search overloads the path on purpose, and their frames share its queues.
         """
-        return self._find(live, traffic, "mlrsearch", self._mlr, latency=latency)
+        return self._find(live, traffic, "mlrsearch", self._mlr, latency=latency, sessions=sessions)
 
     def throughput(self, live: LiveTopology, traffic: Traffic, algorithm: str = "rfc2544") -> Outcome:
         """Throughput (RFC 1242 section 3.17) by ``rfc2544`` or ``tst009`` binary search."""
@@ -106,18 +123,48 @@ class Search:
     def back_to_back(self, live: LiveTopology, traffic: Traffic, throughput_fps: float | None = None) -> Outcome:
         """Longest lossless burst at the maximum rate (RFC 9004), repeated and averaged.
 
-        Where ports have no line rate the burst rate is 85 % of what the generator can do.
+        Where ports have no line rate the burst rate is 85 % of what the generator can do. Where the rig cannot hold
+        that rate, its ceiling is measured again, and then the rate is lowered; a rate at which it can is a figure,
+        and none at all leaves the metric missing, with the rates that were tried.
         """
         measurer, limits = self._start(live, traffic)
+        rate = self._burst_fps(measurer, limits)
+        failed: list[str] = []
+        while len(failed) < _BURST_RATES:
+            try:
+                result = self._bursts(measurer, rate, throughput_fps)
+            except InvalidTrialsError as error:
+                failed.append(f"{format_fps(rate)} ({error.counted})")
+                if len(failed) == 1:
+                    limits = self._limits_anew(live, traffic)
+                    live.learn(traffic)
+                    measurer.runner = live.runner  # the topology was built again meanwhile
+                    anew = self._burst_fps(measurer, limits)
+                    rate = anew if anew < rate else rate * _LOWER_BURST
+                else:
+                    rate *= _LOWER_BURST
+                continue
+            found: dict[str, Any] = {"back_to_back": result}
+            break
+        else:
+            found = {"missing": (("back_to_back_frames", _no_burst(failed, limits)),)}
+        notes = (f"the rig did not hold bursts at {', '.join(failed)}",) if failed else ()
+        outcome = self._outcome(live, traffic, "back-to-back", measurer, limits, notes=notes, **found)
+        return self._finish(live, outcome)
+
+    def _burst_fps(self, measurer: LoadMeasurer, limits: Limits) -> float:
         maximum = self._usable_maximum(measurer, limits)
-        result = back_to_back(
+        return maximum if limits.line_rate_fps else maximum * BURST_SHARE
+
+    def _bursts(self, measurer: LoadMeasurer, rate: float, throughput_fps: float | None) -> BackToBack:
+        measurer.spoiled.clear()
+        return back_to_back(
             measurer,
-            maximum if limits.line_rate_fps else maximum * BURST_SHARE,
+            rate,
             repeats=self.profile.back_to_back_repeats,
             longest_s=self.profile.back_to_back_max_s,
             throughput_fps=throughput_fps,
         )
-        return self._finish(live, self._outcome(live, traffic, "back-to-back", measurer, limits, back_to_back=result))
 
     def loss_at(self, live: LiveTopology, traffic: Traffic, load_fps: float, duration_s: float) -> Outcome:
         """One valid trial at a fixed load: its loss ratio, latency and cost."""
@@ -139,9 +186,17 @@ class Search:
         )
 
     def _find(
-        self, live: LiveTopology, traffic: Traffic, algorithm: str, find: Find, *, latency: bool = False
+        self,
+        live: LiveTopology,
+        traffic: Traffic,
+        algorithm: str,
+        find: Find,
+        *,
+        latency: bool = False,
+        sessions: Sessions | None = None,
     ) -> Outcome:
         measurer, limits = self._start(live, traffic)
+        measurer.watch = None if sessions is None else SessionWatch(sessions)
         maximum = self._usable_maximum(measurer, limits)
         found = find(measurer, LoadLimits(maximum * MINIMUM_SHARE, maximum))
         goals = self._confirmed(measurer, [_marked(goal, limits, measurer.spoiled) for goal in found])
@@ -150,6 +205,8 @@ class Search:
             "cost": _cost_of(goals, measurer),
             "latency": self._latency(measurer, goals) if latency else (),
         }
+        if measurer.watch is not None:
+            found_more |= measurer.watch.judged(goals)
         return self._finish(live, self._outcome(live, traffic, algorithm, measurer, limits, **found_more))
 
     def _mlr(self, measurer: LoadMeasurer, limits: LoadLimits) -> tuple[GoalOutcome, ...]:
@@ -247,10 +304,18 @@ def measured_labels(live: LiveTopology, traffic: Traffic) -> dict[str, str]:
     }
 
 
+def _no_burst(failed: Sequence[str], limits: Limits) -> str:
+    ceiling = format_fps(limits.ceiling_fps) if limits.ceiling_fps else "unknown"
+    return (
+        f"the rig held no burst at any rate, its ceiling measured anew being {ceiling} per direction; tried "
+        f"{', '.join(failed)}: leave the machine alone meanwhile, or give the generator a CPU of its own"
+    )
+
+
 def _marked(goal: GoalOutcome, limits: Limits, spoiled: Sequence[str]) -> GoalOutcome:
     """Say so when it was the rig that set the limit: the DUT does at least this."""
     if goal.load_fps is None:
-        return goal
+        return _not_below(goal, spoiled)
     ceiling = limits.ceiling_fps
     if ceiling is not None and goal.load_fps >= ceiling * NEAR_CEILING:
         detail = f"within 5 % of the generator's own ceiling of {format_fps(ceiling)} per direction"
@@ -259,6 +324,14 @@ def _marked(goal: GoalOutcome, limits: Limits, spoiled: Sequence[str]) -> GoalOu
         detail = f"the rig could not measure {len(spoiled)} higher load(s) validly; {spoiled[0]}"
         return replace(goal, generator_limited=True, detail=detail)
     return goal
+
+
+def _not_below(goal: GoalOutcome, spoiled: Sequence[str]) -> GoalOutcome:
+    """A search that the rig drove down to its minimum found nothing: that is no figure of the DUT's."""
+    if goal.status is not SearchStatus.BELOW_MINIMUM or not spoiled:
+        return goal
+    detail = f"the rig could not measure {len(spoiled)} load(s) validly; {spoiled[-1]}"
+    return replace(goal, status=SearchStatus.ABORTED, upper_fps=None, detail=detail)
 
 
 def _cost_of(goals: Sequence[GoalOutcome], measurer: LoadMeasurer) -> Cost | None:

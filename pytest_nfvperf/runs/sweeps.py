@@ -68,14 +68,16 @@ def back_to_back(
         throughput_fps: measured throughput for the corrected buffer time, None if unknown.
 
     Returns:
-        The result; unlimited when even the longest burst lost nothing: then the frames are a lower
-        bound and there is no buffer to speak of.
+        The result: a lower bound where the rig spoiled bursts. Unlimited when even the longest burst lost nothing:
+        then the frames are a lower bound, too, and there is no buffer to speak of.
     """
     bursts = [_longest_burst(measurer, maximum_fps, longest_s) for _ in range(repeats)]
     mean = fmean(bursts)
     unlimited = min(bursts) >= int(maximum_fps * longest_s)
-    corrected = None if unlimited else _corrected_buffer_s(mean, maximum_fps, throughput_fps)
-    return BackToBack(round(maximum_fps), tuple(bursts), mean, corrected, unlimited)
+    spoiled = f"the rig spoiled longer bursts: {measurer.spoiled[0]}" if measurer.spoiled and not unlimited else ""
+    open_ended = unlimited or spoiled
+    corrected = None if open_ended else _corrected_buffer_s(mean, maximum_fps, throughput_fps)
+    return BackToBack(round(maximum_fps), tuple(bursts), mean, corrected, unlimited, spoiled)
 
 
 def _corrected_buffer_s(mean_burst: float, maximum_fps: float, throughput_fps: float | None) -> float | None:

@@ -87,10 +87,10 @@ class InvalidTrialsError(InconclusiveError):
     def __init__(self, trials: Sequence[Spoiled]) -> None:
         self.trials = tuple(trials)
         codes = Counter(str(reason.code) for trial in trials for reason in trial.result.invalid)
-        counted = ", ".join(f"{code} {count}x" for code, count in codes.most_common())
+        self.counted = ", ".join(f"{code} {count}x" for code, count in codes.most_common())
         last = trials[-1]
         super().__init__(
-            f"{len(trials)} trials in a row were invalid ({counted}); "
+            f"{len(trials)} trials in a row were invalid ({self.counted}); "
             f"the last, {last.id}: {'; '.join(map(str, last.result.invalid))}"
         )
 
@@ -134,8 +134,20 @@ class TrialRunner:
         self._pmd_cpus = pmd_cpus
         self._vnf_counts = vnf_counts
 
-    def run(self, spec: TrialSpec, remaining_s: float | None = None, repeats: int | None = None) -> Trial:
+    def run(
+        self,
+        spec: TrialSpec,
+        remaining_s: float | None = None,
+        repeats: int | None = None,
+        before: Callable[[], None] | None = None,
+    ) -> Trial:
         """Run until one trial is valid, with at most ``repeats`` repeats, or the runner's own number if fewer.
+
+        Args:
+            spec: what to send.
+            remaining_s: for the progress line.
+            repeats: of an invalid trial.
+            before: called before each trial, the repeats too.
 
         Raises:
             InvalidTrialsError: none was within the budget.
@@ -144,6 +156,8 @@ class TrialRunner:
         allowed = self._repeats if repeats is None else min(repeats, self._repeats)
         spoiled: list[Trial] = []
         while True:
+            if before is not None:
+                before()
             trial = self.run_once(spec, remaining_s, repeat_of=spoiled[-1].id if spoiled else None)
             if trial.result.valid:
                 return trial

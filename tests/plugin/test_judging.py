@@ -197,3 +197,75 @@ def test_junit_and_allure_carry_the_figures(judged, suite):
     assert any(label == {"name": "suite", "value": "mine"} for label in results[0]["labels"])
     assert (suite.path / "allure" / "categories.json").is_file()
     assert (suite.path / "allure" / "environment.properties").is_file()
+
+
+BURSTS = """
+from pytest_nfvperf.model.traffic import Traffic
+def test_bursts(phy2phy, search, sla):
+    sla.check(search.back_to_back(phy2phy, Traffic(frame_size=64)))
+"""
+
+WEAK_RIG = """
+from pytest_nfvperf.adapters.generators.fake import FakeGenerator
+from pytest_nfvperf.simulation import SimulatedWiring
+
+class Weak(FakeGenerator):
+    def run_trial(self, spec):
+        self.invalid_every = 1 if "burst" in spec.purpose and spec.load_fps > {most} else None
+        return super().run_trial(spec)
+
+def pytest_nfvperf_make_wiring(config, testbed):
+    return SimulatedWiring(testbed, lambda: Weak(20e6))
+"""
+
+
+@pytest.fixture
+def bursts(suite):
+    """Bursts on a rig that holds none above a rate, by an SLA."""
+
+    def run(most: str, require: str) -> pytest.RunResult:
+        suite.makeconftest(CONFTEST + WEAK_RIG.format(most=most))
+        (suite.path / "mine" / "test_mine.py").write_text(BURSTS)
+        suite.makefile(".yaml", sla=f"schema: 1\nrules:\n  - {require}\n")
+        return suite.runpytest_subprocess("--nfv-sla", "sla.yaml", "--nfv-report", "none")
+
+    return run
+
+
+NEEDED = "{where: {test: test_bursts}, require: {back_to_back_frames: '>= 32 frames'}}"
+
+
+def test_bursts_that_the_rig_does_not_hold_are_tried_at_a_lower_rate(bursts, suite):
+    bursts("4e6", NEEDED).assert_outcomes(passed=1)
+
+    (outcome,) = records(suite.path, "outcome")
+    assert outcome["data"]["back_to_back"]["load_fps"] <= 4e6
+    (note,) = outcome["data"]["notes"]
+    assert note.startswith("the rig did not hold bursts at 7.65 Mpps (skipped_frames 6x), 5.36 Mpps")
+
+
+def test_bursts_that_the_rig_never_holds_are_inconclusive_with_the_rates(bursts):
+    result = bursts("0", NEEDED)
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["INCONCLUSIVE * back_to_back_frames >= 32 frames*", "*the rig held no burst at any rate, its ceiling*"]
+    )
+
+
+def test_what_could_not_be_measured_is_inconclusive_where_no_rule_asks_for_it(bursts):
+    result = bursts("0", "{where: {test: test_bursts}, require: {}}".replace("{}", "{ndr: '>= 1 Mpps'}"))
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["INCONCLUSIVE * ndr >= 1 Mpps*"])
+
+
+def test_a_search_that_came_to_nothing_does_not_pass_for_want_of_a_rule(judged, suite):
+    (suite.path / "mine" / "sla.yaml").write_text(
+        "schema: 1\nrules:\n  - where: {frame_size: 1518}\n    require: {ndr: '>= 1 Mpps'}\n"
+    )
+    suite.makeconftest(CONFTEST + SIMULATED.format(dut="4e6, invalid_every=1"))
+
+    result = suite.runpytest_subprocess("--nfv-report", "none")
+
+    result.assert_outcomes(failed=1, deselected=1)
+    result.stdout.fnmatch_lines(["INCONCLUSIVE: nothing could be measured; ndr: search aborted: *"])

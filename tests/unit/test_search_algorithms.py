@@ -10,10 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
+from pytest_nfvperf.config.limit import parse_limit
 from pytest_nfvperf.model.catalogue import phy2phy
-from pytest_nfvperf.model.outcome import Goal, GoalOutcome, SearchStatus
+from pytest_nfvperf.model.judge import judge
+from pytest_nfvperf.model.observe import observations
+from pytest_nfvperf.model.outcome import Goal, GoalOutcome, Outcome, SearchStatus
 from pytest_nfvperf.model.record import Record
+from pytest_nfvperf.model.sla import Rule
 from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.model.verdict import Judgement
 from pytest_nfvperf.ports.generator import GeneratorPort
 from pytest_nfvperf.runs.binary import rfc2544_search, tst009_search
 from pytest_nfvperf.runs.clock import VirtualClock
@@ -334,3 +339,58 @@ def test_a_load_that_cannot_be_measured_raises_with_the_reasons():
 def test_load_limits_must_rise():
     with pytest.raises(ValueError, match=r"must rise from above 0: 5 \.\. 5"):
         LoadLimits(5, 5)
+
+
+def test_a_confirmation_below_loads_that_the_rig_spoiled_is_a_lower_bound():
+    """What the rig spoiled neither lowers a figure nor bounds it from above; what the search saw lost does."""
+    measurer = measurer_on(Disturbed(6e6))
+    found = GoalOutcome(NDR, SearchStatus.FOUND, load_fps=5_050_000, upper_fps=5_070_000)
+    confirmed = confirm(measurer, found, duration_s=5.0, attempts=7)
+
+    assert confirmed.spoiled.startswith("the rig let nothing be confirmed at 5.05 Mpps: 3 trials in a row were invalid")
+    seen = observations(Outcome((), "mlrsearch", 64.0, 2, (confirmed,)))[0]
+    assert (seen.value, seen.high) == (4_545_000, pytest.approx(5_070_000))
+    judged = {text: judge_ndr(text, seen) for text in (">= 4.5 Mpps", ">= 5 Mpps", ">= 5.5 Mpps")}
+    assert judged == {
+        ">= 4.5 Mpps": Judgement.PASS,
+        ">= 5 Mpps": Judgement.INCONCLUSIVE,
+        ">= 5.5 Mpps": Judgement.FAIL,
+    }
+
+
+def judge_ndr(text, seen):
+    (verdict,) = judge([Rule((), (("ndr", parse_limit("ndr", text)),), "")], {}, [seen], lambda _: None)
+    return verdict.judgement
+
+
+def test_a_confirmation_that_failed_in_a_valid_trial_below_is_the_duts():
+    class Weak(FakeGenerator):
+        """Spoils the found load, and loses at 90 % of it."""
+
+        def run_trial(self, spec):
+            self.invalid_every = 1 if spec.load_fps == 5_000_000 else None
+            return super().run_trial(spec)
+
+    found = GoalOutcome(NDR, SearchStatus.FOUND, load_fps=5_000_000)
+    confirmed = confirm(measurer_on(Weak(4e6)), found, duration_s=5.0, attempts=7)
+
+    assert (confirmed.confirmation.load_fps, confirmed.spoiled) == (2_500_000, "")
+
+
+def test_bursts_that_the_rig_spoiled_make_a_lower_bound():
+    """The longest burst that could be measured was without loss: the DUT bears at least that."""
+
+    class Absent(FakeGenerator):
+        """Cannot hold bursts of 640 ms; the DUT would take all of them."""
+
+        def run_trial(self, spec):
+            self.invalid_every = 1 if spec.duration_s == 0.64 else None
+            return super().run_trial(spec)
+
+    measurer = measurer_on(Absent(20e6))
+    result = back_to_back(measurer, 1e6, repeats=1, longest_s=2.0, throughput_fps=None)
+
+    assert not result.unlimited
+    assert result.at_least.startswith("the rig spoiled longer bursts: 1.00 Mpps: 3 trials in a row were invalid")
+    seen = observations(Outcome((), "back-to-back", 64.0, 2, back_to_back=result))[0]
+    assert seen.lower_bound

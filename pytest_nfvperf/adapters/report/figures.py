@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pytest_nfvperf.adapters.report.soaks import soak_line
 from pytest_nfvperf.adapters.report.studies import cores_text, interval_text, median_text, ratio_text
 from pytest_nfvperf.model.display import MISSING, format_fps, format_ratio, format_seconds
-from pytest_nfvperf.model.outcome import GoalOutcome, LatencyPoint, LossPoint, Outcome, SearchStatus
+from pytest_nfvperf.model.outcome import BackToBack, GoalOutcome, LatencyPoint, LossPoint, Outcome, SearchStatus
 from pytest_nfvperf.model.samples import Samples
 from pytest_nfvperf.model.verdict import Judgement, Verdict
 
@@ -25,7 +25,7 @@ def worst(verdicts: Iterable[Verdict]) -> Judgement | None:
 
 def is_lower_bound(goal: GoalOutcome) -> bool:
     """True when the DUT does at least this load, and how much more was not seen."""
-    return goal.generator_limited or goal.status is SearchStatus.AT_MAXIMUM
+    return goal.generator_limited or goal.status is SearchStatus.AT_MAXIMUM or bool(goal.spoiled)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def goal_note(goal: GoalOutcome) -> str:
         loss = format_ratio(confirmation.loss_ratio)
         at = "" if confirmation.load_fps == goal.load_fps else f" at {format_fps(confirmation.load_fps)}"
         parts.append(f"{how}{at} by {format_seconds(confirmation.duration_s)}, loss {loss}")
-    return "; ".join([*parts, goal.detail] if goal.detail else parts)
+    return "; ".join([*parts, *filter(None, (goal.detail, goal.spoiled))])
 
 
 def gbps(outcome: Outcome, frames_per_second: float) -> float:
@@ -112,16 +112,22 @@ def other_result(outcome: Outcome) -> str:
     if outcome.soak is not None:
         return soak_line(outcome.soak)
     if outcome.samples:
-        return times_line(outcome) if is_of_times(outcome) else sampled_line(outcome)
+        line = times_line(outcome) if is_of_times(outcome) else sampled_line(outcome)
+        return line if outcome.sessions is None else f"{line}, {outcome.sessions.flaps} flaps"
     if outcome.back_to_back is not None:
-        burst = outcome.back_to_back
-        buffer = "" if burst.corrected_buffer_s is None else f", buffer {format_seconds(burst.corrected_buffer_s)}"
-        return f"mean burst {burst.mean_burst_frames:,.0f} frames{buffer}"
+        return _burst_line(outcome.back_to_back)
     if outcome.loss_curve:
         return _loss_line(outcome.loss_curve)
     if outcome.latency:
         return "latency at " + ", ".join(point.at for point in outcome.latency)
-    return MISSING
+    return "not measured: " + ", ".join(metric for metric, _ in outcome.missing) if outcome.missing else MISSING
+
+
+def _burst_line(burst: BackToBack) -> str:
+    """``mean burst 1,204 frames``, with ``≥`` where longer ones were not lossless for the rig's sake."""
+    mark = "≥ " if burst.unlimited or burst.at_least else ""
+    buffer = "" if burst.corrected_buffer_s is None else f", buffer {format_seconds(burst.corrected_buffer_s)}"
+    return f"mean burst {mark}{burst.mean_burst_frames:,.0f} frames{buffer}"
 
 
 def is_of_times(outcome: Outcome) -> bool:
