@@ -12,13 +12,18 @@ from pytest_nfvperf.adapters.routing.lab_frr import LabFrr
 from pytest_nfvperf.adapters.routing.path import BgpPath, lacks_daemons, simulated_path, simulated_speaker, start_path
 from pytest_nfvperf.adapters.routing.sampler import SessionSampler
 from pytest_nfvperf.embedded import EmbeddedWiring
+from pytest_nfvperf.model.bgp import SessionState
 from pytest_nfvperf.model.bgp_path import BgpPathPlan
+from pytest_nfvperf.model.outcome import SessionsSeen
 from pytest_nfvperf.model.traffic import Imix, Traffic
 from pytest_nfvperf.ports.bgp import BgpSpeaker
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.session import NfvSession
 from pytest_nfvperf.simulation import SimulatedWiring
 from pytest_nfvperf.standing import Stand
+
+BACK_WITHIN_S = 15.0
+"""A session that an overload took down: BGP's and BFD's own timers, and a retry or two."""
 
 
 class LiveBgpPath:
@@ -67,6 +72,28 @@ class LiveBgpPath:
     def sessions(self) -> SessionSampler:
         """For ``soak.run(..., also=[...])``: FRR's session and its BFD, whichever FRR runs."""
         return SessionSampler(lambda: self.path.frr)
+
+    @property
+    def name(self) -> str:
+        """What is watched during a search: fulfils runs.session_watch.Sessions."""
+        return f"BGP session with {self.plan.bird_address}"
+
+    def await_ready(self) -> None:
+        """Wait until the session is up, BFD with it, and both ways' routes are flows: also after an overload."""
+        self.path.await_established(BACK_WITHIN_S)
+        self.path.await_ready()
+
+    def flaps(self) -> int | None:
+        """How often the session left Established since FRR began; None where FRR does not tell."""
+        return self.path.session().flaps
+
+    def seen_since(self, before: SessionState, *trials: str) -> dict[str, Any]:
+        """Fields of an Outcome: how often the session went down since ``before``, or that nobody tells."""
+        now = self.path.session()
+        if now.flaps is None or before.flaps is None:
+            return {"missing": (("session_flaps", f"{self.name}: FRR does not tell how often it went down"),)}
+        down = max(now.flaps - before.flaps, int(not now.established))
+        return {"sessions": SessionsSeen(self.name, down, trials)}
 
     def traffic(self, frame_size: int | Imix = 64, **changes: Any) -> Traffic:
         """From a client to the VM, and back."""

@@ -14,11 +14,9 @@ def test_ndr_pdr(frame_size: int, bgp_path: LiveBgpPath, search: Search, sla: Sl
     """NDR and PDR between clients and the VM, both directions at once, each routed by what BGP announced.
 
     Steps: FRR and BIRD established with BFD; flows for both networks; search with MLRsearch; confirm.
-    Verify: the SLA for this topology and frame size; the session never left Established.
+    The search offers more than the path forwards, and BGP and BFD share the queue that overflows then: the session is
+    back before each trial, and is judged at loads up to the one confirmed.
+
+    Verify: the SLA for this topology and frame size, and on how often the session went down.
     """
-    before = bgp_path.path.session()
-    outcome = search.ndr_pdr(bgp_path.live, bgp_path.traffic(frame_size))
-    state = bgp_path.path.session()
-    assert state.established, f"the session did not survive the search: {state}"
-    assert state.flaps == before.flaps, f"the session flapped during the search: {state}"
-    sla.check(outcome)
+    sla.check(search.ndr_pdr(bgp_path.live, bgp_path.traffic(frame_size), sessions=bgp_path))

@@ -56,10 +56,11 @@ def test_session_at_overload(
     path.await_established(RECOVERED_WITHIN_S)
     lost_at: list[float | None] = []
     watch = Event("watch", 0.0, lambda: lost_at.append(_await_loss(bgp_path, duration_s)))
-    reading = convergence.read(bgp_path.live, traffic, [watch], duration_s, load_fps, saturating=True)
+    ready = bgp_path.await_ready
+    reading = convergence.read(bgp_path.live, traffic, [watch], duration_s, load_fps, saturating=True, ready=ready)
     state = path.await_established(RECOVERED_WITHIN_S)
     result = reading.trial.result
-    began_s, lost_s = (result.started_ns or 0) / 1e9, lost_at[0] if lost_at else None
+    began_s, lost_s = (result.started_ns or 0) / 1e9, lost_at[-1] if lost_at else None
     seconds = {"survival_time": [duration_s], "recovery_time": [0.0]}
     if lost_s is not None:
         seconds = {"survival_time": [lost_s - began_s], "recovery_time": [bgp_path.now_s() - began_s - duration_s]}
