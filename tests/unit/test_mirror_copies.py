@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -18,10 +19,18 @@ from pytest_nfvperf.model.parts import endpoint, mirror, monitor, vnf
 from pytest_nfvperf.model.samples import Samples
 from pytest_nfvperf.model.topology import Topology
 from pytest_nfvperf.model.traffic import Traffic
-from pytest_nfvperf.model.trial import Direction, DirectionCounts, MonitorCounts, RigHealth, TrialResult, TrialSpec
+from pytest_nfvperf.model.trial import (
+    Direction,
+    DirectionCounts,
+    MonitorCounts,
+    Reason,
+    RigHealth,
+    TrialResult,
+    TrialSpec,
+)
 from pytest_nfvperf.model.trial import VnfCounts as Vnf
 from pytest_nfvperf.model.vm_chain import vm_chain
-from pytest_nfvperf.runs.mirroring import MirrorLoad
+from pytest_nfvperf.runs.mirroring import MirrorLoad, _unread
 
 LOOP = Direction("p0", "p0")
 FRAMES = st.integers(0, 10**12)
@@ -142,3 +151,17 @@ def test_completeness_is_one_figure_everywhere(values: tuple[float, ...], figure
     assert (seen.value, seen.low, seen.high, seen.confidence) == (figure, figure, figure, "worst of 3")
     assert completeness_text(outcome) == f"{figure:.3%}"
     assert median_text(samples) == f"{figure:.3%} (worst)"
+
+
+@pytest.mark.parametrize(
+    ("copies", "gap_ms", "reasons"), [(269_000, 5.0, 1), (269_000, 1.0, 0), (270_000, 5.0, 0), (269_000, None, 0)]
+)
+def test_copies_that_a_monitor_did_not_read_in_time_are_the_rigs(
+    copies: int, gap_ms: float | None, reasons: int
+) -> None:
+    """Its ring holds 1024 of 270,000 copies in a second: 3.8 ms."""
+    seen = result(100_000, (90_000, 80_000), copies)
+    seen = replace(seen, health=RigHealth(longest_poll_gap_ns=None if gap_ms is None else int(gap_ms * 1e6)))
+    found = _unread(SimpleNamespace(topology=chain()), seen, ())  # type: ignore[arg-type]
+    assert len(found) == reasons
+    assert all(one.code is Reason.LATE_POLL and "the ring holds 1024" in one.detail for one in found)
