@@ -57,7 +57,7 @@ def test_software(case: Sequence[str], frame_size: int, by: str, load: str, stud
 
     Steps: in interleaved rounds build generator - VM1 - VM2 - generator without and with each mirror; learn; warm up;
     offer more than it forwards; send at the load.
-    Verify: at the load every copy arrives; the SLA for the forwarding rate, as a ratio to the one without mirror.
+    Verify: the SLA: at the load every copy arrives; and the forwarding rate, as a ratio to the one without mirror.
     """
     chains = [Subject(name, _chain(name, by)) for name in case]
     sent = Traffic(frame_size=frame_size, bidirectional=False)
@@ -117,7 +117,7 @@ def test_slow_output(reader: Sequence[str], frame_size: int, study: Study, sla: 
 
     Steps: in interleaved rounds build the chain without a mirror, with one to a monitor VM that reads, and with one to
     a monitor VM that stopped reading; learn; warm up; offer more than it forwards; send at a tenth of that.
-    Verify: forwarding goes on, as the SLA says; every copy that did not arrive is a counted drop at the output.
+    Verify: the SLA on how much forwarding goes on, and on copies that neither arrived nor were counted as drops.
     """
     chains = {
         "no mirror": vm_chain(2),
