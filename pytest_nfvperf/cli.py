@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_nfvperf import __version__
-from pytest_nfvperf.model.errors import NfvperfError
+from pytest_nfvperf.model.conclusion import EXIT_STATUS, RunFate
+from pytest_nfvperf.model.errors import ConfigError, NfvperfError
 
 Command = Callable[[argparse.Namespace], int]
 
@@ -94,6 +95,7 @@ def _plan(arguments: argparse.Namespace) -> int:
 
 
 def _report(arguments: argparse.Namespace) -> int:
+    from pytest_nfvperf.adapters.evidence.conclusions import conclude  # noqa: PLC0415
     from pytest_nfvperf.adapters.evidence.reader import read_run  # noqa: PLC0415
     from pytest_nfvperf.adapters.report.html import render_report  # noqa: PLC0415
     from pytest_nfvperf.published import published_for  # noqa: PLC0415
@@ -101,21 +103,33 @@ def _report(arguments: argparse.Namespace) -> int:
     run = read_run(arguments.run)
     folder = arguments.run if arguments.run.is_dir() else arguments.run.parent
     print(render_report(run, folder, published=published_for(run)))
+    print(conclude(run).last_line)
     return 0
 
 
 def _show(arguments: argparse.Namespace) -> int:
+    """Ends with the run's own exit status; with that of a usage error where there is no run."""
+    from pytest_nfvperf.adapters.evidence.conclusions import conclude  # noqa: PLC0415
     from pytest_nfvperf.adapters.evidence.reader import read_run  # noqa: PLC0415
+    from pytest_nfvperf.adapters.report.conclusion_lines import test_lines  # noqa: PLC0415
     from pytest_nfvperf.adapters.report.table import summary_rows, summary_text  # noqa: PLC0415
 
-    run = read_run(arguments.run)
-    rows = summary_rows(run)
+    try:
+        run = read_run(arguments.run)
+    except ConfigError as error:
+        print(f"nfvperf: {error}", file=sys.stderr)
+        return EXIT_STATUS[RunFate.USAGE]
+    conclusion = conclude(run)
+    rows = summary_rows(run, conclusion)
     print(summary_text(rows, color=sys.stdout.isatty()) if rows else f"{arguments.run}: nothing was measured")
-    for record_id, error in run.errors.items():
-        print(f"{record_id}: {error.error}: {error.message}")
+    for line in test_lines(conclusion.tests):
+        print(line)
+    for record_id, error_data in run.errors.items():
+        print(f"{record_id}: {error_data.error}: {error_data.message}")
     for problem in run.problems:
         print(problem)
-    return 0
+    print(conclusion.last_line)
+    return conclusion.exit_status
 
 
 def _matrix(arguments: argparse.Namespace) -> int:

@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 
-from pytest_nfvperf.adapters.evidence.records import TestData
+from pytest_nfvperf.adapters.evidence.records import TestData, TestEndData
+from pytest_nfvperf.adapters.report.junit import fate_properties
 from pytest_nfvperf.adapters.report.texts import drawn
 from pytest_nfvperf.config.sla import unknown_labels, unmatched_rules
 from pytest_nfvperf.config.vocabulary import TESTBED_LABELS
+from pytest_nfvperf.ending import Ending, ending_of, graver, mark
 from pytest_nfvperf.judging import SlaFailure
 from pytest_nfvperf.labels import item_labels, subject_labels
 from pytest_nfvperf.model.errors import ConfigError, InconclusiveError, TestbedError
@@ -26,7 +28,8 @@ from pytest_nfvperf.session import NfvSession
 from pytest_nfvperf.sweep import NOT_QUICK, QUICK_ONLY
 
 XDIST_GROUP = "nfvperf-testbed"
-STATUS_KEY = pytest.StashKey[tuple[str, str]]()
+STARTED_KEY = pytest.StashKey[float]()
+ENDING_KEY = pytest.StashKey[Ending]()
 NOT_ROOT = (
     "nfvperf needs root for namespaces, hugepages and its own Open vSwitch: run this with sudo, "
     "or use --nfv-plan to see what would be measured"
@@ -140,42 +143,52 @@ def _whole_folders(config: pytest.Config) -> bool:
 
 @contextmanager
 def recorded(item: pytest.Item, session: NfvSession) -> Iterator[None]:
-    """Write the beginning and the end of a test into the evidence."""
-    started = time.monotonic()
+    """Write the beginning of a test into the evidence; ``finish`` writes its end."""
     callspec = getattr(item, "callspec", None)
     parameters = {name: str(value) for name, value in (callspec.params if callspec else {}).items()}
     labels = tuple(sorted(item_labels(item, session.profile.name).items()))
     doc = getattr(getattr(item, "function", None), "__doc__", None) or ""
-    item.stash[STATUS_KEY] = ("passed", "")
-    session.begin_test(item.nodeid.removesuffix(f"@{XDIST_GROUP}"), TestData(labels, parameters, doc.strip()))
+    item.stash[STARTED_KEY] = time.monotonic()
+    item.stash[ENDING_KEY] = Ending()
+    session.begin_test(own_id(item), TestData(labels, parameters, doc.strip()))
     yield
-    status, reason = item.stash[STATUS_KEY]
-    session.end_test(status, time.monotonic() - started, reason)
 
 
-def _skip_reason(report: pytest.TestReport) -> str:
-    """As the test gave it; pytest keeps (file, line, "Skipped: reason")."""
-    text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr or "")
-    return text.removeprefix("Skipped: ")
+def own_id(item: pytest.Item) -> str:
+    """The node id without what xdist appends for our group."""
+    return item.nodeid.removesuffix(f"@{XDIST_GROUP}")
 
 
 def explain(item: pytest.Item, call: pytest.CallInfo[Any], report: pytest.TestReport, session: NfvSession) -> None:
-    """Show the message instead of a traceback, and remember a broken testbed."""
-    if report.skipped:
-        item.stash[STATUS_KEY] = ("skipped", _skip_reason(report))
-    if call.excinfo is None or report.passed or report.skipped:
-        return
-    if session.stood:
-        report.sections.append(("topology", drawn(session.stood[-1])))
-    error = call.excinfo.value
+    """Show the message instead of a traceback, and remember a broken testbed and how the phase ended."""
+    error = None if call.excinfo is None else call.excinfo.value
+    if isinstance(error, TestbedError) and not report.passed:
+        error = session.broken(error)
+    if report.failed and error is not None:
+        if session.stood:
+            report.sections.append(("topology", drawn(session.stood[-1])))
+        _show(report, error)
+    ending = ending_of(report, error)
+    mark(report, ending)
+    item.stash[ENDING_KEY] = graver(item.stash.get(ENDING_KEY, Ending()), ending)
+
+
+def _show(report: pytest.TestReport, error: BaseException) -> None:
     if isinstance(error, SlaFailure):
         report.longrepr = str(error)
     elif isinstance(error, TestbedError):
-        error = session.broken(error)
         report.longrepr = f"testbed error: {error}"
     elif isinstance(error, InconclusiveError):
         report.longrepr = f"INCONCLUSIVE: {error}"
     elif isinstance(error, (ConfigError, pytest.UsageError)):
         report.longrepr = f"usage error: {error}"
-    status = "error" if report.when != "call" or isinstance(error, TestbedError) else "failed"
-    item.stash[STATUS_KEY] = (status, str(error).strip().splitlines()[0] if str(error) else type(error).__name__)
+
+
+def finish(item: pytest.Item, report: pytest.TestReport, session: NfvSession) -> None:
+    """Write the end of a test, and what became of it, while its reports are still open; a plan began none."""
+    if STARTED_KEY not in item.stash:
+        return
+    ending = item.stash[ENDING_KEY]
+    seconds = time.monotonic() - item.stash[STARTED_KEY]
+    became = session.end_test(TestEndData(ending.status, seconds, ending.reason, ending.cause, ending.text))
+    report.user_properties.extend(fate_properties(became))

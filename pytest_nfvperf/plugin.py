@@ -15,13 +15,18 @@ from pytest_nfvperf.labels import MARKER, is_measuring
 from pytest_nfvperf.options import Options, add_options, read_options
 from pytest_nfvperf.rundir import RUN_DIR_KEY
 from pytest_nfvperf.sweep import NOT_QUICK, QUICK_ONLY
+from pytest_nfvperf.watch import Watch
 
 if TYPE_CHECKING:
     from pytest_nfvperf.session import NfvSession
 
 SESSION_KEY = pytest.StashKey["NfvSession"]()
 OPTIONS_KEY = pytest.StashKey[Options]()
+WATCH_KEY = pytest.StashKey[Watch]()
 MEASURING_KEY = pytest.StashKey[bool]()
+RECORDED_KEY = pytest.StashKey[bool]()
+"""True once the run has evidence: then every test of it is in there, those that measure nothing, too."""
+
 LOADGROUP = "nfv_loadgroup"
 
 
@@ -44,6 +49,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", f"{QUICK_ONLY}: left out by every profile but quick")
     config.stash[OPTIONS_KEY] = options = read_options(config)
     config.stash[MEASURING_KEY] = False
+    config.stash[RECORDED_KEY] = False
+    config.stash[WATCH_KEY] = watch = Watch()
+    config.pluginmanager.register(watch, "nfvperf-watch")
     _keep_one_testbed_to_one_worker(config, options)
     if config.pluginmanager.hasplugin("xdist"):
         from pytest_nfvperf.xdist_hooks import XdistHooks  # noqa: PLC0415 - only with xdist
@@ -87,19 +95,25 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> object:
-    """With --nfv-plan, run nothing: list the trials and the time they take."""
+    """Write which tests are selected. With --nfv-plan, run nothing: list the trials and the time they take."""
     config = session.config
-    if not (config.stash[OPTIONS_KEY].plan and config.stash[MEASURING_KEY]) or config.option.collectonly:
+    if config.option.collectonly or not any(is_measuring(item) for item in session.items):
         return None
-    from pytest_nfvperf import planning  # noqa: PLC0415
+    if config.stash[OPTIONS_KEY].plan:
+        from pytest_nfvperf import planning  # noqa: PLC0415
 
-    return planning.show_plan(session, nfv_session(config))
+        return planning.show_plan(session, nfv_session(config))
+    from pytest_nfvperf import concluding  # noqa: PLC0415
+
+    concluding.begin(session, nfv_session(config), _watch(config).uncollected)
+    config.stash[RECORDED_KEY] = True
+    return None
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Put the beginning and the end of a measuring test into the evidence."""
-    if not is_measuring(item):
+    """Put the beginning of a test into the evidence of a run that measures."""
+    if not _is_recorded(item):
         return (yield)
     from pytest_nfvperf import collection  # noqa: PLC0415
 
@@ -116,7 +130,7 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[Any]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Show SLA tables and testbed errors as what they are, without a traceback through our code."""
-    if not is_measuring(item):
+    if not _is_recorded(item):
         return (yield)
     from pytest_nfvperf import collection  # noqa: PLC0415
 
@@ -125,11 +139,33 @@ def pytest_runtest_makereport(
         item.user_properties.extend(session.junit_properties())
     report = yield
     collection.explain(item, call, report, session)
+    if call.when == "teardown":
+        collection.finish(item, report, session)
     return report
+
+
+def _is_recorded(item: pytest.Item) -> bool:
+    """True in a run that has evidence. A plan has none, and yet a test that measures must be explained in it."""
+    return is_measuring(item) or item.config.stash[RECORDED_KEY]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
+    """INCONCLUSIVE, BROKEN and USAGE in pytest's own lines; its counts stay."""
+    if not hasattr(report, "nfv_word"):
+        return None
+    from pytest_nfvperf.ending import status_of  # noqa: PLC0415
+
+    return status_of(report)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """The summary table, and where the results are."""
+    show_summary(terminalreporter, config)
+
+
+def show_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """The same; also called where pytest itself shows no summary, after an internal error."""
     run_dir = config.stash.get(RUN_DIR_KEY, None)
     if run_dir is None or not run_dir.is_dir() or hasattr(config, "workerinput"):
         return
@@ -137,15 +173,27 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
     session = config.stash.get(SESSION_KEY, None)
     leftovers = session.wiring.leftovers() if session is not None else []
-    terminal.summary(terminalreporter, run_dir, config.stash[OPTIONS_KEY], leftovers)
+    from pytest_nfvperf.concluding import CONCLUDED_KEY  # noqa: PLC0415
+
+    concluded = config.stash.get(CONCLUDED_KEY, None)
+    terminal.summary(terminalreporter, run_dir, config.stash[OPTIONS_KEY], leftovers, concluded)
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """Take the testbed down, finish the evidence, render the report."""
-    nfv = session.config.stash.get(SESSION_KEY, None)
+    config = session.config
+    nfv = config.stash.get(SESSION_KEY, None)
     if nfv is not None:
-        nfv.close(int(exitstatus))
+        nfv.close(int(exitstatus), _watch(config).reason(session))
+    if RUN_DIR_KEY in config.stash and not hasattr(config, "workerinput"):
+        from pytest_nfvperf.concluding import conclude_session  # noqa: PLC0415
+
+        conclude_session(session, int(exitstatus), _watch(config))
+
+
+def _watch(config: pytest.Config) -> Watch:
+    return config.stash[WATCH_KEY]
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from pytest_nfvperf import __version__
 from pytest_nfvperf.adapters.evidence.records import (
     AttachmentData,
+    ErrorData,
     RunData,
     RunEndData,
     TestData,
@@ -29,6 +30,7 @@ from pytest_nfvperf.adapters.report.subjects import title
 from pytest_nfvperf.config.sla import load_sla
 from pytest_nfvperf.config.testbed import testbed_to_yaml
 from pytest_nfvperf.judging import Measured, SlaCheck
+from pytest_nfvperf.model.conclusion import TestConclusion, TestFacts, conclude_test
 from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.ledger_text import ledger_text, weakness
@@ -71,6 +73,7 @@ class NfvSession:
 
     Attributes:
         stood: topologies that stood in the running test; whoever starts a test clears it.
+        selected: node ids of all tests that the run is about; None until the first of them is about to run.
         interrupted: the signal that ended a soak, for the run to end after its test; "" as long as there was none.
     """
 
@@ -91,6 +94,7 @@ class NfvSession:
         self.measured = Measured()
         self.stood: list[TopologyData] = []
         self.interrupted = ""
+        self.selected: tuple[str, ...] | None = None
         self._progress = progress
         self._sinks = tuple(sinks)
         self._started = time.monotonic()
@@ -235,12 +239,26 @@ class NfvSession:
         outcomes = [finding for finding in findings if isinstance(finding, Outcome)]
         return [pair for outcome in outcomes for pair in junit_properties(outcome, verdicts)]
 
-    def end_test(self, status: str, seconds: float, reason: str) -> None:
-        """It ended."""
+    def end_test(self, end: TestEndData) -> TestConclusion:
+        """It ended; returns what became of it."""
         self._progress.clear()
-        self._statuses[status] += 1
-        self.recorder.emit(TestEndData(status, seconds, reason))
+        self._statuses[end.status] += 1
+        became = conclude_test(self._facts(end))
+        self.recorder.emit(end)
         self.recorder.test = ""
+        return became
+
+    def _facts(self, end: TestEndData) -> TestFacts:
+        findings = self.recorder.findings
+        return TestFacts(
+            self.recorder.test,
+            status=end.status,
+            cause=end.cause,
+            reason=end.reason,
+            verdicts=tuple(finding for finding in findings if isinstance(finding, Verdict)),
+            errors=tuple(finding.message for finding in findings if isinstance(finding, ErrorData)),
+            measured=any(isinstance(finding, Outcome) for finding in findings),
+        )
 
     def broken(self, error: TestbedError) -> TestbedError:
         """The testbed broke in the running test; returns the error to show: what died, if something did."""
@@ -251,8 +269,13 @@ class NfvSession:
         """True once there is evidence."""
         return "recorder" in self.__dict__
 
-    def close(self, exit_status: int) -> None:
-        """Take the rig down and finish the evidence. Can be called twice."""
+    def close(self, exit_status: int, reason: str = "") -> None:
+        """Take the rig down and finish the evidence; can be called twice.
+
+        Args:
+            exit_status: pytest's own.
+            reason: what ended the run before its time.
+        """
         try:
             if self._rig is not None:
                 self._rig.close()
@@ -260,7 +283,7 @@ class NfvSession:
             self.wiring.close()
             if self.recording:
                 seconds = time.monotonic() - self._started
-                self.recorder.emit(RunEndData(exit_status, seconds, dict(self._statuses)))
+                self.recorder.emit(RunEndData(exit_status, seconds, dict(self._statuses), reason))
                 self.recorder.close()
                 del self.recorder
 
@@ -310,6 +333,7 @@ class NfvSession:
             dut=self.rig.datapath().info() if started else None,
             generator=self.rig.generator_info if started else None,
             sla=(*map(str, self.options.slas), *self.options.packs),
+            selected=self.selected,
         )
 
 

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, read_run
+from pytest_nfvperf.adapters.report.conclusion_lines import test_lines, worth_telling
 from pytest_nfvperf.adapters.report.table import summary_rows, summary_text
+from pytest_nfvperf.model.conclusion import Cause, RunConclusion
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.options import Options
 from pytest_nfvperf.published import published_for
@@ -32,32 +34,52 @@ def header(session: NfvSession) -> list[str]:
 def skipped_lines(run: RunEvidence) -> list[str]:
     """Why tests were skipped, a line for each reason: what was not measured must not go unseen."""
     ends = [test.end for test in run.tests.values() if test.end is not None]
-    reasons = Counter(end.reason or "no reason given" for end in ends if end.status == "skipped")
+    reasons = Counter(
+        end.reason or "no reason given" for end in ends if end.status == "skipped" and end.cause is not Cause.XFAIL
+    )
     return [f"{count} test{'s' if count > 1 else ''} skipped: {reason}" for reason, count in reasons.items()]
 
 
-def summary(reporter: pytest.TerminalReporter, run_dir: Path, options: Options, leftovers: Sequence[str]) -> None:
-    """The table of all outcomes, what was left behind on purpose, and where the report is.
+def summary(
+    reporter: pytest.TerminalReporter,
+    run_dir: Path,
+    options: Options,
+    leftovers: Sequence[str],
+    concluded: tuple[RunEvidence, RunConclusion] | None,
+) -> None:
+    """The table of all outcomes, what did not pass, what was left behind on purpose, and where the report is.
 
-    Read back from the evidence, so that with xdist the controller shows what its workers measured.
+    Args:
+        reporter: pytest's.
+        run_dir: where the evidence is.
+        options: what the user asked for.
+        leftovers: what the testbed left behind on purpose.
+        concluded: the evidence, read back, and what became of the run; None where it cannot be read.
     """
-    try:
-        run = read_run(run_dir)
-    except ConfigError as error:
-        reporter.write_line(f"nfvperf: the evidence cannot be read: {error}", red=True)
+    if concluded is None:
+        _say_why_unread(reporter, run_dir)
         return
+    run, conclusion = concluded
     point_latest(run_dir)
-    rows = summary_rows(run)
+    reporter.section("datapath acceptance", sep="=")
+    rows = summary_rows(run, conclusion)
     if rows:
-        reporter.section("datapath acceptance", sep="=")
         width = reporter._tw.fullwidth
         reporter.write_line(summary_text(rows, width=width, color=reporter.hasmarkup))
+    for line in test_lines(worth_telling(conclusion.tests)):
+        reporter.write_line(line)
     for line in (*skipped_lines(run), *run.problems, *leftovers):
         reporter.write_line(f"nfvperf: {line}", yellow=True)
-    if rows:
-        reporter.write_line(f"evidence: {run_dir}")
-    if rows and options.report:
+    reporter.write_line(f"evidence: {run_dir}")
+    if options.report:
         from pytest_nfvperf.adapters.report.html import render_report  # noqa: PLC0415 - matplotlib takes a second
 
         page = render_report(run, run_dir, published=published_for(run, reporter.config.rootpath))
         reporter.write_line(f"report:   {page}")
+
+
+def _say_why_unread(reporter: pytest.TerminalReporter, run_dir: Path) -> None:
+    try:
+        read_run(run_dir)
+    except ConfigError as error:
+        reporter.write_line(f"nfvperf: the evidence cannot be read: {error}", red=True)

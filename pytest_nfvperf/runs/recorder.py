@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pytest_nfvperf.adapters.evidence.records import KINDS, Payload, RecordIds, make_record
+from pytest_nfvperf.adapters.evidence.records import KINDS, ErrorData, Payload, RecordIds, make_record
 from pytest_nfvperf.model.outcome import Outcome
 from pytest_nfvperf.model.record import RecordKind
 from pytest_nfvperf.model.verdict import Verdict
@@ -22,13 +22,13 @@ class Recorder:
         worker: "" or the xdist worker's name, which keeps ids of parallel workers apart.
 
     Attributes:
-        findings: what the running test measured and how it was judged; whoever starts a test clears it.
+        findings: what the running test measured, how it was judged, and what broke; whoever starts a test clears it.
     """
 
     def __init__(self, run: str, sinks: Sequence[Sink], clock: Clock, worker: str = "") -> None:
         self.run = run
         self.test = ""
-        self.findings: list[Outcome | Verdict] = []
+        self.findings: list[Outcome | Verdict | ErrorData] = []
         self._sinks = tuple(sinks)
         self._clock = clock
         self._ids = RecordIds(worker)
@@ -46,7 +46,7 @@ class Recorder:
             test=self.test,
             time_ns=self._clock.time_ns(),
         )
-        if isinstance(payload, (Outcome, Verdict)):
+        if isinstance(payload, (Outcome, Verdict, ErrorData)):
             self.findings.append(payload)
         for sink in self._sinks:
             sink.emit(record)

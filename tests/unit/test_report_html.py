@@ -15,6 +15,7 @@ from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
 from pytest_nfvperf.adapters.report.html import render_report
 from pytest_nfvperf.adapters.report.published import PublishedSeries
 from pytest_nfvperf.adapters.report.texts import command_line
+from pytest_nfvperf.model.conclusion import Cause
 from pytest_nfvperf.model.outcome import Goal, GoalOutcome, Outcome, SearchStatus
 from pytest_nfvperf.model.verdict import Judgement, Verdict
 from tests.sample_run import SampleRun, small_run, write_sample
@@ -95,7 +96,8 @@ def test_shows_every_trial_and_why_some_are_invalid(page: str, run: RunEvidence)
 
 def test_says_what_did_not_pass_first(page: str) -> None:
     assert page.index("What did not pass") < page.index(">Summary<")
-    assert "Not accepted: 1 INCONCLUSIVE, 2 ERROR" in page
+    assert "Testbed broken: of 6 selected tests 2 testbed broken, 1 inconclusive, 3 passed" in page
+    assert "Nothing is said about the DUT: mend the testbed" in page
     assert "generator-limited: the DUT does at least" in page
     assert "nfvperf-gen died with SIGSEGV during a trial at 1.5 Mpps" in page
     assert "vhost-user backend disconnected" in page
@@ -150,11 +152,12 @@ def test_an_aborted_search_shows_no_figure(tmp_path: Path) -> None:
     sample.start_test("test_x.py::test_x", (("topology", "pvp"), ("frame_size", "64")), "")
     goal = GoalOutcome(Goal("ndr", 0.0), SearchStatus.ABORTED, detail="no valid trial within the budget")
     sample.add(Outcome((("topology", "pvp"), ("frame_size", "64")), "mlrsearch", 64.0, 2, (goal,)))
+    sample.add(TestEndData("passed", 1.0))
     sample.end()
     page = render(sample, tmp_path)
     assert "no valid trial within the budget" in page
     assert ">aborted<" in page
-    assert "Nothing was judged: no SLA applied" in page
+    assert "Nothing was judged, no SLA applied: 1 of 1 selected test passed" in page
 
 
 def test_a_killed_run_says_so_and_is_not_accepted(tmp_path: Path) -> None:
@@ -164,7 +167,7 @@ def test_a_killed_run_says_so_and_is_not_accepted(tmp_path: Path) -> None:
     page = render(sample, tmp_path)
     assert "This evidence is not whole" in page
     assert "the run did not end by itself" in page
-    assert "Incomplete: the run did not end by itself" in page
+    assert "Killed: the run did not end by itself: of 1 selected test 1 passed" in page
     assert "Accepted" not in page
 
 
@@ -217,6 +220,7 @@ def test_a_long_reason_is_folded_not_cut(tmp_path: Path) -> None:
         Judgement.INCONCLUSIVE, "ndr >= 1 Mpps", "ndr", 1e6, "pps", None, None, reason, "sla.yaml: rules[0]"
     )
     sample.add(verdict)
+    sample.add(TestEndData("failed", 1.0, "SLA", Cause.INCONCLUSIVE))
     sample.end()
     page = render(sample, tmp_path)
     assert page.count("and that is the end") == 2  # in the overview and in the test

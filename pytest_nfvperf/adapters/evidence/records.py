@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pytest_nfvperf.adapters.evidence import hdr
+from pytest_nfvperf.model.conclusion import Cause
 from pytest_nfvperf.model.histogram import Histogram
 from pytest_nfvperf.model.ledger import Ledger
 from pytest_nfvperf.model.outcome import Cost, Outcome
@@ -39,6 +40,7 @@ class RunData:
         fingerprint: what must be equal for two runs to be compared (docs/measuring-method.md, rule 9), by name.
         dut, generator: None before they are started.
         sla: the SLA files in use.
+        selected: node ids of all tests that the run is about, in order; None: written before this was known.
     """
 
     tool_version: str
@@ -51,6 +53,7 @@ class RunData:
     dut: DatapathInfo | None = None
     generator: GeneratorInfo | None = None
     sla: tuple[str, ...] = ()
+    selected: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,22 +191,38 @@ class ErrorData:
 
 @dataclass(frozen=True, slots=True)
 class TestEndData:
-    """A test ended. ``status``: passed, failed, error or skipped; ``reason``: a skip's, or a failure's first line."""
+    """A test ended.
+
+    Attributes:
+        status: pytest's word: passed, failed, error or skipped.
+        reason: a skip's, or a failure's first line.
+        cause: what ended it, where that was no pass; see Cause.
+        text: what pytest shows of the failure: the SLA's table, the assertion, the testbed error.
+    """
 
     __test__ = False
 
     status: str
     seconds: float
     reason: str = ""
+    cause: Cause = Cause.UNKNOWN
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class RunEndData:
-    """The run ended by itself. ``exit_status`` is pytest's; ``counts`` tests by status."""
+    """The run ended by itself.
+
+    Attributes:
+        exit_status: pytest's own; what the command ends with follows from all of the evidence (docs/exit-status.md).
+        counts: tests by status.
+        reason: what ended it before its time, such as "1 error during collection"; "" for nothing.
+    """
 
     exit_status: int
     seconds: float
     counts: dict[str, int] = field(default_factory=dict)
+    reason: str = ""
 
 
 Payload = (

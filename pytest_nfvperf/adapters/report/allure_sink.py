@@ -26,10 +26,12 @@ from pytest_nfvperf.adapters.evidence.records import (
     SoakData,
     StreamData,
     TestData,
+    TestEndData,
     TopologyData,
     TrialData,
 )
 from pytest_nfvperf.adapters.report.allure_files import write_allure_files
+from pytest_nfvperf.adapters.report.allure_status import tell_allure
 from pytest_nfvperf.adapters.report.charts import latency_figure, loss_figure, search_figure
 from pytest_nfvperf.adapters.report.drawing import to_png
 from pytest_nfvperf.adapters.report.figures import goal_figures, other_result
@@ -40,6 +42,7 @@ from pytest_nfvperf.adapters.report.study_chart import MOST_CURVES, study_chart
 from pytest_nfvperf.adapters.report.texts import drawn, samples_csv, stream_line, trial_line, trials_csv
 from pytest_nfvperf.adapters.report.topology_chart import topology_chart
 from pytest_nfvperf.adapters.report.trial_page import trials_html
+from pytest_nfvperf.model.conclusion import TestFacts, conclude_test
 from pytest_nfvperf.model.display import format_margin, format_value
 from pytest_nfvperf.model.ledger_text import ledger_text
 from pytest_nfvperf.model.outcome import Outcome
@@ -68,6 +71,8 @@ class AllureSink:
         self._trials: dict[str, TrialData] = {}
         self._sampled: list[Outcome] = []
         self._drawn: tuple[TopologyData, bytes] | None = None
+        self._verdicts: list[Verdict] = []
+        self._errors: list[str] = []
 
     def emit(self, record: Record) -> None:
         """Show one record in the running test."""
@@ -77,9 +82,11 @@ class AllureSink:
                 if self._report_dir is not None:
                     write_allure_files(self._report_dir, data, os.environ)
             case TestData():
-                self._trials.clear()
-                self._sampled.clear()
+                for kept in (self._trials, self._sampled, self._verdicts, self._errors):
+                    kept.clear()
                 _label(data)
+            case TestEndData():
+                self._end(record.test, data)
             case TopologyData():
                 self._topology(data)
             case AttachmentData():
@@ -101,9 +108,23 @@ class AllureSink:
                 _outcome_step(data, self._trials)
                 self._study(data)
             case Verdict():
+                self._verdicts.append(data)
                 _verdict_step(data)
             case ErrorData():
+                self._errors.append(data.message)
                 _error_step(data)
+
+    def _end(self, node_id: str, end: TestEndData) -> None:
+        """What became of the test, as its status and as a label."""
+        facts = TestFacts(
+            node_id,
+            status=end.status,
+            cause=end.cause,
+            reason=end.reason,
+            verdicts=tuple(self._verdicts),
+            errors=tuple(self._errors),
+        )
+        tell_allure(conclude_test(facts))
 
     def _study(self, outcome: Outcome) -> None:
         """The readings of a subject, and after the last one the picture of them all."""

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
 
+from pytest_nfvperf.adapters.evidence.conclusions import conclude
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence
 from pytest_nfvperf.adapters.report import figures, studies
 from pytest_nfvperf.adapters.report.charts import ChartFolder
-from pytest_nfvperf.adapters.report.pages import (
-    ERROR,
-    NO_SLA,
-    SuitePage,
-    TestPage,
-    facts,
-    faults,
-    flattened,
-    test_page,
-)
+from pytest_nfvperf.adapters.report.conclusion_page import chips, faults, head_style, selected
+from pytest_nfvperf.adapters.report.pages import SuitePage, TestPage, facts, flattened, test_page
 from pytest_nfvperf.adapters.report.published import PublishedSeries
 from pytest_nfvperf.adapters.report.studies import (
     USERSPACE_VETH,
@@ -36,10 +28,11 @@ from pytest_nfvperf.adapters.report.sweep_chart import sweep_chart
 from pytest_nfvperf.adapters.report.sweeps import Sweep, find_sweeps
 from pytest_nfvperf.adapters.report.templating import environment, style
 from pytest_nfvperf.adapters.report.topology_pages import MOST_OPEN, topology_pages
+from pytest_nfvperf.model.conclusion import Fate, RunConclusion, TestConclusion, subject_badge
 from pytest_nfvperf.model.outcome import Outcome
-from pytest_nfvperf.model.verdict import Judgement
 
-COUNTED = (Judgement.PASS, Judgement.FAIL, Judgement.INCONCLUSIVE)
+OUTSIDE = TestConclusion("", Fate.PASSED, measured=True)
+"""For what was measured outside of any test."""
 
 
 def render_report(
@@ -58,8 +51,9 @@ def render_report(
     """
     out_dir.mkdir(parents=True, exist_ok=True)
     charts = ChartFolder(out_dir / "charts" if png else None)
-    suites = _suites(run, published, charts)
-    context = _context(run, suites, published)
+    conclusion = conclude(run)
+    suites = _suites(run, conclusion, published, charts)
+    context = _context(run, conclusion, suites, published)
     context["topologies"] = topology_pages([page for suite in suites for page in suite.tests], charts)
     context["folded"] = len(context["topologies"]) > MOST_OPEN
     page = out_dir / "report.html"
@@ -67,14 +61,17 @@ def render_report(
     return page
 
 
-def _suites(run: RunEvidence, published: Sequence[PublishedSeries], charts: ChartFolder) -> list[SuitePage]:
+def _suites(
+    run: RunEvidence, conclusion: RunConclusion, published: Sequence[PublishedSeries], charts: ChartFolder
+) -> list[SuitePage]:
     suites: dict[str, SuitePage] = {}
     listed: set[str] = set()
     for number, test in enumerate(run.tests.values(), 1):
         if test.node_id or test.outcomes or test.errors:
             name = dict(test.data.labels).get("suite", "other")
             suite = suites.setdefault(name, SuitePage(name))
-            suite.tests.append(test_page(test, run, number, charts, listed))
+            became = conclusion.test(test.node_id) if test.node_id else OUTSIDE
+            suite.tests.append(test_page(test, became, run, f"test-{number}", charts, listed))
     for suite in suites.values():
         outcomes = [outcome for page in suite.tests for outcome in page.evidence.outcomes.values()]
         for number, sweep in enumerate(find_sweeps(outcomes), 1):
@@ -114,22 +111,27 @@ def _study_notes(comparisons: Sequence[Comparison]) -> Markup:
     return Markup("").join(Markup('<figcaption class="soft small">{}</figcaption>').format(line) for line in lines)
 
 
-def _context(run: RunEvidence, suites: Sequence[SuitePage], published: Sequence[PublishedSeries]) -> dict[str, Any]:
+def _context(
+    run: RunEvidence,
+    conclusion: RunConclusion,
+    suites: Sequence[SuitePage],
+    published: Sequence[PublishedSeries],
+) -> dict[str, Any]:
     pages = [page for suite in suites for page in suite.tests]
     data = run.run
-    judged = Counter(verdict.judgement for verdict in run.verdicts.values())
-    counts = {judgement.value: judged[judgement] for judgement in COUNTED} | {ERROR: len(run.errors)}
     trials = [trial.result for trial in run.trials.values()]
     return {
         "run": run,
         "data": data,
         "title": f"Datapath acceptance: {data.testbed.name if data else run.path.name}",
         "style": style(),
-        "counts": counts,
-        "accepted": _accepted(run, counts),
+        "chips": chips(run, conclusion),
+        "conclusion": conclusion,
+        "head_style": head_style(conclusion),
         "facts": [] if data is None else facts(run, data),
         "fingerprint": [] if data is None else flattened(data.fingerprint),
-        "faults": faults(pages),
+        "faults": faults(conclusion, pages),
+        "selected": selected(conclusion, pages),
         "suites": suites,
         "rows": _summary(pages),
         "line": any(outcome.line_rate_fps for outcome in run.outcomes.values()),
@@ -142,18 +144,6 @@ def _context(run: RunEvidence, suites: Sequence[SuitePage], published: Sequence[
     }
 
 
-def _accepted(run: RunEvidence, counts: dict[str, int]) -> tuple[str, str]:
-    """The sentence at the top, with the style it is written in."""
-    bad = [f"{count} {name}" for name, count in counts.items() if count and name != Judgement.PASS.value]
-    if bad:
-        return "Not accepted: " + ", ".join(bad), "fail"
-    if run.problems or not run.runs:
-        return "Incomplete: the run did not end by itself", "inconclusive"
-    if not counts[Judgement.PASS.value]:
-        return "Nothing was judged: no SLA applied", "inconclusive"
-    return f"Accepted: all {counts[Judgement.PASS.value]} requirements met", "pass"
-
-
 def _summary(pages: Sequence[TestPage]) -> list[tuple[TestPage, Outcome, list[str], str]]:
     everything = [outcome.label for page in pages for outcome in page.evidence.outcomes.values()]
     return [
@@ -164,9 +154,6 @@ def _summary(pages: Sequence[TestPage]) -> list[tuple[TestPage, Outcome, list[st
 
 
 def _badge(page: TestPage, outcome: Outcome) -> str:
-    """Of one subject, where the test has several; an error is the whole test's."""
+    """Of one subject, where the test has several."""
     about = [verdict for verdict in page.evidence.verdicts.values() if verdict.is_about(outcome.labels)]
-    judgement = figures.worst(about)
-    if page.badge == ERROR or len(page.evidence.outcomes) == 1:
-        return page.badge
-    return judgement.value if judgement is not None else NO_SLA
+    return subject_badge(page.became, figures.worst(about), len(page.evidence.outcomes))

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pytest_nfvperf.adapters.report.figures import is_lower_bound, typical_latency
+from pytest_nfvperf.model.conclusion import TestConclusion
 from pytest_nfvperf.model.outcome import Outcome
 from pytest_nfvperf.model.verdict import Verdict
+
+RESULT = "nfvperf.result"
 
 
 def junit_properties(outcome: Outcome, verdicts: Sequence[Verdict] = ()) -> list[tuple[str, str]]:
@@ -24,6 +27,12 @@ def junit_properties(outcome: Outcome, verdicts: Sequence[Verdict] = ()) -> list
         pairs.append(("cycles_per_packet", outcome.cost.pmd_cycles_per_packet))
     pairs += [(f"verdict.{verdict.requirement}", verdict.judgement.value) for verdict in verdicts]
     return [(f"nfvperf.{name}", str(value)) for name, value in pairs if value is not None]
+
+
+def fate_properties(became: TestConclusion) -> list[tuple[str, str]]:
+    """What became of the test, and why, as JUnit properties."""
+    reason = [("nfvperf.reason", became.reason)] if became.reason else []
+    return [(RESULT, str(became.fate)), *reason]
 
 
 def _latency(outcome: Outcome) -> list[tuple[str, object]]:

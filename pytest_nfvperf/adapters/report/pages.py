@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from markupsafe import Markup
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence
-from pytest_nfvperf.adapters.evidence.records import ErrorData, RunData, SoakData, TrialData
+from pytest_nfvperf.adapters.evidence.records import RunData, SoakData, TrialData
 from pytest_nfvperf.adapters.report.charts import (
     ChartFolder,
     aborted_figure,
@@ -18,20 +18,19 @@ from pytest_nfvperf.adapters.report.charts import (
     outcome_trials,
     search_figure,
 )
-from pytest_nfvperf.adapters.report.figures import goal_figures, proven_loss, worst
+from pytest_nfvperf.adapters.report.figures import goal_figures, proven_loss
 from pytest_nfvperf.adapters.report.ledger_chart import ledger_chart
 from pytest_nfvperf.adapters.report.soak_chart import soak_chart
 from pytest_nfvperf.adapters.report.soaks import soak_events, soak_facts
 from pytest_nfvperf.adapters.report.subjects import title
 from pytest_nfvperf.adapters.report.texts import command_line
+from pytest_nfvperf.model.conclusion import Cause, TestConclusion
 from pytest_nfvperf.model.display import format_seconds
 from pytest_nfvperf.model.ledger import Ledger
 from pytest_nfvperf.model.ledger_text import weakness
 from pytest_nfvperf.model.outcome import GoalOutcome, Outcome
-from pytest_nfvperf.model.verdict import Judgement, Verdict
 
-ERROR = "ERROR"
-NO_SLA = "no SLA"
+_TEXT_SAYS_MORE = frozenset({Cause.ASSERTION, Cause.SETUP, Cause.USAGE, Cause.XFAIL})
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +76,14 @@ class SoakPage:
 
 @dataclass(frozen=True, slots=True)
 class TestPage:
-    """One test. ``badge``: PASS, FAIL, INCONCLUSIVE, ERROR or "no SLA"."""
+    """One test, with what became of it."""
 
     __test__ = False
 
     anchor: str
     evidence: TestEvidence
     title: str
-    badge: str
+    became: TestConclusion
     figures: str
     outcomes: tuple[OutcomePage, ...]
     loose_trials: tuple[tuple[str, TrialData], ...]
@@ -94,7 +93,13 @@ class TestPage:
     @property
     def open(self) -> bool:
         """Tests that did not pass are unfolded."""
-        return self.badge in {ERROR, Judgement.FAIL, Judgement.INCONCLUSIVE}
+        return self.became.wrong or self.became.tolerated
+
+    @property
+    def text(self) -> str:
+        """What pytest shows of a failure, where verdicts and errors do not say it already; else ""."""
+        end = self.evidence.end
+        return end.text if end is not None and end.cause in _TEXT_SAYS_MORE else ""
 
 
 @dataclass(slots=True)
@@ -106,8 +111,10 @@ class SuitePage:
     tests: list[TestPage] = field(default_factory=list)
 
 
-def test_page(test: TestEvidence, run: RunEvidence, number: int, charts: ChartFolder, listed: set[str]) -> TestPage:
-    """The page data of one test; ``number`` makes its anchor, ``listed`` collects the trials that have a row."""
+def test_page(
+    test: TestEvidence, became: TestConclusion, run: RunEvidence, anchor: str, charts: ChartFolder, listed: set[str]
+) -> TestPage:
+    """The page data of one test; ``listed`` collects the trials that have a row."""
     name = short_name(test)
     outcomes = tuple(
         _outcome_page(outcome, run.trials, f"{name} {key}" if len(test.outcomes) > 1 else name, charts, listed)
@@ -117,10 +124,10 @@ def test_page(test: TestEvidence, run: RunEvidence, number: int, charts: ChartFo
     listed.update(key for key, _ in loose)
     picture = aborted_figure(test)
     return TestPage(
-        anchor=f"test-{number}",
+        anchor=anchor,
         evidence=test,
         title=_title(test),
-        badge=badge_of(test),
+        became=became,
         figures=_headline(outcomes),
         outcomes=outcomes,
         loose_trials=loose,
@@ -142,18 +149,6 @@ def _title(test: TestEvidence) -> str:
     """What sets it apart; its datapath too, where that is a parameter and not the whole run's."""
     parts = [title(dict(test.data.labels)), test.data.parameters.get("datapath", "")]
     return " · ".join(filter(None, parts)) or test.node_id
-
-
-def badge_of(test: TestEvidence) -> str:
-    """What the test came to, in one word."""
-    if test.errors or (test.end is not None and test.end.status == "error"):
-        return ERROR
-    judgement = worst(test.verdicts.values())
-    if judgement is not None:
-        return judgement.value
-    if test.end is None:
-        return "unfinished"
-    return {"failed": Judgement.FAIL.value, "skipped": "skipped"}.get(test.end.status, NO_SLA)
 
 
 def short_name(test: TestEvidence) -> str:
@@ -211,28 +206,6 @@ def _lightest_lossy(outcome: Outcome, trials: dict[str, TrialData]) -> tuple[str
         if trial.result.valid and trial.result.lost > 0 and trial.ledger is not None
     ]
     return min(lossy, key=lambda item: weakness(item[1].result.spec), default=None)
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """A verdict that did not pass, or an error, with the test it belongs to."""
-
-    page: TestPage
-    verdict: Verdict | None = None
-    error: ErrorData | None = None
-
-
-def faults(pages: Sequence[TestPage]) -> list[Fault]:
-    """Everything that did not pass, errors first, then FAIL, then INCONCLUSIVE."""
-    errors = [Fault(page, error=error) for page in pages for error in page.evidence.errors.values()]
-    judged = [
-        Fault(page, verdict=verdict)
-        for judgement in (Judgement.FAIL, Judgement.INCONCLUSIVE)
-        for page in pages
-        for verdict in page.evidence.verdicts.values()
-        if verdict.judgement is judgement
-    ]
-    return errors + judged
 
 
 def facts(run: RunEvidence, data: RunData) -> list[tuple[str, str]]:

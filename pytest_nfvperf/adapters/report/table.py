@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from pytest_nfvperf.adapters.evidence.conclusions import conclude
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence
 from pytest_nfvperf.adapters.report.figures import (
     PER_DIRECTION,
@@ -24,25 +25,28 @@ from pytest_nfvperf.adapters.report.figures import (
 from pytest_nfvperf.adapters.report.studies import find_comparisons
 from pytest_nfvperf.adapters.report.study_table import study_tables
 from pytest_nfvperf.adapters.report.subjects import distinctions, test_name
+from pytest_nfvperf.model.conclusion import NO_SLA, RunConclusion, subject_badge
 from pytest_nfvperf.model.display import MISSING, format_ns
 from pytest_nfvperf.model.outcome import Outcome
 from pytest_nfvperf.model.verdict import Judgement, Verdict
 
 NARROWEST = 100
-STYLES = {
-    Judgement.PASS: "green",
-    Judgement.FAIL: "bold red",
-    Judgement.INCONCLUSIVE: "bold yellow",
-    None: "dim",
+BADGE_STYLES = {
+    "PASS": "green",
+    "FAIL": "bold red",
+    "INCONCLUSIVE": "bold yellow",
+    "BROKEN": "bold magenta",
+    "USAGE": "bold magenta",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class SummaryRow:
-    """One outcome with the verdicts of its test."""
+    """One outcome with the verdicts on it. ``badge``: the word for it, where its test is known; else the verdicts'."""
 
     outcome: Outcome
     verdicts: tuple[Verdict, ...] = ()
+    badge: str = ""
 
     @property
     def judgement(self) -> Judgement | None:
@@ -50,13 +54,18 @@ class SummaryRow:
         return worst(self.verdicts)
 
 
-def summary_rows(run: RunEvidence) -> list[SummaryRow]:
-    """A row for each outcome, in the order they were measured."""
-    return [
-        SummaryRow(outcome, tuple(v for v in test.verdicts.values() if v.is_about(outcome.labels)))
-        for test in run.tests.values()
-        for outcome in test.outcomes.values()
-    ]
+def summary_rows(run: RunEvidence, conclusion: RunConclusion | None = None) -> list[SummaryRow]:
+    """A row for each outcome, in the order they were measured; ``conclusion``: of this run, where it is known."""
+    conclusion = conclusion or conclude(run)
+    rows = []
+    for test in run.tests.values():
+        for outcome in test.outcomes.values():
+            about = tuple(v for v in test.verdicts.values() if v.is_about(outcome.labels))
+            badge = NO_SLA
+            if test.node_id:
+                badge = subject_badge(conclusion.test(test.node_id), worst(about), len(test.outcomes))
+            rows.append(SummaryRow(outcome, about, badge))
+    return rows
 
 
 def summary_text(rows: Sequence[SummaryRow], *, width: int = 120, color: bool = False) -> str:
@@ -163,5 +172,5 @@ def _cost(row: SummaryRow) -> str:
 
 
 def _verdict(row: SummaryRow) -> Text:
-    judgement = row.judgement
-    return Text(judgement.value if judgement else "no SLA", style=STYLES[judgement])
+    word = row.badge or (row.judgement.value if row.judgement else NO_SLA)
+    return Text(word, style=BADGE_STYLES.get(word, "dim"))

@@ -1,0 +1,63 @@
+"""From evidence to what became of a run: the facts that ``model.conclusion`` decides by."""
+
+from __future__ import annotations
+
+from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence
+from pytest_nfvperf.adapters.evidence.records import RunEndData
+from pytest_nfvperf.model.conclusion import Cause, RunConclusion, RunFacts, TestFacts, conclude_run
+
+CONTROLLER = "evidence-controller.jsonl"
+"""What the process writes that only distributes tests to xdist's workers: how the run ended."""
+
+
+def conclude(run: RunEvidence) -> RunConclusion:
+    """What became of a run that was read."""
+    return conclude_run(run_facts(run))
+
+
+def run_facts(run: RunEvidence) -> RunFacts:
+    """Of all selected tests, those that never began included; evidence of before these were listed has none of them."""
+    ended = _ended(run)
+    tests = [test_facts(test, run) for test in run.tests.values() if test.node_id]
+    selected = {node_id: None for data in run.runs.values() for node_id in data.selected or ()}
+    never = [TestFacts(node_id, began=False) for node_id in selected if node_id not in run.tests]
+    return RunFacts((*tests, *never), None if ended is None else ended.exit_status, ended.reason if ended else "")
+
+
+def _ended(run: RunEvidence) -> RunEndData | None:
+    """How it ended; None when it was killed. A worker that was killed did not kill the run, its controller knows."""
+    if CONTROLLER in run.ends:
+        return run.ends[CONTROLLER]
+    if not run.ends or set(run.runs) - set(run.ends):
+        return None
+    return max(run.ends.values(), key=lambda end: end.exit_status)
+
+
+def test_facts(test: TestEvidence, run: RunEvidence) -> TestFacts:
+    """What the evidence holds of one test."""
+    end = test.end
+    reason = _why_unfinished(run) if end is None else end.reason
+    return TestFacts(
+        test.node_id,
+        status=None if end is None else end.status,
+        cause=Cause.UNKNOWN if end is None else end.cause,
+        reason=reason,
+        verdicts=tuple(test.verdicts.values()),
+        errors=tuple(error.message for error in test.errors.values()),
+        spoiled=_spoiled(test),
+        measured=bool(test.outcomes),
+    )
+
+
+test_facts.__test__ = False  # type: ignore[attr-defined]
+
+
+def _spoiled(test: TestEvidence) -> str:
+    """Why its last trial, or its last run of streams, was invalid."""
+    trials = [trial.result.invalid for trial in test.trials.values()][-1:]
+    streams = [stream.result.invalid for stream in test.streams.values()][-1:]
+    return next((str(reasons[0]) for reasons in (*trials, *streams) if reasons), "")
+
+
+def _why_unfinished(run: RunEvidence) -> str:
+    return "it had begun when the run was killed" if _ended(run) is None else "it had begun when the run ended"

@@ -1,0 +1,104 @@
+"""The JUnit file that pytest wrote, made to say what became of each test and of the run.
+
+pytest knows two kinds: a failure is what a test raises, an error what its fixtures do. Here a failure is a FAIL (an
+SLA or an assertion), and whatever says nothing about the DUT is an error.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+from pytest_nfvperf.adapters.report.junit import RESULT
+from pytest_nfvperf.model.conclusion import Fate, RunConclusion, TestConclusion
+
+_KINDS = {
+    Fate.FAILED: "failure",
+    Fate.INCONCLUSIVE: "error",
+    Fate.BROKEN: "error",
+    Fate.USAGE: "error",
+    Fate.UNFINISHED: "error",
+    Fate.NOT_RUN: "skipped",
+}
+_COUNTED = {"failures": "failure", "errors": "error", "skipped": "skipped"}
+_WRONG = ("failure", "error")
+
+
+def tell_junit(path: Path, conclusion: RunConclusion) -> None:
+    """Rewrite a JUnit file in place, whole or not at all.
+
+    Args:
+        path: the file; where there is none, nothing is done.
+        conclusion: what became of the run. Each test that ended has its result as property ``nfvperf.result``.
+    """
+    if not path.is_file():
+        return
+    tree = ET.parse(path)  # noqa: S314 - as above
+    for suite in tree.iter("testsuite"):
+        for nameless in [case for case in suite.iter("testcase") if case.get("name") is None]:
+            suite.remove(nameless)  # pytest's, of a test that was interrupted
+        cases = list(suite.iter("testcase"))
+        for case in cases:
+            _tell_kind(case, cases)
+        suite.extend(_case_of(test) for test in conclusion.tests if test.fate in {Fate.NOT_RUN, Fate.UNFINISHED})
+        _tell_run(suite, conclusion)
+        _count(suite)
+    fresh = path.with_name(f".{path.name}-{os.getpid()}")
+    tree.write(fresh, encoding="utf-8", xml_declaration=True)
+    fresh.replace(path)
+
+
+def _tell_kind(case: ET.Element, cases: list[ET.Element]) -> None:
+    """One testcase; of a test whose teardown failed, too, pytest writes two, and the second has the result."""
+    found = _property(case, RESULT) or next(
+        (value for other in cases if _name(other) == _name(case) and (value := _property(other, RESULT))), None
+    )
+    kind = _KINDS.get(Fate(found)) if found else None
+    wrong = [child for child in case if child.tag in _WRONG]
+    tolerated = found == Fate.INCONCLUSIVE and not wrong
+    if kind is None or tolerated:
+        return
+    for child in wrong or [ET.SubElement(case, kind, message=_property(case, "nfvperf.reason") or "")]:
+        child.tag = kind
+        child.set("type", f"nfvperf.{found}")
+
+
+def _case_of(test: TestConclusion) -> ET.Element:
+    """A testcase for what pytest wrote none of: it never ended."""
+    address, _, name = test.node_id.partition("::")
+    *classes, last = name.split("::") if name else ["", ""]
+    module = address.removesuffix(".py").replace("/", ".")
+    case = ET.Element("testcase", classname=".".join([module, *filter(None, classes)]), name=last, time="0")
+    properties = ET.SubElement(case, "properties")
+    for key, value in ((RESULT, str(test.fate)), ("nfvperf.reason", test.reason)):
+        ET.SubElement(properties, "property", name=key, value=value)
+    kind = _KINDS[test.fate]
+    ET.SubElement(case, kind, type=f"nfvperf.{test.fate}", message=test.reason)
+    return case
+
+
+def _tell_run(suite: ET.Element, conclusion: RunConclusion) -> None:
+    properties = suite.find("properties")
+    if properties is None:
+        properties = ET.Element("properties")
+        suite.insert(0, properties)
+    said = {"run": str(conclusion.fate), "exit_status": str(conclusion.exit_status), "headline": conclusion.headline}
+    for name, value in (said | ({"reason": conclusion.reason} if conclusion.reason else {})).items():
+        ET.SubElement(properties, "property", name=f"nfvperf.{name}", value=value)
+
+
+def _count(suite: ET.Element) -> None:
+    kinds = Counter(child.tag for case in suite.iter("testcase") for child in case)
+    for attribute, kind in _COUNTED.items():
+        suite.set(attribute, str(kinds[kind]))
+    suite.set("tests", str(len({_name(case) for case in suite.iter("testcase")})))
+
+
+def _name(case: ET.Element) -> tuple[str | None, str | None]:
+    return case.get("classname"), case.get("name")
+
+
+def _property(case: ET.Element, name: str) -> str | None:
+    return next((each.get("value") for each in case.iter("property") if each.get("name") == name), None)
