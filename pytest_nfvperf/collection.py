@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -141,8 +140,7 @@ def _whole_folders(config: pytest.Config) -> bool:
     return not narrowed and all("::" not in arg and Path(arg.split("::")[0]).is_dir() for arg in config.args)
 
 
-@contextmanager
-def recorded(item: pytest.Item, session: NfvSession) -> Iterator[None]:
+def begin(item: pytest.Item, session: NfvSession) -> None:
     """Write the beginning of a test into the evidence; ``finish`` writes its end."""
     callspec = getattr(item, "callspec", None)
     parameters = {name: str(value) for name, value in (callspec.params if callspec else {}).items()}
@@ -151,7 +149,6 @@ def recorded(item: pytest.Item, session: NfvSession) -> Iterator[None]:
     item.stash[STARTED_KEY] = time.monotonic()
     item.stash[ENDING_KEY] = Ending()
     session.begin_test(own_id(item), TestData(labels, parameters, doc.strip()))
-    yield
 
 
 def own_id(item: pytest.Item) -> str:

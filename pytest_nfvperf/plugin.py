@@ -118,8 +118,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     from pytest_nfvperf import collection  # noqa: PLC0415
 
     session = nfv_session(item.config)
-    with collection.recorded(item, session):
-        result = yield
+    collection.begin(item, session)
+    result = yield
     if session.interrupted:
         item.session.shouldstop = f"{session.interrupted} during a soak; its verdict is on what there was until then"
     return result
