@@ -1,0 +1,108 @@
+"""Six places tell the same of a run: terminal, HTML page, ``nfvperf show``, JUnit, Allure and the exit status.
+
+Each combination is a real pytest run on the simulated testbed. What is expected is written here by hand, and is not
+taken from the function that decides.
+"""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+from truth_support import CASES, ENDS, HEAD, SIMULATED, check_run, check_test, headline_of, read, run
+from user_project import CONFTEST, make_project
+
+ALL = (
+    "Usage error: of 13 selected tests 1 usage error, 2 testbed broken, 4 failed, 2 inconclusive, "
+    "1 failed as expected, 1 skipped, 2 passed"
+)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_alone(pytester: pytest.Pytester, name: str) -> None:
+    case = CASES[name]
+    told = run(pytester, [name], *case.options)
+    check_run(told, case.run, case.status)
+    check_test(told, name, case)
+    assert ("Accepted" in headline_of(told.page)) == (name == "test_pass")
+
+
+@pytest.mark.parametrize(
+    ("names", "head", "status"),
+    [
+        (
+            [name for name in CASES if not CASES[name].options],
+            ALL,
+            4,
+        ),
+        (["test_pass", "test_skip"], "1 of 2 selected tests passed, 1 was skipped", 0),
+        (["test_fail", "test_bound"], "Failed: of 2 selected tests 1 failed, 1 inconclusive", 1),
+        (["test_assert", "test_broken"], "Testbed broken: of 2 selected tests 1 testbed broken, 1 failed", 11),
+        (["test_pass", "test_unjudged"], "Accepted: the one requirement met, all 2 selected tests passed", 0),
+    ],
+    ids=["all", "skipped", "failed", "broken", "accepted"],
+)
+def test_together(pytester: pytest.Pytester, names: list[str], head: str, status: int) -> None:
+    told = run(pytester, names)
+    check_run(told, head, status)
+    for name in names:
+        check_test(told, name, CASES[name])
+
+
+def test_left_out_after_a_failure(pytester: pytest.Pytester) -> None:
+    told = run(pytester, ["test_assert", "test_pass"], "-x")
+    check_run(told, "Failed: of 2 selected tests 1 failed, 1 not run", 1)
+    assert told.badges["show"]["test_pass"] == told.badges["page"]["test_pass"] == "not run"
+    assert (told.junit["test_pass"], told.words["junit"]["test_pass"]) == ("skipped", "not run")
+
+
+def test_interrupted(pytester: pytest.Pytester) -> None:
+    told = run(pytester, ["test_pass"], more=ENDS["interrupted"])
+    check_run(told, "Interrupted: of 2 selected tests 1 unfinished, 1 not run", 2)
+    for said in (told.badges["show"], told.badges["page"], told.words["junit"]):
+        assert said == {"test_end": "unfinished", "test_pass": "not run"}
+
+
+def test_killed(pytester: pytest.Pytester) -> None:
+    told = run(pytester, ["test_pass"], more=ENDS["killed"])
+    assert told.status == -signal.SIGKILL
+    assert told.show_status == 3
+    assert (
+        headline_of(told.page) == "Killed: the run did not end by itself: of 2 selected tests 1 unfinished, 1 not run"
+    )
+    assert told.badges["show"] == told.badges["page"] == {"test_end": "unfinished", "test_pass": "not run"}
+    assert "`nfvperf clean` removes what it left" in told.shown
+    assert not told.junit
+    assert not told.allure
+
+
+def test_an_ordinary_test_beside_them_counts(pytester: pytest.Pytester) -> None:
+    told = run(pytester, ["test_pass"], more="def test_plain():\n    assert [1] == [2]\n")
+    check_run(told, "Failed: of 2 selected tests 1 failed, 1 passed", 1)
+    assert told.badges["show"]["test_plain"] == told.badges["page"]["test_plain"] == "FAIL"
+
+
+def test_ordinary_tests_alone_are_pytests_own(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_plain():\n    assert [1] == [2]\n")
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "--junitxml", "junit.xml")
+    assert result.ret == 1
+    assert "nfvperf:" not in result.stdout.str()
+    assert "nfvperf" not in (pytester.path / "junit.xml").read_text()
+    assert not (pytester.path / "reports").exists()
+
+
+def test_what_cannot_be_collected_is_told(pytester: pytest.Pytester) -> None:
+    make_project(pytester, HEAD + CASES["test_pass"].source, CONFTEST + SIMULATED)
+    (pytester.path / "mine" / "test_typo.py").write_text("import no_such_module\n")
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "--junitxml", "junit.xml", "mine")
+    told = read(pytester.path, int(result.ret), result.stdout.str())
+    check_run(told, "Interrupted: of 2 selected tests 1 usage error, 1 not run", 2)
+    assert "1 error during collection" in told.last_line
+    assert "cannot be collected: ModuleNotFoundError: No module named 'no_such_module'" in told.shown
+
+
+def test_with_workers_the_controller_tells_the_same(pytester: pytest.Pytester) -> None:
+    told = run(pytester, ["test_pass", "test_bound", "test_skip"], "-n", "2")
+    check_run(told, "Inconclusive: of 3 selected tests 1 inconclusive, 1 skipped, 1 passed", 10)
+    assert told.badges["show"] == told.badges["page"]
+    assert told.badges["page"] == {"test_pass": "PASS", "test_bound": "INCONCLUSIVE", "test_skip": "skipped"}

@@ -1,0 +1,339 @@
+"""Combinations of what can become of tests, and what six places say of a run of them."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from html import unescape
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+from user_project import CONFTEST, make_project
+
+SIMULATED = """
+from pytest_nfvperf.adapters.generators.fake import FakeGenerator
+from pytest_nfvperf.simulation import SimulatedWiring
+
+def pytest_nfvperf_make_wiring(config, testbed):
+    return SimulatedWiring(testbed, lambda: FakeGenerator(4e6))
+"""
+
+REQUIRED = {
+    "test_pass": "ndr: '>= 3 Mpps'",
+    "test_fail": "ndr: '>= 5 Mpps'",
+    "test_caught": "ndr: '>= 5 Mpps'",
+    "test_bound": "cycles_per_packet: '<= 200 cycles'",
+    "test_tolerated": "cycles_per_packet: '<= 200 cycles'",
+}
+
+HEAD = """
+import os
+import signal
+
+import pytest
+
+from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.model.trial import InvalidReason, Reason
+from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.runs.trials import InvalidTrialsError
+
+
+def ndr(search, live):
+    return search.ndr_pdr(live, Traffic(frame_size=64))
+
+
+class Spoiled:
+    id = "trial-0001"
+    invalid = (InvalidReason(Reason.FELL_BEHIND, "too late"),)
+    result = property(lambda self: self)
+
+
+@pytest.fixture
+def falls_over():
+    raise OSError("no such device")
+
+"""
+
+MEASURE = "def {name}(phy2phy, search, sla):\n    sla.check(ndr(search, phy2phy))\n"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A test, and what every place has to say of it. ``reason``: a part of why, in the list and on the page."""
+
+    source: str
+    word: str
+    run: str
+    status: int
+    badge: str
+    reason: str = ""
+    junit: str = ""
+    allure: str = "broken"
+    options: tuple[str, ...] = ()
+
+
+CASES = {
+    "test_pass": Case(MEASURE.format(name="test_pass"), "passed", "Accepted", 0, "PASS", allure="passed"),
+    "test_fail": Case(
+        MEASURE.format(name="test_fail"),
+        "failed",
+        "Failed",
+        1,
+        "FAIL",
+        "ndr >= 5 Mpps: 4.00 Mpps",
+        "failure",
+        "failed",
+    ),
+    "test_caught": Case(
+        "def test_caught(phy2phy, search, sla):\n"
+        "    with pytest.raises(AssertionError):\n        sla.check(ndr(search, phy2phy))\n",
+        "failed",
+        "Failed",
+        1,
+        "FAIL",
+        "ndr >= 5 Mpps: 4.00 Mpps",
+        "failure",
+        "failed",
+    ),
+    "test_bound": Case(
+        MEASURE.format(name="test_bound"),
+        "inconclusive",
+        "Inconclusive",
+        10,
+        "INCONCLUSIVE",
+        "cycles_per_packet was not measured",
+        "error",
+    ),
+    "test_tolerated": Case(
+        MEASURE.format(name="test_tolerated"),
+        "inconclusive",
+        "0 of 1 selected test passed, 1 inconclusive",
+        0,
+        "INCONCLUSIVE",
+        "cycles_per_packet was not measured",
+        allure="passed",
+        options=("--nfv-inconclusive", "warn", "-W", "default"),
+    ),
+    "test_invalid": Case(
+        "def test_invalid(phy2phy):\n    raise InvalidTrialsError([Spoiled()])\n",
+        "inconclusive",
+        "Inconclusive",
+        10,
+        "INCONCLUSIVE",
+        "1 trials in a row were invalid (fell_behind 1x)",
+        "error",
+    ),
+    "test_assert": Case(
+        "def test_assert(phy2phy):\n    assert 2 == 3, 'two is not three'\n",
+        "failed",
+        "Failed",
+        1,
+        "FAIL",
+        "two is not three",
+        "failure",
+        "failed",
+    ),
+    "test_set_up": Case(
+        "def test_set_up(phy2phy, falls_over):\n    pass\n",
+        "broken",
+        "Testbed broken",
+        11,
+        "BROKEN",
+        "OSError: no such device",
+        "error",
+    ),
+    "test_broken": Case(
+        "def test_broken(phy2phy):\n    raise TestbedError('the switch is gone')\n",
+        "broken",
+        "Testbed broken",
+        11,
+        "BROKEN",
+        "the switch is gone",
+        "error",
+    ),
+    "test_usage": Case(
+        "def test_usage(phy2phy):\n    raise pytest.UsageError('there is no such profile')\n",
+        "usage",
+        "Usage error",
+        4,
+        "USAGE",
+        "there is no such profile",
+        "error",
+    ),
+    "test_skip": Case(
+        "def test_skip(phy2phy):\n    pytest.skip('no NIC here')\n",
+        "skipped",
+        "Nothing was measured",
+        0,
+        "skipped",
+        "no NIC here",
+        "skipped",
+        "skipped",
+    ),
+    "test_xfail": Case(
+        "@pytest.mark.xfail(reason='known')\ndef test_xfail(phy2phy):\n    assert 0\n",
+        "xfail",
+        "Nothing was judged, no SLA applied: 0 of 1 selected test passed, 1 failed as expected",
+        0,
+        "xfail",
+        "known",
+        "skipped",
+        "skipped",
+    ),
+    "test_xpass": Case(
+        "@pytest.mark.xfail(strict=True, reason='known')\ndef test_xpass(phy2phy):\n    pass\n",
+        "failed",
+        "Failed",
+        1,
+        "FAIL",
+        "XPASS(strict)",
+        "failure",
+        "failed",
+    ),
+    "test_unjudged": Case(
+        "def test_unjudged(phy2phy, search):\n    ndr(search, phy2phy)\n",
+        "passed",
+        "Nothing was judged, no SLA applied: 1 of 1 selected test passed",
+        0,
+        "no SLA",
+        allure="passed",
+    ),
+}
+IN_THE_TABLE_ALONE = {"passed", "skipped", "not run"}
+ENDS = {
+    "interrupted": "def test_end(phy2phy):\n    os.kill(os.getpid(), signal.SIGINT)\n    signal.pause()\n",
+    "killed": "def test_end(phy2phy):\n    os.kill(os.getpid(), signal.SIGKILL)\n",
+}
+
+
+@dataclass
+class Told:
+    """What the six places say. ``words``: of each test; ``badges``: the same as tables have it."""
+
+    status: int
+    terminal: str
+    page: str
+    shown: str
+    show_status: int
+    badges: dict[str, dict[str, str]] = field(default_factory=dict)
+    words: dict[str, dict[str, str]] = field(default_factory=dict)
+    junit: dict[str, str] = field(default_factory=dict)
+    allure: dict[str, str] = field(default_factory=dict)
+    junit_run: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def last_line(self) -> str:
+        """Of the terminal."""
+        return self.terminal.strip().splitlines()[-1]
+
+
+LISTED = (
+    r"^(PASS|FAIL|INCONCLUSIVE|BROKEN|USAGE|skipped|xfail|unfinished|not run|no SLA) +mine/test_mine.py::(\w+)(?:$|:)"
+)
+
+
+def run(pytester: pytest.Pytester, names: Sequence[str], *options: str, more: str = "") -> Told:
+    """A run of these cases, and of ``more`` tests before them; what each place says of it."""
+    sources = [more, *(CASES[name].source for name in names)]
+    make_project(pytester, HEAD + "\n\n".join(sources), CONFTEST + SIMULATED)
+    rules = [f"  - {{where: {{test: {name}}}, require: {{{REQUIRED[name]}}}}}\n" for name in names if name in REQUIRED]
+    pytester.makefile(".yaml", sla="schema: 1\nrules:\n" + "".join(rules))
+    sla = ("--nfv-sla", "sla.yaml") if rules else ()
+    outputs = ("--junitxml", "junit.xml", "--alluredir", "allure")
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", *sla, *outputs, *options, "mine/test_mine.py")
+    return read(pytester.path, int(result.ret), result.stdout.str())
+
+
+def read(place: Path, status: int, terminal: str) -> Told:
+    """What each place says of the newest run."""
+    folder = (place / "reports" / "latest").resolve()
+    if not (folder / "report.html").exists():
+        nfvperf("report", place)
+    show = nfvperf("show", place)
+    told = Told(status, terminal, (folder / "report.html").read_text(), show.stdout, show.returncode)
+    told.badges["terminal"] = {name: badge for badge, name in re.findall(LISTED, terminal, re.MULTILINE)}
+    told.badges["show"] = {name: badge for badge, name in re.findall(LISTED, show.stdout, re.MULTILINE)}
+    told.badges["page"] = badges_of(told.page)
+    read_junit(told, place / "junit.xml")
+    read_allure(told, place / "allure")
+    return told
+
+
+def nfvperf(command: str, place: Path) -> subprocess.CompletedProcess[str]:
+    """The command, as a user calls it."""
+    arguments = [sys.executable, "-m", "pytest_nfvperf.cli", command]
+    return subprocess.run(arguments, cwd=place, capture_output=True, text=True, check=False)
+
+
+def badges_of(page: str) -> dict[str, str]:
+    """From the page's list of every selected test."""
+    (section,) = re.findall(r'<section id="tests">(.*?)</section>', page, re.DOTALL)
+    rows = re.findall(r'<span class="badge [^"]*">([^<]+)</span>.*?::(\w+)(?:</a>)?</td>', section, re.DOTALL)
+    return {name: badge for badge, name in rows}
+
+
+def read_junit(told: Told, path: Path) -> None:
+    """Kind and word of each test, and the run's properties."""
+    told.words["junit"] = {}
+    if not path.exists():
+        return
+    (suite,) = ET.parse(path).iter("testsuite")
+    told.junit_run = {each.get("name", ""): each.get("value", "") for each in suite.findall("properties/property")}
+    counts = dict.fromkeys(("failure", "error", "skipped"), 0)
+    for case in suite.iter("testcase"):
+        kinds = [child.tag for child in case if child.tag in counts]
+        counts |= {kind: counts[kind] + 1 for kind in kinds}
+        name = str(case.get("name"))
+        told.junit[name] = ",".join(kinds)
+        found = [each.get("value", "") for each in case.iter("property") if each.get("name") == "nfvperf.result"]
+        told.words["junit"][name] = ",".join(found)
+    assert [suite.get(name) for name in ("failures", "errors", "skipped")] == [str(count) for count in counts.values()]
+
+
+def read_allure(told: Told, folder: Path) -> None:
+    """Status and label of each test that ended."""
+    results = [json.loads(path.read_text()) for path in folder.glob("*-result.json")]
+    told.allure = {result["name"]: result["status"] for result in results}
+    told.words["allure"] = {
+        result["name"]: ",".join(label["value"] for label in result["labels"] if label["name"] == "nfvperf.result")
+        for result in results
+    }
+
+
+def headline_of(page: str) -> str:
+    """The sentence at the top."""
+    return unescape(re.findall(r'<p class="verdict-line [a-z]+">([^<]+)</p>', page)[0])
+
+
+def check_run(told: Told, starts: str, status: int) -> None:
+    """All six say the same of the run."""
+    headline = headline_of(told.page)
+    assert headline.startswith(starts)
+    assert told.status == told.show_status == status
+    assert told.last_line.startswith(f"nfvperf: {headline}.")
+    assert told.last_line.endswith(f"(exit status {status})")
+    assert told.shown.strip().splitlines()[-1] == told.last_line.removeprefix("nfvperf: ")
+    assert told.junit_run["nfvperf.headline"] == headline
+    assert told.junit_run["nfvperf.exit_status"] == str(status)
+
+
+def check_test(told: Told, name: str, case: Case) -> None:
+    """All six say the same of one test."""
+    assert told.badges["show"][name] == told.badges["page"][name] == case.badge
+    assert told.badges["terminal"].get(name) == (None if case.word in IN_THE_TABLE_ALONE else case.badge)
+    assert told.words["junit"][name] == told.words["allure"][name] == case.word
+    assert told.junit[name] == case.junit
+    assert told.allure[name] == case.allure
+    for text in (told.terminal, told.shown):
+        assert case.reason in text
+    for part in case.reason.split(": "):  # the page has requirement and figure in two columns
+        assert part in unescape(told.page)
+    if "search" in case.source:
+        row = rf"^ +{name.removeprefix('test_')} .* {case.badge}$"
+        assert re.search(row, told.terminal, re.MULTILINE)
+        assert re.search(row, told.shown, re.MULTILINE)
