@@ -180,8 +180,9 @@ def test_lives_with_pytest_on_a_real_terminal(tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, 140))
     command = [sys.executable, "-m", "pytest", *arguments]
-    # Given, because readline, which pytest loads, puts COLUMNS into the environment behind Python's back.
-    env = dict(os.environ)
+    # Without a size: readline, which pytest loads, puts COLUMNS and LINES into the environment behind Python's back, so
+    # that workers of xdist find them in theirs, and a size given so goes before the terminal's own.
+    env = {name: value for name, value in os.environ.items() if name not in {"COLUMNS", "LINES"}}
     with subprocess.Popen(command, cwd=tmp_path, stdin=theirs, stdout=theirs, stderr=theirs, env=env) as child:
         os.close(theirs)
         written = b""
