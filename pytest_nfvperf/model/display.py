@@ -1,11 +1,13 @@
 """Figures for people, in one place: tables, reports and messages all say a figure the same way.
 
-Three significant digits and the field's units. ``-`` stands for a figure that was not measured.
+Three significant digits and the field's units; more where a figure stands beside one that it differs from.
+``-`` stands for a figure that was not measured.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 
 MISSING = "-"
@@ -13,97 +15,137 @@ MISSING = "-"
 _SI = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 _TIME_NS = ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns"))
 _SMALLEST_PERCENT = 1e-6
+_DIGITS, _MOST_DIGITS = 3, 12
+_NO_FRACTION = re.compile(r"\.0+(?!\d)")
+_EQUAL = 1e-9
+"""Relative difference below which two figures are one: units are converted in floating point."""
 
 
-def format_fps(frames_per_second: float | None) -> str:
+def format_fps(frames_per_second: float | None, digits: int = _DIGITS) -> str:
     """Frames/s: ``4.02 Mpps``."""
-    return _scaled(frames_per_second, [(factor, f"{prefix}pps") for factor, prefix in _SI])
+    return _scaled(frames_per_second, [(factor, f"{prefix}pps") for factor, prefix in _SI], digits)
 
 
-def format_bps(bits_per_second: float | None) -> str:
+def format_bps(bits_per_second: float | None, digits: int = _DIGITS) -> str:
     """Bit/s: ``25.1 Gbps``."""
-    return _scaled(bits_per_second, [(factor, f"{prefix}bps") for factor, prefix in _SI])
+    return _scaled(bits_per_second, [(factor, f"{prefix}bps") for factor, prefix in _SI], digits)
 
 
-def format_ns(nanoseconds: float | None) -> str:
+def format_ns(nanoseconds: float | None, digits: int = _DIGITS) -> str:
     """A time given in nanoseconds: ``48.2 us``."""
-    return _scaled(nanoseconds, _TIME_NS)
+    return _scaled(nanoseconds, _TIME_NS, digits)
 
 
-def format_seconds(seconds: float | None) -> str:
+def format_seconds(seconds: float | None, digits: int = _DIGITS) -> str:
     """A time given in seconds: ``250 ms``; from two minutes on ``15 min`` or ``12 h``."""
     if seconds is not None and math.isfinite(seconds) and seconds >= 120:
         factor, unit = (3600, "h") if seconds >= 7200 else (60, "min")
-        return f"{seconds / factor:.3g} {unit}"
-    return format_ns(None if seconds is None else seconds * 1e9)
+        return f"{seconds / factor:.{digits}g} {unit}"
+    return format_ns(None if seconds is None else seconds * 1e9, digits)
 
 
-def format_ratio(ratio: float | None) -> str:
+def format_ratio(ratio: float | None, digits: int = _DIGITS) -> str:
     """A ratio as per cent: ``99.5 %``; small ones as a number: ``7.5e-08``."""
     if ratio is None or not math.isfinite(ratio):
         return MISSING if ratio is None else str(ratio)
     if 0 < abs(ratio) < _SMALLEST_PERCENT:
-        return f"{ratio:.2g}"
-    # Four digits: the difference between 99.95 % and 100 % is the difference between PDR and NDR.
-    return f"{ratio * 100:.4g} %"
+        return f"{ratio:.{digits - 1}g}"
+    # One digit more: the difference between 99.95 % and 100 % is the difference between PDR and NDR.
+    return f"{ratio * 100:.{digits + 1}g} %"
 
 
-def format_count(count: float | None, unit: str = "frames") -> str:
+def format_count(count: float | None, unit: str = "frames", digits: int = _DIGITS) -> str:
     """A count with thin groups: ``1,234,567 frames``."""
     if count is None or not math.isfinite(count):
         return MISSING if count is None else str(count)
-    shown = f"{int(count):,}" if float(count).is_integer() else f"{count:,.1f}"
+    shown = f"{int(count):,}" if float(count).is_integer() else f"{count:,.{digits - 2}f}"
     return f"{shown} {unit}".rstrip()
 
 
-def format_bytes(size: float | None) -> str:
+def format_bytes(size: float | None, digits: int = _DIGITS) -> str:
     """``4.00 MiB``, ``12.0 KiB``; below 0 where something shrank."""
     if size is None:
         return MISSING
-    return f"{size / (1 << 20):.2f} MiB" if abs(size) >= 1 << 20 else f"{size / 1024:.1f} KiB"
+    if abs(size) >= 1 << 20:
+        return f"{size / (1 << 20):.{digits - 1}f} MiB"
+    return f"{size / 1024:.{digits - 2}f} KiB"
 
 
-def format_value(value: float | None, unit: str) -> str:
+def format_cores(cores: float | None, digits: int = _DIGITS) -> str:
+    """CPUs in use: ``0.25 cores``."""
+    return MISSING if cores is None else f"{cores:.{digits - 1}f} cores"
+
+
+_FORMATTERS = {
+    "cores": format_cores,
+    "bytes": format_bytes,
+    "pps": format_fps,
+    "bps": format_bps,
+    "ns": format_ns,
+    "s": format_seconds,
+    "ratio": format_ratio,
+}
+
+
+def format_value(value: float | None, unit: str, digits: int = _DIGITS) -> str:
     """A figure in a base unit of an Observation: pps, bps, ns, s, ratio, line_ratio, cores, bytes, or a count."""
-    formatters = {
-        "cores": lambda cores: f"{cores:.2f} cores",
-        "bytes": format_bytes,
-        "pps": format_fps,
-        "bps": format_bps,
-        "ns": format_ns,
-        "s": format_seconds,
-        "ratio": format_ratio,
-        "line_ratio": format_ratio,
-    }
     if value is None:
         return MISSING
     if unit == "line_ratio":
-        return f"{format_ratio(value)} of line rate"
-    formatter = formatters.get(unit)
-    return formatter(value) if formatter else format_count(value, unit)
+        return f"{format_ratio(value, digits)} of line rate"
+    formatter = _FORMATTERS.get(unit)
+    return formatter(value, digits) if formatter else format_count(value, unit, digits)
+
+
+def format_against(value: float | None, other: float | None, unit: str) -> str:
+    """A figure beside another of its unit, such as what was observed beside the limit.
+
+    It has as many digits as it takes to see that the two differ: ``0.5001 %`` against a limit of ``0.5 %``.
+    """
+    if value is None or other is None or math.isclose(value, other, rel_tol=_EQUAL, abs_tol=0.0):
+        return format_value(value, unit)
+    for digits in range(_DIGITS, _MOST_DIGITS):
+        shown = format_value(value, unit, digits)
+        if _differ(shown, format_value(other, unit, digits)):
+            return shown
+    return format_value(value, unit, _MOST_DIGITS)
+
+
+def _differ(shown: str, other: str) -> bool:
+    """``1,000.0`` is no other figure than ``1,000``."""
+    return _NO_FRACTION.sub("", shown) != _NO_FRACTION.sub("", other)
+
+
+def format_elapsed(seconds: float) -> str:
+    """How long something took, as people say it: ``4.2 s``, ``32 s``, ``15 min``."""
+    if seconds >= 120:
+        return format_seconds(seconds, 2 if seconds < 6000 else _DIGITS)
+    return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
 
 
 def format_margin(margin: float | None) -> str:
-    """A signed margin as per cent, positive is better: ``+3.2 %``."""
+    """A signed margin as per cent, positive is better: ``+3.2 %``; a small one is not shown as none: ``-0.02 %``."""
     if margin is None or not math.isfinite(margin):
         return MISSING
+    if _EQUAL < abs(margin) < 0.0005:
+        return f"{'+' if margin > 0 else ''}{_digits(margin * 100, 1)} %"
     return f"{margin * 100:+.1f} %"
 
 
-def _scaled(value: float | None, steps: Sequence[tuple[float, str]]) -> str:
+def _scaled(value: float | None, steps: Sequence[tuple[float, str]], digits: int) -> str:
     if value is None:
         return MISSING
     if not math.isfinite(value):
         return str(value)
     for factor, unit in steps:
         # 999.96 k is shown as 1.00 M, so the choice of unit looks at the rounded figure.
-        if abs(float(f"{value:.3g}")) >= factor:
-            return f"{_digits(value / factor)} {unit}"
+        if abs(float(f"{value:.{digits}g}")) >= factor:
+            return f"{_digits(value / factor, digits)} {unit}"
     smallest, unit = steps[-1]
-    return f"{_digits(value / smallest) if value else '0'} {unit}"
+    return f"{_digits(value / smallest, digits) if value else '0'} {unit}"
 
 
-def _digits(value: float) -> str:
-    rounded = float(f"{value:.3g}")
-    decimals = 2 - math.floor(math.log10(abs(rounded))) if rounded else 0
-    return f"{rounded:.{min(max(decimals, 0), 6)}f}"
+def _digits(value: float, digits: int) -> str:
+    rounded = float(f"{value:.{digits}g}")
+    decimals = digits - 1 - math.floor(math.log10(abs(rounded))) if rounded else 0
+    return f"{rounded:.{min(max(decimals, 0), _MOST_DIGITS)}f}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-from pytest_nfvperf.model.display import MISSING, format_margin, format_value
+from pytest_nfvperf.model.display import MISSING, format_against, format_margin
 from pytest_nfvperf.model.verdict import Judgement, Verdict
 
 WIDTH = 120
@@ -59,8 +59,8 @@ def _row(verdict: Verdict) -> tuple[str, ...]:
     return (
         str(verdict.judgement),
         verdict.requirement,
-        format_value(verdict.observed, unit),
-        format_value(verdict.limit, unit),
+        format_against(verdict.observed, verdict.limit, unit),
+        format_against(verdict.limit, verdict.observed, unit),
         format_margin(verdict.margin),
         _ids(verdict.evidence),
     )

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pytest_nfvperf.model.display import format_ratio, format_value
+from pytest_nfvperf.model.display import format_against, format_ratio, format_value
 from pytest_nfvperf.model.failure_table import failure_table
 from pytest_nfvperf.model.load_name import same_load, show_load
 from pytest_nfvperf.model.samples import Relative
@@ -256,15 +256,15 @@ def _margin(value: float, limit: Limit) -> float | None:
 def _reason(
     judgement: Judgement, figure: _Figure, limit: Limit, found: Observation, baseline: Observation | None
 ) -> str:
-    shown = format_value(figure.value, limit.unit)
+    shown = format_against(figure.value, limit.value, limit.unit)
     if figure.low != figure.high:
-        shown = _interval_words(figure, shown, limit.unit)
+        shown = _interval_words(figure, shown, limit)
     if baseline is not None:
         shown += f" ({_side(found)} against {_side(baseline)})"
     if figure.why and figure.low != figure.high:
         shown += f": {figure.why}"
     if judgement is Judgement.INCONCLUSIVE and figure.low != figure.high:
-        bound = f"{limit.operator} {format_value(limit.value, limit.unit)}"
+        bound = f"{limit.operator} {format_against(limit.value, figure.value, limit.unit)}"
         two_ends = figure.low not in {0.0, figure.value} and figure.high not in {math.inf, figure.value}
         shown += f"; the interval neither shows nor refutes {bound}" if two_ends else f"; says nothing about {bound}"
         if baseline is not None and (found.lower_bound or baseline.lower_bound):
@@ -272,7 +272,7 @@ def _reason(
     return shown
 
 
-def _interval_words(figure: _Figure, shown: str, unit: str) -> str:
+def _interval_words(figure: _Figure, shown: str, limit: Limit) -> str:
     """``at least 4.00 Mpps``, or ``97.1 % (95.2 % .. 98.9 %)`` for an interval with two ends."""
     if figure.low == figure.value:
         return f"at least {shown}"
@@ -280,8 +280,9 @@ def _interval_words(figure: _Figure, shown: str, unit: str) -> str:
         return f"at most {shown}"
     if math.isinf(figure.high) and figure.low <= 0:
         return f"about {shown}"
-    high = "more" if math.isinf(figure.high) else format_value(figure.high, unit)
-    return f"{shown} ({format_value(figure.low, unit)} .. {high})"
+    low = format_against(figure.low, limit.value, limit.unit)
+    high = "more" if math.isinf(figure.high) else format_against(figure.high, limit.value, limit.unit)
+    return f"{shown} ({low} .. {high})"
 
 
 def _inconclusive(rule: Rule, metric: str, limit: Limit, reason: str, found: Observation | None = None) -> Verdict:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pytest_nfvperf.config.units import BIT_RATE, FRAME_RATE, TIME_NS, quantity
 from pytest_nfvperf.model.display import (
+    format_against,
     format_bps,
+    format_cores,
     format_count,
+    format_elapsed,
     format_fps,
     format_margin,
     format_ns,
@@ -56,6 +59,15 @@ from pytest_nfvperf.model.display import (
         (format_value(None, "cycles"), "-"),
         (format_margin(0.032), "+3.2 %"),
         (format_margin(-0.5), "-50.0 %"),
+        (format_margin(-0.0002), "-0.02 %"),
+        (format_margin(0.000041), "+0.004 %"),
+        (format_margin(0.0), "+0.0 %"),
+        (format_cores(0.25), "0.25 cores"),
+        (format_elapsed(0.04), "0.0 s"),
+        (format_elapsed(4.24), "4.2 s"),
+        (format_elapsed(31.7), "32 s"),
+        (format_elapsed(754), "13 min"),
+        (format_elapsed(43_200), "12 h"),
         (format_margin(None), "-"),
     ],
 )
@@ -69,3 +81,34 @@ def test_format(shown, text):
 @given(value=st.floats(1, 9e8))
 def test_what_is_shown_could_be_written_in_a_file(formatter, dimension, value):
     assert math.isclose(quantity(formatter(value), dimension), value, rel_tol=0.0051)
+
+
+@pytest.mark.parametrize(
+    ("value", "other", "unit", "text"),
+    [
+        (0.005001, 0.005, "ratio", "0.5001 %"),
+        (0.005, 0.005001, "ratio", "0.5 %"),
+        (0.0050000004, 0.005, "ratio", "0.50000004 %"),
+        (0.5, 0.005, "ratio", "50 %"),
+        (3_999_999.0, 4e6, "pps", "3.999999 Mpps"),
+        (4e6, 3_999_999.0, "pps", "4.000000 Mpps"),
+        (100_020.0, 100_000.0, "ns", "100.02 us"),
+        (1000.04, 1000.0, "frames", "1,000.04 frames"),
+        (16 * 1024**2 + 1000.0, 16 * 1024**2, "bytes", "16.001 MiB"),
+        (0.949996, 0.95, "line_ratio", "94.9996 % of line rate"),
+        (4e6, 4e6 * (1 + 1e-12), "pps", "4.00 Mpps"),
+        (4e6, None, "pps", "4.00 Mpps"),
+        (None, 4e6, "pps", "-"),
+        (math.nan, 4e6, "pps", "nan"),
+    ],
+)
+def test_a_figure_has_digits_enough_to_differ_from_the_other(value, other, unit, text):
+    assert format_against(value, other, unit) == text
+
+
+@pytest.mark.parametrize("unit", ["pps", "bps", "ns", "s", "ratio", "line_ratio", "cores", "bytes", "frames"])
+@given(value=st.floats(1e-3, 1e9), by=st.floats(1e-8, 1e-3))
+def test_what_differs_is_never_shown_alike(unit, value, by):
+    other = value * (1 + by)
+    assume(value >= {"bytes": 1024, "frames": 1, "cores": 1}.get(unit, 0))  # parts of a byte are nobody's limit
+    assert format_against(value, other, unit) != format_against(other, value, unit)

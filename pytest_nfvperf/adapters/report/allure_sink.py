@@ -43,7 +43,7 @@ from pytest_nfvperf.adapters.report.texts import drawn, samples_csv, stream_line
 from pytest_nfvperf.adapters.report.topology_chart import topology_chart
 from pytest_nfvperf.adapters.report.trial_page import trials_html
 from pytest_nfvperf.model.conclusion import TestFacts, conclude_test
-from pytest_nfvperf.model.display import format_margin, format_value
+from pytest_nfvperf.model.display import format_against, format_margin
 from pytest_nfvperf.model.ledger_text import ledger_text
 from pytest_nfvperf.model.outcome import Outcome
 from pytest_nfvperf.model.record import Record
@@ -224,7 +224,7 @@ def _picture(name: str, make: Callable[[], Figure | None]) -> None:
 
 
 def _verdict_step(verdict: Verdict) -> None:
-    observed = format_value(verdict.observed, verdict.unit)
+    observed = format_against(verdict.observed, verdict.limit, verdict.unit)
     title = (
         f"{verdict.judgement.value}: {verdict.requirement}, observed {observed}, margin {format_margin(verdict.margin)}"
     )

@@ -40,5 +40,6 @@ def _filters() -> dict[str, Any]:
         "ratio": display.format_ratio,
         "count": lambda value: display.format_count(value, ""),
         "value": display.format_value,
+        "against": display.format_against,
         "margin": display.format_margin,
     }
