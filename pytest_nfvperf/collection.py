@@ -13,6 +13,7 @@ import pytest
 
 from pytest_nfvperf.adapters.evidence.records import TestData, TestEndData
 from pytest_nfvperf.adapters.report.junit import fate_properties
+from pytest_nfvperf.adapters.report.result_text import Found, figures_text
 from pytest_nfvperf.adapters.report.texts import drawn
 from pytest_nfvperf.config.sla import unknown_labels, unmatched_rules
 from pytest_nfvperf.config.vocabulary import TESTBED_LABELS
@@ -20,6 +21,7 @@ from pytest_nfvperf.ending import Ending, ending_of, graver, mark
 from pytest_nfvperf.judging import SlaFailure
 from pytest_nfvperf.labels import item_labels, subject_labels
 from pytest_nfvperf.model.errors import ConfigError, InconclusiveError, TestbedError
+from pytest_nfvperf.model.outcome import Outcome
 from pytest_nfvperf.model.sla import Rule, Sla
 from pytest_nfvperf.options import Options
 from pytest_nfvperf.packs import refuse_empty
@@ -181,11 +183,17 @@ def _show(report: pytest.TestReport, error: BaseException) -> None:
         report.longrepr = f"usage error: {error}"
 
 
-def finish(item: pytest.Item, report: pytest.TestReport, session: NfvSession) -> None:
-    """Write the end of a test, and what became of it, while its reports are still open; a plan began none."""
+def finish(item: pytest.Item, report: pytest.TestReport, session: NfvSession) -> Found | None:
+    """Write the end of a test, and what became of it, while its reports are still open; a plan began none.
+
+    Returns:
+        What is to be told of it in a line; None in a plan.
+    """
     if STARTED_KEY not in item.stash:
-        return
+        return None
     ending = item.stash[ENDING_KEY]
     seconds = time.monotonic() - item.stash[STARTED_KEY]
     became = session.end_test(TestEndData(ending.status, seconds, ending.reason, ending.cause, ending.text))
     report.user_properties.extend(fate_properties(became))
+    outcomes = [finding for finding in session.recorder.findings if isinstance(finding, Outcome)]
+    return Found(figures_text(outcomes), became.badge, became.reason)

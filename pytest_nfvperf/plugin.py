@@ -13,7 +13,9 @@ import pytest
 
 from pytest_nfvperf.labels import MARKER, is_measuring
 from pytest_nfvperf.options import Options, add_options, read_options
+from pytest_nfvperf.result_lines import ResultLines, attach
 from pytest_nfvperf.rundir import RUN_DIR_KEY
+from pytest_nfvperf.suite_order import add_ini, sort_suites
 from pytest_nfvperf.sweep import NOT_QUICK, QUICK_ONLY
 from pytest_nfvperf.watch import Watch
 
@@ -31,8 +33,9 @@ LOADGROUP = "nfv_loadgroup"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the --nfv-* options."""
+    """Add the --nfv-* options, and the ini option for the order of suites."""
     add_options(parser)
+    add_ini(parser)
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -53,6 +56,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[WATCH_KEY] = watch = Watch()
     config.pluginmanager.register(watch, "nfvperf-watch")
     _keep_one_testbed_to_one_worker(config, options)
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(ResultLines(config), "nfvperf-result-lines")
     if config.pluginmanager.hasplugin("xdist"):
         from pytest_nfvperf.xdist_hooks import XdistHooks  # noqa: PLC0415 - only with xdist
 
@@ -71,7 +76,7 @@ def _keep_one_testbed_to_one_worker(config: pytest.Config, options: Options) -> 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what the profile leaves out, check SLAs against what is there, group for xdist."""
+    """Leave out what the profile leaves out, put suites in order, check SLAs against what is there, group for xdist."""
     measuring = [item for item in items if is_measuring(item)]
     if not measuring:
         return
@@ -79,6 +84,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     collection.check_root(config, config.stash[OPTIONS_KEY])
     collection.deselect_by_profile(config, items, config.stash[OPTIONS_KEY])
+    sort_suites(config, items)
     collection.group_for_xdist(config, measuring)
     collection.check_before_run(config, measuring, nfv_session(config))
     config.stash[MEASURING_KEY] = True
@@ -139,8 +145,9 @@ def pytest_runtest_makereport(
         item.user_properties.extend(session.junit_properties())
     report = yield
     collection.explain(item, call, report, session)
-    if call.when == "teardown":
-        collection.finish(item, report, session)
+    found = collection.finish(item, report, session) if call.when == "teardown" else None
+    if is_measuring(item) and not session.options.plan:
+        attach(report, found)
     return report
 
 

@@ -64,7 +64,7 @@ def summary(
     reporter.section("datapath acceptance", sep="=")
     rows = summary_rows(run, conclusion)
     if rows:
-        width = reporter._tw.fullwidth
+        width = reporter._tw.fullwidth if reporter.isatty() else None
         reporter.write_line(summary_text(rows, width=width, color=reporter.hasmarkup))
     for line in test_lines(worth_telling(conclusion.tests)):
         reporter.write_line(line)

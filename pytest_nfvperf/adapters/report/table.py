@@ -30,7 +30,7 @@ from pytest_nfvperf.model.display import MISSING, format_ns
 from pytest_nfvperf.model.outcome import Outcome
 from pytest_nfvperf.model.verdict import Judgement, Verdict
 
-NARROWEST = 100
+_AS_NEEDED = 10_000
 BADGE_STYLES = {
     "PASS": "green",
     "FAIL": "bold red",
@@ -68,8 +68,8 @@ def summary_rows(run: RunEvidence, conclusion: RunConclusion | None = None) -> l
     return rows
 
 
-def summary_text(rows: Sequence[SummaryRow], *, width: int = 120, color: bool = False) -> str:
-    """The table as text of at most ``width`` columns (at least 100), with ANSI colours or without."""
+def summary_text(rows: Sequence[SummaryRow], *, width: int | None = None, color: bool = False) -> str:
+    """The table as text with ANSI colours or without, at most ``width`` columns wide; None: as wide as it needs."""
     searches = [row for row in rows if row.outcome.goals]
     compared = _compared(rows)
     sampled = [row for row in rows if row.outcome.labels in compared]
@@ -77,7 +77,7 @@ def summary_text(rows: Sequence[SummaryRow], *, width: int = 120, color: bool = 
     out = io.StringIO()
     console = Console(
         file=out,
-        width=max(width, NARROWEST),
+        width=width or _AS_NEEDED,
         force_terminal=color,
         color_system="standard" if color else None,
         highlight=False,

@@ -1,0 +1,118 @@
+"""The line of a test: its columns, and how it takes a narrow terminal."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from sample_study import patch_chain
+
+from pytest_nfvperf.adapters.report.result_text import Found, ResultText, figures_text, test_name
+from pytest_nfvperf.model.outcome import Goal, GoalOutcome, LatencyPoint, LossPoint, Outcome, SearchStatus
+
+FOUND = Found("NDR 5.52 Mpps · PDR 6.30 Mpps · p99 12.0 us", "PASS")
+NDR = GoalOutcome(Goal("ndr", 0.0), SearchStatus.FOUND, 4_020_000, 4_040_000)
+PDR = GoalOutcome(Goal("pdr", 0.005), SearchStatus.ABORTED, detail="no time left")
+LATENCY = LatencyPoint("50 % of pdr", 2_000_000, "trial-0003", 4000, 12_000, 20_000, 48_200, 90_000, 120_000, 1000)
+OUTCOME = Outcome((("topology", "phy2phy"),), "mlrsearch", 64.0, 2, (NDR, PDR), latency=(LATENCY,))
+NODE = "suites/throughput/test_frame_sizes.py::test_ndr_pdr[64]"
+
+
+def shown(text: ResultText, width: int | None = None, widest: int = 0) -> list[str]:
+    return ["".join(piece for piece, _ in line) for line in text.lines(width, widest)]
+
+
+@pytest.mark.parametrize(
+    ("node_id", "name"),
+    [
+        (NODE, "throughput/test_ndr_pdr[64]"),
+        ("test_x.py::test_it", "test_it"),
+        ("suites/mirror/test_x.py::test_it[a@b]@nfvperf-testbed", "mirror/test_it[a@b]"),
+        ("suites/mirror/test_x.py::TestIt::test_it@group", "mirror/TestIt::test_it"),
+    ],
+)
+def test_a_test_is_called_by_its_suite_and_name(node_id, name):
+    assert test_name(node_id) == name
+
+
+def test_one_line_with_all_of_it_where_it_fits():
+    (line,) = shown(ResultText(NODE, FOUND, 31.7, (1, 52)), widest=27)
+    assert line == (
+        "throughput/test_ndr_pdr[64]  NDR 5.52 Mpps · PDR 6.30 Mpps · p99 12.0 us   PASS            32 s   1/52"
+    )
+    assert shown(ResultText(NODE, FOUND, 31.7, (1, 52)), 120, 27) == [line]
+
+
+def test_columns_stand_below_each_other():
+    short, long = (
+        shown(ResultText(NODE, Found(figures, "PASS"), 1, (9, 9)), widest=40)[0] for figures in ("", FOUND.figures)
+    )
+    assert short.index("PASS") == long.index("PASS")
+
+
+def test_a_narrow_terminal_has_the_figures_below():
+    lines = shown(ResultText(NODE, FOUND, 31.7, (1, 52)), 80, 40)
+    assert lines[0].split() == ["throughput/test_ndr_pdr[64]", "PASS", "32", "s", "1/52"]
+    assert lines[1] == f"    {FOUND.figures}"
+    assert all(len(line) < 80 for line in lines)
+
+
+def test_what_a_terminal_cannot_hold_is_cut_and_a_file_has_it_whole():
+    long = ResultText(f"s/t.py::test_{'x' * 90}", Found("1 " * 60, "FAIL", "because " * 30), 1, (1, 1))
+    assert all(len(line) < 80 for line in shown(long, 80))
+    assert [line.endswith("…") for line in shown(long, 80)] == [False, True, True]
+    name, reason = shown(long)
+    assert "x" * 90 in name
+    assert "1 " * 60 in name
+    assert reason.count("because") == 30
+
+
+def test_no_second_line_for_a_test_that_measured_nothing():
+    (line,) = shown(ResultText(NODE, Found("", "PASS"), 1, (1, 1)), 80)
+    assert line.split()[:2] == ["throughput/test_ndr_pdr[64]", "PASS"]
+
+
+def test_why_a_test_did_not_pass_stands_below_it():
+    found = replace_reason("ndr >= 8 Mpps: 5.52 Mpps")
+    assert shown(ResultText(NODE, found, 1, (1, 1)))[1] == "    ndr >= 8 Mpps: 5.52 Mpps"
+
+
+def replace_reason(reason: str) -> Found:
+    return FOUND._replace(verdict="FAIL", reason=reason)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "marks"),
+    [
+        ("PASS", {"green": True}),
+        ("FAIL", {"red": True, "bold": True}),
+        ("BROKEN", {"red": True, "bold": True}),
+        ("INCONCLUSIVE", {"yellow": True}),
+        ("no SLA", {}),
+    ],
+)
+def test_the_verdict_is_coloured(verdict, marks):
+    pieces = ResultText(NODE, FOUND._replace(verdict=verdict), 1, (1, 1)).lines(None)[0]
+    assert [mark for text, mark in pieces if text.strip() == verdict] == [marks]
+
+
+def test_figures_of_a_search():
+    assert figures_text([OUTCOME]) == "NDR 4.02 Mpps · PDR aborted · p99 48.2 us"
+
+
+def test_a_figure_that_two_outcomes_share_is_told_once():
+    assert figures_text([replace(OUTCOME, latency=()), OUTCOME]).count("NDR") == 1
+
+
+def test_figures_of_a_comparison_are_ratios_to_its_baseline():
+    text = figures_text(patch_chain())
+    assert text.startswith("bridges 1: 5.")
+    assert [part.split(":")[0] for part in text.split(", ")] == ["bridges 1", "2", "4", "9"]
+    assert text.count("%") == 3
+
+
+def test_figures_of_a_curve_are_those_of_the_tables():
+    curve = (LossPoint(7_000_000, 0.25, "trial-1", 1, 4), LossPoint(4_000_000, 0.0, "trial-2", 0, 4))
+    assert figures_text([replace(OUTCOME, goals=(), latency=(), loss_curve=curve)]) == (
+        "no loss at 4.00 Mpps, 25 % at 7.00 Mpps"
+    )
