@@ -1,4 +1,5 @@
 # make run    set up this machine, measure on the embedded testbed (quick profile), write reports/
+# make smoke  the same set-up, then one short case of each suite (about 3 minutes): does it work here?
 # make test   set up this machine, run the project's own tests
 # make test-kernel   also set up QEMU; the tests of the kernel datapath, in a guest with Debian's kernel
 # make bench  set up this machine, measure the project's own figures (noisy machines: best of several)
@@ -9,13 +10,16 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: run test test-kernel bench lint setup doctor clean help
+.PHONY: run smoke test test-kernel bench lint setup doctor clean help
 
 help:
 	@sed -n 's/^# //p' Makefile
 
 run: setup
 	$(BIN)/python -m pytest suites/ --nfv-profile quick $(ARGS)
+
+smoke: setup
+	$(BIN)/python -m pytest suites/ --nfv-profile smoke $(ARGS)
 
 test: setup
 	$(BIN)/python -m pytest tests/ -m "not kernel" $(ARGS)

@@ -19,14 +19,16 @@ from pytest_nfvperf.config.sla import unknown_labels, unmatched_rules
 from pytest_nfvperf.config.vocabulary import TESTBED_LABELS
 from pytest_nfvperf.ending import Ending, ending_of, graver, mark
 from pytest_nfvperf.judging import SlaFailure
-from pytest_nfvperf.labels import item_labels, subject_labels
+from pytest_nfvperf.labels import is_measuring, item_labels, subject_labels
 from pytest_nfvperf.model.errors import ConfigError, InconclusiveError, TestbedError
 from pytest_nfvperf.model.outcome import Outcome
+from pytest_nfvperf.model.profile import QUICK, SMOKE
 from pytest_nfvperf.model.sla import Rule, Sla
 from pytest_nfvperf.options import Options
 from pytest_nfvperf.packs import refuse_empty
 from pytest_nfvperf.session import NfvSession
 from pytest_nfvperf.sweep import NOT_QUICK, QUICK_ONLY
+from pytest_nfvperf.sweep import SMOKE as SMOKE_TEST
 
 XDIST_GROUP = "nfvperf-testbed"
 STARTED_KEY = pytest.StashKey[float]()
@@ -39,11 +41,24 @@ NOT_ROOT = (
 
 def deselect_by_profile(config: pytest.Config, items: list[pytest.Item], options: Options) -> None:
     """Drop what the profile leaves out, and say so as pytest says it of -k."""
-    left_out = NOT_QUICK if options.profile == "quick" else QUICK_ONLY
-    dropped = [item for item in items if item.get_closest_marker(left_out)]
+    left_out = NOT_QUICK if options.profile in {QUICK.name, SMOKE.name} else QUICK_ONLY
+    kept = [item for item in items if not item.get_closest_marker(left_out)]
+    if options.profile == SMOKE.name:
+        kept = one_of_each_suite(kept)
+    dropped = [item for item in items if item not in set(kept)]
     if dropped:
         config.hook.pytest_deselected(items=dropped)
-        items[:] = [item for item in items if item not in set(dropped)]
+        items[:] = kept
+
+
+def one_of_each_suite(items: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """Of each folder one measuring test: the one that is marked for it, else the first; and all that do not measure."""
+    chosen: dict[Path, pytest.Item] = {}
+    for item in filter(is_measuring, items):
+        first = chosen.setdefault(item.path.parent, item)
+        if item.get_closest_marker(SMOKE_TEST) and not first.get_closest_marker(SMOKE_TEST):
+            chosen[item.path.parent] = item
+    return [item for item in items if not is_measuring(item) or chosen[item.path.parent] is item]
 
 
 def group_for_xdist(config: pytest.Config, items: Sequence[pytest.Item]) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from pytest_nfvperf.model.soak import SoakLoad
 
-PROFILE_NAMES = ("quick", "gate", "full", "soak")
+PROFILE_NAMES = ("smoke", "quick", "gate", "full", "soak")
 PACK = "published"
 
 
@@ -27,7 +27,7 @@ class Options:
 
     Attributes:
         testbeds: testbed files; empty for the embedded testbed. With xdist worker gwN takes the N-th.
-        profile: quick, gate, full or soak.
+        profile: smoke, quick, gate, full or soak.
         slas: SLA files that replace the ``sla.yaml`` beside each suite.
         packs: as ``slas``, by name: "published:S1".
         ovs: prefix of the OVS to test, None for the testbed's or the installed one.

@@ -16,7 +16,7 @@ from pytest_nfvperf.options import Options, add_options, read_options
 from pytest_nfvperf.result_lines import ResultLines, attach
 from pytest_nfvperf.rundir import RUN_DIR_KEY
 from pytest_nfvperf.suite_order import add_ini, sort_suites
-from pytest_nfvperf.sweep import NOT_QUICK, QUICK_ONLY
+from pytest_nfvperf.sweep import NOT_QUICK, QUICK_ONLY, SMOKE
 from pytest_nfvperf.watch import Watch
 
 if TYPE_CHECKING:
@@ -48,8 +48,9 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Register markers, read options, and keep one testbed to one xdist worker."""
     config.addinivalue_line("markers", f"{MARKER}(**labels): labels that SLA selectors and reports know the test by")
-    config.addinivalue_line("markers", f"{NOT_QUICK}: left out by --nfv-profile quick")
-    config.addinivalue_line("markers", f"{QUICK_ONLY}: left out by every profile but quick")
+    config.addinivalue_line("markers", f"{NOT_QUICK}: left out by --nfv-profile quick and smoke")
+    config.addinivalue_line("markers", f"{QUICK_ONLY}: left out by every profile but quick and smoke")
+    config.addinivalue_line("markers", f"{SMOKE}: what --nfv-profile smoke runs of its suite, with its first case")
     config.stash[OPTIONS_KEY] = options = read_options(config)
     config.stash[MEASURING_KEY] = False
     config.stash[RECORDED_KEY] = False

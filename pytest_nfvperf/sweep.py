@@ -1,4 +1,4 @@
-"""Parametrising suites: the whole sweep in the thorough profiles, a chosen part in the quick one."""
+"""Parametrising suites: the whole sweep in the thorough profiles, a chosen part in quick, a case of that in smoke."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ NOT_QUICK = "nfv_not_quick"
 
 QUICK_ONLY = "nfv_quick_only"
 """Marker of parameters that only the quick profile has."""
+
+SMOKE = "nfv_smoke"
+"""Marker of the test of a suite that the smoke profile runs, with its first case; without one it is the first."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 

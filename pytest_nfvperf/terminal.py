@@ -13,10 +13,13 @@ from pytest_nfvperf.adapters.report.conclusion_lines import test_lines, worth_te
 from pytest_nfvperf.adapters.report.table import summary_rows, summary_text
 from pytest_nfvperf.model.conclusion import Cause, RunConclusion
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.profile import SMOKE
 from pytest_nfvperf.options import Options
 from pytest_nfvperf.published import published_for
 from pytest_nfvperf.rundir import point_latest
 from pytest_nfvperf.session import NfvSession
+
+SMOKE_CARRIES = "a short look at one case of each suite: it shows that they work here, and accepts nothing"
 
 
 def header(session: NfvSession) -> list[str]:
@@ -25,8 +28,9 @@ def header(session: NfvSession) -> list[str]:
         lines = session.wiring.describe()
     except (ConfigError, TestbedError) as error:  # only --collect-only comes here with something missing
         lines = [f"cannot run: {error}"]
+    carries = f" ({SMOKE_CARRIES})" if session.profile is SMOKE else ""
     return [
-        f"nfvperf: profile {session.profile.name}, testbed {session.wiring.testbed.name}",
+        f"nfvperf: profile {session.profile.name}{carries}, testbed {session.wiring.testbed.name}",
         *(f"  {line}" for line in lines),
     ]
 

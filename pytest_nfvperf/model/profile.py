@@ -1,7 +1,7 @@
 """Profiles: how thoroughly is measured. All defaults of the measuring method stand here.
 
-A profile is chosen with ``--nfv-profile``: *quick* while developing, *gate* before something is
-accepted, *full* for a report, *soak* for hours. Times are in seconds, ratios are 0..1.
+A profile is chosen with ``--nfv-profile``: *smoke* to see that it works here, *quick* while developing, *gate* before
+something is accepted, *full* for a report, *soak* for hours. Times are in seconds, ratios are 0..1.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Profile:
     """One set of measuring parameters.
 
     Attributes:
-        name: quick, gate, full or soak.
+        name: smoke, quick, gate, full or soak.
         pdr_loss_ratio: loss ratio of the partial drop rate; the NDR's is 0.
         relative_width: a search ends when its bounds are this close, as a ratio of the load.
         exceed_ratio: share of trials at a load that may exceed the goal's loss (MLRsearch).
@@ -129,6 +129,24 @@ QUICK = replace(
     comparison_budget_s=75.0,
 )
 
+SMOKE = replace(
+    QUICK,
+    name="smoke",
+    initial_trial_s=0.1,
+    final_trial_s=0.3,
+    duration_sum_s=0.9,
+    search_timeout_s=60.0,
+    confirmation_s=2.0,
+    warmup_s=0.3,
+    latency_trial_s=0.5,
+    loss_curve_trial_s=0.5,
+    back_to_back_repeats=2,
+    soak_s=15.0,
+    soak_report_s=5.0,
+    comparison_budget_s=30.0,
+)
+"""One case of each suite, in under 3 minutes in all: what passes it works here, and is not accepted by it."""
+
 FULL = replace(
     GATE,
     name="full",
@@ -141,7 +159,7 @@ FULL = replace(
 
 SOAK = replace(FULL, name="soak")
 
-PROFILES = {profile.name: profile for profile in (QUICK, GATE, FULL, SOAK)}
+PROFILES = {profile.name: profile for profile in (SMOKE, QUICK, GATE, FULL, SOAK)}
 """The profiles by name."""
 
 TRIAL_OVERHEAD_S = 0.15

@@ -18,6 +18,7 @@ CHAINS = range(1, 10)
 FRAME_SIZES = (64, 512, 1518)
 
 
+@pytest.mark.nfv_smoke
 @pytest.mark.nfv(topology="chain", link="patch")
 @sweep("frame_size", FRAME_SIZES, quick={64})
 @compares("bridges", CHAINS, quick=(1, 2, 4, 9))

@@ -16,6 +16,7 @@ from pytest_nfvperf.runs.soak import Soaker
 from pytest_nfvperf.sweep import NOT_QUICK
 
 
+@pytest.mark.nfv_smoke
 def test_soak(phy2phy: LiveTopology, soak: Soaker, sla: SlaCheck) -> None:
     """S1's endurance run: 64-byte frames at 4 Mpps per direction, or 80 % of the NDR where that is too much.
 

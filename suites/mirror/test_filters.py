@@ -26,6 +26,7 @@ SELECTIONS: dict[str, tuple[dict[str, Any], int]] = {
 """What is selected, and at how many of the three crossings of each frame that copies it."""
 
 
+@pytest.mark.nfv_smoke
 @pytest.mark.nfv(topology="vm-chain-2")
 @pytest.mark.parametrize("selection", SELECTIONS)
 def test_filters(selection: str, stand: Stand, copies: CopyTrials) -> None:

@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 
+import pytest
+
 from pytest_nfvperf.adapters.routing.path import Steps
 from pytest_nfvperf.judging import SlaCheck
 from pytest_nfvperf.model.bgp_path import VM
@@ -14,7 +16,7 @@ from pytest_nfvperf.routing import BgpStand, LiveBgpPath
 from pytest_nfvperf.runs.convergence import Convergence, Event, Reading
 from pytest_nfvperf.runs.sweeps import loss_point
 
-REPEATS = {"quick": 3, "gate": 10, "full": 25}
+REPEATS = {"smoke": 1, "quick": 3, "gate": 10, "full": 25}
 STORM_PERIOD_S = 0.1
 
 
@@ -47,6 +49,7 @@ def _times(reading: Reading, steps: Steps, prefix: str) -> Iterator[tuple[str, f
             yield f"{name}_time", value
 
 
+@pytest.mark.nfv_smoke
 def test_withdraw_and_announce(
     bgp_path: LiveBgpPath, convergence: Convergence, profile: Profile, sla: SlaCheck
 ) -> None:

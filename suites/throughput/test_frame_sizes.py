@@ -14,6 +14,7 @@ FRAME_SIZES = sorted({*RFC2544_FRAME_SIZES, *S1_FRAME_SIZES})
 IMIX = IMIXES["simple"]
 
 
+@pytest.mark.nfv_smoke
 @sweep("frame_size", [*FRAME_SIZES, IMIX], quick={64, 1518})
 def test_ndr_pdr(frame_size: int | Imix, phy2phy: LiveTopology, search: Search, sla: SlaCheck) -> None:
     """NDR and PDR through one bridge, both directions at once, and latency below them.

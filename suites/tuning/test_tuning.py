@@ -23,6 +23,7 @@ OTHERS = (
 )
 
 
+@pytest.mark.nfv_smoke
 @pytest.mark.nfv(topology="phy2phy", frame_size="64")
 @sweep("flows", (1, 1000, 100_000), quick={1000})
 @compares("tuning", CACHES, quick=CACHES[:2])

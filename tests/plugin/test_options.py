@@ -214,3 +214,35 @@ def test_a_sweep_whose_quick_part_is_not_swept_is_refused():
         sweep("frame_size", [64, 128], quick={65})
     with pytest.raises(ValueError, match="must keep at least one value"):
         sweep("frame_size", [64, 128], quick=set())
+
+
+def test_smoke_runs_one_short_case_of_each_suite(suite):
+    (suite.path / "mine" / "test_more.py").write_text(
+        "import pytest\n"
+        "def test_measures_nothing(): ...\n"
+        "@pytest.mark.nfv_smoke\n"
+        "@pytest.mark.parametrize('n', [1, 2])\n"
+        "def test_marked(n, phy2phy): ...\n"
+    )
+    (suite.path / "other").mkdir()
+    (suite.path / "other" / "test_other.py").write_text(
+        "import pytest\n"
+        "@pytest.mark.nfv_not_quick\n"
+        "def test_long(phy2phy): ...\n"
+        "def test_first(phy2phy): ...\n"
+        "def test_second(phy2phy): ...\n"
+    )
+    result = suite.runpytest_subprocess("--collect-only", "-q", "--nfv-profile", "smoke")
+    assert [line for line in result.outlines if "::" in line] == [
+        "mine/test_more.py::test_measures_nothing",
+        "mine/test_more.py::test_marked[1]",
+        "other/test_other.py::test_first",
+    ]
+
+    result = run_plan(suite, "--nfv-profile", "smoke", "mine/test_mine.py")
+    result.stdout.fnmatch_lines(
+        [
+            "nfvperf: profile smoke (*it shows that they work here, and accepts nothing), testbed *",
+            "*confirmation of ndr 2.00 s*",
+        ]
+    )

@@ -21,8 +21,8 @@ from pytest_nfvperf.model.profile import (
 )
 
 
-def test_the_four_profiles():
-    assert list(PROFILES) == ["quick", "gate", "full", "soak"]
+def test_the_five_profiles():
+    assert list(PROFILES) == ["smoke", "quick", "gate", "full", "soak"]
     assert [profile.name for profile in PROFILES.values()] == list(PROFILES)
 
 
