@@ -23,7 +23,8 @@ def quiet_row(second: int) -> dict[str, float]:
         row |= {f"{way}.sent": LOAD, f"{way}.refused": 0, f"{way}.skipped": 0, f"{way}.received": LOAD}
         row |= {f"{way}.lost": 0, f"{way}.p50_ns": 8_000, f"{way}.p99_ns": 20_000, f"{way}.max_ns": 90_000}
     row |= {"pmd.cycles_busy": 2e8, "pmd.packets_received": 2e6, "pmd.c01.cycles_busy": 2e8}
-    row |= {"pmd.c01.cycles_idle": 3e8, "pmd.c01.emc_hits": 2e6, "p0.rx_packets": 1e6, "p0.tx_packets": 1e6}
+    row |= {"pmd.c01.simple_match_hits": 5e5, "pmd.c01.emc_hits": 1.5e6, "pmd.c01.cycles_idle": 3e8}
+    row |= {"p0.rx_packets": 1e6, "p0.tx_packets": 1e6}
     row |= {"br0.openflow_packets": 2e6, "vswitchd.cpu_ns": 1.01e9, "vswitchd.rss": 60 << 20, "p0.q0.rxq_busy": 0.4}
     return row | {"bgp.12.12.12.2.up": 1, "bgp.12.12.12.2.flaps": 0, "collector.cpu_ns": 4e6}
 

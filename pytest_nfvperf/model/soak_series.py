@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from pytest_nfvperf.model.soak_summary import SESSION_UP, STOLEN, latencies
 from pytest_nfvperf.model.soak_table import TIME, SoakTable, thinned
@@ -23,16 +24,20 @@ class Series:
     points: tuple[tuple[float, float], ...]
 
 
+SHORT = 0.9
+"""An interval that is less than this share of the others is short: it counts, and is in no curve."""
+
 STATE = "up"
 """The unit of what is so or not: 1 or 0."""
 
 _MPPS, _PER_CENT, _US, _MS, _MIB = 1e-6, 100.0, 1e-3, 1e-6, 1 / (1 << 20)
 
+HITS = "PMD lookups, by where they ended"
+
 _RATES = (
     ("received rate", "Mpps", ".received", _MPPS),
-    ("PMD hits", "M/s", ".emc_hits", _MPPS),
-    ("PMD hits", "M/s", ".smc_hits", _MPPS),
-    ("PMD hits", "M/s", ".megaflow_hits", _MPPS),
+    *((HITS, "M/s", f".{kind}_hits", _MPPS) for kind in ("phwol", "simple_match", "emc", "smc", "megaflow")),
+    *((HITS, "M/s", f".upcalls_{kind}", _MPPS) for kind in ("ok", "failed")),
     ("port packets", "Mpps", ".rx_packets", _MPPS),
     ("port packets", "Mpps", ".tx_packets", _MPPS),
     ("OpenFlow packets", "Mpps", ".openflow_packets", _MPPS),
@@ -41,7 +46,8 @@ _RATES = (
 """Counters drawn as rates: panel, unit, how their columns end, factor."""
 
 _GAUGES = (
-    ("receive queues", "% of their PMD", ".rxq_busy", _PER_CENT),
+    ("receive queues, in the last 5 s", "% of their PMD", ".rxq_busy_5s", _PER_CENT),
+    ("receive queues, mean of OVS's last minute", "% of their PMD", ".rxq_busy", _PER_CENT),
     ("memory of ovs-vswitchd", "MiB", "vswitchd.rss", _MIB),
     ("sessions", STATE, SESSION_UP, 1.0),
 )
@@ -51,8 +57,21 @@ def series(table: SoakTable) -> tuple[Series, ...]:
     """All curves that the samples have, in order; those of 0 throughout only where their panel has no other."""
     if not len(table):
         return ()
+    table = table.head(len(table) - (1 if short_end_s(table) else 0))
     found = [*_generators(table), *_of_pmds(table), *_of_rates(table), *_of_gauges(table)]
     return tuple(one for one in found if one.points and (_moves(one) or _alone(one, found)))
+
+
+def short_end_s(table: SoakTable) -> float:
+    """How long the last interval was, s, where it is shorter than the others; 0 where it is not.
+
+    It holds the end of the trial, when nothing is sent any more, and its samplers were read at another moment of it
+    than the generator's counts: a rate over so little would draw a cliff or a peak that nobody measured.
+    """
+    if len(table) < 2:
+        return 0.0
+    last, usual = table.span_s(len(table) - 1), median(table.span_s(row) for row in range(len(table) - 1))
+    return last if last < SHORT * usual else 0.0
 
 
 def _moves(one: Series) -> bool:
@@ -116,7 +135,8 @@ def _of_rates(table: SoakTable) -> Iterator[Series]:
             def rate(row: int, of: str = name, by: float = factor) -> float:
                 return table.column(of)[row] / table.span_s(row) * by
 
-            shown = name if ending in {".rx_packets", ".tx_packets"} or "hits" in ending else name.removesuffix(ending)
+            whole = panel in {HITS, "port packets"}  # of a panel with several counters
+            shown = name if whole else name.removesuffix(ending)
             yield _curve(table, panel, shown, unit, rate)
 
 

@@ -40,6 +40,12 @@ class SoakTable:
         for name, values in self._values.items():
             values.append(row.get(name, ABSENT))
 
+    def head(self, rows: int) -> SoakTable:
+        """The first rows."""
+        shorter = SoakTable(self.columns[1:])
+        shorter._values = {name: values[:rows] for name, values in self._values.items()}
+        return shorter
+
     def column(self, name: str) -> Sequence[float]:
         """All values of a column, NaN where absent; KeyError for one that is not there."""
         return self._values[name]

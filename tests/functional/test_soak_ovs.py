@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from pytest_nfvperf.adapters.evidence.samples import read_samples
+from pytest_nfvperf.adapters.ovs.pmd_stats import LOOKUP_ENDS
 from pytest_nfvperf.model.catalogue import phy2phy
 from pytest_nfvperf.model.errors import GeneratorError, TestbedError
 from pytest_nfvperf.model.record import RecordKind
+from pytest_nfvperf.model.soak_series import HITS
 from pytest_nfvperf.ports.sampler import Reading
 from tests.functional.ovs_support import needs_root
 from tests.functional.soak_support import At, Soaking, soaking_on
@@ -47,7 +49,11 @@ def test_every_interval_is_sampled_whole(soaking: Soaking) -> None:
     assert table.total(".rx_packets") == pytest.approx(sent, rel=0.2)
     assert table.column("vswitchd.rss")[-1] > 1 << 20
     panels = {curve["panel"] for curve in soaking.recorded()["series"]}  # type: ignore[attr-defined]
-    assert panels >= {"received rate", "latency", "PMD busy", "PMD hits", "port packets", "CPU", "OpenFlow packets"}
+    assert panels >= {"received rate", "latency", "PMD busy", HITS, "port packets", "CPU", "OpenFlow packets"}
+    ended = sum(table.total(f"pmd.{kind}") for kind in LOOKUP_ENDS if f"pmd.{kind}" in table.columns)
+    looked_up = table.total("pmd.packets_received") + table.total("pmd.recirculations")
+    assert ended == pytest.approx(looked_up, rel=1e-3), "each packet's lookup ended somewhere"
+    assert ended > sent / 2
 
 
 def test_a_dut_that_hangs_for_a_second_is_a_gap_with_a_reason(soaking: Soaking) -> None:

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from pytest_nfvperf.adapters.ovs.idl import present_columns
 from pytest_nfvperf.adapters.ovs.locate import locate
-from pytest_nfvperf.adapters.ovs.pmd_stats import parse_pmd_perf, parse_pmd_stats
+from pytest_nfvperf.adapters.ovs.pmd_stats import LOOKUP_ENDS, parse_pmd_perf, parse_pmd_stats
 from pytest_nfvperf.adapters.ovs.port_stats import parse_port_stats, read_port_stats
+from pytest_nfvperf.adapters.ovs.sampler import parse_rxqs, rxq_question
 from pytest_nfvperf.adapters.ovs.unixctl import Unixctl, UnixctlError
 from pytest_nfvperf.adapters.ovs.vhost_connector import listening_sockets
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
@@ -265,3 +266,33 @@ def test_a_real_listener_is_seen(tmp_path: Path) -> None:
         listener.listen()
         assert str(path) in listening_sockets()
     assert str(path) not in listening_sockets()
+
+
+@pytest.mark.parametrize(
+    ("usage", "question"),
+    [
+        ("[-pmd core] [-secs secs] [dp]", ("rxq_busy_5s", ("-secs", "5"))),
+        ("[-pmd core] [dp]", ("rxq_busy", ())),
+        (None, ("rxq_busy", ())),
+    ],
+)
+def test_queues_are_asked_for_the_shortest_time_that_this_ovs_knows(usage: str | None, question: object) -> None:
+    """OVS 3.2 and later keep the last minute in steps of 5 s; before, there is the mean of all of it alone."""
+    assert rxq_question(usage) == question
+
+
+def test_the_column_of_a_queue_says_over_what_time_it_is() -> None:
+    listing = "pmd thread numa_id 0 core_id 1:\n  port: p0   queue-id:  0 (enabled)   pmd usage: 44 %\n"
+    assert dict(parse_rxqs(listing)) == {"p0.q0.rxq_busy": 0.44}
+    assert dict(parse_rxqs(listing, "rxq_busy_5s")) == {"p0.q0.rxq_busy_5s": 0.44}
+
+
+def test_every_packets_lookup_ends_somewhere() -> None:
+    listing = (
+        "pmd thread numa_id 0 core_id 1:\n  packets received: 1000\n  packet recirculations: 10\n  phwol hits: 1\n"
+        "  mfex opt hits: 900\n  simple match hits: 700\n  emc hits: 250\n  smc hits: 20\n  megaflow hits: 30\n"
+        "  miss with success upcall: 7\n  miss with failed upcall: 2\n"
+    )
+    counters = parse_pmd_stats(listing)
+    ended = sum(counters[f"pmd.{kind}"] for kind in LOOKUP_ENDS)
+    assert ended == counters["pmd.packets_received"] + counters["pmd.recirculations"] == 1010

@@ -14,7 +14,7 @@ from pytest_nfvperf.config.sla import parse_sla
 from pytest_nfvperf.model.judge import judge
 from pytest_nfvperf.model.observe import observations, unmeasured
 from pytest_nfvperf.model.soak import MOST_SPOILED, Gap
-from pytest_nfvperf.model.soak_series import MOST_POINTS, series
+from pytest_nfvperf.model.soak_series import HITS, MOST_POINTS, series, short_end_s
 from pytest_nfvperf.model.soak_summary import MOST_NAMED, summarise
 from pytest_nfvperf.model.soak_table import SoakTable, thinned
 from pytest_nfvperf.model.verdict import Judgement
@@ -199,3 +199,23 @@ def test_time_must_rise() -> None:
     table = soak_table(2)
     with pytest.raises(ValueError, match=r"time does not rise: 2\.0 s after 2\.0 s"):
         table.add(quiet_row(1))
+
+
+@pytest.mark.parametrize(("span_s", "drawn"), [(0.3, 20), (0.97, 21)])
+def test_a_short_sample_at_the_end_counts_and_is_in_no_curve(span_s: float, drawn: int) -> None:
+    table = soak_table(20)
+    rest = {name: 1.0 for name in quiet_row(0) if name.endswith((".received", ".sent"))}
+    table.add({**quiet_row(20), **rest, "t": 20 + span_s})
+    assert short_end_s(table) == (pytest.approx(span_s) if drawn == 20 else 0.0)
+    assert {len(curve.points) for curve in series(table)} == {drawn}
+    assert summarise(table, PLAN).offered == 20 * 2 * LOAD + 2
+
+
+def test_a_soak_of_one_sample_is_drawn() -> None:
+    assert short_end_s(soak_table(1)) == 0.0
+    assert series(soak_table(1))
+
+
+def test_hits_of_every_cache_are_drawn() -> None:
+    shown = {curve.name for curve in series(soak_table()) if curve.panel == HITS}
+    assert shown == {"pmd.c01.simple_match_hits", "pmd.c01.emc_hits"}

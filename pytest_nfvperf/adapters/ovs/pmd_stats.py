@@ -44,6 +44,21 @@ _PERF_NAMES = {
 }
 
 
+LOOKUP_ENDS = (
+    "phwol_hits",
+    "simple_match_hits",
+    "emc_hits",
+    "smc_hits",
+    "megaflow_hits",
+    "upcalls_ok",
+    "upcalls_failed",
+)
+"""Where a lookup ends, as far as a version has it: they add up to the packets received and recirculated.
+
+``mfex_opt_hits`` is none of them: it counts headers that were parsed by an optimised function.
+"""
+
+
 def parse_pmd_stats(text: str) -> dict[str, int]:
     """Counters of ``pmd-stats-show``: "pmd.c01.emc_hits" of one PMD, "pmd.emc_hits" of all, "main.emc_hits"."""
     return _parse(text, _STATS_NAMES)

@@ -4,7 +4,8 @@ A subset of the collector's counters, by name; beside them
 
 =========================  ================================================================
 ``<bridge>.openflow_packets``  packets that the bridge's OpenFlow flows matched (OFPMP_AGGREGATE)
-``<port>.q<n>.rxq_busy``   share of its PMD's cycles that a receive queue took, over OVS's last minute
+``<port>.q<n>.rxq_busy_5s`` share of its PMD's cycles that a receive queue took in the last 5 s (OVS 3.2 and later)
+``<port>.q<n>.rxq_busy``   the same of an older OVS: the mean of its last minute, which rises from 0 with a new port
 ``vswitchd.rss``           resident memory of ovs-vswitchd, bytes
 ``drops``                  frames dropped by the datapath, all reasons together
 =========================  ================================================================
@@ -23,6 +24,7 @@ from pytest_nfvperf.adapters.ovs.collectors import OvsCollector
 from pytest_nfvperf.adapters.ovs.multipart import Question, asking
 from pytest_nfvperf.adapters.ovs.openflow import OpenFlow
 from pytest_nfvperf.adapters.ovs.pmd_sched import PmdSchedCollector
+from pytest_nfvperf.adapters.ovs.pmd_stats import LOOKUP_ENDS
 from pytest_nfvperf.adapters.ovs.running import RunningOvs
 from pytest_nfvperf.adapters.ovs.topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.unixctl import UnixctlError
@@ -30,12 +32,14 @@ from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.ports.sampler import Reading
 
 _PORT_COUNTERS = (".rx_packets", ".tx_packets", ".rx_dropped", ".tx_dropped")
-_PMD_COUNTERS = frozenset(
-    {"packets_received", "cycles_busy", "cycles_idle", "emc_hits", "smc_hits", "megaflow_hits", "upcalls_ok"}
-)
+_PMD_COUNTERS = frozenset({"packets_received", "recirculations", "cycles_busy", "cycles_idle", *LOOKUP_ENDS})
 _DROPS = ("coverage.datapath_drop_", "coverage.drop_action_")
 _AGGREGATE = Question(2, struct.pack("!B3xII4xQQHH4x", 0xFF, 0xFFFFFFFF, 0xFFFFFFFF, 0, 0, 1, 4))
 _AGGREGATED = struct.Struct("!Q")  # packets come first
+_RXQ_SHOW = "dpif-netdev/pmd-rxq-show"
+_RxqQuestion = tuple[str, tuple[str, ...]]
+"""The column, and the arguments of the question."""
+
 _RXQ = re.compile(r"port:\s*(?P<port>\S+)\s+queue-id:\s*(?P<queue>\d+).*?pmd usage:\s*(?:(?P<usage>\d+)\s*%|NOT AVAIL)")
 
 
@@ -51,6 +55,7 @@ class OvsSampler:
         self._collector = collector
         self._topologies = topologies
         self._openflow = OpenFlow(instance.ofctl, instance.sockets)
+        self._rxqs_of: _RxqQuestion | None = None
         self._tells_rxqs = True
 
     @property
@@ -78,8 +83,11 @@ class OvsSampler:
     def _rxqs(self) -> Mapping[str, float]:
         if not self._tells_rxqs:
             return {}
+        if self._rxqs_of is None:
+            self._rxqs_of = rxq_question(self._instance.ctl.usage(_RXQ_SHOW))
+        column, arguments = self._rxqs_of
         try:
-            return dict(parse_rxqs(self._instance.ctl.call("dpif-netdev/pmd-rxq-show")))
+            return dict(parse_rxqs(self._instance.ctl.call(_RXQ_SHOW, *arguments), column))
         except UnixctlError:  # the kernel's datapath has none
             self._tells_rxqs = False
             return {}
@@ -117,10 +125,15 @@ def resident_bytes(pid: int) -> int:
     return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
-def parse_rxqs(text: str) -> Iterator[tuple[str, float]]:
+def rxq_question(usage: str | None) -> _RxqQuestion:
+    """How this OVS is asked for the shortest time that it knows a queue's share of: 5 s, or else a minute."""
+    return ("rxq_busy_5s", ("-secs", "5")) if usage is not None and "-secs" in usage else ("rxq_busy", ())
+
+
+def parse_rxqs(text: str, column: str = "rxq_busy") -> Iterator[tuple[str, float]]:
     """``("p0.q0.rxq_busy", 0.44)`` of each line of ``pmd-rxq-show``; NaN for a usage that is not available yet."""
     for line in text.splitlines():
         found = _RXQ.search(line)
         if found is not None:
             usage = math.nan if found["usage"] is None else int(found["usage"]) / 100
-            yield f"{found['port']}.q{found['queue']}.rxq_busy", usage
+            yield f"{found['port']}.q{found['queue']}.{column}", usage

@@ -28,8 +28,12 @@ class Unixctl:
 
     def knows(self, command: str) -> bool:
         """True when the daemon has this command."""
-        listed = self.call("list-commands").splitlines()
-        return any(line.split()[:1] == [command] for line in listed)
+        return self.usage(command) is not None
+
+    def usage(self, command: str) -> str | None:
+        """The arguments that it takes, in the daemon's words: ``[-pmd core] [dp]``; None when it does not have it."""
+        words = (line.split(maxsplit=1) for line in self.call("list-commands").splitlines())
+        return next((" ".join(rest) for name, *rest in filter(None, words) if name == command), None)
 
     def close(self) -> None:
         """Hang up. Can be called twice; the next call connects again."""

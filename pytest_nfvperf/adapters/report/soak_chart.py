@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pytest_nfvperf.adapters.report.drawing import INK, MUTED, SERIES, VERMILION, dress, new_figure
+from pytest_nfvperf.model.display import format_seconds
 from pytest_nfvperf.model.soak import Soak
 from pytest_nfvperf.model.soak_series import STATE, Series
 
@@ -28,6 +29,9 @@ def soak_chart(soak: Soak, curves: Sequence[Series]) -> Figure | None:
     figure = new_figure(_PANEL_IN[0] * _COLUMNS, _PANEL_IN[1] * rows)
     axes = figure.subplots(rows, _COLUMNS, squeeze=False).flatten()
     factor, unit = next((step, name) for least, step, name in _SCALES if soak.elapsed_s >= least)
+    note = _left_out(soak, curves)
+    if note:
+        figure.text(0.985, 0.06 / figure.get_figheight(), note, ha="right", va="bottom", fontsize=7, color=MUTED)
     for panel, (title, members) in zip(axes, panels.items(), strict=False):
         dress(panel, title=title[0].upper() + title[1:], x=f"time, {unit}", y=members[0].unit)
         _mark(panel, soak, factor)
@@ -35,10 +39,22 @@ def soak_chart(soak: Soak, curves: Sequence[Series]) -> Figure | None:
     for empty in axes[len(panels) :]:
         empty.set_axis_off()
     figure.subplots_adjust(
-        left=0.07, right=0.985, top=1 - 0.3 / figure.get_figheight(), bottom=0.5 / figure.get_figheight()
+        left=0.07,
+        right=0.985,
+        top=1 - 0.3 / figure.get_figheight(),
+        bottom=(0.7 if note else 0.5) / figure.get_figheight(),
     )
     figure.subplots_adjust(hspace=0.62, wspace=0.18)
     return figure
+
+
+def _left_out(soak: Soak, curves: Sequence[Series]) -> str:
+    """What is in the summary and in no curve: the end of a soak, where it is shorter than an interval."""
+    longest = max(curves, key=lambda curve: len(curve.points))
+    left_s = soak.elapsed_s - longest.points[-1][0]
+    if len(longest.points) != soak.intervals - 1 or not 0 < left_s < soak.interval_s:
+        return ""  # all is drawn, or so much that nobody sees the end
+    return f"The last {format_seconds(left_s)} are in no curve: they are shorter than the other samples, and counted."
 
 
 def _mark(panel: Axes, soak: Soak, factor: float) -> None:
