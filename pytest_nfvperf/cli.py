@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -121,7 +122,10 @@ def _show(arguments: argparse.Namespace) -> int:
         return EXIT_STATUS[RunFate.USAGE]
     conclusion = conclude(run)
     rows = summary_rows(run, conclusion)
-    print(summary_text(rows, color=sys.stdout.isatty()) if rows else f"{arguments.run}: nothing was measured")
+    terminal = sys.stdout.isatty()
+    width = shutil.get_terminal_size().columns if terminal else None
+    shown = summary_text(rows, width=width, color=terminal)
+    print(shown if rows else f"{arguments.run}: nothing was measured")
     for line in test_lines(conclusion.tests):
         print(line)
     for record_id, error_data in run.errors.items():

@@ -124,11 +124,13 @@ class RunFacts:
         tests: every selected test.
         exit_status: pytest's own; None for a run that did not end by itself.
         reason: what ended it before its time, "" for nothing.
+        smoke: of profile smoke, which accepts nothing.
     """
 
     tests: tuple[TestFacts, ...]
     exit_status: int | None
     reason: str = ""
+    smoke: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +291,7 @@ def conclude_run(facts: RunFacts) -> RunConclusion:
         exit_status,
         _headline(fate, tests, met),
         _run_reason(facts, fate, tests),
-        _advice(fate, tests),
+        _advice(fate, tests, smoke=facts.smoke),
         tests,
     )
 
@@ -307,14 +309,14 @@ def _run_fate(facts: RunFacts, tests: Sequence[TestConclusion]) -> RunFate:
         return next((_RUNS[fate] for fate in GRAVITY if fate in wrong), RunFate.INTERRUPTED)
     if facts.exit_status not in {0, 5}:
         return RunFate.FAILED
-    return _without_fault(tests)
+    return _without_fault(tests, smoke=facts.smoke)
 
 
-def _without_fault(tests: Sequence[TestConclusion]) -> RunFate:
+def _without_fault(tests: Sequence[TestConclusion], *, smoke: bool) -> RunFate:
     if not tests:
         return RunFate.EMPTY
     accepted = all(test.fate is Fate.PASSED for test in tests) and any(test.judged for test in tests)
-    return RunFate.ACCEPTED if accepted else RunFate.PASSED
+    return RunFate.ACCEPTED if accepted and not smoke else RunFate.PASSED
 
 
 _HEADS = {
@@ -398,13 +400,15 @@ _ADVICE = {
 }
 
 
-def _advice(fate: RunFate, tests: Sequence[TestConclusion]) -> str:
+def _advice(fate: RunFate, tests: Sequence[TestConclusion], *, smoke: bool) -> str:
     if fate is not RunFate.PASSED:
         return _ADVICE.get(fate, "")
     if any(test.tolerated for test in tests):
         return "This is no acceptance: --nfv-inconclusive warn let pass what could not be judged"
     if any(test.fate is Fate.SKIPPED for test in tests):
         return "This is no acceptance of all: the reasons of the skips say what is missing"
+    if smoke:
+        return "It works here, which is no acceptance: for that, measure longer (--nfv-profile gate)"
     if not any(test.judged for test in tests):
         return "This is no acceptance: give requirements in an sla.yaml beside the suite or by --nfv-sla FILE"
     return "This is no acceptance: what failed as expected is still to be mended"

@@ -216,3 +216,10 @@ def test_a_subject_has_its_own_word_unless_the_whole_test_broke() -> None:
     assert subject_badge(failed, Judgement.PASS, 1) == "FAIL"
     assert subject_badge(failed, None, 2) == "no SLA"
     assert subject_badge(conclude_test(BROKEN), Judgement.PASS, 2) == "BROKEN"
+
+
+def test_a_smoke_run_accepts_nothing_and_says_that_it_works_here() -> None:
+    conclusion = conclude_run(RunFacts((GOOD,), 0, smoke=True))
+    assert (conclusion.fate, conclusion.exit_status) == (RunFate.PASSED, 0)
+    assert "It works here, which is no acceptance" in conclusion.last_line
+    assert conclude_run(RunFacts((FAILED,), 1, smoke=True)).fate is RunFate.FAILED

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence
 from pytest_nfvperf.adapters.evidence.records import RunEndData
 from pytest_nfvperf.model.conclusion import Cause, RunConclusion, RunFacts, TestFacts, conclude_run
+from pytest_nfvperf.model.profile import SMOKE
 
 CONTROLLER = "evidence-controller.jsonl"
 """What the process writes that only distributes tests to xdist's workers: how the run ended."""
@@ -21,7 +22,12 @@ def run_facts(run: RunEvidence) -> RunFacts:
     tests = [test_facts(test, run) for test in run.tests.values() if test.node_id]
     selected = {node_id: None for data in run.runs.values() for node_id in data.selected or ()}
     never = [TestFacts(node_id, began=False) for node_id in selected if node_id not in run.tests]
-    return RunFacts((*tests, *never), None if ended is None else ended.exit_status, ended.reason if ended else "")
+    return RunFacts(
+        (*tests, *never),
+        None if ended is None else ended.exit_status,
+        ended.reason if ended else "",
+        smoke=run.run is not None and run.run.profile == SMOKE.name,
+    )
 
 
 def _ended(run: RunEvidence) -> RunEndData | None:
