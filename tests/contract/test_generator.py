@@ -105,11 +105,22 @@ def test_it_fits_the_port(rig: Rig) -> None:
     assert info.version
 
 
+def most(rig: Rig, frames: int) -> int:
+    """What may be intended where so many frames are asked for: so many.
+
+    But iperf3's threads, which each stream has since 3.16, send until they are stopped: some frames more, which are
+    then intended (iperf3_counts.py).
+    """
+    generator: Generator = rig.generator
+    threads = generator.info().engine == "iperf3" and generator.info().detail == "one thread a stream"
+    return frames + frames // 20 + 1 if threads else frames
+
+
 def test_every_frame_is_accounted_for(ready: Rig) -> None:
     result = run(ready)
     assert [counts.direction for counts in result.counts] == list(ready.ways)
     for counts in result.counts:
-        assert counts.intended == 2000
+        assert 2000 <= counts.intended <= most(ready, 2000)
         check_identities(counts)
 
 
@@ -117,7 +128,8 @@ def test_every_frame_is_accounted_for(ready: Rig) -> None:
 def test_intended_is_the_floor_of_load_times_duration(
     ready: Rig, load_fps: int, duration_s: float, intended: int
 ) -> None:
-    assert {counts.intended for counts in run(ready, load_fps=load_fps, duration_s=duration_s).counts} == {intended}
+    for counts in run(ready, load_fps=load_fps, duration_s=duration_s).counts:
+        assert intended <= counts.intended <= most(ready, intended)
 
 
 def test_a_direction_alone_leaves_the_other_silent(ready: Rig) -> None:
