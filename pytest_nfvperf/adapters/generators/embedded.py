@@ -15,6 +15,7 @@ from pytest_nfvperf.adapters.generators.intervals import EngineTrial
 from pytest_nfvperf.adapters.generators.results import trial_result
 from pytest_nfvperf.adapters.generators.templates import streams, trial_request
 from pytest_nfvperf.adapters.generators.validity import ValidityPolicy
+from pytest_nfvperf.adapters.host.interrupts import held
 from pytest_nfvperf.adapters.net.wait import wait_until
 from pytest_nfvperf.model.errors import DeadlineError, GeneratorError
 from pytest_nfvperf.model.traffic import Traffic
@@ -121,9 +122,10 @@ class EmbeddedGenerator:
         argv = [str(binary), "--parent", str(os.getpid()), "--nice", str(self._options.nice), *eal]
         # DPDK makes its runtime directory there (since 21.11), else under /var/run/dpdk, where it would stay.
         env = {"RUNTIME_DIRECTORY": str(run_dir), **self._options.env}
-        self._engine = self._options.start(argv, run_dir / f"{file_prefix}.log", env)
-        if on_spawn is not None:
-            on_spawn(self._engine.pid)
+        with held():
+            self._engine = self._options.start(argv, run_dir / f"{file_prefix}.log", env)
+            if on_spawn is not None:
+                on_spawn(self._engine.pid)
         self._hello = self._greet()
 
     @property

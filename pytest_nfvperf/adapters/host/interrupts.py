@@ -9,12 +9,31 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
 
 _ASKING = (signal.SIGINT, signal.SIGTERM)
+_HELD = (*_ASKING, signal.SIGALRM)
+
+
+@contextmanager
+def held() -> Iterator[None]:
+    """Signals that may interrupt wait until its end: for what is short, and would be lost half done."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    before = {number: signal.signal(number, lambda number, _: came.append(number)) for number in _HELD}
+    try:
+        yield
+    finally:
+        for held_one, handler in before.items():
+            signal.signal(held_one, handler if handler is not None else signal.SIG_DFL)
+        for number in came:
+            signal.raise_signal(number)
 
 
 class Interrupts:
@@ -22,17 +41,21 @@ class Interrupts:
 
     Args:
         terminal_log: where output goes once the terminal is gone.
+        tell: told the name of each signal that asks to end, at once.
 
     Attributes:
         asked: name of the first signal that asked to end ("SIGTERM"), or "".
         hung_up: the terminal was closed.
+        stop: called by the first signal, wherever the main thread is: ends what it waits for.
 
     A second Ctrl-C raises KeyboardInterrupt at once: somebody is in a hurry.
     """
 
-    def __init__(self, terminal_log: Path) -> None:
+    def __init__(self, terminal_log: Path, tell: Callable[[str], None] = lambda _: None) -> None:
         self.asked = ""
+        self._tell = tell
         self.hung_up = False
+        self.stop: Callable[[], None] = lambda: None
         self._terminal_log = terminal_log
         self._before: dict[signal.Signals, Any] = {}
 
@@ -53,9 +76,12 @@ class Interrupts:
         self._before.clear()
 
     def _ask(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the signature is signal()'s
-        if self.asked and number == signal.SIGINT:
+        first, self.asked = not self.asked, self.asked or signal.Signals(number).name
+        self._tell(signal.Signals(number).name)
+        if first:
+            self.stop()
+        elif number == signal.SIGINT:
             raise KeyboardInterrupt
-        self.asked = self.asked or signal.Signals(number).name
 
     def _hang_up(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the signature is signal()'s
         self.hung_up = True

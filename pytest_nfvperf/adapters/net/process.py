@@ -7,7 +7,8 @@ The command is wrapped by argument lists only::
 each of which replaces itself by the next, so the pid that we know is the command's own.
 ``setpriv`` rather than a ``preexec_fn``: Python code between fork and exec may deadlock once
 threads run. The parent-death signal follows the *thread* that spawned (prctl(2)): spawn from a
-thread that lives as long as the run.
+thread that lives as long as the run. Each child has a process group of its own: Ctrl-C at the
+terminal is for pytest, which then ends its children in an order of its own.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import IO
 
+from pytest_nfvperf.adapters.host.interrupts import held
 from pytest_nfvperf.adapters.host.programs import absent, not_installed
 from pytest_nfvperf.adapters.net.identity import TAG_VARIABLE, ProcessId
 from pytest_nfvperf.adapters.net.journal import Entry, Journal, Kind
@@ -133,7 +135,7 @@ def spawn(  # noqa: PLR0913 - as many as subprocess.Popen has, named
     environment = {**os.environ, _DPDK_RUNTIME: str(journal.directory), **(env or {}), TAG_VARIABLE: journal.tag}
     entry = journal.note(Kind.PROCESS, name, argv0=os.fspath(argv[0]))
     try:
-        with log.open("ab") as sink, output.open("wb") if output is not None else nullcontext(sink) as out:
+        with held(), log.open("ab") as sink, output.open("wb") if output is not None else nullcontext(sink) as out:
             popen = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE if pipes else subprocess.DEVNULL,
@@ -141,15 +143,16 @@ def spawn(  # noqa: PLR0913 - as many as subprocess.Popen has, named
                 stderr=sink,
                 env=environment,
                 start_new_session=nice is not None,
+                process_group=0 if nice is None else None,
             )
+            identity = ProcessId.of(popen.pid)
+            if identity is not None:
+                entry = journal.amend(entry, pid=identity.pid, start_ticks=identity.start_ticks)
     except OSError as error:
         journal.forget(entry)
         raise TestbedError(f"cannot start {name}: {error.strerror}: {error.filename}") from error
     if nice is not None:
         prefer(popen.pid, nice)
-    identity = ProcessId.of(popen.pid)
-    if identity is not None:
-        entry = journal.amend(entry, pid=identity.pid, start_ticks=identity.start_ticks)
     return ManagedProcess(popen, name, log, journal, entry)
 
 
@@ -183,7 +186,9 @@ def run(argv: Sequence[str | os.PathLike[str]], *, deadline_s: float = 10.0, std
     """
     command = [os.fspath(part) for part in argv]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=deadline_s, check=False, input=stdin)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=deadline_s, check=False, input=stdin, process_group=0
+        )
     except FileNotFoundError as error:
         raise TestbedError(f"cannot run {command[0]}: not found; {not_installed(command[0])}") from error
     except subprocess.TimeoutExpired as error:

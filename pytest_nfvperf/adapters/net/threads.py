@@ -13,6 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
+from pytest_nfvperf.adapters.host.interrupts import held
+
 T = TypeVar("T")
 
 _CLONE_NEWNET = 0x40000000  # linux/sched.h
@@ -21,7 +23,8 @@ _MS_BIND = 0x1000  # linux/mount.h
 
 def in_own_thread(work: Callable[[], T]) -> T:
     """Run it in a new thread, which may enter and make namespaces, and return its result or raise its error."""
-    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="netns") as thread:
+    # Held: a thread cannot be interrupted, and one that nobody waits for would go on making things.
+    with held(), ThreadPoolExecutor(max_workers=1, thread_name_prefix="netns") as thread:
         return thread.submit(work).result()
 
 

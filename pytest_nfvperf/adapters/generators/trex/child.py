@@ -14,6 +14,7 @@ from pytest_nfvperf.adapters.generators.engine import Engine, EngineLink, Engine
 from pytest_nfvperf.adapters.generators.trex.clients import candidates
 from pytest_nfvperf.adapters.generators.trex.messages import explained
 from pytest_nfvperf.adapters.generators.trex.owner import own_name
+from pytest_nfvperf.adapters.host.interrupts import held
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError
 from pytest_nfvperf.model.testbed import GeneratorSpec
 
@@ -82,12 +83,13 @@ def _started(log: Path, options: ChildOptions) -> EngineLink:
     inside: Sequence[str] = ["nsenter", f"--net=/run/netns/{options.netns}"] if options.netns else []
     package = Path(pytest_nfvperf.__file__).parents[1]
     path = os.pathsep.join(filter(None, [str(package), os.environ.get("PYTHONPATH", "")]))
-    link = options.start(
-        [*inside, sys.executable, "-u", "-m", MODULE],
-        log,
-        {"PYTHONPATH": path, "PYTHONWARNINGS": "ignore", **options.env},
-    )
-    options.on_spawn(link.pid)
+    with held():
+        link = options.start(
+            [*inside, sys.executable, "-u", "-m", MODULE],
+            log,
+            {"PYTHONPATH": path, "PYTHONWARNINGS": "ignore", **options.env},
+        )
+        options.on_spawn(link.pid)
     return link
 
 
