@@ -70,11 +70,12 @@ def group_for_xdist(config: pytest.Config, items: Sequence[pytest.Item]) -> None
 
 def check_root(config: pytest.Config, options: Options) -> None:
     """Raise pytest.UsageError when this run would start something and is not root."""
-    if _starts(config, options) and os.geteuid() != 0:
+    if starts(config, options) and os.geteuid() != 0:
         raise pytest.UsageError(NOT_ROOT)
 
 
-def _starts(config: pytest.Config, options: Options) -> bool:
+def starts(config: pytest.Config, options: Options) -> bool:
+    """True for a run that starts something on the machine."""
     return not (options.plan or config.option.collectonly)
 
 
@@ -90,7 +91,7 @@ def check_before_run(config: pytest.Config, items: Sequence[pytest.Item], sessio
         return
     try:
         check_slas(config, items, session)
-        if _starts(config, session.options):
+        if starts(config, session.options):
             session.wiring.check()
     except (ConfigError, TestbedError) as error:
         raise pytest.UsageError(str(error)) from error

@@ -24,10 +24,11 @@ from pytest_nfvperf.adapters.generators.iperf3 import Iperf3Engine, check_iperf3
 from pytest_nfvperf.adapters.generators.recording import recording
 from pytest_nfvperf.adapters.generators.validity import ValidityPolicy
 from pytest_nfvperf.adapters.host.fingerprint import fingerprint
+from pytest_nfvperf.adapters.host.interrupts import held
 from pytest_nfvperf.adapters.net.identity import TAG_VARIABLE, ProcessId
 from pytest_nfvperf.adapters.net.journal import Entry, Journal, Kind
 from pytest_nfvperf.adapters.net.lock import MeasurementLock
-from pytest_nfvperf.adapters.net.reaper import reap
+from pytest_nfvperf.adapters.net.reaper import kill_noted, kill_rest, reap
 from pytest_nfvperf.adapters.ovs.datapath import OvsDatapath
 from pytest_nfvperf.adapters.ovs.ledger import trial_ledger
 from pytest_nfvperf.adapters.ovs.locate import locate
@@ -71,6 +72,7 @@ class EmbeddedWiring:
         self.record = record
         self.clock: Clock = SystemClock()
         self._keep = keep
+        self._abandoned = False
         self._journal: Journal | None = None
         self._kept: Path | None = None
         self._recorded: Path | None = None
@@ -192,15 +194,24 @@ class EmbeddedWiring:
         if self._lab is not None:
             self._lab.give_back()
         if self._journal is not None:
+            if self._abandoned:
+                kill_rest(self._journal)
             self._journal.close()
             self._kept = self._journal.directory if self._keep else None
             path = self.recording_path(self._journal) if self.record is not None else None
             self._recorded = path if path is not None and path.exists() else None
             self._journal = None
 
+    def abandon(self) -> None:
+        """Kill what the run started; called from a signal handler. ``close`` removes the rest."""
+        self._abandoned = True
+        if self._journal is not None:
+            kill_noted(self._journal)
+
     def _take_machine(self) -> Journal:
         reap()
-        journal = self._journal = Journal.create(keep=self._keep)
+        with held():  # a run directory that nobody knows of would be left
+            journal = self._journal = Journal.create(keep=self._keep)
         cpus = self.testbed.cpus
         self._lock = MeasurementLock({*cpus.pmd, *cpus.generator, *cpus.vnf}, journal.tag)
         self._affinity = os.sched_getaffinity(0)

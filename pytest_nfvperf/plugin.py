@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_nfvperf import stopping
 from pytest_nfvperf.labels import MARKER, is_measuring
 from pytest_nfvperf.options import Options, add_options, read_options
 from pytest_nfvperf.result_lines import ResultLines, attach
@@ -62,7 +63,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.pluginmanager.hasplugin("xdist"):
         from pytest_nfvperf.xdist_hooks import XdistHooks  # noqa: PLC0415 - only with xdist
 
-        config.pluginmanager.register(XdistHooks(), "nfvperf-xdist")
+        config.pluginmanager.register(XdistHooks(config), "nfvperf-xdist")
 
 
 def _keep_one_testbed_to_one_worker(config: pytest.Config, options: Options) -> None:
@@ -89,6 +90,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     collection.group_for_xdist(config, measuring)
     collection.check_before_run(config, measuring, nfv_session(config))
     config.stash[MEASURING_KEY] = True
+    if collection.starts(config, config.stash[OPTIONS_KEY]):
+        stopping.watch(config, nfv_session(config))
 
 
 def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
@@ -184,20 +187,31 @@ def show_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Confi
     from pytest_nfvperf.concluding import CONCLUDED_KEY  # noqa: PLC0415
 
     concluded = config.stash.get(CONCLUDED_KEY, None)
-    terminal.summary(terminalreporter, run_dir, config.stash[OPTIONS_KEY], leftovers, concluded)
+    ending = stopping.ending(config)
+    leftovers += ending.problems
+    terminal.summary(terminalreporter, run_dir, config.stash[OPTIONS_KEY], leftovers, concluded, ending.time_for_charts)
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Take the testbed down, finish the evidence, render the report."""
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, object]:
+    """After the fixtures have ended: take the testbed down, finish the evidence, conclude."""
+    with stopping.ending(session.config).finishing(session):
+        try:
+            return (yield)
+        finally:
+            _finish(session)
+
+
+def _finish(session: pytest.Session) -> None:
     config = session.config
     nfv = config.stash.get(SESSION_KEY, None)
     if nfv is not None:
-        nfv.close(int(exitstatus), _watch(config).reason(session))
+        nfv.close(int(session.exitstatus), _watch(config).reason(session))
     if RUN_DIR_KEY in config.stash and not hasattr(config, "workerinput"):
         from pytest_nfvperf.concluding import conclude_session  # noqa: PLC0415
 
-        conclude_session(session, int(exitstatus), _watch(config))
+        with stopping.ending(config).undisturbed():
+            conclude_session(session, int(session.exitstatus), _watch(config))
 
 
 def _watch(config: pytest.Config) -> Watch:
@@ -209,6 +223,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     nfv = config.stash.get(SESSION_KEY, None)
     if nfv is not None:
         nfv.close(int(pytest.ExitCode.INTERRUPTED))
+    stopping.unwatch(config)
 
 
 def nfv_session(config: pytest.Config) -> NfvSession:

@@ -10,6 +10,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -55,7 +56,8 @@ from pytest_nfvperf.runs.soak_load import find_load
 from pytest_nfvperf.runs.streams import StreamRunner
 from pytest_nfvperf.runs.study import Decided, Stand, Study
 from pytest_nfvperf.runs.trials import Context
-from pytest_nfvperf.wiring import Wiring
+from pytest_nfvperf.stopping import Stopping
+from pytest_nfvperf.wiring import Abandons, Wiring
 
 SUITE_SLA = "sla.yaml"
 
@@ -75,6 +77,7 @@ class NfvSession:
         stood: topologies that stood in the running test; whoever starts a test clears it.
         selected: node ids of all tests that the run is about; None until the first of them is about to run.
         interrupted: the signal that ended a soak, for the run to end after its test; "" as long as there was none.
+        stopping: how the run ends when a signal asks it to; None where nothing is measured.
     """
 
     def __init__(
@@ -95,6 +98,7 @@ class NfvSession:
         self.stood: list[TopologyData] = []
         self.interrupted = ""
         self.selected: tuple[str, ...] | None = None
+        self.stopping: Stopping | None = None
         self._progress = progress
         self._sinks = tuple(sinks)
         self._started = time.monotonic()
@@ -182,10 +186,14 @@ class NfvSession:
             return find_load(self.options.soak_load, live, traffic, search)
 
         directory = None if self.options.plan else self.run_dir
-        return Soaker(self.profile, labels, self._context, directory, self._interrupt, load)
+        return Soaker(self.profile, labels, self._context, directory, self._interrupt, load, self._ask)
 
     def _interrupt(self, signal_name: str) -> None:
         self.interrupted = signal_name
+
+    def _ask(self, signal_name: str) -> None:
+        if self.stopping is not None:
+            self.stopping.ask_soak(signal_name)
 
     def study(
         self, labels: Mapping[str, str], stand: Stand, streams: Callable[[], StreamRunner], decided: Decided
@@ -269,6 +277,14 @@ class NfvSession:
         """True once there is evidence."""
         return "recorder" in self.__dict__
 
+    def abandon(self) -> None:
+        """End at once what runs for this run on the machine, gently only where somebody else's is to be given back.
+
+        Called from a signal handler, at any moment. What is left of it is ``close``'s to remove.
+        """
+        if isinstance(self.wiring, Abandons):
+            self.wiring.abandon()
+
     def close(self, exit_status: int, reason: str = "") -> None:
         """Take the rig down and finish the evidence; can be called twice.
 
@@ -276,11 +292,21 @@ class NfvSession:
             exit_status: pytest's own.
             reason: what ended the run before its time.
         """
+        patience, undisturbed = (
+            (self.stopping.patience, self.stopping.undisturbed) if self.stopping else (nullcontext, nullcontext)
+        )
         try:
-            if self._rig is not None:
-                self._rig.close()
+            with patience():
+                if self._rig is not None:
+                    self._rig.close()
         finally:
+            with undisturbed():
+                self._finish(exit_status, reason)
+
+    def _finish(self, exit_status: int, reason: str) -> None:
+        try:
             self.wiring.close()
+        finally:
             if self.recording:
                 seconds = time.monotonic() - self._started
                 self.recorder.emit(RunEndData(exit_status, seconds, dict(self._statuses), reason))

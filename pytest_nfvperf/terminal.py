@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -50,6 +50,7 @@ def summary(
     options: Options,
     leftovers: Sequence[str],
     concluded: tuple[RunEvidence, RunConclusion] | None,
+    time_for_charts: Callable[[], bool] = lambda: True,
 ) -> None:
     """The table of all outcomes, what did not pass, what was left behind on purpose, and where the report is.
 
@@ -59,6 +60,7 @@ def summary(
         options: what the user asked for.
         leftovers: what the testbed left behind on purpose.
         concluded: the evidence, read back, and what became of the run; None where it cannot be read.
+        time_for_charts: False once the report has to do without more of them.
     """
     if concluded is None:
         _say_why_unread(reporter, run_dir)
@@ -78,7 +80,8 @@ def summary(
     if options.report:
         from pytest_nfvperf.adapters.report.html import render_report  # noqa: PLC0415 - matplotlib takes a second
 
-        page = render_report(run, run_dir, published=published_for(run, reporter.config.rootpath))
+        published = published_for(run, reporter.config.rootpath)
+        page = render_report(run, run_dir, published, time_for_charts=time_for_charts)
         reporter.write_line(f"report:   {page}")
 
 

@@ -70,7 +70,7 @@ class TrexWiring(EmbeddedWiring):
         start = generator.trex.start
         if start is not None and (self._server is None or not self._server.running()):
             self._server = start_server(generator.trex, start, journal, {})
-        entry = journal.note(Kind.PROCESS, "TRex client")
+        entry = journal.note(Kind.PROCESS, "TRex client", gentle=True)
         options = ChildOptions(
             env={TAG_VARIABLE: journal.tag},
             netns=start.netns if start else None,

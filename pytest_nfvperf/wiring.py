@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from pytest_nfvperf.model.profile import Profile
 from pytest_nfvperf.model.testbed import Dut, Testbed
@@ -66,4 +66,13 @@ class Wiring(Protocol):
 
     def close(self) -> None:
         """Give the machine back. Can be called twice."""
+        ...
+
+
+@runtime_checkable
+class Abandons(Protocol):
+    """A wiring that can end at once what it has started on the machine; one without is closed as ever."""
+
+    def abandon(self) -> None:
+        """Kill what the run started, and wait for nobody: a signal handler calls it. ``close`` removes the rest."""
         ...

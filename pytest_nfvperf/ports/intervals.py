@@ -24,7 +24,10 @@ class RunningTrial(Protocol):
         ...
 
     def stop(self) -> None:
-        """Send no more; what is under way is received and counted. Can be called twice."""
+        """Send no more; what is under way is received and counted.
+
+        Can be called twice, and from a signal handler while ``next_interval`` waits.
+        """
         ...
 
     def result(self) -> TrialResult:

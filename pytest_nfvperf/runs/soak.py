@@ -94,6 +94,7 @@ class Soaker:
         directory: where samples go.
         interrupted: told when a signal ended a soak, for the run to end after the test.
         load: frames/s per direction where a test names none.
+        asked: told the name of a signal that asks to end, as soon as it comes.
 
     ``directory`` None: a plan; nothing is written, and the time passes in few steps.
     """
@@ -106,6 +107,7 @@ class Soaker:
         directory: Path | None,
         interrupted: Callable[[str], None],
         load: Callable[[LiveTopology, Traffic], float],
+        asked: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.profile = profile
         self.labels = dict(labels)
@@ -113,6 +115,7 @@ class Soaker:
         self._directory = directory
         self._interrupted = interrupted
         self._find_load = load
+        self._asked = asked
 
     def run(
         self,
@@ -197,7 +200,7 @@ class Soaker:
 
     def _soak(self, live: LiveTopology, spec: TrialSpec, watched: _Watched) -> str:
         """Id of the trial; the samples are in ``watched``, and on record, however it ends."""
-        with Interrupts((self._directory or Path()) / "terminal.log") as signals:
+        with Interrupts((self._directory or Path()) / "terminal.log", self._asked) as signals:
             try:
                 trial = live.runner.run_once(
                     spec, spec.duration_s, execute=lambda asked: self._watch(live, asked, watched, signals)
@@ -220,6 +223,7 @@ class Soaker:
                 f"generator {name} does not tell what a running trial has counted, which a soak needs: take another one"
             )
         running = generator.start_trial(spec, watched.plan.interval_s)
+        signals.stop = lambda: _stop_quietly(running)  # not only when the interval is over
         watched.plan = replace(watched.plan, most_skipped=running.most_skipped)
         try:
             self._take_rows(live, running, watched, signals)
@@ -264,6 +268,12 @@ class _Lag:
         self._offset_s = min(self._offset_s, now_s - at_s)
         lag_s = now_s - at_s - self._offset_s
         return f"the collector was {lag_s:.1f} s late" if lag_s > self._limit_s else ""
+
+
+def _stop_quietly(running: RunningTrial) -> None:
+    """Ask for the end; what is broken is told by who waits for the next interval."""
+    with suppress(TestbedError):
+        running.stop()
 
 
 def _end_quietly(running: RunningTrial) -> None:

@@ -37,9 +37,13 @@ class FakeTrial:
         self._whole = simulate(spec)
         self._at_s = 0.0
         self._ended = False
+        self._stopped = False
 
     def next_interval(self) -> IntervalCounts | None:
         """The next part, after its time."""
+        if self._stopped and 0 < self._at_s < self._spec.duration_s:
+            self._whole = self._simulate(replace(self._spec, duration_s=self._at_s))
+            self._spec = replace(self._spec, duration_s=self._at_s)
         left_s = self._spec.duration_s - self._at_s
         if left_s <= 1e-9:
             self._ended = True
@@ -53,9 +57,7 @@ class FakeTrial:
 
     def stop(self) -> None:
         """End with what there was so far."""
-        if 0 < self._at_s < self._spec.duration_s:
-            self._whole = self._simulate(replace(self._spec, duration_s=self._at_s))
-            self._spec = replace(self._spec, duration_s=self._at_s)
+        self._stopped = True
 
     def result(self) -> TrialResult:
         """The whole."""

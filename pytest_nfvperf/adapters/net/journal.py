@@ -44,7 +44,7 @@ class Kind(StrEnum):
 
     NETNS = "netns"  # name: the namespace under /run/netns
     LINK = "link"  # name: the interface, in the host's namespace, or in the one of detail namespace
-    PROCESS = "process"  # name: what it is; details pid and start_ticks once it runs
+    PROCESS = "process"  # name: what it is; details pid and start_ticks once it runs, gentle: see kill_noted()
     FILE = "file"  # name: absolute path (files and sockets)
     DIRECTORY = "directory"  # name: absolute path, removed with all in it
     BORROWED = "borrowed"  # name: an interface of the host; details how it was found

@@ -12,7 +12,7 @@ import os
 import shutil
 import signal
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -29,6 +29,7 @@ from pytest_nfvperf.adapters.net.journal import (
     NAME_PREFIX,
     NEW_PREFIX,
     Entry,
+    Journal,
     Kind,
     base_directory,
     read_entries,
@@ -199,8 +200,36 @@ def _kill_noted(entry: Entry) -> bool:
     return _kill(ProcessId(int(pid), int(ticks)))
 
 
+def kill_noted(journal: Journal) -> None:
+    """SIGKILL to every process that this run has noted, waiting for none of them.
+
+    Not to those that were noted as gentle, which have something to give back, as a client has a server's ports.
+    """
+    for entry in journal.entries:
+        pid, ticks = entry.details.get("pid"), entry.details.get("start_ticks")
+        if entry.kind is Kind.PROCESS and pid and ticks and not entry.details.get("gentle"):
+            _send_kill(ProcessId(int(pid), int(ticks)))
+
+
+def kill_rest(journal: Journal) -> None:
+    """SIGKILL to what carries this run's tag without being noted: its start was interrupted. Waits for its end."""
+    gentle = {entry.details.get("pid") for entry in journal.entries if entry.details.get("gentle")}
+    for identity in processes_of_run(journal.tag, journal.directory / JOURNAL_FILE):
+        with suppress(ProcessLookupError):
+            if identity.pid != os.getpid() and os.getsid(identity.pid) not in gentle:
+                _kill(identity)
+
+
 def _kill(identity: ProcessId) -> bool:
-    """SIGKILL one process through a pidfd, so that a reused pid cannot be hit."""
+    """SIGKILL one process and wait for its end; False when it was gone."""
+    if not _send_kill(identity):
+        return False
+    wait_until(lambda: not identity.alive(), f"the end of killed process {identity.pid}", _KILL_DEADLINE_S)
+    return True
+
+
+def _send_kill(identity: ProcessId) -> bool:
+    """SIGKILL one process through a pidfd, so that a reused pid cannot be hit; False when it was gone."""
     try:
         handle = os.pidfd_open(identity.pid)
     except ProcessLookupError:
@@ -213,7 +242,6 @@ def _kill(identity: ProcessId) -> bool:
         return False
     finally:
         os.close(handle)
-    wait_until(lambda: not identity.alive(), f"the end of killed process {identity.pid}", _KILL_DEADLINE_S)
     return True
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from markupsafe import Markup
@@ -16,17 +17,25 @@ from pytest_nfvperf.adapters.report.search_chart import search_chart
 from pytest_nfvperf.model.histogram import Histogram
 from pytest_nfvperf.model.outcome import Outcome
 
+_DRAW = "`nfvperf report`, with this run's directory, draws all charts."
+
 
 class ChartFolder:
-    """Renders figures: SVG to stand in the page, and PNG files in ``directory`` (None: no files)."""
+    """Renders figures: SVG to stand in the page, and PNG files in ``directory`` (None: no files).
 
-    def __init__(self, directory: Path | None) -> None:
+    ``time_left``: False once nobody waits for more: what is missing is then said in its place.
+    """
+
+    def __init__(self, directory: Path | None, time_left: Callable[[], bool] = lambda: True) -> None:
         self._directory = directory
+        self._time_left = time_left
         if directory is not None:
             directory.mkdir(parents=True, exist_ok=True)
 
     def add(self, figure: Figure, name: str, title: str) -> Markup:
         """The figure as inline SVG; ``name`` becomes the file's, ``title`` what a screen reader says."""
+        if not self._time_left():
+            return Markup('<p class="soft small">{} was not drawn: the run was stopped. {}</p>').format(title, _DRAW)
         if self._directory is not None:
             (self._directory / f"{file_name(name)}.png").write_bytes(to_png(figure))
         return Markup(to_svg(figure, title))  # noqa: S704 - made by matplotlib, which escapes texts

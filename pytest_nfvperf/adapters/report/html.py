@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,12 @@ OUTSIDE = TestConclusion("", Fate.PASSED, measured=True)
 
 
 def render_report(
-    run: RunEvidence, out_dir: Path, published: Sequence[PublishedSeries] = (), *, png: bool = True
+    run: RunEvidence,
+    out_dir: Path,
+    published: Sequence[PublishedSeries] = (),
+    *,
+    png: bool = True,
+    time_for_charts: Callable[[], bool] = lambda: True,
 ) -> Path:
     """Write ``report.html`` into ``out_dir``, and each chart as PNG into ``out_dir/charts``.
 
@@ -45,12 +50,13 @@ def render_report(
         out_dir: made when missing.
         published: figures to show beside the sweeps they belong to.
         png: also write the charts as PNG files, which takes about as long as the page.
+        time_for_charts: asked before each; once there is none, the page says that charts are missing.
 
     Returns:
         The page's path.
     """
     out_dir.mkdir(parents=True, exist_ok=True)
-    charts = ChartFolder(out_dir / "charts" if png else None)
+    charts = ChartFolder(out_dir / "charts" if png else None, time_for_charts)
     conclusion = conclude(run)
     suites = _suites(run, conclusion, published, charts)
     context = _context(run, conclusion, suites, published)

@@ -1,0 +1,190 @@
+"""Ctrl-C and SIGTERM end a run in time and in order: on a simulated DUT, whose trials take their time."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+import pytest
+from user_project import CONFTEST, make_project, records
+
+WIRING = """
+import time
+from pytest_nfvperf.adapters.generators.fake import FakeGenerator
+from pytest_nfvperf.runs.clock import VirtualClock
+from pytest_nfvperf.simulation import SimulatedWiring
+
+class Slow(VirtualClock):
+    def sleep(self, seconds):
+        time.sleep(seconds / 5)
+        super().sleep(seconds)
+
+class Wiring(SimulatedWiring):
+    def __init__(self, testbed):
+        super().__init__(testbed, lambda: FakeGenerator(4e6))
+        self.clock = Slow()
+
+def pytest_nfvperf_make_wiring(config, testbed):
+    return Wiring(testbed)
+"""
+
+HEADER = "import time\nimport pytest\nfrom pytest_nfvperf.model.traffic import Traffic\n"
+ONE_TRIAL = "search.loss_at(phy2phy, Traffic(frame_size=64), 10_000, 1.0)"
+TRIALS = f"""
+def test_first(phy2phy, search):
+    {ONE_TRIAL}
+
+def test_long(phy2phy, search):
+    print("long", flush=True)
+    while True:
+        {ONE_TRIAL}
+
+def test_never(phy2phy, search):
+    {ONE_TRIAL}
+"""
+STUBBORN = f"""
+def test_stubborn(phy2phy, search):
+    {ONE_TRIAL}
+    for _ in range(MANY):
+        try:
+            print("long", flush=True)
+            time.sleep(60)
+        except BaseException:
+            pass
+"""
+SLOW_END = f"""
+@pytest.fixture
+def slow():
+    yield
+    print("long", flush=True)
+    time.sleep(60)
+
+def test_end(phy2phy, search, slow):
+    {ONE_TRIAL}
+"""
+
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def start(pytester: pytest.Pytester) -> Iterator[Start]:
+    """Starts a run in a process group of its own, and returns once a test has printed "long"."""
+    started: list[subprocess.Popen[str]] = []
+
+    def run(suite: str, *arguments: str, until: str = "long") -> subprocess.Popen[str]:
+        make_project(pytester, HEADER + suite, CONFTEST + WIRING)
+        process = subprocess.Popen(
+            ["env", "--default-signal=INT", sys.executable, "-m", "pytest", "mine", "-s", *arguments],
+            cwd=pytester.path,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "PYTEST_ADDOPTS": ""},
+        )
+        started.append(process)
+        assert process.stdout is not None
+        assert any(until in line for line in process.stdout)
+        return process
+
+    yield run
+    for process in started:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("suite", [TRIALS, STUBBORN.replace("MANY", "3")], ids=["trials", "stubborn"])
+def test_a_run_that_is_asked_to_stop_says_so_and_writes_its_report(
+    pytester: pytest.Pytester, start: Start, suite: str, number: signal.Signals
+) -> None:
+    """A test that catches everything is interrupted until it gives up."""
+    process = start(suite)
+    os.killpg(process.pid, number)
+    output, _ = process.communicate(timeout=20)
+
+    assert process.returncode == pytest.ExitCode.INTERRUPTED, output
+    who = "Ctrl-C" if number is signal.SIGINT else "SIGTERM"
+    assert f"\nstopping: {who}; what was started is taken down, the report is being written" in output
+    assert "Traceback" not in output
+    assert records(pytester.path, "run_end")[-1]["data"]["exit_status"] == pytest.ExitCode.INTERRUPTED
+    assert (pytester.path / "reports" / "latest" / "report.html").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_what_is_slow_at_the_end_is_broken_off(pytester: pytest.Pytester, start: Start, number: signal.Signals) -> None:
+    """The signal comes when all tests have passed, and one fixture takes a minute to end."""
+    process = start(SLOW_END)
+    os.killpg(process.pid, number)
+    output, _ = process.communicate(timeout=20)
+
+    assert process.returncode == pytest.ExitCode.INTERRUPTED, output
+    assert "stopping: " in output
+    assert "Traceback" not in output
+    assert (pytester.path / "reports" / "latest" / "report.html").exists()
+
+
+def test_ctrl_c_once_more_ends_at_once(start: Start) -> None:
+    process = start(STUBBORN.replace("MANY", "1000"))
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.stdout is not None
+    assert any("stopping: Ctrl-C" in line for line in process.stdout)
+    asked = time.monotonic()
+    os.killpg(process.pid, signal.SIGINT)
+    output, _ = process.communicate(timeout=20)
+
+    assert time.monotonic() - asked < 1.0
+    assert process.returncode == pytest.ExitCode.INTERRUPTED
+    assert "stopped at once: Ctrl-C again; the next run, or `nfvperf clean`, removes what is left" in output
+    assert "Traceback" not in output
+
+
+def test_sigterm_once_more_changes_nothing(pytester: pytest.Pytester, start: Start) -> None:
+    """Make passes it on to its children, which had it from who sent it to make's group."""
+    process = start(TRIALS)
+    process.send_signal(signal.SIGTERM)
+    process.send_signal(signal.SIGTERM)
+    output, _ = process.communicate(timeout=20)
+
+    assert process.returncode == pytest.ExitCode.INTERRUPTED, output
+    assert output.count("stopping: ") == 1
+    assert (pytester.path / "reports" / "latest" / "report.html").exists()
+
+
+def test_a_test_that_does_not_end_is_ended(start: Start) -> None:
+    process = start(STUBBORN.replace("MANY", "1000"))
+    process.send_signal(signal.SIGTERM)
+    output, _ = process.communicate(timeout=20)
+
+    assert process.returncode == pytest.ExitCode.INTERRUPTED, output
+    assert "stopped at once: the running test does not end" in output
+
+
+def test_a_run_that_measures_nothing_keeps_its_signals(pytester: pytest.Pytester, start: Start) -> None:
+    """The plugin is loaded in every pytest of the environment."""
+    process = start("def test_it():\n    print('long', flush=True)\n    time.sleep(60)\n")
+    process.send_signal(signal.SIGTERM)
+    output, _ = process.communicate(timeout=20)
+
+    assert process.returncode == -signal.SIGTERM
+    assert "stopping" not in output
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_workers_stop_with_their_controller(pytester: pytest.Pytester, start: Start, number: signal.Signals) -> None:
+    """The controller has the terminal and hears the signal; its worker ends and leaves its evidence."""
+    process = start(TRIALS, "-n", "1", "-v", until="PASSED")
+    process.send_signal(number)
+    output, _ = process.communicate(timeout=20)
+
+    assert process.returncode == pytest.ExitCode.INTERRUPTED, output
+    assert "stopping: " in output
+    assert "Traceback" not in output
+    assert (pytester.path / "reports" / "latest" / "report.html").exists()
