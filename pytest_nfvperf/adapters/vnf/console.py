@@ -6,6 +6,7 @@ import os
 import selectors
 import subprocess
 import time
+from collections.abc import Callable
 from contextlib import suppress
 
 from pytest_nfvperf.adapters.net.process import ManagedProcess
@@ -13,6 +14,7 @@ from pytest_nfvperf.model.errors import DeadlineError, TestbedError
 
 _SHOWN_BYTES = 2000
 _READ_BYTES = 1 << 16
+_LOOK_S = 1.0
 _END_S = 1.0
 """From its last word to its end, in which the kernel takes back its memory."""
 
@@ -37,8 +39,13 @@ class Console:
         os.set_blocking(self._reader, False)
         os.set_blocking(self._writer, False)
 
-    def wait_prompt(self, awaited: str, deadline_s: float) -> str:
+    def wait_prompt(self, awaited: str, deadline_s: float, meanwhile: Callable[[int], None] = lambda _: None) -> str:
         """What it prints until its next prompt.
+
+        Args:
+            awaited: for messages.
+            deadline_s: seconds until it must have come.
+            meanwhile: called about once a second with the number of bytes printed so far; it may raise to end the wait.
 
         Raises:
             DeadlineError: no prompt in time; says what was awaited and what it printed last.
@@ -46,7 +53,11 @@ class Console:
         """
         end = time.monotonic() + deadline_s
         while self._prompt not in self._pending:
-            if not self._readable(end - time.monotonic()):
+            left_s = end - time.monotonic()
+            if not self._readable(min(left_s, _LOOK_S)):
+                meanwhile(len(self._pending))
+                if left_s > 0:
+                    continue
                 seen = f"{self._tail()!r} (process state: {self._process.state()})"
                 message = f"{self._process.name}: waited {deadline_s:g} s for {awaited}; last seen: {seen}"
                 raise DeadlineError(message, evidence=self._evidence())

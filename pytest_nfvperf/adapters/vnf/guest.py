@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +13,8 @@ from pytest_nfvperf.adapters.guest.tools import QEMU, need
 from pytest_nfvperf.adapters.net.journal import Journal, Kind
 from pytest_nfvperf.adapters.net.process import spawn, tail
 from pytest_nfvperf.adapters.vnf.console import Console
-from pytest_nfvperf.adapters.vnf.guest_command import devices, has_kvm, qemu_command, testpmd_command
+from pytest_nfvperf.adapters.vnf.guest_command import devices, has_kvm, qemu_command, testpmd_command, vhost_socket
+from pytest_nfvperf.adapters.vnf.guest_watch import GuestWatch, HungGuestError
 from pytest_nfvperf.adapters.vnf.testpmd import forward_counts, version_in
 from pytest_nfvperf.adapters.vnf.testpmd_command import PROMPT
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
@@ -22,6 +24,10 @@ from pytest_nfvperf.ports.vnf import VnfSpec
 _SECOND_STAGE = Path(__file__).parent / "second_stage.sh"
 _READY_DEADLINE_S, _ANSWER_DEADLINE_S = 120.0, 20.0
 """Emulated, a boot takes 4 to 10 s on a quiet machine; testpmd's start as long again."""
+
+
+class GuestStartedAgain(UserWarning):
+    """A guest hung before it had printed anything, and was started once more."""
 
 
 class GuestVnf:
@@ -47,17 +53,26 @@ class GuestVnf:
         (self._shared / "devices").write_text("".join(f"{device}\n" for device in devices(spec)), encoding="ascii")
         command = b"".join(part.encode() + b"\0" for part in testpmd_command(spec))
         (self._shared / "command").write_bytes(command)
+        self._cpus = cpus
+        self._command = self._make_command()
+        self._boot()
+
+    def _boot(self) -> None:
         self._process = spawn(
-            journal,
-            f"{QEMU} of VNF {spec.name}",
-            self._command(),
+            self._journal,
+            f"{QEMU} of VNF {self._spec.name}",
+            [*self._command, "-qmp", f"unix:{self._monitor},server=on,wait=off"],
             log=self._directory / "qemu.log",
-            cpus=cpus,
+            cpus=self._cpus,
             pipes=True,
         )
         self._console = Console(self._process, PROMPT)
 
-    def _command(self) -> list[str]:
+    @property
+    def _monitor(self) -> Path:
+        return self._directory / "monitor"
+
+    def _make_command(self) -> list[str]:
         try:
             need(QEMU)
             kernel = prepare_kernel()
@@ -72,8 +87,22 @@ class GuestVnf:
     def wait_ready(self) -> None:
         """Wait for the prompt of the testpmd in it, and let that forward."""
         with self._told():
-            self._console.wait_prompt("the prompt of the testpmd in the guest", _READY_DEADLINE_S)
+            try:
+                self._wait_prompt()
+            except HungGuestError as error:
+                if error.printed:
+                    raise
+                warnings.warn(f"VNF {self._spec.name!r} was started again: {error}", GuestStartedAgain, stacklevel=2)
+                self._process.kill()
+                self._boot()
+                self._wait_prompt()
             self._console.ask("start", _ANSWER_DEADLINE_S)
+
+    def _wait_prompt(self) -> None:
+        outputs = [self._directory / "console", self._shared / "stderr"]
+        sockets = [Path(vhost_socket(port)) for port in self._spec.ports]
+        watch = GuestWatch(self._process, outputs, sockets, self._monitor)
+        self._console.wait_prompt("the prompt of the testpmd in the guest", _READY_DEADLINE_S, watch.look)
 
     def counts(self) -> tuple[VnfCounts, ...]:
         """From testpmd's ``show fwd stats all``, by the guest's second serial port."""
