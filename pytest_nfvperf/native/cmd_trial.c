@@ -8,10 +8,20 @@
 #include "plan.h"
 #include "report.h"
 
+static const char *plan_all_windows(struct engine *engine)
+{
+	for (unsigned int at = 0; at < engine->worker_count; at++)
+		if (!window_plan(&engine->workers[at], &engine->run))
+			return "no memory for the windows";
+	return NULL;
+}
+
 static bool run_to_end(struct engine *engine, json_t *answer)
 {
 	const char *wrong = launch_assign(engine);
 
+	if (wrong == NULL)
+		wrong = plan_all_windows(engine);
 	if (wrong == NULL)
 		wrong = launch_start(engine);
 	if (wrong != NULL)

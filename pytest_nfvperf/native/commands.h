@@ -14,6 +14,7 @@ typedef bool command_fn(struct engine *engine, json_t *request, json_t *answer);
 command_fn command_hello;
 command_fn command_attach;
 command_fn command_detach;
+command_fn command_distance;
 command_fn command_links;
 command_fn command_stats;
 command_fn command_trial;

@@ -19,6 +19,7 @@ static const struct {
 	bool while_forwarding; /* touches nothing that a polling thread uses */
 } commands[] = {
 	{"hello", command_hello, true},	  {"attach", command_attach, false}, {"detach", command_detach, false},
+	{"distance", command_distance, false},
 	{"links", command_links, true},	  {"stats", command_stats, true},    {"learn", command_learn, false},
 	{"trial", command_trial, false}, {"forward", command_forward, true}, {"quit", command_quit, true},
 	{"stop", command_stop, true},
@@ -74,7 +75,7 @@ static bool dispatch(struct engine *engine, const char *name, json_t *request, j
 		return commands[at].run(engine, request, answer);
 	}
 	return answer_error(answer, "unknown_command",
-			    "unknown command \"%s\" (known: hello attach detach links stats learn trial forward stop quit)", name);
+			    "unknown command \"%s\" (known: hello attach detach distance links stats learn trial forward stop quit)", name);
 }
 
 static bool run_request(struct engine *engine, json_t *request, json_t *answer, run_fn *run)

@@ -11,6 +11,8 @@ enum {
 	 * preemption takes milliseconds: what falls due in that is given up. */
 	DEFAULT_GAP_LIMIT_NS = 100000,
 	SHORTEST_INTERVAL_NS = 10000000,
+	SHORTEST_WINDOW_NS = 1000000,
+	MOST_WINDOWS = 100000, /* 80 bytes each and thread, and a row of the answer */
 };
 
 struct stream_request {
@@ -244,20 +246,41 @@ static bool plan_tracks(struct engine *engine, json_t *answer)
 	return true;
 }
 
+/* Room for all windows of the trial, and for one that the last look is in. */
+static bool plan_windows(struct run *run, json_int_t window_ns, json_t *answer)
+{
+	uint64_t longest = 0, windows;
+
+	if (window_ns == 0)
+		return true;
+	if (window_ns < SHORTEST_WINDOW_NS)
+		return answer_error(answer, "bad_request", "window_ns must be %d or more, or 0 for none",
+				    SHORTEST_WINDOW_NS);
+	for (unsigned int at = 0; at < run->stream_count; at++)
+		longest = RTE_MAX(longest, run->streams[at].pacer.frames / run->streams[at].fps + 1);
+	run->window = ns_to_cycles(&run->timebase, (uint64_t)window_ns);
+	windows = (longest * run->timebase.hz + run->residual) / run->window + 1;
+	if (windows > MOST_WINDOWS)
+		return answer_error(answer, "bad_request", "window_ns is too short for this trial: more than %d windows",
+				    MOST_WINDOWS);
+	run->window_room = (uint32_t)windows;
+	return true;
+}
+
 bool plan_trial(struct engine *engine, json_t *request, json_t *answer)
 {
 	struct run *run = &engine->run;
 	json_t *streams;
 	json_int_t residual_ns, gap_limit_ns = DEFAULT_GAP_LIMIT_NS, samples_per_s = DEFAULT_SAMPLES_PER_S;
-	json_int_t interval_ns = 0, most_refused = -1;
+	json_int_t interval_ns = 0, most_refused = -1, window_ns = 0;
 	int latency = 1;
 	json_error_t error;
 
 	memset(run, 0, sizeof(*run));
-	if (json_unpack_ex(request, &error, JSON_STRICT, "{s:o, s:I, s?b, s?I, s?I, s?I, s?I}", "streams", &streams,
+	if (json_unpack_ex(request, &error, JSON_STRICT, "{s:o, s:I, s?b, s?I, s?I, s?I, s?I, s?I}", "streams", &streams,
 			   "residual_ns", &residual_ns, "latency", &latency, "gap_limit_ns", &gap_limit_ns,
 			   "samples_per_s", &samples_per_s, "interval_ns", &interval_ns, "most_refused",
-			   &most_refused) != 0)
+			   &most_refused, "window_ns", &window_ns) != 0)
 		return answer_error(answer, "bad_request", "trial: %s", error.text);
 	if (residual_ns < 0 || gap_limit_ns < 1000 || samples_per_s < 1)
 		return answer_error(answer, "bad_request", "residual_ns must be 0 or more, gap_limit_ns 1000 or more, "
@@ -274,7 +297,8 @@ bool plan_trial(struct engine *engine, json_t *request, json_t *answer)
 	run->timebase = engine->timebase;
 	run->residual = ns_to_cycles(&engine->timebase, (uint64_t)residual_ns);
 	run->gap_limit = ns_to_cycles(&engine->timebase, (uint64_t)gap_limit_ns);
-	return plan_streams(engine, streams, (uint64_t)samples_per_s, answer) && plan_tracks(engine, answer);
+	return plan_streams(engine, streams, (uint64_t)samples_per_s, answer) && plan_tracks(engine, answer) &&
+	       plan_windows(run, window_ns, answer);
 }
 
 void plan_free(struct engine *engine)
@@ -289,6 +313,8 @@ void plan_free(struct engine *engine)
 	}
 	for (unsigned int at = 0; at < run->stream_count; at++)
 		frame_set_free(&run->streams[at].frames);
+	for (unsigned int at = 0; at < engine->worker_count; at++)
+		window_free(&engine->workers[at]);
 	free(run->streams);
 	run->streams = NULL;
 	run->stream_count = 0;

@@ -228,11 +228,15 @@ uint32_t receive_turn(struct port *port, uint8_t trial, struct poll_clock *clock
 
 	for (uint16_t queue = 0; queue < port->config.queues; queue++) {
 		for (int round = 0; round < MAX_ROUNDS; round++) {
+			uint64_t began = rte_rdtsc();
 			uint16_t count = rte_eth_rx_burst(port->id, queue, mbufs, BURST_FRAMES);
+			uint64_t now;
 
 			if (count == 0)
 				break;
-			receive_burst(port, mbufs, count, trial, clock_look(clock));
+			now = clock_look(clock);
+			clock_burst(clock, &clock->rx, began, now, count);
+			receive_burst(port, mbufs, count, trial, now);
 			release(port, mbufs, count);
 			received += count;
 			if (count < BURST_FRAMES)

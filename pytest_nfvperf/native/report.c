@@ -201,6 +201,8 @@ static json_t *report_worker(const struct run *run, const struct worker *worker)
 	answer_int(object, "elapsed_ns", cycles_to_ns(&run->timebase, health->cycles));
 	answer_int(object, "busy_ns", cycles_to_ns(&run->timebase, health->busy_cycles));
 	answer_int(object, "turns", health->turns);
+	if (worker->windows.kept != NULL)
+		json_object_set_new(object, "windows", window_report(run, worker));
 	return object;
 }
 

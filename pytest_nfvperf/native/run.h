@@ -11,6 +11,7 @@
 #include "port.h"
 #include "stream.h"
 #include "track.h"
+#include "window.h"
 
 struct run;
 
@@ -41,6 +42,7 @@ struct worker {
 	bool halted; /* its streams were */
 	unsigned int told; /* last interval that was told of: atomic */
 	struct presence presence; /* at that time */
+	struct window_log windows;
 };
 
 struct run {
@@ -52,6 +54,8 @@ struct run {
 	uint64_t residual; /* cycles to wait after the last frame was sent */
 	uint64_t gap_limit; /* cycles */
 	uint64_t interval_ns; /* between counts told while it runs; 0: none are */
+	uint64_t window; /* cycles between counts kept of a trial, told with its answer; 0: none are */
+	uint32_t window_room; /* most windows that are kept */
 	uint64_t most_refused; /* frames: with more of them it is given up early; UINT64_MAX: never */
 	struct timebase timebase;
 	struct stream *streams;

@@ -172,10 +172,11 @@ static uint64_t keep_waiting(struct stream *stream, uint64_t backlog, bool away,
 	return backlog - beyond;
 }
 
-static uint16_t send_due(struct stream *stream, uint64_t backlog, uint64_t now)
+static uint16_t send_due(struct stream *stream, uint64_t backlog, uint64_t now, struct poll_clock *clock)
 {
 	uint16_t wanted = (uint16_t)(backlog < BURST_FRAMES ? backlog : BURST_FRAMES);
 	uint16_t count = build(stream, wanted);
+	uint64_t began;
 	uint16_t sent;
 
 	if (count == 0) {
@@ -185,7 +186,9 @@ static uint16_t send_due(struct stream *stream, uint64_t backlog, uint64_t now)
 	}
 	stamp(stream, count, now);
 	demote(stream, count);
+	began = rte_rdtsc();
 	sent = hand_over(stream, count);
+	clock_burst(clock, &clock->tx, began, rte_rdtsc(), sent);
 	if (sent > 0)
 		account(stream, sent, staged_bytes(stream, sent), now);
 	stream->pacer.next += sent;
@@ -226,7 +229,7 @@ uint16_t stream_turn(struct stream *stream, struct poll_clock *clock)
 	stream->absences_seen = clock->absences;
 	if (backlog > 0)
 		backlog = to_send(stream, backlog, away, now);
-	return backlog > 0 ? send_due(stream, backlog, now) : 0;
+	return backlog > 0 ? send_due(stream, backlog, now, clock) : 0;
 }
 
 void stream_end(struct stream *stream)

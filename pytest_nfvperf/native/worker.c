@@ -39,6 +39,7 @@ static void wait_for_start(struct worker *worker)
 	worker->clock = (struct poll_clock){.last = rte_rdtsc(), .gap_limit = run->gap_limit};
 	for (unsigned int at = 0; at < worker->stream_count; at++)
 		stream_begin(worker->streams[at], start, 0, run->residual);
+	window_begin(&worker->windows, start);
 }
 
 static uint32_t send_turn(struct worker *worker)
@@ -175,6 +176,8 @@ static void poll_until_end(struct worker *worker)
 			worker->presence.longest_so_far = took;
 		if (frames != 0)
 			health->busy_cycles += took;
+		if (unlikely(now >= worker->windows.next))
+			window_keep(worker, now);
 		health->turns++;
 	}
 	health->cycles = worker->clock.last - begin;

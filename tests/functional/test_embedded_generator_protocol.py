@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -82,6 +85,13 @@ def examples() -> list[tuple[Any, Any]]:
     return list(zip(lines[::2], lines[1::2], strict=True))
 
 
+def documented_line(key: str) -> Any:
+    """The document's example that is no pair of request and answer, by a key of it."""
+    blocks = re.findall(r"```jsonl\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+    (found,) = [line for line in map(json.loads, blocks) if key in line]
+    return found
+
+
 def shape(value: Any) -> Any:
     """Keys and types, without the values; a list has the shape of its first item."""
     if isinstance(value, dict):
@@ -94,7 +104,7 @@ def shape(value: Any) -> Any:
 def test_the_document_is_what_the_engine_does(talk: Talk) -> None:
     pairs = examples()
     assert {request["cmd"] for request, _ in pairs} == {
-        *("hello", "attach", "detach", "links", "stats", "learn", "trial", "stop", "forward", "quit")
+        *("hello", "attach", "detach", "links", "stats", "learn", "trial", "stop", "forward", "distance", "quit")
     }
     for request, documented in pairs:
         answer = talk.line(json.dumps(request))
@@ -243,8 +253,7 @@ def test_intervals_add_up_to_the_trial(talk: Talk) -> None:
     while "ok" not in lines[-1]:
         lines.append(talk.read())
     *intervals, answer = lines
-    (documented,) = re.findall(r"```jsonl\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
-    assert {json.dumps(shape(line)) for line in intervals} == {json.dumps(shape(json.loads(documented)))}
+    assert {json.dumps(shape(line)) for line in intervals} == {json.dumps(shape(documented_line("interval")))}
     told = [line["interval"]["streams"][0] for line in intervals]
     at = [line["interval"]["at_ns"] for line in intervals]
     assert at == sorted(at)
@@ -275,3 +284,98 @@ def test_an_interval_too_short_is_refused(talk: Talk) -> None:
     talk.ask(**PORT)
     answer = talk.ask(**{**TRIAL, "interval_ns": 1000}, streams=[STREAM])
     assert answer["error"] == "interval_ns must be 10000000 or more, or 0 for none"
+
+
+def test_windows_add_up_to_the_trial(talk: Talk) -> None:
+    talk.ask(**PORT)
+    stream = {**STREAM, "fps": 100_000, "frames": 20_000}
+    answer = talk.ask(cmd="trial", residual_ns=10**8, window_ns=10_000_000, streams=[stream])
+    (windows,) = [worker["windows"] for worker in answer["workers"]]
+    documented = documented_line("windows")["windows"]
+    assert shape(windows) == shape(documented)
+    assert windows["columns"] == documented["columns"]
+    assert windows["window_ns"] == pytest.approx(10_000_000, rel=1e-6)
+    assert 18 <= len(windows["rows"]) <= 32  # 0.2 s of frames; what arrives at once leaves nothing to wait for
+    column = {name: [row[at] for row in windows["rows"]] for at, name in enumerate(windows["columns"])}
+    told = answer["streams"][0]
+    for key in ("sent", "refused", "skipped", "received"):
+        # The last frames fall behind the last whole window.
+        assert told[key] - 1_100 <= sum(column[key]) <= told[key], key
+    assert sum(column["rx_frames"]) <= told["received"]
+    assert all(cost > 0 for cost, frames in zip(column["rx_ns"], column["rx_frames"], strict=True) if frames)
+    assert all(cost > 0 for cost, frames in zip(column["tx_ns"], column["tx_frames"], strict=True) if frames)
+
+
+def test_a_stopped_thread_is_late_in_its_windows(talk: Talk) -> None:
+    talk.ask(**PORT)
+    talk.send(
+        id=2,
+        cmd="trial",
+        residual_ns=0,
+        window_ns=10_000_000,
+        interval_ns=20_000_000,
+        streams=[{**SECONDS, "frames": 40_000}],
+    )
+    assert "interval" in talk.read()
+    os.kill(talk.process.pid, signal.SIGSTOP)
+    time.sleep(0.05)
+    os.kill(talk.process.pid, signal.SIGCONT)
+    (windows,) = [worker["windows"] for worker in talk.answer(2)["workers"]]
+    column = {name: [row[at] for row in windows["rows"]] for at, name in enumerate(windows["columns"])}
+    assert max(column["late_ns"]) > 30_000_000
+    assert max(column["absent_ns"]) > 40_000_000
+    away = column["late_ns"].index(max(column["late_ns"]))
+    assert column["absent_ns"][away] > 40_000_000
+    assert column["received"][away + 1 : away + 4] == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"window_ns": 1000}, "window_ns must be 1000000 or more, or 0 for none"),
+        ({"window_ns": 10**6, "streams": [SECONDS]}, "window_ns is too short for this trial: more than 100000 windows"),
+    ],
+)
+def test_windows_that_cannot_be_are_refused(talk: Talk, change: dict[str, Any], message: str) -> None:
+    talk.ask(**PORT)
+    answer = talk.ask(**{"cmd": "trial", "residual_ns": 0, "streams": [STREAM], **change})
+    assert (answer["code"], answer["error"]) == ("bad_request", message)
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "message"),
+    [
+        ({"cpus": []}, "bad_request", "distance: cpus must be a list of CPU numbers"),
+        ({"cpus": ["1"]}, "bad_request", "distance: cpus must be CPU numbers"),
+        ({"cpus": [0]}, "bad_request", "CPU 0 is a polling thread's own"),
+        ({"cpus": [1], "turns": 9}, "bad_request", r"distance: turns must be 10..20000, limit_ns 1..100000000"),
+        ({"cpus": [100_000]}, "cannot_run", "no thread on CPU 100000: "),
+        ({"cpus": [1], "far": True}, "bad_request", "distance: .*unpacked: far"),
+    ],
+)
+def test_a_distance_that_cannot_be_is_refused(talk: Talk, change: dict[str, Any], code: str, message: str) -> None:
+    answer = talk.ask(cmd="distance", **change)
+    assert (answer["ok"], answer["code"]) == (False, code), answer
+    assert re.search(message, answer["error"]), answer["error"]
+    assert talk.ask(cmd="distance", cpus=[1])["ok"]
+
+
+def test_the_distance_is_found_beside_a_thread_that_never_leaves(talk: Talk) -> None:
+    spin = "import os; os.sched_setaffinity(0, [1]); os.nice(-20); print('on', flush=True)\nwhile True: pass"
+    with subprocess.Popen([sys.executable, "-c", spin], stdout=subprocess.PIPE, text=True) as spinner:
+        try:
+            assert spinner.stdout is not None
+            assert spinner.stdout.readline() == "on\n"
+            (found,) = talk.ask(cmd="distance", cpus=[1], turns=1000, limit_ns=100_000_000)["distances"]
+        finally:
+            spinner.kill()
+    assert found["turns"] == 1000
+    assert found["preempted"] is True
+    # A line's way between two cores of one machine takes tens to hundreds of ns: below is a cache of one's own.
+    assert 15 < found["low_ns"] <= found["median_ns"] < 20_000
+
+
+def test_a_distance_too_slow_in_coming_has_no_figure(talk: Talk) -> None:
+    (found,) = talk.ask(cmd="distance", cpus=[1], turns=20_000, limit_ns=1)["distances"]
+    assert found["turns"] == 0
+    assert "median_ns" not in found

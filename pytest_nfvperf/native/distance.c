@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rte_cycles.h>
+
+#include "distance.h"
+
+enum { OWN_LINE = 128 }; /* bytes: two cache lines, since CPUs fetch them in pairs */
+
+/* What both sides see. Each word that is written by one side while the other reads stands alone in its line. */
+struct court {
+	_Alignas(OWN_LINE) unsigned int ball; /* odd: with the far side, even: with ours; atomic */
+	_Alignas(OWN_LINE) bool ready; /* the far side waits for the ball; atomic */
+	_Alignas(OWN_LINE) unsigned int turns;
+	uint64_t until; /* TSC */
+	bool preempts;
+};
+
+static bool ball_came(const struct court *court, unsigned int wanted)
+{
+	while (__atomic_load_n(&court->ball, __ATOMIC_ACQUIRE) != wanted)
+		if (__builtin_expect(rte_rdtsc() > court->until, 0))
+			return false;
+	return true;
+}
+
+static void *far_side(void *opaque)
+{
+	struct court *court = opaque;
+
+	__atomic_store_n(&court->ready, true, __ATOMIC_RELEASE);
+	for (unsigned int turn = 0; turn < court->turns; turn++) {
+		if (!ball_came(court, 2 * turn + 1))
+			break;
+		__atomic_store_n(&court->ball, 2 * turn + 2, __ATOMIC_RELEASE);
+	}
+	return NULL;
+}
+
+static unsigned int play(struct court *court, uint64_t *took)
+{
+	unsigned int turn = 0;
+
+	while (!__atomic_load_n(&court->ready, __ATOMIC_ACQUIRE))
+		if (rte_rdtsc() > court->until)
+			return 0;
+	for (; turn < court->turns; turn++) {
+		uint64_t began = rte_rdtsc();
+
+		__atomic_store_n(&court->ball, 2 * turn + 1, __ATOMIC_RELEASE);
+		if (!ball_came(court, 2 * turn + 2))
+			break;
+		took[turn] = rte_rdtsc() - began;
+	}
+	return turn;
+}
+
+static int by_size(const void *one, const void *other)
+{
+	uint64_t a = *(const uint64_t *)one, b = *(const uint64_t *)other;
+
+	return (a > b) - (a < b);
+}
+
+/*
+ * A poll-mode thread never leaves its CPU by itself. With a real-time priority from its first
+ * instruction on, our thread runs there at once, and no longer than `until`: a millisecond in
+ * which nothing is measured.
+ */
+static int create_preempting(pthread_t *thread, pthread_attr_t *attributes, struct court *court)
+{
+	struct sched_param priority = {.sched_priority = 1};
+
+	(void)pthread_attr_setinheritsched(attributes, PTHREAD_EXPLICIT_SCHED);
+	(void)pthread_attr_setschedpolicy(attributes, SCHED_FIFO);
+	(void)pthread_attr_setschedparam(attributes, &priority);
+	court->preempts = true;
+	return pthread_create(thread, attributes, far_side, court);
+}
+
+static int start_far_side(pthread_t *thread, struct court *court, unsigned int cpu)
+{
+	pthread_attr_t attributes;
+	cpu_set_t cpus;
+	int error = pthread_attr_init(&attributes);
+
+	if (error != 0)
+		return error;
+	CPU_ZERO(&cpus);
+	CPU_SET(cpu, &cpus);
+	error = pthread_attr_setaffinity_np(&attributes, sizeof(cpus), &cpus);
+	if (error == 0)
+		error = create_preempting(thread, &attributes, court);
+	if (error == EPERM) {
+		(void)pthread_attr_setinheritsched(&attributes, PTHREAD_INHERIT_SCHED);
+		court->preempts = false;
+		error = pthread_create(thread, &attributes, far_side, court);
+	}
+	pthread_attr_destroy(&attributes);
+	return error;
+}
+
+static void play_rally(struct rally *rally, struct court *court, uint64_t *took)
+{
+	struct distance *result = &rally->result;
+	pthread_t thread;
+	int error = start_far_side(&thread, court, rally->cpu);
+
+	if (error != 0) {
+		rally->wrong = strerror(error);
+		return;
+	}
+	result->turns = play(court, took);
+	(void)pthread_join(thread, NULL);
+	result->preempted = court->preempts;
+	if (result->turns == 0)
+		return;
+	qsort(took, result->turns, sizeof(*took), by_size);
+	result->median = took[result->turns / 2];
+	result->low = took[result->turns / 10];
+}
+
+int distance_main(void *opaque)
+{
+	struct rally *rally = opaque;
+	struct court court = {.turns = rally->turns, .until = rte_rdtsc() + rally->limit};
+	uint64_t *took = calloc(rally->turns, sizeof(*took));
+
+	if (took == NULL) {
+		rally->wrong = "no memory";
+		return 0;
+	}
+	play_rally(rally, &court, took);
+	free(took);
+	return 0;
+}

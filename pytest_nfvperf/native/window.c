@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+
+#include "run.h"
+#include "window.h"
+
+bool window_plan(struct worker *worker, const struct run *run)
+{
+	struct window_log *log = &worker->windows;
+
+	*log = (struct window_log){.length = run->window, .next = UINT64_MAX};
+	if (run->window == 0)
+		return true;
+	log->room = run->window_room;
+	log->kept = calloc(log->room, sizeof(*log->kept));
+	return log->kept != NULL;
+}
+
+void window_free(struct worker *worker)
+{
+	free(worker->windows.kept);
+	worker->windows = (struct window_log){.next = UINT64_MAX};
+}
+
+void window_begin(struct window_log *log, uint64_t start)
+{
+	log->next = log->kept != NULL ? start + log->length : UINT64_MAX;
+}
+
+static void count_streams(const struct worker *worker, struct window *window)
+{
+	for (unsigned int at = 0; at < worker->stream_count; at++) {
+		const struct stream *stream = worker->streams[at];
+
+		window->sent += stream->sent;
+		window->refused += stream->refused;
+		window->skipped += stream->pacer.skipped_away + stream->pacer.skipped_behind;
+	}
+}
+
+/* Where a stream ends, and not the copies of it that monitors have. */
+static void count_arrivals(const struct worker *worker, struct window *window)
+{
+	for (unsigned int at = 0; at < worker->receiver_count; at++)
+		for (int id = 0; id < MAX_STREAMS; id++) {
+			const struct track *track = worker->receivers[at]->tracks[id];
+
+			if (track != NULL && track->stream->rx == worker->receivers[at])
+				window->received += track->window->received;
+		}
+}
+
+void window_keep(struct worker *worker, uint64_t now)
+{
+	struct window_log *log = &worker->windows;
+	struct window window = {
+		.absent_cycles = worker->clock.absent_cycles,
+		.rx_cycles = worker->clock.rx.cycles,
+		.rx_frames = worker->clock.rx.frames,
+		.tx_cycles = worker->clock.tx.cycles,
+		.tx_frames = worker->clock.tx.frames,
+	};
+
+	count_streams(worker, &window);
+	count_arrivals(worker, &window);
+	/* A thread that was away for several windows has the same counts at the end of each. */
+	for (; now >= log->next && log->count < log->room; log->next += log->length) {
+		window.late = now - log->next;
+		log->kept[log->count++] = window;
+	}
+	if (log->count == log->room)
+		log->next = UINT64_MAX;
+}
+
+/* One row: what came in this window. Short, since there are a hundred a second. */
+static json_t *report_row(const struct run *run, const struct window *before, const struct window *now)
+{
+	const struct timebase *base = &run->timebase;
+
+	return json_pack("[I, I, I, I, I, I, I, I, I, I]", (json_int_t)cycles_to_ns(base, now->late),
+			 (json_int_t)(now->sent - before->sent), (json_int_t)(now->refused - before->refused),
+			 (json_int_t)(now->skipped - before->skipped), (json_int_t)(now->received - before->received),
+			 (json_int_t)cycles_to_ns(base, now->absent_cycles - before->absent_cycles),
+			 (json_int_t)cycles_to_ns(base, now->rx_cycles - before->rx_cycles),
+			 (json_int_t)(now->rx_frames - before->rx_frames),
+			 (json_int_t)cycles_to_ns(base, now->tx_cycles - before->tx_cycles),
+			 (json_int_t)(now->tx_frames - before->tx_frames));
+}
+
+json_t *window_report(const struct run *run, const struct worker *worker)
+{
+	const struct window_log *log = &worker->windows;
+	struct window before = {0};
+	json_t *rows = json_array();
+
+	for (uint32_t at = 0; at < log->count; at++) {
+		json_array_append_new(rows, report_row(run, &before, &log->kept[at]));
+		before = log->kept[at];
+	}
+	return json_pack("{s:I, s:[s, s, s, s, s, s, s, s, s, s], s:o}", "window_ns",
+			 (json_int_t)cycles_to_ns(&run->timebase, log->length), "columns", "late_ns", "sent", "refused",
+			 "skipped", "received", "absent_ns", "rx_ns", "rx_frames", "tx_ns", "tx_frames", "rows", rows);
+}

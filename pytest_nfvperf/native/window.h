@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Counts of a trial by short windows, such as 10 ms, kept by each polling thread while it runs and
+ * told with the answer. The boundaries are a grid from the trial's start, the same for all threads.
+ */
+#ifndef NFVPERF_WINDOW_H
+#define NFVPERF_WINDOW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <jansson.h>
+
+struct run;
+struct worker;
+
+/* What a thread had counted when it first looked after a boundary. */
+struct window {
+	uint64_t late; /* cycles from the boundary to that look */
+	uint64_t sent;
+	uint64_t refused;
+	uint64_t skipped;
+	uint64_t received;
+	uint64_t absent_cycles;
+	uint64_t rx_cycles; /* in receive bursts with frames, and those frames */
+	uint64_t rx_frames;
+	uint64_t tx_cycles; /* the same of transmit bursts */
+	uint64_t tx_frames;
+};
+
+struct window_log {
+	struct window *kept; /* owned; NULL when none were asked for */
+	uint32_t count;
+	uint32_t room;
+	uint64_t length; /* cycles */
+	uint64_t next; /* TSC of the next boundary; UINT64_MAX when none is left */
+};
+
+/* Control thread, before the trial: false when memory is short. */
+bool window_plan(struct worker *worker, const struct run *run);
+void window_free(struct worker *worker);
+
+/* Polling thread: the first boundary. */
+void window_begin(struct window_log *log, uint64_t start);
+
+/* Polling thread, at a look at the clock behind a boundary: keeps what it has counted. */
+void window_keep(struct worker *worker, uint64_t now);
+
+/* Control thread, after the trial: what each window had, by thread. */
+json_t *window_report(const struct run *run, const struct worker *worker);
+
+#endif
