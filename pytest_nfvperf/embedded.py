@@ -46,6 +46,7 @@ from pytest_nfvperf.ports.generator import VIRTIO_RING, Generator
 from pytest_nfvperf.runs.cabling import check_cabling
 from pytest_nfvperf.runs.ceilings import CachedCeilings, NoCeilings
 from pytest_nfvperf.runs.clock import SystemClock
+from pytest_nfvperf.runs.placement import KeptRoundTrips
 from pytest_nfvperf.runs.replay import RecordedCeilings
 from pytest_nfvperf.runs.rig import Ceilings, RigParts
 
@@ -56,6 +57,7 @@ SHARED_SKIPPED_RATIO = 0.04
 """Share of frames that a generator on a shared CPU may skip in a valid trial: its rates are those really offered."""
 
 _CEILING_FACTS = ("cpu_model", "kernel", "dpdk", "cpu_plan")
+_PLACEMENT_FACTS = ("cpu_model", "cpu_plan")
 
 
 class EmbeddedWiring:
@@ -152,6 +154,8 @@ class EmbeddedWiring:
             make_ledger=trial_ledger,
             ceilings=self._noted(self._ceilings(journal), journal),
             pmd_cpus=len(self.testbed.cpus.pmd),
+            polling_cpus=self._polling_cpus(),
+            round_trips=KeptRoundTrips(build.default_cache_dir() / "round-trips.json", self._machine_digest()),
             make_streams=lambda: Iperf3Engine(journal, iperf3_options(self.testbed.streams)),
             vnfs=LocalVnfs(journal, self.testbed),
             check_cabling=partial(check_cabling, self.testbed) if is_lab(self.testbed) else None,
@@ -257,12 +261,19 @@ class EmbeddedWiring:
         """
         return ValidityPolicy(max_skipped_ratio=SHARED_SKIPPED_RATIO) if self.testbed.cpus.shared else ValidityPolicy()
 
+    def _polling_cpus(self) -> tuple[int, ...]:
+        """Those that share rings with the generator: behind a NIC's ring there is another way."""
+        return () if is_lab(self.testbed) else tuple(self.testbed.cpus.pmd)
+
+    def _machine_digest(self) -> str:
+        """Whose round trips are alike: the same CPUs of the same machine."""
+        return _digest({name: self._fingerprint.get(name) for name in _PLACEMENT_FACTS})
+
     def _ceilings(self, journal: Journal) -> Ceilings:
         if is_lab(self.testbed):
             return NoCeilings()
         facts = {name: self._fingerprint.get(name) for name in _CEILING_FACTS}
-        facts |= {"generator": str(build.program_path()), "ring": VIRTIO_RING, "method": METHOD}
-        digest = hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:16]
+        digest = _digest(facts | {"generator": str(build.program_path()), "ring": VIRTIO_RING, "method": METHOD})
 
         def meter(traffic: Traffic, directions: int) -> float:
             return measure_ceiling(
@@ -284,6 +295,10 @@ def note_process(journal: Journal, entry: Entry, pid: int) -> None:
     process = ProcessId.of(pid)
     if process is not None:
         journal.amend(entry, pid=process.pid, start_ticks=process.start_ticks)
+
+
+def _digest(facts: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
 def _listed(cpus: Sequence[int]) -> str:

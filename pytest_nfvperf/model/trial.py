@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from pytest_nfvperf.model.histogram import Histogram
+from pytest_nfvperf.model.placement import Placed
 from pytest_nfvperf.model.traffic import Traffic
 
 
@@ -80,6 +81,7 @@ class Reason(StrEnum):
     CORRUPT_FRAMES = "corrupt_frames"
     UNCLEAR_SEQUENCE = "unclear_sequence"
     DUT_CPU_STOLEN = "dut_cpu_stolen"
+    CPU_MOVED = "cpu_moved"
     DUT_DIED = "dut_died"
     GENERATOR_DIED = "generator_died"
     LINK_DOWN = "link_down"
@@ -254,6 +256,7 @@ class TrialResult:
     ``monitors``: what its monitors saw, without what none was seen of.
     ``started_ns``: when the first frame was due, CLOCK_MONOTONIC (clock_gettime(2)); None where not told.
     ``given_up``: ended early by the spec's ``give_up_loss``; ``intended`` is what was dealt with until then.
+    ``placement``: where the CPUs of generator and DUT were; None where nobody can tell.
     """
 
     spec: TrialSpec
@@ -264,6 +267,7 @@ class TrialResult:
     monitors: tuple[MonitorCounts, ...] = ()
     started_ns: int | None = None
     given_up: bool = False
+    placement: Placed | None = None
 
     @property
     def due_s(self) -> float:

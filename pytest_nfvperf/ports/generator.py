@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
+from pytest_nfvperf.model.placement import Distance
 from pytest_nfvperf.model.topology import PortRole, VnfMode
 from pytest_nfvperf.model.traffic import Traffic
 from pytest_nfvperf.model.trial import Direction, TrialResult, TrialSpec
@@ -112,4 +113,16 @@ class Generator(Protocol):
 
     def close(self) -> None:
         """Stop traffic, release ports, end the engine. Can be called twice."""
+        ...
+
+
+@runtime_checkable
+class MeasuresDistance(Protocol):
+    """A generator that can tell how far its CPUs are from others: one whose rings it shares with the DUT."""
+
+    def distances(self, cpus: Sequence[int]) -> tuple[Distance, ...]:
+        """From each of its polling threads to each of the CPUs that is not its own; takes about a millisecond a pair.
+
+        Only between trials.
+        """
         ...

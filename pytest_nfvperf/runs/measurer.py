@@ -87,6 +87,12 @@ class LoadMeasurer:
         self.trials.append(trial)
         return trial
 
+    @property
+    def apart(self) -> str:
+        """Why a figure of these trials may be too low: the host kept the CPUs apart in one of them; else empty."""
+        placed = (trial.result.placement for trial in self.trials)
+        return next((place.apart for place in placed if place is not None and place.apart), "")
+
     def elapsed_s(self) -> float:
         """Seconds since the first trial was asked for."""
         now = self.runner.clock.monotonic()

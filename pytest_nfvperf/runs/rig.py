@@ -7,7 +7,7 @@ and would slow what is measured. Tests on the same topology share it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from pytest_nfvperf.adapters.evidence.records import ErrorData
@@ -26,6 +26,7 @@ from pytest_nfvperf.ports.streams import StreamEngine
 from pytest_nfvperf.ports.vnf import VnfMaker
 from pytest_nfvperf.runs.attaching import generator_port_names, generator_ports, learning_directions
 from pytest_nfvperf.runs.deaths import death_behind
+from pytest_nfvperf.runs.placement import ForgottenRoundTrips, Placement, RoundTrips
 from pytest_nfvperf.runs.trials import Context, TrialRunner
 from pytest_nfvperf.runs.vnfs import RunningVnfs, plan_vnfs, ports_of, with_kinds
 
@@ -61,6 +62,7 @@ class RigParts:
     """What a rig is made of. Factories, because a broken rig is made anew.
 
     ``pmd_cpus``: number of CPUs given to poll-mode threads, 0 if unknown.
+    ``polling_cpus``: of the DUT, whose distance from the generator's is looked at; ``round_trips``: seen before.
     ``make_streams``: None where the testbed has no engine for streams.
     ``vnfs``: starts VNFs that are processes; None where there is only the generator's loop.
     ``check_cabling``: raises TestbedError when cables are not where the testbed file says; None where there are none.
@@ -71,6 +73,8 @@ class RigParts:
     make_ledger: LedgerFactory | None
     ceilings: Ceilings
     pmd_cpus: int
+    polling_cpus: tuple[int, ...] = ()
+    round_trips: RoundTrips = field(default_factory=ForgottenRoundTrips)
     make_streams: Callable[[], StreamEngine] | None = None
     vnfs: VnfMaker | None = None
     check_cabling: Callable[[Datapath, Generator], None] | None = None
@@ -190,6 +194,7 @@ class Rig:
     def __init__(self, parts: RigParts, context: Context) -> None:
         self.context = context
         self._parts = parts
+        self._placement = Placement(parts.polling_cpus, parts.round_trips, context.clock, context.progress.soaking)
         self._datapath: Datapath | None = None
         self._dut = TESTBEDS_OWN
         self._generator: Generator | None = None
@@ -303,6 +308,7 @@ class Rig:
 
     def close(self) -> None:
         """Remove everything, the DUT last. Every step is tried; the first error is raised at the end."""
+        self._placement.close()
         steps: list[Callable[[], None]] = [self._forget_live]
         if self._generator is not None:
             steps.append(self._generator.close)
@@ -383,7 +389,7 @@ class Rig:
             standing.collectors,
             make_ledger=(lambda result, before, after: factory(topology, result, before, after)) if factory else None,
             check_alive=standing.check_alive,
-            context=self.context,
+            context=replace(self.context, placement=self._placement),
             repeats=repeats,
             pmd_cpus=self._parts.pmd_cpus,
             vnf_counts=standing.vnfs.counts,

@@ -200,6 +200,7 @@ class Search:
         maximum = self._usable_maximum(measurer, limits)
         found = find(measurer, LoadLimits(maximum * MINIMUM_SHARE, maximum))
         goals = self._confirmed(measurer, [_marked(goal, limits, measurer.spoiled) for goal in found])
+        goals = tuple(_marked_far(goal, measurer.apart) for goal in goals)
         found_more = {
             "goals": goals,
             "cost": _cost_of(goals, measurer),
@@ -332,6 +333,13 @@ def _not_below(goal: GoalOutcome, spoiled: Sequence[str]) -> GoalOutcome:
         return goal
     detail = f"the rig could not measure {len(spoiled)} load(s) validly; {spoiled[-1]}"
     return replace(goal, status=SearchStatus.ABORTED, upper_fps=None, detail=detail)
+
+
+def _marked_far(goal: GoalOutcome, apart: str) -> GoalOutcome:
+    """Say so when the host kept the CPUs apart: side by side, the DUT does at least this."""
+    if goal.load_fps is None or not apart:
+        return goal
+    return replace(goal, generator_limited=True, detail="; ".join(filter(None, (goal.detail, apart))))
 
 
 def _cost_of(goals: Sequence[GoalOutcome], measurer: LoadMeasurer) -> Cost | None:

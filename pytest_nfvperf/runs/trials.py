@@ -14,13 +14,14 @@ from pytest_nfvperf.model.ledger import CounterDelta, CounterSnapshot, Ledger
 from pytest_nfvperf.model.outcome import Cost
 from pytest_nfvperf.model.record import RecordKind
 from pytest_nfvperf.model.streams import StreamResult
-from pytest_nfvperf.model.trial import InvalidReason, TrialResult, TrialSpec, VnfCounts
+from pytest_nfvperf.model.trial import InvalidReason, Reason, TrialResult, TrialSpec, VnfCounts
 from pytest_nfvperf.ports.clock import Clock
 from pytest_nfvperf.ports.collector import Collector, Settling
 from pytest_nfvperf.ports.generator import Generator
 from pytest_nfvperf.ports.progress import Progress
 from pytest_nfvperf.runs.calm import Calm
 from pytest_nfvperf.runs.cost import trial_cost
+from pytest_nfvperf.runs.placement import ForgottenRoundTrips, Placement
 from pytest_nfvperf.runs.recorder import Recorder
 from pytest_nfvperf.runs.validity import counter_deltas, testbed_reasons
 from pytest_nfvperf.runs.vnfs import moved
@@ -36,6 +37,7 @@ class Context:
         clock: the time.
         trials: the running test's trials by id; whoever starts a test clears it.
         streams: the same of its runs of streams.
+        placement: keeps trials to one band of CPU distance; None where the DUT's CPUs are not known.
     """
 
     recorder: Recorder
@@ -43,6 +45,7 @@ class Context:
     clock: Clock
     trials: dict[str, Trial] = field(default_factory=dict)
     streams: dict[str, StreamResult] = field(default_factory=dict)
+    placement: Placement | None = None
 
 
 FurtherReasons = Callable[[TrialResult, Sequence[CounterDelta]], Sequence[InvalidReason]]
@@ -95,6 +98,14 @@ class InvalidTrialsError(InconclusiveError):
         )
 
 
+MOST_MOVED = 10
+"""Repeats of one trial that may be spent on a host that moves CPUs, beside those of the budget."""
+
+
+def _only_moved(trial: Trial) -> bool:
+    return {reason.code for reason in trial.result.invalid} == {Reason.CPU_MOVED}
+
+
 class TrialRunner:
     """Runs trials on one live topology.
 
@@ -133,6 +144,7 @@ class TrialRunner:
         self._repeats = repeats
         self._pmd_cpus = pmd_cpus
         self._vnf_counts = vnf_counts
+        self._placement = context.placement or Placement((), ForgottenRoundTrips(), context.clock)
 
     def run(
         self,
@@ -142,6 +154,8 @@ class TrialRunner:
         before: Callable[[], None] | None = None,
     ) -> Trial:
         """Run until one trial is valid, with at most ``repeats`` repeats, or the runner's own number if fewer.
+
+        A trial that was spoiled only because the host moved a CPU does not count against them, up to MOST_MOVED.
 
         Args:
             spec: what to send.
@@ -162,7 +176,8 @@ class TrialRunner:
             if trial.result.valid:
                 return trial
             spoiled.append(trial)
-            if len(spoiled) > allowed:
+            moved = min(MOST_MOVED, sum(_only_moved(each) for each in spoiled))
+            if len(spoiled) - moved > allowed:
                 raise InvalidTrialsError(spoiled)
 
     def run_once(
@@ -186,12 +201,13 @@ class TrialRunner:
         self.progress.trial_started(spec.purpose, spec.load_fps, spec.duration_s, remaining_s)
         started = self.clock.monotonic()
         own_cpu = time.process_time()
+        apart = self._placement.settle(self._generator)
         before, vnfs_before = [collector.snapshot() for collector in self._collectors], self._vnf_counts()
         result = (execute or self._generator.run_trial)(spec)
         self._check_alive()
         after, vnfs = [collector.snapshot() for collector in self._collectors], moved(vnfs_before, self._vnf_counts())
         changes = counter_deltas(before, after)
-        result = replace(result, vnfs=(*result.vnfs, *vnfs))
+        result = self._placed(replace(result, vnfs=(*result.vnfs, *vnfs)), apart, watched=execute is not None)
         reasons = (*testbed_reasons(result, changes), *(also(result, changes) if also else ()))
         result = replace(result, invalid=(*result.invalid, *reasons))
         trial_id = self.recorder.next_id(RecordKind.TRIAL)
@@ -207,6 +223,14 @@ class TrialRunner:
         self.progress.trial_finished(result.loss_ratio, result.valid)
         self.calm.after(result)
         return trial
+
+    def _placed(self, result: TrialResult, before_ns: int | None, *, watched: bool) -> TrialResult:
+        """With where the CPUs were. Who watches a long trial by intervals judges those: one move does not spoil all."""
+        if before_ns is None:
+            return result
+        placed, moved = self._placement.judge(self._generator, before_ns)
+        reasons = (moved,) if moved and not watched else ()
+        return replace(result, placement=placed, invalid=(*result.invalid, *reasons))
 
     def _ledger(
         self, result: TrialResult, before: Sequence[CounterSnapshot], after: Sequence[CounterSnapshot]

@@ -18,6 +18,7 @@ from pytest_nfvperf.adapters.generators.validity import ValidityPolicy
 from pytest_nfvperf.adapters.host.interrupts import held
 from pytest_nfvperf.adapters.net.wait import wait_until
 from pytest_nfvperf.model.errors import DeadlineError, GeneratorError
+from pytest_nfvperf.model.placement import Distance
 from pytest_nfvperf.model.traffic import Traffic
 from pytest_nfvperf.model.trial import Direction, InvalidReason, Reason, TrialResult, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorInfo, GeneratorPort
@@ -223,6 +224,15 @@ class EmbeddedGenerator:
         return EngineTrial(
             self._engine, number, interval_s, policy.max_skipped_ratio, lambda answer: self._result(spec, answer)
         )
+
+    def distances(self, cpus: Sequence[int]) -> tuple[Distance, ...]:
+        """The round trip of a cache line between each polling thread's CPU and each of these, its own left out."""
+        own = self.info().cpus
+        others = [cpu for cpu in cpus if cpu not in own]
+        if not others:
+            return ()
+        answer = self._command("distance", _COMMAND_DEADLINE_S, cpus=others)
+        return tuple(Distance(one["worker_cpu"], one["cpu"], one.get("median_ns")) for one in answer["distances"])
 
     def forward(self) -> None:
         """Let the forwarders work without a trial, until :meth:`stop_forwarding`."""

@@ -1,0 +1,118 @@
+"""Where the CPUs of generator and DUT are: the round trip of a cache line between them, and the bands it falls into.
+
+On shared rings (vhost-user, memif) every frame is cache lines that one core writes and another reads. Two cores
+that share an L3 cache do that in some 100 ns, two that do not in 250 to 450 ns, and the forwarding rate differs by
+half. A host that moves virtual CPUs between L3 domains makes one machine show two rates. So a figure stands for
+one *band* of round trips. Bands are found in what was seen, never assumed: two clusters, or one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+APART = 1.6
+"""Two bands differ by this factor at least, between the slowest of the near and the fastest of the far one."""
+
+FEWEST = 3
+"""Round trips that make a band: fewer are a disturbed reading."""
+
+SMALLEST_SHARE = 0.03
+"""Share of all round trips that a band has at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class Distance:
+    """How far a CPU of the DUT is from one of the generator.
+
+    Attributes:
+        cpu: of the generator's polling thread.
+        other: of the DUT's thread.
+        round_trip_ns: median time for a cache line to go there and back; None where the other CPU was not to be had.
+    """
+
+    cpu: int
+    other: int
+    round_trip_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Where the CPUs of generator and DUT were around a trial.
+
+    Attributes:
+        before_ns, after_ns: round trip right before and after it; None where it could not be measured.
+        far: in the far one of two bands, before or after.
+        near_ns: slowest round trip of the near band; None where this machine has shown one band only.
+    """
+
+    before_ns: int | None
+    after_ns: int | None
+    far: bool = False
+    near_ns: int | None = None
+
+    @property
+    def apart(self) -> str:
+        """For a person, why a figure may be too low; empty when it is not."""
+        if not self.far:
+            return ""
+        trips = [trip for trip in (self.before_ns, self.after_ns) if trip is not None]
+        return (
+            f"the host keeps the CPUs of generator and DUT {max(trips)} ns apart (round trip of a cache line; "
+            f"near is up to {self.near_ns} ns)"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """A cluster of round trips, from the fastest to the slowest, ns."""
+
+    low_ns: float
+    high_ns: float
+
+    def __str__(self) -> str:
+        if round(self.low_ns) == round(self.high_ns):
+            return f"{self.low_ns:.0f} ns"
+        return f"{self.low_ns:.0f} .. {self.high_ns:.0f} ns"
+
+
+@dataclass(frozen=True, slots=True)
+class Bands:
+    """What is known of a machine: ``near`` alone where all round trips are alike, which is no band at all."""
+
+    near: Band
+    far: Band | None = None
+
+    @property
+    def border_ns(self) -> float | None:
+        """Between the two, in the middle of their logarithms; None where there is one."""
+        return None if self.far is None else math.sqrt(self.near.high_ns * self.far.low_ns)
+
+    def is_far(self, round_trip_ns: float) -> bool:
+        """True beyond the border between two bands."""
+        border_ns = self.border_ns
+        return border_ns is not None and round_trip_ns > border_ns
+
+
+def find_bands(round_trips_ns: Sequence[float]) -> Bands | None:
+    """Two bands where the round trips fall into two clusters, else one; None without any.
+
+    They are split where the factor between neighbours is largest of all places that leave enough on either side.
+    """
+    if not round_trips_ns:
+        return None
+    ordered = sorted(round_trips_ns)
+    fewest = max(FEWEST, math.ceil(SMALLEST_SHARE * len(ordered)))
+    splits = range(fewest, len(ordered) - fewest + 1)
+    best = max(splits, key=lambda at: ordered[at] / ordered[at - 1], default=None)
+    if best is None or ordered[best] < APART * ordered[best - 1]:
+        return Bands(Band(ordered[0], ordered[-1]))
+    return Bands(Band(ordered[0], ordered[best - 1]), Band(ordered[best], ordered[-1]))
+
+
+def farthest(distances: Sequence[Distance]) -> int | None:
+    """The longest round trip, ns: the one that limits a path through all of them. None where one is missing."""
+    trips = [distance.round_trip_ns for distance in distances]
+    known = [trip for trip in trips if trip is not None]
+    return max(known) if known and len(known) == len(trips) else None

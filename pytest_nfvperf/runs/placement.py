@@ -1,0 +1,173 @@
+"""Keeps the trials of a run to one band of CPU distance (model/placement.py).
+
+Before and after every trial the round trip between the generator's CPUs and those of the DUT is measured, which
+takes a millisecond in which nothing is sent. Where it was in one band before and in the other after, the host
+moved a CPU in the middle, and the trial says nothing. Where it is far before a trial, and this machine is known to
+have a near band, the near one is waited for; when it does not come back in time, what follows is measured far, and
+its figures say so.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from pytest_nfvperf.model.placement import Bands, Placed, farthest, find_bands
+from pytest_nfvperf.model.trial import InvalidReason, Reason
+from pytest_nfvperf.ports.clock import Clock
+from pytest_nfvperf.ports.generator import Generator, MeasuresDistance
+
+PATIENCE_S = 20.0
+"""How long the near band is waited for, once an absence: hosts leave CPUs apart for seconds, or for many minutes."""
+
+LOOK_EVERY_S = 0.25
+KEPT = 400
+"""Round trips that are remembered: a thousand trials' worth of bands, and what a host did last year is forgotten."""
+
+_SAVE_EVERY = 50
+
+
+class RoundTrips(Protocol):
+    """Round trips seen on this machine, the oldest first, ns."""
+
+    def read(self) -> list[float]:
+        """What was kept by earlier runs."""
+        ...
+
+    def write(self, trips: Sequence[float]) -> None:
+        """Keep them for later ones."""
+        ...
+
+
+class ForgottenRoundTrips:
+    """Keeps nothing: for testbeds whose CPUs nobody moves."""
+
+    def read(self) -> list[float]:
+        """Nothing."""
+        return []
+
+    def write(self, trips: Sequence[float]) -> None:
+        """Forgets them."""
+
+
+class KeptRoundTrips:
+    """Round trips in a JSON file, by the fingerprint of what they belong to.
+
+    Args:
+        path: the file; made when first written. One that cannot be read is begun anew: it is a cache.
+        fingerprint: machine and CPUs; others' round trips are kept apart.
+    """
+
+    def __init__(self, path: Path, fingerprint: str) -> None:
+        self._path = path
+        self._fingerprint = fingerprint
+
+    def read(self) -> list[float]:
+        """Of this fingerprint."""
+        found = self._all().get(self._fingerprint, [])
+        return [float(trip) for trip in found[-KEPT:]]
+
+    def write(self, trips: Sequence[float]) -> None:
+        """In place of what was kept of this fingerprint."""
+        kept = self._all() | {self._fingerprint: list(trips[-KEPT:])}
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = self._path.with_name(f"{self._path.name}.{os.getpid()}")
+        fresh.write_text(json.dumps(kept))
+        fresh.replace(self._path)
+
+    def _all(self) -> dict[str, list[float]]:
+        try:
+            kept = json.loads(self._path.read_text())
+        except (FileNotFoundError, json.JSONDecodeError, UnicodeDecodeError):
+            return {}
+        return kept if isinstance(kept, dict) else {}
+
+
+class Placement:
+    """The witness of one run.
+
+    Args:
+        cpus: of the DUT's polling threads.
+        kept: what earlier runs saw.
+        clock: the time.
+        waiting: told, in words, that the near band is waited for.
+    """
+
+    def __init__(
+        self, cpus: Sequence[int], kept: RoundTrips, clock: Clock, waiting: Callable[[str], None] = lambda _: None
+    ) -> None:
+        self._cpus = tuple(cpus)
+        self._kept = kept
+        self._clock = clock
+        self._waiting = waiting
+        self._seen = kept.read()
+        self._unsaved = 0
+        self._gave_up = False
+
+    @property
+    def bands(self) -> Bands | None:
+        """What is known of this machine so far; None before the first look."""
+        return find_bands(self._seen)
+
+    def settle(self, generator: Generator) -> int | None:
+        """Wait for the near band where there is one, and return the round trip, ns; None where nobody can tell.
+
+        After one wait in vain nothing waits until the near band has been seen again.
+        """
+        trip = self._look(generator)
+        until = self._clock.monotonic() + PATIENCE_S
+        while trip is not None and self._is_far(trip):
+            if self._gave_up or self._clock.monotonic() >= until:
+                self._gave_up = True
+                return trip
+            self._waiting(self._waiting_words(trip, until))
+            self._clock.sleep(LOOK_EVERY_S)
+            trip = self._look(generator)
+        self._gave_up = False
+        return trip
+
+    def judge(self, generator: Generator, before: int | None) -> tuple[Placed, InvalidReason | None]:
+        """Where the CPUs were around a trial, and the reason against it when they moved meanwhile."""
+        after = self._look(generator)
+        far = [trip is not None and self._is_far(trip) for trip in (before, after)]
+        bands = self.bands
+        near = bands.near if bands is not None and bands.far is not None else None
+        placed = Placed(before, after, far=any(far), near_ns=round(near.high_ns) if near is not None else None)
+        if before is None or after is None or far[0] == far[1]:
+            return placed, None
+        detail = (
+            f"the host moved a CPU during the trial: a cache line's round trip between generator and DUT took "
+            f"{before} ns before it and {after} ns after"
+        )
+        return placed, InvalidReason(Reason.CPU_MOVED, detail)
+
+    def close(self) -> None:
+        """Keep what was seen."""
+        if self._unsaved:
+            self._kept.write(self._seen)
+            self._unsaved = 0
+
+    def _look(self, generator: Generator) -> int | None:
+        if not self._cpus or not isinstance(generator, MeasuresDistance):
+            return None
+        trip = farthest(generator.distances(self._cpus))
+        if trip is None:
+            return None
+        self._seen = [*self._seen[-KEPT + 1 :], float(trip)]
+        self._unsaved += 1
+        if self._unsaved >= _SAVE_EVERY:
+            self.close()
+        return trip
+
+    def _is_far(self, trip: float) -> bool:
+        bands = self.bands
+        return bands is not None and bands.is_far(trip)
+
+    def _waiting_words(self, trip: int, until: float) -> str:
+        bands = self.bands
+        near = f" (near: {bands.near})" if bands is not None else ""
+        left = until - self._clock.monotonic()
+        return f"waiting for the host: it keeps generator and DUT {trip} ns apart{near}; at most {left:.0f} s more"

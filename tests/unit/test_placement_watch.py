@@ -1,0 +1,166 @@
+"""Trials keep to one band of CPU distance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from pytest_nfvperf.adapters.generators.fake import FakeGenerator
+from pytest_nfvperf.model.catalogue import phy2phy
+from pytest_nfvperf.model.placement import Band, Distance, Placed
+from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.model.trial import Reason, TrialSpec
+from pytest_nfvperf.ports.generator import GeneratorPort
+from pytest_nfvperf.runs.placement import LOOK_EVERY_S, PATIENCE_S, ForgottenRoundTrips, KeptRoundTrips, Placement
+from pytest_nfvperf.runs.recorder import Recorder
+from pytest_nfvperf.runs.trials import MOST_MOVED, Context, InvalidTrialsError, TrialRunner
+from tests.unit.test_search_algorithms import Silent, VirtualClock
+
+KNOWN = [100.0, 110.0, 105.0, 420.0, 430.0, 440.0]
+
+
+class Remembered(ForgottenRoundTrips):
+    def __init__(self, trips: Sequence[float]) -> None:
+        self.trips = list(trips)
+
+    def read(self) -> list[float]:
+        return list(self.trips)
+
+    def write(self, trips: Sequence[float]) -> None:
+        self.trips = list(trips)
+
+
+class Moved(FakeGenerator):
+    """Its CPU is where the script says, look by look; the last place holds for good. None: not to be had."""
+
+    def __init__(self, places: Sequence[int | None]) -> None:
+        super().__init__(5e6)
+        self.places = list(places)
+        self.looks = 0
+
+    def distances(self, cpus: Sequence[int]) -> tuple[Distance, ...]:
+        place = self.places[min(self.looks, len(self.places) - 1)]
+        self.looks += 1
+        return tuple(Distance(0, cpu, place) for cpu in cpus)
+
+
+def rig(
+    places: Sequence[int | None], known: Sequence[float] = KNOWN
+) -> tuple[TrialRunner, TrialSpec, list[str], VirtualClock]:
+    generator, clock, told = Moved(places), VirtualClock(), []
+    topology = phy2phy()
+    generator.attach([GeneratorPort(port.name, "", port.mac) for port in topology.ports])
+    generator.clock = clock
+    placement = Placement((1,), Remembered(known), clock, told.append)
+    context = Context(Recorder("r", [], clock), Silent(), clock, placement=placement)
+    runner = TrialRunner(generator, [], make_ledger=None, check_alive=lambda: None, context=context, repeats=2)
+    return runner, TrialSpec(Traffic(), 1_000_000, 1.0, topology.directions), told, clock
+
+
+def test_a_trial_in_the_near_band_says_so() -> None:
+    runner, spec, told, _ = rig([100, 110])
+    trial = runner.run(spec)
+    assert trial.result.valid
+    assert trial.result.placement == Placed(100, 110, far=False, near_ns=110)
+    assert trial.result.placement.apart == ""
+    assert told == []
+
+
+@pytest.mark.parametrize("places", [[100, 430, 100], [100, 430, 430, 100]])
+def test_a_cpu_that_moved_spoils_the_trial_and_it_is_repeated(places: list[int]) -> None:
+    runner, spec, _, _ = rig(places)
+    spoiled = runner.run_once(spec)
+    assert [reason.code for reason in spoiled.result.invalid] == [Reason.CPU_MOVED]
+    assert "took 100 ns before it and 430 ns after" in str(spoiled.result.invalid[0])
+    assert runner.run(spec).result.valid
+
+
+def test_the_near_band_is_waited_for_and_that_is_told() -> None:
+    runner, spec, told, clock = rig([430, 430, 430, 100])
+    before = clock.monotonic()
+    trial = runner.run(spec)
+    assert trial.result.placement == Placed(100, 100, far=False, near_ns=110)
+    assert clock.monotonic() - before >= 3 * LOOK_EVERY_S
+    assert len(told) == 3
+    assert told[0].startswith(
+        "waiting for the host: it keeps generator and DUT 430 ns apart (near: 100 .. 110 ns); at most"
+    )
+
+
+def test_what_does_not_come_back_is_measured_far_and_is_waited_for_once() -> None:
+    runner, spec, told, clock = rig([430])
+    before = clock.monotonic()
+    trial = runner.run(spec)
+    waited = clock.monotonic() - before
+    assert trial.result.valid
+    assert PATIENCE_S <= waited < PATIENCE_S + 3
+    assert trial.result.placement is not None
+    assert trial.result.placement.apart == (
+        "the host keeps the CPUs of generator and DUT 430 ns apart (round trip of a cache line; near is up to 110 ns)"
+    )
+    told.clear()
+    runner.run(spec)
+    assert told == []
+
+
+def test_after_the_near_band_was_seen_again_it_is_waited_for_again() -> None:
+    runner, spec, told, _ = rig([*[430] * 90, 100, 100, 430, 100])
+    runner.run(spec)
+    while runner.run(spec).result.placement != Placed(100, 100, far=False, near_ns=110):
+        pass
+    told.clear()
+    runner.run(spec)
+    assert len(told) == 1
+
+
+def test_repeats_for_a_moving_host_are_not_the_budgets_but_end() -> None:
+    runner, spec, _, _ = rig([100, 430] * 40)
+    with pytest.raises(
+        InvalidTrialsError, match=rf"{MOST_MOVED + 3} trials in a row were invalid \(cpu_moved {MOST_MOVED + 3}x\)"
+    ):
+        runner.run(spec)
+
+
+@pytest.mark.parametrize(("places", "known"), [([300, 420], []), ([300, 310], [300.0, 310.0, 305.0] * 9)])
+def test_where_placement_never_changed_there_is_no_band_to_wait_for(places: list[int], known: list[float]) -> None:
+    runner, spec, told, _ = rig(places, known)
+    trial = runner.run(spec)
+    assert trial.result.valid
+    assert trial.result.placement is not None
+    assert trial.result.placement.apart == ""
+    assert told == []
+
+
+def test_a_cpu_that_is_not_to_be_had_is_no_figure() -> None:
+    runner, spec, _, _ = rig([None])
+    trial = runner.run(spec)
+    assert trial.result.valid
+    assert trial.result.placement is None
+
+
+def test_a_generator_that_cannot_tell_is_not_asked() -> None:
+    placement = Placement((1,), ForgottenRoundTrips(), VirtualClock())
+    assert placement.settle(FakeGenerator(1e6)) is None
+    assert placement.bands is None
+
+
+def test_round_trips_are_kept_by_fingerprint(tmp_path: Path) -> None:
+    path = tmp_path / "cache" / "round-trips.json"
+    KeptRoundTrips(path, "here").write(KNOWN)
+    KeptRoundTrips(path, "there").write([50.0])
+    assert KeptRoundTrips(path, "here").read() == KNOWN
+    assert KeptRoundTrips(path, "nowhere").read() == []
+    path.write_text("{")
+    assert KeptRoundTrips(path, "here").read() == []
+
+
+def test_what_was_seen_is_kept_at_the_end() -> None:
+    kept = Remembered(KNOWN)
+    placement = Placement((1,), kept, VirtualClock())
+    placement.settle(Moved([100]))
+    placement.close()
+    assert kept.trips == [*KNOWN, 100.0]
+    assert placement.bands is not None
+    assert placement.bands.near == Band(100.0, 110.0)
