@@ -13,10 +13,9 @@ from pytest_nfvperf.adapters.generators.trex.ceiling import measure
 from pytest_nfvperf.adapters.generators.trex.child import ChildOptions
 from pytest_nfvperf.adapters.generators.trex.clients import candidates
 from pytest_nfvperf.adapters.generators.trex.generator import TrexGenerator
-from pytest_nfvperf.adapters.generators.trex.server import start_server
+from pytest_nfvperf.adapters.generators.trex.server import TrexServer, start_server
 from pytest_nfvperf.adapters.net.identity import TAG_VARIABLE
 from pytest_nfvperf.adapters.net.journal import Journal, Kind
-from pytest_nfvperf.adapters.net.process import ManagedProcess
 from pytest_nfvperf.embedded import EmbeddedWiring, note_process
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed import Testbed
@@ -37,7 +36,7 @@ class TrexWiring(EmbeddedWiring):
 
     def __init__(self, testbed: Testbed, *, keep: bool = False, record: Path | None = None) -> None:
         super().__init__(testbed, keep=keep, record=record)
-        self._server: ManagedProcess | None = None
+        self._server: TrexServer | None = None
         self._trex: TrexGenerator | None = None
 
     def _check_generator(self) -> None:
@@ -75,6 +74,7 @@ class TrexWiring(EmbeddedWiring):
             env={TAG_VARIABLE: journal.tag},
             netns=start.netns if start else None,
             on_spawn=lambda pid: note_process(journal, entry, pid),
+            server=self._server,
         )
         if self.record is not None:
             options = replace(options, start=recording(options.start, "trex", self.recording_path(journal)))

@@ -9,17 +9,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from pyroute2 import IPRoute
+from pyroute2 import IPRoute, netns
 
 from pytest_nfvperf.adapters.generators.engine import Engine, StartEngine
 from pytest_nfvperf.adapters.generators.recording import recording, replaying
 from pytest_nfvperf.adapters.generators.trex.child import ChildOptions
 from pytest_nfvperf.adapters.generators.trex.clients import VARIABLE
 from pytest_nfvperf.adapters.generators.trex.generator import TrexGenerator
-from pytest_nfvperf.adapters.generators.trex.server import start_server
-from pytest_nfvperf.adapters.net.journal import Journal
+from pytest_nfvperf.adapters.generators.trex.server import TrexServer, start_server
+from pytest_nfvperf.adapters.net.journal import Journal, new_tag
 from pytest_nfvperf.adapters.net.namespaces import Namespace
-from pytest_nfvperf.adapters.net.process import ManagedProcess
+from pytest_nfvperf.adapters.net.process import NETNS_DIRECTORY
+from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.model.testbed import GeneratorSpec, TrexSpec, TrexStart
 from tests.functional.ovs_support import clean_run
 
@@ -39,14 +40,13 @@ class TrexLab:
     journal: Journal
     namespace: Namespace
     spec: GeneratorSpec
-    server: ManagedProcess
+    server: TrexServer
 
     def generator(self, start: StartEngine = Engine, **spec: object) -> TrexGenerator:
         """A client of it."""
         changed = GeneratorSpec(**{**_fields(self.spec), **spec})  # type: ignore[arg-type]
-        return TrexGenerator(
-            changed, self.journal.directory, options=ChildOptions(netns=self.namespace.name, start=start)
-        )
+        options = ChildOptions(netns=self.namespace.name, start=start, server=self.server)
+        return TrexGenerator(changed, self.journal.directory, options=options)
 
 
 @contextmanager
@@ -80,6 +80,30 @@ def veth(space: Namespace, mtu: int, near: str, far: str) -> None:
         links.link("add", ifname=near, kind="veth", peer=far)
         for name in (near, far):
             links.link("set", index=links.link_lookup(ifname=name)[0], mtu=mtu, state="up")
+
+
+def flags_of(namespace: Path, interface: str) -> tuple[int, int]:
+    """Whether an interface is promiscuous or takes all multicast (IFF_PROMISC, IFF_ALLMULTI), and its MTU."""
+
+    def read() -> tuple[int, int]:
+        with IPRoute() as links:
+            (link,) = links.get_links(links.link_lookup(ifname=interface)[0])
+            return int(link["flags"]) & 0x300, int(link.get_attr("IFLA_MTU"))
+
+    return inside(namespace, read)
+
+
+@contextmanager
+def far_end_in(interface: str) -> Iterator[str]:
+    """A named namespace, somebody else's, with an interface in it."""
+    name = f"nfvtest-{new_tag()}"
+    netns.create(name)
+    try:
+        with IPRoute() as host, (NETNS_DIRECTORY / name).open("rb") as target:
+            host.link("set", index=host.link_lookup(ifname=interface)[0], net_ns_fd=target.fileno())
+        yield name
+    finally:
+        netns.remove(name)
 
 
 def _fields(spec: GeneratorSpec) -> dict[str, object]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from pytest_nfvperf.adapters.generators.engine import EngineRefusedError
 from pytest_nfvperf.adapters.generators.trex.facts import TrexPort
-from pytest_nfvperf.adapters.generators.trex.latency import bucket_ends_ns, merged
+from pytest_nfvperf.adapters.generators.trex.latency import bucket_ends_ns, counted, merged
 from pytest_nfvperf.adapters.generators.trex.messages import explained
 from pytest_nfvperf.adapters.generators.trex.owner import left_by_a_dead_run, own_name
 from pytest_nfvperf.adapters.generators.trex.results import TrexPolicy, elapsed, trial_result
@@ -94,6 +95,32 @@ def test_a_stale_largest_value_is_not_believed() -> None:
     assert (histogram.min_ns, histogram.max_ns) == (20_000, 399_999)
 
 
+@pytest.mark.parametrize(
+    ("histogram", "received", "total"),
+    [
+        ({"0": 15, "10": 1990}, 2000, 2000),  # as measured: 2005 samples of 2000 frames
+        ({"0": 10, "10": 1990}, 2000, 2000),
+        ({"0": 7}, 0, 0),  # of the trial before
+        ({"0": 7, "10": 3}, 3, 3),
+        ({"10": 3}, 3, 3),
+        ({"0": 1, "10": 3}, 5, 4),  # one came too late for the statistics: it is not made up
+    ],
+)
+def test_a_histogram_has_no_more_samples_than_frames(histogram: dict[str, int], received: int, total: int) -> None:
+    latency = counted({"histogram": histogram, "min_us": 1, "max_us": 12, "errors": {}}, received)
+    assert merged([latency]).total == total
+    assert latency["histogram"].get("10") == histogram.get("10")
+
+
+def test_a_trial_has_no_more_samples_than_latency_frames() -> None:
+    streams = answer()["streams"]
+    latency = streams[1]["latency"]
+    more = {**latency, "histogram": {**latency["histogram"], "0": 5}}
+    result = judged(streams=[streams[0], {**streams[1], "latency": more}, *streams[2:]])
+    assert result.counts[0].latency is not None
+    assert result.counts[0].latency.total == streams[1]["received"] == 4000
+
+
 def test_no_latency_frame_came_back() -> None:
     assert merged([{"histogram": {}, "min_us": 0, "max_us": 0}]).total == 0
 
@@ -165,8 +192,16 @@ def test_stretched_time_is_the_rigs_fault() -> None:
 
 
 def test_a_trial_that_had_to_be_stopped() -> None:
-    result = judged(elapsed={"shortest_s": 6.0, "longest_s": 6.1}, complete=False)
-    assert "a trial of 4 s was stopped after 5.97 s" in str(result.invalid[0])
+    """By the clock of whoever stopped it: the news of its end was not under way."""
+    result = judged(elapsed={"shortest_s": 6.01, "longest_s": 6.1}, complete=False)
+    assert "a trial of 4 s was stopped after 6.01 s: the TRex server" in str(result.invalid[0])
+
+
+def test_a_server_that_answers_late_that_it_started() -> None:
+    """Its frames were gone before we could see it sending: nobody stopped it, and nobody knows how long it took."""
+    result = judged(elapsed={"shortest_s": 0.0, "longest_s": 7.5}, complete=False)
+    assert "a trial of 4 s was over 7.5 s after the server was told to start: the TRex server" in str(result.invalid[0])
+    assert codes(result) == {Reason.STRETCHED_TIME}
 
 
 def test_a_link_that_is_down_after_the_trial() -> None:
@@ -246,6 +281,51 @@ def test_versions_that_do_not_fit_both_ways(end: str) -> None:
         assert isinstance(error, ConfigError)
         assert "server: '5.1', client: " in str(error)
         assert "write 'client: DIRECTORY'" in str(error)
+
+
+@dataclass
+class StartedServer:
+    """A server of ours that is gone, or stands still."""
+
+    pid = 77
+    end: str
+    runs: bool = False
+
+    def running(self) -> bool:
+        return self.runs
+
+    def fate(self) -> str:
+        return self.end
+
+    def evidence(self) -> dict[str, str]:
+        return {"trex-server.log": "its last words"}
+
+
+LOST = {"ok": False, "code": "server_lost", "error": "connection to the server had been lost"}
+
+
+@pytest.mark.parametrize(("end", "runs"), [("was killed by SIGKILL", False), ("is in state T (stopped)", True)])
+def test_what_became_of_our_own_server_is_said_with_its_log(end: str, runs: bool) -> None:
+    refusal = EngineRefusedError("x", LOST, log="Traceback (most recent call last)")
+    started = StartedServer(end, runs)
+    error = explained(refusal, GeneratorSpec("trex", server="127.0.0.1"), started)  # type: ignore[arg-type]
+    assert str(error) == (
+        f"TRex server 127.0.0.1 stopped answering: its process (pid 77) {end}; look at its last output\n"
+        "--- trex-server.log ---\nits last words"
+    )
+
+
+def test_of_somebody_elses_server_there_is_no_log_and_no_trace_of_the_librarys() -> None:
+    refusal = EngineRefusedError("x", LOST, log="Traceback (most recent call last)")
+    text = str(explained(refusal, GeneratorSpec("trex", server="tgen1")))
+    assert "TRex server tgen1 stopped answering: connection to the server had been lost; look whether it" in text
+    assert "Traceback" not in text
+
+
+def test_what_nobody_understands_has_the_librarys_trace() -> None:
+    odd = {"ok": False, "code": "refused", "error": "'NoneType' object has no attribute 'x'"}
+    refusal = EngineRefusedError("x", odd, log="Traceback (most recent call last)")
+    assert "Traceback" in str(explained(refusal, GeneratorSpec("trex", server="tgen1")))
 
 
 def test_a_lost_server_is_known_by_its_words() -> None:

@@ -35,6 +35,7 @@ from pytest_nfvperf.adapters.net.journal import (
     read_entries,
     read_owner,
 )
+from pytest_nfvperf.adapters.net.kept_settings import put_back
 from pytest_nfvperf.adapters.net.links import remove_link
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.net.wait import wait_until
@@ -286,6 +287,7 @@ _REMOVERS: dict[Kind, Callable[[Entry], bool]] = {
     Kind.NETNS: lambda entry: _remove_netns(entry.name),
     Kind.LINK: _remove_link,
     Kind.BORROWED: give_back,
+    Kind.SETTINGS: put_back,
     Kind.OVS_BRIDGE: remove_bridge,
     Kind.OVS_SETTING: restore_setting,
     Kind.ANNOUNCED: take_back,

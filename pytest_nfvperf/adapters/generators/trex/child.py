@@ -14,6 +14,7 @@ from pytest_nfvperf.adapters.generators.engine import Engine, EngineLink, Engine
 from pytest_nfvperf.adapters.generators.trex.clients import candidates
 from pytest_nfvperf.adapters.generators.trex.messages import explained
 from pytest_nfvperf.adapters.generators.trex.owner import own_name
+from pytest_nfvperf.adapters.generators.trex.server import TrexServer
 from pytest_nfvperf.adapters.host.interrupts import held
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError
 from pytest_nfvperf.model.testbed import GeneratorSpec
@@ -35,12 +36,14 @@ class ChildOptions:
         netns: network namespace to connect from; None: ours.
         start: starts it; a recording one, or one that plays a recording.
         on_spawn: told each child's process id.
+        server: the server, where we started it: asked what became of it when it answers no more.
     """
 
     env: Mapping[str, str] = field(default_factory=dict)
     netns: str | None = None
     start: StartEngine = Engine
     on_spawn: Callable[[int], None] = lambda _: None
+    server: TrexServer | None = None
 
 
 def connect(spec: GeneratorSpec, log: Path, options: ChildOptions) -> tuple[EngineLink, dict[str, Any]]:
@@ -67,7 +70,7 @@ def connect(spec: GeneratorSpec, log: Path, options: ChildOptions) -> tuple[Engi
         except EngineRefusedError as error:
             link.close()
             if error.code not in _WRONG_CLIENT or (spec.client and len(libraries) == 1):
-                raise explained(error, spec) from error
+                raise explained(error, spec, options.server) from error
             tried.append(f"{library or 'PyPI trex-stl-lib'}: {error.answer['error']}")
         except GeneratorError:
             link.close()
@@ -77,6 +80,26 @@ def connect(spec: GeneratorSpec, log: Path, options: ChildOptions) -> tuple[Engi
         "write 'client: DIRECTORY' of the server's own TRex distribution",
         key="generator.client",
     )
+
+
+def stl_version(library: str, log: Path) -> str:
+    """Which version of TRex's protocol a client library speaks, such as "5.1"; asks no server.
+
+    Args:
+        library: its directory; "" for PyPI's.
+        log: file for what it prints; written anew.
+
+    Raises:
+        ConfigError: there is none, or it cannot be imported.
+    """
+    link = _started(log, ChildOptions())
+    try:
+        version: str = link.command("library", _HELLO_DEADLINE_S, path=library)["stl"]
+        return version
+    except EngineRefusedError as error:
+        raise explained(error, GeneratorSpec("trex", client=library)) from error
+    finally:
+        link.close()
 
 
 def _started(log: Path, options: ChildOptions) -> EngineLink:

@@ -15,7 +15,7 @@ from pytest_nfvperf.adapters.generators.trex.facts import TrexPort, port_number,
 from pytest_nfvperf.adapters.generators.trex.messages import explained
 from pytest_nfvperf.adapters.generators.trex.owner import left_by_a_dead_run
 from pytest_nfvperf.adapters.generators.trex.plan import streams
-from pytest_nfvperf.adapters.generators.trex.results import TrexPolicy, saturating, trial_result
+from pytest_nfvperf.adapters.generators.trex.results import TrexPolicy, longest, saturating, trial_result
 from pytest_nfvperf.adapters.net.wait import wait_until
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, GeneratorError, NfvperfError
 from pytest_nfvperf.model.testbed import GeneratorSpec
@@ -26,10 +26,6 @@ from pytest_nfvperf.ports.generator import GeneratorInfo, GeneratorPort
 
 _COMMAND_DEADLINE_S = 40.0
 """A server that freezes is noticed by the child after ten seconds, which can come twice in one command."""
-
-_STRETCH = 1.25
-_STRETCH_S = 1.0
-"""A trial that takes this much longer is stopped: nothing that it finds can count."""
 
 _LINK_POLL_S = 0.1
 _LEARN_FPS = 1000
@@ -61,7 +57,9 @@ class TrexGenerator:
         self._policy = policy or TrexPolicy()
         self._ports: dict[str, TrexPort] = {}
         self._closed = False
-        self._child, self._hello = connect(spec, run_dir / "trex-client.log", options or ChildOptions())
+        options = options or ChildOptions()
+        self._server = options.server
+        self._child, self._hello = connect(spec, run_dir / "trex-client.log", options)
 
     @property
     def pid(self) -> int:
@@ -150,7 +148,7 @@ class TrexGenerator:
     def _run(self, spec: TrialSpec, command: str = "trial") -> TrialResult:
         plan = streams(spec, self._ports)
         delay_s = max(spec.residual_s, self._spec.trex.rx_delay_s)
-        longest_s = spec.duration_s * _STRETCH + _STRETCH_S
+        longest_s = longest(spec.duration_s)
         answer = self._command(
             command,
             deadline_s=longest_s + delay_s + _COMMAND_DEADLINE_S,
@@ -170,13 +168,13 @@ class TrexGenerator:
         except EngineRefusedError as error:
             if error.code == "port_taken" and left_by_a_dead_run(error.answer["owner"]):
                 return self._command("attach", force=True, **asked)
-            raise explained(error, self._spec) from error
+            raise explained(error, self._spec, self._server) from error
 
     def _command(self, command: str, /, deadline_s: float = _COMMAND_DEADLINE_S, **arguments: Any) -> dict[str, Any]:
         try:
             return self._command_raw(command, deadline_s, **arguments)
         except EngineRefusedError as error:
-            raise explained(error, self._spec) from error
+            raise explained(error, self._spec, self._server) from error
 
     def _command_raw(self, command: str, deadline_s: float, /, **arguments: Any) -> dict[str, Any]:
         if self._closed:

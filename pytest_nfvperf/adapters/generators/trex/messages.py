@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_nfvperf.adapters.generators.engine import EngineRefusedError
+from pytest_nfvperf.adapters.generators.trex.server import TrexServer
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError, NfvperfError
 from pytest_nfvperf.model.testbed import GeneratorSpec
 
@@ -16,8 +17,14 @@ _USER_MISTAKES = {
 }
 
 
-def explained(error: EngineRefusedError, spec: GeneratorSpec) -> NfvperfError:
-    """The child's refusal as an error of ours: the server's words, and what to do."""
+def explained(error: EngineRefusedError, spec: GeneratorSpec, started: TrexServer | None = None) -> NfvperfError:
+    """The child's refusal as an error of ours: the server's words, and what to do.
+
+    Args:
+        error: the refusal.
+        spec: of the generator.
+        started: the server, where we started it; its log is evidence when it answers no more.
+    """
     answer = error.answer
     text = answer["error"]
     server = f"TRex server {spec.server}"
@@ -27,7 +34,15 @@ def explained(error: EngineRefusedError, spec: GeneratorSpec) -> NfvperfError:
     for part, advice in _USER_MISTAKES.items():
         if part in text:
             return ConfigError(f"{server} refuses the trial: {text}; {advice}")
-    return GeneratorError(_broken(answer, server, spec), evidence=error.evidence)
+    if started is not None and (answer["code"] == "server_lost" or not started.running()):
+        return GeneratorError(
+            f"{server} stopped answering: its process (pid {started.pid}) {started.fate()}; look at its last output",
+            evidence=started.evidence(),
+        )
+    # A refusal that is understood needs no trace of the client library's.
+    return GeneratorError(
+        _broken(answer, server, spec), evidence=error.evidence if answer["code"] == "refused" else None
+    )
 
 
 def _config_mistake(answer: Mapping[str, Any], server: str) -> tuple[str, str]:

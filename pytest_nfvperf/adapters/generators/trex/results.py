@@ -13,7 +13,7 @@ from typing import Any
 
 from pytest_nfvperf.adapters.generators.templates import intended_frames
 from pytest_nfvperf.adapters.generators.trex.facts import TrexPort
-from pytest_nfvperf.adapters.generators.trex.latency import merged
+from pytest_nfvperf.adapters.generators.trex.latency import counted, merged
 from pytest_nfvperf.model.traffic import FCS_BYTES
 from pytest_nfvperf.model.trial import (
     Direction,
@@ -24,6 +24,9 @@ from pytest_nfvperf.model.trial import (
     TrialResult,
     TrialSpec,
 )
+
+_STRETCH = 1.25
+_STRETCH_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,11 @@ def trial_result(
     return TrialResult(spec=spec, counts=counts, health=health, invalid=tuple(reasons))
 
 
+def longest(duration_s: float) -> float:
+    """When a trial is stopped that is still going on, seconds: nothing that it finds can count."""
+    return duration_s * _STRETCH + _STRETCH_S
+
+
 def elapsed(asked_s: float, measured: Mapping[str, float], end_notice_s: float) -> float:
     """How long frames were sent, seconds: what was asked for, or longer.
 
@@ -108,7 +116,8 @@ def _direction(
     intended = intended_frames(spec.load_fps, spec.duration_s)
     dropped = max(0, written - tx["opackets"])
     errors = [seen["latency"]["errors"] for _, seen in streams if seen["latency"]]
-    latency = merged([seen["latency"] for _, seen in streams if seen["latency"]]) if spec.latency else None
+    sampled = [counted(seen["latency"], seen["received"]) for _, seen in streams if seen["latency"]]
+    latency = merged(sampled) if spec.latency else None
     sent_bytes = sum(seen["sent_bytes"] for _, seen in streams)
     counts = DirectionCounts(
         direction=direction,
@@ -155,12 +164,21 @@ def _stretched(
 ) -> Iterator[InvalidReason]:
     if answer["complete"] and elapsed_s <= spec.duration_s * (1 + policy.max_stretch_ratio):
         return
-    how = "took" if answer["complete"] else "was stopped after"
     yield InvalidReason(
         Reason.STRETCHED_TIME,
-        f"a trial of {spec.duration_s:g} s {how} {elapsed_s:.3g} s: the TRex server (CPU "
+        f"a trial of {spec.duration_s:g} s {_how_long(spec.duration_s, elapsed_s, answer)}: the TRex server (CPU "
         f"{answer['cpu_percent']:.0f} %) cannot send that fast",
     )
+
+
+def _how_long(duration_s: float, elapsed_s: float, answer: Mapping[str, Any]) -> str:
+    """What was seen of a trial that took longer than it should: a server that starts late is not seen sending."""
+    measured = answer["elapsed"]
+    if answer["complete"]:
+        return f"took {elapsed_s:.3g} s"
+    if measured["shortest_s"] > longest(duration_s):
+        return f"was stopped after {measured['shortest_s']:.3g} s"
+    return f"was over {measured['longest_s']:.3g} s after the server was told to start"
 
 
 def _reasons(one: _Judged, policy: TrexPolicy) -> Iterator[InvalidReason]:

@@ -1,23 +1,33 @@
-"""A TRex server that we start on this machine, journaled like every process of ours."""
+"""A TRex server that we start on this machine, journaled like every process of ours.
+
+It makes its interfaces promiscuous, and leaves them so: how they were is journaled before, and put back after.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_nfvperf.adapters.net.journal import Journal
-from pytest_nfvperf.adapters.net.process import ManagedProcess, spawn
+from pytest_nfvperf.adapters.generators.trex.prerequisites import (
+    DUMMY,
+    binary_of,
+    check,
+    kernel_interfaces,
+    namespace_of,
+)
+from pytest_nfvperf.adapters.net.journal import Entry, Journal
+from pytest_nfvperf.adapters.net.kept_settings import keep, put_back
+from pytest_nfvperf.adapters.net.process import ManagedProcess, describe_exit, spawn
 from pytest_nfvperf.adapters.net.wait import wait_until
-from pytest_nfvperf.model.errors import ConfigError, DeadlineError
+from pytest_nfvperf.model.errors import DeadlineError, TestbedError
 from pytest_nfvperf.model.testbed import TrexSpec, TrexStart
 
 _START_DEADLINE_S = 60.0
 """With hugepages to clear and NICs to reset it takes half a minute."""
 
-_NORMAL_CPUS = 3
 _LISTENING = "0A"  # TCP_LISTEN, proc_net_tcp in the kernel's documentation
 _DEVARGS = {
     # Its rings hold frames of 2 KiB otherwise, and larger ones are dropped on transmit.
@@ -26,7 +36,49 @@ _DEVARGS = {
 }
 
 
-def start_server(spec: TrexSpec, start: TrexStart, journal: Journal, macs: Mapping[int, str]) -> ManagedProcess:
+class TrexServer:
+    """A server that was started here. Owns its end, and that its interfaces are put back."""
+
+    def __init__(self, process: ManagedProcess, journal: Journal, kept: Sequence[Entry]) -> None:
+        self._process = process
+        self._journal = journal
+        self._kept = list(kept)
+
+    @property
+    def pid(self) -> int:
+        """Process id."""
+        return self._process.pid
+
+    def running(self) -> bool:
+        """True while it runs, or is only stopped by a signal."""
+        return self._process.running()
+
+    def fate(self) -> str:
+        """What became of its process, for a person: "was killed by SIGKILL", "is in state T (stopped)"."""
+        status = self._process.popen.poll()
+        return f"is in state {self._process.state()}" if status is None else describe_exit(status)
+
+    def evidence(self) -> dict[str, str]:
+        """The end of its log, by the log's name."""
+        return {self._process.log.name: self._process.log_tail()}
+
+    def stop(self) -> None:
+        """End it and put its interfaces back. Can be called twice.
+
+        Raises:
+            TestbedError: an interface could not be put back as it was.
+        """
+        self._process.stop()
+        while self._kept:
+            entry = self._kept[-1]
+            try:
+                put_back(entry)
+            except OSError as error:
+                raise TestbedError(f"interface {entry.name!r} could not be put back as it was: {error}") from error
+            self._journal.forget(self._kept.pop())
+
+
+def start_server(spec: TrexSpec, start: TrexStart, journal: Journal, macs: Mapping[int, str]) -> TrexServer:
     """Start TRex and wait until it takes requests.
 
     Args:
@@ -36,26 +88,30 @@ def start_server(spec: TrexSpec, start: TrexStart, journal: Journal, macs: Mappi
         macs: source MAC addresses by port number, where they are known.
 
     Raises:
-        ConfigError: TRex is not installed there, or has too few CPUs.
+        ConfigError: it is not installed there, the machine has too few CPUs, the namespace or an interface is not
+            there, or an interface is down.
         TestbedError: it ended, or did not begin to listen; with the end of its log.
     """
-    binary = _binary(start)
+    check(start)
     config = journal.directory / "trex_cfg.yaml"
     config.write_text(configuration(spec, start, journal.tag, macs))
     log = journal.directory / "trex-server.log"
+    kept = keep(journal, kernel_interfaces(start), namespace_of(start))
+    libraries = f"LD_LIBRARY_PATH={_libraries(start)}"
     process = spawn(
         journal,
         "TRex",
-        ["env", f"--chdir={start.path}", f"LD_LIBRARY_PATH={_libraries(start)}", binary, *_arguments(start, config)],
+        ["env", f"--chdir={start.path}", libraries, binary_of(start), *_arguments(start, config)],
         log=log,
         netns=start.netns,
     )
+    server = TrexServer(process, journal, kept)
     try:
         _wait_listening(process, spec.rpc_port)
     except Exception:
-        process.stop()
+        server.stop()
         raise
-    return process
+    return server
 
 
 def configuration(spec: TrexSpec, start: TrexStart, prefix: str, macs: Mapping[int, str]) -> str:
@@ -78,7 +134,7 @@ def configuration(spec: TrexSpec, start: TrexStart, prefix: str, macs: Mapping[i
 
 
 def _interface(driver: str, number: int, name: str) -> str:
-    return name if name == "dummy" or driver not in _DEVARGS else _DEVARGS[driver].format(number=number, name=name)
+    return name if name == DUMMY or driver not in _DEVARGS else _DEVARGS[driver].format(number=number, name=name)
 
 
 def _mac(number: int) -> str:
@@ -88,20 +144,6 @@ def _mac(number: int) -> str:
 def _arguments(start: TrexStart, config: Path) -> list[str | Path]:
     arguments: list[str | Path] = ["-i", "--cfg", config, "--no-scapy-server"]
     return arguments if start.driver == "pci" else [*arguments, "--software"]
-
-
-def _binary(start: TrexStart) -> Path:
-    # The script binds NICs to DPDK, and looks for other TRex processes; virtual ports need neither.
-    binary = Path(start.path) / ("t-rex-64" if start.driver == "pci" else "_t-rex-64")
-    if not binary.is_file():
-        raise ConfigError(f"no TRex is installed there: {binary} is missing", key="generator.trex.start.path")
-    cpus = len(os.sched_getaffinity(0))
-    if cpus < _NORMAL_CPUS and not start.low_end:
-        raise ConfigError(
-            f"TRex needs {_NORMAL_CPUS} CPUs, and this machine has {cpus}: write 'low_end: true', which shares them",
-            key="generator.trex.start.low_end",
-        )
-    return binary
 
 
 def _libraries(start: TrexStart) -> str:

@@ -14,7 +14,7 @@ from typing import Any, TextIO
 
 from pytest_nfvperf.adapters.generators.trex_child import lifeline
 from pytest_nfvperf.adapters.generators.trex_child.failures import Failure, Stopped
-from pytest_nfvperf.adapters.generators.trex_child.session import Session, refused
+from pytest_nfvperf.adapters.generators.trex_child.session import Session, about, refused
 
 
 def main() -> int:
@@ -53,6 +53,7 @@ def _requests() -> queue.SimpleQueue[str]:
 def _serve(session: Session, requests: queue.SimpleQueue[str], answers: TextIO) -> None:
     commands: Mapping[str, Callable[..., dict[str, Any]]] = {
         "hello": session.hello,
+        "library": about,
         "attach": session.attach,
         "detach": session.detach,
         "links": session.links,

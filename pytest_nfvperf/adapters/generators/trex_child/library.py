@@ -45,6 +45,14 @@ def load(path: str) -> Library:
     raise Failure("no_client", f"no TRex client library lies under {path}")
 
 
+def spoken(library: Library) -> str:
+    """The version of the protocol that it tells servers, as its client object has it."""
+    client = library.api.STLClient()
+    # Where it stands since v2.31, and where it stood in 2019.
+    version = client.ctx.api_ver if hasattr(client, "ctx") else client.conn.api_vers[0]
+    return f"{version['major']}.{version['minor']}"
+
+
 def _imported(module: str, where: str) -> Library:
     try:
         return Library(importlib.import_module(module), module, where)

@@ -9,7 +9,7 @@ from typing import Any
 
 from pytest_nfvperf.adapters.generators.trex_child.counts import port_counts, settled, stream_counts
 from pytest_nfvperf.adapters.generators.trex_child.failures import Failure, failure_of
-from pytest_nfvperf.adapters.generators.trex_child.library import Library, load
+from pytest_nfvperf.adapters.generators.trex_child.library import Library, load, spoken
 from pytest_nfvperf.adapters.generators.trex_child.streams import stream_of
 
 PROTOCOL = 1
@@ -26,6 +26,7 @@ class Session:
         self._library: Library | None = None
         self._client: Any = None
         self._ours: dict[str, int] = {}
+        self._made_promiscuous: set[int] = set()
 
     def hello(self, *, path: str, server: str, rpc_port: int, event_port: int, user: str) -> dict[str, Any]:
         """Import the library and connect with it."""
@@ -55,7 +56,7 @@ class Session:
             self._quiet([port])
             gateway = self._resolve(port, route) if route else None
             # After all else: taking a port anew turns it off.
-            client.set_port_attr([port], promiscuous=True)
+            self._make_promiscuous(port)
         except BaseException:
             self.detach(name=name)
             raise
@@ -68,6 +69,7 @@ class Session:
             client = self._connected()
             if port in client.get_acquired_ports():
                 self._quiet([port])
+                self._put_back(client, [port])
                 client.release([port])
         return {}
 
@@ -114,6 +116,7 @@ class Session:
         if ports:
             client.stop(ports, rx_delay_ms=0)
             client.remove_all_streams(ports)
+            self._put_back(client, ports)
             client.release(ports)
         client.disconnect(stop_traffic=False, release_ports=False)
 
@@ -129,6 +132,19 @@ class Session:
         client.remove_all_streams(ports)
         if set(client.get_service_enabled_ports()) & set(ports):
             client.set_service_mode(ports, False)
+
+    def _make_promiscuous(self, port: int) -> None:
+        client = self._connected()
+        if client.get_port_attr(port).get("prom") == "off":
+            self._made_promiscuous.add(port)
+        client.set_port_attr([port], promiscuous=True)
+
+    def _put_back(self, client: Any, ports: list[int]) -> None:
+        """Those that were not promiscuous before us are not after us."""
+        ours = sorted(self._made_promiscuous & set(ports))
+        if ours:
+            client.set_port_attr(ours, promiscuous=False)
+        self._made_promiscuous -= set(ours)
 
     def _resolve(self, port: int, route: Mapping[str, Any]) -> str:
         """Ask for the gateway's MAC; ARP is answered in service mode only, which would spoil a trial."""
@@ -173,6 +189,12 @@ class Session:
             if settled(stats, streams) or time.monotonic() > until:
                 return stats
             time.sleep(_POLL_S)
+
+
+def about(*, path: str) -> dict[str, Any]:
+    """Import the library, connect to nothing."""
+    library = load(path)
+    return {"library": library.where, "stl": spoken(library)}
 
 
 def _check_listens(server: str, port: int) -> None:

@@ -10,6 +10,7 @@ import os
 import struct
 import zlib
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import zmq
@@ -34,7 +35,17 @@ class TRexError(Exception):
 class STLClient:
     """One connection."""
 
-    def __init__(self, *, username: str, server: str, sync_port: int, async_port: int, sync_timeout: int) -> None:
+    def __init__(
+        self,
+        *,
+        username: str = "stand-in",
+        server: str = "127.0.0.1",
+        sync_port: int = 4501,
+        async_port: int = 4500,
+        sync_timeout: int = 3,
+    ) -> None:
+        major, minor = map(int, os.environ.get(VERSION_VARIABLE, "5.1").split("."))
+        self.ctx = SimpleNamespace(api_ver={"name": "STL", "major": major, "minor": minor})
         self._user = username
         self._address = f"tcp://{server}:{sync_port}"
         self._timeout_ms = sync_timeout * 1000
@@ -50,8 +61,7 @@ class STLClient:
         self._socket.setsockopt(zmq.RCVTIMEO, self._timeout_ms)
         self._socket.setsockopt(zmq.LINGER, 0)
         self._socket.connect(self._address)
-        major, minor = map(int, os.environ.get(VERSION_VARIABLE, "5.1").split("."))
-        self._api_h = self._ask("api_sync_v2", name="STL", major=major, minor=minor)["api_h"]
+        self._api_h = self._ask("api_sync_v2", **self.ctx.api_ver)["api_h"]
 
     def is_connected(self) -> bool:
         """True between connect and disconnect."""
@@ -119,6 +129,7 @@ class STLClient:
             "hw_mac": about["hw_mac"],
             "is_virtual": "yes" if about["is_virtual"] else "no",
             "speed": attributes["speed"],
+            "prom": "on" if attributes["promiscuous"]["enabled"] else "off",
             "link": "UP" if attributes["link"]["up"] else "DOWN",
             "rx": about["rx"],
         }

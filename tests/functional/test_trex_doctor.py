@@ -1,0 +1,149 @@
+"""What doctor says of a TRex: a program, a namespace or interfaces that are not there, a client of another version."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyroute2 import IPRoute
+
+from pytest_nfvperf.adapters.host.check import Check, State
+from pytest_nfvperf.adapters.host.cpus import discover_testbed
+from pytest_nfvperf.adapters.host.trex import trex_checks
+from pytest_nfvperf.adapters.net.namespaces import Namespace
+from pytest_nfvperf.model.testbed import GeneratorSpec, Testbed, TrexSpec, TrexStart
+from tests.functional.ovs_support import clean_run, needs_root
+from tests.functional.trex_support import veth
+from tests.trex_wire import ERRORS, SESSION, recorded_server, request_id
+
+STAND_IN = Path(__file__).parents[1] / "stand_in_trex"
+
+
+@pytest.fixture
+def distribution(tmp_path: Path) -> Path:
+    """A directory as TRex's: a program, which nobody starts here, and its client library."""
+    shutil.copytree(STAND_IN, tmp_path / "trex")
+    binary = tmp_path / "trex" / "_t-rex-64"
+    binary.write_text("#!/bin/false\n")
+    binary.chmod(0o755)
+    return tmp_path / "trex"
+
+
+@pytest.fixture
+def space() -> Iterator[str]:
+    with clean_run() as journal:
+        made = Namespace(journal, "trex")
+        veth(made, 1500, "trex0", "trex1")
+        yield made.name
+
+
+def bed(**generator: object) -> Testbed:
+    return dataclasses.replace(discover_testbed(), generator=GeneratorSpec("trex", server="127.0.0.1", **generator))  # type: ignore[arg-type]
+
+
+def started(path: Path, netns: str | None, client: str | None = None, **start: object) -> list[Check]:
+    made = TrexStart(str(path), **{"interfaces": ("trex0", "trex1"), "low_end": True, "netns": netns, **start})  # type: ignore[arg-type]
+    return trex_checks(bed(client=client, trex=TrexSpec(start=made)))
+
+
+def said(checks: list[Check], name: str = "TRex server") -> list[tuple[State, str, str]]:
+    return [(check.state, check.seen, check.advice) for check in checks if check.name == name]
+
+
+@needs_root
+def test_one_that_can_be_started(distribution: Path, space: str) -> None:
+    checks = started(distribution, space)
+    assert said(checks) == [(State.OK, f"{distribution}/_t-rex-64 on trex0, trex1", "")]
+    assert said(checks, "TRex client") == [(State.OK, f"{distribution}, STL 5.1", "")]
+
+
+def test_a_program_and_a_namespace_that_are_not_there(tmp_path: Path) -> None:
+    assert said(started(tmp_path, "nonesuch")) == [
+        (
+            State.MISSING,
+            f"no TRex is installed there: {tmp_path}/_t-rex-64 is missing",
+            "name the directory of _t-rex-64 (generator.trex.start.path)",
+        ),
+        (
+            State.MISSING,
+            "there is no network namespace 'nonesuch'",
+            "ip netns add nonesuch (generator.trex.start.netns)",
+        ),
+    ]
+
+
+def test_a_program_that_cannot_be_executed(distribution: Path) -> None:
+    (distribution / "_t-rex-64").chmod(0o644)
+    ((state, seen, advice), *_) = said(started(distribution, "nonesuch"))
+    assert (state, seen) == (State.MISSING, f"{distribution}/_t-rex-64 cannot be executed")
+    assert advice == f"chmod +x {distribution}/_t-rex-64 (generator.trex.start.path)"
+
+
+@needs_root
+def test_interfaces_that_are_not_there_or_down(distribution: Path, space: str) -> None:
+    with IPRoute(netns=space) as links:
+        links.link("set", index=links.link_lookup(ifname="trex0")[0], state="down")
+    assert said(started(distribution, space, interfaces=("trex0", "eth7"))) == [
+        (
+            State.MISSING,
+            f"interface 'trex0' in namespace '{space}' is down",
+            f"ip -n {space} link set trex0 up (generator.trex.start.interfaces)",
+        ),
+        (
+            State.MISSING,
+            f"namespace '{space}' has no interface 'eth7' (there are: trex0, trex1)",
+            "make it before the run, or correct the name (generator.trex.start.interfaces)",
+        ),
+    ]
+
+
+@needs_root
+def test_a_client_that_is_not_of_the_servers_generation(distribution: Path, space: str, tmp_path: Path) -> None:
+    older = tmp_path / "older"
+    shutil.copytree(STAND_IN, older)
+    library = older / "trex" / "stl" / "api.py"
+    library.write_text(library.read_text().replace('"5.1"', '"4.6"'))
+    assert said(started(distribution, space, client=str(older)), "TRex client") == [
+        (
+            State.MISSING,
+            f"{older} speaks STL 4.6, the server in {distribution} STL 5.1",
+            "leave generator.client out, or name the server's own distribution by it",
+        )
+    ]
+
+
+def test_a_client_that_cannot_be_imported(distribution: Path) -> None:
+    (distribution / "trex" / "stl" / "api.py").write_text("import nonesuch_module\n")
+    ((state, seen, advice),) = said(started(distribution, None), "TRex client")
+    assert state is State.MISSING
+    assert f"{distribution} cannot be imported: No module named 'nonesuch_module'" in seen
+    assert advice.startswith("write 'client: DIRECTORY' of the server's own TRex distribution")
+
+
+def test_a_server_that_runs_says_whether_it_understands_the_client() -> None:
+    with recorded_server(SESSION) as server:
+        trex = TrexSpec(rpc_port=server.rpc_port, event_port=server.event_port)
+        checks = trex_checks(bed(client=str(STAND_IN), trex=trex))
+    assert said(checks, "TRex client") == [(State.OK, f"{STAND_IN}, which server v3.08 understands", "")]
+    assert said(checks) == [(State.OK, f"127.0.0.1:{server.rpc_port}", "")]
+
+
+def test_a_server_that_runs_and_does_not_understand_the_client() -> None:
+    older = request_id(ERRORS, "api_sync_v2", "raw api_sync_v2 client older 4.6")
+    with recorded_server(ERRORS, instead={"api_sync_v2": older}) as server:
+        trex = TrexSpec(rpc_port=server.rpc_port, event_port=server.event_port)
+        ((state, seen, advice),) = said(trex_checks(bed(client=str(STAND_IN), trex=trex)), "TRex client")
+    assert state is State.MISSING
+    assert "TRex server 127.0.0.1 and the client library do not fit: RPC version mismatch" in seen
+    assert advice == "write 'client: DIRECTORY' of the server's own TRex distribution"
+
+
+def test_a_client_that_nobody_could_try_is_not_ok() -> None:
+    checks = trex_checks(bed(client=str(STAND_IN), trex=TrexSpec(rpc_port=4555)))
+    ((state, seen, advice),) = said(checks, "TRex client")
+    assert (state, seen) == (State.WARN, f"{STAND_IN}, not tried: the server is not there")
+    assert advice == "start the server and run doctor again: only the server can say whether it understands the library"
+    assert [state for state, _, _ in said(checks)] == [State.MISSING]
