@@ -82,6 +82,22 @@ def test_where_things_are_found_does_not_matter(tmp_path: Path) -> None:
     assert played(tmp_path / "x").command("attach", 1.0, name="p0", device="/run/here.sock")["ok"]
 
 
+def test_a_recording_says_nothing_of_the_machine_that_it_was_made_on(tmp_path: Path) -> None:
+    """Where the engine lies, and who asked it, in the question and in the answer."""
+    place, user = "/home/bob/t\u00e9st/trex", "nfvperf-bobs-machine-1-2"
+
+    def answers(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        return {"ok": True, "library": f"{place}/automation", "ports": [{"owner": user}]}
+
+    link = recording(scripted(answers), "trex", tmp_path / "x")([], tmp_path / "x", {})
+    assert link.command("hello", 1.0, path=place, user=user)["library"] == f"{place}/automation"
+    text = (tmp_path / "x").read_text()
+    assert "bob" not in text
+    assert json.loads(text.splitlines()[1])["answer"]["library"] == "trex/automation"
+    again = replaying(tmp_path / "x", "trex")([], tmp_path / "x", {})
+    assert again.command("hello", 1.0, path="recorded", user="nfvperf-here-3-4")["ports"] == [{"owner": "nfvperf"}]
+
+
 def test_states_can_be_asked_for_again_and_trials_cannot(tmp_path: Path) -> None:
     link = recorded(tmp_path / "x", counting())
     link.command("links", 1.0)
