@@ -34,11 +34,13 @@ from pytest_nfvperf.adapters.ovs.ledger import trial_ledger
 from pytest_nfvperf.adapters.ovs.locate import locate
 from pytest_nfvperf.adapters.ovs.system_sockets import find_system
 from pytest_nfvperf.adapters.vnf.maker import LocalVnfs
+from pytest_nfvperf.endpoints_only import lacks_roles
 from pytest_nfvperf.lab import Lab, lab_labels
 from pytest_nfvperf.model.errors import GeneratorError, TestbedError
 from pytest_nfvperf.model.lab import is_lab
 from pytest_nfvperf.model.profile import Profile, estimate_search_s
 from pytest_nfvperf.model.testbed import Dut, Testbed
+from pytest_nfvperf.model.topology import Topology
 from pytest_nfvperf.model.traffic import Traffic
 from pytest_nfvperf.ports.clock import Clock
 from pytest_nfvperf.ports.datapath import Datapath
@@ -102,6 +104,10 @@ class EmbeddedWiring:
     def lacks(self, dut: Dut) -> str | None:
         """What this machine lacks for a datapath, for a person, and what to do; None when it has all."""
         return BridgeDatapath.lacks(dut) if dut.kind == LINUX_BRIDGE else OvsDatapath.lacks(self.testbed, dut)
+
+    def lacks_roles(self, topology: Topology, dut: Dut) -> str | None:
+        """What a topology wants of the generator and this one cannot be, and what to do; None when it can be all."""
+        return lacks_roles(self.testbed.generator.engine, self.testbed, topology, dut)
 
     @property
     def journal(self) -> Journal:

@@ -25,7 +25,7 @@ from pytest_nfvperf.simulation import ASSUMED_FPS, SimulatedWiring
 
 @dataclass(frozen=True, slots=True)
 class PlannedTest:
-    """What one test would send. ``seconds``: trials, overheads and set-up."""
+    """What one test would send. ``seconds``: trials, overheads and set-up. ``skipped``: why it would be."""
 
     node_id: str
     specs: tuple[TrialSpec, ...]
@@ -33,6 +33,7 @@ class PlannedTest:
     failure: str
     topologies: tuple[TopologyData, ...] = ()
     streams: tuple[StreamSpec, ...] = ()
+    skipped: str = ""
 
 
 def show_plan(session: pytest.Session, nfv: NfvSession) -> bool:
@@ -52,10 +53,12 @@ def show_plan(session: pytest.Session, nfv: NfvSession) -> bool:
                 reporter.write_line(
                     f"    {format_seconds(spec.duration_s):>8} at {format_fps(spec.load_fps):>10}  {spec.purpose}"
                 )
-    total = sum(test.seconds for test in planned)
-    count = sum(len(test.specs) + len(test.streams) for test in planned)
+    run = [test for test in planned if not test.skipped]
+    skipped = f" ({len(planned) - len(run)} more are skipped)" if len(run) < len(planned) else ""
+    total = sum(test.seconds for test in run)
+    count = sum(len(test.specs) + len(test.streams) for test in run)
     reporter.write_line(
-        f"{len(planned)} tests, {count} trials, about {format_seconds(total)} for a DUT of about "
+        f"{len(run)} tests{skipped}, {count} trials, about {format_seconds(total)} for a DUT of about "
         f"{format_fps(ASSUMED_FPS)} per direction at 64 bytes; invalid trials are repeated and add to it"
     )
     return True
@@ -68,19 +71,32 @@ def _plan(item: pytest.Item, wiring: SimulatedWiring, nfv: NfvSession) -> Planne
     told = [str(report.longrepr).strip().splitlines()[-1] for report in reports if report.failed]
     # A test that looks at what it counted ends there on a DUT that copies nothing: what it sends is known by then.
     failures = [line for line in told if not (line.endswith(": AssertionError") or line.startswith("INCONCLUSIVE"))]
+    specs, streams = tuple(wiring.specs[before:]), tuple(wiring.stream_specs[streamed:])
     return PlannedTest(
         item.nodeid,
-        tuple(wiring.specs[before:]),
+        specs,
         wiring.clock.monotonic() - started,
         failures[0] if failures else "",
         tuple(nfv.stood),
-        tuple(wiring.stream_specs[streamed:]),
+        streams,
+        # One that skips after it has sent something did so for what it saw, which a plan does not know.
+        "" if specs or streams else _why_skipped(reports),
     )
+
+
+def _why_skipped(reports: Sequence[pytest.TestReport]) -> str:
+    """As pytest.skip was told; "" for a test that runs. An expected failure runs."""
+    for report in reports:
+        if report.skipped and isinstance(report.longrepr, tuple):
+            return str(report.longrepr[2]).removeprefix("Skipped: ")
+    return ""
 
 
 def _line(test: PlannedTest) -> str:
     if test.failure:
         return f"{test.node_id}: cannot be planned: {test.failure}"
+    if test.skipped:
+        return f"{test.node_id}: skipped: {test.skipped}"
     return f"{test.node_id}: about {format_seconds(test.seconds)}: {_grouped(test.specs) or _streams(test.streams)}"
 
 

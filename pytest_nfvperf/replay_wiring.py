@@ -14,8 +14,10 @@ from pytest_nfvperf.adapters.generators.embedded import EmbeddedGenerator, Engin
 from pytest_nfvperf.adapters.generators.recording import engine_of, read, replaying
 from pytest_nfvperf.adapters.generators.trex.child import ChildOptions
 from pytest_nfvperf.adapters.generators.trex.generator import TrexGenerator
+from pytest_nfvperf.endpoints_only import lacks_roles
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.testbed import GeneratorSpec, Testbed
+from pytest_nfvperf.model.testbed import Dut, GeneratorSpec, Testbed
+from pytest_nfvperf.model.topology import Topology
 from pytest_nfvperf.ports.generator import Generator
 from pytest_nfvperf.runs.replay import ReplayedCeilings
 from pytest_nfvperf.runs.rig import Ceilings, RigParts
@@ -41,6 +43,10 @@ class ReplayWiring(SimulatedWiring):
     def labels(self) -> dict[str, str]:
         """As those of the lab."""
         return {**super().labels(), "engine": self._engine}
+
+    def lacks_roles(self, topology: Topology, dut: Dut) -> str | None:
+        """As the recorded engine."""
+        return lacks_roles(self._engine, self.testbed, topology, dut)
 
     def parts(self) -> RigParts:
         """A rig of which only the generator's answers are real."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.adapters.generators.fake_streams import FakeStreams
+from pytest_nfvperf.endpoints_only import lacks_roles
 from pytest_nfvperf.model.profile import Profile
 from pytest_nfvperf.model.streams import StreamSpec
 from pytest_nfvperf.model.testbed import Dut, Testbed
@@ -166,6 +167,10 @@ class SimulatedWiring:
     def lacks(self, dut: Dut) -> str | None:  # noqa: ARG002 - simulated, it can be all of them
         """Nothing is lacking in a plan."""
         return None
+
+    def lacks_roles(self, topology: Topology, dut: Dut) -> str | None:
+        """As the real testbed: what is skipped there is no part of a plan."""
+        return lacks_roles(self.testbed.generator.engine, self.testbed, topology, dut)
 
     def lacks_streams(self) -> str | None:
         """Nothing."""

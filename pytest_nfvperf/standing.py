@@ -29,7 +29,8 @@ class Stand:
 
         Args:
             topology: what shall stand; None: what the test made of parts.
-            dut: on which datapath; where the machine lacks what it needs the test is skipped, with the reason.
+            dut: on which datapath; where the machine lacks what it needs, or the generator cannot be what the
+                topology wants of it, the test is skipped, with the reason.
             name: of a topology made of parts; the test function's without ``test_`` if not given.
 
         Raises:
@@ -37,10 +38,9 @@ class Stand:
             ConfigError: the datapath cannot have it.
             TestbedError: it could not be built.
         """
-        lacking = self._session.wiring.lacks(dut)
-        if lacking is not None:
-            pytest.skip(lacking)
-        return self._session.live(topology or self._composed(name), dut)
+        wanted = topology or self._composed(name)
+        _skip_where_lacking(self._session, wanted, dut)
+        return self._session.live(wanted, dut)
 
     def _composed(self, name: str | None) -> Topology:
         composition = Composition()
@@ -56,11 +56,9 @@ class StandAnew:
     def __init__(self, session: NfvSession) -> None:
         self._session = session
 
-    def check(self, topology: Topology, dut: Dut) -> None:  # noqa: ARG002 - one that looks at the topology may come
+    def check(self, topology: Topology, dut: Dut) -> None:
         """Skip the test, with the reason, where a subject cannot be measured on this machine."""
-        lacking = self._session.wiring.lacks(dut)
-        if lacking is not None:
-            pytest.skip(lacking)
+        _skip_where_lacking(self._session, topology, dut)
 
     def __call__(self, topology: Topology, dut: Dut, *, quiet: bool) -> LiveTopology:
         """Build it, even if it stands already."""
@@ -72,3 +70,9 @@ class StandAnew:
         if lacking is not None:
             pytest.skip(lacking)
         return self._session.stream_runner()
+
+
+def _skip_where_lacking(session: NfvSession, topology: Topology, dut: Dut) -> None:
+    lacking = session.wiring.lacks(dut) or session.wiring.lacks_roles(topology, dut)
+    if lacking is not None:
+        pytest.skip(lacking)

@@ -7,6 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from pytest_nfvperf.model.profile import Profile
 from pytest_nfvperf.model.testbed import Dut, Testbed
+from pytest_nfvperf.model.topology import Topology
 from pytest_nfvperf.ports.clock import Clock
 from pytest_nfvperf.runs.rig import RigParts
 
@@ -30,6 +31,10 @@ class Wiring(Protocol):
 
     def lacks(self, dut: Dut) -> str | None:
         """What this machine lacks for a datapath, for a person, and what to do; None when it has all."""
+        ...
+
+    def lacks_roles(self, topology: Topology, dut: Dut) -> str | None:
+        """What a topology wants of the generator and this one cannot be, and what to do; None when it can be all."""
         ...
 
     def lacks_streams(self) -> str | None:

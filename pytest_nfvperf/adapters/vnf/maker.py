@@ -29,16 +29,9 @@ class LocalVnfs:
         self._testbed = testbed
 
     def default_kind(self, spec: VnfSpec, vnfs: int) -> VnfKind:
-        """As the testbed file says; else testpmd where each VNF has a CPU of its own, and the loop where not.
-
-        With fewer CPUs than the suites' own chains have VNFs, chains of one and of two would be of different kinds,
-        and could not be compared.
-        """
-        if self._testbed.vnf_kind is not None:
-            return VnfKind(self._testbed.vnf_kind)
+        """As :func:`usual_kind`, by the ports that it has."""
         vhost_user = all(port.device.startswith(_VHOST_USER) for port in spec.ports)
-        room = len(self._testbed.cpus.vnf) >= max(vnfs, _USUAL_VNFS)
-        return VnfKind.TESTPMD if vhost_user and room and shutil.which(PROGRAM) else VnfKind.LOOP
+        return usual_kind(self._testbed, vnfs, vhost_user=vhost_user)
 
     def start(self, kind: VnfKind, spec: VnfSpec, index: int) -> Vnf:
         """Start one."""
@@ -65,3 +58,20 @@ class LocalVnfs:
         if cpus.vnf:
             return TestpmdPlace(cpus.vnf[index % len(cpus.vnf)], cpus.housekeeping, hugepages)
         return TestpmdPlace(cpus.housekeeping[0], cpus.housekeeping, hugepages, _SHARED_NICE)
+
+
+def usual_kind(testbed: Testbed, vnfs: int, *, vhost_user: bool) -> VnfKind:
+    """As the testbed file says; else testpmd where each VNF has a CPU of its own, and the loop where not.
+
+    With fewer CPUs than the suites' own chains have VNFs, chains of one and of two would be of different kinds,
+    and could not be compared.
+
+    Args:
+        testbed: its ``vnf`` and ``cpus``.
+        vnfs: how many the topology has.
+        vhost_user: whether all of the VNF's ports are.
+    """
+    if testbed.vnf_kind is not None:
+        return VnfKind(testbed.vnf_kind)
+    room = len(testbed.cpus.vnf) >= max(vnfs, _USUAL_VNFS)
+    return VnfKind.TESTPMD if vhost_user and room and shutil.which(PROGRAM) else VnfKind.LOOP

@@ -1,0 +1,78 @@
+"""On a testbed whose generator is TRex, topologies that want more of it than to send and receive are skipped."""
+
+from __future__ import annotations
+
+import pytest
+from user_project import CONFTEST, make_project, records
+
+REASON = (
+    "TRex only sends and receives: VNF vnf1 of 'pvp' would run in the generator. Write 'vnf: {kind: testpmd}' "
+    "(or qemu) in the testbed file, or use the embedded engine"
+)
+SIMULATED = """
+from pytest_nfvperf.adapters.generators.fake import FakeGenerator
+from pytest_nfvperf.simulation import SimulatedWiring
+
+def pytest_nfvperf_make_wiring(config, testbed):
+    return SimulatedWiring(testbed, lambda: FakeGenerator(4e6))
+"""
+TESTBED = """\
+schema: 1
+name: lab
+dut:
+  ports:
+    - {name: dpdk0, interface: ens1f0, driver: kernel}
+    - {name: dpdk1, interface: ens1f1, driver: kernel}
+generator: {engine: trex, server: tgen1, client: /opt/trex, ports: [0, 1]}
+links: [[generator.0, dut.dpdk0], [generator.1, dut.dpdk1]]
+"""
+SUITE = """
+from pytest_nfvperf.model.traffic import Traffic
+
+def test_p2p(phy2phy, search):
+    search.loss_at(phy2phy, Traffic(frame_size=64), 1000.0, 1.0)
+
+def test_pvp(pvp, search):
+    search.loss_at(pvp, Traffic(frame_size=64), 1000.0, 1.0)
+
+def test_pvvp(pvvp, search):
+    search.loss_at(pvvp, Traffic(frame_size=64), 1000.0, 1.0)
+"""
+
+
+@pytest.fixture
+def lab(pytester: pytest.Pytester) -> pytest.Pytester:
+    made = make_project(pytester, SUITE, CONFTEST + SIMULATED)
+    (made.path / "lab.yaml").write_text(TESTBED)
+    return made
+
+
+def test_vnfs_are_a_skip_that_says_why(lab: pytest.Pytester) -> None:
+    result = lab.runpytest_subprocess("--nfv-testbed", "lab.yaml", "--nfv-report", "none")
+
+    result.assert_outcomes(passed=1, skipped=2)
+    ends = [record["data"] for record in records(lab.path, "test_end")]
+    reasons = [end["reason"] for end in ends if end["status"] == "skipped"]
+    assert reasons[0] == REASON
+    assert "VNF vnf1, vnf2 of 'pvvp' would run in the generator" in reasons[1]
+
+
+def test_a_plan_says_so_and_does_not_count_them(lab: pytest.Pytester) -> None:
+    result = lab.runpytest_subprocess("--nfv-testbed", "lab.yaml", "--nfv-plan")
+
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        [
+            "*::test_p2p: about *",
+            f"*::test_pvp: skipped: {REASON}",
+            "*::test_pvvp: skipped: TRex only sends and receives: *",
+            "1 tests (2 more are skipped), 2 trials, about *",
+        ]
+    )
+
+
+def test_vnfs_that_are_processes_are_no_reason_to_skip(lab: pytest.Pytester) -> None:
+    (lab.path / "lab.yaml").write_text(TESTBED + "vnf: {kind: testpmd}\n")
+    result = lab.runpytest_subprocess("--nfv-testbed", "lab.yaml", "--nfv-plan")
+
+    result.stdout.fnmatch_lines(["3 tests, 6 trials, about *"])
