@@ -83,7 +83,8 @@ def _rate(meaning: str) -> Metric:
 
 
 def _latency(meaning: str) -> Metric:
-    return Metric(f"{meaning} latency from the scheduled send time", ((TIME_NS, "ns"),), "<= 100 us", at="required")
+    since = "from the scheduled send time (TRex: the actual one)"
+    return Metric(f"{meaning} latency {since}", ((TIME_NS, "ns"),), "<= 100 us", at="required")
 
 
 def _seconds(meaning: str) -> Metric:

@@ -108,7 +108,7 @@ class LossPoint:
 
 @dataclass(frozen=True, slots=True)
 class LatencyPoint:
-    """Latency under one load; nanoseconds, from the scheduled send time.
+    """Latency under one load; nanoseconds, from the scheduled send time (TRex: the actual one).
 
     ``at`` names the load: "50 % of pdr" or "4 Mpps". None where there were no samples.
     """

@@ -138,7 +138,7 @@ class DirectionCounts:
         corrupted: frames of this trial whose content was not what was sent.
         sent_bytes, received_bytes: with FCS.
         elapsed_ns: from the first to the last due time actually served, measured.
-        latency: from the scheduled send time (no coordinated omission), or None.
+        latency: from the scheduled send time (no coordinated omission; TRex: the actual one), or None.
         latency_raw: from the actual send time, or None.
         arrivals: when what arrived was due; None where nothing arrived or the engine does not tell.
     """

@@ -29,6 +29,7 @@ from pytest_nfvperf.adapters.report.sweeps import Sweep, find_sweeps
 from pytest_nfvperf.adapters.report.templating import environment, style
 from pytest_nfvperf.adapters.report.topology_pages import MOST_OPEN, topology_pages
 from pytest_nfvperf.model.conclusion import Fate, RunConclusion, TestConclusion, subject_badge
+from pytest_nfvperf.model.latency_origin import latency_origin
 from pytest_nfvperf.model.outcome import Outcome
 
 OUTSIDE = TestConclusion("", Fate.PASSED, measured=True)
@@ -147,6 +148,8 @@ def _context(
         "studies": studies,
         "test_name": test_name,
         "per_direction": figures.PER_DIRECTION,
+        "latency_origin": latency_origin,
+        "latency_of_all": latency_origin(one.label.get("engine") for one in run.outcomes.values()),
     }
 
 

@@ -27,6 +27,7 @@ from pytest_nfvperf.adapters.report.study_table import study_tables
 from pytest_nfvperf.adapters.report.subjects import distinctions, test_name
 from pytest_nfvperf.model.conclusion import NO_SLA, RunConclusion, subject_badge
 from pytest_nfvperf.model.display import MISSING, format_ns
+from pytest_nfvperf.model.latency_origin import latency_origin
 from pytest_nfvperf.model.outcome import Outcome
 from pytest_nfvperf.model.verdict import Judgement, Verdict
 
@@ -128,9 +129,10 @@ def _notes(rows: Sequence[SummaryRow]) -> list[str]:
         notes.append("≥ the highest load that was tried: the DUT does at least this.")
     if any(goal.unconfirmed for goal in goals):
         notes.append("≤ no trial of full length confirmed it: the DUT does at most this.")
-    points = {point.at for row in rows if (point := typical_latency(row.outcome))}
-    if points:
-        notes.append(f"Latency from the scheduled send time, at {', '.join(sorted(points))}.")
+    measured = [(point.at, row.outcome.label.get("engine")) for row in rows if (point := typical_latency(row.outcome))]
+    if measured:
+        origin = latency_origin(engine for _, engine in measured)
+        notes.append(f"Latency {origin}, at {', '.join(sorted({at for at, _ in measured}))}.")
     return notes
 
 
