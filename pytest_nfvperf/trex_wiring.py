@@ -60,14 +60,18 @@ class TrexWiring(EmbeddedWiring):
     def close(self) -> None:
         """Give the machine back, the server first if it is ours."""
         server, self._server = self._server, None
-        if server is not None:
-            server.stop()
-        super().close()
+        try:
+            if server is not None:
+                server.stop()
+        finally:
+            super().close()
 
     def _make_generator(self, journal: Journal) -> Generator:
         generator = self.testbed.generator
         start = generator.trex.start
         if start is not None and (self._server is None or not self._server.running()):
+            if self._server is not None:
+                self._server.stop()  # it died: its interfaces are put back before they are looked at anew
             self._server = start_server(generator.trex, start, journal, {})
         entry = journal.note(Kind.PROCESS, "TRex client", gentle=True)
         options = ChildOptions(

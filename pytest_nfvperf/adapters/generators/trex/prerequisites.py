@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from pyroute2 import IPRoute
@@ -80,7 +79,6 @@ def check(start: TrexStart) -> None:
 def _missing_interfaces(start: TrexStart, namespace: Path) -> Iterator[Missing]:
     there = inside(namespace, _interfaces)
     where = "this machine" if start.netns is None else f"namespace {start.netns!r}"
-    command: Callable[[str], str] = partial(_ip_link, start.netns)
     for name in kernel_interfaces(start):
         if name not in there:
             listed = ", ".join(sorted(set(there) - {"lo"})) or "none"
@@ -90,11 +88,12 @@ def _missing_interfaces(start: TrexStart, namespace: Path) -> Iterator[Missing]:
                 "make it before the run, or correct the name",
             )
         elif not there[name]:
-            yield Missing("interfaces", f"interface {name!r} in {where} is down", command(f"set {name} up"))
+            yield Missing("interfaces", f"interface {name!r} in {where} is down", _up(name, start.netns))
 
 
-def _ip_link(netns: str | None, what: str) -> str:
-    return f"ip {f'-n {netns} ' if netns else ''}link {what}"
+def _up(interface: str, netns: str | None) -> str:
+    """The command that brings it up."""
+    return f"ip {f'-n {netns} ' if netns else ''}link set {interface} up"
 
 
 def _interfaces() -> dict[str, bool]:
