@@ -74,7 +74,7 @@ def test_ten_thousand_frames_a_second_both_ways_are_counted_to_the_frame(trex: T
         assert counts.elapsed_ns == 2_000_000_000
 
 
-def test_no_trial_has_more_samples_than_latency_frames(trex: TrexGenerator) -> None:
+def test_a_trial_has_as_many_samples_as_latency_frames(trex: TrexGenerator) -> None:
     """The server keeps its count of the shortest latencies from trial to trial; ours is of the trial."""
     for number in range(15):
         for counts in valid(trex, 5000 - 200 * number, 0.2).counts:

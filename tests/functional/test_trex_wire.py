@@ -72,8 +72,8 @@ def test_it_connects_and_holds_its_ports(library: str) -> None:
         assert [one["params"]["port_id"] for one in server.asked if one["method"] == "release"] == [0, 1]
     quiet = [one["params"]["attr"] for one in server.asked if one["method"] == "set_port_attr"]
     assert {"promiscuous": {"enabled": True}} in quiet
-    # They were not before us: they are not after us.
-    assert quiet[-2:] == [{"promiscuous": {"enabled": False}}] * 2
+    # One that was not before us is not after us.
+    assert quiet[-1] == {"promiscuous": {"enabled": False}}
 
 
 NEWER = (

@@ -22,16 +22,15 @@ def bucket_ends_ns(bucket: int) -> tuple[int, int]:
 
 
 def counted(latency: Mapping[str, Any], received: int) -> dict[str, Any]:
-    """A stream's latency with no more frames in it than were received.
+    """A stream's latency with as many frames in it as were received.
 
-    Under 10 us the server keeps the largest difference of two counters that it ever saw, from one trial to
-    the next: too many. The other buckets are counts, and so is what was received: the rest was under 10 us.
+    Under 10 us the server shows the largest difference of two counters that it ever saw, from one trial to the
+    next (too many), and none before it has added those counters up (too few). The other buckets are counts, and
+    so is what was received: it counts a frame and puts it into a bucket at once. The rest was under 10 us.
     """
-    histogram: Mapping[str, int] = latency["histogram"]
-    above = sum(frames for bucket, frames in histogram.items() if bucket != _SHORTEST)
-    if _SHORTEST not in histogram or histogram[_SHORTEST] <= received - above:
-        return dict(latency)
-    return {**latency, "histogram": {**histogram, _SHORTEST: max(0, received - above)}}
+    above = {bucket: frames for bucket, frames in latency["histogram"].items() if bucket != _SHORTEST}
+    rest = received - sum(above.values())
+    return {**latency, "histogram": {**above, _SHORTEST: rest} if rest > 0 else above}
 
 
 def merged(latencies: Sequence[Mapping[str, Any]]) -> Histogram:

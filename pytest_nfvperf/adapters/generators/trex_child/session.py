@@ -185,9 +185,9 @@ class Session:
         client = self._connected()
         until = time.monotonic() + rx_delay_s
         while True:
-            stats = client.get_stats(ports)
-            if settled(stats, streams) or time.monotonic() > until:
-                return stats
+            if settled(client.get_stats(ports), streams) or time.monotonic() > until:
+                # Anew: those may be of a moment when the last frame was counted, and was in no histogram yet.
+                return client.get_stats(ports)
             time.sleep(_POLL_S)
 
 
