@@ -6,6 +6,7 @@ everywhere, of TRex where NFV_TREX_DIR names one.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 
@@ -42,7 +43,8 @@ TRAFFICS = [
     Traffic(frame_size=201, flows=FLOWS, vxlan=OVER_IPV6),
     Traffic(frame_size=1517, flows=FLOWS, vxlan=OVER_IPV6).over_ipv6(),
 ]
-Send = Callable[[Traffic], tuple[bytes, ...]]
+Send = Callable[..., tuple[bytes, ...]]
+"""Sends a traffic, and where ``latency`` says so with latency frames in it."""
 
 
 @contextmanager
@@ -61,7 +63,7 @@ def embedded_wire() -> Iterator[Send]:
                     for name, device, mac in zip("ab", devices, MACS, strict=True)
                 ]
             )
-            yield lambda traffic: sent(generator, space.name, traffic, latency=True)
+            yield lambda traffic, latency=True: sent(generator, space.name, traffic, latency=latency)
 
 
 @contextmanager
@@ -69,7 +71,7 @@ def trex_wire() -> Iterator[Send]:
     with trex_lab(mtu=MTU) as lab, closing(lab.generator()) as generator:
         generator.attach([GeneratorPort(name, str(number), MACS[number], mtu=MTU) for number, name in enumerate("ab")])
         # Its latency frames have numbers and times written over their payload, and over IPv6 no checksum for that.
-        yield lambda traffic: sent(generator, lab.namespace.name, traffic, latency=False)
+        yield lambda traffic, latency=False: sent(generator, lab.namespace.name, traffic, latency=latency)
 
 
 @pytest.fixture(scope="module", params=["embedded", pytest.param("trex", marks=needs_trex)])
@@ -112,6 +114,24 @@ def test_frames_are_what_the_traffic_says(send: Send, traffic: Traffic) -> None:
         else {traffic.frame_size}
     )
     assert {len(data) + 4 for data in frames} == sizes
+
+
+@pytest.mark.parametrize(
+    "traffic",
+    [
+        Traffic(flows=FLOWS),
+        Traffic(frame_size=Imix("odd", ((111, 3), (1518, 1))), flows=FLOWS),
+        Traffic(frame_size=200, flows=FLOWS, vxlan=Vxlan()),
+    ],
+    ids=lambda traffic: traffic.shape_label,
+)
+def test_every_flow_has_as_many_frames_latency_frames_included(send: Send, traffic: Traffic) -> None:
+    frames = send(traffic, latency=True)
+    for data in frames:
+        check_frame(data, traffic)
+    found = Counter(ip_of(innermost(Ether(data))).src for data in frames)
+    assert set(found.values()) == {FRAMES // FLOWS}
+    assert len(found) == FLOWS
 
 
 def check_frame(data: bytes, traffic: Traffic) -> None:

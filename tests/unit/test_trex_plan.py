@@ -16,6 +16,7 @@ from scapy.layers.l2 import Ether
 from pytest_nfvperf.adapters.generators.templates import intended_frames
 from pytest_nfvperf.adapters.generators.trex.facts import TrexPort, check_streams, port_number
 from pytest_nfvperf.adapters.generators.trex.plan import shares, streams
+from pytest_nfvperf.adapters.generators.trex_child.streams import stream_of
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.headers import Vxlan
 from pytest_nfvperf.model.traffic import IMIXES, Traffic
@@ -95,7 +96,9 @@ def test_a_tagged_latency_frame_has_room_for_number_and_time() -> None:
         (
             2,
             {
-                "counters": [{"offset": 26, "bytes": 4, "first": 0xC6120001, "last": 0xC6120002, "down": False}],
+                "counters": [
+                    {"offset": 26, "bytes": 4, "first": 0xC6120001, "last": 0xC6120002, "begin": 0, "down": False}
+                ],
                 "ipv4": [14],
             },
         ),
@@ -118,6 +121,85 @@ def test_a_tagged_latency_frame_has_room_for_number_and_time() -> None:
 )
 def test_flows_are_field_ranges(flows: int, fields: dict[str, object]) -> None:
     assert streams(TrialSpec(Traffic(flows=flows), 100_000, 1.0, WAYS), PORTS)[0]["fields"] == fields
+
+
+def frames_of_flows(made: list[dict[str, Any]], flows: int) -> list[int]:
+    """How many frames each flow has, as the server counts the first counter of each stream round."""
+    found = [0] * flows
+    for one in made:
+        (counter, *_) = one["fields"]["counters"]
+        begin, values = counter["begin"], counter["last"] - counter["first"] + 1
+        assert values == flows
+        whole, rest = divmod(one["frames"], flows)
+        for flow in range(flows):
+            found[flow] += whole + ((flow - begin) % flows < rest)
+    return found
+
+
+@given(
+    st.integers(10, 2_000_000),
+    st.floats(0.1, 10),
+    st.integers(2, 300),
+    st.sampled_from(
+        [
+            Traffic(),
+            Traffic(frame_size=IMIXES["simple"]),
+            Traffic(vlan=7),
+            Traffic(frame_size=128, vxlan=Vxlan()),
+            Traffic(frame_size=101).over_ipv6(),
+        ]
+    ),
+)
+def test_no_flow_has_more_than_one_frame_more_than_another(
+    load: int, duration: float, flows: int, traffic: Traffic
+) -> None:
+    """Latency frames, a tenth of all, are of every flow: one that is dropped weighs what its share is."""
+    spec = TrialSpec(dataclasses.replace(traffic, flows=flows), load, duration, WAYS)
+    if intended_frames(load, duration) < 1:
+        return
+    for index in (0, 1):
+        made = [stream for stream in streams(spec, PORTS) if stream["direction"] == index]
+        assert any(stream["latency"] for stream in made)
+        found = frames_of_flows(made, flows)
+        assert sum(found) == intended_frames(load, duration)
+        assert max(found) - min(found) <= 1
+
+
+def test_a_drop_flow_for_one_of_a_hundred_weighs_one_percent() -> None:
+    made = streams(TrialSpec(Traffic(flows=100), 10_000, 2.0, WAYS[:1]), PORTS)
+    assert [(stream["frames"], stream["latency"]) for stream in made] == [(18_000, False), (2000, True)]
+    assert set(frames_of_flows(made, 100)) == {200}
+
+
+def test_latency_frames_over_ipv6_keep_number_and_time() -> None:
+    """What keeps the checksum of the others is where a latency frame has its number."""
+    made = streams(TrialSpec(Traffic(frame_size=101, flows=7).over_ipv6(), 1000, 1.0, WAYS[:1]), PORTS)
+    assert [len(stream["fields"]["counters"]) for stream in made] == [2, 1]
+
+
+def test_the_child_begins_where_it_is_told() -> None:
+    counter = {"offset": 26, "bytes": 4, "first": 10, "last": 19, "begin": 3}
+    made = stream_of(
+        FakeApi(),
+        {
+            "latency": True,
+            "id": 7,
+            "frame": "00" * 60,
+            "fps": 1.0,
+            "frames": 5,
+            "start_after_us": 0,
+            "fields": {"counters": [{**counter, "down": False}, {**counter, "down": True}], "ipv4": [14]},
+        },
+    )
+    variables = [one for one in made["packet"]["vm"] if "init_value" in one]
+    assert [(one["op"], one["init_value"]) for one in variables] == [("inc", 13), ("dec", 16)]
+
+
+class FakeApi:
+    """Keeps what the client library's classes are made with."""
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *args, **given: list(args[0]) if args else given
 
 
 IN_VXLAN6 = Vxlan(src_ip="2001:db8::1", dst_ip="2001:db8::2")

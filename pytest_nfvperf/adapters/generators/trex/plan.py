@@ -1,7 +1,8 @@
 """From a trial to TRex streams: which frames, how many, how fast, counted under which number.
 
 Each direction is one stream a frame size, and one more stream of latency frames, which are part of the
-load: the streams' frames add up to the frames due, and their rates to the load, exactly.
+load: the streams' frames add up to the frames due, and their rates to the load, exactly. Each stream goes
+through the flows where the one before it ended, so that no flow has more than one frame more than another.
 """
 
 from __future__ import annotations
@@ -87,6 +88,7 @@ def _of_direction(
     wanted = [(size, count, False) for (size, _), count in zip(recipe, counts, strict=True) if count]
     if sampled:
         wanted.append((_latency_size(spec.traffic), sampled, True))
+    begins = [sum(count for _, count, _ in wanted[:at]) % spec.traffic.flows for at in range(len(wanted))]
     return [
         {
             "port": ports[direction.tx].number,
@@ -97,7 +99,7 @@ def _of_direction(
             # Streams that begin at once would send in bursts: each begins a part of a frame's turn later.
             "start_after_us": round(1e6 / spec.load_fps * at / len(wanted), 3),
             "frame": _frame(spec.traffic, direction, ports, size, reverse=reverse),
-            "fields": {} if latency else _fields(spec.traffic, reverse=reverse),
+            "fields": _fields(spec.traffic, begins[at], latency=latency, reverse=reverse),
         }
         for at, (size, count, latency) in enumerate(wanted)
     ]
@@ -113,18 +115,25 @@ def _frame(traffic: Traffic, direction: Direction, ports: Mapping[str, TrexPort]
     return build_frame(size, addresses).hex()
 
 
-def _fields(traffic: Traffic, *, reverse: bool) -> dict[str, Any]:
-    """Which bytes change from frame to frame, so that there are as many flows as asked for."""
+def _fields(traffic: Traffic, begin: int, *, latency: bool, reverse: bool) -> dict[str, Any]:
+    """Which bytes change from frame to frame, so that there are as many flows as asked for.
+
+    Args:
+        traffic: whose flows.
+        begin: the flow of the first frame, from 0. Pairs of address and port always begin with the first.
+        latency: of latency frames.
+        reverse: of the way back.
+    """
     if traffic.flows == 1:
         return {}
     ranges = flow_ranges(traffic, traffic.dst_ip if reverse else traffic.src_ip)
     ip_at = traffic.header_bytes - UDP_BYTES - IP_BYTES[traffic.ip_version]
     if traffic.headers_label:
-        return _side_by_side(traffic, ranges, ip_at)
+        return _side_by_side(traffic, ranges, ip_at, begin, latency=latency)
     first, addresses = ranges["first_address"], ranges["addresses"]
     if addresses == traffic.flows:
         source = {"offset": ip_at + _IPV4_SOURCE, "bytes": 4, "first": first, "last": first + addresses - 1}
-        return {"counters": [{**source, "down": False}], "ipv4": [ip_at]}
+        return {"counters": [{**source, "begin": begin, "down": False}], "ipv4": [ip_at]}
     pairs = {
         "first_address": str(ipaddress.IPv4Address(first)),
         "last_address": str(ipaddress.IPv4Address(first + addresses - 1)),
@@ -137,12 +146,29 @@ def _fields(traffic: Traffic, *, reverse: bool) -> dict[str, Any]:
     return {"pairs": pairs, "ipv4": [ip_at]}
 
 
-def _side_by_side(traffic: Traffic, ranges: Mapping[str, int], ip_at: int) -> dict[str, Any]:
+def _side_by_side(
+    traffic: Traffic, ranges: Mapping[str, int], ip_at: int, begin: int, *, latency: bool
+) -> dict[str, Any]:
     """Counters that step together with each frame: the address's lowest two bytes, and what has to follow them.
 
     Over IPv6 the server cannot work out UDP's checksum by itself: the first word of the payload goes down as
     the address goes up, which leaves it as it is. From 0xffff, which to the checksum is the template's 0.
+    A latency frame has number and time there instead, and a wrong checksum.
     """
+    flows = traffic.flows
+    _check_side_by_side(traffic, ranges)
+    source = _IPV6_SOURCE + 12 if traffic.ip_version == 6 else _IPV4_SOURCE
+    counters = [_counter(ip_at + source + 2, ranges["first_address"] & 0xFFFF, flows, begin)]
+    if traffic.ip_version == 6 and not latency:
+        counters.append({**_counter(traffic.header_bytes, 0x10000 - flows, flows, begin), "down": True})
+    if traffic.vxlan:
+        # Behind Ethernet, its tag and the outer IP header.
+        outer_udp = ip_at - traffic.vxlan.header_bytes + IP_BYTES[traffic.vxlan.ip_version]
+        counters.append(_counter(outer_udp, VXLAN_SOURCE_PORTS[0], flows, begin))
+    return {"counters": counters, "ipv4": [ip_at] if traffic.ip_version == 4 else []}
+
+
+def _check_side_by_side(traffic: Traffic, ranges: Mapping[str, int]) -> None:
     flows = traffic.flows
     if flows > ranges["addresses"] or (traffic.vxlan and flows > len(VXLAN_SOURCE_PORTS)):
         most = min(ranges["addresses"], len(VXLAN_SOURCE_PORTS) if traffic.vxlan else flows)
@@ -150,16 +176,8 @@ def _side_by_side(traffic: Traffic, ranges: Mapping[str, int], ip_at: int) -> di
             f"TRex sends at most {most} flows of {traffic.headers_name} from these addresses, not {flows}: use fewer, "
             "or the embedded generator"
         )
-    source = _IPV6_SOURCE + 12 if traffic.ip_version == 6 else _IPV4_SOURCE
-    counters = [_counter(ip_at + source + 2, ranges["first_address"] & 0xFFFF, flows)]
-    if traffic.ip_version == 6:
-        counters.append({**_counter(traffic.header_bytes, 0x10000 - flows, flows), "down": True})
-    if traffic.vxlan:
-        # Behind Ethernet, its tag and the outer IP header.
-        outer_udp = ip_at - traffic.vxlan.header_bytes + IP_BYTES[traffic.vxlan.ip_version]
-        counters.append(_counter(outer_udp, VXLAN_SOURCE_PORTS[0], flows))
-    return {"counters": counters, "ipv4": [ip_at] if traffic.ip_version == 4 else []}
 
 
-def _counter(offset: int, first: int, values: int) -> dict[str, Any]:
-    return {"offset": offset, "bytes": 2, "first": first, "last": first + values - 1, "down": False}
+def _counter(offset: int, first: int, values: int, begin: int) -> dict[str, Any]:
+    """``begin``: how many values on from the first it starts; down from the last where it counts down."""
+    return {"offset": offset, "bytes": 2, "first": first, "last": first + values - 1, "begin": begin, "down": False}

@@ -43,7 +43,7 @@ def _instructions(api: Any, fields: Mapping[str, Any]) -> list[Any]:
         made.append(
             api.STLVmFlowVar(
                 name=name,
-                init_value=counter["last"] if counter["down"] else counter["first"],
+                init_value=_initial(counter),
                 min_value=counter["first"],
                 max_value=counter["last"],
                 size=counter["bytes"],
@@ -54,6 +54,12 @@ def _instructions(api: Any, fields: Mapping[str, Any]) -> list[Any]:
         made.append(api.STLVmWrFlowVar(fv_name=name, pkt_offset=counter["offset"]))
     made += [api.STLVmFixIpv4(offset=offset) for offset in fields["ipv4"]]
     return made
+
+
+def _initial(counter: Mapping[str, Any]) -> int:
+    """The value that the first frame has."""
+    value: int = counter["last"] - counter["begin"] if counter["down"] else counter["first"] + counter["begin"]
+    return value
 
 
 def _address_and_port(api: Any, pairs: Mapping[str, Any]) -> list[Any]:

@@ -1,0 +1,88 @@
+"""A flow that the DUT drops weighs what its share of the flows is: a real TRex, a private OVS, a drop flow.
+
+Needs an installed TRex, whose directory NFV_TREX_DIR names.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+
+import pytest
+
+from pytest_nfvperf.adapters.generators.trex.generator import TrexGenerator
+from pytest_nfvperf.adapters.net.namespaces import Namespace
+from pytest_nfvperf.adapters.net.process import run
+from pytest_nfvperf.adapters.ovs.datapath import OvsDatapath
+from pytest_nfvperf.model.catalogue import phy2phy
+from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.model.trial import Direction, TrialResult, TrialSpec
+from pytest_nfvperf.runs.attaching import generator_ports
+from tests.functional.lab_support import lab_testbed, veth_cables
+from tests.functional.ovs_support import clean_run, needs_root
+from tests.functional.test_trex_cables import move_into
+from tests.functional.trex_support import needs_trex, trex_in
+
+pytestmark = [needs_root, needs_trex]
+
+FLOWS = 100
+FRAMES = 10_000
+
+
+@dataclass
+class Stood:
+    """TRex at both ends of a bridge."""
+
+    ovs: OvsDatapath
+    generator: TrexGenerator
+    ways: tuple[Direction, ...]
+    first_port: int
+
+    def ofctl(self, command: str, *arguments: str) -> None:
+        target = f"unix:{self.ovs.instance.directory}/br0.mgmt"
+        run([self.ovs.instance.binaries.ofctl, "-O", "OpenFlow14", command, target, *arguments])
+        self.ovs.instance.ctl.call("revalidator/purge")
+
+
+@pytest.fixture(scope="module")
+def stood() -> Iterator[Stood]:
+    with veth_cables(2) as cables, clean_run() as journal:
+        near, far = zip(*cables, strict=True)
+        space = Namespace(journal, "trex")
+        move_into(space, *far)
+        with trex_in(journal, space, far) as lab, closing(lab.generator()) as generator:
+            testbed = dataclasses.replace(lab_testbed(near, far), generator=lab.spec)
+            with (
+                closing(OvsDatapath.start(testbed, journal, name="lab")) as ovs,
+                closing(ovs.build(phy2phy())) as built,
+            ):
+                generator.attach(generator_ports(built.topology, built))
+                generator.wait_links_up(5.0)
+                ways = built.topology.directions
+                generator.learn(Traffic(flows=FLOWS), ways)
+                yield Stood(ovs, generator, ways, built.ofports()[ways[0].tx])
+
+
+def valid(stood: Stood) -> TrialResult:
+    spec = TrialSpec(Traffic(flows=FLOWS), 5000, FRAMES / 5000, stood.ways)
+    for _ in range(5):
+        result = stood.generator.run_trial(spec)
+        if result.valid and result.counts[1].lost == 0:
+            return result
+    pytest.fail(f"no valid trial on this machine: {result}")
+
+
+@pytest.mark.parametrize("flow", [0, 1, 57, 99])
+def test_one_flow_of_a_hundred_is_one_percent_whichever_it_is(stood: Stood, flow: int) -> None:
+    """Latency frames are a tenth of the load: of every flow a tenth, and not of the first alone."""
+    match = f"ip,in_port={stood.first_port},nw_src=198.18.0.{flow + 1}"
+    stood.ofctl("add-flow", f"priority=200,{match},actions=drop")
+    try:
+        dropped, _ = valid(stood).counts
+    finally:
+        stood.ofctl("del-flows", match)
+    assert (dropped.sent, dropped.lost) == (FRAMES, FRAMES // FLOWS)
+    assert dropped.latency is not None
+    assert dropped.latency.total == FRAMES // 10 - FRAMES // 10 // FLOWS
