@@ -220,25 +220,17 @@ def test_a_server_that_dies_or_freezes_in_a_trial_is_a_broken_testbed(number: si
             os.kill(server.pid, signal.SIGCONT)
 
 
-def test_interfaces_are_as_they_were_before(lab: TrexLab) -> None:
-    """While they are held they take every frame; a port that is let go of is put back by the server itself."""
-    space = netns_path(lab.namespace.name)
-    assert [flags_of(space, name)[0] for name in INTERFACES] == [0, 0]
-    with closing(lab.generator()) as generator:
-        generator.attach(PORTS)
-        assert [flags_of(space, name)[0] for name in INTERFACES] == [PROMISCUOUS, PROMISCUOUS]
-    assert [flags_of(space, name)[0] for name in INTERFACES] == [0, 0]
-
-
-def test_interfaces_of_a_killed_server_are_put_back() -> None:
+@pytest.mark.parametrize("killed", [False, True])
+def test_interfaces_of_a_server_that_we_started_are_put_back(killed: bool) -> None:
     with clean_run() as journal:
         space = Namespace(journal, "trex")
         veth(space, 9000, *INTERFACES)
         before = [flags_of(netns_path(space.name), name) for name in INTERFACES]
         with trex_in(journal, space, INTERFACES) as lab, closing(lab.generator()) as generator:
             generator.attach(PORTS)
-            os.kill(lab.server.pid, signal.SIGKILL)
-            wait_until(lambda: not lab.server.running(), "the end of the server", 5.0)
+            if killed:
+                os.kill(lab.server.pid, signal.SIGKILL)
+                wait_until(lambda: not lab.server.running(), "the end of the server", 5.0)
             assert [flags_of(netns_path(space.name), name)[0] for name in INTERFACES] == [PROMISCUOUS, PROMISCUOUS]
         assert [flags_of(netns_path(space.name), name) for name in INTERFACES] == before
 
