@@ -39,7 +39,7 @@ def test_every_interval_is_sampled_whole(soaking: Soaking) -> None:
     assert len(table) == soak.intervals >= 10
     assert {
         *("pmd.cycles_busy", "p0.rx_packets", "p1.tx_packets", "br0.openflow_packets"),
-        *("vswitchd.rss", "vswitchd.cpu_ns", "p0.q0.rxq_busy", "pmd-sched.stolen_ns", "drops", "p0->p1.p99_ns"),
+        *("vswitchd.rss", "vswitchd.cpu_ns", "p0.q0.rxq_busy_5s", "pmd-sched.stolen_ns", "drops", "p0->p1.p99_ns"),
     } <= set(table.columns)
     sent = table.total(".sent")
     (outcome,) = (record for record in soaking.listed.records if record.kind is RecordKind.OUTCOME)

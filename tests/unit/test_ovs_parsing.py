@@ -277,7 +277,7 @@ def test_a_real_listener_is_seen(tmp_path: Path) -> None:
     ],
 )
 def test_queues_are_asked_for_the_shortest_time_that_this_ovs_knows(usage: str | None, question: object) -> None:
-    """OVS 3.2 and later keep the last minute in steps of 5 s; before, there is the mean of all of it alone."""
+    """OVS 3.1 and later keep the last minute in steps of 5 s; before, there is the mean of all of it alone."""
     assert rxq_question(usage) == question
 
 

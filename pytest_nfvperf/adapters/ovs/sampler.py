@@ -4,7 +4,7 @@ A subset of the collector's counters, by name; beside them
 
 =========================  ================================================================
 ``<bridge>.openflow_packets``  packets that the bridge's OpenFlow flows matched (OFPMP_AGGREGATE)
-``<port>.q<n>.rxq_busy_5s`` share of its PMD's cycles that a receive queue took in the last 5 s (OVS 3.2 and later)
+``<port>.q<n>.rxq_busy_5s`` share of its PMD's cycles that a receive queue took in the last 5 s (OVS 3.1 and later)
 ``<port>.q<n>.rxq_busy``   the same of an older OVS: the mean of its last minute, which rises from 0 with a new port
 ``vswitchd.rss``           resident memory of ovs-vswitchd, bytes
 ``drops``                  frames dropped by the datapath, all reasons together
