@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_nfvperf import __version__
-from pytest_nfvperf.model.conclusion import EXIT_STATUS, RunFate
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError
+from pytest_nfvperf.model.run_conclusion import EXIT_STATUS, RunFate
 
 Command = Callable[[argparse.Namespace], int]
 

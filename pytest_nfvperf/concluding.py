@@ -17,8 +17,9 @@ from pytest_nfvperf.adapters.evidence.records import RunEndData, TestData, TestE
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
 from pytest_nfvperf.adapters.report.junit_kinds import tell_junit
 from pytest_nfvperf.collection import own_id
-from pytest_nfvperf.model.conclusion import Cause, RunConclusion, RunFate, one_line
+from pytest_nfvperf.model.conclusion import Cause, one_line
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.run_conclusion import RunConclusion, RunFate
 from pytest_nfvperf.rundir import RUN_DIR_KEY, point_latest
 from pytest_nfvperf.runs.clock import SystemClock
 from pytest_nfvperf.runs.recorder import Recorder

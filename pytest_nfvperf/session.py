@@ -47,6 +47,7 @@ from pytest_nfvperf.model.verdict import Verdict
 from pytest_nfvperf.options import Options
 from pytest_nfvperf.packs import PUBLISHED_FILE, pack_rules
 from pytest_nfvperf.ports.progress import Progress
+from pytest_nfvperf.ports.run_end import RunEnd
 from pytest_nfvperf.ports.sink import Sink
 from pytest_nfvperf.runs.recorder import Recorder
 from pytest_nfvperf.runs.rig import LiveTopology, Rig
@@ -56,7 +57,6 @@ from pytest_nfvperf.runs.soak_load import find_load
 from pytest_nfvperf.runs.streams import StreamRunner
 from pytest_nfvperf.runs.study import Decided, Stand, Study
 from pytest_nfvperf.runs.trials import Context
-from pytest_nfvperf.stopping import Stopping
 from pytest_nfvperf.wiring import Abandons, Wiring
 
 SUITE_SLA = "sla.yaml"
@@ -98,7 +98,7 @@ class NfvSession:
         self.stood: list[TopologyData] = []
         self.interrupted = ""
         self.selected: tuple[str, ...] | None = None
-        self.stopping: Stopping | None = None
+        self.stopping: RunEnd | None = None
         self._progress = progress
         self._sinks = tuple(sinks)
         self._started = time.monotonic()

@@ -11,9 +11,10 @@ import pytest
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, read_run
 from pytest_nfvperf.adapters.report.conclusion_lines import test_lines, worth_telling
 from pytest_nfvperf.adapters.report.table import summary_rows, summary_text
-from pytest_nfvperf.model.conclusion import Cause, RunConclusion
+from pytest_nfvperf.model.conclusion import Cause
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.profile import SMOKE
+from pytest_nfvperf.model.run_conclusion import RunConclusion
 from pytest_nfvperf.options import Options
 from pytest_nfvperf.published import published_for
 from pytest_nfvperf.rundir import point_latest

@@ -81,11 +81,16 @@ def python_calls(source: str) -> list[Call]:
         arguments = [*node.args, *(word.value for word in node.keywords if word.arg == "args")]
         if _name(node.func) in _NAMERS:
             found |= {(word.value, word.lineno) for word in arguments if _is_text(word)}
-        if _name(node.func) in _FIRST:
+        if _name(node.func) in _FIRST and not _of_an_object(node.func):
             found |= {(word.value, word.lineno) for word in arguments[:1] if _is_text(word)}
         if _name(node.func) in _COMMANDS:
             found |= {call for argument in arguments for call in _called(argument, bound, frozenset())}
     return sorted((name.rpartition("/")[2], line) for name, line in found if _PROGRAM.fullmatch(name))
+
+
+def _of_an_object(function: ast.expr) -> bool:
+    """``suite.find(...)``: a method of something else that has the name of one of our functions."""
+    return isinstance(function, ast.Attribute) and _name(function.value) not in {"self", "programs"}
 
 
 def _bound(tree: ast.AST) -> Bound:

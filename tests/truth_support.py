@@ -237,7 +237,7 @@ LISTED = (
 )
 
 
-def run(pytester: pytest.Pytester, names: Sequence[str], *options: str, more: str = "") -> Told:
+def run_cases(pytester: pytest.Pytester, names: Sequence[str], *options: str, more: str = "") -> Told:
     """A run of these cases, and of ``more`` tests before them; what each place says of it."""
     sources = [more, *(CASES[name].source for name in names)]
     make_project(pytester, HEAD + "\n\n".join(sources), CONFTEST + SIMULATED)

@@ -7,6 +7,7 @@
 #include "launch.h"
 #include "plan.h"
 #include "report.h"
+#include "windows.h"
 
 static const char *plan_all_windows(struct engine *engine)
 {

@@ -4,6 +4,7 @@
 
 #include "answer.h"
 #include "plan.h"
+#include "windows.h"
 
 enum {
 	DEFAULT_SAMPLES_PER_S = 200000,

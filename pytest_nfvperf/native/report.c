@@ -7,6 +7,7 @@
 
 #include "answer.h"
 #include "report.h"
+#include "windows.h"
 
 static json_t *report_hist(const struct hist *hist)
 {

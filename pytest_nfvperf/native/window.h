@@ -6,13 +6,7 @@
 #ifndef NFVPERF_WINDOW_H
 #define NFVPERF_WINDOW_H
 
-#include <stdbool.h>
 #include <stdint.h>
-
-#include <jansson.h>
-
-struct run;
-struct worker;
 
 /* What a thread had counted when it first looked after a boundary. */
 struct window {
@@ -35,18 +29,5 @@ struct window_log {
 	uint64_t length; /* cycles */
 	uint64_t next; /* TSC of the next boundary; UINT64_MAX when none is left */
 };
-
-/* Control thread, before the trial: false when memory is short. */
-bool window_plan(struct worker *worker, const struct run *run);
-void window_free(struct worker *worker);
-
-/* Polling thread: the first boundary. */
-void window_begin(struct window_log *log, uint64_t start);
-
-/* Polling thread, at a look at the clock behind a boundary: keeps what it has counted. */
-void window_keep(struct worker *worker, uint64_t now);
-
-/* Control thread, after the trial: what each window had, by thread. */
-json_t *window_report(const struct run *run, const struct worker *worker);
 
 #endif

@@ -10,6 +10,7 @@
 #include "interval.h"
 #include "receive.h"
 #include "run.h"
+#include "windows.h"
 
 enum {
 	START_DELAY_US = 200, /* from the last thread's readiness to the first frame */

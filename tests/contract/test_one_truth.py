@@ -9,7 +9,7 @@ from __future__ import annotations
 import signal
 
 import pytest
-from truth_support import CASES, ENDS, HEAD, SIMULATED, check_run, check_test, headline_of, read, run
+from truth_support import CASES, ENDS, HEAD, SIMULATED, check_run, check_test, headline_of, read, run_cases
 from user_project import CONFTEST, make_project
 
 ALL = (
@@ -21,7 +21,7 @@ ALL = (
 @pytest.mark.parametrize("name", CASES)
 def test_alone(pytester: pytest.Pytester, name: str) -> None:
     case = CASES[name]
-    told = run(pytester, [name], *case.options)
+    told = run_cases(pytester, [name], *case.options)
     check_run(told, case.run, case.status)
     check_test(told, name, case)
     assert ("Accepted" in headline_of(told.page)) == (name == "test_pass")
@@ -43,28 +43,28 @@ def test_alone(pytester: pytest.Pytester, name: str) -> None:
     ids=["all", "skipped", "failed", "broken", "accepted"],
 )
 def test_together(pytester: pytest.Pytester, names: list[str], head: str, status: int) -> None:
-    told = run(pytester, names)
+    told = run_cases(pytester, names)
     check_run(told, head, status)
     for name in names:
         check_test(told, name, CASES[name])
 
 
 def test_left_out_after_a_failure(pytester: pytest.Pytester) -> None:
-    told = run(pytester, ["test_assert", "test_pass"], "-x")
+    told = run_cases(pytester, ["test_assert", "test_pass"], "-x")
     check_run(told, "Failed: of 2 selected tests 1 failed, 1 not run", 1)
     assert told.badges["show"]["test_pass"] == told.badges["page"]["test_pass"] == "not run"
     assert (told.junit["test_pass"], told.words["junit"]["test_pass"]) == ("skipped", "not run")
 
 
 def test_interrupted(pytester: pytest.Pytester) -> None:
-    told = run(pytester, ["test_pass"], more=ENDS["interrupted"])
+    told = run_cases(pytester, ["test_pass"], more=ENDS["interrupted"])
     check_run(told, "Interrupted: of 2 selected tests 1 unfinished, 1 not run", 2)
     for said in (told.badges["show"], told.badges["page"], told.words["junit"]):
         assert said == {"test_end": "unfinished", "test_pass": "not run"}
 
 
 def test_killed(pytester: pytest.Pytester) -> None:
-    told = run(pytester, ["test_pass"], more=ENDS["killed"])
+    told = run_cases(pytester, ["test_pass"], more=ENDS["killed"])
     assert told.status == -signal.SIGKILL
     assert told.show_status == 3
     assert (
@@ -77,7 +77,7 @@ def test_killed(pytester: pytest.Pytester) -> None:
 
 
 def test_an_ordinary_test_beside_them_counts(pytester: pytest.Pytester) -> None:
-    told = run(pytester, ["test_pass"], more="def test_plain():\n    assert [1] == [2]\n")
+    told = run_cases(pytester, ["test_pass"], more="def test_plain():\n    assert [1] == [2]\n")
     check_run(told, "Failed: of 2 selected tests 1 failed, 1 passed", 1)
     assert told.badges["show"]["test_plain"] == told.badges["page"]["test_plain"] == "FAIL"
 
@@ -102,7 +102,7 @@ def test_what_cannot_be_collected_is_told(pytester: pytest.Pytester) -> None:
 
 
 def test_with_workers_the_controller_tells_the_same(pytester: pytest.Pytester) -> None:
-    told = run(pytester, ["test_pass", "test_bound", "test_skip"], "-n", "2")
+    told = run_cases(pytester, ["test_pass", "test_bound", "test_skip"], "-n", "2")
     check_run(told, "Inconclusive: of 3 selected tests 1 inconclusive, 1 skipped, 1 passed", 10)
     assert told.badges["show"] == told.badges["page"]
     assert told.badges["page"] == {"test_pass": "PASS", "test_bound": "INCONCLUSIVE", "test_skip": "skipped"}

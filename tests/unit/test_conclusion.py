@@ -8,18 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_nfvperf.model.conclusion import (
-    EXIT_STATUS,
-    LONGEST_REASON,
-    Cause,
-    Fate,
-    RunFacts,
-    RunFate,
-    TestFacts,
-    conclude_run,
-    conclude_test,
-    subject_badge,
-)
+from pytest_nfvperf.model.conclusion import LONGEST_REASON, Cause, Fate, TestFacts, conclude_test, subject_badge
+from pytest_nfvperf.model.run_conclusion import EXIT_STATUS, RunFacts, RunFate, conclude_run
 from pytest_nfvperf.model.verdict import Judgement, Verdict
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence
 from pytest_nfvperf.adapters.evidence.records import RunEndData
-from pytest_nfvperf.model.conclusion import Cause, RunConclusion, RunFacts, TestFacts, conclude_run
+from pytest_nfvperf.model.conclusion import Cause, TestFacts
 from pytest_nfvperf.model.profile import SMOKE
+from pytest_nfvperf.model.run_conclusion import RunConclusion, RunFacts, conclude_run
 
 CONTROLLER = "evidence-controller.jsonl"
 """What the process writes that only distributes tests to xdist's workers: how the run ended."""

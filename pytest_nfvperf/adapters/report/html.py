@@ -28,9 +28,10 @@ from pytest_nfvperf.adapters.report.sweep_chart import sweep_chart
 from pytest_nfvperf.adapters.report.sweeps import Sweep, find_sweeps
 from pytest_nfvperf.adapters.report.templating import environment, style
 from pytest_nfvperf.adapters.report.topology_pages import MOST_OPEN, topology_pages
-from pytest_nfvperf.model.conclusion import Fate, RunConclusion, TestConclusion, subject_badge
+from pytest_nfvperf.model.conclusion import Fate, TestConclusion, subject_badge
 from pytest_nfvperf.model.latency_origin import latency_origin
 from pytest_nfvperf.model.outcome import Outcome
+from pytest_nfvperf.model.run_conclusion import RunConclusion
 
 OUTSIDE = TestConclusion("", Fate.PASSED, measured=True)
 """For what was measured outside of any test."""

@@ -25,10 +25,11 @@ from pytest_nfvperf.adapters.report.figures import (
 from pytest_nfvperf.adapters.report.studies import find_comparisons
 from pytest_nfvperf.adapters.report.study_table import study_tables
 from pytest_nfvperf.adapters.report.subjects import distinctions, test_name
-from pytest_nfvperf.model.conclusion import NO_SLA, RunConclusion, subject_badge
+from pytest_nfvperf.model.conclusion import NO_SLA, subject_badge
 from pytest_nfvperf.model.display import MISSING, format_ns
 from pytest_nfvperf.model.latency_origin import latency_origin
 from pytest_nfvperf.model.outcome import Outcome
+from pytest_nfvperf.model.run_conclusion import RunConclusion
 from pytest_nfvperf.model.verdict import Judgement, Verdict
 
 _AS_NEEDED = 10_000

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
-#include "run.h"
-#include "window.h"
+#include "windows.h"
 
 bool window_plan(struct worker *worker, const struct run *run)
 {
