@@ -5,11 +5,11 @@ from __future__ import annotations
 from benchmarks.table import Figure
 from benchmarks.testbench import Bench
 from pytest_nfvperf.adapters.report.studies import interval_text, percent, ratio_text
-from pytest_nfvperf.model.catalogue import bridge_chain
 from pytest_nfvperf.model.display import format_fps
-from pytest_nfvperf.model.outcome import Outcome
-from pytest_nfvperf.model.profile import QUICK
-from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.measure.profile import QUICK
+from pytest_nfvperf.model.topology.catalogue import bridge_chain
+from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.runs.study import Subject
 
 _FLAT = 0.95

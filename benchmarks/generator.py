@@ -7,9 +7,9 @@ from statistics import median
 from benchmarks.table import Figure
 from benchmarks.testbench import Bench
 from benchmarks.testpmd import looping, rate_fps
-from pytest_nfvperf.model.catalogue import phy2phy
 from pytest_nfvperf.model.display import format_bps, format_fps
-from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.model.topology.catalogue import phy2phy
+from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.trials import Trial
 

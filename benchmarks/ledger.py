@@ -9,13 +9,13 @@ from statistics import median
 
 from benchmarks.table import Figure
 from benchmarks.testbench import Bench
-from pytest_nfvperf.adapters.ovs.ledger import trial_ledger
-from pytest_nfvperf.model.catalogue import phy2phy, pvp
-from pytest_nfvperf.model.compose import compose
-from pytest_nfvperf.model.parts import endpoint, path, veth
-from pytest_nfvperf.model.testbed import TESTBEDS_OWN, Dut
-from pytest_nfvperf.model.topology import Topology
-from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.adapters.ovs.counters.trial_ledger import trial_ledger
+from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut
+from pytest_nfvperf.model.topology.catalogue import phy2phy, pvp
+from pytest_nfvperf.model.topology.compose import compose
+from pytest_nfvperf.model.topology.parts import endpoint, path, veth
+from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.traffic.traffic import Traffic
 
 _REPEATS = 30
 _LIMIT_S = 0.02

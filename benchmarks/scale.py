@@ -11,18 +11,18 @@ from statistics import median
 
 from benchmarks.table import Figure
 from benchmarks.testbench import Bench
-from pytest_nfvperf.adapters.net.cabling import Cabling
+from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.ends import End, Pair
-from pytest_nfvperf.adapters.net.journal import Journal
+from pytest_nfvperf.adapters.net.namespace_cabling import Cabling
 from pytest_nfvperf.adapters.net.namespaces import Namespace, NamespacePlan
-from pytest_nfvperf.adapters.net.process import run
 from pytest_nfvperf.adapters.net.threads import inside
-from pytest_nfvperf.adapters.net.wait import wait_until
-from pytest_nfvperf.adapters.ovs.datapath import OvsDatapath
-from pytest_nfvperf.model import topology as model
-from pytest_nfvperf.model.catalogue import CHAIN_NETWORK, bridge_chain
+from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
+from pytest_nfvperf.adapters.process.process import run
+from pytest_nfvperf.adapters.process.wait import wait_until
 from pytest_nfvperf.model.display import format_seconds
 from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.model.topology import topology as model
+from pytest_nfvperf.model.topology.catalogue import CHAIN_NETWORK, bridge_chain
 
 _REPEATS = 5
 _PORT = 5201

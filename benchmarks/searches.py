@@ -6,13 +6,13 @@ import time
 
 from benchmarks.table import Figure
 from benchmarks.testbench import Bench
-from pytest_nfvperf.model.catalogue import phy2phy
 from pytest_nfvperf.model.display import format_fps, format_seconds
-from pytest_nfvperf.model.observe import observations
-from pytest_nfvperf.model.outcome import Outcome
-from pytest_nfvperf.model.profile import GATE, QUICK, Profile
+from pytest_nfvperf.model.measure.observe import observations
+from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.measure.profile import GATE, QUICK, Profile
 from pytest_nfvperf.model.statistics import relative_spread
-from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.model.topology.catalogue import phy2phy
+from pytest_nfvperf.model.traffic.traffic import Traffic
 
 _REPEATS = 5
 

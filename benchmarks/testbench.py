@@ -8,17 +8,17 @@ from pathlib import Path
 
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
-from pytest_nfvperf.adapters.report.progress import SilentProgress
-from pytest_nfvperf.embedded import EmbeddedWiring
-from pytest_nfvperf.model.profile import QUICK, Profile
-from pytest_nfvperf.model.testbed import Dut
-from pytest_nfvperf.model.topology import Topology
-from pytest_nfvperf.model.traffic import Traffic
-from pytest_nfvperf.model.trial import TrialSpec
+from pytest_nfvperf.adapters.report.terminal_progress import SilentProgress
+from pytest_nfvperf.backends.local import EmbeddedWiring
+from pytest_nfvperf.model.measure.profile import QUICK, Profile
+from pytest_nfvperf.model.testbed.testbed import Dut
+from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.trial import TrialSpec
 from pytest_nfvperf.runs.recorder import Recorder
 from pytest_nfvperf.runs.rig import LiveTopology, Rig
 from pytest_nfvperf.runs.search import Limits, Search
-from pytest_nfvperf.runs.streams import StreamRunner
+from pytest_nfvperf.runs.stream_runner import StreamRunner
 from pytest_nfvperf.runs.study import Decided, Study
 from pytest_nfvperf.runs.trials import Context, Trial
 

@@ -6,10 +6,10 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from pytest_nfvperf.adapters.net.journal import Journal
+from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.vnf.testpmd import TestpmdPlace, TestpmdVnf
-from pytest_nfvperf.model.catalogue import GENERATOR_MACS
-from pytest_nfvperf.model.nodes import VnfMode
+from pytest_nfvperf.model.topology.catalogue import GENERATOR_MACS
+from pytest_nfvperf.model.topology.nodes import VnfMode
 from pytest_nfvperf.ports.vnf import VnfPort, VnfSpec
 
 _BURSTS = 32

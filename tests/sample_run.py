@@ -28,11 +28,10 @@ from pytest_nfvperf.adapters.evidence.records import (
     trial_data,
 )
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
-from pytest_nfvperf.model import catalogue
-from pytest_nfvperf.model.histogram import Histogram
-from pytest_nfvperf.model.hops import Stage, frame_path
-from pytest_nfvperf.model.ledger import CounterDelta, FramePath, HopKind, Ledger, Loss, ledger_of
-from pytest_nfvperf.model.outcome import (
+from pytest_nfvperf.model.evidence.record import Record
+from pytest_nfvperf.model.ledger.ledger import CounterDelta, FramePath, HopKind, Ledger, Loss, ledger_of
+from pytest_nfvperf.model.ledger.loss_path import Stage, frame_path
+from pytest_nfvperf.model.measure.outcome import (
     BackToBack,
     Confirmation,
     Cost,
@@ -43,10 +42,12 @@ from pytest_nfvperf.model.outcome import (
     Outcome,
     SearchStatus,
 )
-from pytest_nfvperf.model.record import Record
-from pytest_nfvperf.model.testbed import CableSpec, CpuPlan, DutPort, GeneratorSpec, OvsSpec, Testbed
-from pytest_nfvperf.model.traffic import IMIXES, RFC2544_FRAME_SIZES, Imix, Traffic
-from pytest_nfvperf.model.trial import (
+from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
+from pytest_nfvperf.model.testbed.testbed import CableSpec, CpuPlan, DutPort, GeneratorSpec, OvsSpec, Testbed
+from pytest_nfvperf.model.topology import catalogue
+from pytest_nfvperf.model.traffic.histogram import Histogram
+from pytest_nfvperf.model.traffic.traffic import IMIXES, RFC2544_FRAME_SIZES, Imix, Traffic
+from pytest_nfvperf.model.traffic.trial import (
     Direction,
     DirectionCounts,
     InvalidReason,
@@ -55,7 +56,6 @@ from pytest_nfvperf.model.trial import (
     TrialResult,
     TrialSpec,
 )
-from pytest_nfvperf.model.verdict import Judgement, Verdict
 from pytest_nfvperf.ports.datapath import DatapathInfo
 from pytest_nfvperf.ports.generator import GeneratorInfo
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pytest_nfvperf.adapters.evidence.records import SoakData
-from pytest_nfvperf.model.outcome import Outcome
-from pytest_nfvperf.model.soak import Gap, Soak
-from pytest_nfvperf.model.soak_series import series
-from pytest_nfvperf.model.soak_summary import Plan, summarise
-from pytest_nfvperf.model.soak_table import SoakTable
+from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.measure.soak import Gap, Soak
+from pytest_nfvperf.model.measure.soak_series import series
+from pytest_nfvperf.model.measure.soak_summary import Plan, summarise
+from pytest_nfvperf.model.measure.soak_table import SoakTable
 
 LOAD = 1_000_000
 WAYS = ("p0->p1", "p1->p0")

@@ -14,12 +14,12 @@ from pytest_nfvperf.adapters.evidence.records import (
     TestEndData,
     make_record,
 )
-from pytest_nfvperf.model.comparison import relative, slope
-from pytest_nfvperf.model.outcome import Outcome
-from pytest_nfvperf.model.record import Record
+from pytest_nfvperf.model.evidence.record import Record
+from pytest_nfvperf.model.measure.comparison import relative, slope
+from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.measure.stream_measurement import SideCpu, StreamCounts, StreamResult, StreamSpec, WayCounts
 from pytest_nfvperf.model.samples import Samples
-from pytest_nfvperf.model.streams import SideCpu, StreamCounts, StreamResult, StreamSpec, WayCounts
-from pytest_nfvperf.model.verdict import Judgement, Verdict
+from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 from tests.sample_soak import soak_outcome, soak_record
 
 CHAINS = (1, 2, 4, 9)

@@ -104,7 +104,7 @@ def interrupt(suite: str, by: str, moment_s: float, base: Path, results: Path) -
     stop.measured = any(results.glob("2*/evidence.jsonl"))
     stop.report = any(results.glob("2*/report.html"))
     if by == "SIGKILL":  # what the next start does first
-        clean = [sys.executable, "-m", "pytest_nfvperf.cli", "clean"]
+        clean = [sys.executable, "-m", "pytest_nfvperf.cli.main", "clean"]
         subprocess.run(clean, check=True, capture_output=True, env=os.environ | {"NFVPERF_RUN_DIR": str(base)})
     stop.left = left_behind(base, tags)
     if (more := hugepages_in_use() - before) > 0:

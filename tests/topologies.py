@@ -7,11 +7,11 @@ from itertools import pairwise
 
 from hypothesis import strategies as st
 
-from pytest_nfvperf.model import catalogue
-from pytest_nfvperf.model.bgp_path import BgpPathPlan
-from pytest_nfvperf.model.compose import Part, compose
-from pytest_nfvperf.model.nodes import Offloads, Port, Vlan
-from pytest_nfvperf.model.parts import (
+from pytest_nfvperf.model.scenarios.bgp_path import BgpPathPlan
+from pytest_nfvperf.model.topology import catalogue
+from pytest_nfvperf.model.topology.compose import Part, compose
+from pytest_nfvperf.model.topology.nodes import Offloads, Port, Vlan
+from pytest_nfvperf.model.topology.parts import (
     behind,
     endpoint,
     mirror,
@@ -25,7 +25,7 @@ from pytest_nfvperf.model.parts import (
     veth,
     vnf,
 )
-from pytest_nfvperf.model.topology import Topology
+from pytest_nfvperf.model.topology.topology import Topology
 
 VLANS = st.none() | st.builds(Vlan, st.none() | st.integers(1, 4094), st.lists(st.integers(1, 4094)).map(tuple))
 OFFLOADS = st.builds(Offloads, *[st.none() | st.booleans()] * 5)

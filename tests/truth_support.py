@@ -16,8 +16,8 @@ import pytest
 from user_project import CONFTEST, make_project
 
 SIMULATED = """
-from pytest_nfvperf.adapters.generators.fake import FakeGenerator
-from pytest_nfvperf.simulation import SimulatedWiring
+from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
+from pytest_nfvperf.backends.simulated import SimulatedWiring
 
 def pytest_nfvperf_make_wiring(config, testbed):
     return SimulatedWiring(testbed, lambda: FakeGenerator(4e6))
@@ -38,8 +38,8 @@ import signal
 import pytest
 
 from pytest_nfvperf.model.errors import TestbedError
-from pytest_nfvperf.model.trial import InvalidReason, Reason
-from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason
+from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.runs.trials import InvalidTrialsError
 
 
@@ -266,7 +266,7 @@ def read(place: Path, status: int, terminal: str) -> Told:
 
 def nfvperf(command: str, place: Path) -> subprocess.CompletedProcess[str]:
     """The command, as a user calls it."""
-    arguments = [sys.executable, "-m", "pytest_nfvperf.cli", command]
+    arguments = [sys.executable, "-m", "pytest_nfvperf.cli.main", command]
     return subprocess.run(arguments, cwd=place, capture_output=True, text=True, check=False)
 
 

@@ -22,8 +22,8 @@ pytest_plugins = [
 
 SUITE = '''
 import pytest
-from pytest_nfvperf.model.traffic import Traffic
-from pytest_nfvperf.sweep import sweep
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.plugin.parametrizing import sweep
 
 @sweep("frame_size", [64, 1518], quick={64})
 def test_ndr_pdr(frame_size, phy2phy, search, sla):

@@ -13,9 +13,9 @@ from pytest_nfvperf.config.units import FRAME_RATE, RATIO, UnitError, quantity
 from pytest_nfvperf.config.vocabulary import GOALS, METRICS, OPERATORS, SELECTORS, Metric, Selector
 from pytest_nfvperf.config.yaml_file import parse_document
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.load_name import load_in_fps, share_of_goal
-from pytest_nfvperf.model.sla import ON_OR_OFF, Limit
-from pytest_nfvperf.model.traffic import IMIXES, check_frame_size
+from pytest_nfvperf.model.sla.load_name import load_in_fps, share_of_goal
+from pytest_nfvperf.model.sla.rules import ON_OR_OFF, Limit
+from pytest_nfvperf.model.traffic.traffic import IMIXES, check_frame_size
 
 _LIMIT = re.compile(r"(?P<operator>[^\w\s.+-]*)\s*(?P<bound>.*)", re.DOTALL)
 _SHARE = re.compile(r"(?P<share>.+?)\s+of\s+(?P<whole>.+)", re.DOTALL)
@@ -137,7 +137,7 @@ def parse_selector(name: object, value: Any) -> tuple[str, ...]:
     """The accepted values of one selector, as labels are written.
 
     A name that is no selector may be a label of the suite's own; whether any test has it shows
-    only when tests are collected (``config.sla.unknown_labels``). What can only be a slip is refused here.
+    only when tests are collected (``config.sla_file.unknown_labels``). What can only be a slip is refused here.
     """
     hint = did_you_mean(str(name), SELECTORS, MISSPELT)
     if name not in SELECTORS and (hint or not _LABEL.fullmatch(str(name))):

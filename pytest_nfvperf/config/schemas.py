@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_nfvperf.config.sla import SlaModel
+from pytest_nfvperf.config.sla_file import SlaModel
 from pytest_nfvperf.config.testbed_model import TestbedModel
 from pytest_nfvperf.config.vocabulary import METRICS, OPERATORS, SELECTORS, Metric, Selector
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema, field_validator
 
-from pytest_nfvperf.config.speakers import SpeakerModel
+from pytest_nfvperf.config.speakers_section import SpeakerModel
 from pytest_nfvperf.config.strict import Count, Flag, Name, Strict, Text, as_quantity
 from pytest_nfvperf.config.trex_model import TcpPort, TrexModel
 from pytest_nfvperf.config.units import BIT_RATE, SIZE

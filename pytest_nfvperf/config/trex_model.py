@@ -9,7 +9,7 @@ from pydantic import Field, WithJsonSchema, field_validator
 
 from pytest_nfvperf.config.strict import Flag, Name, Strict, Text, as_quantity
 from pytest_nfvperf.config.units import TIME, TIME_NS, shortest
-from pytest_nfvperf.model.testbed import TrexRoute, TrexSpec, TrexStart
+from pytest_nfvperf.model.testbed.testbed import TrexRoute, TrexSpec, TrexStart
 
 _LONGEST_DELAY_S = 60.0
 

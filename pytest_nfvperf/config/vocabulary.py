@@ -19,7 +19,7 @@ from pytest_nfvperf.config.units import (
     TIMES,
     Dimension,
 )
-from pytest_nfvperf.model.profile import PROFILES
+from pytest_nfvperf.model.measure.profile import PROFILES
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol, runtime_checkable
 
-from pytest_nfvperf.model.ledger import CounterSnapshot
+from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
 
 
 class Collector(Protocol):

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from pytest_nfvperf.model.offloading import OffloadShare
-from pytest_nfvperf.model.topology import Topology
+from pytest_nfvperf.model.measure.offloading import OffloadShare
+from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.collector import Collector
 
 

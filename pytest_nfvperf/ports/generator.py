@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from pytest_nfvperf.model.placement import Distance
-from pytest_nfvperf.model.topology import PortRole, VnfMode
-from pytest_nfvperf.model.traffic import Traffic
-from pytest_nfvperf.model.trial import Direction, TrialResult, TrialSpec
+from pytest_nfvperf.model.topology.topology import PortRole, VnfMode
+from pytest_nfvperf.model.traffic.cpu_placement import Distance
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.trial import Direction, TrialResult, TrialSpec
 
 VIRTIO_RING = "queue_size=1024,packed_vq=1"
 """Devargs of every virtqueue on the embedded testbed (virtio 1.1, section 2.7; QEMU's ``packed=on``).

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from pytest_nfvperf.model.nodes import DEFAULT_MTU, VnfKind, VnfMode
-from pytest_nfvperf.model.trial import VnfCounts
+from pytest_nfvperf.model.topology.nodes import DEFAULT_MTU, VnfKind, VnfMode
+from pytest_nfvperf.model.traffic.trial import VnfCounts
 
 
 @dataclass(frozen=True, slots=True)

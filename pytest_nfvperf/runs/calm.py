@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 
-from pytest_nfvperf.model.trial import Reason, TrialResult
+from pytest_nfvperf.model.traffic.trial import Reason, TrialResult
 from pytest_nfvperf.ports.clock import Clock
 
 PAUSE_S = 1.3

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.model.traffic.traffic import Traffic
 
 Meter = Callable[[Traffic, int], float]
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pytest_nfvperf.model.display import format_fps
-from pytest_nfvperf.model.outcome import NOT_CONFIRMED, Confirmation, Goal, GoalOutcome
+from pytest_nfvperf.model.measure.outcome import NOT_CONFIRMED, Confirmation, Goal, GoalOutcome
 from pytest_nfvperf.runs.measurer import LoadMeasurer, loss_of
 from pytest_nfvperf.runs.trials import InvalidTrialsError
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_nfvperf.model.display import format_seconds
-from pytest_nfvperf.model.outcome import Outcome
+from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.samples import Samples
-from pytest_nfvperf.model.traffic import Traffic
-from pytest_nfvperf.model.trial import Arrivals, Reason, TrialSpec
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.trial import Arrivals, Reason, TrialSpec
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.search import measured_labels
 from pytest_nfvperf.runs.trials import InvalidTrialsError, Trial

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pytest_nfvperf.model.outcome import Cost
-from pytest_nfvperf.model.trial import TrialResult
+from pytest_nfvperf.model.measure.outcome import Cost
+from pytest_nfvperf.model.traffic.trial import TrialResult
 
 _NS = 1e9
 

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_nfvperf.model.display import format_fps
-from pytest_nfvperf.model.profile import TRIAL_OVERHEAD_S, Profile
-from pytest_nfvperf.model.traffic import Traffic, check_mtu
-from pytest_nfvperf.model.trial import TrialResult, TrialSpec
+from pytest_nfvperf.model.measure.profile import TRIAL_OVERHEAD_S, Profile
+from pytest_nfvperf.model.traffic.traffic import Traffic, check_mtu
+from pytest_nfvperf.model.traffic.trial import TrialResult, TrialSpec
 from pytest_nfvperf.runs.interleave import Reading
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.search import NEAR_CEILING, OWN_LIMIT, Limits, LimitsOf, measured_labels

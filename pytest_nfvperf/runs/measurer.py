@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pytest_nfvperf.model.display import format_fps
-from pytest_nfvperf.model.traffic import Traffic
-from pytest_nfvperf.model.trial import Direction, TrialSpec
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
 from pytest_nfvperf.runs.session_watch import SessionWatch
 from pytest_nfvperf.runs.trials import InvalidTrialsError, Trial, TrialRunner
 

@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pytest_nfvperf.model.copies import CopyCounts, copy_counts
 from pytest_nfvperf.model.errors import InconclusiveError
-from pytest_nfvperf.model.ledger import CounterDelta
-from pytest_nfvperf.model.profile import TRIAL_OVERHEAD_S, Profile
-from pytest_nfvperf.model.topology import PortRole
-from pytest_nfvperf.model.traffic import Traffic
-from pytest_nfvperf.model.trial import InvalidReason, Reason, TrialResult, TrialSpec
+from pytest_nfvperf.model.ledger.ledger import CounterDelta
+from pytest_nfvperf.model.ledger.mirror_copies import CopyCounts, copy_counts
+from pytest_nfvperf.model.measure.profile import TRIAL_OVERHEAD_S, Profile
+from pytest_nfvperf.model.topology.topology import PortRole
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason, TrialResult, TrialSpec
 from pytest_nfvperf.ports.generator import RX_DESCRIPTORS
 from pytest_nfvperf.runs import forwarding
 from pytest_nfvperf.runs.forwarding import ForwardingRate

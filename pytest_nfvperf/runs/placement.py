@@ -1,4 +1,4 @@
-"""Keeps the trials of a run to one band of CPU distance (model/placement.py).
+"""Keeps the trials of a run to one band of CPU distance (model/traffic/cpu_placement.py).
 
 Before and after every trial the round trip between the generator's CPUs and those of the DUT is measured, which
 takes a millisecond in which nothing is sent. Where it was in one band before and in the other after, the host
@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from pytest_nfvperf.model.placement import Bands, Placed, farthest, find_bands
-from pytest_nfvperf.model.trial import InvalidReason, Reason
+from pytest_nfvperf.model.traffic.cpu_placement import Bands, Placed, farthest, find_bands
+from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason
 from pytest_nfvperf.ports.clock import Clock
 from pytest_nfvperf.ports.generator import Generator, MeasuresDistance
 

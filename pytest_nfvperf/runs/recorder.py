@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pytest_nfvperf.adapters.evidence.records import KINDS, ErrorData, Payload, RecordIds, make_record
-from pytest_nfvperf.model.outcome import Outcome
-from pytest_nfvperf.model.record import RecordKind
-from pytest_nfvperf.model.verdict import Verdict
+from pytest_nfvperf.model.evidence.record import RecordKind
+from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.sla.verdict import Verdict
 from pytest_nfvperf.ports.clock import Clock
 from pytest_nfvperf.ports.sink import Sink
 

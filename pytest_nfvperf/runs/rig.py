@@ -12,23 +12,23 @@ from typing import Protocol
 
 from pytest_nfvperf.adapters.evidence.records import ErrorData
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
-from pytest_nfvperf.model.ledger import CounterSnapshot, Ledger
-from pytest_nfvperf.model.testbed import TESTBEDS_OWN, Dut
-from pytest_nfvperf.model.topology import Topology
-from pytest_nfvperf.model.traffic import Traffic
-from pytest_nfvperf.model.trial import TrialResult
-from pytest_nfvperf.model.tuning import with_queues
+from pytest_nfvperf.model.ledger.ledger import CounterSnapshot, Ledger
+from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut
+from pytest_nfvperf.model.testbed.tuning import with_queues
+from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.trial import TrialResult
 from pytest_nfvperf.ports.collector import Collector
 from pytest_nfvperf.ports.datapath import BuiltTopology, Datapath
 from pytest_nfvperf.ports.generator import Generator, GeneratorInfo
 from pytest_nfvperf.ports.sampler import Sampled, Sampler
-from pytest_nfvperf.ports.streams import StreamEngine
+from pytest_nfvperf.ports.stream_engine import StreamEngine
 from pytest_nfvperf.ports.vnf import VnfMaker
 from pytest_nfvperf.runs.attaching import generator_port_names, generator_ports, learning_directions
 from pytest_nfvperf.runs.deaths import death_behind
 from pytest_nfvperf.runs.placement import ForgottenRoundTrips, Placement, RoundTrips
 from pytest_nfvperf.runs.trials import Context, TrialRunner
-from pytest_nfvperf.runs.vnfs import RunningVnfs, plan_vnfs, ports_of, with_kinds
+from pytest_nfvperf.runs.vnf_processes import RunningVnfs, plan_vnfs, ports_of, with_kinds
 
 LINK_DEADLINE_S = 10.0
 MAX_RECOVERIES = 2

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pytest_nfvperf.model.errors import TestbedError
-from pytest_nfvperf.model.interval import IntervalCounts, SoFar
-from pytest_nfvperf.model.soak import Gap
-from pytest_nfvperf.model.soak_table import TIME
-from pytest_nfvperf.model.trial import Direction
+from pytest_nfvperf.model.measure.soak import Gap
+from pytest_nfvperf.model.measure.soak_table import TIME
+from pytest_nfvperf.model.traffic.interval_counts import IntervalCounts, SoFar
+from pytest_nfvperf.model.traffic.trial import Direction
 from pytest_nfvperf.ports.sampler import Reading, Sampler
 
 _COUNTED = ("sent", "refused", "skipped", "received", "lost", "duplicated", "out_of_order", "corrupted")

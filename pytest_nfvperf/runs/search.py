@@ -11,19 +11,27 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pytest_nfvperf.model.display import format_fps
-from pytest_nfvperf.model.outcome import BackToBack, Cost, Goal, GoalOutcome, LatencyPoint, Outcome, SearchStatus
-from pytest_nfvperf.model.profile import Profile
-from pytest_nfvperf.model.traffic import Traffic, check_mtu
-from pytest_nfvperf.model.trial import Reason
-from pytest_nfvperf.model.tuning import OVS_DEFAULT
+from pytest_nfvperf.model.measure.outcome import (
+    BackToBack,
+    Cost,
+    Goal,
+    GoalOutcome,
+    LatencyPoint,
+    Outcome,
+    SearchStatus,
+)
+from pytest_nfvperf.model.measure.profile import Profile
+from pytest_nfvperf.model.testbed.tuning import OVS_DEFAULT
+from pytest_nfvperf.model.traffic.traffic import Traffic, check_mtu
+from pytest_nfvperf.model.traffic.trial import Reason
 from pytest_nfvperf.runs.binary import rfc2544_search, tst009_search
 from pytest_nfvperf.runs.confirm import confirm_all
+from pytest_nfvperf.runs.load_series import back_to_back, latency_point, latency_profile, loss_curve, loss_point
 from pytest_nfvperf.runs.measurer import LoadLimits, LoadMeasurer
 from pytest_nfvperf.runs.mlr import mlr_search
-from pytest_nfvperf.runs.offload import share_after
+from pytest_nfvperf.runs.offload_share import share_after
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.session_watch import Sessions, SessionWatch
-from pytest_nfvperf.runs.sweeps import back_to_back, latency_point, latency_profile, loss_curve, loss_point
 from pytest_nfvperf.runs.trials import InvalidTrialsError
 
 UNBOUNDED_FPS = 200e6

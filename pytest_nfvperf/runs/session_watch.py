@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from pytest_nfvperf.model.outcome import GoalOutcome, SessionsSeen
+from pytest_nfvperf.model.measure.outcome import GoalOutcome, SessionsSeen
 from pytest_nfvperf.runs.trials import Trial
 
 

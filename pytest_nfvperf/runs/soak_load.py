@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pytest_nfvperf.model.errors import TestbedError
-from pytest_nfvperf.model.soak import SoakLoad
-from pytest_nfvperf.model.traffic import Traffic
-from pytest_nfvperf.model.trial import TrialSpec
+from pytest_nfvperf.model.measure.soak import SoakLoad
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.trial import TrialSpec
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.search import Search
 

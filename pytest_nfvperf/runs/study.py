@@ -10,22 +10,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from pytest_nfvperf.model.comparison import bands_note, relative, slope
-from pytest_nfvperf.model.offloading import OffloadShare, worst_share
-from pytest_nfvperf.model.outcome import Outcome
-from pytest_nfvperf.model.profile import Profile, estimate_search_s
+from pytest_nfvperf.model.measure.comparison import bands_note, relative, slope
+from pytest_nfvperf.model.measure.offloading import OffloadShare, worst_share
+from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.measure.profile import Profile, estimate_search_s
 from pytest_nfvperf.model.samples import Relative, Samples, Slope
-from pytest_nfvperf.model.testbed import TESTBEDS_OWN, Dut
-from pytest_nfvperf.model.topology import Topology
-from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut
+from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.runs.forwarding import ForwardingRate
 from pytest_nfvperf.runs.interleave import LOOK_CONFIDENCE, Reading, Rounds, interleaved
 from pytest_nfvperf.runs.mirroring import MirrorCost, MirrorLoad
-from pytest_nfvperf.runs.offload import share_after
+from pytest_nfvperf.runs.offload_share import share_after
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.search import LimitsOf, Search
 from pytest_nfvperf.runs.soak_load import ndr_to_share
-from pytest_nfvperf.runs.streams import StreamRunner, TcpThroughput, tcp_spec
+from pytest_nfvperf.runs.stream_runner import StreamRunner, TcpThroughput, tcp_spec
 from pytest_nfvperf.runs.trials import Context
 
 

@@ -10,11 +10,11 @@ from typing import Protocol
 
 from pytest_nfvperf.adapters.evidence.records import trial_data
 from pytest_nfvperf.model.errors import InconclusiveError
-from pytest_nfvperf.model.ledger import CounterDelta, CounterSnapshot, Ledger
-from pytest_nfvperf.model.outcome import Cost
-from pytest_nfvperf.model.record import RecordKind
-from pytest_nfvperf.model.streams import StreamResult
-from pytest_nfvperf.model.trial import InvalidReason, Reason, TrialResult, TrialSpec, VnfCounts
+from pytest_nfvperf.model.evidence.record import RecordKind
+from pytest_nfvperf.model.ledger.ledger import CounterDelta, CounterSnapshot, Ledger
+from pytest_nfvperf.model.measure.outcome import Cost
+from pytest_nfvperf.model.measure.stream_measurement import StreamResult
+from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason, TrialResult, TrialSpec, VnfCounts
 from pytest_nfvperf.ports.clock import Clock
 from pytest_nfvperf.ports.collector import Collector, Settling
 from pytest_nfvperf.ports.generator import Generator
@@ -23,8 +23,8 @@ from pytest_nfvperf.runs.calm import Calm
 from pytest_nfvperf.runs.cost import trial_cost
 from pytest_nfvperf.runs.placement import ForgottenRoundTrips, Placement
 from pytest_nfvperf.runs.recorder import Recorder
-from pytest_nfvperf.runs.validity import counter_deltas, testbed_reasons
-from pytest_nfvperf.runs.vnfs import moved
+from pytest_nfvperf.runs.trial_validity import counter_deltas, testbed_reasons
+from pytest_nfvperf.runs.vnf_processes import moved
 
 
 @dataclass(frozen=True, slots=True)

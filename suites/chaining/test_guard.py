@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pytest_nfvperf.model.catalogue import bridge_chain
-from pytest_nfvperf.model.testbed import Dut
-from pytest_nfvperf.standing import Stand
-from pytest_nfvperf.sweep import sweep
+from pytest_nfvperf.model.testbed.testbed import Dut
+from pytest_nfvperf.model.topology.catalogue import bridge_chain
+from pytest_nfvperf.plugin.parametrizing import sweep
+from pytest_nfvperf.session.deploying import Stand
 
 DATAPATHS = ("netdev", "system", "linux-bridge")
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from pytest_nfvperf.model.mirror_outputs import mirror_output
-from pytest_nfvperf.model.parts import mirror
-from pytest_nfvperf.model.traffic import Traffic
-from pytest_nfvperf.model.vm_chain import vm_chain
+from pytest_nfvperf.model.scenarios.mirror_outputs import mirror_output
+from pytest_nfvperf.model.scenarios.vm_chain import vm_chain
+from pytest_nfvperf.model.topology.parts import mirror
+from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.runs.mirroring import CopyTrials
-from pytest_nfvperf.standing import Stand
+from pytest_nfvperf.session.deploying import Stand
 
 VLAN = 7
 SELECTIONS: dict[str, tuple[dict[str, Any], int]] = {

@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_nfvperf.adapters.routing.path import Steps
-from pytest_nfvperf.judging import SlaCheck
-from pytest_nfvperf.model.bgp_path import VM
-from pytest_nfvperf.model.profile import Profile
-from pytest_nfvperf.routing import BgpStand, LiveBgpPath
+from pytest_nfvperf.adapters.routing.bgp_path_daemons import Steps
+from pytest_nfvperf.model.measure.profile import Profile
+from pytest_nfvperf.model.scenarios.bgp_path import VM
 from pytest_nfvperf.runs.convergence import Convergence, Event, Reading
-from pytest_nfvperf.runs.sweeps import loss_point
+from pytest_nfvperf.runs.load_series import loss_point
+from pytest_nfvperf.session.bgp_paths import BgpStand, LiveBgpPath
+from pytest_nfvperf.session.sla_check import SlaCheck
 
 REPEATS = {"smoke": 1, "quick": 3, "gate": 10, "full": 25}
 STORM_PERIOD_S = 0.1

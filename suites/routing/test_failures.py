@@ -8,13 +8,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from pytest_nfvperf.judging import SlaCheck
-from pytest_nfvperf.model.bgp_path import VM, BgpPathPlan
-from pytest_nfvperf.model.outcome import Outcome
-from pytest_nfvperf.ports.bgp import BgpSpeaker
-from pytest_nfvperf.routing import BgpStand, LiveBgpPath
+from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.scenarios.bgp_path import VM, BgpPathPlan
+from pytest_nfvperf.plugin.parametrizing import sweep
+from pytest_nfvperf.ports.bgp_speaker import BgpSpeaker
 from pytest_nfvperf.runs.convergence import Convergence, Event
-from pytest_nfvperf.sweep import sweep
+from pytest_nfvperf.session.bgp_paths import BgpStand, LiveBgpPath
+from pytest_nfvperf.session.sla_check import SlaCheck
 
 RECOVERED_WITHIN_S = 10.0
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_nfvperf.judging import SlaCheck
-from pytest_nfvperf.model.headers import Vxlan
-from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.model.traffic.headers import Vxlan
+from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.search import Search
+from pytest_nfvperf.session.sla_check import SlaCheck
 
 FLOWS = 1000
 KINDS = {

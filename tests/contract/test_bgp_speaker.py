@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from pytest_nfvperf.adapters.net.wait import wait_until
-from pytest_nfvperf.adapters.routing.fake import FakeSpeaker, FakeWire
-from pytest_nfvperf.model.bgp import BfdStatus, BfdTimers, SessionStatus, SpeakerConfig
+from pytest_nfvperf.adapters.process.wait import wait_until
+from pytest_nfvperf.adapters.routing.fake_speaker import FakeSpeaker, FakeWire
 from pytest_nfvperf.model.errors import DeadlineError, TestbedError
-from pytest_nfvperf.ports.bgp import BgpSpeaker
+from pytest_nfvperf.model.routing.bgp import BfdStatus, BfdTimers, SessionStatus, SpeakerConfig
+from pytest_nfvperf.ports.bgp_speaker import BgpSpeaker
 from tests.functional.bgp_support import HERE, THERE, here, link, needs_daemons, there
 
 

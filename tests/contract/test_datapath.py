@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.bridge.datapath import BridgeDatapath
-from pytest_nfvperf.adapters.net.journal import Journal
-from pytest_nfvperf.adapters.ovs.possible import lacks_kernel_module
-from pytest_nfvperf.adapters.ovs.vhost_connector import VhostConnector
-from pytest_nfvperf.model.catalogue import bridge_chain
-from pytest_nfvperf.model.ledger import deltas
+from pytest_nfvperf.adapters.bridge.bridge_datapath import BridgeDatapath
+from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.ovs.instance.datapath_support import lacks_kernel_module
+from pytest_nfvperf.adapters.ovs.instance.vhost_connector import VhostConnector
+from pytest_nfvperf.backends.simulated import SimulatedDatapath
+from pytest_nfvperf.model.ledger.ledger import deltas
+from pytest_nfvperf.model.topology.catalogue import bridge_chain
 from pytest_nfvperf.ports.collector import Collector
 from pytest_nfvperf.ports.datapath import Attachment, BuiltTopology, Datapath
-from pytest_nfvperf.runs.clock import VirtualClock
-from pytest_nfvperf.simulation import SimulatedDatapath
+from pytest_nfvperf.runs.clocks import VirtualClock
 from tests.functional.ovs_support import (
     needs_hugepages,
     needs_root,

@@ -12,15 +12,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_nfvperf.adapters.generators.ceiling import ceiling_of, loop_ports
-from pytest_nfvperf.adapters.generators.fake import FakeGenerator
-from pytest_nfvperf.adapters.generators.iperf3_generator import Iperf3Generator
-from pytest_nfvperf.adapters.generators.loopback import VhostLoop
+from pytest_nfvperf.adapters.generators.embedded.ceiling import ceiling_of, loop_ports
+from pytest_nfvperf.adapters.generators.embedded.loopback import VhostLoop
+from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
+from pytest_nfvperf.adapters.generators.iperf3.generator import Iperf3Generator
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError
-from pytest_nfvperf.model.headers import Vxlan
-from pytest_nfvperf.model.topology import PortRole
-from pytest_nfvperf.model.traffic import IMIXES, Imix, Traffic
-from pytest_nfvperf.model.trial import Direction, TrialResult
+from pytest_nfvperf.model.topology.topology import PortRole
+from pytest_nfvperf.model.traffic.headers import Vxlan
+from pytest_nfvperf.model.traffic.traffic import IMIXES, Imix, Traffic
+from pytest_nfvperf.model.traffic.trial import Direction, TrialResult
 from pytest_nfvperf.ports.generator import Generator, GeneratorPort
 from tests.functional.generator_support import MTU, Rig, check_identities, loop_in, looped_rig, run_dir, spec
 from tests.functional.ovs_support import needs_root

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
-from pytest_nfvperf.adapters.report.allure_sink import AllureSink
-from pytest_nfvperf.model.record import Record, RecordKind
+from pytest_nfvperf.model.evidence.record import Record, RecordKind
+from pytest_nfvperf.plugin.allure_sink import AllureSink
 from pytest_nfvperf.ports.sink import Sink
 from tests.sample_run import small_run
 from tests.sample_study import study_records

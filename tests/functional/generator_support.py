@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_nfvperf.adapters.generators.build import build
-from pytest_nfvperf.adapters.generators.ceiling import directions, loop_ports
-from pytest_nfvperf.adapters.generators.embedded import EmbeddedGenerator, EngineOptions
-from pytest_nfvperf.adapters.generators.loopback import VhostLoop
+from pytest_nfvperf.adapters.generators.embedded.build import build
+from pytest_nfvperf.adapters.generators.embedded.ceiling import directions, loop_ports
+from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator, EngineOptions
+from pytest_nfvperf.adapters.generators.embedded.loopback import VhostLoop
 from pytest_nfvperf.adapters.host.hugepages import read_hugepages
-from pytest_nfvperf.model.traffic import Traffic
-from pytest_nfvperf.model.trial import Direction, DirectionCounts, TrialSpec
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.trial import Direction, DirectionCounts, TrialSpec
 from pytest_nfvperf.ports.generator import Generator, GeneratorPort
 
 GENERATOR_CPU = 0

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pytest_nfvperf.adapters.host.programs import PROGRAMS, find
-from pytest_nfvperf.adapters.net import private_view
-from pytest_nfvperf.adapters.net.wait import wait_until
+from pytest_nfvperf.adapters.process import private_view
+from pytest_nfvperf.adapters.process.programs import PROGRAMS, find
+from pytest_nfvperf.adapters.process.wait import wait_until
 from pytest_nfvperf.adapters.routing.daemons import Daemon, Daemons
 from pytest_nfvperf.adapters.routing.frr_vty import Vty
 from tests.functional.bgp_support import Link

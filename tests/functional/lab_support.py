@@ -13,17 +13,17 @@ from typing import Any
 
 from pyroute2 import IPRoute
 
-from pytest_nfvperf.adapters.generators.build import build
-from pytest_nfvperf.adapters.generators.embedded import EmbeddedGenerator
+from pytest_nfvperf.adapters.generators.embedded.build import build
+from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
-from pytest_nfvperf.adapters.net.journal import Journal, Kind, new_tag
-from pytest_nfvperf.adapters.net.links import remove_link
+from pytest_nfvperf.adapters.journal.journal import Journal, Kind, new_tag
+from pytest_nfvperf.adapters.net.link_removal import remove_link
 from pytest_nfvperf.adapters.net.namespaces import Namespace
-from pytest_nfvperf.adapters.net.process import ManagedProcess, run, spawn
-from pytest_nfvperf.adapters.net.wait import wait_until
-from pytest_nfvperf.adapters.ovs.locate import locate
-from pytest_nfvperf.adapters.ovs.unixctl import Unixctl
-from pytest_nfvperf.model.testbed import CableSpec, DutPort, GeneratorSpec, Testbed
+from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
+from pytest_nfvperf.adapters.ovs.instance.unixctl import Unixctl
+from pytest_nfvperf.adapters.process.process import ManagedProcess, run, spawn
+from pytest_nfvperf.adapters.process.wait import wait_until
+from pytest_nfvperf.model.testbed.testbed import CableSpec, DutPort, GeneratorSpec, Testbed
 from tests.functional.generator_support import hugepages_mib
 
 

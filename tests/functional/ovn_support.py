@@ -7,16 +7,16 @@ from contextlib import contextmanager
 
 import pytest
 
-from pytest_nfvperf.adapters.net.journal import Journal
-from pytest_nfvperf.adapters.ovn.locate import lacks_ovn
-from pytest_nfvperf.adapters.ovn.private import PrivateOvn
-from pytest_nfvperf.adapters.ovs.datapath import OvsDatapath
-from pytest_nfvperf.adapters.ovs.locate import locate
-from pytest_nfvperf.adapters.ovs.topology import BuiltOvsTopology
-from pytest_nfvperf.model.compose import compose
-from pytest_nfvperf.model.ovn import LogicalPort, LogicalSwitch
-from pytest_nfvperf.model.parts import namespace
-from pytest_nfvperf.model.topology import Topology
+from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.ovn.ovn_binaries import lacks_ovn
+from pytest_nfvperf.adapters.ovn.private_ovn import PrivateOvn
+from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
+from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
+from pytest_nfvperf.adapters.ovs.topology.built_topology import BuiltOvsTopology
+from pytest_nfvperf.model.routing.logical_network import LogicalPort, LogicalSwitch
+from pytest_nfvperf.model.topology.compose import compose
+from pytest_nfvperf.model.topology.parts import namespace
+from pytest_nfvperf.model.topology.topology import Topology
 
 needs_ovn = pytest.mark.skipif(lacks_ovn() is not None, reason=str(lacks_ovn()))
 

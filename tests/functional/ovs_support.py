@@ -19,15 +19,15 @@ from pyroute2 import IPRoute
 
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
 from pytest_nfvperf.adapters.host.hugepages import read_hugepages
-from pytest_nfvperf.adapters.net.identity import processes_tagged
-from pytest_nfvperf.adapters.net.journal import Journal
-from pytest_nfvperf.adapters.net.process import ManagedProcess, spawn
+from pytest_nfvperf.adapters.journal.identity import processes_tagged
+from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.threads import inside
-from pytest_nfvperf.adapters.ovs.datapath import OvsDatapath
-from pytest_nfvperf.model.nodes import NicKind, Vlan
-from pytest_nfvperf.model.testbed import Testbed
-from pytest_nfvperf.model.topology import Crossing, Patch, Port, PortRole, Topology
-from pytest_nfvperf.model.trial import Direction
+from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
+from pytest_nfvperf.adapters.process.process import ManagedProcess, spawn
+from pytest_nfvperf.model.testbed.testbed import Testbed
+from pytest_nfvperf.model.topology.nodes import NicKind, Vlan
+from pytest_nfvperf.model.topology.topology import Crossing, Patch, Port, PortRole, Topology
+from pytest_nfvperf.model.traffic.trial import Direction
 from pytest_nfvperf.ports.datapath import BuiltTopology
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root for namespaces")

@@ -7,21 +7,21 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pytest_nfvperf.adapters.generators.build import build
+from pytest_nfvperf.adapters.generators.embedded.build import build
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
-from pytest_nfvperf.adapters.report.progress import SilentProgress
-from pytest_nfvperf.embedded import EmbeddedWiring
+from pytest_nfvperf.adapters.report.terminal_progress import SilentProgress
+from pytest_nfvperf.backends.local import EmbeddedWiring
 from pytest_nfvperf.model.errors import TestbedError
-from pytest_nfvperf.model.outcome import Outcome
-from pytest_nfvperf.model.profile import QUICK
-from pytest_nfvperf.model.record import Record, RecordKind
-from pytest_nfvperf.model.soak import Soak
-from pytest_nfvperf.model.topology import Topology
-from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.model.evidence.record import Record, RecordKind
+from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.measure.profile import QUICK
+from pytest_nfvperf.model.measure.soak import Soak
+from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.ports.sampler import Reading, Sampler
 from pytest_nfvperf.runs.recorder import Recorder
 from pytest_nfvperf.runs.rig import LiveTopology, Rig
-from pytest_nfvperf.runs.soak import Soaker
+from pytest_nfvperf.runs.soaker import Soaker
 from pytest_nfvperf.runs.trials import Context
 
 LOAD = 50_000

@@ -8,16 +8,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_nfvperf.adapters.net.process import NETNS_DIRECTORY
-from pytest_nfvperf.adapters.net.wait import wait_until
-from pytest_nfvperf.adapters.ovs.route_flows import Hop
+from pytest_nfvperf.adapters.ovs.openflow.route_flows import Hop
+from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY
+from pytest_nfvperf.adapters.process.wait import wait_until
 from pytest_nfvperf.adapters.routing import bird, frr
 from pytest_nfvperf.adapters.routing.agent import RouteAgent
 from pytest_nfvperf.adapters.routing.daemons import is_stopped
 from pytest_nfvperf.adapters.routing.fib import Fib, Route
 from pytest_nfvperf.adapters.routing.follower import Surroundings
-from pytest_nfvperf.model.bgp import BgpTimers, Neighbor, Policy, SpeakerConfig
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
+from pytest_nfvperf.model.routing.bgp import BgpTimers, Neighbor, Policy, SpeakerConfig
 from tests.functional.bgp_support import HERE, HERE6, THERE, THERE6, Link, here, link, needs_daemons, there
 
 pytestmark = needs_daemons

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.net.identity import processes_tagged
-from pytest_nfvperf.adapters.net.journal import Journal
-from pytest_nfvperf.adapters.net.reaper import reap
-from pytest_nfvperf.adapters.net.wait import wait_until
-from pytest_nfvperf.adapters.routing.path import BgpPath, start_path
-from pytest_nfvperf.model.bgp_path import BgpPathPlan
+from pytest_nfvperf.adapters.cleanup.reaper import reap
+from pytest_nfvperf.adapters.journal.identity import processes_tagged
+from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.process.wait import wait_until
+from pytest_nfvperf.adapters.routing.bgp_path_daemons import BgpPath, start_path
 from pytest_nfvperf.model.errors import DeadlineError
-from pytest_nfvperf.model.trial import Direction
+from pytest_nfvperf.model.scenarios.bgp_path import BgpPathPlan
+from pytest_nfvperf.model.traffic.trial import Direction
 from tests.functional.bgp_support import needs_daemons
 from tests.functional.loss_rig import LiveLoss, LossRig, loss_rig
 from tests.functional.ovs_support import leftovers, needs_hugepages, run_base, started
@@ -129,11 +129,11 @@ def test_a_route_that_is_never_installed_says_why(rig: LossRig) -> None:
 KILLED = """
 import sys, time
 from pathlib import Path
-from pytest_nfvperf.adapters.net.journal import Journal
+from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.namespaces import Namespace
 from pytest_nfvperf.adapters.routing.bird import BirdSpeaker
 from pytest_nfvperf.adapters.routing.frr import FrrSpeaker
-from pytest_nfvperf.model.bgp import Neighbor, SpeakerConfig
+from pytest_nfvperf.model.routing.bgp import Neighbor, SpeakerConfig
 journal = Journal.create(Path(sys.argv[1]))
 namespace = Namespace(journal, "one")
 config = SpeakerConfig(65000, "10.0.0.1", (Neighbor("10.0.0.2", 65000),))

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from pytest_nfvperf.adapters.net.journal import Journal
-from pytest_nfvperf.adapters.ovs.datapath import OvsDatapath
-from pytest_nfvperf.adapters.ovs.topology import BuiltOvsTopology
-from pytest_nfvperf.model.compose import compose
-from pytest_nfvperf.model.parts import endpoint, namespace, namespaces, patch, path, router, tunnel, veth
-from pytest_nfvperf.model.topology import Topology
+from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
+from pytest_nfvperf.adapters.ovs.topology.built_topology import BuiltOvsTopology
+from pytest_nfvperf.model.topology.compose import compose
+from pytest_nfvperf.model.topology.parts import endpoint, namespace, namespaces, patch, path, router, tunnel, veth
+from pytest_nfvperf.model.topology.topology import Topology
 from tests.functional.ovs_support import (
     far_ends,
     frame,

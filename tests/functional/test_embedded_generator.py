@@ -16,13 +16,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pytest_nfvperf.adapters.generators.build import build
-from pytest_nfvperf.adapters.generators.ceiling import loop_ports, measure_ceiling
-from pytest_nfvperf.adapters.generators.embedded import EmbeddedGenerator, EngineOptions
+from pytest_nfvperf.adapters.generators.embedded.build import build
+from pytest_nfvperf.adapters.generators.embedded.ceiling import loop_ports, measure_ceiling
+from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator, EngineOptions
 from pytest_nfvperf.model.errors import DeadlineError, GeneratorError
-from pytest_nfvperf.model.topology import PortRole, VnfMode
-from pytest_nfvperf.model.traffic import Traffic
-from pytest_nfvperf.model.trial import Direction, Reason
+from pytest_nfvperf.model.topology.topology import PortRole, VnfMode
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.trial import Direction, Reason
 from pytest_nfvperf.ports.generator import GeneratorPort
 from tests.functional.generator_support import (
     check_identities,
@@ -269,7 +269,7 @@ class TestFaults:
     def test_a_hanging_engine_is_killed_when_its_time_is_up(
         self, directory: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("pytest_nfvperf.adapters.generators.embedded._COMMAND_DEADLINE_S", 0.5)
+        monkeypatch.setattr("pytest_nfvperf.adapters.generators.embedded.generator._COMMAND_DEADLINE_S", 0.5)
         with embedded_in(directory) as generator:
             os.kill(generator.pid, signal.SIGSTOP)
             with pytest.raises(GeneratorError, match=r"did not answer links within 0.5 s \(process state: T"):

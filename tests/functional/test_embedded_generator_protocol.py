@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from pytest_nfvperf.adapters.generators.build import build
-from pytest_nfvperf.adapters.generators.embedded import eal_arguments
+from pytest_nfvperf.adapters.generators.embedded.build import build
+from pytest_nfvperf.adapters.generators.embedded.generator import eal_arguments
 from pytest_nfvperf.adapters.generators.templates import Addresses, build_frame
 from tests.functional.generator_support import hugepages_mib, run_dir
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from user_project import CONFTEST, make_project, records
 
-from pytest_nfvperf.adapters.generators import build
+from pytest_nfvperf.adapters.generators.embedded import build
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: namespaces, hugepages, Open vSwitch")
 
@@ -22,7 +22,7 @@ CACHE = build.default_cache_dir()  # now: pytester gives each test another home
 
 HEADER = """
 import os, signal, threading
-from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.model.traffic.traffic import Traffic
 
 def later(seconds, what, *args):
     threading.Timer(seconds, what, args).start()
@@ -274,7 +274,7 @@ def test_kill_9_at_20_random_moments_leaves_nothing(project, base):
         running.wait()
 
         # What dies with its parent may need a moment; what does not is the next start's to remove.
-        subprocess.run([sys.executable, "-m", "pytest_nfvperf.cli", "clean"], check=True, capture_output=True)
+        subprocess.run([sys.executable, "-m", "pytest_nfvperf.cli.main", "clean"], check=True, capture_output=True)
 
         assert left_behind(base) == [], f"killed after {moment:.2f} s"
     assert hugepages_in_use() <= before
@@ -282,7 +282,7 @@ def test_kill_9_at_20_random_moments_leaves_nothing(project, base):
 
 PULL = """
 from pyroute2 import IPRoute
-from pytest_nfvperf.model.testbed import Dut
+from pytest_nfvperf.model.testbed.testbed import Dut
 
 def set_far_end(live, *states):
     device = live.now.built.attachments()[1].device
@@ -298,7 +298,7 @@ def test_a_veth_pulled_during_a_trial_is_named(project):
         project,
         PULL
         + """
-from pytest_nfvperf.model.catalogue import phy2phy as plain
+from pytest_nfvperf.model.topology.catalogue import phy2phy as plain
 
 def test_pulled(stand, search):
     live = stand(plain(), dut=Dut("netdev"))
@@ -317,7 +317,7 @@ def test_a_veth_pulled_and_put_back_during_a_trial_makes_that_trial_invalid(proj
         project,
         PULL
         + """
-from pytest_nfvperf.model.catalogue import phy2phy as plain
+from pytest_nfvperf.model.topology.catalogue import phy2phy as plain
 
 def test_flapped(stand, search, nfv_session):
     live = stand(plain(), dut=Dut("netdev"))

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import pytest
 from pyroute2 import IPRoute
 
-from pytest_nfvperf.adapters.net.capture import HostCapture
-from pytest_nfvperf.adapters.net.journal import Journal
-from pytest_nfvperf.adapters.ovs.datapath import OvsDatapath
-from pytest_nfvperf.model.compose import compose
+from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.net.host_capture import HostCapture
+from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.model.errors import TestbedError
-from pytest_nfvperf.model.parts import endpoint, mirror, namespace
+from pytest_nfvperf.model.topology.compose import compose
+from pytest_nfvperf.model.topology.parts import endpoint, mirror, namespace
 from tests.functional.ovs_support import far_ends, frame, frames_on, needs_root, started
 
 pytestmark = needs_root

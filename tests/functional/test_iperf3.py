@@ -10,13 +10,13 @@ from typing import Literal
 
 import pytest
 
-from pytest_nfvperf.adapters.generators.iperf3 import Iperf3Engine
-from pytest_nfvperf.adapters.net.journal import Kind
-from pytest_nfvperf.adapters.net.reaper import reap
-from pytest_nfvperf.model.ledger import deltas
-from pytest_nfvperf.model.streams import StreamResult, StreamSpec
-from pytest_nfvperf.model.trial import Reason
-from pytest_nfvperf.ports.streams import StreamEngine
+from pytest_nfvperf.adapters.cleanup.reaper import reap
+from pytest_nfvperf.adapters.generators.iperf3.engine import Iperf3Engine
+from pytest_nfvperf.adapters.journal.journal import Kind
+from pytest_nfvperf.model.ledger.ledger import deltas
+from pytest_nfvperf.model.measure.stream_measurement import StreamResult, StreamSpec
+from pytest_nfvperf.model.traffic.trial import Reason
+from pytest_nfvperf.ports.stream_engine import StreamEngine
 from tests.functional.ovs_support import leftovers, needs_root, run_base, until
 from tests.functional.stream_support import ADDRESSES_6, Pair, pair
 
@@ -158,8 +158,8 @@ def test_nothing_is_left_of_a_run(engine: Iperf3Engine, shared: Pair) -> None:
 CHILD = """
 import sys
 from pathlib import Path
-from pytest_nfvperf.adapters.net.journal import Journal
-from pytest_nfvperf.model.streams import StreamSpec
+from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.model.measure.stream_measurement import StreamSpec
 from tests.functional.stream_support import joined
 ends = joined(Journal.create(Path(sys.argv[1])))
 print(ends.journal.tag, flush=True)

@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 import pytest
 from pyroute2 import IPRoute
 
-from pytest_nfvperf.adapters.generators.iperf3 import find_iperf3
-from pytest_nfvperf.adapters.generators.iperf3_generator import Iperf3Generator
+from pytest_nfvperf.adapters.generators.iperf3.engine import find_iperf3
+from pytest_nfvperf.adapters.generators.iperf3.generator import Iperf3Generator
 from pytest_nfvperf.adapters.net.inside import inside
 from pytest_nfvperf.adapters.net.namespaces import Namespace
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, GeneratorError
-from pytest_nfvperf.model.topology import PortRole
-from pytest_nfvperf.model.traffic import IMIXES, Traffic
-from pytest_nfvperf.model.trial import Direction, Reason, RigHealth, TrialResult, TrialSpec
+from pytest_nfvperf.model.topology.topology import PortRole
+from pytest_nfvperf.model.traffic.traffic import IMIXES, Traffic
+from pytest_nfvperf.model.traffic.trial import Direction, Reason, RigHealth, TrialResult, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
 from tests.functional.ovs_support import needs_root
 from tests.functional.stream_support import ADDRESSES, Pair, pair

@@ -15,18 +15,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_nfvperf.adapters.net.identity import ProcessId, start_ticks
-from pytest_nfvperf.adapters.net.journal import JOURNAL_FILE, OWNER_FILE, Entry, Journal, Kind, read_entries
+from pytest_nfvperf.adapters.cleanup.reaper import reap
+from pytest_nfvperf.adapters.journal.identity import ProcessId, start_ticks
+from pytest_nfvperf.adapters.journal.journal import JOURNAL_FILE, OWNER_FILE, Entry, Journal, Kind, read_entries
 from pytest_nfvperf.adapters.net.namespaces import Namespace
-from pytest_nfvperf.adapters.net.process import spawn
-from pytest_nfvperf.adapters.net.reaper import reap
+from pytest_nfvperf.adapters.process.process import spawn
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from tests.functional.ovs_support import leftovers, needs_hugepages, needs_root, run_base, until
 
 CHILD = """
 import sys
 from pathlib import Path
-from pytest_nfvperf.adapters.net.journal import Journal
+from pytest_nfvperf.adapters.journal.journal import Journal
 from tests.functional.ovs_support import phy2phy, started
 journal = Journal.create(Path(sys.argv[1]))
 print(journal.tag, flush=True)
@@ -223,8 +223,8 @@ def test_a_child_dies_with_its_parent(tmp_path: Path) -> None:
     """Even before anybody reaps."""
     code = (
         "import sys, time; from pathlib import Path\n"
-        "from pytest_nfvperf.adapters.net.journal import Journal\n"
-        "from pytest_nfvperf.adapters.net.process import spawn\n"
+        "from pytest_nfvperf.adapters.journal.journal import Journal\n"
+        "from pytest_nfvperf.adapters.process.process import spawn\n"
         "journal = Journal.create(Path(sys.argv[1]))\n"
         "child = spawn(journal, 'sleep', ['sleep', '60'], log=journal.directory / 'log')\n"
         "print(child.pid, flush=True); time.sleep(60)\n"

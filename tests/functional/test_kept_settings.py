@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from pyroute2 import IPRoute
 
+from pytest_nfvperf.adapters.cleanup.reaper import reap
+from pytest_nfvperf.adapters.journal.journal import Journal, Kind, read_entries
 from pytest_nfvperf.adapters.net.ends import OURS
-from pytest_nfvperf.adapters.net.journal import Journal, Kind, read_entries
 from pytest_nfvperf.adapters.net.kept_settings import keep, put_back
-from pytest_nfvperf.adapters.net.reaper import reap
 from pytest_nfvperf.adapters.net.threads import inside
 from tests.functional.lab_support import veth_cables
 from tests.functional.ovs_support import clean_run, needs_root, netns_path, run_base
@@ -28,7 +28,7 @@ PROMISCUOUS = 0x100
 CHILD = """
 import sys, time
 from pathlib import Path
-from pytest_nfvperf.adapters.net.journal import Journal
+from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.kept_settings import keep
 from tests.functional.test_kept_settings import change
 journal = Journal.create(Path(sys.argv[1]))

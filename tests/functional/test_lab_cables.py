@@ -9,18 +9,18 @@ from contextlib import contextmanager
 import pytest
 from pyroute2 import IPRoute
 
+from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.borrowed import Borrowed, read_usage
-from pytest_nfvperf.adapters.net.journal import Journal
-from pytest_nfvperf.adapters.ovs.datapath import OvsDatapath
-from pytest_nfvperf.lab import Lab
-from pytest_nfvperf.model.catalogue import phy2phy, pvp
+from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
+from pytest_nfvperf.backends.lab_interfaces import Lab
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
-from pytest_nfvperf.model.lab import CabledEnd
-from pytest_nfvperf.model.testbed import CableSpec, DutBond, DutPort, Testbed
-from pytest_nfvperf.model.traffic import Traffic
-from pytest_nfvperf.model.trial import TrialSpec
+from pytest_nfvperf.model.testbed.lab_cables import CabledEnd
+from pytest_nfvperf.model.testbed.testbed import CableSpec, DutBond, DutPort, Testbed
+from pytest_nfvperf.model.topology.catalogue import phy2phy, pvp
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.trial import TrialSpec
 from pytest_nfvperf.runs.attaching import generator_ports
-from pytest_nfvperf.runs.cabling import check_cabling, refuse_wrong_cables
+from pytest_nfvperf.runs.cable_check import check_cabling, refuse_wrong_cables
 from tests.functional.lab_support import generator_of, lab_testbed, veth_cables
 from tests.functional.ovs_support import clean_run, needs_root
 

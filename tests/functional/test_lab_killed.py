@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from pyroute2 import IPRoute
 
+from pytest_nfvperf.adapters.cleanup.reaper import reap
 from pytest_nfvperf.adapters.net.borrowed import Usage, read_usage
-from pytest_nfvperf.adapters.net.links import remove_link
-from pytest_nfvperf.adapters.net.reaper import reap
-from pytest_nfvperf.adapters.ovs.datapath import OvsDatapath
-from pytest_nfvperf.model.catalogue import phy2phy
+from pytest_nfvperf.adapters.net.link_removal import remove_link
+from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.model.topology.catalogue import phy2phy
 from tests.functional.lab_support import lab_testbed, veth_cables
 from tests.functional.ovs_support import clean_run, leftovers, needs_root, run_base
 
@@ -25,9 +25,9 @@ pytestmark = needs_root
 CHILD = """
 import sys
 from pathlib import Path
-from pytest_nfvperf.adapters.net.journal import Journal
-from pytest_nfvperf.adapters.ovs.datapath import OvsDatapath
-from pytest_nfvperf.model.catalogue import phy2phy
+from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
+from pytest_nfvperf.model.topology.catalogue import phy2phy
 from tests.functional.lab_support import lab_testbed
 journal = Journal.create(Path(sys.argv[1]))
 print(journal.tag, flush=True)

@@ -15,7 +15,7 @@ from tests.user_project import CONFTEST
 pytestmark = [needs_root, needs_hugepages]
 
 SUITE = '''
-from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.model.traffic.traffic import Traffic
 
 def test_light_load(phy2phy, search, sla):
     """Steps: one trial at a light load. Verify: the SLA."""
@@ -24,9 +24,9 @@ def test_light_load(phy2phy, search, sla):
     sla.check(outcome)
 '''
 STUDY = """
-from pytest_nfvperf.model.catalogue import bridge_chain
-from pytest_nfvperf.model.traffic import Traffic
-from pytest_nfvperf.model.trial import TrialSpec
+from pytest_nfvperf.model.topology.catalogue import bridge_chain
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.trial import TrialSpec
 from pytest_nfvperf.runs.interleave import Reading
 from pytest_nfvperf.runs.search import measured_labels
 from pytest_nfvperf.runs.study import Subject
@@ -97,7 +97,7 @@ def pytest_on(project: Path, lab: Path) -> subprocess.CompletedProcess[str]:
 def test_a_suite_on_cables(project: Path) -> None:
     with veth_cables(2) as cables:
         lab = lab_file(project, cables)
-        looked = run_in(project, "pytest_nfvperf.cli", "doctor", "--testbed", str(lab))
+        looked = run_in(project, "pytest_nfvperf.cli.main", "doctor", "--testbed", str(lab))
         assert "port dpdk0" in looked.stdout
         assert "generator port 1" in looked.stdout
         done = pytest_on(project, lab)

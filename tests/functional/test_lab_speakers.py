@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.net.journal import Journal
-from pytest_nfvperf.adapters.net.reaper import reap
-from pytest_nfvperf.adapters.net.wait import wait_until
+from pytest_nfvperf.adapters.cleanup.reaper import reap
+from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.process.wait import wait_until
 from pytest_nfvperf.adapters.routing.bird import BirdSpeaker
 from pytest_nfvperf.adapters.routing.bird_control import BirdControl
 from pytest_nfvperf.adapters.routing.daemons import is_stopped
@@ -22,9 +22,9 @@ from pytest_nfvperf.adapters.routing.frr import FrrSpeaker
 from pytest_nfvperf.adapters.routing.frr_vty import Vty
 from pytest_nfvperf.adapters.routing.lab_bird import LabBird
 from pytest_nfvperf.adapters.routing.lab_frr import LabFrr
-from pytest_nfvperf.model.bgp import BfdTimers
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
-from pytest_nfvperf.model.testbed import LabSpeaker
+from pytest_nfvperf.model.routing.bgp import BfdTimers
+from pytest_nfvperf.model.testbed.testbed import LabSpeaker
 from tests.functional.bgp_support import HERE, THERE, here, link, needs_daemons, there
 from tests.functional.lab_frr_support import route_daemon, static_routes
 from tests.functional.ovs_support import run_base
@@ -150,10 +150,10 @@ def test_nobody_there(journal: Journal, tmp_path: Path) -> None:
 KILLED = """
 import sys, time
 from pathlib import Path
-from pytest_nfvperf.adapters.net.journal import Journal
+from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.routing.lab_bird import LabBird
 from pytest_nfvperf.adapters.routing.lab_frr import LabFrr
-from pytest_nfvperf.model.testbed import LabSpeaker
+from pytest_nfvperf.model.testbed.testbed import LabSpeaker
 base, frr, bird, prefix = sys.argv[1:]
 journal = Journal.create(Path(base))
 for speaker in (LabFrr(journal, LabSpeaker("dut", "frr", frr)),

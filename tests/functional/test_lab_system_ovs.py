@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from pytest_nfvperf.adapters.cleanup.reaper import reap
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
-from pytest_nfvperf.adapters.net.journal import Journal
-from pytest_nfvperf.adapters.net.reaper import reap
-from pytest_nfvperf.adapters.ovs.datapath import OvsDatapath
+from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
-from pytest_nfvperf.model.testbed import Testbed
+from pytest_nfvperf.model.testbed.testbed import Testbed
 from tests.functional.lab_support import contents, system_ovs, vsctl
 from tests.functional.ovs_support import (
     MACS,
@@ -36,7 +36,7 @@ pytestmark = needs_root
 CHILD = """
 import sys
 from pathlib import Path
-from pytest_nfvperf.adapters.net.journal import Journal
+from pytest_nfvperf.adapters.journal.journal import Journal
 from tests.functional.ovs_support import phy2phy
 from tests.functional.test_lab_system_ovs import started_on
 journal = Journal.create(Path(sys.argv[1]))

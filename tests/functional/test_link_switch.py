@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_nfvperf.adapters.net.cabling import Cabling
+from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.ends import End, Pair
-from pytest_nfvperf.adapters.net.journal import Journal
 from pytest_nfvperf.adapters.net.link_states import LinkState, read_links
 from pytest_nfvperf.adapters.net.link_switch import LinkSwitch
+from pytest_nfvperf.adapters.net.namespace_cabling import Cabling
 from pytest_nfvperf.adapters.net.namespaces import Namespace
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.model.errors import TestbedError

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.net.lock import MeasurementLock
+from pytest_nfvperf.adapters.process.lock import MeasurementLock
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 
 
@@ -21,7 +21,7 @@ def holder(base: Path, cpus: str) -> Iterator[subprocess.Popen[str]]:
     """Another process that holds these CPUs."""
     code = (
         "import sys; from pathlib import Path\n"
-        "from pytest_nfvperf.adapters.net.lock import MeasurementLock\n"
+        "from pytest_nfvperf.adapters.process.lock import MeasurementLock\n"
         "lock = MeasurementLock([int(c) for c in sys.argv[2].split(',')], 'other1', base=Path(sys.argv[1]))\n"
         "print('held', flush=True); sys.stdin.readline()\n"
     )

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_nfvperf.adapters.net.journal import Journal
-from pytest_nfvperf.model.compose import compose
-from pytest_nfvperf.model.ledger_text import ledger_text
-from pytest_nfvperf.model.parts import endpoint, monitor, path, vnf
-from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.model.ledger.ledger_text import ledger_text
+from pytest_nfvperf.model.topology.compose import compose
+from pytest_nfvperf.model.topology.parts import endpoint, monitor, path, vnf
+from pytest_nfvperf.model.traffic.traffic import Traffic
 from tests.functional.loss_rig import LossRig, loss_rig, losses
 from tests.functional.ovs_support import needs_hugepages, needs_root, phy2phy, started
 

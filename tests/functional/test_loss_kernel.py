@@ -9,12 +9,12 @@ from threading import Timer
 
 import pytest
 
-from pytest_nfvperf.adapters.net.journal import Journal
-from pytest_nfvperf.adapters.net.process import run
-from pytest_nfvperf.model.compose import compose
-from pytest_nfvperf.model.ledger import Ledger
-from pytest_nfvperf.model.ledger_text import ledger_text
-from pytest_nfvperf.model.parts import endpoint, path, veth
+from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.process.process import run
+from pytest_nfvperf.model.ledger.ledger import Ledger
+from pytest_nfvperf.model.ledger.ledger_text import ledger_text
+from pytest_nfvperf.model.topology.compose import compose
+from pytest_nfvperf.model.topology.parts import endpoint, path, veth
 from tests.functional.loss_rig import LossRig, loss_rig, losses
 from tests.functional.ovs_support import needs_root, phy2phy, started
 

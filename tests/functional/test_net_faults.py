@@ -15,25 +15,25 @@ from pathlib import Path
 import pytest
 from pyroute2 import IPRoute, netns
 
-from pytest_nfvperf.adapters.net.cabling import Cabling
+from pytest_nfvperf.adapters.cleanup.reaper import reap
+from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.ends import End, Pair, configure
-from pytest_nfvperf.adapters.net.journal import Journal
-from pytest_nfvperf.adapters.net.links import remove_link
+from pytest_nfvperf.adapters.net.link_removal import remove_link
+from pytest_nfvperf.adapters.net.namespace_cabling import Cabling
 from pytest_nfvperf.adapters.net.namespaces import Namespace, NamespacePlan
 from pytest_nfvperf.adapters.net.offloads import Ethtool
-from pytest_nfvperf.adapters.net.reaper import reap
 from pytest_nfvperf.adapters.net.threads import inside
-from pytest_nfvperf.adapters.ovs import instance
-from pytest_nfvperf.adapters.ovs.datapath import OvsDatapath
-from pytest_nfvperf.adapters.ovs.depth import refuse_too_deep
-from pytest_nfvperf.model.catalogue import CHAIN_NETWORK, bridge_chain
+from pytest_nfvperf.adapters.ovs.instance import private_ovs
+from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
+from pytest_nfvperf.adapters.ovs.topology.patch_depth import refuse_too_deep
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
-from pytest_nfvperf.model.ledger import deltas
-from pytest_nfvperf.model.nodes import NicKind, Offloads
-from pytest_nfvperf.model.topology import Topology
-from pytest_nfvperf.model.traffic import Traffic
-from pytest_nfvperf.model.trial import Direction, Reason, RigHealth, TrialResult, TrialSpec
-from pytest_nfvperf.runs import validity
+from pytest_nfvperf.model.ledger.ledger import deltas
+from pytest_nfvperf.model.topology.catalogue import CHAIN_NETWORK, bridge_chain
+from pytest_nfvperf.model.topology.nodes import NicKind, Offloads
+from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.trial import Direction, Reason, RigHealth, TrialResult, TrialSpec
+from pytest_nfvperf.runs import trial_validity
 from tests.functional.ovs_support import (
     far_ends,
     leftovers,
@@ -109,7 +109,7 @@ def test_a_veth_pulled_and_put_back_during_a_trial_makes_it_invalid(ovs: OvsData
         for state in ("down", "up"):
             ours.link("set", index=ours.link_lookup(ifname=far)[0], state=state)
     ovs.check_alive()
-    (reason,) = validity.testbed_reasons(result, deltas(before, links.snapshot()))
+    (reason,) = trial_validity.testbed_reasons(result, deltas(before, links.snapshot()))
     assert (reason.code, reason.detail) == (Reason.LINK_DOWN, "p1 lost its link 1x meanwhile")
     built.close()
 
@@ -136,7 +136,7 @@ def test_a_patch_chain_deeper_than_ovs_follows_is_refused(ovs: OvsDatapath) -> N
 
 def test_more_bridges_than_the_machine_can_say_what_is_short(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a thousand would on a machine of usual limits; vswitchd gives up itself, and the next one starts."""
-    monkeypatch.setattr(instance.resource, "getrlimit", lambda _: (120, 120))
+    monkeypatch.setattr(private_ovs.resource, "getrlimit", lambda _: (120, 120))
     with (
         started(journal, "netdev", "short") as ovs,
         pytest.raises(TestbedError, match=r"Too many open files.*; the hard limit of open files here is 120 "),
@@ -219,8 +219,8 @@ def test_a_route_to_nowhere_is_named(journal: Journal, home: Namespace) -> None:
 CHILD = """
 import sys
 from pathlib import Path
-from pytest_nfvperf.adapters.net.journal import Journal
-from pytest_nfvperf.model.catalogue import bridge_chain
+from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.model.topology.catalogue import bridge_chain
 from tests.functional.ovs_support import started
 journal = Journal.create(Path(sys.argv[1]))
 with started(journal, "netdev") as ovs:

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.net.identity import processes_tagged
-from pytest_nfvperf.adapters.net.journal import Journal
-from pytest_nfvperf.adapters.net.reaper import reap
-from pytest_nfvperf.adapters.ovn.locate import locate_ovn
-from pytest_nfvperf.adapters.ovn.private import PrivateOvn
-from pytest_nfvperf.adapters.ovs.datapath import OvsDatapath
-from pytest_nfvperf.adapters.ovs.topology import BuiltOvsTopology
+from pytest_nfvperf.adapters.cleanup.reaper import reap
+from pytest_nfvperf.adapters.journal.identity import processes_tagged
+from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.ovn.ovn_binaries import locate_ovn
+from pytest_nfvperf.adapters.ovn.private_ovn import PrivateOvn
+from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
+from pytest_nfvperf.adapters.ovs.topology.built_topology import BuiltOvsTopology
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
-from pytest_nfvperf.model.ovn import LogicalPort, LogicalSwitch
+from pytest_nfvperf.model.routing.logical_network import LogicalPort, LogicalSwitch
 from tests.functional.ovn_support import HOSTS, needs_ovn, ovn_over, switch_of_hosts, two_hosts
 from tests.functional.ovs_support import (
     leftovers,
@@ -97,7 +97,7 @@ def test_the_packages_are_named_where_ovn_is_missing(monkeypatch: pytest.MonkeyP
 KILLED = """
 import sys, time
 from pathlib import Path
-from pytest_nfvperf.adapters.net.journal import Journal
+from pytest_nfvperf.adapters.journal.journal import Journal
 from tests.functional.test_lab_run import run_in
 from tests.functional.ovn_support import ovn_over, switch_of_hosts, two_hosts
 from tests.functional.ovs_support import started
@@ -127,10 +127,10 @@ def test_kill_minus_9_leaves_nothing() -> None:
 
 
 SUITE = '''
-from pytest_nfvperf.model.compose import compose
-from pytest_nfvperf.model.ovn import LogicalPort, LogicalSwitch
-from pytest_nfvperf.model.parts import endpoint
-from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.model.topology.compose import compose
+from pytest_nfvperf.model.routing.logical_network import LogicalPort, LogicalSwitch
+from pytest_nfvperf.model.topology.parts import endpoint
+from pytest_nfvperf.model.traffic.traffic import Traffic
 
 MACS = {"p0": "02:00:00:00:00:10", "p1": "02:00:00:00:00:11"}
 

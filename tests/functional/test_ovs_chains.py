@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from pyroute2 import IPRoute
 
-from pytest_nfvperf.adapters.net.journal import Journal
+from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.threads import inside
-from pytest_nfvperf.adapters.ovs.datapath import OvsDatapath
-from pytest_nfvperf.adapters.ovs.topology import BuiltOvsTopology
-from pytest_nfvperf.model.catalogue import CHAIN_NETWORK, CHAIN_NETWORK_6, bridge_chain
+from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
+from pytest_nfvperf.adapters.ovs.topology.built_topology import BuiltOvsTopology
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.nodes import Namespace, Nic, NicKind, Offloads, PortKind
-from pytest_nfvperf.model.topology import Topology
+from pytest_nfvperf.model.topology.catalogue import CHAIN_NETWORK, CHAIN_NETWORK_6, bridge_chain
+from pytest_nfvperf.model.topology.nodes import Namespace, Nic, NicKind, Offloads, PortKind
+from pytest_nfvperf.model.topology.topology import Topology
 from tests.functional.ovs_support import (
     MACS,
     far_ends,

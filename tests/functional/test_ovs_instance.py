@@ -13,11 +13,11 @@ import pytest
 from pyroute2 import IPRoute
 
 from pytest_nfvperf.adapters.host.hugepages import Hugepages
-from pytest_nfvperf.adapters.net.journal import Journal
-from pytest_nfvperf.adapters.ovs import possible
-from pytest_nfvperf.adapters.ovs.datapath import OvsDatapath
-from pytest_nfvperf.adapters.ovs.locate import locate
-from pytest_nfvperf.adapters.ovs.unixctl import UnixctlError
+from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.ovs.instance import datapath_support
+from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
+from pytest_nfvperf.adapters.ovs.instance.unixctl import UnixctlError
+from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
 from tests.functional.ovs_support import (
     clean_run,
@@ -169,7 +169,7 @@ def test_any_prefix_will_do(journal: Journal, tmp_path: Path) -> None:
 def test_without_hugepages_a_discovered_testbed_runs_without_dpdk_and_says_so(
     journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(possible, "read_hugepages", Hugepages)
+    monkeypatch.setattr(datapath_support, "read_hugepages", Hugepages)
     with started(journal, "dpdk") as ovs:
         assert ovs.info().kind == "netdev"
         assert "without DPDK (0 MiB of free hugepages" in ovs.info().detail
@@ -183,7 +183,7 @@ def test_without_hugepages_a_discovered_testbed_runs_without_dpdk_and_says_so(
 def test_without_hugepages_a_testbed_file_that_asks_for_dpdk_is_refused(
     journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(possible, "read_hugepages", Hugepages)
+    monkeypatch.setattr(datapath_support, "read_hugepages", Hugepages)
     with pytest.raises(TestbedError, match=r"asks for the DPDK datapath: 0 MiB of free hugepages"):
         OvsDatapath.start(testbed("dpdk", discovered=False), journal)
 

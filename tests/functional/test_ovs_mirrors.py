@@ -7,17 +7,17 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_nfvperf.adapters.net.journal import Journal
-from pytest_nfvperf.adapters.ovs.offload import offloaded_flows, set_hw_offload
-from pytest_nfvperf.model.compose import compose
-from pytest_nfvperf.model.copies import copy_counts
-from pytest_nfvperf.model.mirror_outputs import mirror_output
-from pytest_nfvperf.model.mirrors import Mirror, MirrorMethod
-from pytest_nfvperf.model.nodes import PortKind
-from pytest_nfvperf.model.parts import endpoint, mirror, monitor, path, vnf
-from pytest_nfvperf.model.topology import Topology
-from pytest_nfvperf.model.traffic import Traffic
-from pytest_nfvperf.model.trial import TrialResult
+from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.ovs.topology.offload import offloaded_flows, set_hw_offload
+from pytest_nfvperf.model.ledger.mirror_copies import copy_counts
+from pytest_nfvperf.model.scenarios.mirror_outputs import mirror_output
+from pytest_nfvperf.model.topology.compose import compose
+from pytest_nfvperf.model.topology.mirrors import Mirror, MirrorMethod
+from pytest_nfvperf.model.topology.nodes import PortKind
+from pytest_nfvperf.model.topology.parts import endpoint, mirror, monitor, path, vnf
+from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.trial import TrialResult
 from tests.functional.loss_rig import LiveLoss, LossRig, loss_rig
 from tests.functional.ovs_support import needs_hugepages, needs_root, started
 

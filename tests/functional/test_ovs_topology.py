@@ -10,17 +10,17 @@ from collections.abc import Iterator
 import pytest
 from pyroute2 import IPRoute
 
-from pytest_nfvperf.adapters.net.journal import Journal
-from pytest_nfvperf.adapters.net.links import remove_link
-from pytest_nfvperf.adapters.ovs.datapath import OvsDatapath
-from pytest_nfvperf.adapters.ovs.flat_ledger import flat_ledger
-from pytest_nfvperf.adapters.ovs.openflow import OpenFlow
-from pytest_nfvperf.model.bgp_path import BgpPathPlan
-from pytest_nfvperf.model.catalogue import bridge_chain
+from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.net.link_removal import remove_link
+from pytest_nfvperf.adapters.ovs.counters.flat_ledger import flat_ledger
+from pytest_nfvperf.adapters.ovs.openflow.ofctl import OpenFlow
+from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
-from pytest_nfvperf.model.ledger import deltas
-from pytest_nfvperf.model.testbed import DutPort
-from pytest_nfvperf.model.topology import Topology
+from pytest_nfvperf.model.ledger.ledger import deltas
+from pytest_nfvperf.model.scenarios.bgp_path import BgpPathPlan
+from pytest_nfvperf.model.testbed.testbed import DutPort
+from pytest_nfvperf.model.topology.catalogue import bridge_chain
+from pytest_nfvperf.model.topology.topology import Topology
 from tests.functional.ovs_support import (
     MACS,
     far_ends,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
-from pytest_nfvperf.adapters.net.journal import Journal
-from pytest_nfvperf.adapters.ovs.datapath import OvsDatapath
-from pytest_nfvperf.adapters.ovs.possible import lacks
-from pytest_nfvperf.model.catalogue import phy2phy
-from pytest_nfvperf.model.testbed import Dut
-from pytest_nfvperf.model.tuning import Tuning
+from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.ovs.instance.datapath_support import lacks
+from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
+from pytest_nfvperf.model.testbed.testbed import Dut
+from pytest_nfvperf.model.testbed.tuning import Tuning
+from pytest_nfvperf.model.topology.catalogue import phy2phy
 from tests.functional.ovs_support import needs_root
 
 pytestmark = needs_root

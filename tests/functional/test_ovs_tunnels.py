@@ -8,14 +8,14 @@ from collections.abc import Iterator
 import pytest
 from pyroute2 import IPRoute
 
-from pytest_nfvperf.adapters.net.journal import Journal
-from pytest_nfvperf.adapters.ovs.datapath import OvsDatapath
-from pytest_nfvperf.adapters.ovs.tunnels import Underlay, underlay
-from pytest_nfvperf.model.catalogue import CHAIN_NETWORK, bridge_chain
+from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
+from pytest_nfvperf.adapters.ovs.topology.tunnels import Underlay, underlay
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.nodes import Namespace, Nic, Offloads, Port, PortKind, PortRole
-from pytest_nfvperf.model.testbed import Dut
-from pytest_nfvperf.model.topology import Topology, Tunnel, TunnelKind
+from pytest_nfvperf.model.testbed.testbed import Dut
+from pytest_nfvperf.model.topology.catalogue import CHAIN_NETWORK, bridge_chain
+from pytest_nfvperf.model.topology.nodes import Namespace, Nic, Offloads, Port, PortKind, PortRole
+from pytest_nfvperf.model.topology.topology import Topology, Tunnel, TunnelKind
 from tests.functional.ovs_support import (
     MACS,
     far_ends,

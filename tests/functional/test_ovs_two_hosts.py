@@ -13,18 +13,18 @@ from dataclasses import dataclass
 
 import pytest
 
-from pytest_nfvperf.adapters.net.journal import Journal
-from pytest_nfvperf.adapters.ovs.datapath import OvsDatapath
-from pytest_nfvperf.adapters.ovs.flat_ledger import flat_ledger
-from pytest_nfvperf.adapters.ovs.topology import BuiltOvsTopology
-from pytest_nfvperf.model.compose import compose
-from pytest_nfvperf.model.ledger import CounterSnapshot, Ledger
-from pytest_nfvperf.model.links import TunnelKind
-from pytest_nfvperf.model.nodes import PortKind
-from pytest_nfvperf.model.parts import endpoint, namespace, tunnel
-from pytest_nfvperf.model.topology import Topology
-from pytest_nfvperf.model.traffic import Traffic
-from pytest_nfvperf.model.trial import Direction, TrialResult, TrialSpec
+from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.ovs.counters.flat_ledger import flat_ledger
+from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
+from pytest_nfvperf.adapters.ovs.topology.built_topology import BuiltOvsTopology
+from pytest_nfvperf.model.ledger.ledger import CounterSnapshot, Ledger
+from pytest_nfvperf.model.topology.compose import compose
+from pytest_nfvperf.model.topology.links import TunnelKind
+from pytest_nfvperf.model.topology.nodes import PortKind
+from pytest_nfvperf.model.topology.parts import endpoint, namespace, tunnel
+from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.trial import Direction, TrialResult, TrialSpec
 from pytest_nfvperf.runs.attaching import generator_ports
 from tests.functional.generator_support import embedded_in
 from tests.functional.lab_support import lab_testbed, veth_cables

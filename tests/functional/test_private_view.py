@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from pytest_nfvperf.adapters.net.private_view import command
+from pytest_nfvperf.adapters.process.private_view import command
 from tests.functional.ovs_support import needs_root
 
 pytestmark = needs_root

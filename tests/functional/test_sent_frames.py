@@ -15,13 +15,13 @@ from scapy.layers.inet import UDP
 from scapy.layers.l2 import Ether
 from scapy.layers.vxlan import VXLAN
 
-from pytest_nfvperf.adapters.generators.embedded import EngineOptions
+from pytest_nfvperf.adapters.generators.embedded.generator import EngineOptions
 from pytest_nfvperf.adapters.generators.engine import Engine
-from pytest_nfvperf.adapters.net.capture import HostCapture
+from pytest_nfvperf.adapters.net.host_capture import HostCapture
 from pytest_nfvperf.adapters.net.namespaces import Namespace
-from pytest_nfvperf.model.headers import Vxlan
-from pytest_nfvperf.model.traffic import Imix, Traffic
-from pytest_nfvperf.model.trial import Direction, TrialSpec
+from pytest_nfvperf.model.traffic.headers import Vxlan
+from pytest_nfvperf.model.traffic.traffic import Imix, Traffic
+from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
 from tests.frame_support import innermost, ip_of, rebuilt
 from tests.functional.generator_support import embedded_in, run_dir

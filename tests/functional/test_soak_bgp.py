@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.evidence.samples import read_samples
-from pytest_nfvperf.adapters.routing.path import start_path
-from pytest_nfvperf.adapters.routing.sampler import SessionSampler
-from pytest_nfvperf.config.sla import load_sla
-from pytest_nfvperf.model.bgp_path import BgpPathPlan
-from pytest_nfvperf.model.judge import judge
-from pytest_nfvperf.model.observe import observations, unmeasured
-from pytest_nfvperf.model.verdict import Judgement
+from pytest_nfvperf.adapters.evidence.samples_file import read_samples
+from pytest_nfvperf.adapters.routing.bgp_path_daemons import start_path
+from pytest_nfvperf.adapters.routing.session_sampler import SessionSampler
+from pytest_nfvperf.config.sla_file import load_sla
+from pytest_nfvperf.model.measure.observe import observations, unmeasured
+from pytest_nfvperf.model.scenarios.bgp_path import BgpPathPlan
+from pytest_nfvperf.model.sla.judge import judge
+from pytest_nfvperf.model.sla.verdict import Judgement
 from tests.functional.bgp_support import needs_daemons
 from tests.functional.ovs_support import needs_hugepages
 from tests.functional.soak_support import At, soaking_on

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.evidence.samples import read_samples
-from pytest_nfvperf.adapters.ovs.pmd_stats import LOOKUP_ENDS
-from pytest_nfvperf.model.catalogue import phy2phy
+from pytest_nfvperf.adapters.evidence.samples_file import read_samples
+from pytest_nfvperf.adapters.ovs.counters.pmd_stats import LOOKUP_ENDS
 from pytest_nfvperf.model.errors import GeneratorError, TestbedError
-from pytest_nfvperf.model.record import RecordKind
-from pytest_nfvperf.model.soak_series import HITS
+from pytest_nfvperf.model.evidence.record import RecordKind
+from pytest_nfvperf.model.measure.soak_series import HITS
+from pytest_nfvperf.model.topology.catalogue import phy2phy
 from pytest_nfvperf.ports.sampler import Reading
 from tests.functional.ovs_support import needs_root
 from tests.functional.soak_support import At, Soaking, soaking_on

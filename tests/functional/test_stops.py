@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from stops import SUITES, interrupt
 
-from pytest_nfvperf.adapters.generators import build
+from pytest_nfvperf.adapters.generators.embedded import build
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: namespaces, hugepages, Open vSwitch")
 

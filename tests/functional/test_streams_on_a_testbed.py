@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from user_project import make_project, records
 
-from pytest_nfvperf.adapters.generators import build
+from pytest_nfvperf.adapters.generators.embedded import build
 from tests.functional.ovs_support import needs_root, run_base
 
 pytestmark = needs_root
@@ -17,9 +17,9 @@ pytestmark = needs_root
 CACHE = build.default_cache_dir()  # now: pytester gives each test another home
 
 SUITE = """
-from pytest_nfvperf.model.catalogue import bridge_chain
-from pytest_nfvperf.model.streams import StreamSpec
-from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.model.topology.catalogue import bridge_chain
+from pytest_nfvperf.model.measure.stream_measurement import StreamSpec
+from pytest_nfvperf.model.traffic.traffic import Traffic
 
 def test_streams(streams, stand):
     live = stand(bridge_chain(2, link="veth", ends="namespace", ip=6))

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.net.journal import Journal
+from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.vnf import testpmd
 from pytest_nfvperf.adapters.vnf.guest import GuestVnf
 from pytest_nfvperf.adapters.vnf.testpmd import TestpmdPlace, TestpmdVnf
-from pytest_nfvperf.model.compose import compose
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
-from pytest_nfvperf.model.nodes import VnfMode
-from pytest_nfvperf.model.parts import endpoint, path, vnf
-from pytest_nfvperf.model.trial import Direction
-from pytest_nfvperf.model.vm_chain import vm_chain
+from pytest_nfvperf.model.scenarios.vm_chain import vm_chain
+from pytest_nfvperf.model.topology.compose import compose
+from pytest_nfvperf.model.topology.nodes import VnfMode
+from pytest_nfvperf.model.topology.parts import endpoint, path, vnf
+from pytest_nfvperf.model.traffic.trial import Direction
 from pytest_nfvperf.ports.vnf import VnfPort, VnfSpec
 from tests.functional.ovs_support import needs_hugepages, needs_root
 from tests.functional.vnf_support import VnfRig, vnf_rig

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from pyroute2 import IPRoute
 
-from pytest_nfvperf.adapters.host.check import Check, State
+from pytest_nfvperf.adapters.doctor.check import Check, State
+from pytest_nfvperf.adapters.doctor.trex_needs import trex_checks
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
-from pytest_nfvperf.adapters.host.trex import trex_checks
 from pytest_nfvperf.adapters.net.namespaces import Namespace
-from pytest_nfvperf.model.testbed import GeneratorSpec, Testbed, TrexSpec, TrexStart
+from pytest_nfvperf.model.testbed.testbed import GeneratorSpec, Testbed, TrexSpec, TrexStart
 from tests.functional.ovs_support import clean_run, needs_root
 from tests.functional.trex_support import veth
 from tests.trex_wire import ERRORS, SESSION, recorded_server, request_id

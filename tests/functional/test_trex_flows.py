@@ -14,11 +14,11 @@ import pytest
 
 from pytest_nfvperf.adapters.generators.trex.generator import TrexGenerator
 from pytest_nfvperf.adapters.net.namespaces import Namespace
-from pytest_nfvperf.adapters.net.process import run
-from pytest_nfvperf.adapters.ovs.datapath import OvsDatapath
-from pytest_nfvperf.model.catalogue import phy2phy
-from pytest_nfvperf.model.traffic import Traffic
-from pytest_nfvperf.model.trial import Direction, TrialResult, TrialSpec
+from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
+from pytest_nfvperf.adapters.process.process import run
+from pytest_nfvperf.model.topology.catalogue import phy2phy
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.trial import Direction, TrialResult, TrialSpec
 from pytest_nfvperf.runs.attaching import generator_ports
 from tests.functional.lab_support import lab_testbed, veth_cables
 from tests.functional.ovs_support import clean_run, needs_root

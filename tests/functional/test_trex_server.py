@@ -19,14 +19,14 @@ import pytest
 from pyroute2 import IPRoute
 
 from pytest_nfvperf.adapters.generators.trex.generator import TrexGenerator
-from pytest_nfvperf.adapters.generators.trex.plan import latency_frames
-from pytest_nfvperf.adapters.net.identity import ProcessId
+from pytest_nfvperf.adapters.generators.trex.stream_plan import latency_frames
+from pytest_nfvperf.adapters.journal.identity import ProcessId
 from pytest_nfvperf.adapters.net.namespaces import Namespace
-from pytest_nfvperf.adapters.net.wait import wait_until
+from pytest_nfvperf.adapters.process.wait import wait_until
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError
-from pytest_nfvperf.model.testbed import TrexRoute, TrexSpec
-from pytest_nfvperf.model.traffic import Traffic
-from pytest_nfvperf.model.trial import Direction, Reason, TrialResult, TrialSpec
+from pytest_nfvperf.model.testbed.testbed import TrexRoute, TrexSpec
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.trial import Direction, Reason, TrialResult, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
 from tests.functional.ovs_support import clean_run, needs_root, netns_path
 from tests.functional.trex_support import TrexLab, flags_of, needs_trex, trex_in, trex_lab, veth
@@ -150,9 +150,9 @@ import sys, time
 from pathlib import Path
 from pytest_nfvperf.adapters.generators.trex.child import ChildOptions
 from pytest_nfvperf.adapters.generators.trex.generator import TrexGenerator
-from pytest_nfvperf.model.testbed import GeneratorSpec
-from pytest_nfvperf.model.traffic import Traffic
-from pytest_nfvperf.model.trial import TrialSpec
+from pytest_nfvperf.model.testbed.testbed import GeneratorSpec
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.trial import TrialSpec
 from tests.functional.test_trex_server import PORTS, WAYS
 client, netns, directory = sys.argv[1:]
 generator = TrexGenerator(

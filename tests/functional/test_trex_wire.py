@@ -20,7 +20,7 @@ from pytest_nfvperf.adapters.generators.trex.child import ChildOptions, connect
 from pytest_nfvperf.adapters.generators.trex.clients import PYPI, VARIABLE
 from pytest_nfvperf.adapters.generators.trex.generator import TrexGenerator
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError, NfvperfError
-from pytest_nfvperf.model.testbed import GeneratorSpec, TrexSpec
+from pytest_nfvperf.model.testbed.testbed import GeneratorSpec, TrexSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
 from tests.functional.generator_support import run_dir
 from tests.functional.trex_support import needs_trex

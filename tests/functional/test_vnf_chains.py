@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_nfvperf.adapters.net.journal import Journal
-from pytest_nfvperf.model.compose import compose
-from pytest_nfvperf.model.ledger_text import ledger_text
-from pytest_nfvperf.model.mirror_outputs import mirror_output
-from pytest_nfvperf.model.parts import endpoint, mirror, monitor, path, vnf
-from pytest_nfvperf.model.topology import Topology
-from pytest_nfvperf.model.trial import Direction
-from pytest_nfvperf.model.vm_chain import vm_chain, vm_receiving
+from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.model.ledger.ledger_text import ledger_text
+from pytest_nfvperf.model.scenarios.mirror_outputs import mirror_output
+from pytest_nfvperf.model.scenarios.vm_chain import vm_chain, vm_receiving
+from pytest_nfvperf.model.topology.compose import compose
+from pytest_nfvperf.model.topology.parts import endpoint, mirror, monitor, path, vnf
+from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.traffic.trial import Direction
 from tests.functional.loss_rig import LossRig, loss_rig
 from tests.functional.ovs_support import needs_hugepages, needs_root, started
 

@@ -17,11 +17,11 @@ from pytest_nfvperf.adapters.generators.trex.child import ChildOptions
 from pytest_nfvperf.adapters.generators.trex.clients import VARIABLE
 from pytest_nfvperf.adapters.generators.trex.generator import TrexGenerator
 from pytest_nfvperf.adapters.generators.trex.server import TrexServer, start_server
-from pytest_nfvperf.adapters.net.journal import Journal, new_tag
+from pytest_nfvperf.adapters.journal.journal import Journal, new_tag
 from pytest_nfvperf.adapters.net.namespaces import Namespace
-from pytest_nfvperf.adapters.net.process import NETNS_DIRECTORY
 from pytest_nfvperf.adapters.net.threads import inside
-from pytest_nfvperf.model.testbed import GeneratorSpec, TrexSpec, TrexStart
+from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY
+from pytest_nfvperf.model.testbed.testbed import GeneratorSpec, TrexSpec, TrexStart
 from tests.functional.ovs_support import clean_run
 
 DATA = Path(__file__).parents[1] / "data" / "trex"

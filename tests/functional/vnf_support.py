@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from pytest_nfvperf.adapters.generators.embedded import EngineOptions
-from pytest_nfvperf.adapters.net.journal import Journal
-from pytest_nfvperf.adapters.ovs.datapath import OvsDatapath
-from pytest_nfvperf.adapters.ovs.ledger import trial_ledger
+from pytest_nfvperf.adapters.generators.embedded.generator import EngineOptions
+from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.ovs.counters.trial_ledger import trial_ledger
+from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.vnf.maker import LocalVnfs
-from pytest_nfvperf.model.topology import Topology
-from pytest_nfvperf.model.traffic import Traffic
-from pytest_nfvperf.model.trial import TrialSpec
-from pytest_nfvperf.runs.clock import SystemClock
+from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.trial import TrialSpec
+from pytest_nfvperf.runs.clocks import SystemClock
 from pytest_nfvperf.runs.recorder import Recorder
 from pytest_nfvperf.runs.rig import LiveTopology, Rig, RigParts
 from pytest_nfvperf.runs.trials import Context, Trial

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pytest_nfvperf.adapters.guest.kernel_image import prepare_kernel
-from pytest_nfvperf.adapters.net.journal import Journal
+from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.model.errors import NfvperfError
 from tests.kernel.guest import SHARED, run_in_guest
 from tests.kernel.machine import VIRTUAL_TIME, Machine

@@ -15,14 +15,14 @@ from dataclasses import asdict, dataclass, replace
 from itertools import permutations
 from pathlib import Path
 
-from pytest_nfvperf.adapters.net.journal import Journal
-from pytest_nfvperf.adapters.net.wait import wait_until
-from pytest_nfvperf.adapters.ovs.datapath import OvsDatapath
-from pytest_nfvperf.model.catalogue import bridge_chain
+from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
+from pytest_nfvperf.adapters.process.wait import wait_until
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
-from pytest_nfvperf.model.instructions import InstructionCost
-from pytest_nfvperf.model.testbed import CpuPlan, GeneratorSpec, OvsSpec, Testbed
-from pytest_nfvperf.model.topology import Crossing, Topology
+from pytest_nfvperf.model.measure.instructions import InstructionCost
+from pytest_nfvperf.model.testbed.testbed import CpuPlan, GeneratorSpec, OvsSpec, Testbed
+from pytest_nfvperf.model.topology.catalogue import bridge_chain
+from pytest_nfvperf.model.topology.topology import Crossing, Topology
 from pytest_nfvperf.ports.datapath import BuiltTopology
 from tests.kernel.machine import INSTRUCTION_NS_PARAMETER
 from tests.kernel.pktgen import Flow, received, send

@@ -19,8 +19,8 @@ from typing import TextIO
 from pytest_nfvperf.adapters.guest.initramfs import build_initramfs
 from pytest_nfvperf.adapters.guest.kernel_image import Kernel
 from pytest_nfvperf.adapters.guest.tools import QEMU, need
-from pytest_nfvperf.adapters.net.journal import Journal, Kind
-from pytest_nfvperf.adapters.net.process import ManagedProcess, describe_exit, spawn, tail
+from pytest_nfvperf.adapters.journal.journal import Journal, Kind
+from pytest_nfvperf.adapters.process.process import ManagedProcess, describe_exit, spawn, tail
 from pytest_nfvperf.model.errors import DeadlineError, TestbedError
 from tests.kernel.machine import Machine, Time, qemu_command
 

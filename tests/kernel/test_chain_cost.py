@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from pytest_nfvperf.adapters.guest.kernel_image import Kernel
-from pytest_nfvperf.adapters.net.journal import Journal
-from pytest_nfvperf.config.sla import parse_sla
-from pytest_nfvperf.model.judge import judge
-from pytest_nfvperf.model.verdict import Judgement
+from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.config.sla_file import parse_sla
+from pytest_nfvperf.model.sla.judge import judge
+from pytest_nfvperf.model.sla.verdict import Judgement
 from tests.kernel.chain_cost import ChainCost
 from tests.kernel.guest import SHARED, run_in_guest
 from tests.kernel.inner_tests import ROOT

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from pytest_nfvperf.adapters.cleanup.reaper import reap
 from pytest_nfvperf.adapters.guest.kernel_image import Kernel
-from pytest_nfvperf.adapters.net.identity import processes_tagged
-from pytest_nfvperf.adapters.net.journal import Journal
-from pytest_nfvperf.adapters.net.reaper import reap
+from pytest_nfvperf.adapters.journal.identity import processes_tagged
+from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.model.errors import DeadlineError, TestbedError
 from tests.functional.ovs_support import leftovers, run_base, until
 from tests.kernel.guest import run_in_guest

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from pytest_nfvperf.adapters.guest.kernel_image import Kernel
-from pytest_nfvperf.adapters.net.journal import Journal
+from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.ovn.agent_venv import VARIABLE, find_agent
-from pytest_nfvperf.adapters.ovn.locate import lacks_ovn
+from pytest_nfvperf.adapters.ovn.ovn_binaries import lacks_ovn
 from pytest_nfvperf.model.errors import TestbedError
 from tests.functional import test_ovn_bgp_agent as functional
 from tests.kernel.guest import run_in_guest

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.generators.build import _tool, compile_in
+from pytest_nfvperf.adapters.generators.embedded.build import _tool, compile_in
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["plain", "sanitized"])

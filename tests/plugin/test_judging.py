@@ -8,8 +8,8 @@ import pytest
 from user_project import CONFTEST, records
 
 SIMULATED = """
-from pytest_nfvperf.adapters.generators.fake import FakeGenerator
-from pytest_nfvperf.simulation import SimulatedWiring
+from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
+from pytest_nfvperf.backends.simulated import SimulatedWiring
 
 def pytest_nfvperf_make_wiring(config, testbed):
     return SimulatedWiring(testbed, lambda: FakeGenerator({dut}))
@@ -110,7 +110,7 @@ def test_a_generator_that_dies_is_a_testbed_error_with_its_log(judged, suite):
 def test_a_testbed_that_breaks_again_and_again_makes_later_tests_cite_the_first_cause(judged, suite):
     (suite.path / "mine" / "test_mine.py").write_text(
         "import pytest\n"
-        "from pytest_nfvperf.model.traffic import Traffic\n"
+        "from pytest_nfvperf.model.traffic.traffic import Traffic\n"
         "@pytest.mark.parametrize('n', range(5))\n"
         "def test_it(n, phy2phy, search):\n"
         "    search.ndr_pdr(phy2phy, Traffic(frame_size=64))\n"
@@ -131,7 +131,7 @@ def test_a_testbed_that_breaks_again_and_again_makes_later_tests_cite_the_first_
 
 def test_a_relation_is_judged_against_what_this_run_measured(judged, suite):
     (suite.path / "mine" / "test_mine.py").write_text(
-        "from pytest_nfvperf.model.traffic import Traffic\n"
+        "from pytest_nfvperf.model.traffic.traffic import Traffic\n"
         "def test_one(phy2phy, search, sla):\n"
         "    sla.check(search.ndr_pdr(phy2phy, Traffic(frame_size=64)))\n"
         "def test_two(pvp, search, sla):\n"
@@ -169,7 +169,7 @@ def test_it_works_without_the_cache_and_quietly(judged):
 def test_parallel_workers_share_one_testbed_and_one_result(judged, suite):
     (suite.path / "mine" / "test_mine.py").write_text(
         "import pytest\n"
-        "from pytest_nfvperf.model.traffic import Traffic\n"
+        "from pytest_nfvperf.model.traffic.traffic import Traffic\n"
         "@pytest.mark.parametrize('frame_size', [64, 128, 256, 512])\n"
         "def test_ndr_pdr(frame_size, phy2phy, search, sla):\n"
         "    sla.check(search.ndr_pdr(phy2phy, Traffic(frame_size=frame_size)))\n"
@@ -200,14 +200,14 @@ def test_junit_and_allure_carry_the_figures(judged, suite):
 
 
 BURSTS = """
-from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.model.traffic.traffic import Traffic
 def test_bursts(phy2phy, search, sla):
     sla.check(search.back_to_back(phy2phy, Traffic(frame_size=64)))
 """
 
 WEAK_RIG = """
-from pytest_nfvperf.adapters.generators.fake import FakeGenerator
-from pytest_nfvperf.simulation import SimulatedWiring
+from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
+from pytest_nfvperf.backends.simulated import SimulatedWiring
 
 class Weak(FakeGenerator):
     def run_trial(self, spec):

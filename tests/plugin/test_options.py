@@ -158,7 +158,7 @@ def test_without_root_one_line_says_what_is_missing(suite):
         CONFTEST
         + """
 import os, pytest
-import pytest_nfvperf.collection, pytest_nfvperf.sessions
+import pytest_nfvperf.plugin.collection, pytest_nfvperf.plugin.session_factory
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems():
@@ -190,7 +190,7 @@ def test_other_projects_do_not_notice_the_plugin(pytester):
 
 def test_loading_the_plugin_is_light():
     script = (
-        "import sys, pytest_nfvperf.plugin; "
+        "import sys, pytest_nfvperf.plugin.hooks; "
         "heavy = {'pydantic', 'ovs', 'scapy', 'matplotlib', 'pyroute2', 'MLRsearch', 'rich', 'pint'}; "
         "heavy &= set(sys.modules); "
         "sys.exit(f'imported {heavy}' if heavy else 0)"
@@ -208,7 +208,7 @@ def test_markers_are_registered(suite):
 
 
 def test_a_sweep_whose_quick_part_is_not_swept_is_refused():
-    from pytest_nfvperf.sweep import sweep
+    from pytest_nfvperf.plugin.parametrizing import sweep
 
     with pytest.raises(ValueError, match="quick keeps 65, which is not among"):
         sweep("frame_size", [64, 128], quick={65})

@@ -15,7 +15,7 @@ from user_project import CONFTEST
 
 SUITE = """
 import pytest
-from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.model.traffic.traffic import Traffic
 
 def test_measures_nothing():
     pass

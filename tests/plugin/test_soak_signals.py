@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 from user_project import CONFTEST, make_project, records
 
-from pytest_nfvperf.adapters.net.wait import wait_until
+from pytest_nfvperf.adapters.process.wait import wait_until
 
 WIRING = """
 import time
-from pytest_nfvperf.adapters.generators.fake import FakeGenerator
-from pytest_nfvperf.runs.clock import VirtualClock
-from pytest_nfvperf.simulation import SimulatedWiring
+from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
+from pytest_nfvperf.runs.clocks import VirtualClock
+from pytest_nfvperf.backends.simulated import SimulatedWiring
 
 class Fast(VirtualClock):
     def sleep(self, seconds):
@@ -38,7 +38,7 @@ def pytest_nfvperf_make_wiring(config, testbed):
 """
 
 SUITE = '''
-from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.model.traffic.traffic import Traffic
 
 def test_soak(phy2phy, soak, sla):
     """Steps: soak. Verify: the SLA."""

@@ -15,9 +15,9 @@ from user_project import CONFTEST, make_project, records
 
 WIRING = """
 import time
-from pytest_nfvperf.adapters.generators.fake import FakeGenerator
-from pytest_nfvperf.runs.clock import VirtualClock
-from pytest_nfvperf.simulation import SimulatedWiring
+from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
+from pytest_nfvperf.runs.clocks import VirtualClock
+from pytest_nfvperf.backends.simulated import SimulatedWiring
 
 class Slow(VirtualClock):
     def sleep(self, seconds):
@@ -33,7 +33,7 @@ def pytest_nfvperf_make_wiring(config, testbed):
     return Wiring(testbed)
 """
 
-HEADER = "import time\nimport pytest\nfrom pytest_nfvperf.model.traffic import Traffic\n"
+HEADER = "import time\nimport pytest\nfrom pytest_nfvperf.model.traffic.traffic import Traffic\n"
 ONE_TRIAL = "search.loss_at(phy2phy, Traffic(frame_size=64), 10_000, 1.0)"
 TRIALS = f"""
 def test_first(phy2phy, search):

@@ -7,10 +7,10 @@ from user_project import CONFTEST, make_project, records
 
 STUDY = '''
 import pytest
-from pytest_nfvperf.model.catalogue import bridge_chain
-from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.model.topology.catalogue import bridge_chain
+from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.runs.study import Subject
-from pytest_nfvperf.sweep import compares, sweep
+from pytest_nfvperf.plugin.parametrizing import compares, sweep
 
 @pytest.mark.nfv(topology="chain")
 @sweep("tso", [True, False], quick={True})
@@ -22,8 +22,8 @@ def test_chain(tso, bridges, study, sla):
 '''
 
 SIMULATED = """
-from pytest_nfvperf.simulation import SimulatedWiring
-from pytest_nfvperf.adapters.generators.fake import FakeGenerator
+from pytest_nfvperf.backends.simulated import SimulatedWiring
+from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
 
 def pytest_nfvperf_make_wiring(config, testbed):
     return SimulatedWiring(testbed, lambda: FakeGenerator(4e6, noise=0.002, ceiling_fps=9.1e6))
@@ -86,12 +86,12 @@ def test_a_rule_on_a_subject_that_no_test_compares_matches_nothing(chain, pytest
 
 
 MIRROR = """
-from pytest_nfvperf.model.parts import mirror, monitor
-from pytest_nfvperf.model.traffic import Traffic
-from pytest_nfvperf.model.vm_chain import vm_chain
+from pytest_nfvperf.model.topology.parts import mirror, monitor
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.scenarios.vm_chain import vm_chain
 from pytest_nfvperf.runs.mirroring import MirrorLoad
 from pytest_nfvperf.runs.study import Subject
-from pytest_nfvperf.sweep import compares
+from pytest_nfvperf.plugin.parametrizing import compares
 
 CASES = {"none": vm_chain(2), "all": vm_chain(2, monitor("m0", "br0"), mirror("all", "br0", "m0"))}
 
@@ -118,9 +118,9 @@ def test_a_mirrors_load_is_a_share_of_an_ndr_that_is_searched_for_once(pytester)
 
 
 TCP = """
-from pytest_nfvperf.model.catalogue import bridge_chain
+from pytest_nfvperf.model.topology.catalogue import bridge_chain
 from pytest_nfvperf.runs.study import Subject
-from pytest_nfvperf.sweep import compares
+from pytest_nfvperf.plugin.parametrizing import compares
 
 @compares("bridges", (1, 2, 4), quick=(1, 2, 4))
 def test_tcp(bridges, study, sla):

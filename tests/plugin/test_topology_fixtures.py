@@ -7,8 +7,8 @@ from user_project import CONFTEST, make_project, records
 
 REASON = "no openvswitch module in this kernel; boot one that has it, or run `make test-kernel`"
 SIMULATED = f"""
-from pytest_nfvperf.adapters.generators.fake import FakeGenerator
-from pytest_nfvperf.simulation import SimulatedWiring
+from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
+from pytest_nfvperf.backends.simulated import SimulatedWiring
 
 class Wiring(SimulatedWiring):
     def lacks(self, dut):
@@ -20,8 +20,8 @@ def pytest_nfvperf_make_wiring(config, testbed):
 
 DUTS = """
 import pytest
-from pytest_nfvperf.model.testbed import Dut
-from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.model.testbed.testbed import Dut
+from pytest_nfvperf.model.traffic.traffic import Traffic
 
 @pytest.mark.parametrize("kind", ["netdev", "system"])
 @pytest.mark.parametrize("bridges", [1, 2])
@@ -83,11 +83,11 @@ def test_a_failure_shows_the_topology_that_stood(pytester):
 
 
 COMPOSED = """
-from pytest_nfvperf.model.compose import compose
-from pytest_nfvperf.model.parts import endpoint as make_endpoint
-from pytest_nfvperf.model.parts import patch as make_patch
-from pytest_nfvperf.model.parts import path as make_path
-from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.model.topology.compose import compose
+from pytest_nfvperf.model.topology.parts import endpoint as make_endpoint
+from pytest_nfvperf.model.topology.parts import patch as make_patch
+from pytest_nfvperf.model.topology.parts import path as make_path
+from pytest_nfvperf.model.traffic.traffic import Traffic
 
 def test_two_bridges(bridge, endpoint, patch, path, stand):
     a, b = bridge("brA"), bridge("brB")

@@ -10,8 +10,8 @@ REASON = (
     "(or qemu) in the testbed file, or use the embedded engine"
 )
 SIMULATED = """
-from pytest_nfvperf.adapters.generators.fake import FakeGenerator
-from pytest_nfvperf.simulation import SimulatedWiring
+from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
+from pytest_nfvperf.backends.simulated import SimulatedWiring
 
 def pytest_nfvperf_make_wiring(config, testbed):
     return SimulatedWiring(testbed, lambda: FakeGenerator(4e6))
@@ -27,7 +27,7 @@ generator: {engine: trex, server: tgen1, client: /opt/trex, ports: [0, 1]}
 links: [[generator.0, dut.dpdk0], [generator.1, dut.dpdk1]]
 """
 SUITE = """
-from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.model.traffic.traffic import Traffic
 
 def test_p2p(phy2phy, search):
     search.loss_at(phy2phy, Traffic(frame_size=64), 1000.0, 1.0)

@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 SUITE = """
-from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.model.traffic.traffic import Traffic
 
 def test_mine(phy2phy, search, sla):
     sla.check(search.ndr_pdr(phy2phy, Traffic(frame_size=64)))

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from pytest_nfvperf.adapters.generators.ceiling import ceiling_of, directions
+from pytest_nfvperf.adapters.generators.embedded.ceiling import ceiling_of, directions
 from pytest_nfvperf.model.errors import TestbedError
-from pytest_nfvperf.model.traffic import Traffic
-from pytest_nfvperf.model.trial import TrialSpec
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.trial import TrialSpec
 
 TRUE_FPS = 14.8e6
 ONE_WAY = Traffic(bidirectional=False)

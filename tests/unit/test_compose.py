@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_nfvperf.model import catalogue
-from pytest_nfvperf.model.compose import Composition, compose
-from pytest_nfvperf.model.links import Crossing, Patch, TunnelKind
-from pytest_nfvperf.model.nodes import Namespace, Nic, NicKind, PortKind, PortRole, VnfMode
-from pytest_nfvperf.model.parts import (
+from pytest_nfvperf.model.topology import catalogue
+from pytest_nfvperf.model.topology.bridge_paths import ways_of
+from pytest_nfvperf.model.topology.compose import Composition, compose
+from pytest_nfvperf.model.topology.links import Crossing, Patch, TunnelKind
+from pytest_nfvperf.model.topology.nodes import Namespace, Nic, NicKind, PortKind, PortRole, VnfMode
+from pytest_nfvperf.model.topology.parts import (
     bridge,
     endpoint,
     kernel_name,
@@ -27,8 +28,7 @@ from pytest_nfvperf.model.parts import (
     veth,
     vnf,
 )
-from pytest_nfvperf.model.trial import Direction
-from pytest_nfvperf.model.ways import ways_of
+from pytest_nfvperf.model.traffic.trial import Direction
 from tests.topologies import strings
 
 

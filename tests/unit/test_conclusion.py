@@ -8,9 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_nfvperf.model.conclusion import LONGEST_REASON, Cause, Fate, TestFacts, conclude_test, subject_badge
-from pytest_nfvperf.model.run_conclusion import EXIT_STATUS, RunFacts, RunFate, conclude_run
-from pytest_nfvperf.model.verdict import Judgement, Verdict
+from pytest_nfvperf.model.evidence.conclusion import (
+    LONGEST_REASON,
+    Cause,
+    Fate,
+    TestFacts,
+    conclude_test,
+    subject_badge,
+)
+from pytest_nfvperf.model.evidence.run_conclusion import EXIT_STATUS, RunFacts, RunFate, conclude_run
+from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 
 
 def verdict(judgement: Judgement) -> Verdict:

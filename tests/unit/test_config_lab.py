@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_nfvperf.config.testbed import parse_testbed, testbed_to_yaml
-from pytest_nfvperf.model.catalogue import phy2phy, pvp
+from pytest_nfvperf.config.testbed_file import parse_testbed, testbed_to_yaml
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.lab import cabled_ends, ends_of, is_lab
-from pytest_nfvperf.model.testbed import DutBond
+from pytest_nfvperf.model.testbed.lab_cables import cabled_ends, ends_of, is_lab
+from pytest_nfvperf.model.testbed.testbed import DutBond
+from pytest_nfvperf.model.topology.catalogue import phy2phy, pvp
 
 LAB = """
 schema: 1

@@ -9,8 +9,8 @@ import jsonschema
 import pytest
 
 from pytest_nfvperf.config.schemas import main, published, sla_schema, testbed_schema
-from pytest_nfvperf.config.sla import parse_sla
-from pytest_nfvperf.config.testbed import parse_testbed
+from pytest_nfvperf.config.sla_file import parse_sla
+from pytest_nfvperf.config.testbed_file import parse_testbed
 from pytest_nfvperf.config.yaml_file import parse_document
 from pytest_nfvperf.model.errors import ConfigError
 

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
-from pytest_nfvperf.config.testbed import load_testbed, parse_testbed, testbed_to_yaml
 from pytest_nfvperf.config.testbed_checks import SysfsNuma, usable_cores
+from pytest_nfvperf.config.testbed_file import load_testbed, parse_testbed, testbed_to_yaml
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.testbed import (
+from pytest_nfvperf.model.testbed.testbed import (
     CableSpec,
     CpuPlan,
     DutPort,

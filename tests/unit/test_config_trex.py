@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.config.testbed import load_testbed, parse_testbed, testbed_to_yaml
+from pytest_nfvperf.config.testbed_file import load_testbed, parse_testbed, testbed_to_yaml
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.testbed import Testbed, TrexRoute, TrexSpec, TrexStart
+from pytest_nfvperf.model.testbed.testbed import Testbed, TrexRoute, TrexSpec, TrexStart
 
 LAB = """\
 schema: 1

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from test_search_algorithms import measurer_on
 
-from pytest_nfvperf.adapters.generators.fake import FakeGenerator
-from pytest_nfvperf.model.catalogue import phy2phy
-from pytest_nfvperf.model.traffic import Traffic
+from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
+from pytest_nfvperf.model.topology.catalogue import phy2phy
+from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.runs.convergence import Convergence, Event
 from pytest_nfvperf.runs.trials import InvalidTrialsError
 

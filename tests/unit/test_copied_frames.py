@@ -8,10 +8,10 @@ import pytest
 
 from pytest_nfvperf.adapters.generators.copied_frames import check_frames, legs_of
 from pytest_nfvperf.adapters.generators.templates import Addresses, build_frame
-from pytest_nfvperf.model.catalogue import pvvp
-from pytest_nfvperf.model.traffic import IMIXES, Traffic
-from pytest_nfvperf.model.trial import Direction
-from pytest_nfvperf.model.vm_chain import vm_chain
+from pytest_nfvperf.model.scenarios.vm_chain import vm_chain
+from pytest_nfvperf.model.topology.catalogue import pvvp
+from pytest_nfvperf.model.traffic.traffic import IMIXES, Traffic
+from pytest_nfvperf.model.traffic.trial import Direction
 
 CHAIN = vm_chain(2)
 WAY = Direction("p0", "p0")

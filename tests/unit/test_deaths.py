@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pytest_nfvperf.model.errors import TestbedError
-from pytest_nfvperf.runs.clock import VirtualClock
+from pytest_nfvperf.runs.clocks import VirtualClock
 from pytest_nfvperf.runs.deaths import death_behind
 
 SILENT = TestbedError("ovs-vswitchd does not answer", evidence={"socket": "Broken pipe"})

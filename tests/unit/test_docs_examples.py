@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.config.sla import load_sla, parse_sla
-from pytest_nfvperf.config.speakers import SpeakerModel
-from pytest_nfvperf.config.testbed import load_testbed, parse_testbed
+from pytest_nfvperf.config.sla_file import load_sla, parse_sla
+from pytest_nfvperf.config.speakers_section import SpeakerModel
+from pytest_nfvperf.config.testbed_file import load_testbed, parse_testbed
 from pytest_nfvperf.config.testbed_model import (
     BondModel,
     CpusModel,

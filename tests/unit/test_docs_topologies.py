@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from pytest_nfvperf.fixtures import parts as fixtures
-from pytest_nfvperf.model import parts
-from pytest_nfvperf.model.compose import compose
-from pytest_nfvperf.model.topology_text import topology_text
-from pytest_nfvperf.model.trial import Direction
+from pytest_nfvperf.model.testbed.topology_text import topology_text
+from pytest_nfvperf.model.topology import parts
+from pytest_nfvperf.model.topology.compose import compose
+from pytest_nfvperf.model.traffic.trial import Direction
 
 PAGE = (Path(__file__).parents[2] / "docs/topologies.md").read_text(encoding="utf-8")
 DRAWN = re.findall(r"^```python\n# topology\n(.*?)^```\n.*?^```text\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)

@@ -19,16 +19,16 @@ from pydantic import ValidationError
 from pytest_nfvperf.adapters.evidence import hdr
 from pytest_nfvperf.adapters.evidence.records import KINDS, RecordIds, make_record, trial_data
 from pytest_nfvperf.adapters.evidence.schema import evidence_schema, parse_line, schema_text
-from pytest_nfvperf.model.histogram import Histogram
-from pytest_nfvperf.model.hops import Stage, frame_path
-from pytest_nfvperf.model.ledger import FramePath, HopKind, Loss
-from pytest_nfvperf.model.outcome import Outcome
-from pytest_nfvperf.model.record import RecordKind
-from pytest_nfvperf.model.streams import StreamSpec
-from pytest_nfvperf.model.topology import Topology
-from pytest_nfvperf.model.traffic import Imix, Traffic
-from pytest_nfvperf.model.trial import Direction, TrialResult, TrialSpec
-from pytest_nfvperf.model.tuning import Tuning
+from pytest_nfvperf.model.evidence.record import RecordKind
+from pytest_nfvperf.model.ledger.ledger import FramePath, HopKind, Loss
+from pytest_nfvperf.model.ledger.loss_path import Stage, frame_path
+from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.measure.stream_measurement import StreamSpec
+from pytest_nfvperf.model.testbed.tuning import Tuning
+from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.traffic.histogram import Histogram
+from pytest_nfvperf.model.traffic.traffic import Imix, Traffic
+from pytest_nfvperf.model.traffic.trial import Direction, TrialResult, TrialSpec
 from tests.sample_run import SampleRun, small_run
 from tests.sample_study import study_records
 from tests.topologies import topologies

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.generators import build as building
+from pytest_nfvperf.adapters.generators.embedded import build as building
 from pytest_nfvperf.model.errors import GeneratorError, TestbedError
 
 

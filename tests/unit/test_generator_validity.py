@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from pytest_nfvperf.adapters.generators.validity import PortFacts, StreamFacts, ValidityPolicy, judge
-from pytest_nfvperf.model.traffic import Traffic
-from pytest_nfvperf.model.trial import Direction, DirectionCounts, Reason, RigHealth, TrialSpec
+from pytest_nfvperf.adapters.generators.embedded.engine_health import PortFacts, StreamFacts, ValidityPolicy, judge
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.trial import Direction, DirectionCounts, Reason, RigHealth, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
 
 WAY = Direction("a", "b")

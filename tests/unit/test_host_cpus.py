@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pytest_nfvperf.adapters.host.cpus import Cpu, isolated_cpus, parse_cpu_list, plan_cpus, read_cpus
 from pytest_nfvperf.model.errors import TestbedError
-from pytest_nfvperf.model.testbed import CpuPlan
+from pytest_nfvperf.model.testbed.testbed import CpuPlan
 
 
 def cores(*numbers: int, node: int = 0) -> tuple[Cpu, ...]:

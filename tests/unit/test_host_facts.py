@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.host import doctor
-from pytest_nfvperf.adapters.host.check import Check, State
-from pytest_nfvperf.adapters.host.doctor import checks
-from pytest_nfvperf.adapters.host.fingerprint import fingerprint, running_facts
+from pytest_nfvperf.adapters.doctor import machine
+from pytest_nfvperf.adapters.doctor.check import Check, State
+from pytest_nfvperf.adapters.doctor.machine import checks
+from pytest_nfvperf.adapters.fingerprint.fingerprint import fingerprint, running_facts
 from pytest_nfvperf.adapters.host.hugepages import Hugepages
-from pytest_nfvperf.model.testbed import CpuPlan, DutPort, GeneratorSpec, OvsSpec, Testbed, TrexSpec, TrexStart
+from pytest_nfvperf.model.testbed.testbed import CpuPlan, DutPort, GeneratorSpec, OvsSpec, Testbed, TrexSpec, TrexStart
 
 TESTBED = Testbed(
     name="made-up",
@@ -93,7 +93,7 @@ def test_not_being_root_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch) -> 
     ],
 )
 def test_hugepages_are_judged_by_what_is_free(monkeypatch: pytest.MonkeyPatch, pages: Hugepages, state: State) -> None:
-    monkeypatch.setattr(doctor, "read_hugepages", lambda: pages)
+    monkeypatch.setattr(machine, "read_hugepages", lambda: pages)
     check = by_name(checks())["hugepages"]
     assert check.state is state
     assert ("vm.nr_hugepages" in check.advice) == (state is not State.OK)

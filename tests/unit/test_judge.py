@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_nfvperf.config.limit import parse_limit
-from pytest_nfvperf.config.sla import parse_sla
-from pytest_nfvperf.model.judge import judge, worst
+from pytest_nfvperf.config.sla_file import parse_sla
 from pytest_nfvperf.model.samples import Relative
-from pytest_nfvperf.model.sla import Limit, Rule
-from pytest_nfvperf.model.verdict import Judgement, Observation, Verdict
+from pytest_nfvperf.model.sla.judge import judge, worst
+from pytest_nfvperf.model.sla.rules import Limit, Rule
+from pytest_nfvperf.model.sla.verdict import Judgement, Observation, Verdict
 
 LABELS = {"suite": "throughput", "topology": "phy2phy", "frame_size": "64", "bridges": "3"}
 NDR = Observation("ndr", 4.2e6, "pps", confidence="confirmed by 5 s", evidence=("trial-7",))

@@ -90,4 +90,8 @@ def test_no_adapter_inherits_another():
 def test_the_walk_sees_the_package():
     names = {module_name(path) for path in sources()}
 
-    assert {"pytest_nfvperf.model.trial", "pytest_nfvperf.fixtures.nfv", "suites.throughput.test_flows"} <= names
+    assert {
+        "pytest_nfvperf.model.traffic.trial",
+        "pytest_nfvperf.fixtures.nfv",
+        "suites.throughput.test_flows",
+    } <= names

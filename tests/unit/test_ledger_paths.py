@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_nfvperf.model.hops import Stage, attribute, frame_path, spread
-from pytest_nfvperf.model.ledger import FramePath, Hop, HopKind, Ledger, LedgerLine, Loss, ledger_of
-from pytest_nfvperf.model.ledger_text import ledger_text, weakness
-from pytest_nfvperf.model.traffic import Traffic
-from pytest_nfvperf.model.trial import Direction, TrialSpec
+from pytest_nfvperf.model.ledger.ledger import FramePath, Hop, HopKind, Ledger, LedgerLine, Loss, ledger_of
+from pytest_nfvperf.model.ledger.ledger_text import ledger_text, weakness
+from pytest_nfvperf.model.ledger.loss_path import Stage, attribute, frame_path, spread
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
 
 COUNT = st.integers(0, 1 << 50)
 LOSSES = st.lists(st.builds(Loss, st.sampled_from(["a", "b", "c"]), COUNT), max_size=3).map(tuple)

@@ -10,16 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_nfvperf.adapters.report.studies import completeness_text, median_text
-from pytest_nfvperf.model.compose import compose
-from pytest_nfvperf.model.copies import copy_counts
-from pytest_nfvperf.model.mirror_outputs import mirror_output
-from pytest_nfvperf.model.observe import observations
-from pytest_nfvperf.model.outcome import Outcome
-from pytest_nfvperf.model.parts import endpoint, mirror, monitor, vnf
+from pytest_nfvperf.model.ledger.mirror_copies import copy_counts
+from pytest_nfvperf.model.measure.observe import observations
+from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.samples import Samples
-from pytest_nfvperf.model.topology import Topology
-from pytest_nfvperf.model.traffic import Traffic
-from pytest_nfvperf.model.trial import (
+from pytest_nfvperf.model.scenarios.mirror_outputs import mirror_output
+from pytest_nfvperf.model.scenarios.vm_chain import vm_chain
+from pytest_nfvperf.model.topology.compose import compose
+from pytest_nfvperf.model.topology.parts import endpoint, mirror, monitor, vnf
+from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.trial import (
     Direction,
     DirectionCounts,
     MonitorCounts,
@@ -28,8 +29,7 @@ from pytest_nfvperf.model.trial import (
     TrialResult,
     TrialSpec,
 )
-from pytest_nfvperf.model.trial import VnfCounts as Vnf
-from pytest_nfvperf.model.vm_chain import vm_chain
+from pytest_nfvperf.model.traffic.trial import VnfCounts as Vnf
 from pytest_nfvperf.runs.mirroring import MirrorLoad, _unread
 
 LOOP = Direction("p0", "p0")

@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_nfvperf.model.honest import honest_loss
-from pytest_nfvperf.model.load_name import normal_load_name, same_load, share_of_goal, show_load
-from pytest_nfvperf.model.observe import observations, unmeasured
-from pytest_nfvperf.model.outcome import (
+from pytest_nfvperf.model.measure.loss_bound import honest_loss
+from pytest_nfvperf.model.measure.observe import observations, unmeasured
+from pytest_nfvperf.model.measure.outcome import (
     BackToBack,
     Confirmation,
     Cost,
@@ -20,6 +19,7 @@ from pytest_nfvperf.model.outcome import (
     Outcome,
     SearchStatus,
 )
+from pytest_nfvperf.model.sla.load_name import normal_load_name, same_load, share_of_goal, show_load
 
 NDR = Goal("ndr", 0.0)
 FOUND = GoalOutcome(NDR, SearchStatus.FOUND, load_fps=4_000_000, upper_fps=4_020_000)

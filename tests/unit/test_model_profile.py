@@ -9,7 +9,7 @@ import statistics
 import pytest
 from MLRsearch import AbstractMeasurer, Config, MeasurementResult, MultipleLossRatioSearch, SearchGoal
 
-from pytest_nfvperf.model.profile import (
+from pytest_nfvperf.model.measure.profile import (
     FULL,
     GATE,
     PROFILES,

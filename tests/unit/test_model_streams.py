@@ -10,10 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_nfvperf.adapters.generators.iperf3_command import interval_s, stream_options
-from pytest_nfvperf.model.ledger import CounterSnapshot
-from pytest_nfvperf.model.streams import Evidence, SideCpu, StreamCounts, StreamResult, StreamSpec, WayCounts
-from pytest_nfvperf.model.trial import InvalidReason, Reason
+from pytest_nfvperf.adapters.generators.iperf3.command import interval_s, stream_options
+from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
+from pytest_nfvperf.model.measure.stream_measurement import (
+    Evidence,
+    SideCpu,
+    StreamCounts,
+    StreamResult,
+    StreamSpec,
+    WayCounts,
+)
+from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason
 
 SPECS = st.builds(
     StreamSpec,

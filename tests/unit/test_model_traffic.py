@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.headers import Vxlan
-from pytest_nfvperf.model.traffic import (
+from pytest_nfvperf.model.traffic.headers import Vxlan
+from pytest_nfvperf.model.traffic.traffic import (
     IMIXES,
     MAX_FRAME_SIZE,
     MIN_FRAME_SIZE,

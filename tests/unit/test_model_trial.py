@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
-from pytest_nfvperf.model.histogram import Histogram
-from pytest_nfvperf.model.ledger import CounterDelta, CounterSnapshot, deltas
-from pytest_nfvperf.model.record import Record, RecordKind, plain
-from pytest_nfvperf.model.topology import Crossing, Port, PortRole, Topology
-from pytest_nfvperf.model.traffic import Traffic
-from pytest_nfvperf.model.trial import (
+from pytest_nfvperf.model.evidence.record import Record, RecordKind, plain
+from pytest_nfvperf.model.ledger.ledger import CounterDelta, CounterSnapshot, deltas
+from pytest_nfvperf.model.topology.topology import Crossing, Port, PortRole, Topology
+from pytest_nfvperf.model.traffic.histogram import Histogram
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.trial import (
     Direction,
     DirectionCounts,
     InvalidReason,

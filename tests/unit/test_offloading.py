@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_nfvperf.adapters.ovs.offload import OffloadedFlows, OffloadState, offload_share
-from pytest_nfvperf.judging import Measured, SlaCheck, SlaFailure
-from pytest_nfvperf.model.observe import observations, unmeasured
-from pytest_nfvperf.model.offloading import OFFLOAD_RULE, OffloadShare, fallback_text
-from pytest_nfvperf.model.outcome import Outcome
-from pytest_nfvperf.model.verdict import Judgement
-from pytest_nfvperf.runs.clock import VirtualClock
+from pytest_nfvperf.adapters.ovs.topology.offload import OffloadedFlows, OffloadState, offload_share
+from pytest_nfvperf.model.measure.observe import observations, unmeasured
+from pytest_nfvperf.model.measure.offloading import OFFLOAD_RULE, OffloadShare, fallback_text
+from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.sla.verdict import Judgement
+from pytest_nfvperf.runs.clocks import VirtualClock
 from pytest_nfvperf.runs.recorder import Recorder
+from pytest_nfvperf.session.sla_check import Measured, SlaCheck, SlaFailure
 
 HARDWARE = (
     "in_port(2),eth(src=02:4e:46:00:00:10,dst=02:4e:46:00:00:11),eth_type(0x0800),ipv4(frag=no), packets:99, "

@@ -8,8 +8,8 @@ import pytest
 
 from pytest_nfvperf.adapters.ovn.bgp_agent import AgentConfig
 from pytest_nfvperf.adapters.ovn.northbound import add_switch
-from pytest_nfvperf.model.ovn import Localnet, LogicalPort, LogicalSwitch
-from pytest_nfvperf.model.ovn_path import OvnPathPlan
+from pytest_nfvperf.model.routing.logical_network import Localnet, LogicalPort, LogicalSwitch
+from pytest_nfvperf.model.scenarios.ovn_path import OvnPathPlan
 
 PORT = LogicalPort("lp0", "p0", "02:00:00:00:00:01", ("10.1.0.1", "2001:db8::1"), {"neutron:cidrs": "10.1.0.1/24"})
 

@@ -7,17 +7,18 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_nfvperf.adapters.ovs.ledger import trial_ledger
-from pytest_nfvperf.adapters.ovs.reasons import DROP_COUNTERS, RX_OUTSIDE_DROPPED, RX_REASONS, TX_REASONS
-from pytest_nfvperf.model.catalogue import GENERATOR_MACS, vnf_mac
-from pytest_nfvperf.model.compose import compose
-from pytest_nfvperf.model.ledger import CounterSnapshot, Ledger, LedgerLine, Loss
-from pytest_nfvperf.model.links import Crossing
-from pytest_nfvperf.model.parts import endpoint, mirror, monitor, one_armed, patch, path, veth, vnf
-from pytest_nfvperf.model.route import Crossed, route
-from pytest_nfvperf.model.topology import Topology
-from pytest_nfvperf.model.traffic import Traffic
-from pytest_nfvperf.model.trial import (
+from pytest_nfvperf.adapters.ovs.counters.drop_reasons import DROP_COUNTERS, RX_OUTSIDE_DROPPED, RX_REASONS, TX_REASONS
+from pytest_nfvperf.adapters.ovs.counters.trial_ledger import trial_ledger
+from pytest_nfvperf.model.ledger.ledger import CounterSnapshot, Ledger, LedgerLine, Loss
+from pytest_nfvperf.model.scenarios.vm_chain import vm_chain
+from pytest_nfvperf.model.topology.catalogue import GENERATOR_MACS, vnf_mac
+from pytest_nfvperf.model.topology.compose import compose
+from pytest_nfvperf.model.topology.frame_route import Crossed, route
+from pytest_nfvperf.model.topology.links import Crossing
+from pytest_nfvperf.model.topology.parts import endpoint, mirror, monitor, one_armed, patch, path, veth, vnf
+from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.trial import (
     Direction,
     DirectionCounts,
     MonitorCounts,
@@ -26,7 +27,6 @@ from pytest_nfvperf.model.trial import (
     TrialSpec,
     VnfCounts,
 )
-from pytest_nfvperf.model.vm_chain import vm_chain
 from tests.functional.ovs_support import patched, phy2phy
 
 ONE_WAY = Direction("p0", "p1")

@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_nfvperf.adapters.ovs.idl import present_columns
-from pytest_nfvperf.adapters.ovs.locate import locate
-from pytest_nfvperf.adapters.ovs.pmd_stats import LOOKUP_ENDS, parse_pmd_perf, parse_pmd_stats
-from pytest_nfvperf.adapters.ovs.port_stats import parse_port_stats, read_port_stats
-from pytest_nfvperf.adapters.ovs.sampler import parse_rxqs, rxq_question
-from pytest_nfvperf.adapters.ovs.unixctl import Unixctl, UnixctlError
-from pytest_nfvperf.adapters.ovs.vhost_connector import listening_sockets
+from pytest_nfvperf.adapters.ovs.counters.ovs_sampler import parse_rxqs, rxq_question
+from pytest_nfvperf.adapters.ovs.counters.pmd_stats import LOOKUP_ENDS, parse_pmd_perf, parse_pmd_stats
+from pytest_nfvperf.adapters.ovs.counters.port_stats import parse_port_stats, read_port_stats
+from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
+from pytest_nfvperf.adapters.ovs.instance.ovsdb import present_columns
+from pytest_nfvperf.adapters.ovs.instance.unixctl import Unixctl, UnixctlError
+from pytest_nfvperf.adapters.ovs.instance.vhost_connector import listening_sockets
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
 
 STATS = """\

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.config.sla import load_sla, parse_sla
+from pytest_nfvperf.config.sla_file import load_sla, parse_sla
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.packs import pack_rules, refuse_empty, scenarios
+from pytest_nfvperf.session.packs import pack_rules, refuse_empty, scenarios
 
 SUITES = Path(__file__).parents[2] / "suites"
 PUBLISHED = [load_sla(path) for path in sorted(SUITES.glob("*/published.yaml"))]

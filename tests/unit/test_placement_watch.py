@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.generators.fake import FakeGenerator
-from pytest_nfvperf.model.catalogue import phy2phy
-from pytest_nfvperf.model.placement import Band, Distance, Placed
-from pytest_nfvperf.model.traffic import Traffic
-from pytest_nfvperf.model.trial import Reason, TrialSpec
+from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
+from pytest_nfvperf.model.topology.catalogue import phy2phy
+from pytest_nfvperf.model.traffic.cpu_placement import Band, Distance, Placed
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.trial import Reason, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
 from pytest_nfvperf.runs.placement import LOOK_EVERY_S, PATIENCE_S, ForgottenRoundTrips, KeptRoundTrips, Placement
 from pytest_nfvperf.runs.recorder import Recorder

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.host import programs
 from pytest_nfvperf.adapters.host.packages import SETUP_USES
-from pytest_nfvperf.adapters.host.programs import LIBRARIES, PROGRAMS, Use
-from pytest_nfvperf.adapters.net.process import run
+from pytest_nfvperf.adapters.process import programs
+from pytest_nfvperf.adapters.process.process import run
+from pytest_nfvperf.adapters.process.programs import LIBRARIES, PROGRAMS, Use
 from pytest_nfvperf.model.errors import TestbedError
 from tests.program_calls import python_calls, shell_calls
 

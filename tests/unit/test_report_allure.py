@@ -17,8 +17,8 @@ from pytest_nfvperf.adapters.evidence.records import RunData, TrialData
 from pytest_nfvperf.adapters.evidence.schema import parse_line
 from pytest_nfvperf.adapters.report.allure_files import executor, write_allure_files
 from pytest_nfvperf.adapters.report.texts import trials_csv
-from pytest_nfvperf.model.failure_table import failure_table
-from pytest_nfvperf.model.verdict import Judgement, Verdict
+from pytest_nfvperf.model.sla.failure_table import failure_table
+from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 from tests.sample_run import TESTBED, SampleRun
 
 ROOT = Path(__file__).parents[2]
@@ -28,7 +28,7 @@ from pathlib import Path
 import pytest
 sys.path.insert(0, {str(ROOT)!r})
 from tests.sample_run import TESTBED, SampleRun
-from pytest_nfvperf.adapters.report.allure_sink import AllureSink
+from pytest_nfvperf.plugin.allure_sink import AllureSink
 
 def emit(report_dir, build):
     sample = SampleRun()
@@ -152,7 +152,7 @@ def verdict(judgement: Judgement) -> Verdict:
 )
 def test_the_message_of_a_failed_sla_falls_into_one_category(judgements: tuple[Judgement, ...], name: str) -> None:
     table = failure_table([verdict(judgement) for judgement in judgements], subject="suite throughput, test x")
-    message = f"pytest_nfvperf.judging.SlaFailure: {table}"
+    message = f"pytest_nfvperf.session.sla_check.SlaFailure: {table}"
     fitting = [c["name"] for c in categories(ROOT / "reports" / "allure") if re.fullmatch(c["messageRegex"], message)]
     assert fitting == [name]
 

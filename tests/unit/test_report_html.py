@@ -13,11 +13,11 @@ from pytest_nfvperf.adapters.evidence.reader import RunEvidence, read_run
 from pytest_nfvperf.adapters.evidence.records import AttachmentData, TestData, TestEndData
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
 from pytest_nfvperf.adapters.report.html import render_report
-from pytest_nfvperf.adapters.report.published import PublishedSeries
+from pytest_nfvperf.adapters.report.published_series import PublishedSeries
 from pytest_nfvperf.adapters.report.texts import command_line
-from pytest_nfvperf.model.conclusion import Cause
-from pytest_nfvperf.model.outcome import Goal, GoalOutcome, Outcome, SearchStatus
-from pytest_nfvperf.model.verdict import Judgement, Verdict
+from pytest_nfvperf.model.evidence.conclusion import Cause
+from pytest_nfvperf.model.measure.outcome import Goal, GoalOutcome, Outcome, SearchStatus
+from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 from tests.sample_run import SampleRun, small_run, write_sample
 
 VOID = {"meta", "br", "link", "img", "hr", "input", "col"}

@@ -8,10 +8,10 @@ import pytest
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence
 from pytest_nfvperf.adapters.report.matrix import matrix_of, render_matrix
-from pytest_nfvperf.adapters.report.published import PublishedSeries
-from pytest_nfvperf.cli import main
-from pytest_nfvperf.model.outcome import Goal, GoalOutcome, Outcome, SearchStatus
-from pytest_nfvperf.model.verdict import Judgement, Verdict
+from pytest_nfvperf.adapters.report.published_series import PublishedSeries
+from pytest_nfvperf.cli.main import main
+from pytest_nfvperf.model.measure.outcome import Goal, GoalOutcome, Outcome, SearchStatus
+from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 
 S1 = PublishedSeries(
     "RHOSO 18",

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.report.progress import SilentProgress, TerminalProgress, progress_for
+from pytest_nfvperf.adapters.report.terminal_progress import SilentProgress, TerminalProgress, progress_for
 
 
 class Screen:
@@ -150,7 +150,7 @@ def test_silent_unless_on_a_terminal(stream: io.StringIO) -> None:
 
 PYTEST_FILE = """
 import pytest
-from pytest_nfvperf.adapters.report.progress import TerminalProgress, progress_for
+from pytest_nfvperf.adapters.report.terminal_progress import TerminalProgress, progress_for
 
 @pytest.fixture
 def progress(request):

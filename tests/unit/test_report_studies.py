@@ -16,7 +16,7 @@ from pytest_nfvperf.adapters.report.studies import find_comparisons, interval_te
 from pytest_nfvperf.adapters.report.study_chart import study_chart
 from pytest_nfvperf.adapters.report.table import SummaryRow, summary_rows, summary_text
 from pytest_nfvperf.adapters.report.texts import samples_csv, stream_line
-from pytest_nfvperf.model.verdict import Judgement
+from pytest_nfvperf.model.sla.verdict import Judgement
 from tests.sample_study import patch_chain, stream_run, study, study_records, tcp_chain, verdict_on
 
 

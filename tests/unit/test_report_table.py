@@ -14,7 +14,7 @@ from pytest_nfvperf.adapters.report.search_chart import search_chart
 from pytest_nfvperf.adapters.report.subjects import title
 from pytest_nfvperf.adapters.report.sweeps import find_sweeps
 from pytest_nfvperf.adapters.report.table import SummaryRow, summary_text
-from pytest_nfvperf.model.outcome import (
+from pytest_nfvperf.model.measure.outcome import (
     BackToBack,
     Confirmation,
     Cost,
@@ -26,7 +26,7 @@ from pytest_nfvperf.model.outcome import (
     SearchStatus,
 )
 from pytest_nfvperf.model.samples import Samples
-from pytest_nfvperf.model.verdict import Judgement, Verdict
+from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 
 LABELS = (("suite", "throughput"), ("topology", "phy2phy"), ("frame_size", "64"), ("flows", "1"))
 NDR = GoalOutcome(Goal("ndr", 0.0), SearchStatus.FOUND, 4_020_000, 4_040_000)

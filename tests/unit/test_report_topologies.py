@@ -17,13 +17,13 @@ from pytest_nfvperf.adapters.report.drawing import to_png, to_svg
 from pytest_nfvperf.adapters.report.html import render_report
 from pytest_nfvperf.adapters.report.topology_chart import WIDTH, topology_chart
 from pytest_nfvperf.adapters.report.topology_layout import Box, Layout, Shape, lay_out
-from pytest_nfvperf.model import catalogue
-from pytest_nfvperf.model.compose import compose
-from pytest_nfvperf.model.nodes import PortRole
-from pytest_nfvperf.model.parts import endpoint, namespace, nic
-from pytest_nfvperf.model.testbed import Dut
-from pytest_nfvperf.model.topology import Topology
-from pytest_nfvperf.model.topology_checks import all_ports
+from pytest_nfvperf.model.testbed.testbed import Dut
+from pytest_nfvperf.model.topology import catalogue
+from pytest_nfvperf.model.topology.compose import compose
+from pytest_nfvperf.model.topology.nodes import PortRole
+from pytest_nfvperf.model.topology.parts import endpoint, namespace, nic
+from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.topology.topology_checks import all_ports
 from tests.sample_run import SampleRun, small_run, write_sample
 from tests.topologies import EXAMPLES, topologies
 

@@ -8,7 +8,7 @@ import pytest
 from sample_study import patch_chain
 
 from pytest_nfvperf.adapters.report.result_text import Found, ResultText, figures_text, test_name
-from pytest_nfvperf.model.outcome import Goal, GoalOutcome, LatencyPoint, LossPoint, Outcome, SearchStatus
+from pytest_nfvperf.model.measure.outcome import Goal, GoalOutcome, LatencyPoint, LossPoint, Outcome, SearchStatus
 
 FOUND = Found("NDR 5.52 Mpps · PDR 6.30 Mpps · p99 12.0 us", "PASS")
 NDR = GoalOutcome(Goal("ndr", 0.0), SearchStatus.FOUND, 4_020_000, 4_040_000)

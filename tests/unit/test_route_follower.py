@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import islice
 
-from pytest_nfvperf.adapters.ovs.route_flows import Hop
+from pytest_nfvperf.adapters.ovs.openflow.route_flows import Hop
 from pytest_nfvperf.adapters.routing.fib import Change, MissedChangesError, Route
 from pytest_nfvperf.adapters.routing.follower import Followed, Follower, Surroundings
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from pytest_nfvperf.adapters.routing.sampler import SessionSampler
-from pytest_nfvperf.model.bgp import BfdStatus, SessionState, SessionStatus
+from pytest_nfvperf.adapters.routing.session_sampler import SessionSampler
 from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.model.routing.bgp import BfdStatus, SessionState, SessionStatus
 from pytest_nfvperf.ports.sampler import Reading
 
 ADDRESS = "12.12.12.2"

@@ -9,24 +9,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_nfvperf.adapters.generators.fake import FakeGenerator
+from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
 from pytest_nfvperf.config.limit import parse_limit
-from pytest_nfvperf.model.catalogue import phy2phy
-from pytest_nfvperf.model.judge import judge
-from pytest_nfvperf.model.observe import observations
-from pytest_nfvperf.model.outcome import Goal, GoalOutcome, Outcome, SearchStatus
-from pytest_nfvperf.model.record import Record
-from pytest_nfvperf.model.sla import Rule
-from pytest_nfvperf.model.traffic import Traffic
-from pytest_nfvperf.model.verdict import Judgement
+from pytest_nfvperf.model.evidence.record import Record
+from pytest_nfvperf.model.measure.observe import observations
+from pytest_nfvperf.model.measure.outcome import Goal, GoalOutcome, Outcome, SearchStatus
+from pytest_nfvperf.model.sla.judge import judge
+from pytest_nfvperf.model.sla.rules import Rule
+from pytest_nfvperf.model.sla.verdict import Judgement
+from pytest_nfvperf.model.topology.catalogue import phy2phy
+from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.ports.generator import GeneratorPort
 from pytest_nfvperf.runs.binary import rfc2544_search, tst009_search
-from pytest_nfvperf.runs.clock import VirtualClock
+from pytest_nfvperf.runs.clocks import VirtualClock
 from pytest_nfvperf.runs.confirm import confirm, confirm_all
+from pytest_nfvperf.runs.load_series import back_to_back, latency_profile, loss_curve
 from pytest_nfvperf.runs.measurer import LoadLimits, LoadMeasurer
 from pytest_nfvperf.runs.mlr import mlr_search
 from pytest_nfvperf.runs.recorder import Recorder
-from pytest_nfvperf.runs.sweeps import back_to_back, latency_profile, loss_curve
 from pytest_nfvperf.runs.trials import Context, InvalidTrialsError, TrialRunner
 
 LIMITS = LoadLimits(10_000, 10e6)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 import pytest
 from test_search_algorithms import LIMITS, NDR, PDR, measurer_on
 
-from pytest_nfvperf.adapters.generators.fake import FakeGenerator
-from pytest_nfvperf.model.observe import observations, unmeasured
-from pytest_nfvperf.model.outcome import Goal, GoalOutcome, Outcome, SearchStatus
+from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
+from pytest_nfvperf.model.measure.observe import observations, unmeasured
+from pytest_nfvperf.model.measure.outcome import Goal, GoalOutcome, Outcome, SearchStatus
 from pytest_nfvperf.runs.confirm import confirm_all
 from pytest_nfvperf.runs.mlr import mlr_search
 from pytest_nfvperf.runs.session_watch import SessionWatch

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_nfvperf.adapters.report.soaks import soak_events, soak_facts, soak_line
-from pytest_nfvperf.config.sla import parse_sla
-from pytest_nfvperf.model.judge import judge
-from pytest_nfvperf.model.observe import observations, unmeasured
-from pytest_nfvperf.model.soak import MOST_SPOILED, Gap
-from pytest_nfvperf.model.soak_series import HITS, MOST_POINTS, series, short_end_s
-from pytest_nfvperf.model.soak_summary import MOST_NAMED, summarise
-from pytest_nfvperf.model.soak_table import SoakTable, thinned
-from pytest_nfvperf.model.verdict import Judgement
+from pytest_nfvperf.adapters.report.soak_words import soak_events, soak_facts, soak_line
+from pytest_nfvperf.config.sla_file import parse_sla
+from pytest_nfvperf.model.measure.observe import observations, unmeasured
+from pytest_nfvperf.model.measure.soak import MOST_SPOILED, Gap
+from pytest_nfvperf.model.measure.soak_series import HITS, MOST_POINTS, series, short_end_s
+from pytest_nfvperf.model.measure.soak_summary import MOST_NAMED, summarise
+from pytest_nfvperf.model.measure.soak_table import SoakTable, thinned
+from pytest_nfvperf.model.sla.judge import judge
+from pytest_nfvperf.model.sla.verdict import Judgement
 from tests.sample_soak import LOAD, PLAN, TROUBLED, quiet_row, soak_outcome, soak_table, troubled
 
 SLA = """

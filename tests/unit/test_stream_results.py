@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.generators.iperf3_json import Report, read_report
-from pytest_nfvperf.adapters.generators.iperf3_session import Ended
-from pytest_nfvperf.adapters.generators.stream_evidence import EndState, Interface
-from pytest_nfvperf.adapters.generators.stream_results import (
+from pytest_nfvperf.adapters.generators.iperf3.end_counters import EndState, Interface
+from pytest_nfvperf.adapters.generators.iperf3.report_json import Report, read_report
+from pytest_nfvperf.adapters.generators.iperf3.session import Ended
+from pytest_nfvperf.adapters.generators.iperf3.stream_results import (
     Sides,
     account_reasons,
     count_way,
@@ -23,10 +23,10 @@ from pytest_nfvperf.adapters.generators.stream_results import (
     sides,
     time_reasons,
 )
-from pytest_nfvperf.model.ledger import CounterSnapshot
-from pytest_nfvperf.model.streams import Evidence, StreamSpec, WayCounts
-from pytest_nfvperf.model.trial import Reason
-from pytest_nfvperf.ports.streams import StreamEnd
+from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
+from pytest_nfvperf.model.measure.stream_measurement import Evidence, StreamSpec, WayCounts
+from pytest_nfvperf.model.traffic.trial import Reason
+from pytest_nfvperf.ports.stream_engine import StreamEnd
 
 RECORDED = Path(__file__).parent / "recorded" / "iperf3"
 END = StreamEnd("ns", "10.0.0.1", "e0")

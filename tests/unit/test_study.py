@@ -7,29 +7,29 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_nfvperf.adapters.generators.fake import FakeGenerator
-from pytest_nfvperf.adapters.generators.fake_streams import FakeStreams
+from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
+from pytest_nfvperf.adapters.generators.fake.virtual_streams import FakeStreams
 from pytest_nfvperf.config.limit import parse_limit
-from pytest_nfvperf.judging import Measured, SlaCheck, SlaFailure
-from pytest_nfvperf.model.catalogue import bridge_chain
 from pytest_nfvperf.model.errors import TestbedError
-from pytest_nfvperf.model.observe import observations
-from pytest_nfvperf.model.offloading import OFFLOAD_RULE, OffloadShare, worst_share
-from pytest_nfvperf.model.profile import QUICK
-from pytest_nfvperf.model.record import Record
-from pytest_nfvperf.model.sla import Rule
-from pytest_nfvperf.model.streams import StreamResult, StreamSpec
-from pytest_nfvperf.model.testbed import TESTBEDS_OWN
-from pytest_nfvperf.model.traffic import Traffic
-from pytest_nfvperf.model.trial import InvalidReason, Reason
+from pytest_nfvperf.model.evidence.record import Record
+from pytest_nfvperf.model.measure.observe import observations
+from pytest_nfvperf.model.measure.offloading import OFFLOAD_RULE, OffloadShare, worst_share
+from pytest_nfvperf.model.measure.profile import QUICK
+from pytest_nfvperf.model.measure.stream_measurement import StreamResult, StreamSpec
+from pytest_nfvperf.model.sla.rules import Rule
+from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN
+from pytest_nfvperf.model.topology.catalogue import bridge_chain
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason
 from pytest_nfvperf.ports.generator import GeneratorPort
-from pytest_nfvperf.runs.clock import VirtualClock
+from pytest_nfvperf.runs.clocks import VirtualClock
 from pytest_nfvperf.runs.interleave import Reading, Rounds, interleaved
 from pytest_nfvperf.runs.recorder import Recorder
 from pytest_nfvperf.runs.search import Limits
-from pytest_nfvperf.runs.streams import StreamRun, StreamRunner
+from pytest_nfvperf.runs.stream_runner import StreamRun, StreamRunner
 from pytest_nfvperf.runs.study import Study, Subject
 from pytest_nfvperf.runs.trials import Context, InvalidTrialsError, TrialRunner
+from pytest_nfvperf.session.sla_check import Measured, SlaCheck, SlaFailure
 
 CEILING = 9e6
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_nfvperf.model.ledger import CounterDelta
-from pytest_nfvperf.model.traffic import Traffic
-from pytest_nfvperf.model.trial import Direction, DirectionCounts, Reason, RigHealth, TrialResult, TrialSpec
-from pytest_nfvperf.runs import validity
+from pytest_nfvperf.model.ledger.ledger import CounterDelta
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.trial import Direction, DirectionCounts, Reason, RigHealth, TrialResult, TrialSpec
+from pytest_nfvperf.runs import trial_validity
 
 WAY = Direction("p0", "p1")
 SPEC = TrialSpec(Traffic(64), 1_000_000, 1.0, (WAY,))
@@ -41,7 +41,7 @@ def changed(**counters: int) -> list[CounterDelta]:
 
 
 def test_loss_that_fits_into_the_time_stolen_is_the_hosts() -> None:
-    (reason,) = validity.testbed_reasons(trial(3000), changed(kept_off_ns=2 * MS))
+    (reason,) = trial_validity.testbed_reasons(trial(3000), changed(kept_off_ns=2 * MS))
 
     assert reason.code is Reason.DUT_CPU_STOLEN
     assert reason.detail == (
@@ -51,20 +51,20 @@ def test_loss_that_fits_into_the_time_stolen_is_the_hosts() -> None:
 
 @pytest.mark.parametrize(("lost", "stolen_ns"), [(3001, 2 * MS), (0, 2 * MS), (30, 99_999)])
 def test_more_loss_or_none_or_next_to_nothing_stolen_is_the_duts(lost: int, stolen_ns: int) -> None:
-    assert validity.testbed_reasons(trial(lost), changed(kept_off_ns=stolen_ns)) == ()
+    assert trial_validity.testbed_reasons(trial(lost), changed(kept_off_ns=stolen_ns)) == ()
 
 
 def test_what_the_duts_own_main_thread_took_is_not_stolen() -> None:
-    assert validity.testbed_reasons(trial(3000), changed(kept_off_ns=500 * MS, beside_run_ns=500 * MS)) == ()
-    assert validity.testbed_reasons(trial(3000), changed(kept_off_ns=5 * MS, beside_run_ns=9 * MS)) == ()
-    (reason,) = validity.testbed_reasons(trial(3000), changed(kept_off_ns=502 * MS, beside_run_ns=500 * MS))
+    assert trial_validity.testbed_reasons(trial(3000), changed(kept_off_ns=500 * MS, beside_run_ns=500 * MS)) == ()
+    assert trial_validity.testbed_reasons(trial(3000), changed(kept_off_ns=5 * MS, beside_run_ns=9 * MS)) == ()
+    (reason,) = trial_validity.testbed_reasons(trial(3000), changed(kept_off_ns=502 * MS, beside_run_ns=500 * MS))
     assert "kept PMD threads off their CPU for 2.00 ms" in reason.detail
 
 
 def test_a_saturating_trial_tells_its_rate_and_may_not_be_robbed_of_a_hundredth() -> None:
     robbed = trial(400_000, saturating=True)
-    assert validity.testbed_reasons(robbed, changed(kept_off_ns=10 * MS)) == ()
-    (reason,) = validity.testbed_reasons(robbed, changed(kept_off_ns=11 * MS))
+    assert trial_validity.testbed_reasons(robbed, changed(kept_off_ns=10 * MS)) == ()
+    (reason,) = trial_validity.testbed_reasons(robbed, changed(kept_off_ns=11 * MS))
     assert reason.detail == (
         "the host kept PMD threads off their CPU for 11.00 ms, above 1% of the trial, so its rate is too low"
     )
@@ -72,7 +72,7 @@ def test_a_saturating_trial_tells_its_rate_and_may_not_be_robbed_of_a_hundredth(
 
 def test_a_counter_that_fell_and_a_link_that_was_lost() -> None:
     changes = [CounterDelta("p0.rx_packets", -7, True), CounterDelta("p1.link_losses", 2, False)]
-    fell, down = validity.testbed_reasons(trial(0), changes)
+    fell, down = trial_validity.testbed_reasons(trial(0), changes)
     assert (fell.code, fell.detail) == (Reason.COUNTER_WENT_BACK, "p0.rx_packets fell by 7")
     assert (down.code, down.detail) == (Reason.LINK_DOWN, "p1 lost its link 2x meanwhile")
 
@@ -80,7 +80,7 @@ def test_a_counter_that_fell_and_a_link_that_was_lost() -> None:
 @pytest.mark.parametrize(("goal", "says_nothing"), [(0.0, True), (0.002, True), (0.003, False), (None, True)])
 def test_a_goal_that_was_met_although_the_cpu_was_stolen_is_met(goal: float | None, *, says_nothing: bool) -> None:
     robbed = trial(3000)
-    reasons = validity.testbed_reasons(
+    reasons = trial_validity.testbed_reasons(
         replace(robbed, spec=replace(robbed.spec, give_up_loss=goal)), changed(kept_off_ns=2 * MS)
     )
     assert bool(reasons) is says_nothing

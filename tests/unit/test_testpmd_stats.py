@@ -8,8 +8,8 @@ from pytest_nfvperf.adapters.vnf.testpmd import forward_counts
 from pytest_nfvperf.adapters.vnf.testpmd_command import command
 from pytest_nfvperf.adapters.vnf.testpmd_stats import ForwardStats, parse_forward_stats
 from pytest_nfvperf.model.errors import TestbedError
-from pytest_nfvperf.model.nodes import VnfMode
-from pytest_nfvperf.model.trial import VnfCounts
+from pytest_nfvperf.model.topology.nodes import VnfMode
+from pytest_nfvperf.model.traffic.trial import VnfCounts
 from pytest_nfvperf.ports.vnf import VnfPort, VnfSpec
 
 PRINTED = """

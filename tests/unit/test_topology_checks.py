@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_nfvperf.model import catalogue
-from pytest_nfvperf.model.links import Crossing, Patch, Tunnel, TunnelKind, VethLink
-from pytest_nfvperf.model.nodes import Namespace, Nic, NicKind, Port, PortRole, Vlan, VnfMode
-from pytest_nfvperf.model.topology import Topology
-from pytest_nfvperf.model.trial import Direction
+from pytest_nfvperf.model.topology import catalogue
+from pytest_nfvperf.model.topology.links import Crossing, Patch, Tunnel, TunnelKind, VethLink
+from pytest_nfvperf.model.topology.nodes import Namespace, Nic, NicKind, Port, PortRole, Vlan, VnfMode
+from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.traffic.trial import Direction
 
 P0 = Port("p0", "br0", PortRole.ENDPOINT, "02:00:00:00:00:01")
 P1 = replace(P0, name="p1", mac="02:00:00:00:00:02")

@@ -9,16 +9,16 @@ from hypothesis import given
 
 from pytest_nfvperf.adapters.evidence.records import TopologyData
 from pytest_nfvperf.adapters.report.texts import drawn
-from pytest_nfvperf.model import catalogue
-from pytest_nfvperf.model.compose import compose
-from pytest_nfvperf.model.nodes import Offloads, PortKind, Vlan
-from pytest_nfvperf.model.parts import endpoint, monitor, namespace, path, veth
-from pytest_nfvperf.model.testbed import DutPort
-from pytest_nfvperf.model.topology import Topology
-from pytest_nfvperf.model.topology_text import WIDTH, topology_text
-from pytest_nfvperf.model.topology_words import port_kinds
-from pytest_nfvperf.model.trial import Direction
-from pytest_nfvperf.model.walk import walk
+from pytest_nfvperf.model.testbed.testbed import DutPort
+from pytest_nfvperf.model.testbed.topology_labels import port_kinds
+from pytest_nfvperf.model.testbed.topology_text import WIDTH, topology_text
+from pytest_nfvperf.model.topology import catalogue
+from pytest_nfvperf.model.topology.compose import compose
+from pytest_nfvperf.model.topology.nodes import Offloads, PortKind, Vlan
+from pytest_nfvperf.model.topology.parts import endpoint, monitor, namespace, path, veth
+from pytest_nfvperf.model.topology.single_path import walk
+from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.traffic.trial import Direction
 from tests.sample_run import TESTBED
 from tests.topologies import EXAMPLES, topologies
 
@@ -125,7 +125,7 @@ def test_the_head_is_folded_where_very_many_send():
 
 
 def test_a_flow_that_has_no_way_back():
-    from pytest_nfvperf.model.links import Crossing
+    from pytest_nfvperf.model.topology.links import Crossing
 
     made = compose("t", endpoint("p0", "b"), endpoint("p1", "b"), monitor("m0", "b"), Crossing("b", "p0", "p1"))
     assert topology_text(made).splitlines()[-1] == "     p0 -> p1"

@@ -15,14 +15,14 @@ from pytest_nfvperf.adapters.generators.trex.facts import TrexPort
 from pytest_nfvperf.adapters.generators.trex.latency import bucket_ends_ns, counted, merged
 from pytest_nfvperf.adapters.generators.trex.messages import explained
 from pytest_nfvperf.adapters.generators.trex.owner import left_by_a_dead_run, own_name
-from pytest_nfvperf.adapters.generators.trex.results import TrexPolicy, elapsed, trial_result
+from pytest_nfvperf.adapters.generators.trex.trial_results import TrexPolicy, elapsed, trial_result
 from pytest_nfvperf.adapters.generators.trex_child.counts import port_counts, settled, stream_counts
 from pytest_nfvperf.adapters.generators.trex_child.failures import failure_of, text_of
 from pytest_nfvperf.adapters.generators.trex_child.session import refused
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError
-from pytest_nfvperf.model.testbed import GeneratorSpec
-from pytest_nfvperf.model.traffic import Traffic
-from pytest_nfvperf.model.trial import Direction, Reason, TrialResult, TrialSpec
+from pytest_nfvperf.model.testbed.testbed import GeneratorSpec
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.trial import Direction, Reason, TrialResult, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
 
 DATA = Path(__file__).parents[1] / "data" / "trex"

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from pytest_nfvperf.adapters.generators.fake import FakeGenerator
-from pytest_nfvperf.model.catalogue import phy2phy
-from pytest_nfvperf.model.ledger import CounterSnapshot, Ledger, LedgerLine
-from pytest_nfvperf.model.traffic import Traffic
-from pytest_nfvperf.model.trial import TrialResult, TrialSpec
+from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
+from pytest_nfvperf.model.ledger.ledger import CounterSnapshot, Ledger, LedgerLine
+from pytest_nfvperf.model.topology.catalogue import phy2phy
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.trial import TrialResult, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
 from pytest_nfvperf.runs.recorder import Recorder
 from pytest_nfvperf.runs.trials import Context, TrialRunner

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_nfvperf.adapters.ovs.wired import Wired, tuned
-from pytest_nfvperf.config.testbed import parse_testbed, testbed_to_yaml
-from pytest_nfvperf.model.catalogue import phy2phy
+from pytest_nfvperf.adapters.ovs.topology.ovs_port import Wired, tuned
+from pytest_nfvperf.config.testbed_file import parse_testbed, testbed_to_yaml
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.tuning import KEYS, OVS_DEFAULT, RXQ_ASSIGNMENTS, Tuning, with_queues
+from pytest_nfvperf.model.testbed.tuning import KEYS, OVS_DEFAULT, RXQ_ASSIGNMENTS, Tuning, with_queues
+from pytest_nfvperf.model.topology.catalogue import phy2phy
 
 FILE = """
 schema: 1

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_nfvperf.model.catalogue import phy2phy
-from pytest_nfvperf.model.compose import compose
-from pytest_nfvperf.model.nodes import PortRole
-from pytest_nfvperf.model.parts import endpoint, monitor
-from pytest_nfvperf.model.trial import Direction
-from pytest_nfvperf.model.vm_chain import vm_chain, vm_receiving
+from pytest_nfvperf.model.scenarios.vm_chain import vm_chain, vm_receiving
+from pytest_nfvperf.model.topology.catalogue import phy2phy
+from pytest_nfvperf.model.topology.compose import compose
+from pytest_nfvperf.model.topology.nodes import PortRole
+from pytest_nfvperf.model.topology.parts import endpoint, monitor
+from pytest_nfvperf.model.traffic.trial import Direction
 from pytest_nfvperf.runs.attaching import learning_directions
 
 

@@ -7,18 +7,18 @@ from typing import cast
 
 import pytest
 
-from pytest_nfvperf.adapters.net.journal import Journal
+from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.vnf import maker
 from pytest_nfvperf.adapters.vnf.maker import LocalVnfs
-from pytest_nfvperf.model.catalogue import pvvp
 from pytest_nfvperf.model.errors import TestbedError
-from pytest_nfvperf.model.nodes import VnfKind
-from pytest_nfvperf.model.testbed import CpuPlan
-from pytest_nfvperf.model.topology import Topology
-from pytest_nfvperf.model.trial import VnfCounts
-from pytest_nfvperf.model.vm_chain import vm_chain
+from pytest_nfvperf.model.scenarios.vm_chain import vm_chain
+from pytest_nfvperf.model.testbed.testbed import CpuPlan
+from pytest_nfvperf.model.topology.catalogue import pvvp
+from pytest_nfvperf.model.topology.nodes import VnfKind
+from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.traffic.trial import VnfCounts
 from pytest_nfvperf.ports.datapath import Attachment, BuiltTopology
-from pytest_nfvperf.runs.vnfs import moved, plan_vnfs, ports_of, with_kinds
+from pytest_nfvperf.runs.vnf_processes import moved, plan_vnfs, ports_of, with_kinds
 from tests.sample_run import TESTBED
 
 

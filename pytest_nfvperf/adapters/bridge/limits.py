@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable
 
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.nodes import NicKind, PortKind, PortRole
-from pytest_nfvperf.model.topology import Topology
+from pytest_nfvperf.model.topology.nodes import NicKind, PortKind, PortRole
+from pytest_nfvperf.model.topology.topology import Topology
 
 
 def refuse_impossible(topology: Topology) -> None:

@@ -1,12 +1,12 @@
-"""From evidence to what became of a run: the facts that ``model.conclusion`` decides by."""
+"""From evidence to what became of a run: the facts that ``model.evidence.conclusion`` decides by."""
 
 from __future__ import annotations
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence
 from pytest_nfvperf.adapters.evidence.records import RunEndData
-from pytest_nfvperf.model.conclusion import Cause, TestFacts
-from pytest_nfvperf.model.profile import SMOKE
-from pytest_nfvperf.model.run_conclusion import RunConclusion, RunFacts, conclude_run
+from pytest_nfvperf.model.evidence.conclusion import Cause, TestFacts
+from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion, RunFacts, conclude_run
+from pytest_nfvperf.model.measure.profile import SMOKE
 
 CONTROLLER = "evidence-controller.jsonl"
 """What the process writes that only distributes tests to xdist's workers: how the run ended."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from hdrh.histogram import HdrHistogram
 
-from pytest_nfvperf.model.histogram import Histogram
+from pytest_nfvperf.model.traffic.histogram import Histogram
 
 HIGHEST_TRACKABLE_NS = 3_600_000_000_000
 """One hour; no frame is waited for that long."""

@@ -21,8 +21,8 @@ from pytest_nfvperf.adapters.evidence.records import (
 )
 from pytest_nfvperf.adapters.evidence.schema import Line, parse_line
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.outcome import Outcome
-from pytest_nfvperf.model.verdict import Verdict
+from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.sla.verdict import Verdict
 
 PATTERN = "evidence*.jsonl"
 """Names of evidence files in a results directory: one a process (evidence-gw0.jsonl of an xdist worker)."""

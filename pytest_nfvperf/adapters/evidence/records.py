@@ -1,6 +1,6 @@
 """What each kind of evidence record carries, as frozen data.
 
-A record's ``data`` is one of these objects through :func:`pytest_nfvperf.model.record.plain`. The
+A record's ``data`` is one of these objects through :func:`pytest_nfvperf.model.evidence.record.plain`. The
 published schema (reports/schema/evidence.schema.json) is made from this file, and the reader
 gets the same objects back.
 """
@@ -11,18 +11,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pytest_nfvperf.adapters.evidence import hdr
-from pytest_nfvperf.model.conclusion import Cause
-from pytest_nfvperf.model.histogram import Histogram
-from pytest_nfvperf.model.ledger import Ledger
-from pytest_nfvperf.model.outcome import Cost, Outcome
-from pytest_nfvperf.model.record import Record, RecordKind, plain
-from pytest_nfvperf.model.soak import Soak
-from pytest_nfvperf.model.soak_series import Series
-from pytest_nfvperf.model.streams import StreamResult
-from pytest_nfvperf.model.testbed import TESTBEDS_OWN, Dut, Testbed
-from pytest_nfvperf.model.topology import Topology
-from pytest_nfvperf.model.trial import DirectionCounts, TrialResult
-from pytest_nfvperf.model.verdict import Verdict
+from pytest_nfvperf.model.evidence.conclusion import Cause
+from pytest_nfvperf.model.evidence.record import Record, RecordKind, plain
+from pytest_nfvperf.model.ledger.ledger import Ledger
+from pytest_nfvperf.model.measure.outcome import Cost, Outcome
+from pytest_nfvperf.model.measure.soak import Soak
+from pytest_nfvperf.model.measure.soak_series import Series
+from pytest_nfvperf.model.measure.stream_measurement import StreamResult
+from pytest_nfvperf.model.sla.verdict import Verdict
+from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut, Testbed
+from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.traffic.histogram import Histogram
+from pytest_nfvperf.model.traffic.trial import DirectionCounts, TrialResult
 from pytest_nfvperf.ports.datapath import DatapathInfo
 from pytest_nfvperf.ports.generator import GeneratorInfo
 

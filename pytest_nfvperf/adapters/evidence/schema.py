@@ -19,9 +19,9 @@ from pytest_nfvperf.adapters.evidence.records import (
     TopologyData,
     TrialData,
 )
-from pytest_nfvperf.model.outcome import Outcome
-from pytest_nfvperf.model.record import SCHEMA_VERSION
-from pytest_nfvperf.model.verdict import Verdict
+from pytest_nfvperf.model.evidence.record import SCHEMA_VERSION
+from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.sla.verdict import Verdict
 
 
 class Envelope(BaseModel):

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
-from pytest_nfvperf.model.record import Record, RecordKind
+from pytest_nfvperf.model.evidence.record import Record, RecordKind
 
 DURABLE = frozenset({RecordKind.TRIAL, RecordKind.SOAK, RecordKind.TEST_END, RecordKind.ERROR, RecordKind.RUN_END})
 """Kinds after which the file is synced: what took time to measure survives the machine going down, too."""

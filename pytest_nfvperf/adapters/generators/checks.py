@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.topology import PortRole, VnfMode
-from pytest_nfvperf.model.traffic import FCS_BYTES, MAX_FRAME_SIZE, Traffic
-from pytest_nfvperf.model.trial import Direction, TrialSpec
+from pytest_nfvperf.model.topology.topology import PortRole, VnfMode
+from pytest_nfvperf.model.traffic.traffic import FCS_BYTES, MAX_FRAME_SIZE, Traffic
+from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
 
 ETHERNET_HEADER_BYTES = 14

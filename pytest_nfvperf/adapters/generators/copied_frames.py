@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from pytest_nfvperf.adapters.generators.templates import SIGNATURE_BYTES, Addresses, build_frame
-from pytest_nfvperf.model.route import route
-from pytest_nfvperf.model.topology import Topology
-from pytest_nfvperf.model.traffic import FCS_BYTES, Imix, Traffic
-from pytest_nfvperf.model.trial import Direction
+from pytest_nfvperf.model.topology.frame_route import route
+from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.traffic.traffic import FCS_BYTES, Imix, Traffic
+from pytest_nfvperf.model.traffic.trial import Direction
 
 _SIGNATURE = struct.Struct("<HBBI")  # native/signature.h: magic, trial, stream, sequence number
 _MAGIC = 0x664E

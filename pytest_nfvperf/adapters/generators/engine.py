@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from pytest_nfvperf.adapters.net.process import process_state
+from pytest_nfvperf.adapters.process.process import process_state
 from pytest_nfvperf.model.errors import GeneratorError
 
 _LOG_TAIL_BYTES = 4096

@@ -16,9 +16,9 @@ from functools import lru_cache
 from typing import Any
 
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.headers import VXLAN_PORT, VXLAN_SOURCE_PORTS, Vxlan, ip_version
-from pytest_nfvperf.model.traffic import FCS_BYTES, TEST_PAYLOAD_BYTES, Imix, Traffic
-from pytest_nfvperf.model.trial import Direction, TrialSpec
+from pytest_nfvperf.model.traffic.headers import VXLAN_PORT, VXLAN_SOURCE_PORTS, Vxlan, ip_version
+from pytest_nfvperf.model.traffic.traffic import FCS_BYTES, TEST_PAYLOAD_BYTES, Imix, Traffic
+from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
 
 SIGNATURE_BYTES = TEST_PAYLOAD_BYTES

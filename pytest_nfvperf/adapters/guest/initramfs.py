@@ -8,7 +8,7 @@ from pathlib import Path
 from pytest_nfvperf.adapters.guest.kernel_image import Kernel
 from pytest_nfvperf.adapters.guest.tools import need, run_bytes
 from pytest_nfvperf.adapters.guest.vmlinux import read_module
-from pytest_nfvperf.adapters.net.process import run
+from pytest_nfvperf.adapters.process.process import run
 
 MODULES = ("virtio_pci", "9pnet_virtio", "9p", "overlay")
 _INIT = Path(__file__).parent / "init.sh"

@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_nfvperf.adapters.generators.build import default_cache_dir
+from pytest_nfvperf.adapters.generators.embedded.build import default_cache_dir
 from pytest_nfvperf.adapters.guest.tools import need
 from pytest_nfvperf.adapters.guest.vmlinux import extract_vmlinux
-from pytest_nfvperf.adapters.net.process import run
+from pytest_nfvperf.adapters.process.process import run
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 
 METAPACKAGE = "linux-image-amd64"

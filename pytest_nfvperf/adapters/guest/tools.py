@@ -8,8 +8,8 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from pytest_nfvperf.adapters.host.programs import install_hint
-from pytest_nfvperf.adapters.net.process import describe_exit
+from pytest_nfvperf.adapters.process.process import describe_exit
+from pytest_nfvperf.adapters.process.programs import install_hint
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 
 QEMU = "qemu-system-x86_64"

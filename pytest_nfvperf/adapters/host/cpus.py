@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pytest_nfvperf.adapters.host.hugepages import read_hugepages
 from pytest_nfvperf.model.errors import TestbedError
-from pytest_nfvperf.model.testbed import CableSpec, CpuPlan, DutPort, GeneratorSpec, OvsSpec, Testbed
+from pytest_nfvperf.model.testbed.testbed import CableSpec, CpuPlan, DutPort, GeneratorSpec, OvsSpec, Testbed
 
 _SYSFS_CPUS = Path("/sys/devices/system/cpu")
 MIN_HUGEPAGES_MIB = 512

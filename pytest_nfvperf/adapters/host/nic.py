@@ -28,7 +28,7 @@ from pytest_nfvperf.adapters.net.netlink import (
     Request,
     attributes,
 )
-from pytest_nfvperf.model.testbed import DutPort, Testbed
+from pytest_nfvperf.model.testbed.testbed import DutPort, Testbed
 
 _SYS = Path("/sys")
 _PCI_IDS = Path("/usr/share/misc/pci.ids")

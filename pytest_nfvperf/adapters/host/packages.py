@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_nfvperf.adapters.host.hugepages import Change
-from pytest_nfvperf.adapters.host.programs import (
+from pytest_nfvperf.adapters.process.programs import (
     DEBIAN_12,
     DEBIAN_13,
     OS_RELEASE,

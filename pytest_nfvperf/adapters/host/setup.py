@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from pytest_nfvperf.adapters.host.hugepages import Change, plan, reserve
 from pytest_nfvperf.adapters.host.packages import SETUP_USES, SetupError, install, plan_packages, read_distribution
-from pytest_nfvperf.adapters.host.programs import Use
+from pytest_nfvperf.adapters.process.programs import Use
 
 DEFAULT_HUGEPAGES_MIB = 2048
 _MOST_OF_MEMORY = 0.5

@@ -16,9 +16,9 @@ from typing import Any
 
 from pyroute2 import IPRoute
 
-from pytest_nfvperf.adapters.net import messages
+from pytest_nfvperf.adapters.journal.journal import Entry, Journal, Kind
+from pytest_nfvperf.adapters.net import rtnetlink
 from pytest_nfvperf.adapters.net.ends import OURS, exists
-from pytest_nfvperf.adapters.net.journal import Entry, Journal, Kind
 from pytest_nfvperf.adapters.net.netlink import Netlink
 from pytest_nfvperf.adapters.net.threads import Handles, inside
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
@@ -161,13 +161,13 @@ def _prepare(interface: str, mtu: int | None) -> None:
     _write_ipv6(interface, "1")
     changes: dict[str, Any] = {} if mtu is None else {"mtu": mtu}
     with Netlink() as netlink:
-        netlink.send([messages.set_up(index=socket.if_nametoindex(interface), name=interface, **changes)])
+        netlink.send([rtnetlink.set_up(index=socket.if_nametoindex(interface), name=interface, **changes)])
 
 
 def _restore(interface: str, was: Mapping[str, Any]) -> None:
     with Netlink() as netlink:
         index = socket.if_nametoindex(interface)
-        netlink.send([messages.set_flags(index, interface, int(was["flags"]), _KEPT_FLAGS, mtu=int(was["mtu"]))])
+        netlink.send([rtnetlink.set_flags(index, interface, int(was["flags"]), _KEPT_FLAGS, mtu=int(was["mtu"]))])
     if was["ipv6"] is not None:
         _write_ipv6(interface, str(was["ipv6"]))
 
@@ -191,4 +191,4 @@ def _move(interface: str, source: Path, target: Path) -> None:
 def _move_here(interface: str, handle: int) -> None:
     index = socket.if_nametoindex(interface)
     with Netlink() as netlink:
-        netlink.send([messages.move(index=index, name=interface, namespace=handle, new_name=interface)])
+        netlink.send([rtnetlink.move(index=index, name=interface, namespace=handle, new_name=interface)])

@@ -13,12 +13,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_nfvperf.adapters.net import messages
+from pytest_nfvperf.adapters.net import rtnetlink
 from pytest_nfvperf.adapters.net.link_states import read_links
 from pytest_nfvperf.adapters.net.netlink import Netlink
 from pytest_nfvperf.adapters.net.offloads import Ethtool
 from pytest_nfvperf.adapters.net.threads import enter, in_own_thread
-from pytest_nfvperf.model.nodes import AS_IT_IS, Offloads
+from pytest_nfvperf.model.topology.nodes import AS_IT_IS, Offloads
 
 OURS = Path("/proc/self/ns/net")
 """The namespace that this process runs in, where generators are."""
@@ -94,9 +94,9 @@ def _configure_here(ends: Sequence[End], routes: Sequence[tuple[str, str]], mtus
         if not any(":" in address for address in end.addresses):
             _switch_ipv6_off(end.name)
         index = socket.if_nametoindex(end.name)
-        requests.append(messages.set_up(index=index, name=end.name, **_late(end, mtus)))
-        requests += [messages.address(index, end.name, address) for address in end.addresses]
-    requests += [messages.route(destination, gateway) for destination, gateway in routes]
+        requests.append(rtnetlink.set_up(index=index, name=end.name, **_late(end, mtus)))
+        requests += [rtnetlink.address(index, end.name, address) for address in end.addresses]
+    requests += [rtnetlink.route(destination, gateway) for destination, gateway in routes]
     with Netlink() as netlink:
         netlink.send(requests)
     changed = [end for end in ends if end.offloads != AS_IT_IS]

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from pytest_nfvperf.adapters.net.process import NETNS_DIRECTORY
+from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY
 from pytest_nfvperf.model.errors import TestbedError
 
 T = TypeVar("T")

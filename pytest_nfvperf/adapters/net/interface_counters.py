@@ -13,7 +13,7 @@ from typing import Any
 
 from pyroute2.netlink.rtnl.tcmsg import tcmsg
 
-from pytest_nfvperf.adapters.net import messages
+from pytest_nfvperf.adapters.net import rtnetlink
 from pytest_nfvperf.adapters.net.netlink import KernelRefusedError, Netlink, RawMessage, Request, attributes
 
 _NETLINK_SOCK_DIAG = 4
@@ -71,7 +71,7 @@ def link_counters(netlink: Netlink) -> tuple[dict[int, str], Counters]:
     """Names of all interfaces of the socket's namespace by index, and their rtnl_link_stats64 by name and counter."""
     names: dict[int, str] = {}
     counters: Counters = {}
-    for answer in netlink.ask(messages.list_links(statistics=True), dump=True):
+    for answer in netlink.ask(rtnetlink.list_links(statistics=True), dump=True):
         found = dict(attributes(answer[_INTERFACE_BYTES:]))
         name = found[_NAME].rstrip(b"\0").decode()
         names[struct.unpack_from("=i", answer, 4)[0]] = name

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from pyroute2 import IPRoute
 
-from pytest_nfvperf.adapters.net import messages
+from pytest_nfvperf.adapters.journal.journal import Entry, Journal, Kind
+from pytest_nfvperf.adapters.net import rtnetlink
 from pytest_nfvperf.adapters.net.ends import OURS, exists
-from pytest_nfvperf.adapters.net.journal import Entry, Journal, Kind
 from pytest_nfvperf.adapters.net.netlink import Netlink
 from pytest_nfvperf.adapters.net.threads import inside
 
@@ -58,5 +58,5 @@ def _restore(entry: Entry) -> bool:
         return False
     with Netlink() as netlink:
         index = socket.if_nametoindex(entry.name)
-        netlink.send([messages.set_flags(index, entry.name, flags, _KEPT_FLAGS, mtu=mtu)])
+        netlink.send([rtnetlink.set_flags(index, entry.name, flags, _KEPT_FLAGS, mtu=mtu)])
     return True

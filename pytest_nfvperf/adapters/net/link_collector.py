@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from pytest_nfvperf.model.ledger import CounterSnapshot
+from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
 
 SOURCE = "links"
 LOSSES = "link_losses"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from pytest_nfvperf.adapters.net import messages
+from pytest_nfvperf.adapters.net import rtnetlink
 from pytest_nfvperf.adapters.net.netlink import Netlink, attributes
 
 _INTERFACE = struct.Struct("=BxHiII")  # struct ifinfomsg: family, type, index, flags, change
@@ -40,7 +40,7 @@ def read_links() -> dict[str, LinkState]:
     pyroute2's decoder takes a millisecond for each; this one a few microseconds.
     """
     with Netlink() as netlink:
-        answers = netlink.ask(messages.list_links(), dump=True)
+        answers = netlink.ask(rtnetlink.list_links(), dump=True)
     return dict(_parse(answer) for answer in answers)
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import socket
 from functools import partial
 
-from pytest_nfvperf.adapters.net import messages
+from pytest_nfvperf.adapters.net import rtnetlink
 from pytest_nfvperf.adapters.net.netlink import Netlink
-from pytest_nfvperf.adapters.net.process import NETNS_DIRECTORY
 from pytest_nfvperf.adapters.net.threads import inside
+from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY
 from pytest_nfvperf.model.errors import TestbedError
 
 
@@ -51,6 +51,6 @@ class LinkSwitch:
 
     def _set_here(self, *, up: bool) -> None:
         index = socket.if_nametoindex(self._interface)
-        change = messages.set_up if up else messages.set_down
+        change = rtnetlink.set_up if up else rtnetlink.set_down
         with Netlink() as netlink:
             netlink.send([change(index=index, name=self._interface)])

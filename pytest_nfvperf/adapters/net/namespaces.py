@@ -15,11 +15,11 @@ from typing import Protocol
 
 from pyroute2 import netns
 
-from pytest_nfvperf.adapters.net import messages
-from pytest_nfvperf.adapters.net.journal import Entry, Journal, Kind
+from pytest_nfvperf.adapters.journal.journal import Entry, Journal, Kind
+from pytest_nfvperf.adapters.net import rtnetlink
 from pytest_nfvperf.adapters.net.netlink import KernelRefusedError, Netlink
-from pytest_nfvperf.adapters.net.process import NETNS_DIRECTORY, run
 from pytest_nfvperf.adapters.net.threads import enter_new, in_own_thread, name_own
+from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY, run
 from pytest_nfvperf.model.errors import TestbedError
 
 _SYSCTL = Path("/proc/sys/net")
@@ -191,7 +191,7 @@ def _prepare(plan: NamespacePlan) -> None:
     if plan.routing:
         (_SYSCTL / "ipv4/ip_forward").write_text("1")
     with Netlink() as netlink:
-        netlink.send([messages.set_up(index=1, name="lo")])
+        netlink.send([rtnetlink.set_up(index=1, name="lo")])
 
 
 def _prepare_ipv6(plan: NamespacePlan) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from pytest_nfvperf.adapters.generators.build import default_cache_dir
+from pytest_nfvperf.adapters.generators.embedded.build import default_cache_dir
 from pytest_nfvperf.model.errors import TestbedError
 
 VARIABLE = "NFVPERF_OVN_BGP_AGENT"

@@ -16,15 +16,15 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from pytest_nfvperf.adapters.net import private_view
-from pytest_nfvperf.adapters.net.journal import Journal
-from pytest_nfvperf.adapters.net.links import remove_link
-from pytest_nfvperf.adapters.net.process import run
+from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.net.link_removal import remove_link
 from pytest_nfvperf.adapters.net.threads import inside
-from pytest_nfvperf.adapters.net.wait import wait_until
 from pytest_nfvperf.adapters.ovn.agent_venv import find_agent
-from pytest_nfvperf.adapters.ovn.locate import lacks_ovn
-from pytest_nfvperf.adapters.ovs.running import RunningOvs
+from pytest_nfvperf.adapters.ovn.ovn_binaries import lacks_ovn
+from pytest_nfvperf.adapters.ovs.instance.running_ovs import RunningOvs
+from pytest_nfvperf.adapters.process import private_view
+from pytest_nfvperf.adapters.process.process import run
+from pytest_nfvperf.adapters.process.wait import wait_until
 from pytest_nfvperf.adapters.routing.daemons import Daemon, Daemons
 from pytest_nfvperf.model.errors import DeadlineError, TestbedError
 

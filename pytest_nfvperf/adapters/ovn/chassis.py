@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import ovs.db.idl
 
-from pytest_nfvperf.adapters.ovs.idl import Row
-from pytest_nfvperf.adapters.ovs.openflow import OpenFlow
-from pytest_nfvperf.adapters.ovs.topology import BuiltOvsTopology
+from pytest_nfvperf.adapters.ovs.instance.ovsdb import Row
+from pytest_nfvperf.adapters.ovs.openflow.ofctl import OpenFlow
+from pytest_nfvperf.adapters.ovs.topology.built_topology import BuiltOvsTopology
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.ovn import INTEGRATION_BRIDGE, LogicalPort
+from pytest_nfvperf.model.routing.logical_network import INTEGRATION_BRIDGE, LogicalPort
 
 _PROTOCOL = "OpenFlow15"  # what ovn-controller speaks
 _IFACE_ID = "iface-id"

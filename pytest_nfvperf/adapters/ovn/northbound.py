@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
-from pytest_nfvperf.model.ovn import Localnet, LogicalPort, LogicalSwitch
+from pytest_nfvperf.model.routing.logical_network import Localnet, LogicalPort, LogicalSwitch
 
 Command = Sequence[str]
 

@@ -12,7 +12,7 @@ import allure
 import allure_commons
 from allure_commons.model2 import Status, StatusDetails
 
-from pytest_nfvperf.model.conclusion import Fate, TestConclusion
+from pytest_nfvperf.model.evidence.conclusion import Fate, TestConclusion
 
 RESULT = "nfvperf.result"
 _STATUS = {

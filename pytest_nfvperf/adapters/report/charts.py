@@ -14,8 +14,8 @@ from pytest_nfvperf.adapters.evidence.records import TrialData
 from pytest_nfvperf.adapters.report.curve_charts import latency_chart, loss_chart
 from pytest_nfvperf.adapters.report.drawing import to_png, to_svg
 from pytest_nfvperf.adapters.report.search_chart import search_chart
-from pytest_nfvperf.model.histogram import Histogram
-from pytest_nfvperf.model.outcome import Outcome
+from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.traffic.histogram import Histogram
 
 _DRAW = "`nfvperf report`, with this run's directory, draws all charts."
 

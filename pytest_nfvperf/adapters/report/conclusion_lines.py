@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pytest_nfvperf.model.conclusion import Fate, TestConclusion
+from pytest_nfvperf.model.evidence.conclusion import Fate, TestConclusion
 
 _QUIET = frozenset({Fate.PASSED, Fate.SKIPPED, Fate.NOT_RUN})
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence
 from pytest_nfvperf.adapters.report.pages import TestPage
-from pytest_nfvperf.model.conclusion import Cause, Fate, TestConclusion
-from pytest_nfvperf.model.run_conclusion import RunConclusion, RunFate
-from pytest_nfvperf.model.verdict import Judgement, Verdict
+from pytest_nfvperf.model.evidence.conclusion import Cause, Fate, TestConclusion
+from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion, RunFate
+from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 
 _STYLES = {
     RunFate.ACCEPTED: "pass",

@@ -18,8 +18,8 @@ from pytest_nfvperf.adapters.report.drawing import (
     finish,
     new_figure,
 )
-from pytest_nfvperf.model.histogram import Histogram
-from pytest_nfvperf.model.outcome import LossPoint
+from pytest_nfvperf.model.measure.outcome import LossPoint
+from pytest_nfvperf.model.traffic.histogram import Histogram
 
 _TICKS = (0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 99.999, 99.9999)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from pytest_nfvperf.adapters.report.soaks import soak_line
+from pytest_nfvperf.adapters.report.soak_words import soak_line
 from pytest_nfvperf.adapters.report.studies import cores_text, interval_text, median_text, ratio_text
 from pytest_nfvperf.model.display import MISSING, format_fps, format_ratio, format_seconds
-from pytest_nfvperf.model.outcome import BackToBack, GoalOutcome, LatencyPoint, LossPoint, Outcome, SearchStatus
+from pytest_nfvperf.model.measure.outcome import BackToBack, GoalOutcome, LatencyPoint, LossPoint, Outcome, SearchStatus
 from pytest_nfvperf.model.samples import Samples
-from pytest_nfvperf.model.verdict import Judgement, Verdict
+from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 
 PER_DIRECTION = "Rates are per direction; Gbps counts frames with FCS (layer 2)."
 GENERATOR_LIMITED = "generator-limited"

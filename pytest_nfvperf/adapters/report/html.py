@@ -14,7 +14,7 @@ from pytest_nfvperf.adapters.report import figures, studies
 from pytest_nfvperf.adapters.report.charts import ChartFolder
 from pytest_nfvperf.adapters.report.conclusion_page import chips, faults, head_style, selected
 from pytest_nfvperf.adapters.report.pages import SuitePage, TestPage, facts, flattened, test_page
-from pytest_nfvperf.adapters.report.published import PublishedSeries
+from pytest_nfvperf.adapters.report.published_series import PublishedSeries
 from pytest_nfvperf.adapters.report.studies import (
     USERSPACE_VETH,
     Comparison,
@@ -28,10 +28,10 @@ from pytest_nfvperf.adapters.report.sweep_chart import sweep_chart
 from pytest_nfvperf.adapters.report.sweeps import Sweep, find_sweeps
 from pytest_nfvperf.adapters.report.templating import environment, style
 from pytest_nfvperf.adapters.report.topology_pages import MOST_OPEN, topology_pages
-from pytest_nfvperf.model.conclusion import Fate, TestConclusion, subject_badge
-from pytest_nfvperf.model.latency_origin import latency_origin
-from pytest_nfvperf.model.outcome import Outcome
-from pytest_nfvperf.model.run_conclusion import RunConclusion
+from pytest_nfvperf.model.evidence.conclusion import Fate, TestConclusion, subject_badge
+from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion
+from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.traffic.latency_origin import latency_origin
 
 OUTSIDE = TestConclusion("", Fate.PASSED, measured=True)
 """For what was measured outside of any test."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pytest_nfvperf.adapters.report.figures import is_lower_bound, typical_latency
-from pytest_nfvperf.model.conclusion import TestConclusion
-from pytest_nfvperf.model.outcome import Outcome
-from pytest_nfvperf.model.verdict import Verdict
+from pytest_nfvperf.model.evidence.conclusion import TestConclusion
+from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.sla.verdict import Verdict
 
 RESULT = "nfvperf.result"
 

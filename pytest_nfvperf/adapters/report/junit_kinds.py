@@ -12,8 +12,8 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 from pytest_nfvperf.adapters.report.junit import RESULT
-from pytest_nfvperf.model.conclusion import Fate, TestConclusion
-from pytest_nfvperf.model.run_conclusion import RunConclusion
+from pytest_nfvperf.model.evidence.conclusion import Fate, TestConclusion
+from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion
 
 _KINDS = {
     Fate.FAILED: "failure",

@@ -17,7 +17,7 @@ from matplotlib.patches import FancyBboxPatch
 from pytest_nfvperf.adapters.report.drawing import INK, MUTED, ORANGE, VERMILION, new_figure
 from pytest_nfvperf.adapters.report.ledger_layout import Box, clear_hops
 from pytest_nfvperf.model.display import format_ratio
-from pytest_nfvperf.model.ledger import Hop, Ledger
+from pytest_nfvperf.model.ledger.ledger import Hop, Ledger
 
 _WIDTH_IN = 11.0
 _LEFT_IN, _RIGHT_IN = 0.1, 1.15

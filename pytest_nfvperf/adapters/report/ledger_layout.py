@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pytest_nfvperf.model.ledger import Hop, HopKind
+from pytest_nfvperf.model.ledger.ledger import Hop, HopKind
 
 MOST_BOXES = 10
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence
-from pytest_nfvperf.adapters.report.published import PublishedSeries
+from pytest_nfvperf.adapters.report.published_series import PublishedSeries
 from pytest_nfvperf.adapters.report.templating import environment, style
 from pytest_nfvperf.model.display import format_fps, format_ratio
-from pytest_nfvperf.model.judge import worst
-from pytest_nfvperf.model.outcome import GoalOutcome, Outcome
-from pytest_nfvperf.model.verdict import Verdict
+from pytest_nfvperf.model.measure.outcome import GoalOutcome, Outcome
+from pytest_nfvperf.model.sla.judge import worst
+from pytest_nfvperf.model.sla.verdict import Verdict
 
 NOT_JUDGED = "not judged"
 _OWN_PORTS = "embedded (vhost-user)"

@@ -21,14 +21,14 @@ from pytest_nfvperf.adapters.report.charts import (
 from pytest_nfvperf.adapters.report.figures import goal_figures, proven_loss
 from pytest_nfvperf.adapters.report.ledger_chart import ledger_chart
 from pytest_nfvperf.adapters.report.soak_chart import soak_chart
-from pytest_nfvperf.adapters.report.soaks import soak_events, soak_facts
+from pytest_nfvperf.adapters.report.soak_words import soak_events, soak_facts
 from pytest_nfvperf.adapters.report.subjects import title
 from pytest_nfvperf.adapters.report.texts import command_line
-from pytest_nfvperf.model.conclusion import Cause, TestConclusion
 from pytest_nfvperf.model.display import format_seconds
-from pytest_nfvperf.model.ledger import Ledger
-from pytest_nfvperf.model.ledger_text import weakness
-from pytest_nfvperf.model.outcome import GoalOutcome, Outcome
+from pytest_nfvperf.model.evidence.conclusion import Cause, TestConclusion
+from pytest_nfvperf.model.ledger.ledger import Ledger
+from pytest_nfvperf.model.ledger.ledger_text import weakness
+from pytest_nfvperf.model.measure.outcome import GoalOutcome, Outcome
 
 _TEXT_SAYS_MORE = frozenset({Cause.ASSERTION, Cause.SETUP, Cause.USAGE, Cause.XFAIL})
 

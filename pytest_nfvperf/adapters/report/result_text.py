@@ -10,7 +10,7 @@ from typing import NamedTuple
 from pytest_nfvperf.adapters.report.figures import goal_figures, is_of_times, other_result, typical_latency
 from pytest_nfvperf.adapters.report.studies import Comparison, find_comparisons, median_text, ratio_text
 from pytest_nfvperf.model.display import format_elapsed, format_ns
-from pytest_nfvperf.model.outcome import GoalOutcome, Outcome
+from pytest_nfvperf.model.measure.outcome import GoalOutcome, Outcome
 
 Piece = tuple[str, dict[str, bool]]
 """Text, and how it is marked: what pytest's terminal writer takes."""

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from pytest_nfvperf.adapters.evidence.records import TrialData
 from pytest_nfvperf.adapters.report.drawing import GREEN, INK, MUTED, SERIES, dress, finish, new_figure
-from pytest_nfvperf.model.outcome import Confirmation, Outcome
+from pytest_nfvperf.model.measure.outcome import Confirmation, Outcome
 
 LOSS_COLORS = LinearSegmentedColormap.from_list("loss", ["#e8b030", "#d55e00", "#a3004f"])
 LOSS_NORM = LogNorm(1e-6, 1, clip=True)

@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 
 from pytest_nfvperf.adapters.report.drawing import INK, MUTED, SERIES, VERMILION, dress, new_figure
 from pytest_nfvperf.model.display import format_seconds
-from pytest_nfvperf.model.soak import Soak
-from pytest_nfvperf.model.soak_series import STATE, Series
+from pytest_nfvperf.model.measure.soak import Soak
+from pytest_nfvperf.model.measure.soak_series import STATE, Series
 
 _COLUMNS = 2
 _PANEL_IN = (5.2, 2.5)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pytest_nfvperf.adapters.report.subjects import title
 from pytest_nfvperf.model.display import MISSING, format_ratio, format_value
-from pytest_nfvperf.model.outcome import Outcome
+from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.samples import Relative, Samples, Slope
 from pytest_nfvperf.model.statistics import median_interval
 

@@ -22,7 +22,7 @@ from pytest_nfvperf.adapters.report.studies import (
     slope_line,
 )
 from pytest_nfvperf.model.display import MISSING
-from pytest_nfvperf.model.outcome import Outcome
+from pytest_nfvperf.model.measure.outcome import Outcome
 
 _COLUMNS = ("median", "ratio", "interval", "cycles/packet", "cores", "copies", "mirror complete")
 

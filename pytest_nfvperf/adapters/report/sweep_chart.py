@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 
 from pytest_nfvperf.adapters.report.drawing import MUTED, SERIES, dress, finish, new_figure
 from pytest_nfvperf.adapters.report.figures import is_lower_bound
-from pytest_nfvperf.adapters.report.published import PublishedSeries
-from pytest_nfvperf.model.outcome import GoalOutcome, Outcome
+from pytest_nfvperf.adapters.report.published_series import PublishedSeries
+from pytest_nfvperf.model.measure.outcome import GoalOutcome, Outcome
 
 _PUBLISHED_MARKERS = ("D", "P", "X", "s")
 _AXIS_TITLES = {"frame_size": "frame size, bytes with FCS", "flows": "flows per direction"}

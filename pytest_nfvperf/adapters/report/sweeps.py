@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pytest_nfvperf.adapters.report.subjects import title
 from pytest_nfvperf.adapters.report.sweep_chart import SweepSeries
-from pytest_nfvperf.model.outcome import Outcome
+from pytest_nfvperf.model.measure.outcome import Outcome
 
 MOST_SERIES = 4
 """Curves in one chart; more are not told apart."""

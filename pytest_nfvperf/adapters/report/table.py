@@ -25,12 +25,12 @@ from pytest_nfvperf.adapters.report.figures import (
 from pytest_nfvperf.adapters.report.studies import find_comparisons
 from pytest_nfvperf.adapters.report.study_table import study_tables
 from pytest_nfvperf.adapters.report.subjects import distinctions, test_name
-from pytest_nfvperf.model.conclusion import NO_SLA, subject_badge
 from pytest_nfvperf.model.display import MISSING, format_ns
-from pytest_nfvperf.model.latency_origin import latency_origin
-from pytest_nfvperf.model.outcome import Outcome
-from pytest_nfvperf.model.run_conclusion import RunConclusion
-from pytest_nfvperf.model.verdict import Judgement, Verdict
+from pytest_nfvperf.model.evidence.conclusion import NO_SLA, subject_badge
+from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion
+from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
+from pytest_nfvperf.model.traffic.latency_origin import latency_origin
 
 _AS_NEEDED = 10_000
 BADGE_STYLES = {

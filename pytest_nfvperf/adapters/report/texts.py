@@ -10,8 +10,8 @@ from pathlib import Path
 
 from pytest_nfvperf.adapters.evidence.records import StreamData, TopologyData, TrialData
 from pytest_nfvperf.model.display import format_bps, format_count, format_fps, format_ratio, format_seconds
-from pytest_nfvperf.model.outcome import Outcome
-from pytest_nfvperf.model.topology_text import topology_text
+from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.testbed.topology_text import topology_text
 
 _COLUMNS = (
     "trial",

@@ -34,7 +34,7 @@ from pytest_nfvperf.adapters.report.topology_layout import (
     lay_out,
 )
 from pytest_nfvperf.adapters.report.topology_nodes import Sort
-from pytest_nfvperf.model.topology_words import directions_words
+from pytest_nfvperf.model.testbed.topology_labels import directions_words
 
 WIDTH = 10.4
 """Of every picture, so that letters are as large in all of them."""

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from pytest_nfvperf.adapters.report.topology_nodes import Node, Sort, nodes_of
-from pytest_nfvperf.model.topology import Topology
-from pytest_nfvperf.model.topology_words import Kinds
-from pytest_nfvperf.model.ways import Link, Way, ways_of
+from pytest_nfvperf.model.testbed.topology_labels import Kinds
+from pytest_nfvperf.model.topology.bridge_paths import Link, Way, ways_of
+from pytest_nfvperf.model.topology.topology import Topology
 
 End = tuple[str, str]
 """A port, as (bridge, port)."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from textwrap import wrap
 
-from pytest_nfvperf.model.nodes import Behind, Namespace, Nic, Port, PortRole
-from pytest_nfvperf.model.topology import Topology
-from pytest_nfvperf.model.topology_words import Kinds, extras, kind_of, mirror_words, route_words
+from pytest_nfvperf.model.testbed.topology_labels import Kinds, extras, kind_of, mirror_words, route_words
+from pytest_nfvperf.model.topology.nodes import Behind, Namespace, Nic, Port, PortRole
+from pytest_nfvperf.model.topology.topology import Topology
 
 _MOST_LINES = 6
 _COPIES_WIDTH = 22

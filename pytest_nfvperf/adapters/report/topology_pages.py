@@ -12,7 +12,7 @@ from pytest_nfvperf.adapters.report.charts import ChartFolder
 from pytest_nfvperf.adapters.report.pages import TestPage
 from pytest_nfvperf.adapters.report.texts import drawn
 from pytest_nfvperf.adapters.report.topology_chart import topology_chart
-from pytest_nfvperf.model.tuning import OVS_DEFAULT
+from pytest_nfvperf.model.testbed.tuning import OVS_DEFAULT
 
 MOST_OPEN = 4
 """Of more topologies than this, all are folded."""

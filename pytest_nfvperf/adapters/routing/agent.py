@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest_nfvperf
-from pytest_nfvperf.adapters.net.journal import Journal
-from pytest_nfvperf.adapters.net.process import ManagedProcess, spawn
-from pytest_nfvperf.adapters.net.wait import wait_until
+from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.process.process import ManagedProcess, spawn
+from pytest_nfvperf.adapters.process.wait import wait_until
 from pytest_nfvperf.adapters.routing.daemons import NICE
 from pytest_nfvperf.adapters.routing.follower import Followed, Surroundings
 from pytest_nfvperf.model.errors import TestbedError

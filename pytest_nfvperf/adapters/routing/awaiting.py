@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pytest_nfvperf.adapters.net.wait import wait_until
-from pytest_nfvperf.model.bgp import SessionCondition, SessionState
+from pytest_nfvperf.adapters.process.wait import wait_until
 from pytest_nfvperf.model.errors import DeadlineError, TestbedError
-from pytest_nfvperf.ports.bgp import BgpSpeaker
+from pytest_nfvperf.model.routing.bgp import SessionCondition, SessionState
+from pytest_nfvperf.ports.bgp_speaker import BgpSpeaker
 
 _INTERVAL_S = 0.02
 

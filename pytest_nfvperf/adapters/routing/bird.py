@@ -1,22 +1,22 @@
-"""BIRD 2 as a ports.bgp.BgpSpeaker."""
+"""BIRD 2 as a ports.bgp_speaker.BgpSpeaker."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from pytest_nfvperf.adapters.host.programs import PROGRAMS
-from pytest_nfvperf.adapters.net.journal import Journal
-from pytest_nfvperf.adapters.net.process import run
-from pytest_nfvperf.adapters.net.wait import wait_until
+from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.process.process import run
+from pytest_nfvperf.adapters.process.programs import PROGRAMS
+from pytest_nfvperf.adapters.process.wait import wait_until
 from pytest_nfvperf.adapters.routing.awaiting import await_session
 from pytest_nfvperf.adapters.routing.bird_config import ROUTES, configuration, protocol_name, routes
 from pytest_nfvperf.adapters.routing.bird_control import BirdControl
 from pytest_nfvperf.adapters.routing.bird_state import bfd_status, session_state
 from pytest_nfvperf.adapters.routing.daemons import Daemon, Daemons, executable
 from pytest_nfvperf.adapters.routing.session_log import BirdLog
-from pytest_nfvperf.model.bgp import SessionCondition, SessionState, SpeakerConfig, SpeakerInfo
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.routing.bgp import SessionCondition, SessionState, SpeakerConfig, SpeakerInfo
 
 DIRECTORIES = PROGRAMS["bird"].directories
 _START_DEADLINE_S = 10.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from pytest_nfvperf.model.bgp import BfdTimers, Family, Neighbor, Policy, SpeakerConfig, family_of
+from pytest_nfvperf.model.routing.bgp import BfdTimers, Family, Neighbor, Policy, SpeakerConfig, family_of
 
 ROUTES = {family: f"routes-{family}.conf" for family in Family}
 """Names of the files with routes, by family."""

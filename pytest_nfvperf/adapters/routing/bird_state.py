@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from datetime import datetime
 
-from pytest_nfvperf.model.bgp import BfdStatus, Neighbor, SessionState, SessionStatus
+from pytest_nfvperf.model.routing.bgp import BfdStatus, Neighbor, SessionState, SessionStatus
 
 _STATES = {status.value.lower(): status for status in SessionStatus}
 _ROUTES = re.compile(r"Routes:\s+(\d+) imported(?:, (\d+) filtered)?, (\d+) exported")

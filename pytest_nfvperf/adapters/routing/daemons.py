@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_nfvperf.adapters.host.programs import install_hint
-from pytest_nfvperf.adapters.net.journal import Journal, Kind
-from pytest_nfvperf.adapters.net.process import ManagedProcess, spawn, tail
+from pytest_nfvperf.adapters.journal.journal import Journal, Kind
+from pytest_nfvperf.adapters.process.process import ManagedProcess, spawn, tail
+from pytest_nfvperf.adapters.process.programs import install_hint
 from pytest_nfvperf.model.errors import TestbedError
 
 NICE = -10

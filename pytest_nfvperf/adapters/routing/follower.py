@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pytest_nfvperf.adapters.ovs.route_flows import Hop, RouteFlows
+from pytest_nfvperf.adapters.ovs.openflow.route_flows import Hop, RouteFlows
 from pytest_nfvperf.adapters.routing.fib import Change, Fib, MissedChangesError, Route
 from pytest_nfvperf.model.errors import TestbedError
 

@@ -1,4 +1,4 @@
-"""FRR as a ports.bgp.BgpSpeaker: zebra, bgpd and, where BFD is asked for, bfdd.
+"""FRR as a ports.bgp_speaker.BgpSpeaker: zebra, bgpd and, where BFD is asked for, bfdd.
 
 What it announces is a ``network`` of bgpd's, beside a route to nowhere in the kernel, which the DUT's agent follows.
 Not FRR's own static routes: since FRR 9 staticd takes them from mgmtd only, whose files and sockets are the machine's.
@@ -11,18 +11,18 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from pytest_nfvperf.adapters.host.programs import PROGRAMS
-from pytest_nfvperf.adapters.net.journal import Journal
-from pytest_nfvperf.adapters.net.process import NETNS_DIRECTORY, run
-from pytest_nfvperf.adapters.net.wait import wait_until
+from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY, run
+from pytest_nfvperf.adapters.process.programs import PROGRAMS
+from pytest_nfvperf.adapters.process.wait import wait_until
 from pytest_nfvperf.adapters.routing.awaiting import await_session
 from pytest_nfvperf.adapters.routing.daemons import Daemon, Daemons, executable
 from pytest_nfvperf.adapters.routing.frr_config import configuration, network
 from pytest_nfvperf.adapters.routing.frr_state import session_state
 from pytest_nfvperf.adapters.routing.frr_vty import Vty
 from pytest_nfvperf.adapters.routing.session_log import FrrLog
-from pytest_nfvperf.model.bgp import SessionCondition, SessionState, SpeakerConfig, SpeakerInfo
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.routing.bgp import SessionCondition, SessionState, SpeakerConfig, SpeakerInfo
 
 DIRECTORIES = PROGRAMS["bgpd"].directories
 _REFUSED = "on config line"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pytest_nfvperf.model.bgp import Family, Neighbor, Policy, SpeakerConfig, family_of
+from pytest_nfvperf.model.routing.bgp import Family, Neighbor, Policy, SpeakerConfig, family_of
 
 _IP = {Family.IPV4: "ip", Family.IPV6: "ipv6"}
 

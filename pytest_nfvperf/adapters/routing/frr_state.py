@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_nfvperf.model.bgp import BfdStatus, Neighbor, SessionState, SessionStatus
+from pytest_nfvperf.model.routing.bgp import BfdStatus, Neighbor, SessionState, SessionStatus
 
 _STATUS = {status.value: status for status in SessionStatus}
 _BFD = {"Up": BfdStatus.UP, "Down": BfdStatus.DOWN, "Init": BfdStatus.INIT, "Admin Down": BfdStatus.ADMIN_DOWN}

@@ -1,4 +1,4 @@
-"""A BIRD that runs already and is somebody else's, as a ports.bgp.BgpSpeaker: looked at, and asked to announce.
+"""A BIRD that runs already and is somebody else's, as a ports.bgp_speaker.BgpSpeaker: looked at, and asked to announce.
 
 BIRD takes no routes at run time; it can enable and disable protocols. So what it can announce are the prefixes of
 static protocols that its own configuration has, and the testbed file names (``announces``). Each is left as it was.
@@ -11,13 +11,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from pytest_nfvperf.adapters.net.journal import Journal
+from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.routing.awaiting import await_session
 from pytest_nfvperf.adapters.routing.bird_control import BirdControl
 from pytest_nfvperf.adapters.routing.bird_state import bfd_status, session_state
 from pytest_nfvperf.adapters.routing.lab_process import LabProcess
 from pytest_nfvperf.adapters.routing.lab_undo import Announced
-from pytest_nfvperf.model.bgp import (
+from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.routing.bgp import (
     BfdTimers,
     Neighbor,
     SessionCondition,
@@ -25,8 +26,7 @@ from pytest_nfvperf.model.bgp import (
     SpeakerConfig,
     SpeakerInfo,
 )
-from pytest_nfvperf.model.errors import ConfigError, TestbedError
-from pytest_nfvperf.model.testbed import LabSpeaker
+from pytest_nfvperf.model.testbed.testbed import LabSpeaker
 
 _FIELD = re.compile(r"^\s+(Neighbor address|Neighbor AS|Local AS):\s+(\S+)")
 _SCOPE = "%"

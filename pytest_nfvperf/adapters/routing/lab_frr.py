@@ -1,4 +1,4 @@
-"""An FRR that runs already and is somebody else's, as a ports.bgp.BgpSpeaker: looked at, and asked to announce.
+"""An FRR that runs already and is somebody else's, as a ports.bgp_speaker.BgpSpeaker: looked at, and asked to announce.
 
 It is neither started, stopped nor restarted, and its files are not touched. What it announces for us is a blackhole
 route (staticd, or mgmtd where it runs: FRR 9 and newer) and a ``network`` statement (bgpd), given at run time and taken
@@ -12,14 +12,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_nfvperf.adapters.net.journal import Journal
+from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.routing.awaiting import await_session
 from pytest_nfvperf.adapters.routing.frr_config import static_route
 from pytest_nfvperf.adapters.routing.frr_state import session_state
 from pytest_nfvperf.adapters.routing.frr_vty import Vty
 from pytest_nfvperf.adapters.routing.lab_process import LabProcess
 from pytest_nfvperf.adapters.routing.lab_undo import Announced
-from pytest_nfvperf.model.bgp import (
+from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.routing.bgp import (
     BfdTimers,
     Neighbor,
     SessionCondition,
@@ -28,8 +29,7 @@ from pytest_nfvperf.model.bgp import (
     SpeakerInfo,
     family_of,
 )
-from pytest_nfvperf.model.errors import ConfigError, TestbedError
-from pytest_nfvperf.model.testbed import LabSpeaker
+from pytest_nfvperf.model.testbed.testbed import LabSpeaker
 
 
 class LabFrr:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from pytest_nfvperf.adapters.net.journal import Entry, Journal, Kind
+from pytest_nfvperf.adapters.journal.journal import Entry, Journal, Kind
 from pytest_nfvperf.adapters.routing.bird_control import BirdControl
 from pytest_nfvperf.adapters.routing.frr_vty import Vty
 from pytest_nfvperf.adapters.routing.lab_process import listens

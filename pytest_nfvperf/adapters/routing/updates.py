@@ -12,8 +12,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pytest_nfvperf.adapters.net.process import NETNS_DIRECTORY
 from pytest_nfvperf.adapters.net.threads import inside
+from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY
 from pytest_nfvperf.model.errors import TestbedError
 
 _BGP = 179

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from pytest_nfvperf.adapters.net.process import ManagedProcess
+from pytest_nfvperf.adapters.process.process import ManagedProcess
 from pytest_nfvperf.model.errors import DeadlineError, TestbedError
 
 _SHOWN_BYTES = 2000

@@ -10,15 +10,15 @@ from pathlib import Path
 from pytest_nfvperf.adapters.guest.initramfs import build_initramfs
 from pytest_nfvperf.adapters.guest.kernel_image import prepare_kernel
 from pytest_nfvperf.adapters.guest.tools import QEMU, need
-from pytest_nfvperf.adapters.net.journal import Journal, Kind
-from pytest_nfvperf.adapters.net.process import spawn, tail
+from pytest_nfvperf.adapters.journal.journal import Journal, Kind
+from pytest_nfvperf.adapters.process.process import spawn, tail
 from pytest_nfvperf.adapters.vnf.console import Console
 from pytest_nfvperf.adapters.vnf.guest_command import devices, has_kvm, qemu_command, testpmd_command, vhost_socket
 from pytest_nfvperf.adapters.vnf.guest_watch import GuestWatch, HungGuestError
 from pytest_nfvperf.adapters.vnf.testpmd import forward_counts, version_in
 from pytest_nfvperf.adapters.vnf.testpmd_command import PROMPT
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
-from pytest_nfvperf.model.trial import VnfCounts
+from pytest_nfvperf.model.traffic.trial import VnfCounts
 from pytest_nfvperf.ports.vnf import VnfSpec
 
 _SECOND_STAGE = Path(__file__).parent / "second_stage.sh"

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from pytest_nfvperf.adapters.net.process import ManagedProcess
+from pytest_nfvperf.adapters.process.process import ManagedProcess
 from pytest_nfvperf.model.errors import TestbedError
 
 HUNG_S = 15.0

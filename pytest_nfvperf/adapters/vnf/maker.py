@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shutil
 
-from pytest_nfvperf.adapters.net.journal import Journal
+from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.vnf.guest import GuestVnf
 from pytest_nfvperf.adapters.vnf.testpmd import TestpmdPlace, TestpmdVnf
 from pytest_nfvperf.adapters.vnf.testpmd_command import PROGRAM
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.nodes import VnfKind
-from pytest_nfvperf.model.testbed import Testbed
+from pytest_nfvperf.model.testbed.testbed import Testbed
+from pytest_nfvperf.model.topology.nodes import VnfKind
 from pytest_nfvperf.ports.vnf import Vnf, VnfSpec
 
 _VHOST_USER = "net_virtio_user,"

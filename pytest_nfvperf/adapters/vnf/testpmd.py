@@ -8,15 +8,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_nfvperf.adapters.generators.embedded import eal_arguments
-from pytest_nfvperf.adapters.host.programs import install_hint
-from pytest_nfvperf.adapters.net.journal import Journal
-from pytest_nfvperf.adapters.net.process import spawn
+from pytest_nfvperf.adapters.generators.embedded.generator import eal_arguments
+from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.process.process import spawn
+from pytest_nfvperf.adapters.process.programs import install_hint
 from pytest_nfvperf.adapters.vnf.console import Console
 from pytest_nfvperf.adapters.vnf.testpmd_command import PROGRAM, PROMPT, command
 from pytest_nfvperf.adapters.vnf.testpmd_stats import parse_forward_stats
 from pytest_nfvperf.model.errors import TestbedError
-from pytest_nfvperf.model.trial import VnfCounts
+from pytest_nfvperf.model.traffic.trial import VnfCounts
 from pytest_nfvperf.ports.vnf import VnfSpec
 
 MEMORY_MIB = 128

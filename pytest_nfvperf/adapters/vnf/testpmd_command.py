@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pytest_nfvperf.model.nodes import VnfMode
-from pytest_nfvperf.model.traffic import FCS_BYTES
+from pytest_nfvperf.model.topology.nodes import VnfMode
+from pytest_nfvperf.model.traffic.traffic import FCS_BYTES
 from pytest_nfvperf.ports.vnf import VnfSpec
 
 PROGRAM = "dpdk-testpmd"

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pytest_nfvperf.adapters.generators.trex.generator import TrexGenerator
-from pytest_nfvperf.model.traffic import MAX_FRAME_SIZE, Traffic
-from pytest_nfvperf.model.trial import Direction, TrialSpec
+from pytest_nfvperf.model.traffic.traffic import MAX_FRAME_SIZE, Traffic
+from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
 
 _DURATION_S = 0.3

@@ -15,9 +15,9 @@ from pytest_nfvperf.adapters.generators.trex.clients import candidates
 from pytest_nfvperf.adapters.generators.trex.messages import explained
 from pytest_nfvperf.adapters.generators.trex.owner import own_name
 from pytest_nfvperf.adapters.generators.trex.server import TrexServer
-from pytest_nfvperf.adapters.host.interrupts import held
+from pytest_nfvperf.adapters.process.interrupts import held
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError
-from pytest_nfvperf.model.testbed import GeneratorSpec
+from pytest_nfvperf.model.testbed.testbed import GeneratorSpec
 
 MODULE = "pytest_nfvperf.adapters.generators.trex_child"
 PROTOCOL = 1

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
-from pytest_nfvperf.model.testbed import GeneratorSpec
+from pytest_nfvperf.model.testbed.testbed import GeneratorSpec
 
 VARIABLE = "NFV_TREX_DIR"
 """Environment variable: where a TRex distribution is installed."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.traffic import FCS_BYTES, WIRE_OVERHEAD_BYTES
+from pytest_nfvperf.model.traffic.traffic import FCS_BYTES, WIRE_OVERHEAD_BYTES
 from pytest_nfvperf.ports.generator import GeneratorPort
 
 MAX_LATENCY_STREAMS = 128

@@ -14,14 +14,14 @@ from pytest_nfvperf.adapters.generators.trex.child import ChildOptions, connect
 from pytest_nfvperf.adapters.generators.trex.facts import TrexPort, port_number, port_of
 from pytest_nfvperf.adapters.generators.trex.messages import explained
 from pytest_nfvperf.adapters.generators.trex.owner import left_by_a_dead_run
-from pytest_nfvperf.adapters.generators.trex.plan import streams
-from pytest_nfvperf.adapters.generators.trex.results import TrexPolicy, longest, saturating, trial_result
-from pytest_nfvperf.adapters.net.wait import wait_until
+from pytest_nfvperf.adapters.generators.trex.stream_plan import streams
+from pytest_nfvperf.adapters.generators.trex.trial_results import TrexPolicy, longest, saturating, trial_result
+from pytest_nfvperf.adapters.process.wait import wait_until
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, GeneratorError, NfvperfError
-from pytest_nfvperf.model.testbed import GeneratorSpec
-from pytest_nfvperf.model.topology import PortRole
-from pytest_nfvperf.model.traffic import Traffic
-from pytest_nfvperf.model.trial import Direction, TrialResult, TrialSpec
+from pytest_nfvperf.model.testbed.testbed import GeneratorSpec
+from pytest_nfvperf.model.topology.topology import PortRole
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.trial import Direction, TrialResult, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorInfo, GeneratorPort
 
 _COMMAND_DEADLINE_S = 40.0

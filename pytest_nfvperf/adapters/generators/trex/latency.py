@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pytest_nfvperf.model.histogram import Histogram
+from pytest_nfvperf.model.traffic.histogram import Histogram
 
 _NS_PER_US = 1000
 _SHORTEST = "0"

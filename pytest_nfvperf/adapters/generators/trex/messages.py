@@ -8,7 +8,7 @@ from typing import Any
 from pytest_nfvperf.adapters.generators.engine import EngineRefusedError
 from pytest_nfvperf.adapters.generators.trex.server import TrexServer
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError, NfvperfError
-from pytest_nfvperf.model.testbed import GeneratorSpec
+from pytest_nfvperf.model.testbed.testbed import GeneratorSpec
 
 _USER_MISTAKES = {
     "exceeds port line rate": "lower the load, or say the port's line_rate in the testbed file",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import socket
 
-from pytest_nfvperf.adapters.net.identity import ProcessId, boot_id
+from pytest_nfvperf.adapters.journal.identity import ProcessId, boot_id
 
 _NAME = re.compile(r"nfvperf-(?P<host>.+)-(?P<boot>[0-9a-f]{8})-(?P<pid>\d+)-(?P<ticks>\d+)")
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from pyroute2 import IPRoute
 
 from pytest_nfvperf.adapters.net.ends import OURS
-from pytest_nfvperf.adapters.net.process import NETNS_DIRECTORY
 from pytest_nfvperf.adapters.net.threads import inside
+from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.testbed import TrexStart
+from pytest_nfvperf.model.testbed.testbed import TrexStart
 
 DUMMY = "dummy"
 """Stands in the list of interfaces for a port that is none."""

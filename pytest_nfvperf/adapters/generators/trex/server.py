@@ -18,12 +18,12 @@ from pytest_nfvperf.adapters.generators.trex.prerequisites import (
     kernel_interfaces,
     namespace_of,
 )
-from pytest_nfvperf.adapters.net.journal import Entry, Journal
+from pytest_nfvperf.adapters.journal.journal import Entry, Journal
 from pytest_nfvperf.adapters.net.kept_settings import keep, put_back
-from pytest_nfvperf.adapters.net.process import ManagedProcess, describe_exit, spawn
-from pytest_nfvperf.adapters.net.wait import wait_until
+from pytest_nfvperf.adapters.process.process import ManagedProcess, describe_exit, spawn
+from pytest_nfvperf.adapters.process.wait import wait_until
 from pytest_nfvperf.model.errors import DeadlineError, TestbedError
-from pytest_nfvperf.model.testbed import TrexSpec, TrexStart
+from pytest_nfvperf.model.testbed.testbed import TrexSpec, TrexStart
 
 _START_DEADLINE_S = 60.0
 """With hugepages to clear and NICs to reset it takes half a minute."""

@@ -1,0 +1,1 @@
+"""Removal of what runs made: above everything that makes something."""

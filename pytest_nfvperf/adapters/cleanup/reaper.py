@@ -1,0 +1,298 @@
+"""Removal of what runs made: our own at the end of a run, a dead run's at the next start.
+
+A run is dead when its owner's pid is gone, is another process now (other start time), or lived
+in another boot. Live runs are never touched. What is removed is what the dead run's journal
+lists, and what carries its tag: namespaces by name, processes by environment.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import signal
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from pyroute2 import netns
+from pyroute2.netlink.exceptions import NetlinkError
+
+from pytest_nfvperf.adapters.journal.identity import ProcessId, boot_id, command_line, processes_of_run
+from pytest_nfvperf.adapters.journal.journal import (
+    JOURNAL_FILE,
+    KEPT_FILE,
+    NAME_PREFIX,
+    NEW_PREFIX,
+    Entry,
+    Journal,
+    Kind,
+    base_directory,
+    read_entries,
+    read_owner,
+)
+from pytest_nfvperf.adapters.net.borrowed import give_back
+from pytest_nfvperf.adapters.net.ends import OURS
+from pytest_nfvperf.adapters.net.kept_settings import put_back
+from pytest_nfvperf.adapters.net.link_removal import remove_link
+from pytest_nfvperf.adapters.net.threads import inside
+from pytest_nfvperf.adapters.ovs.instance.restore import remove_bridge, restore_setting
+from pytest_nfvperf.adapters.process.wait import wait_until
+from pytest_nfvperf.adapters.routing.lab_undo import take_back
+from pytest_nfvperf.model.errors import TestbedError
+
+NETNS_DIRECTORY = Path("/run/netns")
+_KILL_DEADLINE_S = 60.0
+"""The kernel closes a killed process's files one after the other: 15 s for an ovs-vswitchd of a thousand veth ports."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Something that could not be removed, and why."""
+
+    what: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reaped:
+    """What a reap did. ``kept`` names the live runs that were left alone."""
+
+    removed: tuple[str, ...]
+    failed: tuple[Failed, ...]
+    kept: tuple[str, ...]
+
+    def __str__(self) -> str:
+        lines = [f"removed {what}" for what in self.removed]
+        lines += [f"could not remove {item.what}: {item.why}" for item in self.failed]
+        lines += [f"left alone: {run}" for run in self.kept]
+        return "\n".join(lines) or "nothing to clean"
+
+
+def reap(base: Path | None = None, *, kept_too: bool = False) -> Reaped:
+    """Remove what dead runs left under ``base``, and only that. Safe to run beside live runs and other reaps.
+
+    Args:
+        base: the directory of all runs.
+        kept_too: also remove the directories of runs that were kept on purpose (``--nfv-keep``).
+            What else a kept run left (processes, namespaces) is removed in any case.
+    """
+    base = base_directory(base)
+    removed: list[str] = []
+    failed: list[Failed] = []
+    kept: list[str] = []
+    if not base.is_dir():
+        return Reaped((), (), ())
+    with _reaping(base):
+        for directory in sorted(path for path in base.iterdir() if path.is_dir() and not path.is_symlink()):
+            if _is_dead(directory, removed, kept):
+                _reap_dead(directory, removed, failed, kept if not kept_too else None)
+    return Reaped(tuple(removed), tuple(failed), tuple(kept))
+
+
+@contextmanager
+def _reaping(base: Path) -> Iterator[None]:
+    """One reap at a time: two would report each other's removals as failures."""
+    with (base / "reap.lock").open("a", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _is_dead(directory: Path, removed: list[str], kept: list[str]) -> bool:
+    """True for a run to reap; unfinished directories of dead makers are removed here."""
+    if directory.name.startswith(NEW_PREFIX):
+        if not _unfinished_is_live(directory.name):
+            shutil.rmtree(directory, ignore_errors=True)
+            removed.append(f"unfinished run directory {directory}")
+        return False
+    owner = read_owner(directory)
+    if owner is None:
+        kept.append(f"{directory} (no readable owner.json: not ours)")
+        return False
+    if owner.alive():
+        kept.append(f"run {directory.name} of pid {owner.process.pid} ({owner.command})")
+        return False
+    return True
+
+
+def _reap_dead(directory: Path, removed: list[str], failed: list[Failed], kept: list[str] | None) -> None:
+    """Remove a dead run's things, then its directory, unless it is one to be kept and ``kept`` lists such."""
+    keep = kept is not None and (directory / KEPT_FILE).exists()
+    owner = read_owner(directory)
+    # After a reboot pids and namespaces of the journal mean other things: only files can be left.
+    same_boot = owner is not None and owner.boot == boot_id()
+    files = {Kind.FILE, Kind.DIRECTORY}
+    entries = [e for e in read_entries(directory) if (same_boot or e.kind in files) and not (keep and e.kind in files)]
+    problems: list[Failed] = []
+    if same_boot:  # processes first: one that still runs would make new things
+        problems += _kill_processes(directory, removed)
+    problems += remove_entries(entries, removed)
+    if same_boot:
+        problems += _remove_tagged_netns(directory.name, removed, {problem.what for problem in problems})
+    failed.extend(problems)
+    if keep and kept is not None:
+        kept.append(f"{directory} (kept on purpose)")
+    elif not problems:
+        shutil.rmtree(directory, ignore_errors=True)
+        removed.append(f"run directory {directory}")
+
+
+def _unfinished_is_live(name: str) -> bool:
+    pid, _, start = name.rpartition("-")
+    maker = pid.rpartition("-")[2]
+    if not (maker.isdigit() and start.isdigit()):
+        return False
+    return ProcessId(int(maker), int(start)).alive()
+
+
+def _kill_processes(directory: Path, removed: list[str]) -> list[Failed]:
+    """The run's processes, noted or not: killed between spawn and note, or a torn line."""
+    failed: list[Failed] = []
+    for identity in processes_of_run(directory.name, directory / JOURNAL_FILE):
+        _attempt(f"process {identity.pid} ({command_line(identity.pid)})", partial(_kill, identity), removed, failed)
+    return failed
+
+
+def _remove_tagged_netns(tag: str, removed: list[str], left: set[str]) -> list[Failed]:
+    """Namespaces that carry the tag in their name, though the journal's line is torn; not those ``left`` on purpose."""
+    failed: list[Failed] = []
+    if NETNS_DIRECTORY.is_dir():
+        for path in sorted(NETNS_DIRECTORY.glob(f"{NAME_PREFIX}{tag}-*")):
+            what = f"netns {path.name}"
+            if what not in left:
+                _attempt(what, partial(_remove_netns, path.name), removed, failed)
+    return failed
+
+
+def remove_entries(entries: Iterable[Entry], removed: list[str] | None = None) -> list[Failed]:
+    """Remove entries newest first. What is already gone is no failure. Appends to ``removed`` what was removed.
+
+    A namespace that a borrowed interface could not be taken out of stays: a veth pair would go with it.
+    """
+    removed = removed if removed is not None else []
+    failed: list[Failed] = []
+    held: dict[str, str] = {}
+    for entry in reversed(tuple(entries)):
+        what = f"{entry.kind} {entry.name}"
+        if entry.kind is Kind.NETNS and entry.name in held:
+            failed.append(Failed(what, f"interface {held[entry.name]!r} of the host is still in it"))
+            continue
+        problems = len(failed)
+        _attempt(what, partial(_REMOVERS[entry.kind], entry), removed, failed)
+        if entry.kind is Kind.BORROWED and len(failed) > problems:
+            held[Path(entry.details["namespace"]).name] = entry.name
+    return failed
+
+
+def _attempt(what: str, remove: Callable[[], bool], removed: list[str], failed: list[Failed]) -> None:
+    try:
+        if remove():
+            removed.append(what)
+    except (OSError, NetlinkError, TestbedError) as error:
+        failed.append(Failed(what, str(error)))
+
+
+def _kill_noted(entry: Entry) -> bool:
+    pid, ticks = entry.details.get("pid"), entry.details.get("start_ticks")
+    if pid is None or ticks is None:
+        return False  # killed before it was spawned; the tag finds it if it was
+    return _kill(ProcessId(int(pid), int(ticks)))
+
+
+def kill_noted(journal: Journal) -> None:
+    """SIGKILL to every process that this run has noted, waiting for none of them.
+
+    Not to those that were noted as gentle, which have something to give back, as a client has a server's ports.
+    """
+    for entry in journal.entries:
+        pid, ticks = entry.details.get("pid"), entry.details.get("start_ticks")
+        if entry.kind is Kind.PROCESS and pid and ticks and not entry.details.get("gentle"):
+            _send_kill(ProcessId(int(pid), int(ticks)))
+
+
+def kill_rest(journal: Journal) -> None:
+    """SIGKILL to what carries this run's tag without being noted: its start was interrupted. Waits for its end."""
+    gentle = {entry.details.get("pid") for entry in journal.entries if entry.details.get("gentle")}
+    for identity in processes_of_run(journal.tag, journal.directory / JOURNAL_FILE):
+        with suppress(ProcessLookupError):
+            if identity.pid != os.getpid() and os.getsid(identity.pid) not in gentle:
+                _kill(identity)
+
+
+def _kill(identity: ProcessId) -> bool:
+    """SIGKILL one process and wait for its end; False when it was gone."""
+    if not _send_kill(identity):
+        return False
+    wait_until(lambda: not identity.alive(), f"the end of killed process {identity.pid}", _KILL_DEADLINE_S)
+    return True
+
+
+def _send_kill(identity: ProcessId) -> bool:
+    """SIGKILL one process through a pidfd, so that a reused pid cannot be hit; False when it was gone."""
+    try:
+        handle = os.pidfd_open(identity.pid)
+    except ProcessLookupError:
+        return False
+    try:
+        if not identity.alive():
+            return False
+        signal.pidfd_send_signal(handle, signal.SIGKILL)
+    except ProcessLookupError:
+        return False
+    finally:
+        os.close(handle)
+    return True
+
+
+def _remove_netns(name: str) -> bool:
+    if not (NETNS_DIRECTORY / name).exists():
+        return False
+    try:
+        netns.remove(name)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _remove_link(entry: Entry) -> bool:
+    namespace = Path(entry.details.get("namespace", OURS))
+    if not namespace.exists():
+        return False
+    return inside(namespace, partial(remove_link, entry.name))
+
+
+def _unlink(path: Path) -> bool:
+    try:
+        path.unlink()
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _remove_directory(path: Path) -> bool:
+    if not path.exists():
+        return False
+    shutil.rmtree(path)
+    return True
+
+
+def _remove_hugepages(pattern: Path) -> bool:
+    return any([_unlink(path) for path in pattern.parent.glob(pattern.name)])  # noqa: C419 - all, not until the first
+
+
+_REMOVERS: dict[Kind, Callable[[Entry], bool]] = {
+    Kind.PROCESS: _kill_noted,
+    Kind.NETNS: lambda entry: _remove_netns(entry.name),
+    Kind.LINK: _remove_link,
+    Kind.BORROWED: give_back,
+    Kind.SETTINGS: put_back,
+    Kind.OVS_BRIDGE: remove_bridge,
+    Kind.OVS_SETTING: restore_setting,
+    Kind.ANNOUNCED: take_back,
+    Kind.FILE: lambda entry: _unlink(Path(entry.name)),
+    Kind.DIRECTORY: lambda entry: _remove_directory(Path(entry.name)),
+    Kind.HUGEPAGES: lambda entry: _remove_hugepages(Path(entry.name)),
+}
+"""How each kind of thing is removed; True when there was something to remove."""

@@ -1,0 +1,1 @@
+"""What this machine and a lab's testbed need: doctor's checks."""

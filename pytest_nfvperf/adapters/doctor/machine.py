@@ -1,0 +1,227 @@
+"""What this machine can and cannot do, and what to install or set for each. Pure data; the CLI prints it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+from pytest_nfvperf.adapters.bridge.bridge_datapath import BridgeDatapath
+from pytest_nfvperf.adapters.doctor.check import Check, State
+from pytest_nfvperf.adapters.doctor.ovn_needs import ovn_checks
+from pytest_nfvperf.adapters.doctor.trex_needs import trex_checks
+from pytest_nfvperf.adapters.generators.embedded.build import NEEDED
+from pytest_nfvperf.adapters.generators.iperf3.engine import find_iperf3, iperf3_options
+from pytest_nfvperf.adapters.host.cpus import MIN_HUGEPAGES_MIB, isolated_cpus, plan_cpus, read_cpus
+from pytest_nfvperf.adapters.host.hugepages import read_hugepages
+from pytest_nfvperf.adapters.host.packages import SETUP_USES, SetupError, read_distribution
+from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
+from pytest_nfvperf.adapters.process.process import run
+from pytest_nfvperf.adapters.process.programs import PROGRAMS, find, install_hint
+from pytest_nfvperf.model.errors import NfvperfError, TestbedError
+from pytest_nfvperf.model.testbed.testbed import Dut, StreamsSpec, Testbed
+
+_AF_XDP = 44  # socket(2), linux/socket.h
+_AF_XDP_DRIVER = "*/dpdk/pmds-*/librte_net_af_xdp.so*"
+_BUILD_MODULE = "pytest_nfvperf.adapters.generators.embedded.build"
+
+
+def checks(testbed: Testbed | None = None) -> list[Check]:
+    """Look at everything. With a testbed, also at what that needs (its OVS prefix, its TRex server)."""
+    prefix = testbed.ovs.prefix if testbed is not None else None
+    found = [
+        _root(),
+        _distribution(),
+        _cores(),
+        _isolation(),
+        _hugepages(),
+        _ovs(prefix),
+        _dpdk(prefix),
+        _toolchain(),
+        _generator(),
+        *trex_checks(testbed),
+        _kernel_datapath(),
+        _linux_bridge(),
+        _af_xdp(),
+        _vduse(),
+        _iperf3(testbed.streams if testbed is not None else StreamsSpec()),
+        *ovn_checks(),
+    ]
+    return [*found, *(_optional(*entry) for entry in _OPTIONAL), _others()]
+
+
+_OPTIONAL: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    ("FRR", "bgpd", ()),
+    ("BIRD", "bird", ()),
+    ("QEMU", "qemu-system-x86_64", ()),
+    ("Allure", "allure", ()),
+    ("Chromium", "chromium", ("chromium-browser", "google-chrome")),
+)
+"""What a line of its own shows; its program, and other names of that."""
+
+
+def _root() -> Check:
+    if os.geteuid() == 0:
+        return Check("root", State.OK, "yes", needed=True)
+    advice = "run as root: namespaces, hugepages and a private OVS need it"
+    return Check("root", State.MISSING, f"uid {os.geteuid()}", advice, needed=True)
+
+
+def _distribution() -> Check:
+    try:
+        distribution = read_distribution()
+    except (SetupError, OSError) as error:
+        return Check("distribution", State.WARN, "package names not known", str(error))
+    if distribution.tried:
+        return Check("distribution", State.OK, distribution.name)
+    return Check("distribution", State.WARN, distribution.name, "package names are known, the set-up is untried here")
+
+
+def _cores() -> Check:
+    cpus = read_cpus()
+    seen = f"{len(cpus)} CPUs, {len({cpu.core for cpu in cpus})} cores"
+    try:
+        plan = plan_cpus(cpus)
+    except TestbedError as error:
+        return Check("cores", State.MISSING, seen, error.message, needed=True)
+    owners = {"PMD": plan.pmd, "generator": plan.generator, "housekeeping": plan.housekeeping, "VNF": plan.vnf}
+    given = "; ".join(f"{owner} {','.join(map(str, owned))}" for owner, owned in owners.items() if owned)
+    if plan.shared:
+        advice = "generator and housekeeping share a core: a third one makes trials steadier"
+        return Check("cores", State.WARN, f"{seen}: {given}", advice, needed=True)
+    return Check("cores", State.OK, f"{seen}: {given}", needed=True)
+
+
+def _isolation() -> Check:
+    isolated = isolated_cpus()
+    if isolated:
+        return Check("isolated CPUs", State.OK, ",".join(map(str, isolated)))
+    advice = "for a lab: isolcpus=, nohz_full=, rcu_nocbs= of the PMD and generator CPUs on the kernel command line"
+    return Check("isolated CPUs", State.WARN, "none", advice)
+
+
+def _hugepages() -> Check:
+    pages = read_hugepages()
+    seen = f"{pages.free_mib} of {pages.total_mib} MiB free" if pages.supported else "not in this kernel"
+    if pages.free_mib >= 2 * MIN_HUGEPAGES_MIB:
+        return Check("hugepages", State.OK, seen)
+    advice = "sysctl -w vm.nr_hugepages=1024 (2 GiB); below 512 MiB the datapath runs without DPDK"
+    enough = pages.free_mib >= MIN_HUGEPAGES_MIB
+    return Check("hugepages", State.WARN if enough else State.MISSING, seen, advice)
+
+
+def _ovs(prefix: str | None) -> Check:
+    try:
+        binaries = locate(prefix)
+    except NfvperfError as error:
+        return Check("Open vSwitch", State.MISSING, "not found", str(error), needed=True)
+    return Check("Open vSwitch", State.OK, f"{binaries.version} ({binaries.vswitchd})", needed=True)
+
+
+def _dpdk(prefix: str | None) -> Check:
+    try:
+        version = locate(prefix).dpdk_version
+    except NfvperfError:
+        version = None
+    if version is not None:
+        return Check("DPDK in OVS", State.OK, version)
+    return Check("DPDK in OVS", State.MISSING, "none", install_hint("ovs-vswitchd"))
+
+
+def _toolchain() -> Check:
+    tools = {"C compiler": "cc", "meson": "meson", "ninja": "ninja", "pkg-config": "pkg-config"}
+    absent = [name for name, binary in tools.items() if shutil.which(binary) is None]
+    try:
+        version = run(["pkg-config", "--modversion", "libdpdk"]).strip()
+    except TestbedError:
+        version = ""
+        absent.append("libdpdk")
+    if absent:
+        advice = install_hint(*NEEDED, "librte-meta-net", "librte-meta-bus")
+        return Check("generator toolchain", State.MISSING, f"no {', '.join(absent)}", advice)
+    return Check("generator toolchain", State.OK, f"libdpdk {version}")
+
+
+def _generator() -> Check:
+    advice = "nfvperf build"
+    if find_spec(_BUILD_MODULE) is None:
+        return Check("nfvperf-gen", State.MISSING, "not in this installation", advice, needed=True)
+    find: Callable[[], object] = import_module(_BUILD_MODULE).find
+    try:
+        return Check("nfvperf-gen", State.OK, str(find()), needed=True)
+    except NfvperfError as error:
+        return Check("nfvperf-gen", State.MISSING, str(error), advice, needed=True)
+
+
+def _kernel_datapath() -> Check:
+    name = "kernel datapath"
+    if Path("/sys/module/openvswitch").is_dir():
+        return Check(name, State.OK, "openvswitch is loaded")
+    modules = Path("/lib/modules") / os.uname().release
+    if any(modules.glob("**/openvswitch.ko*")):
+        return Check(name, State.WARN, "openvswitch is there, not loaded", "modprobe openvswitch")
+    advice = (
+        "a kernel with the openvswitch module (Debian: linux-image-amd64); the userspace datapath needs none, and "
+        "`make test-kernel` tests the kernel datapath in a guest"
+    )
+    return Check(name, State.MISSING, f"no openvswitch module for {os.uname().release}", advice)
+
+
+def _linux_bridge() -> Check:
+    lacking = BridgeDatapath.lacks(Dut("linux-bridge"))
+    if lacking is None:
+        return Check("Linux bridge", State.OK, "can be made")
+    return Check("Linux bridge", State.MISSING, "cannot be made", lacking)
+
+
+def _af_xdp() -> Check:
+    """The kernel's sockets; which of OVS's and DPDK's ports use them is seen when one is built."""
+    try:
+        socket.socket(_AF_XDP, socket.SOCK_RAW).close()
+    except PermissionError as error:
+        return Check("AF_XDP", State.MISSING, str(error.strerror), "run as root")
+    except OSError as error:
+        advice = "a kernel with CONFIG_XDP_SOCKETS; only ports of kind AF_XDP need it"
+        return Check("AF_XDP", State.MISSING, str(error.strerror), advice)
+    if any(Path("/usr/lib").glob(_AF_XDP_DRIVER)):
+        return Check("AF_XDP", State.OK, "in the kernel and in DPDK")
+    return Check(
+        "AF_XDP", State.WARN, "in the kernel, not in DPDK", f"{install_hint('librte-meta-net')} (DPDK's drivers)"
+    )
+
+
+def _vduse() -> Check:
+    if Path("/dev/vduse/control").exists():
+        return Check("VDUSE", State.OK, "/dev/vduse")
+    advice = "modprobe vduse virtio_vdpa (Linux 6.12 or so: Debian 13's kernel has them, Debian 12's does not)"
+    return Check("VDUSE", State.MISSING, "no /dev/vduse", advice)
+
+
+def _iperf3(streams: StreamsSpec) -> Check:
+    try:
+        found = find_iperf3(iperf3_options(streams).binary)
+    except TestbedError as error:
+        advice = f"{install_hint('iperf3')} (for {PROGRAMS['iperf3'].lost})"
+        if streams.path is not None:
+            return Check("iperf3", State.MISSING, error.message, f"write its path as 'streams.path', or {advice}")
+        return Check("iperf3", State.MISSING, "not installed", advice)
+    return Check("iperf3", State.OK, f"{found.version}, {found.threads}")
+
+
+def _optional(name: str, program: str, other_names: tuple[str, ...]) -> Check:
+    path = next(filter(None, (find(program), *map(shutil.which, other_names))), None)
+    if path is not None:
+        return Check(name, State.OK, path)
+    return Check(name, State.MISSING, "not installed", f"{install_hint(program)} (lost: {PROGRAMS[program].lost})")
+
+
+def _others() -> Check:
+    """The rest of what `make setup` installs."""
+    absent = [name for name, program in PROGRAMS.items() if program.use in SETUP_USES and find(name) is None]
+    if not absent:
+        return Check("other programs", State.OK, "all that are called")
+    return Check("other programs", State.MISSING, f"no {', '.join(absent)}", f"{install_hint(*absent)} (or make setup)")

@@ -1,0 +1,1 @@
+"""What must be equal for two measurements to be compared."""

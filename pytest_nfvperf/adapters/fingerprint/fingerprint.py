@@ -1,0 +1,150 @@
+"""What must be equal for two measurements to be compared (docs/measuring-method.md, rule 9), as plain JSON.
+
+What cannot be read here is absent, never a guess. Top-level keys:
+
+``os``, ``kernel``, ``kernel_command_line``, ``hypervisor``, ``cpu_model``, ``cpu_mhz_max``, ``smt``,
+``cpus`` (online), ``isolated_cpus``, ``governor`` (by CPU), ``cpu_plan``, ``vnf_kind``, ``numa`` (CPU to node),
+``hugepages_mib``, ``memory_mib``, ``ovs``, ``dpdk``, ``ports``, ``generator``, ``python``,
+``nfvperf``; and of a running DUT ``rxq_to_pmd`` and ``other_config``.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest_nfvperf
+from pytest_nfvperf.adapters.host.cpus import isolated_cpus, parse_cpu_list, read_cpus
+from pytest_nfvperf.adapters.host.hugepages import read_hugepages
+from pytest_nfvperf.adapters.host.nic import read_nic
+from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
+from pytest_nfvperf.model.errors import NfvperfError
+from pytest_nfvperf.model.evidence.record import plain
+from pytest_nfvperf.model.testbed.testbed import DutPort, Testbed
+
+_SYS = Path("/sys")
+_PCI_FACTS = ("vendor", "device", "subsystem_vendor", "subsystem_device", "current_link_speed")
+_RXQ = re.compile(r"port: (?P<port>\S+)\s+queue-id:\s+(?P<queue>\d+)")
+_PMD = re.compile(r"core_id (?P<core>\d+)")
+
+
+def fingerprint(testbed: Testbed, extra: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The fingerprint of this machine and what the testbed names on it.
+
+    Args:
+        testbed: its plan, ports and OVS are part of it.
+        extra: facts that only a running DUT or generator knows, added at the top level
+            (``running_facts`` of the configuration text; the generator's version and compiler).
+    """
+    facts = {**_machine(), **_cpu_facts(), **_testbed_facts(testbed), **_ovs_facts(testbed), **dict(extra or {})}
+    return {name: plain(value) for name, value in sorted(facts.items()) if value not in (None, "", {})}
+
+
+def running_facts(pmd_rxq_show: str, other_config: Mapping[str, str]) -> dict[str, Any]:
+    """What a running OVS adds: which PMD polls which queue, and how it is configured.
+
+    Args:
+        pmd_rxq_show: output of ``ovs-appctl dpif-netdev/pmd-rxq-show``.
+        other_config: of the Open_vSwitch table; the names of the run are left out of it.
+    """
+    queues: dict[str, int] = {}
+    core = None
+    for line in pmd_rxq_show.splitlines():
+        header = _PMD.search(line) if line.startswith("pmd thread") else None
+        core = int(header["core"]) if header else core
+        queue = _RXQ.search(line)
+        if queue is not None and core is not None:
+            queues[f"{queue['port']}.{queue['queue']}"] = core
+    config = {key: re.sub(r"--file-prefix=\S+", "", value).strip() for key, value in other_config.items()}
+    return {"rxq_to_pmd": queues, "other_config": config}
+
+
+def _machine() -> dict[str, Any]:
+    release = platform.freedesktop_os_release() if Path("/etc/os-release").exists() else {}
+    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return {
+        "os": release.get("PRETTY_NAME"),
+        "kernel": platform.release(),
+        # What stands after " -- " is for init, not the kernel (bootparam(7)).
+        "kernel_command_line": (_read(Path("/proc/cmdline")) or "").partition(" -- ")[0],
+        "memory_mib": pages >> 20,
+        "hugepages_mib": read_hugepages().total_mib,
+        "python": platform.python_version(),
+        "nfvperf": pytest_nfvperf.__version__,
+    }
+
+
+def _cpu_facts() -> dict[str, Any]:
+    info = _first_cpuinfo()
+    # All of the machine, not those this process may use: it may be pinned by now.
+    cpus = read_cpus(parse_cpu_list(_read(_SYS / "devices/system/cpu/online") or ""))
+    governors = {
+        str(cpu.number): _read(_SYS / f"devices/system/cpu/cpu{cpu.number}/cpufreq/scaling_governor") for cpu in cpus
+    }
+    return {
+        "cpu_model": info.get("model name"),
+        "cpu_microcode": info.get("microcode"),
+        "hypervisor": _read(_SYS / "hypervisor/type")
+        or ("yes" if "hypervisor" in info.get("flags", "").split() else None),
+        "cpus": [cpu.number for cpu in cpus],
+        "smt": _read(_SYS / "devices/system/cpu/smt/control"),
+        "smt_siblings": {str(cpu.number): cpu.core for cpu in cpus if cpu.core != cpu.number},
+        "isolated_cpus": list(isolated_cpus()) or None,
+        "governor": {cpu: governor for cpu, governor in governors.items() if governor is not None},
+        "numa": {str(cpu.number): cpu.node for cpu in cpus},
+    }
+
+
+def _testbed_facts(testbed: Testbed) -> dict[str, Any]:
+    return {
+        "testbed": testbed.name,
+        "cpu_plan": testbed.cpus,
+        "generator_engine": testbed.generator.engine,
+        "vnf_kind": testbed.vnf_kind or "by the number of CPUs",
+        "ports": {port.name: _port_facts(port) for port in testbed.ports},
+    }
+
+
+def _port_facts(port: DutPort) -> dict[str, Any]:
+    facts: dict[str, Any] = {"kind": port.kind, "rxq": port.rxq}
+    if port.rx_descriptors is not None:
+        facts["rx_descriptors"] = port.rx_descriptors
+    if port.kind != "vhost-user":
+        facts |= {name: value for name, value in read_nic(port).known().items() if name != "link"}
+    device = _SYS / "bus/pci/devices" / port.pci if port.pci else None
+    if port.interface:
+        device = _SYS / "class/net" / port.interface / "device"
+    if device is not None:
+        facts |= {name: text for name in _PCI_FACTS if (text := _read(device / name)) is not None}
+    return facts
+
+
+def _ovs_facts(testbed: Testbed) -> dict[str, Any]:
+    try:
+        binaries = locate(testbed.ovs.prefix, dpdk=testbed.ovs.datapath == "dpdk")
+    except NfvperfError:  # not installed, or not ours to find: absent
+        return {"datapath": testbed.ovs.datapath}
+    return {
+        "datapath": testbed.ovs.datapath,
+        "ovs": binaries.version,
+        "dpdk": binaries.dpdk_version,
+        "ovs_binary": str(binaries.vswitchd),
+    }
+
+
+def _first_cpuinfo() -> dict[str, str]:
+    """The first CPU's paragraph of /proc/cpuinfo."""
+    paragraph = (_read(Path("/proc/cpuinfo")) or "").split("\n\n")[0]
+    pairs = (line.partition(":") for line in paragraph.splitlines())
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return None

@@ -1,0 +1,1 @@
+"""The embedded generator: our own engine, nfvperf-gen."""

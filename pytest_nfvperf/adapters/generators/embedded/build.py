@@ -1,0 +1,166 @@
+"""Builds nfvperf-gen where it runs, against that machine's libdpdk, and finds it again.
+
+The cache is keyed by everything that the result depends on, so an upgraded DPDK or compiler
+means another entry, never a stale program.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+
+from pytest_nfvperf.adapters.process.programs import install_hint
+from pytest_nfvperf.model.errors import GeneratorError, TestbedError
+
+PROGRAM = "nfvperf-gen"
+TOOLS = ("cc", "pkg-config", "meson", "ninja")
+NEEDED = (*TOOLS, "libdpdk-dev", "libjansson-dev", "libc6-dev")
+"""Programs and libraries that the build needs. Running needs the matching DPDK drivers (librte-net-virtio etc.)."""
+_TIMEOUT_S = 300
+
+
+def source_dir() -> Path:
+    """Where the C sources lie."""
+    return Path(str(resources.files("pytest_nfvperf.native")))
+
+
+def default_cache_dir() -> Path:
+    """``$XDG_CACHE_HOME/nfvperf``, else ``~/.cache/nfvperf`` (XDG base directory specification)."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "nfvperf"
+
+
+def build(cache_dir: Path | None = None, *, sanitize: bool = False) -> Path:
+    """Compile nfvperf-gen unless the cache has it, and return its path.
+
+    Args:
+        cache_dir: where builds are kept; :func:`default_cache_dir` by default.
+        sanitize: with AddressSanitizer and UBSan: for tests, slow.
+
+    Raises:
+        TestbedError: what is missing and the package that has it, or the compiler's output.
+    """
+    _check_tools()
+    place = _place(cache_dir, sanitize=sanitize)
+    program = place / PROGRAM
+    if program.exists():
+        return program
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="build-", dir=place.parent) as scratch:
+        made = compile_in(Path(scratch) / "build", sanitize=sanitize)
+        staged = Path(scratch) / "staged"
+        staged.mkdir()
+        shutil.copy2(made / PROGRAM, staged / PROGRAM)
+        _publish(staged, place)
+    return program
+
+
+def find(cache_dir: Path | None = None) -> Path:
+    """The built program; GeneratorError, saying to run ``nfvperf build``, when there is none for this machine."""
+    program = program_path(cache_dir)
+    if not program.exists():
+        raise GeneratorError(
+            f"the embedded generator is not built for this machine ({program} is missing): run `nfvperf build`"
+        )
+    return program
+
+
+def program_path(cache_dir: Path | None = None) -> Path:
+    """Where the program is once it is built; GeneratorError when what it depends on cannot be told."""
+    try:
+        return _place(cache_dir, sanitize=False) / PROGRAM
+    except TestbedError as error:
+        raise GeneratorError(f"the embedded generator cannot be found: {error.message}") from error
+
+
+def compile_in(directory: Path, *, sanitize: bool = False) -> Path:
+    """Run meson and ninja in a new directory and return it; its unit tests can be run by ``meson test``."""
+    _check_tools()
+    setup = [_tool("meson"), "setup", str(directory), str(source_dir())]
+    if sanitize:
+        setup += ["-Db_sanitize=address,undefined", "-Dbuildtype=debugoptimized"]
+    _run(setup, "meson setup")
+    _run([_tool("meson"), "compile", "-C", str(directory)], "meson compile")
+    return directory
+
+
+def _tool(name: str) -> str:
+    """A program on the path, or beside this Python (pip installs meson and ninja into a venv's bin)."""
+    beside = str(Path(sys.executable).parent)
+    found = shutil.which(name) or shutil.which(name, path=beside)
+    if found is None:
+        raise TestbedError(f"{name} is missing, which is needed to build {PROGRAM}: {install_hint(name)}")
+    return found
+
+
+def _check_tools() -> None:
+    for name in TOOLS:
+        _tool(name)
+    for module, package in (("libdpdk", "libdpdk-dev"), ("jansson", "libjansson-dev")):
+        _version(module, package)
+
+
+def _version(module: str, package: str) -> str:
+    shown = subprocess.run(
+        [_tool("pkg-config"), "--modversion", module], capture_output=True, text=True, check=False, timeout=30
+    )
+    if shown.returncode != 0:
+        raise TestbedError(
+            f"{module} is missing, which is needed to build {PROGRAM}: {install_hint(package)}",
+            evidence={"pkg-config": shown.stderr},
+        )
+    return shown.stdout.strip()
+
+
+def _place(cache_dir: Path | None, *, sanitize: bool) -> Path:
+    dpdk = _version("libdpdk", "libdpdk-dev")
+    digest = hashlib.sha256()
+    for path in sorted(source_dir().rglob("*")):
+        if path.suffix in {".c", ".h", ".build"}:
+            digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    digest.update(f"{dpdk}\0{_compiler()}\0{_cpu_flags()}\0{sanitize}".encode())
+    return (cache_dir or default_cache_dir()) / f"dpdk-{dpdk}-{digest.hexdigest()[:16]}"
+
+
+def _compiler() -> str:
+    shown = subprocess.run([_tool("cc"), "--version"], capture_output=True, text=True, check=False, timeout=30)
+    return shown.stdout.partition("\n")[0]
+
+
+def _cpu_flags() -> str:
+    """We build for the CPU at hand: a home directory shared by unlike machines must not share programs."""
+    for line in Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").splitlines():
+        if line.startswith(("flags", "Features")):
+            return line
+    return ""
+
+
+def _publish(staged: Path, place: Path) -> None:
+    """Whole or not at all; when another process was faster, its build is as good."""
+    try:
+        staged.rename(place)
+    except OSError:
+        if not (place / PROGRAM).exists():
+            raise
+
+
+def _run(command: Sequence[str], what: str) -> None:
+    environment = {**os.environ, "PATH": f"{os.environ.get('PATH', os.defpath)}:{Path(sys.executable).parent}"}
+    try:
+        done = subprocess.run(
+            list(command), capture_output=True, text=True, check=False, timeout=_TIMEOUT_S, env=environment
+        )
+    except subprocess.TimeoutExpired as error:
+        raise TestbedError(f"{what} did not end within {_TIMEOUT_S} s") from error
+    if done.returncode != 0:
+        raise TestbedError(
+            f"{what} of {PROGRAM} failed ({done.returncode}); it needs: {install_hint(*NEEDED)}",
+            evidence={what: (done.stdout + done.stderr)[-6000:]},
+        )

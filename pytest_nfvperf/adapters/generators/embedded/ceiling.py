@@ -1,0 +1,121 @@
+"""The rig's own ceiling: how fast the generator is with nothing in its way (docs/measuring-method.md, rule 3)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator, EngineOptions
+from pytest_nfvperf.adapters.generators.embedded.loopback import VhostLoop
+from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
+from pytest_nfvperf.ports.generator import Generator, GeneratorPort
+
+METHOD = 2
+"""Counts up when ceilings are measured in another way: those that were kept are measured anew then."""
+
+_FIRST_LOAD_FPS = 1_000_000
+_MAX_LOAD_FPS = 256_000_000
+_OVERLOAD = 1.2
+_PORTS = ("ceiling0", "ceiling1")
+_SATURATED = 0.98
+_MORE = 1.02
+
+
+def measure_ceiling(
+    binary: Path,
+    traffic: Traffic,
+    *,
+    cpus: tuple[int, ...],
+    control_cpus: tuple[int, ...],
+    loop_cpu: int,
+    run_dir: Path,
+    hugepages_mib: int = 128,
+    options: EngineOptions | None = None,
+) -> float:
+    """Loop two vhost-user ports without a DUT and return the highest rate received, in frames/s per direction.
+
+    Args:
+        binary: nfvperf-gen.
+        traffic: frame size, flows and directions of the measurement that the ceiling is for.
+        cpus: the generator's polling CPUs.
+        control_cpus: housekeeping.
+        loop_cpu: the CPU that the DUT polls on in the measurement: it must be idle now.
+        run_dir: existing directory.
+        hugepages_mib: memory of each of the two processes.
+        options: of both, such as the tag that a reaper knows them by.
+
+    Takes about 2 s. Raises TestbedError when no frame came back.
+    """
+    tag = f"ceiling-{traffic.shape_label}"
+    with VhostLoop(
+        binary,
+        cpu=loop_cpu,
+        control_cpus=control_cpus,
+        run_dir=run_dir,
+        file_prefix=f"{tag}-loop",
+        hugepages_mib=hugepages_mib,
+        options=options,
+    ) as loop:
+        generator = EmbeddedGenerator(
+            binary,
+            cpus=cpus,
+            control_cpus=control_cpus,
+            run_dir=run_dir,
+            file_prefix=tag,
+            hugepages_mib=hugepages_mib,
+            options=options,
+        )
+        try:
+            generator.attach(loop_ports(loop.devices, mtu=max(1500, traffic.largest_frame_size - 18)))
+            generator.wait_links_up(5.0)
+            return ceiling_of(generator, traffic, directions(traffic))
+        finally:
+            generator.close()
+
+
+def loop_ports(devices: tuple[str, ...], *, mtu: int = 1500) -> list[GeneratorPort]:
+    """The generator's two ports on a loop."""
+    return [
+        GeneratorPort(name=name, device=device, mac=f"02:00:00:00:00:{end + 1:02x}", mtu=mtu)
+        for end, (name, device) in enumerate(zip(_PORTS, devices, strict=True))
+    ]
+
+
+def directions(traffic: Traffic) -> tuple[Direction, ...]:
+    """One way, or both, between the two ports of :func:`loop_ports`."""
+    there, back = Direction(_PORTS[0], _PORTS[1]), Direction(_PORTS[1], _PORTS[0])
+    return (there, back) if traffic.bidirectional else (there,)
+
+
+def ceiling_of(generator: Generator, traffic: Traffic, ways: tuple[Direction, ...], repeats: int = 5) -> float:
+    """The highest rate received, in frames/s per direction.
+
+    The load is doubled until it no longer comes through, then held a little above what did. The best
+    of several trials, since a ceiling is what *can* be reached; a load that fails is tried again before it is
+    believed, and the end is reached when several in a row bring no more, because a disturbed trial would cap every
+    later search.
+    """
+    best = 0.0
+    load = _FIRST_LOAD_FPS
+    while load < _MAX_LOAD_FPS:
+        rates = [_rate(generator, traffic, ways, load, 0.1)]
+        while rates[-1] < _SATURATED * load and len(rates) < repeats:
+            rates.append(_rate(generator, traffic, ways, load, 0.1))
+        best = max(best, *rates)
+        if max(rates) < _SATURATED * load:
+            break
+        load *= 2
+    in_vain = 0
+    while in_vain < repeats:
+        rate = _rate(generator, traffic, ways, round(max(best, _FIRST_LOAD_FPS) * _OVERLOAD), 0.3)
+        in_vain = 0 if rate > best * _MORE else in_vain + 1
+        best = max(best, rate)
+    if best == 0:
+        raise TestbedError("the rig's ceiling cannot be measured: no frame came back through the loop")
+    return best
+
+
+def _rate(generator: Generator, traffic: Traffic, ways: tuple[Direction, ...], load: int, seconds: float) -> float:
+    spec = TrialSpec(traffic, load, seconds, ways, latency=True, purpose="ceiling")
+    return generator.run_trial(spec).received_fps or 0.0

@@ -1,0 +1,302 @@
+"""The embedded generator: our own engine, nfvperf-gen, behind the Generator port."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pytest_nfvperf.adapters.generators.checks import check_directions, check_new_ports, check_spec, check_traffic
+from pytest_nfvperf.adapters.generators.embedded.engine_health import ValidityPolicy
+from pytest_nfvperf.adapters.generators.embedded.engine_trial import EngineTrial
+from pytest_nfvperf.adapters.generators.embedded.trial_results import trial_result
+from pytest_nfvperf.adapters.generators.engine import Engine, StartEngine
+from pytest_nfvperf.adapters.generators.templates import streams, trial_request
+from pytest_nfvperf.adapters.process.interrupts import held
+from pytest_nfvperf.adapters.process.wait import wait_until
+from pytest_nfvperf.model.errors import DeadlineError, GeneratorError
+from pytest_nfvperf.model.traffic.cpu_placement import Distance
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.trial import Direction, InvalidReason, Reason, TrialResult, TrialSpec
+from pytest_nfvperf.ports.generator import GeneratorInfo, GeneratorPort
+
+PROTOCOL = 1
+_START_DEADLINE_S = 20.0
+_COMMAND_DEADLINE_S = 10.0
+_TRIAL_GRACE_S = 10.0
+_LINK_POLL_S = 0.01
+_LEARN_FPS = 1000
+_LEARN_FRAMES = 10
+_LEARN_RESIDUAL_NS = 50_000_000
+
+
+def eal_arguments(
+    cpus: Sequence[int], control_cpus: Sequence[int], file_prefix: str, hugepages_mib: int, pci: Sequence[str]
+) -> list[str]:
+    """DPDK's start-up arguments (DPDK Linux guide, "EAL parameters").
+
+    The control thread is lcore 0, polling threads follow, one a CPU. Memory lives in memfds
+    (``--in-memory``), so that even kill -9 leaves no hugepage file; ``--single-file-segments``
+    because vhost-user passes at most 8 memory regions. Without hugepages 4 KiB pages serve.
+
+    Args:
+        cpus: of the polling threads.
+        control_cpus: of everything else.
+        file_prefix: tells instances apart in DPDK's logs.
+        hugepages_mib: memory taken at start; 0 means no hugepages at all.
+        pci: addresses of NICs to use; none are probed otherwise.
+    """
+    control = ",".join(str(cpu) for cpu in control_cpus)
+    lcores = ",".join([f"0@({control})", *(f"{lcore}@{cpu}" for lcore, cpu in enumerate(cpus, start=1))])
+    arguments = ["--lcores", lcores, "--file-prefix", file_prefix, "--no-telemetry"]
+    if hugepages_mib:
+        arguments += ["--in-memory", "--single-file-segments", "--socket-mem", str(hugepages_mib)]
+    else:
+        arguments += ["--no-huge", "-m", "256"]
+    for address in pci:
+        arguments += ["-a", address]
+    return arguments if pci else [*arguments, "--no-pci"]
+
+
+@dataclass(frozen=True, slots=True)
+class EngineOptions:
+    """What seldom needs to be set.
+
+    Attributes:
+        pci: addresses of NICs to take; none are probed otherwise.
+        policy: what makes a trial invalid.
+        attach_timeout_s: how long a server socket waits for its client.
+        learn_timeout_s: how long ``learn`` goes on until its frames come through.
+        nice: of the polling threads. Where they share a CPU with the rest of the machine, a raised
+            priority is what keeps trials valid; it costs the others their CPU during a trial only.
+        env: environment variables added to the engine's, such as the tag that a reaper knows it by.
+        start: starts the engine; one that records, or that plays a recording.
+    """
+
+    pci: tuple[str, ...] = ()
+    policy: ValidityPolicy = field(default_factory=ValidityPolicy)
+    attach_timeout_s: float = 5.0
+    learn_timeout_s: float = 2.0
+    nice: int = -15
+    env: Mapping[str, str] = field(default_factory=dict)
+    start: StartEngine = Engine
+
+
+class EmbeddedGenerator:
+    """Fulfils ports.generator.Generator.
+
+    Args:
+        binary: nfvperf-gen, from :func:`pytest_nfvperf.adapters.generators.embedded.build.find`.
+        cpus: CPUs of the polling threads; ports are dealt out to them in the order attached.
+        control_cpus: CPUs of the thread that takes commands; it sleeps during a trial.
+        run_dir: existing directory for the log ``<file_prefix>.log``.
+        file_prefix: unique per instance.
+        hugepages_mib: memory in MiB; about 10 per port at an MTU of 1500. 0: without hugepages.
+        options: the rest.
+        on_spawn: told the process id as soon as there is one.
+
+    Start it from the main thread: the engine is killed when the thread that started it ends.
+    """
+
+    def __init__(
+        self,
+        binary: Path,
+        *,
+        cpus: Sequence[int],
+        control_cpus: Sequence[int],
+        run_dir: Path,
+        file_prefix: str,
+        hugepages_mib: int = 128,
+        options: EngineOptions | None = None,
+        on_spawn: Callable[[int], None] | None = None,
+    ) -> None:
+        self._cpus = tuple(cpus)
+        self._options = options or EngineOptions()
+        self._ports: dict[str, GeneratorPort] = {}
+        self._back_pressure: dict[str, bool] = {}
+        self._last_ports: Mapping[str, Any] = {}
+        self._closed = False
+        eal = eal_arguments(cpus, control_cpus, file_prefix, hugepages_mib, self._options.pci)
+        argv = [str(binary), "--parent", str(os.getpid()), "--nice", str(self._options.nice), *eal]
+        # DPDK makes its runtime directory there (since 21.11), else under /var/run/dpdk, where it would stay.
+        env = {"RUNTIME_DIRECTORY": str(run_dir), **self._options.env}
+        with held():
+            self._engine = self._options.start(argv, run_dir / f"{file_prefix}.log", env)
+            if on_spawn is not None:
+                on_spawn(self._engine.pid)
+        self._hello = self._greet()
+
+    @property
+    def pid(self) -> int:
+        """The engine's process id."""
+        return self._engine.pid
+
+    @property
+    def last_ports(self) -> Mapping[str, Any]:
+        """Per-port counters of the last trial: ``forwarded`` of forwarders, ``monitored`` of monitors, ``foreign``."""
+        return self._last_ports
+
+    def info(self) -> GeneratorInfo:
+        """Engine, version, CPUs."""
+        detail = f"{self._hello['dpdk']}, TSC {self._hello['tsc_hz'] / 1e9:.3f} GHz"
+        return GeneratorInfo(engine="nfvperf-gen", version=self._hello["version"], detail=detail, cpus=self._cpus)
+
+    def attach(self, ports: Sequence[GeneratorPort], *, drop_every: int = 0) -> None:
+        """Take the ports, all or none.
+
+        Args:
+            ports: what to attach.
+            drop_every: forwarders among them drop every n-th frame, for tests; 0: none.
+        """
+        check_new_ports(self._ports, ports)
+        taken: list[str] = []
+        try:
+            for port in ports:
+                self._attach_one(port, drop_every)
+                taken.append(port.name)
+        except GeneratorError:
+            self._let_go(taken)
+            raise
+
+    def detach(self, names: Sequence[str]) -> None:
+        """Let go of ports; unknown names are ignored."""
+        for name in names:
+            if name in self._ports:
+                self._command("detach", _COMMAND_DEADLINE_S, name=name)
+                del self._ports[name]
+                del self._back_pressure[name]
+
+    def wait_links_up(self, deadline_s: float) -> None:
+        """Wait until every attached port has link."""
+        try:
+            wait_until(
+                lambda: not self._links_down(),
+                "link on the generator's ports",
+                deadline_s,
+                interval_s=_LINK_POLL_S,
+                last_seen=lambda: f"no link on {', '.join(self._links_down())}",
+            )
+        except DeadlineError as error:
+            error.evidence["generator log"] = self._engine.log_tail()
+            raise
+
+    def learn(self, traffic: Traffic, directions: Sequence[Direction]) -> None:
+        """Send learning frames until they come through each way, for ``learn_timeout_s`` at most.
+
+        A vhost-user link is up before the switch polls it, so the first frames may be lost. Frames
+        that never come through are no error here: a DUT may be set up to drop them.
+        """
+        check_directions(self._ports, directions)
+        check_traffic(self._ports, traffic, directions)
+        wanted = streams(traffic, directions, self._ports, _LEARN_FPS, _LEARN_FRAMES)
+        until = time.monotonic() + self._options.learn_timeout_s
+        while True:
+            answer = self._command("learn", _COMMAND_DEADLINE_S, streams=wanted, residual_ns=_LEARN_RESIDUAL_NS)
+            if all(stream["received"] >= stream["sent"] > 0 for stream in answer["streams"]):
+                return
+            if time.monotonic() > until:
+                return
+
+    def run_trial(self, spec: TrialSpec) -> TrialResult:
+        """Run one trial."""
+        check_spec(self._ports, spec)
+        request = trial_request(spec, self._ports)
+        deadline_s = spec.duration_s + spec.residual_s + _TRIAL_GRACE_S
+        return self._result(spec, self._command("trial", deadline_s, **request))
+
+    def _result(self, spec: TrialSpec, answer: Mapping[str, Any]) -> TrialResult:
+        self._last_ports = answer["ports"]
+        down = self._links_down()
+        link = [InvalidReason(Reason.LINK_DOWN, f"no link after the trial on: {', '.join(down)}")] if down else []
+        return trial_result(spec, answer, self._ports, self._back_pressure, self._options.policy, link)
+
+    def start_trial(self, spec: TrialSpec, interval_s: float) -> EngineTrial:
+        """Begin a trial that tells its counts every ``interval_s``. Until its end no other command is possible."""
+        check_spec(self._ports, spec)
+        if self._closed:
+            raise GeneratorError("the generator is closed")
+        request = trial_request(spec, self._ports) | {"interval_ns": round(interval_s * 1e9)}
+        number = self._engine.send("trial", _COMMAND_DEADLINE_S, **request)
+        policy = self._options.policy.of(spec)
+        return EngineTrial(
+            self._engine, number, interval_s, policy.max_skipped_ratio, lambda answer: self._result(spec, answer)
+        )
+
+    def distances(self, cpus: Sequence[int]) -> tuple[Distance, ...]:
+        """The round trip of a cache line between each polling thread's CPU and each of these, its own left out."""
+        own = self.info().cpus
+        others = [cpu for cpu in cpus if cpu not in own]
+        if not others:
+            return ()
+        answer = self._command("distance", _COMMAND_DEADLINE_S, cpus=others)
+        return tuple(Distance(one["worker_cpu"], one["cpu"], one.get("median_ns")) for one in answer["distances"])
+
+    def forward(self) -> None:
+        """Let the forwarders work without a trial, until :meth:`stop_forwarding`."""
+        self._command("forward", _COMMAND_DEADLINE_S, action="start")
+
+    def stop_forwarding(self) -> Mapping[str, Any]:
+        """End :meth:`forward`; returns counters per port."""
+        ports: Mapping[str, Any] = self._command("forward", _COMMAND_DEADLINE_S, action="stop")["ports"]
+        return ports
+
+    def close(self) -> None:
+        """End the engine. Can be called twice."""
+        self._closed = True
+        self._engine.close()
+        self._ports.clear()
+
+    def _command(self, command: str, deadline_s: float, /, **arguments: Any) -> dict[str, Any]:
+        if self._closed:
+            raise GeneratorError("the generator is closed")
+        return self._engine.command(command, deadline_s, **arguments)
+
+    def _greet(self) -> dict[str, Any]:
+        try:
+            hello = self._engine.command("hello", _START_DEADLINE_S)
+            if hello["protocol"] != PROTOCOL:
+                raise GeneratorError(
+                    f"nfvperf-gen speaks protocol {hello['protocol']}, not {PROTOCOL}; run `nfvperf build`"
+                )
+        except GeneratorError:
+            self.close()
+            raise
+        return hello
+
+    def _attach_one(self, port: GeneratorPort, drop_every: int) -> None:
+        answer = self._command(
+            "attach",
+            self._options.attach_timeout_s + _COMMAND_DEADLINE_S,
+            name=port.name,
+            device=port.device,
+            mac=port.mac,
+            role=str(port.role),
+            peer=port.peer or "",
+            vnf_mode=str(port.vnf_mode),
+            eth_peer=port.eth_peer or "",
+            addresses=list(port.addresses),
+            unread=port.unread,
+            queues=port.queues,
+            tx_descriptors=port.tx_descriptors,
+            rx_descriptors=port.rx_descriptors,
+            mtu=port.mtu,
+            vlan=port.vlan or 0,
+            drop_every=drop_every,
+            timeout_ms=round(self._options.attach_timeout_s * 1000),
+        )
+        self._ports[port.name] = port
+        self._back_pressure[port.name] = answer["back_pressure"]
+
+    def _let_go(self, names: Sequence[str]) -> None:
+        """Undo half an attach; when that fails too, the first error is the one worth telling."""
+        try:
+            self.detach(names)
+        except GeneratorError:
+            self.close()
+
+    def _links_down(self) -> list[str]:
+        links: Mapping[str, bool] = self._command("links", _COMMAND_DEADLINE_S)["links"]
+        return [name for name, up in links.items() if not up]

@@ -1,0 +1,1 @@
+"""A generator and a DUT in one, simulated in virtual time."""

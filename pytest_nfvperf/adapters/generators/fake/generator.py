@@ -1,0 +1,195 @@
+"""A generator and a DUT in one, simulated: for the tests of searches, runners and reports.
+
+Time is virtual: a trial of an hour returns at once. The DUT forwards up to ``capacity_fps`` per
+direction and drops the rest, like a ring with a fast but finite server behind it. The same seed
+gives the same run.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from pytest_nfvperf.adapters.generators.checks import check_directions, check_new_ports, check_spec
+from pytest_nfvperf.adapters.generators.fake.virtual_trial import FakeTrial
+from pytest_nfvperf.model.errors import ConfigError, GeneratorError
+from pytest_nfvperf.model.traffic.histogram import Histogram
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.trial import (
+    Direction,
+    DirectionCounts,
+    InvalidReason,
+    Reason,
+    RigHealth,
+    TrialResult,
+    TrialSpec,
+)
+from pytest_nfvperf.ports.clock import Clock
+from pytest_nfvperf.ports.generator import GeneratorInfo, GeneratorPort
+
+_QUEUE_FRAMES = 1024
+"""Depth of the simulated DUT's queue: under overload every frame waits behind this many."""
+
+
+@dataclass
+class FakeGenerator:
+    """A deterministic simulated rig.
+
+    Attributes:
+        capacity_fps: frames/s per direction that the simulated DUT forwards without loss.
+        noise: relative standard deviation of the capacity from trial to trial (0.01 is 1 %).
+        loss_ratio: share of offered frames lost at any load, 0..1.
+        refuse: frames above the capacity are refused by the ring (vhost-user's back-pressure)
+            and not sent; False loses them behind the ring, as a NIC does.
+        ceiling_fps: what the rig itself can send; a higher load is invalid (fell_behind). None: no bound.
+        invalid_every: every n-th trial is invalid (skipped_frames), counted from 1. None: none is.
+        fail_at: the trial of this number, from 1, raises GeneratorError, and so does all after it.
+        latency_ns: latency without a queue.
+        buffer_frames: frames per direction that the simulated DUT holds beyond what it forwards, once a trial.
+        clock: ``sleep`` is called with each trial's duration; None: nothing waits.
+        seed: of the noise.
+    """
+
+    capacity_fps: float
+    noise: float = 0.0
+    loss_ratio: float = 0.0
+    refuse: bool = True
+    ceiling_fps: float | None = None
+    invalid_every: int | None = None
+    fail_at: int | None = None
+    latency_ns: int = 10_000
+    buffer_frames: int = 0
+    clock: Clock | None = None
+    seed: int = 0
+    specs: list[TrialSpec] = field(default_factory=list, init=False)
+    virtual_s: float = field(default=0.0, init=False)
+
+    def __post_init__(self) -> None:
+        self._ports: dict[str, GeneratorPort] = {}
+        self._random = random.Random(self.seed)  # noqa: S311 - simulation, not cryptography
+        self._closed = False
+
+    def info(self) -> GeneratorInfo:
+        """Always the same."""
+        return GeneratorInfo(engine="fake", version="1", detail=f"simulated DUT of {self.capacity_fps:g} pps", cpus=())
+
+    def attach(self, ports: Sequence[GeneratorPort]) -> None:
+        """Take the ports."""
+        self._check_open()
+        check_new_ports(self._ports, ports)
+        self._ports.update((port.name, port) for port in ports)
+
+    def detach(self, names: Sequence[str]) -> None:
+        """Let go of ports; unknown names are ignored."""
+        self._check_open()
+        for name in names:
+            self._ports.pop(name, None)
+
+    def wait_links_up(self, deadline_s: float) -> None:
+        """Links of a simulation are always up."""
+        self._check_open()
+        if deadline_s <= 0:
+            raise ConfigError(f"the deadline must be above 0 s, not {deadline_s}")
+
+    def learn(self, traffic: Traffic, directions: Sequence[Direction]) -> None:  # noqa: ARG002 - nothing to learn
+        """Check the directions as a real engine would."""
+        self._check_open()
+        check_directions(self._ports, directions)
+
+    def run_trial(self, spec: TrialSpec) -> TrialResult:
+        """Compute what the simulated DUT would do."""
+        self._check_open()
+        check_spec(self._ports, spec)
+        self.specs.append(spec)
+        if self.fail_at is not None and len(self.specs) >= self.fail_at:
+            raise GeneratorError("the simulated generator died", evidence={"generator log": "killed by fail_at"})
+        self._wait(spec.duration_s + spec.residual_s)
+        return self._simulated(spec)
+
+    def _simulated(self, spec: TrialSpec) -> TrialResult:
+        skipping = self.invalid_every is not None and len(self.specs) % self.invalid_every == 0
+        counts = tuple(self._direction(spec, direction, skipping=skipping) for direction in spec.directions)
+        return TrialResult(spec=spec, counts=counts, health=self._health(), invalid=self._reasons(counts))
+
+    def start_trial(self, spec: TrialSpec, interval_s: float) -> FakeTrial:
+        """As ``run_trial``, told in parts."""
+        self._check_open()
+        check_spec(self._ports, spec)
+        self.specs.append(spec)
+        return FakeTrial(spec, interval_s, self._simulated, self._wait)
+
+    def close(self) -> None:
+        """Can be called twice."""
+        self._closed = True
+        self._ports.clear()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise GeneratorError("the generator is closed")
+
+    def _wait(self, seconds: float) -> None:
+        self.virtual_s += seconds
+        if self.clock is not None:
+            self.clock.sleep(seconds)
+
+    def _direction(self, spec: TrialSpec, direction: Direction, *, skipping: bool) -> DirectionCounts:
+        intended = int(spec.load_fps * spec.duration_s)
+        skipped = intended // 10 if skipping else self._beyond_ceiling(spec, intended)
+        offered = intended - skipped
+        capacity = int(max(0.0, self.capacity_fps * (1 + self._random.gauss(0, self.noise))) * spec.duration_s)
+        capacity += self.buffer_frames
+        forwarded = min(offered, capacity)
+        refused = offered - forwarded if self.refuse else 0
+        received = forwarded - round(forwarded * self.loss_ratio)
+        latency = self._latency(spec, received, overloaded=offered > capacity)
+        size = spec.traffic.mean_frame_size
+        return DirectionCounts(
+            direction=direction,
+            intended=intended,
+            sent=offered - refused,
+            refused=refused,
+            skipped=skipped,
+            received=received,
+            duplicated=0,
+            out_of_order=0,
+            foreign=0,
+            corrupted=0,
+            sent_bytes=round((offered - refused) * size),
+            received_bytes=round(received * size),
+            elapsed_ns=round(spec.duration_s * 1e9),
+            latency=latency,
+            latency_raw=latency,
+        )
+
+    def _beyond_ceiling(self, spec: TrialSpec, intended: int) -> int:
+        if self.ceiling_fps is None:
+            return 0
+        return max(0, intended - int(self.ceiling_fps * spec.duration_s))
+
+    def _latency(self, spec: TrialSpec, received: int, *, overloaded: bool) -> Histogram | None:
+        if not spec.latency:
+            return None
+        if received == 0:
+            return Histogram(counts=(), min_ns=0, max_ns=0)
+        queue_ns = round(_QUEUE_FRAMES / self.capacity_fps * 1e9) if overloaded else 0
+        value = self.latency_ns + queue_ns
+        return Histogram(counts=((value, received),), min_ns=value, max_ns=value)
+
+    def _health(self) -> RigHealth:
+        return RigHealth(
+            longest_poll_gap_ns=1_000,
+            longest_lateness_ns=1_000,
+            largest_burst=1,
+            preemptions=0,
+            run_delay_ns=0,
+            busy_ratio=0.5,
+        )
+
+    def _reasons(self, counts: tuple[DirectionCounts, ...]) -> tuple[InvalidReason, ...]:
+        skipped = sum(count.skipped for count in counts)
+        if not skipped:
+            return ()
+        code = Reason.SKIPPED_FRAMES if self.ceiling_fps is None else Reason.FELL_BEHIND
+        intended = sum(count.intended for count in counts)
+        return (InvalidReason(code, f"{skipped} of {intended} frames were due while the generator was not running"),)

@@ -1,0 +1,1 @@
+"""iperf3 as a stream engine and as a load generator."""

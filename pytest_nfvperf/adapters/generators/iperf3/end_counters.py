@@ -1,0 +1,148 @@
+"""Counters around a stream measurement: the ends' interfaces and protocols, softirqs, the machine's CPUs.
+
+Read before and after, never during the run. A counter that the kernel does not offer is absent.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyroute2 import IPRoute
+
+from pytest_nfvperf.adapters.net.inside import PROC_NET, inside
+from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
+
+_PROTOCOLS = ("Ip", "Icmp", "Tcp", "Udp", "TcpExt")
+_PROTOCOLS_6 = ("Ip6", "Icmp6", "Udp6")
+_CPU_KINDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
+"""proc_pid_stat(5): clock ticks since boot, of which there are 100 a second."""
+_SOFTNET_FIELDS = {1: "dropped", 2: "time_squeeze"}
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """An interface as it is now. ``index`` and ``changes`` of its carrier tell whether it was replaced or pulled."""
+
+    index: int
+    mtu: int
+    up: bool
+    changes: int | None
+    counters: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class EndState:
+    """What one end's namespace holds: its interfaces by name, its protocols' counters."""
+
+    interfaces: Mapping[str, Interface]
+    protocols: Mapping[str, int]
+
+    def snapshot(self, source: str, interface: str) -> CounterSnapshot:
+        """The protocols' counters and those of one interface, if it is there."""
+        found = self.interfaces.get(interface)
+        counters = {**self.protocols, **({f"{interface}.{k}": v for k, v in found.counters.items()} if found else {})}
+        return snapshot(source, counters)
+
+
+def read_end(namespace: str) -> EndState:
+    """One namespace's state; TestbedError when it does not exist."""
+    return inside(namespace, lambda: EndState(_interfaces(), _protocols()))
+
+
+def snapshot(source: str, counters: Mapping[str, int]) -> CounterSnapshot:
+    """Counters of now."""
+    return CounterSnapshot(source, time.time_ns(), tuple(sorted(counters.items())))
+
+
+def _interfaces() -> dict[str, Interface]:
+    with IPRoute() as links:
+        return {link.get_attr("IFLA_IFNAME"): _interface(link) for link in links.get_links()}
+
+
+def _interface(link: Mapping[str, object]) -> Interface:
+    attributes = dict(link["attrs"])  # type: ignore[call-overload]
+    return Interface(
+        index=int(str(link["index"])),
+        mtu=int(attributes["IFLA_MTU"]),
+        # not its operational state, which the kernel writes up to a second later (linkwatch)
+        up=link["state"] == "up" and attributes.get("IFLA_CARRIER", 1) == 1,
+        changes=attributes.get("IFLA_CARRIER_CHANGES"),
+        counters=dict(attributes.get("IFLA_STATS64", {})),
+    )
+
+
+def _protocols() -> dict[str, int]:
+    """The namespace's TCP and UDP counters (/proc/net/snmp and netstat: a line of names, a line of values)."""
+    counters = dict(_protocols_6())
+    for name in ("snmp", "netstat"):
+        lines = (PROC_NET / name).read_text(encoding="ascii").splitlines()
+        for names, values in zip(lines[::2], lines[1::2], strict=True):
+            protocol, _, fields = names.partition(":")
+            if protocol in _PROTOCOLS:
+                numbers = map(int, values.partition(":")[2].split())
+                counters |= {f"{protocol}.{k}": v for k, v in zip(fields.split(), numbers, strict=True)}
+    return counters
+
+
+def _protocols_6() -> Iterator[tuple[str, int]]:
+    """Those of IPv6, where the kernel has it: a name and a value a line. TCP counts both versions together."""
+    path = PROC_NET / "snmp6"
+    for name, value in map(str.split, path.read_text(encoding="ascii").splitlines() if path.exists() else ()):
+        protocol = next((one for one in _PROTOCOLS_6 if name.startswith(one)), None)
+        if protocol is not None:
+            yield f"{protocol}.{name.removeprefix(protocol)}", int(value)
+
+
+def read_softirq(proc: Path = Path("/proc")) -> CounterSnapshot:
+    """NET_RX and NET_TX by CPU, and what the kernel's backlog dropped (softnet_stat)."""
+    lines = (proc / "softirqs").read_text(encoding="ascii").splitlines()
+    cpus = [name.lower() for name in lines[0].split()]
+    counters: dict[str, int] = {}
+    for line in lines[1:]:
+        name, _, values = line.partition(":")
+        if name.strip() in {"NET_RX", "NET_TX"}:
+            rows = zip(cpus, map(int, values.split()), strict=False)
+            counters |= {f"{name.strip()}.{cpu}": value for cpu, value in rows}
+    return snapshot("softirq", {**counters, **dict(_softnet(proc))})
+
+
+def _softnet(proc: Path) -> Iterator[tuple[str, int]]:
+    """The n-th line is the n-th online CPU; numbers are hexadecimal."""
+    for number, line in enumerate((proc / "net" / "softnet_stat").read_text(encoding="ascii").splitlines()):
+        fields = line.split()
+        for index, name in _SOFTNET_FIELDS.items():
+            yield f"softnet_{name}.{number}", int(fields[index], 16)
+
+
+def read_cpu(proc: Path = Path("/proc")) -> CounterSnapshot:
+    """Clock ticks of all CPUs together by kind: what the ends' processes do not show, and what a hypervisor stole."""
+    first = (proc / "stat").read_text(encoding="ascii").splitlines()[0].split()
+    return snapshot("cpu", dict(zip(_CPU_KINDS, map(int, first[1:]), strict=False)))
+
+
+def listening_ports(proc_net: Path = PROC_NET) -> frozenset[int]:
+    """TCP ports that are listened on, and UDP ports that are bound, in the namespace of the caller."""
+    return frozenset(port for port, _ in _bound(proc_net))
+
+
+def listens(pid: int, port: int) -> bool:
+    """True once the process has a listening TCP socket on this port, in whichever namespace it is in."""
+    proc = Path("/proc") / str(pid)
+    try:
+        sockets = {inode for bound, inode in _bound(proc / "net", ("tcp", "tcp6")) if bound == port}
+        return bool(sockets) and any(str(fd.readlink()) in sockets for fd in (proc / "fd").iterdir())
+    except OSError:  # it ended, or closed a file meanwhile
+        return False
+
+
+def _bound(proc_net: Path, tables: tuple[str, ...] = ("tcp", "tcp6", "udp", "udp6")) -> Iterator[tuple[int, str]]:
+    """Ports and socket names of what is bound: state 0A listens, 07 is a datagram socket (tcp_states.h)."""
+    for table in tables:
+        path = proc_net / table
+        lines = path.read_text(encoding="ascii").splitlines()[1:] if path.exists() else []
+        for fields in map(str.split, lines):
+            if fields[3] in {"0A", "07"}:
+                yield int(fields[1].rpartition(":")[2], 16), f"socket:[{fields[9]}]"

@@ -1,0 +1,252 @@
+"""The journal of what a run makes: written before a thing is made, so that a killed run can be cleaned up.
+
+Layout under the base directory (``/run/nfvperf``, or ``$NFVPERF_RUN_DIR``)::
+
+    <tag>/owner.json      pid, start time, boot id, command line of the run
+    <tag>/journal.jsonl   one JSON object a line: {"op": "note", ...} or {"op": "forget", "id": n}
+
+A run directory appears by rename with its owner already in it, so there is never a directory of
+unknown owner: one that is still being made names its maker in ``.new-<tag>-<pid>-<start>``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from pytest_nfvperf.adapters.journal.identity import ProcessId, boot_id
+from pytest_nfvperf.model.errors import ConfigError, TestbedError
+
+RUN_DIR_VARIABLE = "NFVPERF_RUN_DIR"
+DEFAULT_BASE = Path("/run/nfvperf")
+OWNER_FILE = "owner.json"
+JOURNAL_FILE = "journal.jsonl"
+KEPT_FILE = "kept"
+NEW_PREFIX = ".new-"
+NAME_PREFIX = "nfv-"
+"""Namespaces are named ``nfv-<tag>-<role>``: the tag is in the name, in case the journal is lost."""
+
+_TAG_ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
+_TAG_LENGTH = 6
+_FIRST_GROUP = 0x4E460000
+
+
+class Kind(StrEnum):
+    """What an entry of the journal is about, and so how it is removed."""
+
+    NETNS = "netns"  # name: the namespace under /run/netns
+    LINK = "link"  # name: the interface, in the host's namespace, or in the one of detail namespace
+    PROCESS = "process"  # name: what it is; details pid and start_ticks once it runs, gentle: see kill_noted()
+    FILE = "file"  # name: absolute path (files and sockets)
+    DIRECTORY = "directory"  # name: absolute path, removed with all in it
+    BORROWED = "borrowed"  # name: an interface of the host; details how it was found
+    SETTINGS = "settings"  # name: an interface that stays where it is; details its namespace, flags and MTU as found
+    OVS_BRIDGE = "ovs-bridge"  # name: a bridge on the system's OVS; details its database and the run's tag
+    OVS_SETTING = "ovs-setting"  # name: a key of its other_config; details what it was and what we wrote
+    ANNOUNCED = "announced"  # name: a prefix that somebody else's routing daemon announces for us; details to undo it
+    HUGEPAGES = "hugepages"  # name: a glob of files on a hugetlbfs, by our own file prefix
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing that was, or was about to be, made."""
+
+    id: int
+    kind: Kind
+    name: str
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Who owns a run directory."""
+
+    process: ProcessId
+    boot: str
+    command: str
+
+    def alive(self) -> bool:
+        """True while the owner runs: same boot, same pid, same start time."""
+        return self.boot == boot_id() and self.process.alive()
+
+
+def base_directory(base: Path | None = None) -> Path:
+    """The directory of all runs: the argument, else ``$NFVPERF_RUN_DIR``, else /run/nfvperf."""
+    return base or Path(os.environ.get(RUN_DIR_VARIABLE) or DEFAULT_BASE)
+
+
+def new_tag() -> str:
+    """A short id that no other run has: six letters and digits, fit for interface names."""
+    return "".join(secrets.choice(_TAG_ALPHABET) for _ in range(_TAG_LENGTH))
+
+
+class Journal:
+    """The run's own directory and the list of what it made. Close it last: it removes what is left."""
+
+    def __init__(self, directory: Path, tag: str, *, keep: bool = False) -> None:
+        self.directory = directory
+        self.tag = tag
+        self.keep = keep
+        self._entries: dict[int, Entry] = {}
+        self._next_id = 1
+        self._links = 0
+        self._groups = 0
+        self._fd = os.open(directory / JOURNAL_FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    @staticmethod
+    def create(base: Path | None = None, *, keep: bool = False) -> Journal:
+        """A new run directory owned by this process.
+
+        Args:
+            base: the directory of all runs.
+            keep: leave the directory with its logs behind (``--nfv-keep``); only ``nfvperf clean`` removes it.
+
+        Raises:
+            ConfigError: the base directory cannot be made or written; says how to name another.
+        """
+        base = base_directory(base)
+        tag, own = new_tag(), ProcessId.own()
+        making = base / f"{NEW_PREFIX}{tag}-{own.pid}-{own.start_ticks}"
+        try:
+            making.mkdir(parents=True, mode=0o755)
+            owner = {
+                "pid": own.pid,
+                "start_ticks": own.start_ticks,
+                "boot_id": boot_id(),
+                "command": " ".join(sys.argv),
+            }
+            (making / OWNER_FILE).write_text(json.dumps(owner) + "\n", encoding="utf-8")
+            if keep:
+                (making / KEPT_FILE).touch()
+            making.rename(base / tag)
+        except OSError as error:
+            raise ConfigError(
+                f"cannot make the run directory {base / tag}: {error.strerror}; "
+                f"run as root, or set {RUN_DIR_VARIABLE} to a directory that can be written"
+            ) from error
+        return Journal(base / tag, tag, keep=keep)
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """What is noted and not forgotten, oldest first."""
+        return tuple(self._entries.values())
+
+    def name(self, role: str) -> str:
+        """A namespace name of this run: ``nfv-<tag>-<role>``."""
+        return f"{NAME_PREFIX}{self.tag}-{role}"
+
+    def link_name(self) -> str:
+        """A new interface name of this run, ``<tag>v<n>``: names of ports may be longer than IFNAMSIZ allows."""
+        self._links += 1
+        return f"{self.tag}v{self._links}"
+
+    def link_group(self) -> int:
+        """A new number for an interface group (ip-link(8)), by which a topology's links are removed at once."""
+        self._groups += 1
+        return _FIRST_GROUP + self._groups
+
+    def note(self, kind: Kind, name: str, **details: Any) -> Entry:
+        """Write down, on disk before this returns, that a thing is about to be made."""
+        return self.note_all(kind, [name], **details)[0]
+
+    def note_all(self, kind: Kind, names: Sequence[str], **details: Any) -> list[Entry]:
+        """As ``note`` for many things of one kind, which are on disk together: waiting for the disk costs most."""
+        entries = [Entry(self._next_id + i, kind, name, dict(details)) for i, name in enumerate(names)]
+        self._next_id += len(entries)
+        self._entries.update({entry.id: entry for entry in entries})
+        self._append(*(_note_record(entry) for entry in entries))
+        return entries
+
+    def amend(self, entry: Entry, **details: Any) -> Entry:
+        """Add what became known once the thing was there, such as a pid."""
+        amended = Entry(entry.id, entry.kind, entry.name, {**entry.details, **details})
+        self._entries[entry.id] = amended
+        self._append(_note_record(amended))
+        return amended
+
+    def forget(self, entry: Entry) -> None:
+        """Write down that the thing is gone. Unknown entries are ignored."""
+        self.forget_all([entry])
+
+    def forget_all(self, entries: Sequence[Entry]) -> None:
+        """As ``forget`` for many."""
+        known = [entry for entry in entries if self._entries.pop(entry.id, None) is not None]
+        self._append(*({"op": "forget", "id": entry.id} for entry in known))
+
+    def _append(self, *records: dict[str, Any]) -> None:
+        # One write of whole lines on O_APPEND: a kill leaves whole lines, at worst a torn last one.
+        if not records:
+            return
+        lines = "".join(json.dumps(record) + "\n" for record in records)
+        try:
+            os.write(self._fd, lines.encode())
+            os.fsync(self._fd)
+        except OSError as error:
+            raise TestbedError(f"cannot write the journal {self.directory / JOURNAL_FILE}: {error.strerror}") from error
+
+    def close(self) -> None:
+        """Remove what is still noted, newest first, then the run directory. Can be called twice.
+
+        Raises:
+            TestbedError: names what could not be removed; the next reap tries again.
+        """
+        if self._fd < 0:
+            return
+        from pytest_nfvperf.adapters.cleanup.reaper import remove_entries  # noqa: PLC0415 - reaper reads journals too
+
+        files = {Kind.FILE, Kind.DIRECTORY} if self.keep else set()
+        failed = remove_entries([entry for entry in self.entries if entry.kind not in files])
+        os.close(self._fd)
+        self._fd = -1
+        if failed:
+            listed = "; ".join(f"{item.what}: {item.why}" for item in failed)
+            raise TestbedError(f"run {self.tag} could not remove all it made: {listed}; try `nfvperf clean`")
+        if not self.keep:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    def discard(self, directory: Path, entry: Entry) -> None:
+        """Remove a directory of the run, unless the run is kept."""
+        if not self.keep:
+            shutil.rmtree(directory, ignore_errors=True)
+        self.forget(entry)
+
+
+def _note_record(entry: Entry) -> dict[str, Any]:
+    return {"op": "note", "id": entry.id, "kind": str(entry.kind), "name": entry.name, "details": entry.details}
+
+
+def read_owner(directory: Path) -> Owner | None:
+    """The owner of a run directory; None when its file is unreadable."""
+    try:
+        raw = json.loads((directory / OWNER_FILE).read_text(encoding="utf-8"))
+        return Owner(ProcessId(int(raw["pid"]), int(raw["start_ticks"])), str(raw["boot_id"]), str(raw["command"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def read_entries(directory: Path) -> tuple[Entry, ...]:
+    """What a journal says is still there, oldest first. A torn line (the writer was killed) is passed over."""
+    try:
+        lines = (directory / JOURNAL_FILE).read_text(encoding="utf-8", errors="replace").splitlines()
+    except FileNotFoundError:
+        return ()
+    entries: dict[int, Entry] = {}
+    for line in lines:
+        try:
+            record = json.loads(line)
+            number = int(record["id"])
+            if record["op"] == "forget":
+                entries.pop(number, None)
+            else:
+                entries[number] = Entry(number, Kind(record["kind"]), record["name"], dict(record["details"]))
+        except (ValueError, KeyError, TypeError):
+            continue
+    return tuple(entries.values())

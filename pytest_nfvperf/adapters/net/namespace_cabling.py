@@ -1,0 +1,282 @@
+"""The namespaces and veth pairs of one topology: made together, looked at together, removed together.
+
+One end of every pair is in a namespace that all have in common, *home*: that of the private datapath. An
+interface group marks these ends, so that one request removes them all. Pairs are made from a nameless
+namespace of the moment: kernels before 6.14 look for a new interface's name in the namespace of who asks,
+and would find another's ``eth0`` there.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from pytest_nfvperf.adapters.journal.journal import Entry, Journal, Kind
+from pytest_nfvperf.adapters.net import rtnetlink
+from pytest_nfvperf.adapters.net.ends import (
+    OURS,
+    End,
+    Moved,
+    Pair,
+    Routes,
+    configure,
+    exists,
+    not_running,
+    offload_lines,
+)
+from pytest_nfvperf.adapters.net.link_removal import remove_link
+from pytest_nfvperf.adapters.net.link_states import LinkState, read_links
+from pytest_nfvperf.adapters.net.namespaces import Home, Namespace, NamespacePlan
+from pytest_nfvperf.adapters.net.netlink import KernelRefusedError, Netlink, Request
+from pytest_nfvperf.adapters.net.threads import Handles, enter_new, in_own_thread, inside
+from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.model.topology.nodes import AS_IT_IS
+
+_PAIRS_AT_ONCE = 100  # each needs two open files while it is made
+_INDICES = 0x10000
+"""Interface numbers for each topology of a run, far above those that the kernel gives."""
+
+
+class Cabling:
+    """Namespaces and veth pairs with one end at home. ``close()`` removes them."""
+
+    def __init__(self, journal: Journal, home: Home, *, owns_home: bool = False) -> None:
+        """``owns_home``: home is removed, too, and what is in it with it."""
+        self._journal = journal
+        self._home = home
+        self._owns_home = owns_home
+        self.group = journal.link_group()
+        self._index = _INDICES * (self.group & 0x3FF) + _INDICES
+        self._namespaces: dict[str, Namespace] = {}
+        self._ours: list[Entry] = []
+        self._near: list[Entry] = []
+        self._pairs: list[Pair] = []
+        self._links: dict[str, LinkState] = {}
+
+    def make_namespaces(self, plans: Mapping[str, NamespacePlan]) -> None:
+        """Make namespaces, by the names that ``namespace`` knows them by; TestbedError when the kernel refuses."""
+        made = Namespace.several(self._journal, list(plans.values()))
+        self._namespaces.update(zip(plans, made, strict=True))
+
+    def namespace(self, name: str) -> Namespace:
+        """A namespace by its plan's name; KeyError for an unknown one."""
+        return self._namespaces[name]
+
+    def name_in_ours(self) -> str:
+        """A name for an interface in our own namespace that nobody there has; journaled, so make it next."""
+        name = self._journal.link_name()
+        while exists(name):
+            name = self._journal.link_name()
+        self._ours.append(self._journal.note(Kind.LINK, name))
+        return name
+
+    def join(self, pairs: Sequence[Pair], routes: Routes | None = None) -> None:
+        """Make pairs and bring both ends up, with addresses, offloads and the namespaces' routes.
+
+        Raises:
+            TestbedError: the kernel refused; names the interface, and says so where the name is taken.
+        """
+        try:
+            self._note_near_ends(pairs)
+            in_own_thread(partial(self._make, pairs))
+            self._pairs += pairs
+            configure(
+                [end for pair in pairs for end in (pair.far, pair.near) if end is pair.far or self._needs_more(end)],
+                routes,
+            )
+        except OSError as error:
+            raise TestbedError(f"cannot join veth pairs to {self._home.name}: {error}") from error
+        self._links.update(self.states())
+
+    def _needs_more(self, end: End) -> bool:
+        return end.needs_more or self._home.journaled
+
+    def _note_near_ends(self, pairs: Sequence[Pair]) -> None:
+        """In a namespace that stays, a killed run's pairs would stay, too."""
+        if self._home.journaled:
+            names = [pair.near.name for pair in pairs]
+            self._near += self._journal.note_all(Kind.LINK, names, namespace=str(self._home.path))
+
+    def move_out(self, moved: Sequence[Moved], routes: Routes | None = None) -> None:
+        """Move interfaces from home to where they belong and bring them up there, as ``join`` does.
+
+        Raises:
+            TestbedError: the kernel refused; names the interface.
+        """
+        try:
+            inside(self._home.path, partial(_move_from_here, moved))
+            configure([one.end for one in moved], routes, {one.end: one.mtu for one in moved})
+        except OSError as error:
+            raise TestbedError(f"cannot move an interface out of {self._home.name}: {error}") from error
+
+    def _make(self, pairs: Sequence[Pair]) -> None:
+        enter_new()
+        with Netlink() as netlink:
+            for start in range(0, len(pairs), _PAIRS_AT_ONCE):
+                some = pairs[start : start + _PAIRS_AT_ONCE]
+                handles = Handles()
+                try:
+                    netlink.send([self._request(pair, handles) for pair in some])
+                except KernelRefusedError as error:
+                    if error.code != errno.EEXIST:
+                        raise
+                    raise TestbedError(_collision(some[error.index])) from error
+                finally:
+                    handles.close()
+
+    def _request(self, pair: Pair, handles: Handles) -> Request:
+        near, far = (rtnetlink.VethEnd(end.name, handles.of(end.namespace), end.mac) for end in (pair.near, pair.far))
+        return rtnetlink.veth(
+            near, far, mtu=pair.mtu, queues=pair.queues, group=self.group, indices=self._indices(pair)
+        )
+
+    def _indices(self, pair: Pair) -> tuple[int, int] | None:
+        """Numbers for the two interfaces that differ; the kernel's own are the same where both are a namespace's first.
+
+        It takes an interface whose number is that of its peer for one that has none (dev_get_iflink), and
+        lets it wait up to a second before it sends (linkwatch_urgent_event). Where we run the kernel numbers.
+        """
+        if pair.far.namespace == OURS:
+            return None
+        self._index += 2
+        return self._index, self._index + 1
+
+    def check(self) -> None:
+        """Look whether all is as it was made.
+
+        Raises:
+            TestbedError: names the namespace that is gone, the interface that is gone, or that has no link.
+        """
+        for name, namespace in self._namespaces.items():
+            if not namespace.is_there():
+                raise TestbedError(f"namespace {name!r} ({namespace.name}) is gone: somebody removed it under the test")
+        if not self._links:
+            return
+        now = self.states()
+        for name, made in self._links.items():
+            seen = now.get(name)
+            if seen is None or seen.index != made.index:
+                raise TestbedError(f"interface {name!r} is gone: somebody removed it, or its other end, under the test")
+            if not seen.carrier:
+                raise TestbedError(f"interface {name!r} has no link: it, or its other end, was set down under the test")
+
+    def not_running(self) -> list[str]:
+        """Ends, here or there, that the kernel still drops what is sent on; it takes note of a link a little later."""
+        by_namespace: dict[Path, list[str]] = defaultdict(list)
+        for pair in self._pairs:
+            for end in (pair.near, pair.far):
+                by_namespace[end.namespace].append(end.name)
+        return in_own_thread(partial(not_running, by_namespace))
+
+    def states(self) -> dict[str, LinkState]:
+        """The state of every end at home now, by name; those that are gone are absent."""
+        names = {end.name for pair in self._pairs for end in (pair.near, pair.far) if end.namespace == self._home.path}
+        if not names:
+            return {}
+        try:
+            now = inside(self._home.path, read_links)
+        except OSError as error:
+            raise TestbedError(f"namespace {self._home.name} is gone: somebody removed it under the test") from error
+        return {name: now[name] for name in now if name in names}
+
+    def losses(self) -> dict[str, int]:
+        """How often each end at home lost its link since it was made, by name."""
+        return {name: state.losses for name, state in self.states().items()}
+
+    def offload_lines(self) -> list[str]:
+        """The offloads of every end that some were set of, read back now, as text."""
+        changed: dict[Path, list[str]] = defaultdict(list)
+        for pair in self._pairs:
+            for end in (pair.near, pair.far):
+                if end.offloads != AS_IT_IS:
+                    changed[end.namespace].append(end.name)
+        return in_own_thread(partial(offload_lines, changed))
+
+    def close(self) -> None:
+        """Remove all of it. Can be called twice. The names are free again when it returns."""
+        if self._owns_home:
+            # Two hundred bridges' ports leave one after the other, each waiting for RCU; a namespace goes at once.
+            self._delete_ours()
+            self._home.close()
+        else:
+            try:
+                inside(self._home.path, self._delete_group)
+            except FileNotFoundError:  # somebody removed home; its interfaces go with it, a little later
+                self._delete_ours()
+            if any(exists(entry.name) for entry in self._ours):  # one that was moved out is not in the group
+                self._delete_ours()
+        self._links.clear()
+        self._pairs.clear()
+        self._journal.forget_all([*self._ours, *self._near])
+        self._ours.clear()
+        self._near.clear()
+        Namespace.close_all(self._journal, list(self._namespaces.values()))
+        self._namespaces.clear()
+
+    def remove(self, interfaces: Sequence[str]) -> None:
+        """Remove interfaces at home, whoever made them, with one request that waits for RCU once.
+
+        Raises:
+            TestbedError: the kernel refused.
+        """
+        try:
+            inside(self._home.path, partial(self._remove_here, interfaces))
+        except OSError as error:
+            raise TestbedError(f"cannot remove interfaces of {self._home.name}: {error}") from error
+
+    def _remove_here(self, interfaces: Sequence[str]) -> None:
+        group = self._journal.link_group()
+        there = {name: index for index, name in socket.if_nameindex() if name in interfaces}
+        with Netlink() as netlink:
+            _send_to_whom_is_left(netlink, [rtnetlink.join_group(index, name, group) for name, index in there.items()])
+            _send_to_whom_is_left(netlink, [rtnetlink.delete_group(group)])
+
+    def _delete_ours(self) -> None:
+        for entry in self._ours:
+            remove_link(entry.name)
+
+    def _delete_group(self) -> None:
+        with Netlink() as netlink:
+            _send_to_whom_is_left(netlink, [rtnetlink.delete_group(self.group)])
+
+
+def _send_to_whom_is_left(netlink: Netlink, requests: Sequence[Request]) -> None:
+    """Interfaces may go by themselves meanwhile: with their other end, or by whoever made them."""
+    try:
+        netlink.send(requests)
+    except KernelRefusedError as error:
+        if error.code != errno.ENODEV:
+            raise
+
+
+def _move_from_here(moved: Sequence[Moved]) -> None:
+    handles = Handles()
+    try:
+        with Netlink() as netlink:
+            netlink.send(
+                [
+                    rtnetlink.move(
+                        index=socket.if_nametoindex(one.name),
+                        name=one.name,
+                        namespace=handles.of(one.end.namespace),
+                        new_name=one.end.name,
+                    )
+                    for one in moved
+                ]
+            )
+    finally:
+        handles.close()
+
+
+def _collision(pair: Pair) -> str:
+    for end in (pair.near, pair.far):
+        if inside(end.namespace, partial(exists, end.name)):
+            return (
+                f"cannot make interface {end.name!r}: there is one of this name in {end.namespace.name}, "
+                "which is left alone; use another name"
+            )
+    return f"cannot make the veth pair {pair.near.name} - {pair.far.name}: one of the names is in use"

@@ -1,0 +1,1 @@
+"""A running OVS, ours or the system's: processes, databases, control sockets."""

@@ -1,0 +1,287 @@
+"""A private OVS: its own ovsdb-server and ovs-vswitchd, directory, control sockets and network namespace.
+
+A namespace each, because two userspace instances in one collide on the tap ``ovs-netdev``. DPDK
+is started with ``--no-pci`` unless a port names a PCI device, so the host's NICs are never probed,
+with ``--in-memory``, so nothing is left on a hugetlbfs, and with a memory limit, so several instances
+share the hugepages. The main thread, handlers and revalidators stay on the housekeeping CPUs:
+the processes are started with that affinity, and DPDK's control threads follow it (given only a
+mask of its own, DPDK puts them on the other CPUs, which are the PMDs').
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import ovs.db.idl
+
+from pytest_nfvperf.adapters.journal.journal import Journal, Kind
+from pytest_nfvperf.adapters.net.namespaces import Namespace
+from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import OvsBinaries
+from pytest_nfvperf.adapters.ovs.instance.ovsdb import Ovsdb
+from pytest_nfvperf.adapters.ovs.instance.ovsdb_server import serve_database
+from pytest_nfvperf.adapters.ovs.instance.unixctl import Unixctl
+from pytest_nfvperf.adapters.process.process import ManagedProcess, spawn
+from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.testbed.tuning import OVS_DEFAULT, Tuning
+
+_SOCKET_PATH_BYTES = 107  # sun_path less its NUL, unix(7)
+_LONGEST_SOCKET_NAME = 24
+_STATS_INTERVAL_MS = 60_000
+_START_DEADLINE_S = 60.0  # taking many hugepages on a cold machine; a healthy start takes half a second
+
+_VSWITCHD_NICE = -20
+"""Of vswitchd's session: whatever else runs shall not take the PMDs' CPUs. The embedded generator's is -10: the kernel
+then puts its own threads and everybody else's on the CPU that weighs less, the generator's, whose absences are counted
+as skipped frames, and not on the PMD's, where each is a loss (seen on two cores: waits for the PMD's CPU of 33 ms in
+12 s when both had -20, of 0.5 ms so)."""
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceOptions:
+    """How an instance runs.
+
+    Attributes:
+        housekeeping_cpus: for everything that does not poll.
+        pmd_cpus: for poll-mode threads; without DPDK the main thread polls, and runs here.
+        dpdk: initialise DPDK.
+        memory_mib: hugepages taken at start, which is also the limit.
+        numa_node: node of the PMDs, where the memory is taken.
+        datapath_type: of its bridges: "netdev" (userspace) or "system" (the kernel's).
+        userspace_tso: leave segmentation to the ports (userspace-tso-enable); read at start only.
+        pci: PCI addresses that DPDK may probe; none means ``--no-pci``.
+        other_config: added to ours in the Open_vSwitch table, and stronger.
+        tuning: of the ports, by those who make them; that of OVS is in ``other_config``.
+    """
+
+    housekeeping_cpus: tuple[int, ...]
+    pmd_cpus: tuple[int, ...]
+    dpdk: bool = True
+    memory_mib: int = 256
+    numa_node: int = 0
+    datapath_type: str = "netdev"
+    userspace_tso: bool = False
+    pci: tuple[str, ...] = ()
+    other_config: Mapping[str, str] = field(default_factory=dict)
+    tuning: Tuning = OVS_DEFAULT
+
+
+class OvsInstance:
+    """A running private OVS. ``close()`` stops and removes all of it."""
+
+    def __init__(self, journal: Journal, binaries: OvsBinaries, options: InstanceOptions, name: str = "ovs") -> None:
+        """Start it and wait until it is ready.
+
+        Raises:
+            ConfigError: the run directory's path is too long for a Unix socket.
+            TestbedError: a daemon ended, with the end of its log; or DPDK did not start.
+        """
+        self.name = name
+        self.tag = journal.tag
+        self.owned = True
+        self.binaries = binaries
+        self.options = options
+        self.directory = journal.directory / name
+        self._journal = journal
+        self._processes: list[ManagedProcess] = []
+        self.namespace: Namespace | None = None
+        self._check_path_length()
+        self.ctl = Unixctl(self.directory / "vswitchd.ctl", "ovs-vswitchd")
+        self._directory_entry = journal.note(Kind.DIRECTORY, str(self.directory))
+        try:
+            self.directory.mkdir()
+            self.namespace = Namespace(journal, name)
+            self.db = self._start_database()
+            self.vswitchd = self._start_vswitchd()
+        except BaseException:
+            self.close()
+            raise
+
+    def _check_path_length(self) -> None:
+        if len(str(self.directory)) + 1 + _LONGEST_SOCKET_NAME > _SOCKET_PATH_BYTES:
+            raise ConfigError(
+                f"the run directory {self.directory} is too long for Unix sockets "
+                f"({_SOCKET_PATH_BYTES} bytes with the socket's name); set NFVPERF_RUN_DIR to a shorter one"
+            )
+
+    @property
+    def other_config(self) -> dict[str, str]:
+        """The Open_vSwitch other_config that this instance starts with."""
+        config = {"stats-update-interval": str(_STATS_INTERVAL_MS)}
+        if self.options.dpdk:
+            memory = ",".join(["0"] * self.options.numa_node + [str(self.options.memory_mib)])
+            config |= {
+                "dpdk-init": "true",
+                "dpdk-socket-mem": memory,
+                "dpdk-socket-limit": memory,
+                "dpdk-extra": " ".join(self._eal_arguments()),
+                # From OVS 4.0 DPDK probes on demand by allow-lists, and aborts where a bus driver is not installed.
+                "dpdk-probe-at-init": "true",
+                "pmd-cpu-mask": hex(sum(1 << cpu for cpu in self.options.pmd_cpus)),
+            }
+        if self.options.userspace_tso:
+            config["userspace-tso-enable"] = "true"
+        return config | dict(self.options.other_config)
+
+    def _eal_arguments(self) -> list[str]:
+        devices = [part for address in self.options.pci for part in ("-a", address)] or ["--no-pci"]
+        return [*devices, "--in-memory", "--no-telemetry", f"--file-prefix={self._journal.name(self.name)}"]
+
+    def _spawn(
+        self, name: str, argv: list[str | Path], cpus: tuple[int, ...], nice: int | None = None
+    ) -> ManagedProcess:
+        directory = str(self.directory)
+        log = self.directory / f"{name}.log"
+        process = spawn(
+            self._journal,
+            name,
+            [*argv, f"--log-file={log}", "-vconsole:off"],
+            log=log,
+            cpus=cpus,
+            netns=self.namespace.name if self.namespace else None,
+            nice=nice,
+            env={"OVS_RUNDIR": directory, "OVS_LOGDIR": directory, "OVS_DBDIR": directory},
+        )
+        self._processes.append(process)
+        return process
+
+    def _start_database(self) -> Ovsdb:
+        socket = self.directory / "db.sock"
+        serve_database(
+            self.binaries,
+            self.binaries.schema,
+            self.directory / "conf.db",
+            socket,
+            self.directory / "ovsdb-server.ctl",
+            lambda argv: self._spawn("ovsdb-server", argv, self.options.housekeeping_cpus),
+        )
+        database = Ovsdb(socket, self.binaries.schema, self.check_alive)
+        database.connect(10.0)
+        database.transact(self._initialise, "the initial configuration", 10.0, applied=False)
+        return database
+
+    def _initialise(self, transaction: ovs.db.idl.Transaction) -> None:
+        root = transaction.insert(transaction.idl.tables["Open_vSwitch"])
+        root.other_config = self.other_config
+        root.next_cfg = 1
+
+    def _start_vswitchd(self) -> ManagedProcess:
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)  # a bridge needs several files, a port one or two
+        vswitchd = self._spawn(
+            "ovs-vswitchd",
+            [
+                *("prlimit", f"--nofile={most}:{most}"),
+                self.binaries.vswitchd,
+                f"unix:{self.directory / 'db.sock'}",
+                f"--unixctl={self.directory / 'vswitchd.ctl'}",
+            ],
+            self._vswitchd_cpus(),
+            nice=_VSWITCHD_NICE,
+        )
+        awaited = "ovs-vswitchd to take its first configuration" + (" and start DPDK" if self.options.dpdk else "")
+        self.db.wait(self._configured, awaited, _START_DEADLINE_S)
+        return vswitchd
+
+    def _vswitchd_cpus(self) -> tuple[int, ...]:
+        """Where nothing but the main thread forwards frames in userspace, it belongs where a PMD would be."""
+        polls = self.options.datapath_type == "netdev" and not self.options.dpdk
+        return self.options.pmd_cpus if polls else self.options.housekeeping_cpus
+
+    def place_main_thread(self, cpus: tuple[int, ...] = ()) -> None:
+        """Let vswitchd's main thread run on these CPUs only, or on those that it started on. No other thread moves.
+
+        Raises:
+            TestbedError: vswitchd is gone.
+        """
+        try:
+            # the first thread's id is that of the process
+            os.sched_setaffinity(self.vswitchd.pid, cpus or self._vswitchd_cpus())
+        except ProcessLookupError as error:
+            raise TestbedError("ovs-vswitchd is gone", evidence=dict(self.logs())) from error
+
+    def _configured(self) -> bool:
+        if not self.db.has_root or self.db.root.cur_cfg < 1:
+            return False
+        # A vswitchd that cannot start DPDK ends itself; one that did says so a moment after cur_cfg.
+        tells = self.options.dpdk and self.db.has_column("Open_vSwitch", "dpdk_initialized")
+        return not tells or bool(self.db.root.dpdk_initialized)
+
+    @property
+    def home(self) -> Namespace:
+        """Its network namespace; TestbedError before it was made."""
+        if self.namespace is None:
+            raise TestbedError("the private OVS has no network namespace")
+        return self.namespace
+
+    @property
+    def ofctl(self) -> Path:
+        """The installation's ovs-ofctl."""
+        return self.binaries.ofctl
+
+    @property
+    def sockets(self) -> Path:
+        """The directory of its bridges' management sockets."""
+        return self.directory
+
+    @property
+    def database(self) -> Path:
+        """The database's socket."""
+        return self.directory / "db.sock"
+
+    @property
+    def pid(self) -> int:
+        """Of ovs-vswitchd."""
+        return self.vswitchd.pid
+
+    def note_bridges(self, bridges: tuple[str, ...]) -> None:
+        """They go with the instance."""
+
+    def forget_bridges(self, bridges: tuple[str, ...]) -> None:
+        """They were not noted."""
+
+    def check_alive(self) -> None:
+        """TestbedError with the exit status and the end of the log when a daemon has ended."""
+        for process in self._processes:
+            process.check()
+
+    def running(self) -> bool:
+        """True while both daemons run."""
+        return bool(self._processes) and all(process.running() for process in self._processes)
+
+    def problems(self) -> str:
+        """What vswitchd has complained of: its last warnings and errors."""
+        log = (self.directory / "ovs-vswitchd.log").read_text(encoding="utf-8", errors="replace").splitlines()
+        return "\n".join([line for line in log if "|WARN|" in line or "|ERR|" in line or "|EMER|" in line][-20:])
+
+    def logs(self) -> dict[str, str]:
+        """The end of each daemon's log, by name."""
+        return {process.log.name: process.log_tail() for process in self._processes}
+
+    def close(self, *, keep_namespace: bool = False) -> None:
+        """Stop the daemons and remove directory and namespace, unless somebody's interface is in it still.
+
+        Can be called twice.
+        """
+        if len(self._processes) == 2 and self._processes[1].running():
+            self._ask_to_exit()
+        self.ctl.close()
+        if hasattr(self, "db"):
+            self.db.close()
+        for process in reversed(self._processes):
+            process.stop()
+        self._processes.clear()
+        if self.namespace is not None and not keep_namespace:
+            self.namespace.close()
+        self._journal.discard(self.directory, self._directory_entry)
+
+    def _ask_to_exit(self) -> None:
+        """Taps are persistent: only ``exit --cleanup`` removes them, and returns ports that were moved in."""
+        try:
+            self.ctl.call("exit", "--cleanup", deadline_s=3.0)
+            self._processes[1].popen.wait(3.0)
+        except (TestbedError, subprocess.TimeoutExpired):
+            return  # it hangs or died; stop() ends it, and the namespace takes its taps along

@@ -1,0 +1,1 @@
+"""OpenFlow on a bridge: flows and statistics."""

@@ -1,0 +1,265 @@
+"""OVS as a ports.Datapath."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+
+from pytest_nfvperf.adapters.host.cpus import MIN_HUGEPAGES_MIB, read_cpus
+from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.net.borrowed import Borrowed
+from pytest_nfvperf.adapters.net.link_collector import LinkCollector
+from pytest_nfvperf.adapters.ovs.counters.kernel_counters import KernelCollector
+from pytest_nfvperf.adapters.ovs.counters.ovs_collector import OvsCollector
+from pytest_nfvperf.adapters.ovs.counters.ovs_sampler import OvsSampler, PmdSampler
+from pytest_nfvperf.adapters.ovs.counters.pmd_sched import PmdSchedCollector
+from pytest_nfvperf.adapters.ovs.instance.datapath_support import DATAPATHS, dpdk_memory, lacks
+from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import OvsBinaries, locate
+from pytest_nfvperf.adapters.ovs.instance.private_ovs import InstanceOptions, OvsInstance
+from pytest_nfvperf.adapters.ovs.instance.running_ovs import RunningOvs
+from pytest_nfvperf.adapters.ovs.instance.system_ovs import SystemOvs
+from pytest_nfvperf.adapters.ovs.instance.system_sockets import find_system
+from pytest_nfvperf.adapters.ovs.topology.built_topology import BuiltOvsTopology
+from pytest_nfvperf.adapters.ovs.topology.lab_ports import Cabled
+from pytest_nfvperf.adapters.ovs.topology.port_maker import Wiring
+from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.testbed.lab_cables import ends_of
+from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut, OvsSpec, Testbed
+from pytest_nfvperf.model.testbed.tuning import Tuning
+from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.ports.collector import Collector
+from pytest_nfvperf.ports.datapath import DatapathInfo
+from pytest_nfvperf.ports.sampler import Sampler
+
+
+class OvsDatapath:
+    """An OVS on which topologies are built: a private one, or the system's."""
+
+    def __init__(self, instance: RunningOvs, testbed: Testbed, journal: Journal, info: DatapathInfo) -> None:
+        """Use ``start``."""
+        self.instance = instance
+        self._testbed = testbed
+        self._journal = journal
+        self._info = info
+        self._built: list[BuiltOvsTopology] = []
+        self._borrowed = Borrowed(journal)
+        self._collector = OvsCollector(instance, self._live_topologies)
+
+    @staticmethod
+    def lacks(testbed: Testbed, dut: Dut) -> str | None:
+        """What this machine lacks for this datapath, and what to do about it; None when it has all."""
+        return lacks(testbed, dut)
+
+    @staticmethod
+    def start(testbed: Testbed, journal: Journal, dut: Dut = TESTBEDS_OWN, *, name: str = "ovs") -> OvsDatapath:
+        """Start the testbed's OVS.
+
+        A discovered testbed whose machine cannot do DPDK gets the userspace datapath without it, and
+        ``info().detail`` says why; a testbed file that asks for DPDK gets an error.
+
+        Args:
+            testbed: what to start, and on which CPUs.
+            dut: another datapath than the testbed's own.
+            journal: of this run.
+            name: of the instance; two in one run need two.
+
+        Raises:
+            ConfigError: a prefix without OVS, or a datapath that this project does not have.
+            TestbedError: OVS is missing, or did not start.
+        """
+        if dut.kind is not None:
+            testbed = replace(testbed, ovs=replace(testbed.ovs, datapath=dut.kind))
+        spec = testbed.ovs
+        _check_spec(testbed)
+        if spec.instance == "system":
+            return _system(testbed, journal, dut, name)
+        _check_lacks(testbed, dut)
+        # Userspace TSO is compiled in with DPDK only, also for the datapath without it.
+        binaries = locate(spec.prefix, dpdk=spec.datapath == "dpdk" or dut.userspace_tso)
+        memory, reason = dpdk_memory(binaries) if spec.datapath == "dpdk" else (0, _why_netdev(testbed))
+        if spec.datapath == "dpdk" and not memory and not testbed.discovered:
+            raise TestbedError(f"the testbed asks for the DPDK datapath: {reason}")
+        tuning = dut.tuning.over(spec.tuning)
+        options = InstanceOptions(
+            housekeeping_cpus=testbed.cpus.housekeeping,
+            pmd_cpus=testbed.cpus.pmd,
+            dpdk=memory > 0,
+            memory_mib=memory,
+            datapath_type="system" if spec.datapath == "system" else "netdev",
+            userspace_tso=dut.userspace_tso,
+            numa_node=_node_of(testbed.cpus.pmd),
+            pci=tuple(port.pci for port in testbed.ports if port.kind == "pci" and port.pci),
+            other_config=other_config(spec) | _tuned(tuning, binaries),
+            tuning=tuning,
+        )
+        instance = OvsInstance(journal, binaries, options, name)
+        return OvsDatapath(instance, testbed, journal, _describe(binaries, options, reason))
+
+    def info(self) -> DatapathInfo:
+        """Kind, versions, and why it is not DPDK when it is not."""
+        return self._info
+
+    def build(self, topology: Topology) -> BuiltOvsTopology:
+        """Build in one transaction. Does not wait for links: the generator attaches in between."""
+        self.instance.check_alive()
+        self.instance.place_main_thread(self._main_thread_cpus(topology))
+        wiring = Wiring(self._journal, self.instance, Cabled(ends_of(self._testbed, topology), self._borrowed))
+        built = BuiltOvsTopology(self.instance, wiring, topology)
+        self._built.append(built)
+        return built
+
+    def _main_thread_cpus(self, topology: Topology) -> tuple[int, ...]:
+        """Where the main thread belongs; empty: where it is by default.
+
+        It reads and writes the datapath's veth ends, as a PMD does its ports. Where a generator polls on the
+        housekeeping CPU, both would take from each other at any load (the generator missed half of its frames): what
+        the DUT does belongs on the DUT's CPU. Interfaces of namespaces beside generator ports carry a routing
+        daemon's few frames: for them it stays at home. Beside the PMD, whom it preempts, it waits in
+        rte_vhost_vring_stats_get() for a lock that the PMD holds, and neither gets on until the next tick: seen by
+        perf, 10 to 20 ms each time that counters were read, which lost 0.2 % of 2 Mpps.
+        """
+        cpus = self._testbed.cpus
+        reads = self.instance.owned and self.instance.options.dpdk and topology.veths
+        shared = set(cpus.housekeeping) & set(cpus.generator)
+        return cpus.pmd if reads and topology.ports and shared else ()
+
+    def collectors(self) -> tuple[Collector, ...]:
+        """The DUT's counters by source.
+
+        "ovs": ports, PMDs, coverage. "pmd-sched": how PMDs were scheduled. "links": losses of link. "kernel":
+        veth pairs and namespaces' interfaces.
+        """
+        losses = LinkCollector(lambda: [built.losses() for built in self._live_topologies()])
+        kernel = KernelCollector(self.instance.home.path, self._live_topologies)
+        return (self._collector, PmdSchedCollector(self.instance.pid), losses, kernel)
+
+    def samplers(self) -> tuple[Sampler, ...]:
+        """What of the DUT is sampled while a trial runs. OVS answers them on its main thread, not on a PMD's."""
+        return (
+            OvsSampler(self.instance, self._collector, self._live_topologies),
+            PmdSampler(PmdSchedCollector(self.instance.pid)),
+        )
+
+    @property
+    def collector(self) -> OvsCollector:
+        """The counters that the ledger is made from, of all topologies that stand."""
+        return self._collector
+
+    def _live_topologies(self) -> list[BuiltOvsTopology]:
+        self._built = [built for built in self._built if not built.closed]
+        return self._built
+
+    def remove_topologies(self) -> None:
+        """Close every topology that still stands, the newest first."""
+        for built in reversed(self._live_topologies()):
+            built.close()
+
+    def check_alive(self) -> None:
+        """TestbedError when a daemon died, with the end of its log, or that names a namespace or link that went."""
+        self.instance.check_alive()
+        for built in self._live_topologies():
+            built.check()
+
+    def logs(self) -> Mapping[str, str]:
+        """The ends of the daemons' logs."""
+        return self.instance.logs()
+
+    def close(self) -> None:
+        """Stop OVS, or leave the system's as it was, and remove all that was made. Can be called twice."""
+        try:
+            self.remove_topologies()
+        finally:
+            try:
+                self._borrowed.close()  # before the namespace that they are in goes, and a veth pair with it
+            finally:
+                self.instance.close(keep_namespace=bool(self._borrowed.held))
+
+
+def _check_spec(testbed: Testbed) -> None:
+    spec = testbed.ovs
+    if spec.datapath not in DATAPATHS:
+        raise ConfigError(
+            f"{spec.datapath!r} is no datapath of Open vSwitch: write one of {', '.join(DATAPATHS)}",
+            key="dut.ovs.datapath",
+        )
+
+
+def _system(testbed: Testbed, journal: Journal, dut: Dut, name: str) -> OvsDatapath:
+    """The system's OVS, through its sockets."""
+    spec = testbed.ovs
+    if dut.userspace_tso:
+        raise TestbedError("userspace TSO is read at OVS's start, and the system's OVS is not ours to restart")
+    binaries = locate(spec.prefix, dpdk=spec.datapath == "dpdk")
+    tuning = dut.tuning.over(spec.tuning)
+    wanted = other_config(spec) | _tuned(tuning, binaries)
+    if testbed.cpus.pmd and spec.datapath == "dpdk":
+        wanted.setdefault("pmd-cpu-mask", hex(sum(1 << cpu for cpu in testbed.cpus.pmd)))
+    options = InstanceOptions(
+        housekeeping_cpus=testbed.cpus.housekeeping,
+        pmd_cpus=testbed.cpus.pmd,
+        dpdk=spec.datapath == "dpdk",
+        datapath_type="system" if spec.datapath == "system" else "netdev",
+        other_config=wanted,
+        tuning=tuning,
+    )
+    instance = SystemOvs(journal, find_system(spec.run_dir), options, ofctl=binaries.ofctl, name=name)
+    detail = f"the system's OVS in {instance.sockets}, pid {instance.pid}; our bridges are marked nfvperf={journal.tag}"
+    return OvsDatapath(
+        instance,
+        testbed,
+        journal,
+        DatapathInfo(spec.datapath, instance.version, instance.dpdk_version if options.dpdk else None, detail),
+    )
+
+
+def other_config(spec: OvsSpec) -> dict[str, str]:
+    """What a testbed file asks for, hardware offload included (ovs-vswitchd.conf.db(5))."""
+    config = dict(spec.other_config)
+    if spec.hw_offload:
+        config["hw-offload"] = "true"
+    if spec.tc_policy is not None:
+        config["tc-policy"] = spec.tc_policy
+    return config
+
+
+def _tuned(tuning: Tuning, binaries: OvsBinaries) -> dict[str, str]:
+    try:
+        return tuning.config(binaries.major_minor)
+    except ValueError as error:
+        raise ConfigError(str(error), key="dut.ovs.tuning") from error
+
+
+def _check_lacks(testbed: Testbed, dut: Dut) -> None:
+    """Say what is missing before something is started that would wait for it."""
+    kind = testbed.ovs.datapath
+    missing = lacks(testbed, dut) if dut != TESTBEDS_OWN or kind == "system" else None
+    if missing is not None and dut == TESTBEDS_OWN:
+        raise ConfigError(f"{kind!r} is not possible here: {missing}", key="dut.ovs.datapath")
+    if missing is not None:
+        raise TestbedError(f"the {kind!r} datapath is not possible here: {missing}")
+
+
+def _why_netdev(testbed: Testbed) -> str:
+    if not testbed.discovered or testbed.hugepages_mib >= MIN_HUGEPAGES_MIB:
+        return "as the testbed asks"
+    return f"{testbed.hugepages_mib} MiB of hugepages reserved: sysctl -w vm.nr_hugepages=1024"
+
+
+def _node_of(cpus: tuple[int, ...]) -> int:
+    return read_cpus(cpus[:1])[0].node if cpus else 0
+
+
+def _describe(binaries: OvsBinaries, options: InstanceOptions, reason: str) -> DatapathInfo:
+    source = f"private instance of {binaries.vswitchd}"
+    pmds = ",".join(map(str, options.pmd_cpus))
+    if options.dpdk:
+        detail = f"{source}; DPDK, PMD on CPU {pmds}, {options.memory_mib} MiB of hugepages"
+        return DatapathInfo("dpdk", binaries.version, binaries.dpdk_version, detail)
+    if options.datapath_type == "system":
+        release = os.uname().release
+        return DatapathInfo(
+            "system", binaries.version, None, f"{source}; datapath of kernel {release}, ports are veth pairs"
+        )
+    detail = f"{source}; userspace datapath without DPDK ({reason}), polled on CPU {pmds}, ports are veth pairs"
+    return DatapathInfo("netdev", binaries.version, None, detail)

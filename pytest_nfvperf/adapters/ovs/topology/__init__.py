@@ -1,0 +1,1 @@
+"""A topology built on a running OVS, and taken out again."""

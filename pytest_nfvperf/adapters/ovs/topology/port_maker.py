@@ -1,0 +1,255 @@
+"""How a topology's ports are made: vhost-user, veth, patch, or a lab's.
+
+==============  ====================================  ============================================
+kind            in OVS                                the far end
+==============  ====================================  ============================================
+vhost-user      ``dpdkvhostuserclient``               ``net_virtio_user,path=SOCKET,server=1``
+veth            one end, in the instance's namespace  ``net_af_packet,iface=FAR`` in ours
+tap             ``tap``, moved out                    ``net_af_packet,iface=FAR`` in ours
+AF_XDP          ``afxdp``, or DPDK's ``net_af_xdp``   as a veth; of a monitor ``net_af_xdp,iface=FAR``
+veth of a Nic   one end, in the instance's namespace  the Nic, in its namespace
+internal Nic    ``internal``, moved out               the same interface, in its namespace
+tap Nic         ``tap``, moved out                    the same interface, in its namespace
+veth link       both ends, in the instance's          none
+tunnel          ``vxlan``, ``geneve``, ``gre``        by the underlay: see ``tunnels``
+of a lab        see ``physical``                      the generator's own, by a cable
+==============  ====================================  ============================================
+
+A generator's veth is what is left without DPDK. The far end stays in the namespace that we run in, where the
+generator runs too, named by the run's tag, with IPv6 off and no address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.net.ends import OURS, End, Moved, Pair, Routes, configure
+from pytest_nfvperf.adapters.net.namespace_cabling import Cabling
+from pytest_nfvperf.adapters.net.namespaces import Namespace
+from pytest_nfvperf.adapters.net.topology_pairs import generator_pair, link_pair, namespace_plans, nic_pair
+from pytest_nfvperf.adapters.ovs.instance.running_ovs import RunningOvs
+from pytest_nfvperf.adapters.ovs.topology.lab_ports import Cabled
+from pytest_nfvperf.adapters.ovs.topology.ovs_port import Wired, patch, tuned, unusual, vhost_user
+from pytest_nfvperf.adapters.ovs.topology.tunnels import Underlay, tunnel_port, underlay
+from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.topology.links import Tunnel
+from pytest_nfvperf.model.topology.nodes import Behind, Nic, NicKind, Offloads, Port, PortKind, PortRole, Vlan
+from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.ports.datapath import Attachment
+
+
+class Wiring:
+    """Makes and removes what the ports of one topology need outside OVS."""
+
+    def __init__(self, journal: Journal, instance: RunningOvs, cabled: Cabled) -> None:
+        """``cabled``: the lab's ports by the names of topologies' ports, and who borrows their interfaces."""
+        self._instance = instance
+        self._cabled = cabled
+        self._home = instance.home
+        self._cabling = Cabling(journal, self._home)
+        self._sockets: list[Path] = []
+        self._moved: list[Moved] = []
+        self._hosts: list[Attachment] = []
+        self._underlays: dict[Tunnel, Underlay] = {}
+
+    def wire(self, topology: Topology) -> dict[str, Wired]:
+        """Make what the ports need, and say how OVS is told of each; ``close`` removes it.
+
+        Raises:
+            ConfigError: a port that cannot be on this datapath.
+            TestbedError: the kernel refused.
+        """
+        pairs: list[Pair] = []
+        wired = [self._wire(port, pairs) for port in topology.ports]
+        self._cabling.make_namespaces(namespace_plans(topology, self._instance.name))
+        wired += [self._wire_nic(nic, pairs) for nic in topology.nics]
+        wired += list(_patches(topology))
+        wired += list(self._veth_links(topology, pairs))
+        wired += [tunnel_port(tunnel) for tunnel in topology.tunnels]
+        self._underlays = {tunnel: underlay(topology, tunnel) for tunnel in topology.tunnels}
+        self._hosts = [self._behind(one, pairs) for one in topology.behind]
+        if pairs:
+            self._cabling.join(pairs, {} if self._moved else self._routes(topology))
+        tuning = self._instance.options.tuning
+        return {one.port: tuned(one, tuning) for one in wired}
+
+    def finish(self, topology: Topology) -> None:
+        """Move what OVS made itself to where it belongs, and give tunnels their ends, once it has made it.
+
+        Raises:
+            TestbedError: the kernel refused.
+        """
+        if self._moved:
+            self._cabling.move_out(self._moved, self._routes(topology))
+        if self._underlays:
+            self._lay_under()
+
+    def _lay_under(self) -> None:
+        addresses = {(below.bridge, below.address) for below in self._underlays.values()}
+        bridges = {bridge for bridge, _ in addresses}
+        own = {bridge: tuple(address for of, address in sorted(addresses) if of == bridge) for bridge in bridges}
+        try:
+            configure([End(bridge, self._home.path, addresses=own[bridge]) for bridge in sorted(bridges)])
+        except OSError as error:
+            raise TestbedError(f"cannot give a bridge a tunnel's address: {error}") from error
+        for tunnel, below in self._underlays.items():
+            if below.neighbour is not None:
+                self._instance.ctl.call("tnl/neigh/set", below.bridge, tunnel.remote, below.neighbour)
+
+    def _routes(self, topology: Topology) -> Routes:
+        return {self.namespace(spec.name).path: spec.routes for spec in topology.namespaces if spec.routes}
+
+    def namespace(self, name: str) -> Namespace:
+        """A namespace of the topology; KeyError for an unknown one."""
+        return self._cabling.namespace(name)
+
+    def check(self) -> None:
+        """TestbedError when a namespace or link was removed or set down since it was made."""
+        self._cabling.check()
+
+    def not_running(self) -> list[str]:
+        """Interfaces that the kernel does not send on yet."""
+        return self._cabling.not_running()
+
+    def losses(self) -> dict[str, int]:
+        """How often each veth port lost its link since it was made, by the port's name."""
+        return self._cabling.losses()
+
+    def offload_lines(self) -> list[str]:
+        """Offloads that were set, read back now, as text."""
+        return self._cabling.offload_lines()
+
+    def remove(self, interfaces: Sequence[str]) -> None:
+        """Remove interfaces of the instance's namespace together; those that are not there are passed over."""
+        self._cabling.remove(interfaces)
+
+    def close(self) -> None:
+        """Remove what ``wire`` made, after OVS has let go of the ports. Can be called twice."""
+        for socket in self._sockets:
+            socket.unlink(missing_ok=True)  # a killed listener leaves it, and the next could not bind
+        self._cabling.close()
+
+    def _wire(self, port: Port, pairs: list[Pair]) -> Wired:
+        end = self._cabled.ends.get(port.name)
+        if end is not None:
+            return self._cabled.wire(port, end, self._home.path, self._datapath)
+        if port.kind is PortKind.VHOST_USER or (port.kind is PortKind.TESTBED and self._instance.options.dpdk):
+            return self._vhost_user(port)
+        if port.kind in {PortKind.TESTBED, PortKind.AF_PACKET}:
+            return self._veth(port, pairs)
+        if port.kind is PortKind.TAP:
+            return self._tap(port)
+        return self._af_xdp(port, pairs)
+
+    def hosts(self) -> list[Attachment]:
+        """How the generator reaches namespaces behind its ports."""
+        return self._hosts
+
+    def _behind(self, one: Behind, pairs: list[Pair]) -> Attachment:
+        """A veth pair from the namespace to the generator, which reads its end as it is on the wire."""
+        far = self._cabling.name_in_ours()
+        namespace = self.namespace(one.namespace).path
+        whole = Offloads(tso=False, gso=False, tx_checksum=False)
+        near = End(one.name, namespace, one.mac, one.addresses, whole)
+        pairs.append(Pair(near, End(far, OURS), one.mtu))
+        return Attachment(one.label, f"net_af_packet,iface={far}")
+
+    @property
+    def _datapath(self) -> str:
+        return "dpdk" if self._instance.options.dpdk else self._instance.options.datapath_type
+
+    def _vhost_user(self, port: Port) -> Wired:
+        if not self._instance.options.dpdk:
+            raise ConfigError(
+                f"port {port.name!r} is vhost-user, which needs DPDK: take Dut('dpdk'), or the kind TESTBED"
+            )
+        socket = self._instance.directory / f"{port.name}.sock"
+        self._sockets.append(socket)
+        return vhost_user(port, socket)
+
+    def _veth(self, port: Port, pairs: list[Pair]) -> Wired:
+        pair, device = generator_pair(port, self._home.path, self._cabling.name_in_ours())
+        pairs.append(pair)
+        return Wired(port.name, port.bridge, port.name, "system", vlan=port.vlan, device=device)
+
+    def _tap(self, port: Port) -> Wired:
+        self._refuse_kernel(f"port {port.name!r}")
+        far = self._cabling.name_in_ours()
+        self._moved.append(Moved(port.name, End(far, OURS, mac=port.mac), port.mtu))
+        device = f"net_af_packet,iface={far}"
+        mtu = unusual(port.mtu)
+        return Wired(port.name, port.bridge, port.name, "tap", {}, mtu, port.vlan, device, has_link=False)
+
+    def _refuse_kernel(self, what: str) -> None:
+        if self._instance.options.datapath_type != "netdev":
+            raise ConfigError(
+                f"{what} is a tap, which OVS's userspace datapath reads and the kernel's does not: "
+                "take Dut('netdev') or Dut('dpdk'), or an internal port or a veth pair"
+            )
+
+    def _af_xdp(self, port: Port, pairs: list[Pair]) -> Wired:
+        """By OVS's own driver where it was built in, else by DPDK's; a monitor reads the far end by AF_XDP, too."""
+        wired = self._veth(port, pairs)
+        if port.role is PortRole.MONITOR:
+            wired = replace(wired, device=str(wired.device).replace("net_af_packet", "net_af_xdp"))
+        types = self._instance.db.root.iface_types
+        if "afxdp" in types:
+            return replace(wired, type="afxdp")
+        if self._instance.options.dpdk:
+            device = f"net_af_xdp_{port.name},iface={port.name}"
+            return replace(wired, type="dpdk", options={"dpdk-devargs": device}, kernel=port.name)
+        raise ConfigError(
+            f"port {port.name!r} is AF_XDP, which this OVS was built without: it has the interface types "
+            f"{', '.join(sorted(types))}; take Dut('dpdk') for DPDK's driver, or the kind AF_PACKET"
+        )
+
+    def _wire_nic(self, nic: Nic, pairs: list[Pair]) -> Wired:
+        if nic.kind is not NicKind.VETH:
+            return self._moved_nic(nic)
+        namespace = self.namespace(nic.namespace)
+        pairs.append(nic_pair(nic, self._home.path, namespace.path, self._offloads(nic)))
+        return Wired(nic.port, nic.bridge, nic.port, "system", vlan=nic.vlan)
+
+    def _moved_nic(self, nic: Nic) -> Wired:
+        if nic.kind is NicKind.TAP:
+            self._refuse_kernel(f"interface {nic.name!r} of namespace {nic.namespace!r}")
+        # A tap has no checksum offload but where OVS says so (userspace TSO): it is right without our doing.
+        end = End(nic.name, self.namespace(nic.namespace).path, nic.mac, nic.addresses, nic.offloads)
+        self._moved.append(Moved(nic.port, end, nic.mtu))
+        mtu = unusual(nic.mtu)
+        return Wired(nic.port, nic.bridge, nic.port, str(nic.kind), {}, mtu, nic.vlan, has_link=False)
+
+    def _offloads(self, nic: Nic) -> Offloads:
+        """What a Nic's offloads must be on this datapath.
+
+        Userspace reads a frame as the sending kernel left it. Without userspace TSO it takes no notice that
+        the checksum is still to be filled in (tx checksum offload), and whoever gets the frame drops it.
+        """
+        options = self._instance.options
+        if options.datapath_type != "netdev" or options.userspace_tso:
+            return nic.offloads
+        if nic.offloads.tx_checksum or nic.offloads.tso:
+            raise ConfigError(
+                f"interface {nic.name!r} of namespace {nic.namespace!r}: tx checksum offload, and so TSO, must be off "
+                "on OVS's userspace datapath unless it has userspace TSO: take Dut(userspace_tso=True)"
+            )
+        return replace(nic.offloads, tx_checksum=False)
+
+    def _veth_links(self, topology: Topology, pairs: list[Pair]) -> Iterator[Wired]:
+        for link in topology.veths:
+            pairs.append(link_pair(link, self._home.path))
+            yield _system(link.port_a, link.bridge_a, link.vlan)
+            yield _system(link.port_b, link.bridge_b, link.vlan)
+
+
+def _system(name: str, bridge: str, vlan: Vlan | None) -> Wired:
+    return Wired(name, bridge, name, "system", vlan=vlan)
+
+
+def _patches(topology: Topology) -> Iterator[Wired]:
+    for link in topology.patches:
+        yield patch(link.port_a, link.bridge_a, link.port_b, link.vlan)
+        yield patch(link.port_b, link.bridge_b, link.port_a, link.vlan)

@@ -1,0 +1,62 @@
+"""Tunnel ports, and the address of the DUT's own end in the underlay.
+
+Userspace OVS sends what it has encapsulated by a bridge whose local port has the tunnel's local address (OVS
+howto "userspace tunneling"); the kernel's routes it by the same interface. So the underlay is the bridge of
+the topology that the remote end is joined to: a namespace's interface with an address in the same network, or
+a generator's port, which answers no ARP and is told of by hand.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+
+from pytest_nfvperf.adapters.ovs.topology.ovs_port import Wired
+from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.topology.links import Tunnel
+from pytest_nfvperf.model.topology.nodes import PortRole
+from pytest_nfvperf.model.topology.topology import Topology
+
+_GENERATORS_PREFIX = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Underlay:
+    """Where a tunnel's outer frames go.
+
+    Attributes:
+        bridge: whose local port gets the address.
+        address: the tunnel's local one with its prefix length, "172.31.0.1/24".
+        neighbour: MAC of the remote end, where that is a generator's port.
+    """
+
+    bridge: str
+    address: str
+    neighbour: str | None = None
+
+
+def tunnel_port(tunnel: Tunnel) -> Wired:
+    """A tunnel as a port of its bridge."""
+    options = {"local_ip": tunnel.local, "remote_ip": tunnel.remote, "key": str(tunnel.key)}
+    return Wired(tunnel.port, tunnel.bridge, tunnel.port, str(tunnel.kind), options, has_link=False)
+
+
+def underlay(topology: Topology, tunnel: Tunnel) -> Underlay:
+    """The underlay of a tunnel.
+
+    Raises:
+        ConfigError: no other bridge of the topology leads to the remote end, or more than one could.
+    """
+    local = ipaddress.ip_address(tunnel.local)
+    for nic in topology.nics:
+        for network in (ipaddress.ip_interface(address).network for address in nic.addresses):
+            if nic.bridge != tunnel.bridge and local in network:
+                return Underlay(nic.bridge, f"{local}/{network.prefixlen}")
+    with_tunnels = {other.bridge for other in topology.tunnels}
+    ends = [port for port in topology.ports if port.role is PortRole.ENDPOINT and port.bridge not in with_tunnels]
+    if len({port.bridge for port in ends}) != 1:
+        raise ConfigError(
+            f"tunnel {tunnel.port!r}: no bridge of topology {topology.name!r} leads to {tunnel.remote}; join to "
+            f"another bridge a namespace's interface with an address in {tunnel.local}'s network, or a generator's port"
+        )
+    return Underlay(ends[0].bridge, f"{local}/{_GENERATORS_PREFIX}", ends[0].mac)

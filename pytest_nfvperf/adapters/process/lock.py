@@ -1,0 +1,107 @@
+"""The machine's measurement lock: two runs must not measure on the same CPUs at once.
+
+One flock'ed file per measured CPU under the base directory, so that runs on disjoint CPU plans
+coexist. The kernel drops the lock with the process, however it ends; the file stays (removing a
+flock'ed file would let two holders in).
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from pytest_nfvperf.adapters.journal.journal import base_directory
+from pytest_nfvperf.adapters.process.wait import wait_until
+from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
+
+
+class MeasurementLock:
+    """Holds the CPUs of one run, exclusively, until ``close()`` or the end of the process."""
+
+    def __init__(self, cpus: Iterable[int], tag: str, *, wait_s: float = 0.0, base: Path | None = None) -> None:
+        """Take the locks.
+
+        Args:
+            cpus: every CPU whose owner polls or is measured (PMD, generator, VNF).
+            tag: of this run, shown to whoever is refused.
+            wait_s: how long to wait for other runs to finish; 0 refuses at once.
+            base: the directory of all runs.
+
+        Raises:
+            TestbedError: another run holds one of the CPUs; names it and says what to do.
+        """
+        self._directory = base_directory(base)
+        self._held: list[int] = []
+        self._deadline = time.monotonic() + wait_s
+        self._wait_s = wait_s
+        try:
+            self._directory.mkdir(parents=True, exist_ok=True)
+            # Always in rising order: two runs that wait for each other's CPUs cannot deadlock.
+            for cpu in sorted(set(cpus)):
+                self._held.append(self._take(cpu, tag))
+        except OSError as error:
+            self.close()
+            raise ConfigError(f"cannot make a lock in {self._directory}: {error.strerror}; run as root") from error
+        except TestbedError:
+            self.close()
+            raise
+
+    def _take(self, cpu: int, tag: str) -> int:
+        path = self._directory / f"measure-cpu{cpu}.lock"
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            left = max(0.0, self._deadline - time.monotonic())
+            wait_until(lambda: _try_lock(handle), f"CPU {cpu}", left, interval_s=0.05)
+        except DeadlineError as error:
+            os.close(handle)
+            raise TestbedError(self._refusal(cpu, path)) from error
+        _write_holder(handle, tag)
+        return handle
+
+    def _refusal(self, cpu: int, path: Path) -> str:
+        waited = f" (waited {self._wait_s:g} s)" if self._wait_s else ""
+        return (
+            f"CPU {cpu} is being measured by another run: {_read_holder(path)}{waited}; "
+            "wait for it to end, stop it, or give this run other CPUs in the testbed file"
+        )
+
+    def close(self) -> None:
+        """Let go. Can be called twice."""
+        while self._held:
+            os.close(self._held.pop())
+
+    def __enter__(self) -> MeasurementLock:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _try_lock(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno not in {errno.EAGAIN, errno.EACCES}:
+            raise
+        return False
+    return True
+
+
+def _write_holder(handle: int, tag: str) -> None:
+    holder = {"pid": os.getpid(), "tag": tag, "command": " ".join(sys.argv)}
+    os.ftruncate(handle, 0)
+    os.pwrite(handle, (json.dumps(holder) + "\n").encode(), 0)
+
+
+def _read_holder(path: Path) -> str:
+    try:
+        holder = json.loads(path.read_text(encoding="utf-8"))
+        return f"pid {holder['pid']}, run {holder['tag']}, command {holder['command']!r}"
+    except (OSError, ValueError, KeyError):
+        return f"unknown holder (it has not written {path} yet)"

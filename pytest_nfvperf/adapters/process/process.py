@@ -1,0 +1,225 @@
+"""Child processes that cannot outlive the run: journaled, tagged, killed with their parent.
+
+The command is wrapped by argument lists only::
+
+    setpriv --pdeathsig KILL nsenter --net=/run/netns/NAME taskset -c CPUS COMMAND...
+
+each of which replaces itself by the next, so the pid that we know is the command's own.
+``setpriv`` rather than a ``preexec_fn``: Python code between fork and exec may deadlock once
+threads run. The parent-death signal follows the *thread* that spawned (prctl(2)): spawn from a
+thread that lives as long as the run. Each child has a process group of its own: Ctrl-C at the
+terminal is for pytest, which then ends its children in an order of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext, suppress
+from pathlib import Path
+from typing import IO
+
+from pytest_nfvperf.adapters.journal.identity import TAG_VARIABLE, ProcessId
+from pytest_nfvperf.adapters.journal.journal import Entry, Journal, Kind
+from pytest_nfvperf.adapters.process.interrupts import held
+from pytest_nfvperf.adapters.process.programs import absent, not_installed
+from pytest_nfvperf.model.errors import TestbedError
+
+NETNS_DIRECTORY = Path("/run/netns")
+_LOG_TAIL_LINES = 20
+_NOT_FOUND = 127
+"""The status of env(1), nsenter(1) and the like when there is no such command."""
+_DPDK_RUNTIME = "RUNTIME_DIRECTORY"
+"""Where DPDK makes its directory ``dpdk/<file prefix>``, which it does even with --in-memory, and leaves
+behind when killed; without it /var/run/dpdk."""
+
+
+class ManagedProcess:
+    """A running child. Owns its end: ``stop()`` leaves no process behind."""
+
+    def __init__(self, popen: subprocess.Popen[bytes], name: str, log: Path, journal: Journal, entry: Entry) -> None:
+        self.popen = popen
+        self.name = name
+        self.log = log
+        self._journal = journal
+        self._entry = entry
+
+    @property
+    def pid(self) -> int:
+        """The pid of the command itself."""
+        return self.popen.pid
+
+    @property
+    def stdin(self) -> IO[bytes] | None:
+        """Its standard input, when it was spawned with a pipe."""
+        return self.popen.stdin
+
+    @property
+    def stdout(self) -> IO[bytes] | None:
+        """Its standard output, when it was spawned with a pipe."""
+        return self.popen.stdout
+
+    def running(self) -> bool:
+        """True while it runs."""
+        return self.popen.poll() is None
+
+    def log_tail(self, lines: int = _LOG_TAIL_LINES) -> str:
+        """The last lines that it logged."""
+        return tail(self.log, lines)
+
+    def state(self) -> str:
+        """As the kernel has it (proc_pid_status(5)): "S (sleeping)", "T (stopped)"; "gone" when it is."""
+        return process_state(self.pid)
+
+    def check(self) -> None:
+        """TestbedError with the exit status and the end of the log when it has ended."""
+        status = self.popen.poll()
+        if status is not None:
+            raise TestbedError(
+                f"{self.name} (pid {self.pid}) {describe_exit(status)}", evidence={f"{self.log.name}": self.log_tail()}
+            )
+
+    def stop(self, deadline_s: float = 5.0) -> None:
+        """SIGTERM, then SIGKILL after the deadline; reaped and forgotten. Can be called twice."""
+        for stream in (self.popen.stdin, self.popen.stdout):
+            if stream is not None:
+                stream.close()
+        if self.popen.poll() is None:
+            self.popen.terminate()
+            try:
+                self.popen.wait(deadline_s)
+            except subprocess.TimeoutExpired:
+                self.popen.kill()
+                self.popen.wait()
+        self._journal.forget(self._entry)
+
+    def kill(self) -> None:
+        """SIGKILL at once; reaped and forgotten."""
+        self.popen.kill()
+        self.stop()
+
+
+def spawn(  # noqa: PLR0913 - as many as subprocess.Popen has, named
+    journal: Journal,
+    name: str,
+    argv: Sequence[str | os.PathLike[str]],
+    *,
+    log: Path,
+    cpus: Sequence[int] = (),
+    netns: str | None = None,
+    env: Mapping[str, str] | None = None,
+    pipes: bool = False,
+    output: Path | None = None,
+    nice: int | None = None,
+) -> ManagedProcess:
+    """Start a child of this run.
+
+    Args:
+        journal: it is noted here before it starts.
+        name: what it is, for messages: "ovs-vswitchd".
+        argv: the command, as a list.
+        log: standard error goes here, and standard output unless it is a pipe.
+        cpus: CPUs it may run on; those of this process when empty.
+        netns: named network namespace it runs in.
+        env: variables added to ours.
+        pipes: standard input and output are pipes; else no input, and output goes to the log.
+        output: a file for standard output, written anew, apart from the log.
+        nice: it gets a session of its own, and that session this priority; None: ours.
+
+    Raises:
+        TestbedError: it could not be started.
+    """
+    command = [*_wrappers(cpus, netns), *(os.fspath(part) for part in argv)]
+    environment = {**os.environ, _DPDK_RUNTIME: str(journal.directory), **(env or {}), TAG_VARIABLE: journal.tag}
+    entry = journal.note(Kind.PROCESS, name, argv0=os.fspath(argv[0]))
+    try:
+        with held(), log.open("ab") as sink, output.open("wb") if output is not None else nullcontext(sink) as out:
+            popen = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE if pipes else subprocess.DEVNULL,
+                stdout=subprocess.PIPE if pipes else out,
+                stderr=sink,
+                env=environment,
+                start_new_session=nice is not None,
+                process_group=0 if nice is None else None,
+            )
+            identity = ProcessId.of(popen.pid)
+            if identity is not None:
+                entry = journal.amend(entry, pid=identity.pid, start_ticks=identity.start_ticks)
+    except OSError as error:
+        journal.forget(entry)
+        raise TestbedError(f"cannot start {name}: {error.strerror}: {error.filename}") from error
+    if nice is not None:
+        prefer(popen.pid, nice)
+    return ManagedProcess(popen, name, log, journal, entry)
+
+
+def prefer(pid: int, nice: int) -> bool:
+    """Give the session of a process another priority; False where the kernel or our rights do not allow it.
+
+    Where sessions are scheduled as groups (sched(7), "The autogroup feature"), the nice value of a thread
+    counts only among its own session: this one counts between sessions.
+    """
+    try:
+        Path(f"/proc/{pid}/autogroup").write_text(f"{nice}\n", encoding="ascii")
+    except OSError:
+        return False
+    return True
+
+
+def _wrappers(cpus: Sequence[int], netns: str | None) -> list[str]:
+    wrappers = ["setpriv", "--pdeathsig", "KILL"]
+    if netns is not None:
+        wrappers += ["nsenter", f"--net={NETNS_DIRECTORY / netns}"]
+    if cpus:
+        wrappers += ["taskset", "-c", ",".join(map(str, cpus))]
+    return wrappers
+
+
+def run(argv: Sequence[str | os.PathLike[str]], *, deadline_s: float = 10.0, stdin: str | None = None) -> str:
+    """Run a short command, with this text on its standard input, and return its standard output.
+
+    Raises:
+        TestbedError: it failed, with its exit status and standard error, or did not end in time.
+    """
+    command = [os.fspath(part) for part in argv]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=deadline_s, check=False, input=stdin, process_group=0
+        )
+    except FileNotFoundError as error:
+        raise TestbedError(f"cannot run {command[0]}: not found; {not_installed(command[0])}") from error
+    except subprocess.TimeoutExpired as error:
+        raise TestbedError(f"{' '.join(command)} did not end within {deadline_s:g} s") from error
+    if done.returncode != 0:
+        lacking = absent(command) if done.returncode == _NOT_FOUND else None
+        why = f": {not_installed(lacking)}" if lacking is not None else ""
+        what = f"{' '.join(command)} {describe_exit(done.returncode)}{why}"
+        raise TestbedError(what, evidence={"stderr": done.stderr})
+    return done.stdout
+
+
+def process_state(pid: int) -> str:
+    """As the kernel has it (proc_pid_status(5)): "S (sleeping)", "T (stopped)"; "gone" when there is none."""
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("State:"):
+                return line.removeprefix("State:").strip()
+    return "gone"
+
+
+def describe_exit(status: int) -> str:
+    """A subprocess return code in words: "exited with status 1", "was killed by SIGKILL"."""
+    if status < 0:
+        return f"was killed by {signal.Signals(-status).name}"
+    return f"exited with status {status}"
+
+
+def tail(path: Path, lines: int = _LOG_TAIL_LINES) -> str:
+    """The last lines of a file; says so when it cannot be read."""
+    try:
+        return "\n".join(path.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])
+    except OSError as error:
+        return f"({path}: {error.strerror})"

@@ -1,0 +1,1 @@
+"""How a testbed becomes real, or is simulated: one backend a kind of testbed."""

@@ -1,0 +1,83 @@
+"""How a testbed becomes real, or is simulated: what the session asks of either."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol, runtime_checkable
+
+from pytest_nfvperf.model.measure.profile import Profile
+from pytest_nfvperf.model.testbed.testbed import Dut, Testbed
+from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.ports.clock import Clock
+from pytest_nfvperf.runs.rig import RigParts
+
+
+class Wiring(Protocol):
+    """How a testbed becomes real, or is simulated."""
+
+    @property
+    def testbed(self) -> Testbed:
+        """What is wired."""
+        ...
+
+    @property
+    def clock(self) -> Clock:
+        """The time that runs live in."""
+        ...
+
+    def check(self) -> None:
+        """ConfigError or TestbedError when something that a run needs is missing. Starts nothing."""
+        ...
+
+    def lacks(self, dut: Dut) -> str | None:
+        """What this machine lacks for a datapath, for a person, and what to do; None when it has all."""
+        ...
+
+    def lacks_roles(self, topology: Topology, dut: Dut) -> str | None:
+        """What a topology wants of the generator and this one cannot be, and what to do; None when it can be all."""
+        ...
+
+    def lacks_streams(self) -> str | None:
+        """What this machine lacks for TCP and UDP streams, and what to do; None when it has all."""
+        ...
+
+    def labels(self) -> dict[str, str]:
+        """Labels that every subject on this testbed has."""
+        ...
+
+    def describe(self) -> list[str]:
+        """DUT and generator, a line each. Starts nothing."""
+        ...
+
+    def parts(self) -> RigParts:
+        """What a rig is made of; takes the machine."""
+        ...
+
+    def fingerprint(self) -> Mapping[str, Any]:
+        """What must be equal for two runs to be compared."""
+        ...
+
+    def line_rate_bps(self) -> float | None:
+        """Layer-1 rate of the slowest port, None where ports have none."""
+        ...
+
+    def estimate_search_s(self, profile: Profile) -> float:
+        """How long an NDR/PDR search takes, for the progress line."""
+        ...
+
+    def leftovers(self) -> list[str]:
+        """What was left on the machine on purpose."""
+        ...
+
+    def close(self) -> None:
+        """Give the machine back. Can be called twice."""
+        ...
+
+
+@runtime_checkable
+class Abandons(Protocol):
+    """A wiring that can end at once what it has started on the machine; one without is closed as ever."""
+
+    def abandon(self) -> None:
+        """Kill what the run started, and wait for nobody: a signal handler calls it. ``close`` removes the rest."""
+        ...

@@ -1,0 +1,91 @@
+"""Plays a recording: the generator answers as it did in a lab, the DUT is not there.
+
+What was measured and judged then is measured and judged again, by the code of today: so a bug that was
+seen in a lab becomes a test.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator, EngineOptions
+from pytest_nfvperf.adapters.generators.recording import engine_of, read, replaying
+from pytest_nfvperf.adapters.generators.trex.child import ChildOptions
+from pytest_nfvperf.adapters.generators.trex.generator import TrexGenerator
+from pytest_nfvperf.backends.endpoints_only import lacks_roles
+from pytest_nfvperf.backends.simulated import SimulatedDatapath, SimulatedWiring
+from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.testbed.testbed import Dut, GeneratorSpec, Testbed
+from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.ports.generator import Generator
+from pytest_nfvperf.runs.replayed_ceilings import ReplayedCeilings
+from pytest_nfvperf.runs.rig import Ceilings, RigParts
+
+
+class ReplayWiring(SimulatedWiring):
+    """Wires a recorded generator to no DUT. Starts nothing, needs no rights."""
+
+    def __init__(self, testbed: Testbed) -> None:
+        super().__init__(testbed)
+        if testbed.generator.recording is None:
+            raise ConfigError("engine 'replay' needs what it answers with", key="generator.recording")
+        self._path = Path(testbed.generator.recording)
+        self._engine = engine_of(self._path)
+        self._start = replaying(self._path, self._engine, self.clock.sleep)
+        self._directory = tempfile.TemporaryDirectory(prefix="nfv-replay-")
+
+    def describe(self) -> list[str]:
+        """What is played."""
+        return ["DUT:       none, a recording is played", f"generator: {self._engine}, from {self._path}"]
+
+    def labels(self) -> dict[str, str]:
+        """As those of the lab."""
+        return {**super().labels(), "engine": self._engine}
+
+    def lacks_roles(self, topology: Topology, dut: Dut) -> str | None:
+        """As the recorded engine."""
+        return lacks_roles(self._engine, self.testbed, topology, dut)
+
+    def parts(self) -> RigParts:
+        """A rig of which only the generator's answers are real."""
+        return RigParts(
+            make_datapath=lambda dut: SimulatedDatapath(
+                self.clock, dut.kind or self.testbed.ovs.datapath, self._devices()
+            ),
+            make_generator=self._replayed,
+            make_ledger=None,
+            ceilings=self._recorded_ceilings(),
+            pmd_cpus=len(self.testbed.cpus.pmd),
+            make_streams=self._make_streams,
+        )
+
+    def close(self) -> None:
+        """Remove the logs."""
+        self._directory.cleanup()
+
+    def _devices(self) -> dict[str, str]:
+        """TRex's port numbers, by the names that they were attached under."""
+        taken = [one["arguments"] for one in self._exchanges() if one.get("cmd") == "attach"]
+        return {arguments["name"]: str(arguments["port"]) for arguments in taken if "port" in arguments}
+
+    def _recorded_ceilings(self) -> Ceilings:
+        return ReplayedCeilings(self._exchanges())
+
+    def _exchanges(self) -> list[dict[str, Any]]:
+        return [dict(one) for conversation in read(self._path) for one in conversation]
+
+    def _replayed(self) -> Generator:
+        directory = Path(self._directory.name)
+        if self._engine == "trex":
+            spec = GeneratorSpec("trex", server="recorded", client="recorded", ports=self.testbed.generator.ports)
+            return TrexGenerator(spec, directory, options=ChildOptions(start=self._start))
+        return EmbeddedGenerator(
+            self._path,
+            cpus=self.testbed.cpus.generator,
+            control_cpus=self.testbed.cpus.housekeeping,
+            run_dir=directory,
+            file_prefix="replay",
+            options=EngineOptions(start=self._start),
+        )

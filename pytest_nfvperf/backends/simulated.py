@@ -1,0 +1,232 @@
+"""A simulated testbed in virtual time: what plans run on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
+from pytest_nfvperf.adapters.generators.fake.virtual_streams import FakeStreams
+from pytest_nfvperf.backends.endpoints_only import lacks_roles
+from pytest_nfvperf.model.measure.profile import Profile
+from pytest_nfvperf.model.measure.stream_measurement import StreamSpec
+from pytest_nfvperf.model.testbed.testbed import Dut, Testbed
+from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.trial import TrialSpec
+from pytest_nfvperf.ports.capture import Captured
+from pytest_nfvperf.ports.collector import Collector
+from pytest_nfvperf.ports.datapath import Attachment, DatapathInfo
+from pytest_nfvperf.runs.clocks import VirtualClock
+from pytest_nfvperf.runs.rig import RigParts
+
+ASSUMED_FPS = 4e6
+"""Frames/s per direction that the simulated DUT forwards."""
+
+ASSUMED_CEILING_FPS = 9e6
+ASSUMED_BPS = 2e9
+"""Payload bits/s that it carries for streams."""
+
+_NOISE = 0.003
+_BUFFER_FRAMES = 1024
+_BUILD_S = 0.5
+_START_S = 2.0
+_CEILING_S = 4.0
+
+
+@dataclass
+class SimulatedTopology:
+    """A topology that stands nowhere. ``devices``: by port, where a generator wants to know them."""
+
+    topology: Topology
+    devices: Mapping[str, str] = field(default_factory=dict)
+
+    def attachments(self) -> tuple[Attachment, ...]:
+        """Every port, with no device behind it."""
+        return tuple(Attachment(port.name, self.devices.get(port.name, "simulated")) for port in self.topology.ports)
+
+    def netns(self, namespace: str) -> str:
+        """A name that nothing has."""
+        if namespace not in {spec.name for spec in self.topology.namespaces}:
+            raise KeyError(f"topology {self.topology.name!r} has no namespace {namespace!r}")
+        return f"simulated-{namespace}"
+
+    def firewall(self) -> dict[str, list[str]]:
+        """Nothing filters."""
+        return {}
+
+    def not_offloaded(self) -> str | None:
+        """Hardware can be simulated, too."""
+        return None
+
+    def wait_ready(self, deadline_s: float) -> None:
+        """It is."""
+
+    def configuration(self) -> str:
+        """None worth keeping."""
+        return "simulated"
+
+    def close(self) -> None:
+        """Nothing to remove."""
+
+
+class SimulatedCapture:
+    """A receiver to which nothing comes. Fulfils ports.capture.Capture."""
+
+    def start(self) -> None:
+        """Nothing to listen on."""
+
+    def stop(self) -> Captured:
+        """Nothing came."""
+        return Captured(0, None, ())
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+class SimulatedDatapath:
+    """A DUT that takes the time of a real one to start and to build on."""
+
+    def __init__(self, clock: VirtualClock, kind: str = "dpdk", devices: Mapping[str, str] | None = None) -> None:
+        self._devices = devices or {}
+        self._clock = clock
+        self._kind = kind
+        clock.sleep(_START_S)
+
+    def info(self) -> DatapathInfo:
+        """Says that it is simulated."""
+        return DatapathInfo(self._kind, "simulated", None, "simulated")
+
+    def build(self, topology: Topology) -> SimulatedTopology:
+        """Takes as long as a real one."""
+        self._clock.sleep(_BUILD_S)
+        return SimulatedTopology(topology, self._devices)
+
+    def collectors(self) -> tuple[Collector, ...]:
+        """None."""
+        return ()
+
+    def check_alive(self) -> None:
+        """Always alive."""
+
+    def logs(self) -> Mapping[str, str]:
+        """None."""
+        return {}
+
+    def close(self) -> None:
+        """Nothing to stop."""
+
+
+class SimulatedCeilings:
+    """Takes the time of a measurement once for each traffic."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        self._clock = clock
+        self._known: set[tuple[str, int]] = set()
+
+    def cached(self, traffic: Traffic, directions: int) -> float | None:
+        """Known after the first measurement."""
+        return ASSUMED_CEILING_FPS if (traffic.shape_label, directions) in self._known else None
+
+    def measure(self, traffic: Traffic, directions: int) -> float | None:
+        """Let the time pass."""
+        self._clock.sleep(_CEILING_S)
+        self._known.add((traffic.shape_label, directions))
+        return ASSUMED_CEILING_FPS
+
+
+class SimulatedWiring:
+    """Makes a simulated rig of any testbed; touches nothing.
+
+    Args:
+        testbed: what would be wired.
+        make_generator: another simulated DUT than a steady one of ASSUMED_FPS.
+    """
+
+    def __init__(self, testbed: Testbed, make_generator: Callable[[], FakeGenerator] | None = None) -> None:
+        self.testbed = testbed
+        self.clock = VirtualClock()
+        self._make = make_generator or _assumed_dut
+        self._generators: list[FakeGenerator] = []
+        self._streams: list[FakeStreams] = []
+
+    @property
+    def specs(self) -> list[TrialSpec]:
+        """Every trial that was asked for so far."""
+        return [spec for generator in self._generators for spec in generator.specs]
+
+    @property
+    def stream_specs(self) -> list[StreamSpec]:
+        """Every run of streams that was asked for so far."""
+        return [spec for streams in self._streams for spec in streams.specs]
+
+    def check(self) -> None:
+        """Nothing can be missing."""
+
+    def lacks(self, dut: Dut) -> str | None:  # noqa: ARG002 - simulated, it can be all of them
+        """Nothing is lacking in a plan."""
+        return None
+
+    def lacks_roles(self, topology: Topology, dut: Dut) -> str | None:
+        """As the real testbed: what is skipped there is no part of a plan."""
+        return lacks_roles(self.testbed.generator.engine, self.testbed, topology, dut)
+
+    def lacks_streams(self) -> str | None:
+        """Nothing."""
+        return None
+
+    def labels(self) -> dict[str, str]:
+        """As the real testbed's."""
+        return {"datapath": self.testbed.ovs.datapath, "engine": self.testbed.generator.engine}
+
+    def describe(self) -> list[str]:
+        """One line."""
+        return ["planned on a simulated DUT in virtual time"]
+
+    def parts(self) -> RigParts:
+        """A simulated rig."""
+        return RigParts(
+            make_datapath=lambda dut: SimulatedDatapath(self.clock, dut.kind or "dpdk"),
+            make_generator=self._make_generator,
+            make_ledger=None,
+            ceilings=SimulatedCeilings(self.clock),
+            pmd_cpus=len(self.testbed.cpus.pmd),
+            make_streams=self._make_streams,
+        )
+
+    def fingerprint(self) -> Mapping[str, Any]:
+        """None: nothing was measured."""
+        return {}
+
+    def line_rate_bps(self) -> float | None:
+        """The slowest port's."""
+        return min((port.line_rate_bps for port in self.testbed.ports if port.line_rate_bps), default=None)
+
+    def estimate_search_s(self, profile: Profile) -> float:  # noqa: ARG002 - the plan finds out itself
+        """Unknown."""
+        return 0.0
+
+    def leftovers(self) -> list[str]:
+        """Nothing."""
+        return []
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+    def _make_streams(self) -> FakeStreams:
+        streams = FakeStreams(ASSUMED_BPS, clock=self.clock)
+        self._streams.append(streams)
+        return streams
+
+    def _make_generator(self) -> FakeGenerator:
+        generator = self._make()
+        generator.clock = self.clock
+        self._generators.append(generator)
+        return generator
+
+
+def _assumed_dut() -> FakeGenerator:
+    return FakeGenerator(
+        ASSUMED_FPS, noise=_NOISE, ceiling_fps=ASSUMED_CEILING_FPS * 1.01, buffer_frames=_BUFFER_FRAMES
+    )

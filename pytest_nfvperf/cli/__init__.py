@@ -1,0 +1,1 @@
+"""``nfvperf``: what is done outside a test run."""

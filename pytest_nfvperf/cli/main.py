@@ -1,0 +1,163 @@
+"""``nfvperf``: what is done outside a test run."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_nfvperf import __version__
+from pytest_nfvperf.model.errors import ConfigError, NfvperfError
+from pytest_nfvperf.model.evidence.run_conclusion import EXIT_STATUS, RunFate
+
+Command = Callable[[argparse.Namespace], int]
+
+if TYPE_CHECKING:
+    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; errors end as one message on stderr and exit status 1 (usage: 2)."""
+    arguments = _parser().parse_args(argv)
+    command: Command = arguments.command
+    try:
+        return command(arguments)
+    except NfvperfError as error:
+        print(f"nfvperf: {error}", file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="nfvperf", description="datapath acceptance: see also pytest --help")
+    parser.add_argument("--version", action="version", version=f"nfvperf {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    doctor = _add(commands, "doctor", _doctor, "what this machine can and cannot do, and what to do about it")
+    doctor.add_argument("--testbed", type=Path, metavar="FILE", help="also check what this testbed needs")
+    _add(commands, "clean", _clean, "remove what killed runs left on this machine, and nothing else")
+    build = _add(commands, "build", _build, "compile the embedded generator for this machine")
+    build.add_argument("--sanitize", action="store_true", help="with AddressSanitizer and UBSan, for its tests")
+    plan = _add(commands, "plan", _plan, "list the trials of a run and the time they take; sends nothing")
+    plan.add_argument("pytest_arguments", nargs=argparse.REMAINDER, help="as for pytest, e.g. suites/throughput")
+    for name, command, text in (
+        ("report", _report, "render a run's evidence as one HTML page with charts"),
+        ("show", _show, "print a run's summary table and errors"),
+    ):
+        reading = _add(commands, name, command, text)
+        reading.add_argument("run", type=Path, nargs="?", default=Path("reports/latest"), help="results directory")
+    matrix = _add(commands, "matrix", _matrix, "several runs as one page: NIC x frame size x datapath x offload")
+    matrix.add_argument("runs", type=Path, nargs="+", metavar="DIR", help="results directories")
+    matrix.add_argument("--output", type=Path, default=Path("reports/matrix.html"), help="default: %(default)s")
+    schema = _add(commands, "schema", _schema, "print the JSON schema of a file format, for editors")
+    schema.add_argument("which", choices=("testbed", "sla", "evidence"))
+    return parser
+
+
+def _add(commands: _Commands, name: str, command: Command, text: str) -> argparse.ArgumentParser:
+    parser = commands.add_parser(name, help=text, description=text)
+    parser.set_defaults(command=command)
+    return parser
+
+
+def _doctor(arguments: argparse.Namespace) -> int:
+    from pytest_nfvperf.adapters.doctor.lab_needs import lab_checks  # noqa: PLC0415
+    from pytest_nfvperf.adapters.doctor.machine import checks  # noqa: PLC0415 - each command imports its own
+    from pytest_nfvperf.adapters.host.cpus import planned  # noqa: PLC0415
+    from pytest_nfvperf.cli.doctor_table import doctor_text, is_usable  # noqa: PLC0415
+    from pytest_nfvperf.config.testbed_file import load_testbed  # noqa: PLC0415
+
+    testbed = load_testbed(arguments.testbed)[0] if arguments.testbed else None
+    found = checks(testbed) + (lab_checks(planned(testbed)) if testbed is not None else [])
+    print(doctor_text(found, color=sys.stdout.isatty()))
+    return 0 if is_usable(found) else 1
+
+
+def _clean(arguments: argparse.Namespace) -> int:  # noqa: ARG001 - every command takes the arguments
+    from pytest_nfvperf.adapters.cleanup.reaper import reap  # noqa: PLC0415
+
+    reaped = reap(kept_too=True)
+    print(str(reaped) or "nothing to remove")
+    return 1 if reaped.failed else 0
+
+
+def _build(arguments: argparse.Namespace) -> int:
+    from pytest_nfvperf.adapters.generators.embedded.build import build  # noqa: PLC0415
+
+    print(build(sanitize=arguments.sanitize))
+    return 0
+
+
+def _plan(arguments: argparse.Namespace) -> int:
+    import pytest  # noqa: PLC0415
+
+    return int(pytest.main(["--nfv-plan", *arguments.pytest_arguments]))
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    from pytest_nfvperf.adapters.evidence.conclusions import conclude  # noqa: PLC0415
+    from pytest_nfvperf.adapters.evidence.reader import read_run  # noqa: PLC0415
+    from pytest_nfvperf.adapters.report.html import render_report  # noqa: PLC0415
+    from pytest_nfvperf.session.published_figures import published_for  # noqa: PLC0415
+
+    run = read_run(arguments.run)
+    folder = arguments.run if arguments.run.is_dir() else arguments.run.parent
+    print(render_report(run, folder, published=published_for(run)))
+    print(conclude(run).last_line)
+    return 0
+
+
+def _show(arguments: argparse.Namespace) -> int:
+    """Ends with the run's own exit status; with that of a usage error where there is no run."""
+    from pytest_nfvperf.adapters.evidence.conclusions import conclude  # noqa: PLC0415
+    from pytest_nfvperf.adapters.evidence.reader import read_run  # noqa: PLC0415
+    from pytest_nfvperf.adapters.report.conclusion_lines import test_lines  # noqa: PLC0415
+    from pytest_nfvperf.adapters.report.table import summary_rows, summary_text  # noqa: PLC0415
+
+    try:
+        run = read_run(arguments.run)
+    except ConfigError as error:
+        print(f"nfvperf: {error}", file=sys.stderr)
+        return EXIT_STATUS[RunFate.USAGE]
+    conclusion = conclude(run)
+    rows = summary_rows(run, conclusion)
+    terminal = sys.stdout.isatty()
+    width = shutil.get_terminal_size().columns if terminal else None
+    shown = summary_text(rows, width=width, color=terminal)
+    print(shown if rows else f"{arguments.run}: nothing was measured")
+    for line in test_lines(conclusion.tests):
+        print(line)
+    for record_id, error_data in run.errors.items():
+        print(f"{record_id}: {error_data.error}: {error_data.message}")
+    for problem in run.problems:
+        print(problem)
+    print(conclusion.last_line)
+    return conclusion.exit_status
+
+
+def _matrix(arguments: argparse.Namespace) -> int:
+    from pytest_nfvperf.adapters.evidence.reader import read_run  # noqa: PLC0415
+    from pytest_nfvperf.adapters.report.matrix import matrix_of, render_matrix  # noqa: PLC0415
+    from pytest_nfvperf.session.published_figures import published_for  # noqa: PLC0415
+
+    runs = [read_run(path.resolve()) for path in arguments.runs]
+    matrix = matrix_of((run, published_for(run)) for run in runs)
+    if not matrix.rows:
+        print("nfvperf: none of these runs has the outcome of a search (NDR, PDR or throughput)", file=sys.stderr)
+        return 1
+    print(render_matrix(matrix, arguments.output))
+    return 0
+
+
+def _schema(arguments: argparse.Namespace) -> int:
+    from pytest_nfvperf.adapters.evidence.schema import schema_text  # noqa: PLC0415
+    from pytest_nfvperf.config.schemas import published  # noqa: PLC0415
+
+    schemas = {**published(), "evidence.schema.json": schema_text()}
+    print(schemas[f"{arguments.which}.schema.json"])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

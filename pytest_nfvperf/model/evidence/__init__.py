@@ -1,0 +1,1 @@
+"""Evidence records as data."""

@@ -1,0 +1,250 @@
+"""What became of a run, of what became of its tests; every report repeats it.
+
+The numbers of ``EXIT_STATUS`` are pytest's where they mean the same; docs/exit-status.md is made of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from pytest_nfvperf.model.evidence.conclusion import GRAVITY, Fate, TestConclusion, TestFacts, conclude_test, one_line
+from pytest_nfvperf.model.sla.verdict import Judgement
+
+
+class RunFate(StrEnum):
+    """What became of a run. PASSED: nothing was wrong, yet it is no acceptance (skips, or nothing was judged)."""
+
+    KILLED = "killed"
+    INTERNAL = "internal error"
+    INTERRUPTED = "interrupted"
+    USAGE = "usage"
+    BROKEN = "broken"
+    FAILED = "failed"
+    INCONCLUSIVE = "inconclusive"
+    EMPTY = "empty"
+    PASSED = "passed"
+    ACCEPTED = "accepted"
+
+
+EXIT_STATUS = {
+    RunFate.ACCEPTED: 0,
+    RunFate.PASSED: 0,
+    RunFate.FAILED: 1,
+    RunFate.INTERRUPTED: 2,
+    RunFate.INTERNAL: 3,
+    RunFate.KILLED: 3,
+    RunFate.USAGE: 4,
+    RunFate.EMPTY: 5,
+    RunFate.INCONCLUSIVE: 10,
+    RunFate.BROKEN: 11,
+}
+
+
+_WORDS = {Fate.BROKEN: "testbed broken", Fate.USAGE: "usage error", Fate.XFAIL: "failed as expected"}
+
+
+_PLURALS = {Fate.USAGE: "usage errors"}
+
+
+_RUNS = {
+    Fate.USAGE: RunFate.USAGE,
+    Fate.BROKEN: RunFate.BROKEN,
+    Fate.FAILED: RunFate.FAILED,
+    Fate.INCONCLUSIVE: RunFate.INCONCLUSIVE,
+}
+
+
+_PYTESTS = {2: RunFate.INTERRUPTED, 3: RunFate.INTERNAL, 4: RunFate.USAGE}
+
+_HEADS = {
+    RunFate.KILLED: "Killed: the run did not end by itself",
+    RunFate.INTERNAL: "Internal error",
+    RunFate.INTERRUPTED: "Interrupted",
+    RunFate.USAGE: "Usage error",
+    RunFate.BROKEN: "Testbed broken",
+    RunFate.FAILED: "Failed",
+    RunFate.INCONCLUSIVE: "Inconclusive",
+    RunFate.EMPTY: "Nothing was selected",
+}
+
+
+_ADVICE = {
+    RunFate.KILLED: "What had finished is in the evidence; `nfvperf clean` removes what it left on the machine",
+    RunFate.INTERNAL: "This is a fault of nfvperf or of a plugin: report it with the traceback",
+    RunFate.INTERRUPTED: "What had finished is in the evidence; run the rest again",
+    RunFate.USAGE: "Correct what the message names and run it again",
+    RunFate.BROKEN: "Nothing is said about the DUT: mend the testbed (`nfvperf doctor` looks at it) and run it again",
+    RunFate.FAILED: "The reasons are above and in the report: the DUT, its configuration or the SLA has to change",
+    RunFate.INCONCLUSIVE: "Nothing failed, but it is no acceptance either: the reasons say what was in the way; "
+    "measure again on a quieter machine or longer (--nfv-profile gate)",
+    RunFate.EMPTY: "Look at the paths, -k and --nfv-profile",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """What is known of a run.
+
+    Attributes:
+        tests: every selected test.
+        exit_status: pytest's own; None for a run that did not end by itself.
+        reason: what ended it before its time, "" for nothing.
+        smoke: of profile smoke, which accepts nothing.
+    """
+
+    tests: tuple[TestFacts, ...]
+    exit_status: int | None
+    reason: str = ""
+    smoke: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RunConclusion:
+    """What became of a run.
+
+    Attributes:
+        headline: the sentence at the top of a report: what it was, and the tests by what became of them.
+        reason: why, in a line: what ended the run, or the gravest test's reason.
+        advice: what to do next.
+        tests: all selected, the gravest first.
+    """
+
+    fate: RunFate
+    exit_status: int
+    headline: str
+    reason: str
+    advice: str
+    tests: tuple[TestConclusion, ...] = ()
+    _by_id: dict[str, TestConclusion] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_by_id", {test.node_id: test for test in self.tests})
+
+    def test(self, node_id: str) -> TestConclusion:
+        """What became of this test; KeyError for one that was not selected."""
+        return self._by_id[node_id]
+
+    @property
+    def last_line(self) -> str:
+        """The last line of a run: which it was, and what to do."""
+        why = f" {self.reason}." if self.reason else ""
+        todo = f" {self.advice}." if self.advice else ""
+        return f"{self.headline}.{why}{todo} (exit status {self.exit_status})"
+
+
+def conclude_run(facts: RunFacts) -> RunConclusion:
+    """What became of the run.
+
+    In order of gravity: killed, internal error, interrupted, usage, testbed broken, failed, inconclusive. Accepted is
+    only what passed in every selected test, and in which something was judged.
+    """
+    tests = tuple(sorted(map(conclude_test, facts.tests), key=_rank))
+    fate = _run_fate(facts, tests)
+    exit_status = EXIT_STATUS[fate]
+    if fate is RunFate.FAILED and facts.exit_status is not None and facts.exit_status > 5:
+        exit_status = facts.exit_status  # another plugin's own
+    met = sum(verdict.judgement is Judgement.PASS for test in facts.tests for verdict in test.verdicts)
+    return RunConclusion(
+        fate,
+        exit_status,
+        _headline(fate, tests, met),
+        _run_reason(facts, fate, tests),
+        _advice(fate, tests, smoke=facts.smoke),
+        tests,
+    )
+
+
+def _rank(test: TestConclusion) -> int:
+    return list(Fate).index(test.fate)
+
+
+def _run_fate(facts: RunFacts, tests: Sequence[TestConclusion]) -> RunFate:
+    ended_by = RunFate.KILLED if facts.exit_status is None else _PYTESTS.get(facts.exit_status)
+    if ended_by is not None:
+        return ended_by
+    wrong = {test.fate for test in tests if test.wrong}
+    if wrong:
+        return next((_RUNS[fate] for fate in GRAVITY if fate in wrong), RunFate.INTERRUPTED)
+    if facts.exit_status not in {0, 5}:
+        return RunFate.FAILED
+    return _without_fault(tests, smoke=facts.smoke)
+
+
+def _without_fault(tests: Sequence[TestConclusion], *, smoke: bool) -> RunFate:
+    if not tests:
+        return RunFate.EMPTY
+    accepted = all(test.fate is Fate.PASSED for test in tests) and any(test.judged for test in tests)
+    return RunFate.ACCEPTED if accepted and not smoke else RunFate.PASSED
+
+
+def _headline(fate: RunFate, tests: Sequence[TestConclusion], met: int) -> str:
+    if fate is RunFate.ACCEPTED:
+        return f"Accepted: {_all(met, 'requirement')} met, {_all(len(tests), 'selected test')} passed"
+    if fate is RunFate.PASSED:
+        return _passed_headline(tests)
+    if not tests:
+        return _HEADS[fate]
+    return f"{_HEADS[fate]}: of {_tests(len(tests))} {', '.join(counted(tests))}"
+
+
+def _passed_headline(tests: Sequence[TestConclusion]) -> str:
+    passed = sum(test.fate is Fate.PASSED for test in tests)
+    others = [test for test in tests if test.fate is not Fate.PASSED]
+    if all(test.fate is Fate.SKIPPED for test in tests):
+        were = "was" if len(tests) == 1 else "were"
+        return f"Nothing was measured: {_all(len(tests), 'selected test')} {were} skipped"
+    text = f"{passed} of {_tests(len(tests))} passed"
+    skipped = sum(test.fate is Fate.SKIPPED for test in others)
+    rest = [f"{skipped} {'was' if skipped == 1 else 'were'} skipped"] if skipped else []
+    rest += counted(test for test in others if test.fate is not Fate.SKIPPED)
+    text = ", ".join([text, *rest])
+    return text if any(test.judged for test in tests) else f"Nothing was judged, no SLA applied: {text}"
+
+
+def _tests(count: int) -> str:
+    return f"{count} selected test{'' if count == 1 else 's'}"
+
+
+def _all(count: int, what: str) -> str:
+    return f"the one {what}" if count == 1 else f"all {count} {what}s"
+
+
+def counted(tests: Iterable[TestConclusion]) -> list[str]:
+    """``["1 failed", "2 inconclusive", "9 passed"]``: the gravest first."""
+    counts = Counter(test.fate for test in tests)
+    return [f"{counts[fate]} {_word(fate, counts[fate])}" for fate in Fate if counts[fate]]
+
+
+def _word(fate: Fate, count: int) -> str:
+    plural = _PLURALS.get(fate) if count > 1 else None
+    return plural or _WORDS.get(fate, str(fate))
+
+
+def _run_reason(facts: RunFacts, fate: RunFate, tests: Sequence[TestConclusion]) -> str:
+    """What ended the run; else the first test of those that decided it."""
+    own = one_line(facts.reason)
+    if own and fate in {RunFate.INTERRUPTED, RunFate.INTERNAL, RunFate.USAGE}:
+        return own.rstrip(".")
+    decided = next((test for test in tests if _RUNS.get(test.fate) is fate and test.wrong), None)
+    if decided is not None:
+        return f"{decided.node_id}: {decided.reason}".rstrip(".")
+    if fate is RunFate.FAILED:
+        return f"pytest ended with status {facts.exit_status}, and no test says why: see above"
+    return own.rstrip(".")
+
+
+def _advice(fate: RunFate, tests: Sequence[TestConclusion], *, smoke: bool) -> str:
+    if fate is not RunFate.PASSED:
+        return _ADVICE.get(fate, "")
+    if any(test.tolerated for test in tests):
+        return "This is no acceptance: --nfv-inconclusive warn let pass what could not be judged"
+    if any(test.fate is Fate.SKIPPED for test in tests):
+        return "This is no acceptance of all: the reasons of the skips say what is missing"
+    if smoke:
+        return "It works here, which is no acceptance: for that, measure longer (--nfv-profile gate)"
+    if not any(test.judged for test in tests):
+        return "This is no acceptance: give requirements in an sla.yaml beside the suite or by --nfv-sla FILE"
+    return "This is no acceptance: what failed as expected is still to be mended"

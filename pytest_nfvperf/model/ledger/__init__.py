@@ -1,0 +1,1 @@
+"""Where the frames of a trial were lost, and what became of their copies."""

@@ -1,0 +1,51 @@
+"""What a packet costs in CPU instructions, counted where time is virtual.
+
+In an emulated machine whose clock advances by a fixed time an instruction (QEMU's ``-icount``), busy time is a
+count of instructions. The count does not know of caches, contention or NUMA, and nothing of it is a rate on a
+real machine: the metric has a name and a unit of its own, and is never set beside wall-clock figures. What it is
+good for: it repeats to 0.1 % on a machine that others use too, so small changes of cost show.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pytest_nfvperf.model.sla.verdict import Observation
+
+INSTRUCTIONS_PER_PACKET = "instructions_per_packet"
+INSTRUCTIONS = "instructions"
+
+
+@dataclass(frozen=True, slots=True)
+class InstructionCost:
+    """Instructions that a sender and all that it sent through took.
+
+    Attributes:
+        packets: sent, each of which arrived.
+        busy_ns: virtual time spent on them, in ns; idle time is not in it.
+        instruction_ns: virtual time of one instruction, in ns.
+
+    Raises:
+        ValueError: no packet, or no time.
+    """
+
+    packets: int
+    busy_ns: int
+    instruction_ns: int
+
+    def __post_init__(self) -> None:
+        for name in ("packets", "busy_ns", "instruction_ns"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"instructions per packet need {name} of at least 1, not {getattr(self, name)}")
+
+    @property
+    def instructions_per_packet(self) -> float:
+        """CPU instructions a packet."""
+        return self.busy_ns / self.instruction_ns / self.packets
+
+    def observation(self) -> Observation:
+        """The figure, as an SLA sees it."""
+        rests_on = (
+            f"virtual time: {self.busy_ns} ns busy, {self.instruction_ns} ns an instruction, {self.packets} packets"
+        )
+        return Observation(INSTRUCTIONS_PER_PACKET, self.instructions_per_packet, INSTRUCTIONS, confidence=rests_on)

@@ -1,0 +1,286 @@
+"""From an outcome to the figures that an SLA can be about.
+
+Only what was measured is observed: a search that was aborted yields no figure, and
+:func:`unmeasured` says why, so that the verdict can.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+from pytest_nfvperf.model.display import format_fps, format_ratio
+from pytest_nfvperf.model.measure.loss_bound import honest_loss
+from pytest_nfvperf.model.measure.offloading import OFFLOADED_FLOWS, OffloadShare
+from pytest_nfvperf.model.measure.outcome import (
+    NOT_CONFIRMED,
+    Confirmation,
+    Cost,
+    GoalOutcome,
+    LatencyPoint,
+    Outcome,
+    SearchStatus,
+    SessionsSeen,
+)
+from pytest_nfvperf.model.measure.soak_observe import soak_observations, soak_unmeasured
+from pytest_nfvperf.model.samples import Samples, Slope
+from pytest_nfvperf.model.sla.load_name import load_in_fps, normal_load_name, share_of_goal
+from pytest_nfvperf.model.sla.verdict import Observation
+from pytest_nfvperf.model.statistics import median_interval
+
+_LATENCIES = ("min", "p50", "p90", "p99", "p999", "max")
+
+
+def observations(outcome: Outcome) -> tuple[Observation, ...]:
+    """Every figure of the outcome, in base units.
+
+    A goal yields three observations of one metric: pps, bps (layer 2, with FCS) and, where
+    ports have a line rate, line_ratio; all per direction.
+    """
+    return (
+        *(seen for goal in outcome.goals for seen in _of_goal(goal, outcome)),
+        *(seen for goal in outcome.goals for seen in _of_confirmation(goal, outcome)),
+        *(seen for point in outcome.latency for seen in _of_latency(point)),
+        *_of_loss(outcome),
+        *_of_back_to_back(outcome),
+        *(_of_cost(outcome.cost) if outcome.cost else ()),
+        *(seen for samples in outcome.samples for seen in _of_samples(samples, outcome)),
+        *(seen for slope in outcome.slopes for seen in _of_slope(slope)),
+        *(soak_observations(outcome.soak, outcome.trials) if outcome.soak else ()),
+        *(_of_offload(outcome.offload, outcome) if outcome.offload else ()),
+        *(_of_sessions(outcome.sessions) if outcome.sessions else ()),
+    )
+
+
+def unmeasured(outcome: Outcome) -> dict[str, str]:
+    """Metrics that were asked for and have no figure, with the reason for a person."""
+    missing = dict(outcome.missing)
+    for goal in outcome.goals:
+        if not any(True for _ in _of_goal(goal, outcome)):
+            missing[goal.goal.name] = f"search {goal.status.replace('_', ' ')}: {goal.detail or 'no detail'}"
+    for point in outcome.latency:
+        for name in _LATENCIES:
+            if getattr(point, f"{name}_ns") is None:
+                missing[f"latency_{name}"] = f"no latency samples at {point.at}"
+    if outcome.offload is not None and outcome.offload.ratio is None:
+        missing[OFFLOADED_FLOWS] = "the datapath had no flow right after the measurement"
+    return missing | (soak_unmeasured(outcome.soak) if outcome.soak else {})
+
+
+def _of_goal(goal: GoalOutcome, outcome: Outcome) -> Iterator[Observation]:
+    figure = _goal_figure(goal, outcome)
+    if figure is None:
+        return
+    load, bound, why = figure
+    high = _known_too_high(goal) if goal.spoiled and bound == "lower" else None
+    evidence = (goal.confirmation.trial_id,) if goal.confirmation else outcome.trials
+    line_ratio = load / outcome.line_rate_fps if outcome.line_rate_fps else None
+    if line_ratio is not None and _at_line_rate(load, outcome):
+        line_ratio = 1.0  # loads are whole frames: the last fraction of a frame is not missing
+    for value, unit in ((load, "pps"), (load * outcome.mean_frame_size * 8, "bps"), (line_ratio, "line_ratio")):
+        if value is not None:
+            yield Observation(
+                goal.goal.name,
+                float(value),
+                unit,
+                lower_bound=bound in {"lower", "both"} and high is None,
+                upper_bound=bound in {"upper", "both"},
+                bound_reason=why,
+                confidence=_goal_confidence(goal, outcome),
+                evidence=evidence,
+                high=None if high is None else float(value) * high / load,
+            )
+
+
+def _goal_figure(goal: GoalOutcome, outcome: Outcome) -> tuple[int, str, str] | None:
+    """Load in frames/s per direction, which bound of the truth it is ("", "lower", "upper", "both"), and why."""
+    if goal.status is SearchStatus.BELOW_MINIMUM:
+        return (goal.upper_fps, "upper", "below the search's minimum load") if goal.upper_fps else None
+    if goal.load_fps is None:
+        return None
+    confirmation = goal.confirmation
+    if confirmation is None and goal.detail.startswith(NOT_CONFIRMED):
+        # What the rig spoiled bounds nothing from above; where the search's own end was the rig's, nothing does.
+        return goal.load_fps, "both" if _rig_limit(goal, outcome) else "upper", goal.detail
+    if confirmation is not None and not confirmation.passed:
+        return confirmation.load_fps, "upper", _failed_confirmation(confirmation, goal)
+    # A confirmation may have passed at a lower load than the search found: that is what is certain.
+    load = confirmation.load_fps if confirmation else goal.load_fps
+    why = _rig_limit(goal, outcome) if load >= goal.load_fps else goal.spoiled
+    return load, "lower" if why else "", why
+
+
+def _known_too_high(goal: GoalOutcome) -> int | None:
+    """The load that valid trials of the search found too high; None where the rig set its end."""
+    return None if goal.generator_limited else goal.upper_fps
+
+
+def _rig_limit(goal: GoalOutcome, outcome: Outcome) -> str:
+    """What kept the rig from asking the DUT for more; empty when the DUT or the line was the limit."""
+    if _at_line_rate(goal.load_fps or 0, outcome):
+        return ""
+    if goal.generator_limited:
+        return "generator-limited"
+    return "met at the search's maximum load" if goal.status is SearchStatus.AT_MAXIMUM else ""
+
+
+def _at_line_rate(load_fps: int, outcome: Outcome) -> bool:
+    return outcome.line_rate_fps is not None and load_fps >= math.floor(outcome.line_rate_fps)
+
+
+def _failed_confirmation(confirmation: Confirmation, goal: GoalOutcome) -> str:
+    return (
+        f"confirmation of {confirmation.duration_s:g} s lost {_loss_text(confirmation.loss_ratio)}, "
+        f"{goal.goal.name} allows {format_ratio(goal.goal.loss_ratio)}"
+    )
+
+
+def _loss_text(loss_ratio: float | None) -> str:
+    return "an unknown share" if loss_ratio is None else format_ratio(loss_ratio)
+
+
+def _goal_confidence(goal: GoalOutcome, outcome: Outcome) -> str:
+    confirmation = goal.confirmation
+    if confirmation is None:
+        return goal.detail if goal.detail.startswith(NOT_CONFIRMED) else "not confirmed by a full-length trial"
+    offered = _confirmed_frames(confirmation, outcome)
+    text = f"{'confirmed' if confirmation.passed else 'not confirmed'} by {confirmation.duration_s:g} s: "
+    text += honest_loss(confirmation.loss_ratio, offered)
+    if goal.load_fps and confirmation.load_fps < goal.load_fps:
+        text += f" (the search found {format_fps(goal.load_fps)})"
+    return text
+
+
+def _confirmed_frames(confirmation: Confirmation, outcome: Outcome) -> int:
+    if confirmation.offered_frames is not None:
+        return confirmation.offered_frames
+    return round(confirmation.load_fps * confirmation.duration_s * outcome.directions)
+
+
+def _of_confirmation(goal: GoalOutcome, outcome: Outcome) -> Iterator[Observation]:
+    confirmation = goal.confirmation
+    if confirmation is None or confirmation.loss_ratio is None:
+        return
+    offered = _confirmed_frames(confirmation, outcome)
+    yield Observation(
+        "loss_ratio",
+        confirmation.loss_ratio,
+        "ratio",
+        at=share_of_goal(1.0, goal.goal.name),
+        confidence=honest_loss(confirmation.loss_ratio, offered),
+        evidence=(confirmation.trial_id,),
+    )
+
+
+def _of_latency(point: LatencyPoint) -> Iterator[Observation]:
+    at = normal_load_name(point.at, point.load_fps)
+    for name in _LATENCIES:
+        value = getattr(point, f"{name}_ns")
+        if value is not None:
+            yield Observation(
+                f"latency_{name}",
+                float(value),
+                "ns",
+                at=at,
+                confidence=f"{point.samples:,} samples",
+                evidence=(point.trial_id,),
+            )
+
+
+def _of_loss(outcome: Outcome) -> Iterator[Observation]:
+    for point in outcome.loss_curve:
+        at, evidence = load_in_fps(point.load_fps), (point.trial_id,)
+        confidence = honest_loss(point.loss_ratio, point.offered_frames)
+        yield Observation("loss_ratio", point.loss_ratio, "ratio", at, confidence=confidence, evidence=evidence)
+        if point.lost_frames is not None:
+            lost = float(point.lost_frames)
+            yield Observation("lost_frames", lost, "frames", at, confidence=confidence, evidence=evidence)
+
+
+def _of_back_to_back(outcome: Outcome) -> Iterator[Observation]:
+    found = outcome.back_to_back
+    if found is None:
+        return
+    repeats = f"mean of {len(found.burst_frames)} repeats"
+    yield Observation(
+        "back_to_back_frames",
+        found.mean_burst_frames,
+        "frames",
+        lower_bound=found.unlimited or bool(found.at_least),
+        bound_reason="the longest burst lost nothing" if found.unlimited else found.at_least,
+        confidence=repeats,
+        evidence=outcome.trials,
+    )
+    if found.corrected_buffer_s is not None:
+        yield Observation(
+            "corrected_buffer_s", found.corrected_buffer_s, "s", confidence=repeats, evidence=outcome.trials
+        )
+
+
+def _of_cost(cost: Cost) -> Iterator[Observation]:
+    per_core = None if cost.mpps_per_core is None else cost.mpps_per_core * 1e6
+    figures = (
+        ("cycles_per_packet", cost.pmd_cycles_per_packet, "cycles"),
+        ("pmd_busy", cost.pmd_busy_ratio, "ratio"),
+        ("mpps_per_core", per_core, "pps"),
+        ("dut_cpu_seconds", cost.dut_cpu_seconds, "s"),
+        ("generator_cpu_seconds", cost.generator_cpu_seconds, "s"),
+        ("test_process_cpu_seconds", cost.test_process_cpu_seconds, "s"),
+    )
+    for metric, value, unit in figures:
+        if value is not None:
+            yield Observation(metric, value, unit, evidence=(cost.trial_id,))
+
+
+def _of_offload(share: OffloadShare, outcome: Outcome) -> Iterator[Observation]:
+    if share.ratio is not None:
+        yield Observation(OFFLOADED_FLOWS, share.ratio, "ratio", confidence=str(share), evidence=outcome.trials[-1:])
+
+
+def _of_sessions(seen: SessionsSeen) -> Iterator[Observation]:
+    elsewhere = f"; {seen.elsewhere} more under overload, which are not judged" if seen.elsewhere else ""
+    confidence = f"{seen.watched} watched in {len(seen.trials)} trials{elsewhere}"
+    yield Observation("session_flaps", float(seen.flaps), "times", confidence=confidence, evidence=seen.trials)
+
+
+def _of_samples(samples: Samples, outcome: Outcome) -> Iterator[Observation]:
+    """The median with its interval, or the worst reading; a rate of frames as bit rate and share of line rate too."""
+    found = median_interval(samples.values)
+    low, high = (samples.figure, samples.figure) if samples.by_worst else (found.low, found.high)
+    text = f"median of {len(samples.values)}, interval at {format_ratio(found.confidence)}"
+    factors = {samples.unit: 1.0}
+    if samples.unit == "pps" and outcome.mean_frame_size:
+        factors["bps"] = outcome.mean_frame_size * 8
+    if samples.unit == "pps" and outcome.line_rate_fps:
+        factors["line_ratio"] = 1 / outcome.line_rate_fps
+    for unit, factor in factors.items():
+        yield Observation(
+            samples.metric,
+            samples.figure * factor,
+            unit,
+            lower_bound=bool(samples.at_least),
+            upper_bound=bool(samples.at_most),
+            bound_reason=samples.at_least or samples.at_most,
+            confidence=f"worst of {len(samples.values)}" if samples.by_worst else text,
+            evidence=samples.evidence,
+            low=low * factor,
+            high=high * factor,
+            relatives=tuple(ratio for ratio in outcome.relatives if ratio.metric == samples.metric),
+        )
+
+
+def _of_slope(slope: Slope) -> Iterator[Observation]:
+    """In the metric's unit, and as a share of the baseline."""
+    confidence = f"Theil-Sen slope per one more of {slope.per}, interval at {format_ratio(slope.confidence)}"
+    in_units = (
+        (slope.unit, slope.value, slope.low, slope.high),
+        ("ratio", slope.share, slope.share_low, slope.share_high),
+    )
+    for unit, value, low, high in in_units:
+        seen = Observation(f"{slope.metric}_slope", value, unit, confidence=confidence, low=low, high=high)
+        yield (
+            seen
+            if not slope.bound_reason
+            else replace(seen, low=-math.inf, high=math.inf, bound_reason=slope.bound_reason)
+        )

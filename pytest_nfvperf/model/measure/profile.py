@@ -1,0 +1,191 @@
+"""Profiles: how thoroughly is measured. All defaults of the measuring method stand here.
+
+A profile is chosen with ``--nfv-profile``: *smoke* to see that it works here, *quick* while developing, *gate* before
+something is accepted, *full* for a report, *soak* for hours. Times are in seconds, ratios are 0..1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from pytest_nfvperf.model.measure.outcome import Goal
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """One set of measuring parameters.
+
+    Attributes:
+        name: smoke, quick, gate, full or soak.
+        pdr_loss_ratio: loss ratio of the partial drop rate; the NDR's is 0.
+        relative_width: a search ends when its bounds are this close, as a ratio of the load.
+        exceed_ratio: share of trials at a load that may exceed the goal's loss (MLRsearch).
+        initial_trial_s: first, short trials of a search, s.
+        final_trial_s: trials that decide, s.
+        duration_sum_s: sum of the deciding trials at one load, s.
+        search_timeout_s: a search that takes longer is aborted, s.
+        search_residual_s: wait for residual frames after a trial of a search, s.
+        confirmation_s: one full-length trial at the found load, s; 0 for none.
+        warmup_s: an ignored trial at full load before the first, s.
+        invalid_trial_budget: how often one trial is repeated because the rig spoiled it.
+        latency_loads: loads of the latency profile as ratios of the PDR.
+        latency_trial_s: each of them, s.
+        loss_curve_step: step of the frame-loss curve downwards from the maximum, a ratio.
+        loss_curve_trial_s: each point, s.
+        back_to_back_repeats: repeats of RFC 9004's burst search.
+        back_to_back_max_s: longest burst, s at the maximum rate.
+        rfc2544_trial_s: trials of the ``rfc2544`` binary search, s (RFC 2544 section 24: 60).
+        rfc2544_residual_s: wait for residual frames (RFC 2544 section 23: 2).
+        tst009_max_rejections: max(r) of ETSI TST 009's binary search with loss verification.
+        soak_s: length of a soak, s. ``soak_sample_s``: between samples. ``soak_report_s``: between reports.
+        comparison_repeats: fewest repeats a side, interleaved.
+        comparison_trial_s: each reading of a comparison, s.
+        comparison_stream_s, comparison_omit_s: each reading of TCP streams, and the time before it that is not
+            measured, s; together whole seconds.
+        comparison_budget_s: no further repeats are begun after this time, s.
+    """
+
+    name: str
+    pdr_loss_ratio: float = 0.005
+    relative_width: float = 0.005
+    exceed_ratio: float = 0.5
+    initial_trial_s: float = 1.0
+    final_trial_s: float = 1.0
+    duration_sum_s: float = 21.0
+    search_timeout_s: float = 1200.0
+    search_residual_s: float = 0.1
+    confirmation_s: float = 60.0
+    warmup_s: float = 1.0
+    invalid_trial_budget: int = 10
+    latency_loads: tuple[float, ...] = (0.1, 0.5, 0.9)
+    latency_trial_s: float = 10.0
+    loss_curve_step: float = 0.1
+    loss_curve_trial_s: float = 10.0
+    back_to_back_repeats: int = 20
+    back_to_back_max_s: float = 2.0
+    rfc2544_trial_s: float = 60.0
+    rfc2544_residual_s: float = 2.0
+    tst009_max_rejections: int = 2
+    soak_s: float = 900.0
+    soak_sample_s: float = 1.0
+    soak_report_s: float = 60.0
+    comparison_repeats: int = 5
+    comparison_trial_s: float = 5.0
+    comparison_stream_s: float = 8.0
+    comparison_omit_s: float = 2.0
+    comparison_budget_s: float = 900.0
+
+    @property
+    def ndr(self) -> Goal:
+        """The non-drop rate: no loss."""
+        return self._goal("ndr", 0.0)
+
+    @property
+    def pdr(self) -> Goal:
+        """The partial drop rate."""
+        return self._goal("pdr", self.pdr_loss_ratio)
+
+    @property
+    def goals(self) -> tuple[Goal, ...]:
+        """NDR and PDR, searched in one pass."""
+        return (self.ndr, self.pdr)
+
+    def _goal(self, name: str, loss_ratio: float) -> Goal:
+        return Goal(
+            name=name,
+            loss_ratio=loss_ratio,
+            relative_width=self.relative_width,
+            exceed_ratio=self.exceed_ratio,
+            initial_trial_s=self.initial_trial_s,
+            final_trial_s=self.final_trial_s,
+            duration_sum_s=self.duration_sum_s,
+        )
+
+
+GATE = Profile("gate")
+
+QUICK = replace(
+    GATE,
+    name="quick",
+    initial_trial_s=0.2,
+    final_trial_s=0.5,
+    duration_sum_s=2.0,
+    search_timeout_s=180.0,
+    confirmation_s=5.0,
+    warmup_s=0.5,
+    invalid_trial_budget=5,
+    latency_trial_s=1.0,
+    loss_curve_trial_s=1.0,
+    back_to_back_repeats=3,
+    rfc2544_trial_s=1.0,
+    rfc2544_residual_s=0.2,
+    soak_s=60.0,
+    soak_report_s=10.0,
+    comparison_trial_s=0.3,
+    comparison_stream_s=0.7,
+    comparison_omit_s=0.3,
+    comparison_budget_s=75.0,
+)
+
+SMOKE = replace(
+    QUICK,
+    name="smoke",
+    duration_sum_s=1.0,  # its trials are no shorter than quick's: a stall of 5 ms would be 5 % of 0.1 s
+    search_timeout_s=60.0,
+    confirmation_s=2.0,
+    warmup_s=0.3,
+    latency_trial_s=0.5,
+    loss_curve_trial_s=0.5,
+    back_to_back_repeats=2,
+    soak_s=15.0,
+    soak_report_s=5.0,
+    comparison_budget_s=30.0,
+)
+"""One case of each suite, in under 3 minutes in all: what passes it works here, and is not accepted by it."""
+
+FULL = replace(
+    GATE,
+    name="full",
+    search_timeout_s=3600.0,
+    latency_trial_s=60.0,
+    loss_curve_trial_s=60.0,
+    back_to_back_repeats=50,
+    soak_s=12 * 3600.0,
+)
+
+SOAK = replace(FULL, name="soak")
+
+PROFILES = {profile.name: profile for profile in (SMOKE, QUICK, GATE, FULL, SOAK)}
+"""The profiles by name."""
+
+TRIAL_OVERHEAD_S = 0.15
+"""Beside its duration and residual wait: spec, start, counters before and after."""
+
+_FEWEST_TRIALS = 12
+"""With short sums it is the initial trials and the coarser targets before the final one that count."""
+
+
+def estimate_search_trials(goals: Sequence[Goal]) -> int:
+    """How many trials MLRsearch usually takes to find all goals in one pass.
+
+    A load is decided once more than half of the duration sum agrees (exceed ratio 0.5). Against a
+    DUT whose capacity wanders by 1 %, some four loads are decided for one goal and two more
+    for each further one; a steadier DUT needs fewer. Held against the real package by a test.
+    """
+    if not goals:
+        return 0
+    goal = max(goals, key=lambda each: each.duration_sum_s)
+    in_sum = goal.duration_sum_s / goal.final_trial_s
+    to_decide = min(math.floor((1 - goal.exceed_ratio) * in_sum) + 1, math.ceil(in_sum))
+    return max(_FEWEST_TRIALS, to_decide * (2 + 2 * len(goals)))
+
+
+def estimate_search_s(profile: Profile, goals: Sequence[Goal]) -> float:
+    """Seconds that a search of these goals usually takes, warm-up included, confirmation not."""
+    if not goals:
+        return 0.0
+    trial_s = max(goal.final_trial_s for goal in goals)
+    each = trial_s + profile.search_residual_s + TRIAL_OVERHEAD_S
+    return profile.warmup_s + estimate_search_trials(goals) * each

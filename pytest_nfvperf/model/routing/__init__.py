@@ -1,0 +1,1 @@
+"""BGP speakers and logical networks as data."""

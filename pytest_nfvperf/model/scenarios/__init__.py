@@ -1,0 +1,1 @@
+"""The scenarios' own topologies and plans."""

@@ -1,0 +1,1 @@
+"""SLA rules, and how they are judged."""

@@ -1,0 +1,302 @@
+"""From rules and observations to verdicts. Pure and three-valued.
+
+An observation is an interval: exact, at least (generator-limited), or at most (its confirmation
+failed). A requirement passes when every value of the interval meets it, fails when none does, and
+is inconclusive in between. So a missing, unbounded or NaN figure can never pass.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pytest_nfvperf.model.display import format_against, format_ratio, format_value
+from pytest_nfvperf.model.samples import Relative
+from pytest_nfvperf.model.sla.failure_table import failure_table
+from pytest_nfvperf.model.sla.load_name import same_load, show_load
+from pytest_nfvperf.model.sla.rules import Limit, Rule
+from pytest_nfvperf.model.sla.verdict import Judgement, Observation, Verdict
+
+__all__ = ["Peers", "failure_table", "judge", "requirement_text", "worst"]
+
+Peers = Callable[[Mapping[str, str]], Sequence[Observation] | None]
+"""Observations of the subject with these labels; None when it was not measured."""
+
+FASTER_GENERATOR = "a faster generator would resolve it: more CPUs for it, or a lab's (docs/lab.md)"
+"""What helps where a side of a relation is "at least": neither more readings nor another DUT would."""
+
+_EQUAL = 1e-9
+"""Relative difference below which a figure equals its limit: units are converted in floating point."""
+
+
+def judge(
+    rules: Sequence[Rule],
+    labels: Mapping[str, str],
+    observed: Sequence[Observation],
+    peers: Peers,
+    missing: Mapping[str, str] | None = None,
+) -> tuple[Verdict, ...]:
+    """Judge a subject by every rule that selects it.
+
+    Args:
+        rules: all rules; those whose selectors do not match the labels are passed over.
+        labels: what the subject is.
+        observed: what was measured on it.
+        peers: finds the observations of a relation's other side; called with this subject's
+            labels, those that differ replaced.
+        missing: why metrics have no figure (model.measure.observe.unmeasured).
+
+    Returns:
+        One verdict a requirement, in the order of the rules. Empty when no rule applies.
+    """
+    why = missing or {}
+    return tuple(
+        _judge_one(rule, metric, limit, labels, observed, peers, why)
+        for rule in rules
+        if rule.matches(labels)
+        for metric, limit in rule.require
+    )
+
+
+def worst(verdicts: Sequence[Verdict]) -> Judgement:
+    """FAIL before INCONCLUSIVE before PASS. Nothing judged is INCONCLUSIVE, never a pass."""
+    judgements = {verdict.judgement for verdict in verdicts}
+    if Judgement.FAIL in judgements:
+        return Judgement.FAIL
+    return Judgement.PASS if judgements == {Judgement.PASS} else Judgement.INCONCLUSIVE
+
+
+def requirement_text(metric: str, limit: Limit) -> str:
+    """``latency_p99 <= 100 us at 50 % of pdr``."""
+    return f"{metric} {limit.text}" + (f" at {show_load(limit.at)}" if limit.at else "")
+
+
+@dataclass(frozen=True, slots=True)
+class _Figure:
+    """An observed value and the interval that the truth lies in."""
+
+    value: float
+    low: float
+    high: float
+    why: str = ""
+
+    @classmethod
+    def of(cls, seen: Observation) -> _Figure:
+        low = seen.value if seen.low is None else seen.low
+        high = seen.value if seen.high is None else seen.high
+        return cls(
+            seen.value,
+            0.0 if seen.upper_bound else low,
+            math.inf if seen.lower_bound else high,
+            seen.bound_reason,
+        )
+
+    @classmethod
+    def of_relative(cls, found: Relative) -> _Figure:
+        """A ratio that was measured as such, in interleaved rounds."""
+        return cls(found.ratio, found.low, math.inf if found.high is None else found.high, found.bound_reason)
+
+    def over(self, other: _Figure) -> _Figure:
+        """The ratio of two figures."""
+        low = self.low / other.high
+        high = self.high / other.low if other.low > 0 else math.inf
+        why = "; ".join(dict.fromkeys(filter(None, (self.why, f"baseline: {other.why}" if other.why else ""))))
+        return _Figure(self.value / other.value, low, high, why)
+
+
+def _judge_one(
+    rule: Rule,
+    metric: str,
+    limit: Limit,
+    labels: Mapping[str, str],
+    observed: Sequence[Observation],
+    peers: Peers,
+    why: Mapping[str, str],
+) -> Verdict:
+    found = _find(metric, limit, observed)
+    if isinstance(found, str):
+        return _inconclusive(rule, metric, limit, why.get(metric, found))
+    if not math.isfinite(found.value):
+        return _inconclusive(rule, metric, limit, f"{metric} is {found.value}: not a figure", found)
+    if limit.relative_to is None:
+        return _verdict(rule, metric, limit, found, _Figure.of(found))
+    return _judge_relation(rule, metric, limit, found, labels, peers)
+
+
+def _judge_relation(
+    rule: Rule, metric: str, limit: Limit, found: Observation, labels: Mapping[str, str], peers: Peers
+) -> Verdict:
+    differing = dict(limit.relative_to or ())
+    if all(labels.get(name) == value for name, value in differing.items()):
+        return _verdict(rule, metric, limit, found, _Figure(1.0, 1.0, 1.0))  # it is the baseline
+    compared = _compared(found, differing, labels)
+    if compared is not None:
+        return _verdict_on_ratio(rule, metric, limit, found, compared)
+    baseline = ", ".join(f"{name} {value}" for name, value in differing.items())
+    others = peers({**labels, **differing})
+    if others is None:
+        return _inconclusive(rule, metric, limit, f"baseline {baseline} was not measured in this run", found)
+    other = _find(metric, limit, others)
+    if isinstance(other, str):
+        return _inconclusive(rule, metric, limit, f"baseline {baseline}: {other}", found)
+    if not (math.isfinite(other.value) and other.value > 0):
+        return _inconclusive(rule, metric, limit, f"baseline {baseline} has {metric} {other.value:g}", found)
+    return _verdict(rule, metric, limit, found, _Figure.of(found).over(_Figure.of(other)), other)
+
+
+def _compared(found: Observation, differing: Mapping[str, str], labels: Mapping[str, str]) -> Relative | None:
+    """The ratio to this very baseline, where both were measured in the same rounds."""
+    really = {name: value for name, value in differing.items() if labels.get(name) != value}
+    return next((ratio for ratio in found.relatives if dict(ratio.baseline) == really), None)
+
+
+def _verdict_on_ratio(rule: Rule, metric: str, limit: Limit, found: Observation, ratio: Relative) -> Verdict:
+    figure = _Figure.of_relative(ratio)
+    verdict = _verdict(rule, metric, limit, found, figure)
+    other = None
+    if ratio.baseline_value is not None:
+        low, high = ratio.baseline_bound == "at least", ratio.baseline_bound == "at most"
+        other = Observation(metric, ratio.baseline_value, found.unit, lower_bound=low, upper_bound=high)
+    reason = _reason(verdict.judgement, figure, limit, found, other if ratio.bound_reason else None)
+    return replace(verdict, reason=reason, confidence=_ratio_confidence(ratio, found))
+
+
+def _side(seen: Observation) -> str:
+    """One side of a relation: ``at least 6.02 Mpps``."""
+    mark = "at least " if seen.lower_bound else "at most " if seen.upper_bound else ""
+    return mark + format_value(seen.value, seen.unit)
+
+
+def _ratio_confidence(ratio: Relative, found: Observation) -> str:
+    text = f"{len(found.evidence)} readings in interleaved rounds, interval at {format_ratio(ratio.confidence)}"
+    if ratio.smallest_detectable is None:
+        return f"{text}; so few show no difference at all"
+    return f"{text}; a difference of {format_ratio(round(ratio.smallest_detectable, 4))} would have shown"
+
+
+def _find(metric: str, limit: Limit, observed: Sequence[Observation]) -> Observation | str:
+    """The one observation the limit is about, or why there is none."""
+    named = [seen for seen in observed if seen.metric == metric]
+    if not named:
+        measured = ", ".join(sorted({seen.metric for seen in observed})) or "nothing"
+        return f"{metric} was not measured by this test (it measured {measured})"
+    fitting = [seen for seen in named if limit.relative_to is not None or seen.unit == limit.unit]
+    if limit.relative_to is not None:
+        fitting = [seen for seen in named if seen.unit == named[0].unit]
+    if not fitting:
+        unit = "line rate" if limit.unit == "line_ratio" else limit.unit
+        return f"{metric} has no figure in {unit}: " + (
+            "the ports have no line rate" if limit.unit == "line_ratio" else f"it is in {named[0].unit}"
+        )
+    if limit.at is not None:
+        at_load = [seen for seen in fitting if same_load(seen.at, limit.at)]
+        if not at_load:
+            return f"{metric} was not measured at {show_load(limit.at)} (but at {_loads(fitting)})"
+        return at_load[0]
+    if len({seen.at for seen in fitting}) > 1:
+        return f"{metric} was measured at several loads ({_loads(fitting)}): the SLA must say at which"
+    return fitting[0]
+
+
+def _loads(observed: Sequence[Observation]) -> str:
+    return ", ".join(dict.fromkeys(show_load(seen.at) if seen.at else "no named load" for seen in observed))
+
+
+def _verdict(
+    rule: Rule, metric: str, limit: Limit, found: Observation, figure: _Figure, baseline: Observation | None = None
+) -> Verdict:
+    judgement = _compare(figure, limit)
+    return Verdict(
+        judgement=judgement,
+        requirement=requirement_text(metric, limit),
+        metric=metric,
+        limit=limit.value,
+        unit=limit.unit,
+        observed=figure.value,
+        margin=_margin(figure.value, limit),
+        reason=_reason(judgement, figure, limit, found, baseline),
+        rule=rule.source,
+        confidence=found.confidence,
+        evidence=found.evidence + (baseline.evidence if baseline else ()),
+    )
+
+
+def _compare(figure: _Figure, limit: Limit) -> Judgement:
+    ends = [_meets(end, limit) for end in (figure.low, figure.high)]
+    if limit.operator == "==":
+        if all(ends):
+            return Judgement.PASS
+        holds = figure.low <= limit.value <= figure.high or any(ends)
+        return Judgement.INCONCLUSIVE if holds else Judgement.FAIL
+    if all(ends):
+        return Judgement.PASS
+    return Judgement.INCONCLUSIVE if any(ends) else Judgement.FAIL
+
+
+def _meets(value: float, limit: Limit) -> bool:
+    equal = math.isclose(value, limit.value, rel_tol=_EQUAL, abs_tol=0.0)
+    if limit.operator in {">=", "<=", "=="} and equal:
+        return True
+    if limit.operator in {">", ">="}:
+        return value > limit.value and not equal
+    if limit.operator in {"<", "<="}:
+        return value < limit.value and not equal
+    return False
+
+
+def _margin(value: float, limit: Limit) -> float | None:
+    """(observed - limit) / |limit|, positive when better; None against a limit of 0 or for ``==``."""
+    if limit.value == 0 or limit.operator == "==":
+        return None
+    margin = (value - limit.value) / abs(limit.value)
+    return margin if limit.operator in {">", ">="} else -margin
+
+
+def _reason(
+    judgement: Judgement, figure: _Figure, limit: Limit, found: Observation, baseline: Observation | None
+) -> str:
+    shown = format_against(figure.value, limit.value, limit.unit)
+    if figure.low != figure.high:
+        shown = _interval_words(figure, shown, limit)
+    if baseline is not None:
+        shown += f" ({_side(found)} against {_side(baseline)})"
+    if figure.why and figure.low != figure.high:
+        shown += f": {figure.why}"
+    if judgement is Judgement.INCONCLUSIVE and figure.low != figure.high:
+        bound = f"{limit.operator} {format_against(limit.value, figure.value, limit.unit)}"
+        two_ends = figure.low not in {0.0, figure.value} and figure.high not in {math.inf, figure.value}
+        shown += f"; the interval neither shows nor refutes {bound}" if two_ends else f"; says nothing about {bound}"
+        if baseline is not None and (found.lower_bound or baseline.lower_bound):
+            shown += f"; {FASTER_GENERATOR}"
+    return shown
+
+
+def _interval_words(figure: _Figure, shown: str, limit: Limit) -> str:
+    """``at least 4.00 Mpps``, or ``97.1 % (95.2 % .. 98.9 %)`` for an interval with two ends."""
+    if figure.low == figure.value:
+        return f"at least {shown}"
+    if figure.high == figure.value:
+        return f"at most {shown}"
+    if math.isinf(figure.high) and figure.low <= 0:
+        return f"about {shown}"
+    low = format_against(figure.low, limit.value, limit.unit)
+    high = "more" if math.isinf(figure.high) else format_against(figure.high, limit.value, limit.unit)
+    return f"{shown} ({low} .. {high})"
+
+
+def _inconclusive(rule: Rule, metric: str, limit: Limit, reason: str, found: Observation | None = None) -> Verdict:
+    observed = found.value if found and limit.relative_to is None and math.isfinite(found.value) else None
+    return Verdict(
+        judgement=Judgement.INCONCLUSIVE,
+        requirement=requirement_text(metric, limit),
+        metric=metric,
+        limit=limit.value,
+        unit=limit.unit,
+        observed=observed,
+        margin=None,
+        reason=reason,
+        rule=rule.source,
+        confidence=found.confidence if found else "",
+        evidence=found.evidence if found else (),
+    )

@@ -1,0 +1,1 @@
+"""The testbed as data, and how a topology is named on it."""

@@ -1,0 +1,96 @@
+"""Which cable leads where in a lab: from a topology's port to the DUT's port, or bond, and the generator's device."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.testbed.testbed import DutBond, DutPort, Testbed
+from pytest_nfvperf.model.topology.nodes import GENERATOR, PortKind, PortRole
+from pytest_nfvperf.model.topology.topology import Topology
+
+_PCI = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[01][0-9a-fA-F]\.[0-7]", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class CabledEnd:
+    """A port of the DUT that a cable leads to, and what is at the other end.
+
+    Attributes:
+        name: of the port or bond in OVS.
+        members: the port itself, or those of the bond.
+        bond: None for a port that is none.
+        generator_port: number of the generator's port, as text; None where no link names it.
+        device: what ports.generator.GeneratorPort wants: DPDK devargs for the embedded generator, the number
+            of the generator's port for other engines.
+    """
+
+    name: str
+    members: tuple[DutPort, ...]
+    bond: DutBond | None = None
+    generator_port: str | None = None
+    device: str | None = None
+
+
+def is_pci(device: str) -> bool:
+    """True for a PCI address, False for the name of a kernel interface."""
+    return _PCI.fullmatch(device) is not None
+
+
+def is_lab(testbed: Testbed) -> bool:
+    """True where ports of the DUT are cabled; on the embedded testbed each topology makes its own."""
+    return any(port.kind != "vhost-user" for port in testbed.ports)
+
+
+def cabled_ends(testbed: Testbed) -> tuple[CabledEnd, ...]:
+    """The DUT's ends of all cables, in the order of the links; ports that no link names follow."""
+    ports = {port.name: port for port in testbed.ports if port.kind != "vhost-user"}
+    bonds = {bond.name: bond for bond in testbed.bonds}
+    bonded = {name for bond in testbed.bonds for name in bond.members}
+    cables = {cable.dut.removeprefix("dut."): cable.generator.removeprefix("generator.") for cable in testbed.links}
+    names = [name for name in cables if name in ports or name in bonds]
+    names += [name for name in (*ports, *bonds) if name not in cables and name not in bonded]
+    return tuple(
+        CabledEnd(
+            name,
+            tuple(ports[member] for member in (bonds[name].members if name in bonds else (name,))),
+            bonds.get(name),
+            cables.get(name),
+            _device(testbed, cables.get(name)),
+        )
+        for name in names
+    )
+
+
+def _device(testbed: Testbed, generator_port: str | None) -> str | None:
+    if testbed.generator.engine != "embedded":
+        return generator_port
+    devices = dict(zip(map(str, testbed.generator.ports), testbed.generator.devices, strict=False))
+    device = devices.get(generator_port or "")
+    if device is None:
+        return None
+    return device if is_pci(device) else f"net_af_packet,iface={device}"
+
+
+def ends_of(testbed: Testbed, topology: Topology) -> dict[str, CabledEnd]:
+    """The cabled ends by the names of the topology's ports for the generator, monitors too: by name, else in order.
+
+    Endpoints that are said to be of another kind, a tap or vhost-user, have none.
+
+    Raises:
+        ConfigError: the topology has more endpoints than the testbed has cables.
+    """
+    cabled = cabled_ends(testbed)
+    outside = [port for port in topology.ports if port.owner == GENERATOR and port.kind is PortKind.TESTBED]
+    endpoints = [port.name for port in outside if port.role is not PortRole.FORWARDER]
+    by_name = {end.name: end for end in cabled if end.name in endpoints}
+    if not cabled or len(by_name) == len(endpoints):
+        return by_name
+    if len(endpoints) > len(cabled):
+        raise ConfigError(
+            f"topology {topology.name!r} has {len(endpoints)} endpoints, testbed {testbed.name!r} has "
+            f"{len(cabled)} cabled ports",
+            key="dut.ports",
+        )
+    return dict(zip(endpoints, cabled, strict=False))

@@ -1,0 +1,213 @@
+"""``compose``: a topology from parts, in the few lines that a test author wants to write.
+
+compose("two-bridges", endpoint("p0", "brA"), patch("brA", "brB"), endpoint("p1", "brB"), path("p0", "p1"))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import wraps
+from typing import Any, ParamSpec, TypeAlias, TypeVar
+
+from pytest_nfvperf.model.topology.bridge_paths import Link, crossings_along, shortest
+from pytest_nfvperf.model.topology.catalogue import generator_mac, vnf_mac
+from pytest_nfvperf.model.topology.links import Crossing, Patch, Tunnel, VethLink
+from pytest_nfvperf.model.topology.mirrors import Mirror
+from pytest_nfvperf.model.topology.nodes import Behind, Namespace, Nic, Port, PortRole, VnfMode
+from pytest_nfvperf.model.topology.parts import MAC_TO_FILL, Path
+from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.traffic.trial import Direction
+
+Part: TypeAlias = (
+    "str | Port | Patch | VethLink | Tunnel | Namespace | Nic | Behind | Crossing | Direction | Path | Mirror"
+    " | tuple[Part, ...]"
+)
+"""A bridge's name, a node, a link, a flow, a mirror, or several of them."""
+
+_P = ParamSpec("_P")
+_Made = TypeVar("_Made", bound=Part)
+
+_End = tuple[str, str]
+"""A port, as (bridge, port)."""
+
+
+def compose(name: str, *parts: Part) -> Topology:
+    """A topology of these parts.
+
+    Bridges need not be listed: those that the parts name are made, in the order in which they are named. Once
+    one is listed all have to be, which finds slips of the pen.
+
+    Two endpoints send to each other unless a ``Direction`` says otherwise. Bridges on no ``path`` (and
+    without a ``Crossing``) learn MAC addresses.
+
+    Raises:
+        ValueError: names the topology, what is wrong with it, and what would be right.
+    """
+    given = list(_flat(name, parts))
+    ports = tuple(_with_macs(_only(given, Port)))
+    patches, veths = _only(given, Patch), _only(given, VethLink)
+    nics, tunnels = _only(given, Nic), _only(given, Tunnel)
+    listed = _only(given, str)
+    ends = [*((nic.bridge, nic.port) for nic in nics), *((tunnel.bridge, tunnel.port) for tunnel in tunnels)]
+    named = [bridge for part in given for bridge in _bridges_of(part)]
+    paths = _Paths(name, ports, nics, [*patches, *veths], ends)
+    crossings = [*_only(given, Crossing), *paths.crossings(_only(given, Path))]
+    ports = tuple(_with_eth_peer(port, paths.next_macs) for port in ports)
+    return Topology(
+        name=name,
+        bridges=tuple(listed or dict.fromkeys(named)),
+        ports=ports,
+        crossings=tuple(dict.fromkeys(crossings)),
+        directions=_directions(name, ports, _only(given, Direction)),
+        patches=patches,
+        veths=veths,
+        tunnels=tunnels,
+        namespaces=_only(given, Namespace),
+        nics=nics,
+        behind=_only(given, Behind),
+        mirrors=_only(given, Mirror),
+    )
+
+
+class Composition:
+    """Collects parts one after the other; ``topology`` composes what was collected."""
+
+    def __init__(self) -> None:
+        self.parts: list[Part] = []
+
+    def adding(self, make: Callable[_P, _Made]) -> Callable[_P, _Made]:
+        """A function that makes a part as ``make`` does, and collects it."""
+
+        @wraps(make)
+        def add(*args: _P.args, **kwargs: _P.kwargs) -> _Made:
+            part = make(*args, **kwargs)
+            self.parts.append(part)
+            return part
+
+        return add
+
+    def topology(self, name: str) -> Topology:
+        """What was collected, composed; ValueError when that is nothing, or cannot be built."""
+        if not self.parts:
+            raise ValueError(f"topology {name!r} has no parts: give a topology, or make parts first")
+        return compose(name, *self.parts)
+
+
+_KINDS = (str, Port, Patch, VethLink, Tunnel, Namespace, Nic, Crossing, Direction, Path, Mirror, Behind)
+
+
+def _flat(name: str, parts: Iterable[Any]) -> Iterator[Any]:
+    for part in parts:
+        if isinstance(part, (tuple, list)):
+            yield from _flat(name, part)
+        elif isinstance(part, _KINDS):
+            yield part
+        else:
+            raise ValueError(
+                f"topology {name!r}: {part!r} is not a part of a topology: give the name of a bridge, or what "
+                "endpoint(), vnf(), patch(), veth(), tunnel(), namespace(), router(), behind(), mirror() or path() "
+                "return"
+            )
+
+
+_Kind = TypeVar("_Kind")
+
+
+def _only(parts: Iterable[Any], kind: type[_Kind]) -> tuple[_Kind, ...]:
+    return tuple(part for part in parts if isinstance(part, kind))
+
+
+def _bridges_of(part: object) -> tuple[str, ...]:
+    match part:
+        case Port() | Nic() | Tunnel() | Crossing():
+            return (part.bridge,)
+        case Patch() | VethLink():
+            return (part.bridge_a, part.bridge_b)
+    return ()
+
+
+def _with_macs(ports: Iterable[Port]) -> Iterator[Port]:
+    """MACs that were left open: the generator's by the number of the port, a VNF's by those of VNF and side."""
+    generators = 0
+    vnfs: dict[str, list[Port]] = {}
+    for port in ports:
+        mac = port.mac
+        if port.role is PortRole.FORWARDER:
+            sides = vnfs.setdefault(port.owner, [])
+            sides.append(port)
+            number = list(vnfs).index(port.owner) + 1
+            mac = mac if mac != MAC_TO_FILL else vnf_mac(number, len(sides) - 1)
+        else:
+            mac = mac if mac != MAC_TO_FILL else generator_mac(generators)
+            generators += 1
+        yield replace(port, mac=mac)
+
+
+def _with_eth_peer(port: Port, next_macs: Mapping[str, str | None]) -> Port:
+    if port.vnf_mode is not VnfMode.MAC or port.eth_peer is not None:
+        return port
+    return replace(port, eth_peer=next_macs.get(port.name))
+
+
+def _directions(name: str, ports: Iterable[Port], given: tuple[Direction, ...]) -> tuple[Direction, ...]:
+    ends = [port.name for port in ports if port.role is PortRole.ENDPOINT]
+    if given or len(ends) < 2:
+        return given
+    if len(ends) > 2:
+        raise ValueError(
+            f"topology {name!r}: {len(ends)} endpoints: say who sends to whom, such as Direction({ends[0]!r}, "
+            f"{ends[1]!r})"
+        )
+    return (Direction(ends[0], ends[1]), Direction(ends[1], ends[0]))
+
+
+class _Paths:
+    """Turns paths into crossings.
+
+    Attributes:
+        next_macs: for each port on a path by which a stop is entered, the MAC address of the stop after it.
+    """
+
+    def __init__(
+        self, name: str, ports: Iterable[Port], nics: Iterable[Nic], links: Iterable[Link], ends: Iterable[_End]
+    ) -> None:
+        self._name = name
+        self._links = list(links)
+        self._stops: dict[str, list[_End]] = {}
+        self.next_macs: dict[str, str | None] = {}
+        self._macs = {nic.port: nic.mac for nic in nics} | {port.name: port.mac for port in ports}
+        for nic in nics:
+            self._stops.setdefault(nic.namespace, []).append((nic.bridge, nic.port))
+        for port in ports:
+            if port.role is PortRole.FORWARDER:
+                self._stops.setdefault(port.owner, []).append((port.bridge, port.name))
+        # Last, so that a port is meant where a namespace or VNF has the same name.
+        self._stops |= {port: [(bridge, port)] for bridge, port in ends}
+        self._stops |= {port.name: [(port.bridge, port.name)] for port in ports}
+
+    def crossings(self, paths: Iterable[Path]) -> Iterator[Crossing]:
+        """Those of all paths."""
+        for path in paths:
+            if len(path.stops) < 2:
+                raise self._wrong(path, "a path has two stops or more")
+            for near, far in zip(path.stops, path.stops[1:], strict=False):
+                yield from self._hop(path, near, far)
+
+    def _hop(self, path: Path, near: str, far: str) -> list[Crossing]:
+        (_, entry), (bridge, first) = self._ends(path, near)[0], self._ends(path, near)[-1]
+        (far_bridge, last), (_, far_exit) = self._ends(path, far)[0], self._ends(path, far)[-1]
+        self.next_macs |= {entry: self._macs.get(last), far_exit: self._macs.get(first)}
+        ways = shortest(bridge, far_bridge, self._links)
+        if ways is None:
+            raise self._wrong(path, f"no patch or veth leads from bridge {bridge!r} to {far_bridge!r}")
+        return crossings_along(ways, bridge, first, last)
+
+    def _ends(self, path: Path, stop: str) -> list[_End]:
+        if stop not in self._stops:
+            known = ", ".join(sorted(self._stops)) or "none"
+            raise self._wrong(path, f"no port, VNF or namespace is called {stop!r}; there are: {known}")
+        return self._stops[stop]
+
+    def _wrong(self, path: Path, problem: str) -> ValueError:
+        return ValueError(f"topology {self._name!r}: path {' - '.join(path.stops)}: {problem}")

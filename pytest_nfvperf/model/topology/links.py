@@ -1,0 +1,78 @@
+"""What joins two bridges: patch ports, a veth pair, a tunnel; and how frames cross a bridge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from pytest_nfvperf.model.topology.nodes import AS_IT_IS, DEFAULT_MTU, Offloads, Vlan
+
+
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """Frames entering ``bridge`` by ``in_port`` leave it by ``out_port`` (an OpenFlow flow)."""
+
+    bridge: str
+    in_port: str
+    out_port: str
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """A patch-port pair between two bridges, by the ports' names."""
+
+    bridge_a: str
+    port_a: str
+    bridge_b: str
+    port_b: str
+    vlan: Vlan | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VethLink:
+    """A veth pair between two bridges, by the names of its ends, which the kernel limits to 15 bytes.
+
+    ``mtu`` (bytes without Ethernet header and FCS) and ``offloads`` are those of both ends.
+    """
+
+    bridge_a: str
+    port_a: str
+    bridge_b: str
+    port_b: str
+    mtu: int = DEFAULT_MTU
+    offloads: Offloads = AS_IT_IS
+    vlan: Vlan | None = None
+
+
+class TunnelKind(StrEnum):
+    """Encapsulations, by OVS's names of interface types."""
+
+    VXLAN = "vxlan"
+    GENEVE = "geneve"
+    GRE = "gre"
+
+
+ENCAPSULATION_BYTES = {TunnelKind.VXLAN: 50, TunnelKind.GENEVE: 50, TunnelKind.GRE: 42}
+"""What an encapsulation over IPv4 adds to the underlay's packet, inner Ethernet header included:
+IP 20, UDP 8, VXLAN or Geneve (without options) 8, Ethernet 14; GRE with a key 8 in place of 16."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tunnel:
+    """A tunnel port of ``bridge``. The underlay is another bridge, or the host of the DUT.
+
+    Attributes:
+        local, remote: IPv4 addresses of the tunnel's ends in the underlay.
+        key: VNI, or GRE key.
+        mtu: of what goes through the tunnel: bytes without Ethernet header and FCS.
+        underlay_mtu: of the way between the tunnel's ends.
+    """
+
+    bridge: str
+    port: str
+    kind: TunnelKind
+    local: str
+    remote: str
+    key: int = 0
+    mtu: int = 1450
+    underlay_mtu: int = DEFAULT_MTU

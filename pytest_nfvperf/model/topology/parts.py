@@ -1,0 +1,360 @@
+"""Parts of a topology, with the fields filled in that seldom matter.
+
+Each returns data of ``model.topology.nodes`` and ``model.topology.links``, which ``compose`` puts together.
+MAC addresses left open are filled in there, too.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypedDict, Unpack
+
+from pytest_nfvperf.model.topology.links import ENCAPSULATION_BYTES, Patch, Tunnel, TunnelKind, VethLink
+from pytest_nfvperf.model.topology.mirrors import Mirror, MirrorMethod
+from pytest_nfvperf.model.topology.nodes import (
+    AS_IT_IS,
+    DEFAULT_MTU,
+    GENERATOR,
+    LONGEST_KERNEL_NAME,
+    Behind,
+    Namespace,
+    Nic,
+    NicKind,
+    Offloads,
+    Port,
+    PortKind,
+    PortRole,
+    Vlan,
+    VnfKind,
+    VnfMode,
+)
+
+MAC_TO_FILL = ""
+"""Stands in a part until ``compose`` numbers the ports."""
+
+BENCHMARK_NETWORK = "198.18.0.0/24"
+"""Of the range that RFC 2544 (appendix C.2.2) and RFC 6890 keep for benchmarks."""
+
+_DEFAULT_ROUTES = {4: "0.0.0.0/0", 6: "::/0"}
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """Frames pass these stops one after the other, and back: ``path`` explains them."""
+
+    stops: tuple[str, ...]
+
+
+def kernel_name(text: str) -> str:
+    """The text, shortened to what the kernel allows: its beginning and a checksum of all of it."""
+    if len(text.encode()) <= LONGEST_KERNEL_NAME:
+        return text
+    checksum = f"-{zlib.crc32(text.encode()) & 0xFFFF:04x}"
+    return text.encode()[: LONGEST_KERNEL_NAME - len(checksum)].decode(errors="ignore") + checksum
+
+
+def bridge(name: str) -> str:
+    """A bridge. Parts name their bridges, so this is needed only for the order, or for one without parts."""
+    return name
+
+
+def endpoint(
+    name: str,
+    bridge: str,
+    *,
+    mac: str = MAC_TO_FILL,
+    mtu: int = DEFAULT_MTU,
+    queues: int = 1,
+    kind: PortKind | str = PortKind.TESTBED,
+    vlan: Vlan | None = None,
+    eth_peer: str | None = None,
+) -> Port:
+    """A port on which the generator sends and receives.
+
+    ``eth_peer``: to which MAC address it sends; None for that of the port that its frames shall arrive at.
+    """
+    role = PortRole.ENDPOINT
+    return Port(name, bridge, role, mac, mtu=mtu, queues=queues, kind=PortKind(kind), vlan=vlan, eth_peer=eth_peer)
+
+
+def monitor(
+    name: str,
+    bridge: str,
+    *,
+    mac: str = MAC_TO_FILL,
+    mtu: int = DEFAULT_MTU,
+    kind: PortKind | str = PortKind.TESTBED,
+    vm: bool = False,
+    unread: bool = False,
+) -> Port:
+    """A port on which the generator only counts what comes.
+
+    Args:
+        name: of the port.
+        bridge: of the port.
+        mac: of its far end.
+        mtu: bytes without Ethernet header and FCS.
+        kind: what it is on the DUT; a tap for the host.
+        vm: it is that of a monitor VM, called as the port; on a lab no cabled port is taken for it.
+        unread: it stopped reading, to see what that costs.
+    """
+    owner = name if vm else GENERATOR
+    return Port(name, bridge, PortRole.MONITOR, mac, owner, mtu=mtu, kind=PortKind(kind), unread=unread)
+
+
+class MirrorSettings(TypedDict, total=False):
+    """What a mirror copies, and how; fields of ``Mirror``."""
+
+    output_vlan: int | None
+    select_all: bool
+    select_src: tuple[str, ...]
+    select_dst: tuple[str, ...]
+    select_vlan: tuple[int, ...]
+    snaplen: int | None
+    by: MirrorMethod | str
+
+
+def mirror(name: str, bridge: str, output: str | None = None, **settings: Unpack[MirrorSettings]) -> Mirror:
+    """A mirror of a bridge: of every frame that crosses it, unless something else is selected.
+
+    Args:
+        name: of the mirror.
+        bridge: whose frames are copied.
+        output: port that copies leave by; or say ``output_vlan``.
+        settings: ``select_all``, ``select_src``, ``select_dst``, ``select_vlan``, ``snaplen`` (bytes), ``output_vlan``,
+            ``by`` ("ovsdb" or "flow").
+    """
+    chosen = any(settings.get(key) for key in ("select_src", "select_dst", "select_vlan"))
+    given: dict[str, Any] = {"select_all": not chosen, **settings}
+    given["by"] = MirrorMethod(given.get("by", MirrorMethod.OVSDB))
+    return Mirror(name, bridge, output, **given)
+
+
+def vnf(
+    name: str,
+    bridge: str,
+    far_bridge: str | None = None,
+    *,
+    mode: VnfMode | str = VnfMode.IO,
+    eth_peers: tuple[str, str] | None = None,
+    mtu: int = DEFAULT_MTU,
+    queues: int = 1,
+    kind: VnfKind | str = VnfKind.TESTBED,
+) -> tuple[Port, Port]:
+    """A VNF between two ports, called by its name with a and b behind it.
+
+    Args:
+        name: of the VNF.
+        bridge: of port a.
+        far_bridge: of port b; None for the same bridge.
+        mode: io, mac or macswap, as testpmd's.
+        eth_peers: for mode mac the MAC addresses behind port a and behind port b, as testpmd's --eth-peer;
+            None for those of the stops before and after it on its ``path``.
+        mtu: bytes without Ethernet header and FCS.
+        queues: of each port.
+        kind: what runs it: "loop", "testpmd" or "qemu"; "testbed" for what the testbed says.
+    """
+    left, right = f"{name}a", f"{name}b"
+    behind_a, behind_b = eth_peers or (None, None)
+    given: dict[str, Any] = {"vnf_mode": VnfMode(mode), "queues": queues, "mtu": mtu, "vnf_kind": VnfKind(kind)}
+    a = Port(left, bridge, PortRole.FORWARDER, MAC_TO_FILL, name, right, eth_peer=behind_b, **given)
+    b = Port(right, far_bridge or bridge, PortRole.FORWARDER, MAC_TO_FILL, name, left, eth_peer=behind_a, **given)
+    return a, b
+
+
+def one_armed(
+    name: str,
+    bridge: str,
+    *,
+    eth_peer: str,
+    mac: str = MAC_TO_FILL,
+    mtu: int = DEFAULT_MTU,
+    kind: VnfKind | str = VnfKind.TESTBED,
+) -> Port:
+    """A VNF with one port, called as the VNF, by which frames leave again, as testpmd's ``--port-topology=loop``.
+
+    It is for bridges that learn MAC addresses: OpenFlow never sends a frame back to where it came from, and the VNF
+    (in mode mac) gives it another destination.
+
+    Args:
+        name: of the VNF and of its port.
+        bridge: of its port.
+        eth_peer: to which MAC address its frames go on, as testpmd's --eth-peer.
+        mac: of its port, from which they go on.
+        mtu: bytes without Ethernet header and FCS.
+        kind: as ``vnf``'s.
+    """
+    role, mode = PortRole.FORWARDER, VnfMode.MAC
+    return Port(name, bridge, role, mac, name, name, mode, mtu=mtu, eth_peer=eth_peer, vnf_kind=VnfKind(kind))
+
+
+def patch(bridge_a: str, bridge_b: str, *, ports: tuple[str, str] | None = None, vlan: Vlan | None = None) -> Patch:
+    """Patch ports between two bridges; without ``ports`` they are called after the bridges: A-B on A, B-A on B."""
+    port_a, port_b = ports or (f"{bridge_a}-{bridge_b}", f"{bridge_b}-{bridge_a}")
+    return Patch(bridge_a, port_a, bridge_b, port_b, vlan)
+
+
+def veth(
+    bridge_a: str,
+    bridge_b: str,
+    *,
+    ports: tuple[str, str] | None = None,
+    mtu: int = DEFAULT_MTU,
+    offloads: Offloads = AS_IT_IS,
+    vlan: Vlan | None = None,
+) -> VethLink:
+    """A veth pair between two bridges; without ``ports`` its ends are called A-B and B-A, shortened if need be."""
+    port_a, port_b = ports or (kernel_name(f"{bridge_a}-{bridge_b}"), kernel_name(f"{bridge_b}-{bridge_a}"))
+    return VethLink(bridge_a, port_a, bridge_b, port_b, mtu, offloads, vlan)
+
+
+def tunnel(
+    bridge: str,
+    *,
+    local: str,
+    remote: str,
+    kind: TunnelKind | str = TunnelKind.VXLAN,
+    key: int = 0,
+    port: str | None = None,
+    underlay_mtu: int = DEFAULT_MTU,
+) -> Tunnel:
+    """A tunnel port; it carries what the underlay's MTU leaves."""
+    encapsulation = TunnelKind(kind)
+    name = port or f"{bridge}-{encapsulation}{key}"
+    mtu = underlay_mtu - ENCAPSULATION_BYTES[encapsulation]
+    return Tunnel(bridge, name, encapsulation, local, remote, key, mtu, underlay_mtu)
+
+
+class NicSettings(TypedDict, total=False):
+    """What may be said of an interface beside names and addresses; fields of ``Nic``."""
+
+    kind: NicKind | str
+    mac: str | None
+    mtu: int
+    offloads: Offloads
+    vlan: Vlan | None
+    queues: int
+
+
+def nic(
+    namespace: str,
+    bridge: str,
+    *addresses: str,
+    name: str = "eth0",
+    port: str | None = None,
+    **settings: Unpack[NicSettings],
+) -> Nic:
+    """An interface of a namespace on a bridge, its port there called NAMESPACE-NAME, shortened if need be.
+
+    An internal port is one and the same interface, so both have the port's name.
+    """
+    kind = NicKind(settings.get("kind", NicKind.VETH))
+    on_bridge = port or kernel_name(f"{namespace}-{name}")
+    inside = on_bridge if kind is NicKind.INTERNAL else name
+    given: dict[str, Any] = {**settings, "kind": kind}
+    return Nic(namespace, inside, bridge, on_bridge, addresses=addresses, **given)
+
+
+def namespace(
+    name: str,
+    bridge: str,
+    *addresses: str,
+    gateway: str | None = None,
+    routes: tuple[tuple[str, str], ...] = (),
+    **settings: Unpack[NicSettings],
+) -> tuple[Namespace, Nic]:
+    """A namespace with one interface, eth0, on a bridge.
+
+    Args:
+        name: of the namespace.
+        bridge: which eth0 is joined to.
+        addresses: of eth0, with prefix length, such as "198.18.0.1/24".
+        gateway: of its default route; None for none.
+        routes: further (destination, gateway) pairs.
+        settings: of eth0: ``kind`` ("veth", "internal" or "tap"), ``mac``, ``mtu``, ``offloads``, ``vlan``, ``queues``.
+    """
+    return Namespace(name, routes=(*_default_route(gateway), *routes)), nic(name, bridge, *addresses, **settings)
+
+
+def behind(
+    port: str,
+    name: str,
+    *addresses: str,
+    vlan: int | None = None,
+    mac: str | None = None,
+    gateway: str | None = None,
+    routes: tuple[tuple[str, str], ...] = (),
+) -> tuple[Namespace, Behind]:
+    """A namespace whose eth0 shares a generator's port, and so the DUT's queue, with the generator's frames.
+
+    Args:
+        port: the endpoint.
+        name: of the namespace.
+        addresses: of eth0, with prefix length.
+        vlan: tag of its frames on the port; None for none.
+        mac: of eth0; None for one that the kernel makes up.
+        gateway: of its default route; None for none.
+        routes: further (destination, gateway) pairs.
+    """
+    interface = Behind(name, "eth0", port, vlan, addresses, mac)
+    return Namespace(name, routes=(*_default_route(gateway), *routes)), interface
+
+
+def _default_route(gateway: str | None) -> tuple[tuple[str, str], ...]:
+    if gateway is None:
+        return ()
+    return ((_DEFAULT_ROUTES[ipaddress.ip_address(gateway).version], gateway),)
+
+
+def namespaces(
+    *names: str, bridge: str, network: str = BENCHMARK_NETWORK, **settings: Unpack[NicSettings]
+) -> tuple[tuple[Namespace, Nic], ...]:
+    """Namespaces on one bridge, with the first addresses of a network in the order of their names.
+
+    Raises:
+        ValueError: no network, or one that is too small.
+    """
+    hosts = ipaddress.ip_network(network).hosts()
+    prefix = network.partition("/")[2]
+    made = []
+    for name in names:
+        address = next(hosts, None)
+        if address is None:
+            raise ValueError(f"network {network} has no address left for namespace {name!r}")
+        made.append(namespace(name, bridge, f"{address}/{prefix}", **settings))
+    return tuple(made)
+
+
+def router(
+    name: str,
+    addresses: Mapping[str, str],
+    *,
+    routes: tuple[tuple[str, str], ...] = (),
+    **settings: Unpack[NicSettings],
+) -> tuple[Namespace | Nic, ...]:
+    """A namespace that forwards between bridges: eth0, eth1, ... in the order of ``addresses``.
+
+    Args:
+        name: of the namespace.
+        addresses: its address, with prefix length, on each bridge.
+        routes: (destination, gateway) pairs.
+        settings: of all its interfaces, as in ``namespace``.
+    """
+    interfaces = [
+        nic(name, on, address, name=f"eth{number}", **settings)
+        for number, (on, address) in enumerate(addresses.items())
+    ]
+    return (Namespace(name, routing=True, routes=routes), *interfaces)
+
+
+def path(*stops: str) -> Path:
+    """OpenFlow flows that lead frames from stop to stop over the fewest links, and back the same way.
+
+    Stops are names of ports; or of VNFs, which are entered by port a and left by port b; or of
+    namespaces, routers being entered by their first interface and left by their last. Bridges on no
+    path learn MAC addresses.
+    """
+    return Path(stops)

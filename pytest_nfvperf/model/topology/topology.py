@@ -1,0 +1,93 @@
+"""A topology as data: bridges, what is joined to them, and how frames cross them.
+
+Pure: builds nothing. A Datapath builds it and returns handles that own their teardown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pytest_nfvperf.model.topology.links import Crossing, Patch, Tunnel, TunnelKind, VethLink
+from pytest_nfvperf.model.topology.mirrors import Mirror, MirrorMethod
+from pytest_nfvperf.model.topology.nodes import (
+    Behind,
+    Namespace,
+    Nic,
+    NicKind,
+    Port,
+    PortKind,
+    PortRole,
+    VnfKind,
+    VnfMode,
+)
+from pytest_nfvperf.model.topology.topology_checks import all_ports, check
+from pytest_nfvperf.model.traffic.trial import Direction
+
+__all__ = [
+    "Behind",
+    "Crossing",
+    "Mirror",
+    "MirrorMethod",
+    "Namespace",
+    "Nic",
+    "NicKind",
+    "Patch",
+    "Port",
+    "PortKind",
+    "PortRole",
+    "Topology",
+    "Tunnel",
+    "TunnelKind",
+    "VethLink",
+    "VnfKind",
+    "VnfMode",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """Bridges, their ports and how frames cross. ``directions``: who of the endpoints sends to whom.
+
+    A bridge without crossings does MAC learning (the NORMAL action).
+
+    Raises:
+        ValueError: it cannot be built: a name used twice, unknown, or too long for the kernel, a port
+            that nothing crosses to, an MTU that does not fit into a tunnel, a VLAN that is none, a mirror that
+            cannot be.
+    """
+
+    name: str
+    bridges: tuple[str, ...]
+    ports: tuple[Port, ...]
+    crossings: tuple[Crossing, ...]
+    directions: tuple[Direction, ...]
+    patches: tuple[Patch, ...] = ()
+    veths: tuple[VethLink, ...] = ()
+    tunnels: tuple[Tunnel, ...] = ()
+    namespaces: tuple[Namespace, ...] = ()
+    nics: tuple[Nic, ...] = ()
+    mirrors: tuple[Mirror, ...] = ()
+    behind: tuple[Behind, ...] = ()
+
+    def __post_init__(self) -> None:
+        check(self)
+
+    def port(self, name: str) -> Port:
+        """The port of this name; KeyError for an unknown one."""
+        for port in self.ports:
+            if port.name == name:
+                return port
+        raise KeyError(f"topology {self.name!r} has no port {name!r}")
+
+    @property
+    def interfaces(self) -> tuple[Nic | Behind, ...]:
+        """Of namespaces, on bridges and behind generators' ports."""
+        return (*self.nics, *self.behind)
+
+    def bridge_mirrors(self, bridge: str) -> tuple[Mirror, ...]:
+        """The mirrors of a bridge."""
+        return tuple(mirror for mirror in self.mirrors if mirror.bridge == bridge)
+
+    def bridge_ports(self, bridge: str) -> tuple[str, ...]:
+        """Names of all ports of a bridge, links' ends included, its own local port not."""
+        return tuple(name for on, name in all_ports(self) if on == bridge)

@@ -1,0 +1,229 @@
+"""What is sent: frame sizes, mixes, flows and directions.
+
+Frame sizes include the FCS, as RFC 2544 section 9 counts them: a 64-byte frame
+is 60 bytes in memory. Line rate counts 20 bytes more on the wire for preamble,
+start-of-frame delimiter and inter-frame gap (IEEE 802.3). In a VXLAN it is the outer frame
+that has the size: what is on the DUT's link, as RFC 2544 counts. The frame inside is as much
+smaller as the headers around it are long, and has no FCS.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.traffic.headers import (
+    HEADER_BYTES,
+    IP_BYTES,
+    UDP_BYTES,
+    VLAN_TAG_BYTES,
+    Vxlan,
+    ip_version,
+    same_ip_version,
+)
+
+FCS_BYTES = 4
+WIRE_OVERHEAD_BYTES = 20
+MIN_FRAME_SIZE = 64
+MAX_FRAME_SIZE = 9216
+TEST_PAYLOAD_BYTES = 14
+"""Behind the innermost UDP header of every frame: its stream, its number, when it was sent."""
+
+IPV6_SOURCE, IPV6_DESTINATION = "2001:2::1", "2001:2:0:8000::1"
+"""Of RFC 5180's range for benchmarks, 2001:2::/48."""
+
+RFC2544_FRAME_SIZES = (64, 128, 256, 512, 1024, 1280, 1518)
+"""RFC 2544 section 9.1, Ethernet, in bytes with FCS."""
+
+S1_FRAME_SIZES = (64, 128, 512, 1024, 1500)
+"""The sweep of the RHOSO 18 BGP evaluation, in bytes with FCS."""
+
+
+def check_frame_size(size: int) -> None:
+    """Raise ValueError for a frame size (bytes with FCS) that Ethernet does not have."""
+    if not MIN_FRAME_SIZE <= size <= MAX_FRAME_SIZE:
+        raise ValueError(f"frame size {size} is outside {MIN_FRAME_SIZE}..{MAX_FRAME_SIZE} bytes (with FCS)")
+
+
+@dataclass(frozen=True, slots=True)
+class Imix:
+    """A mix of frame sizes, sent in a fixed interleaved order.
+
+    ``recipe`` is ``((frame_size, weight), ...)``, sizes in bytes with FCS. The field's
+    IMIXes are incompatible, so a mix is always shown with its recipe and mean size.
+    """
+
+    name: str
+    recipe: tuple[tuple[int, int], ...]
+
+    def __post_init__(self) -> None:
+        if not self.recipe:
+            raise ValueError(f"IMIX {self.name!r} has no frame sizes")
+        for size, weight in self.recipe:
+            check_frame_size(size)
+            if weight < 1:
+                raise ValueError(f"IMIX {self.name!r}: weight of {size} must be at least 1, not {weight}")
+
+    @property
+    def mean_size(self) -> float:
+        """Mean frame size in bytes with FCS."""
+        total = sum(weight for _, weight in self.recipe)
+        return sum(size * weight for size, weight in self.recipe) / total
+
+    def __str__(self) -> str:
+        sizes = "/".join(str(size) for size, _ in self.recipe)
+        weights = ":".join(str(weight) for _, weight in self.recipe)
+        return f"imix-{self.name} ({weights} of {sizes}, mean {self.mean_size:.1f})"
+
+
+IMIXES = {
+    mix.name: mix
+    for mix in (
+        Imix("simple", ((64, 7), (594, 4), (1518, 1))),
+        Imix("cisco570", ((64, 7), (570, 4), (1518, 1))),
+        Imix("spirent512", ((64, 7), (512, 4), (1518, 1))),
+    )
+}
+"""The mixes that can be asked for by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """One offered traffic profile; the load is given apart from it.
+
+    Attributes:
+        frame_size: bytes with FCS, or a mix.
+        bidirectional: both directions at once, each at the load.
+        flows: distinct 5-tuples per direction. They differ in the lowest two bytes of the source
+            address (from RFC 2544 appendix C.2.2's test range), beyond 65,534 also in UDP source
+            port. In a VXLAN that is inside, and the outer UDP source port differs with them, as
+            RFC 7348 section 5 asks for, in up to 16,384 values: what RSS spreads by.
+        vlan: 802.1Q tag of every frame, or None. The tag's 4 bytes are inside the frame size. In a
+            VXLAN it is the outer frame's.
+        src_mac, dst_mac: override the addresses that the topology would give; None means
+            the MACs of the sending and the receiving generator port. In a VXLAN the outer frame's.
+        src_ip, dst_ip: first addresses, both IPv4 or both IPv6; RFC 2544's 198.18.0.0/15 by
+            default. In a VXLAN the inner ones.
+        vxlan: the VXLAN that every frame is in, or None.
+
+    Raises ConfigError where the frames are too small for the headers, or addresses do not fit together.
+    """
+
+    frame_size: int | Imix = 64
+    bidirectional: bool = True
+    flows: int = 1
+    vlan: int | None = None
+    src_mac: str | None = None
+    dst_mac: str | None = None
+    src_ip: str = "198.18.0.1"
+    dst_ip: str = "198.19.0.1"
+    vxlan: Vxlan | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.frame_size, int):
+            check_frame_size(self.frame_size)
+        if not 1 <= self.flows <= 1 << 24:
+            raise ValueError(f"flows must be 1..{1 << 24}, not {self.flows}")
+        if self.vlan is not None and not 1 <= self.vlan <= 4094:
+            raise ValueError(f"VLAN id must be 1..4094, not {self.vlan}")
+        same_ip_version("src_ip", self.src_ip, "dst_ip", self.dst_ip)
+        if self.smallest_frame_size < self.least_frame_size:
+            raise ConfigError(
+                f"{self.headers_name} needs at least {self.least_frame_size} bytes (with FCS), and the traffic has "
+                f"frames of {self.smallest_frame_size}: {self._least_in_words()}"
+            )
+
+    @property
+    def ip_version(self) -> int:
+        """4 or 6: of the innermost addresses."""
+        return ip_version(self.src_ip)
+
+    @property
+    def header_bytes(self) -> int:
+        """All headers of a frame, from the first MAC address to the end of the innermost UDP header."""
+        tag = VLAN_TAG_BYTES if self.vlan is not None else 0
+        around = self.vxlan.header_bytes if self.vxlan else 0
+        return HEADER_BYTES + tag + around + IP_BYTES[self.ip_version] + UDP_BYTES
+
+    @property
+    def least_frame_size(self) -> int:
+        """Smallest frame that holds the headers and :data:`TEST_PAYLOAD_BYTES`, bytes with FCS."""
+        return max(MIN_FRAME_SIZE, self.header_bytes + TEST_PAYLOAD_BYTES + FCS_BYTES)
+
+    @property
+    def headers_name(self) -> str:
+        """``IPv6``, ``VXLAN over IPv4``, ``tagged VXLAN over IPv4 with IPv6 inside``: for a person."""
+        name = f"IPv{self.ip_version}"
+        if self.vxlan:
+            name = f"VXLAN over IPv{self.vxlan.ip_version}" + (" with IPv6 inside" if self.ip_version == 6 else "")
+        return f"tagged {name}" if self.vlan is not None else name
+
+    @property
+    def headers_label(self) -> str | None:
+        """``ipv6``, ``vxlan``, ``vxlan-ipv6`` (IPv6 inside), ``vxlan6`` (over IPv6), ``vxlan6-ipv6``; None: IPv4."""
+        inside = "ipv6" if self.ip_version == 6 else ""
+        around = {4: "vxlan", 6: "vxlan6"}[self.vxlan.ip_version] if self.vxlan else ""
+        return "-".join(filter(None, (around, inside))) or None
+
+    @property
+    def mean_frame_size(self) -> float:
+        """Mean bytes per frame, with FCS."""
+        return self.frame_size.mean_size if isinstance(self.frame_size, Imix) else float(self.frame_size)
+
+    @property
+    def largest_frame_size(self) -> int:
+        """Largest frame in bytes with FCS; the ports' MTU must carry it."""
+        if isinstance(self.frame_size, Imix):
+            return max(size for size, _ in self.frame_size.recipe)
+        return self.frame_size
+
+    @property
+    def smallest_frame_size(self) -> int:
+        """Smallest frame in bytes with FCS."""
+        if isinstance(self.frame_size, Imix):
+            return min(size for size, _ in self.frame_size.recipe)
+        return self.frame_size
+
+    @property
+    def frame_label(self) -> str:
+        """``64`` or ``imix-simple``, as tables and selectors name it."""
+        return f"imix-{self.frame_size.name}" if isinstance(self.frame_size, Imix) else str(self.frame_size)
+
+    @property
+    def shape_label(self) -> str:
+        """Frame size and headers, ``64`` or ``128-vxlan``: what a generator's own ceiling depends on."""
+        return "-".join(filter(None, (self.frame_label, self.headers_label)))
+
+    def with_frame_size(self, frame_size: int | Imix) -> Traffic:
+        """The same traffic with another frame size."""
+        return replace(self, frame_size=frame_size)
+
+    def over_ipv6(self) -> Traffic:
+        """The same traffic with IPv6 addresses of RFC 5180's range."""
+        return replace(self, src_ip=IPV6_SOURCE, dst_ip=IPV6_DESTINATION)
+
+    def _least_in_words(self) -> str:
+        parts = [f"Ethernet {HEADER_BYTES}", *(["802.1Q 4"] if self.vlan is not None else [])]
+        if self.vxlan:
+            parts.append(f"IPv{self.vxlan.ip_version}, UDP, VXLAN and inner Ethernet {self.vxlan.header_bytes}")
+        parts += [f"IPv{self.ip_version} and UDP {IP_BYTES[self.ip_version] + UDP_BYTES}"]
+        return f"{', '.join(parts)}, test payload {TEST_PAYLOAD_BYTES}, FCS {FCS_BYTES}"
+
+    def bits_per_second(self, frames_per_second: float) -> float:
+        """Layer-2 bit rate with FCS, in bit/s: what the field's Gbps figures count."""
+        return frames_per_second * self.mean_frame_size * 8
+
+    def line_rate_fps(self, bits_per_second: float) -> float:
+        """Frames/s per direction that fill a link of this layer-1 bit rate."""
+        return bits_per_second / ((self.mean_frame_size + WIRE_OVERHEAD_BYTES) * 8)
+
+
+def check_mtu(traffic: Traffic, mtu: int) -> None:
+    """Raise ValueError when the largest frame does not fit a port's MTU (bytes without header, tag and FCS)."""
+    overhead = HEADER_BYTES + FCS_BYTES + (VLAN_TAG_BYTES if traffic.vlan is not None else 0)
+    needed = traffic.largest_frame_size - overhead
+    if needed > mtu:
+        raise ValueError(
+            f"frame size {traffic.largest_frame_size} needs an MTU of {needed}, but the port has {mtu}: "
+            f"send at most {mtu + overhead} bytes (with FCS) or raise the port's mtu"
+        )

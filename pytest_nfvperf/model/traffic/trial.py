@@ -1,0 +1,331 @@
+"""A trial: one constant load for one duration, as RFC 2544 section 23 means it.
+
+Results are integer counts and measured times; rates and ratios are computed from
+them and never stored. On rings with back-pressure (vhost-user, memif)
+
+    intended = sent + refused + skipped
+
+*Refused* frames were due but the ring was full: the DUT did not drain it in time, its
+loss. *Skipped* frames were due while the generator was not running: the rig's failure.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+from pytest_nfvperf.model.traffic.cpu_placement import Placed
+from pytest_nfvperf.model.traffic.histogram import Histogram
+from pytest_nfvperf.model.traffic.traffic import Traffic
+
+
+@dataclass(frozen=True, slots=True)
+class Direction:
+    """From one generator port to another, by the ports' names."""
+
+    tx: str
+    rx: str
+
+    def __str__(self) -> str:
+        return f"{self.tx}->{self.rx}"
+
+
+@dataclass(frozen=True, slots=True)
+class TrialSpec:
+    """What a trial shall do.
+
+    Attributes:
+        traffic: the profile.
+        load_fps: frames/s **per direction**, a whole number.
+        duration_s: how long frames are due, in seconds.
+        directions: who sends to whom; one entry, or two when bidirectional.
+        latency: record latency histograms.
+        residual_s: how long to wait for residual frames after the last (RFC 2544 section 23: 2 s).
+        purpose: why it is run: warm-up, search, confirmation, latency, ceiling, ...
+        saturating: the load is meant to be above what the DUT takes: the rate received counts, not what is lost.
+        give_up_loss: once more of all its frames than this ratio are refused, the trial cannot meet its goal any more
+            and may be ended early, after no less than a second; None: never. Engines that cannot tell run on.
+    """
+
+    traffic: Traffic
+    load_fps: int
+    duration_s: float
+    directions: tuple[Direction, ...]
+    latency: bool = True
+    residual_s: float = 0.1
+    purpose: str = "trial"
+    saturating: bool = False
+    give_up_loss: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.load_fps < 1:
+            raise ValueError(f"load must be at least 1 frame/s per direction, not {self.load_fps}")
+        if not (math.isfinite(self.duration_s) and self.duration_s > 0):
+            raise ValueError(f"duration must be above 0 s, not {self.duration_s}")
+        if not self.directions:
+            raise ValueError("a trial needs at least one direction")
+
+
+class Reason(StrEnum):
+    """Why a trial says nothing about the DUT. Stable codes; the detail says the rest."""
+
+    SKIPPED_FRAMES = "skipped_frames"
+    FELL_BEHIND = "fell_behind"
+    LATE_POLL = "late_poll"
+    BURST = "burst"
+    UNSENT = "unsent"
+    MORE_RECEIVED_THAN_SENT = "more_received_than_sent"
+    FOREIGN_FRAMES = "foreign_frames"
+    COUNTER_WENT_BACK = "counter_went_back"
+    CORRUPT_FRAMES = "corrupt_frames"
+    UNCLEAR_SEQUENCE = "unclear_sequence"
+    DUT_CPU_STOLEN = "dut_cpu_stolen"
+    CPU_MOVED = "cpu_moved"
+    DUT_DIED = "dut_died"
+    GENERATOR_DIED = "generator_died"
+    LINK_DOWN = "link_down"
+    STRETCHED_TIME = "stretched_time"
+    TESTER_DROPS = "tester_drops"
+
+
+@dataclass(frozen=True, slots=True)
+class InvalidReason:
+    """One reason with its figures, ready to be read by a person."""
+
+    code: Reason
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.detail}"
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """When the frames that arrived were due, by their sequence numbers and load: ns from the trial's start.
+
+    ``gap_frames``: most frames missing between two that arrived; ``gap_after_ns`` and ``gap_before_ns``: when those
+    two were due, None where none is missing.
+    """
+
+    first_ns: int
+    last_ns: int
+    gap_frames: int
+    gap_after_ns: int | None = None
+    gap_before_ns: int | None = None
+
+    @property
+    def outage_ns(self) -> int:
+        """How long the longest gap was; 0 for none."""
+        if self.gap_after_ns is None or self.gap_before_ns is None:
+            return 0
+        return self.gap_before_ns - self.gap_after_ns
+
+
+@dataclass(frozen=True, slots=True)
+class DirectionCounts:
+    """Integer counts of one direction over one trial, read after the traffic settled.
+
+    Attributes:
+        intended: frames due by the load and the duration.
+        sent: put on the port.
+        refused: due, but the port's ring was full.
+        skipped: due while the generator was not running.
+        received: distinct frames of this trial and direction that came back.
+        duplicated: further copies of frames already received.
+        out_of_order: received frames with a sequence number below one already seen.
+        foreign: frames on the receiving port that are not of this trial.
+        corrupted: frames of this trial whose content was not what was sent.
+        sent_bytes, received_bytes: with FCS.
+        elapsed_ns: from the first to the last due time actually served, measured.
+        latency: from the scheduled send time (no coordinated omission; TRex: the actual one), or None.
+        latency_raw: from the actual send time, or None.
+        arrivals: when what arrived was due; None where nothing arrived or the engine does not tell.
+    """
+
+    direction: Direction
+    intended: int
+    sent: int
+    refused: int
+    skipped: int
+    received: int
+    duplicated: int
+    out_of_order: int
+    foreign: int
+    corrupted: int
+    sent_bytes: int
+    received_bytes: int
+    elapsed_ns: int
+    latency: Histogram | None = None
+    latency_raw: Histogram | None = None
+    arrivals: Arrivals | None = None
+
+    @property
+    def offered(self) -> int:
+        """Frames that the DUT was asked to take: sent + refused."""
+        return self.sent + self.refused
+
+    @property
+    def lost(self) -> int:
+        """Offered but not received. Negative means the rig miscounted; validity reports it."""
+        return self.offered - self.received
+
+
+@dataclass(frozen=True, slots=True)
+class RigHealth:
+    """What the generator says about itself over the trial; None where it cannot know.
+
+    Attributes:
+        longest_poll_gap_ns: longest time in which no receive ring was polled.
+        longest_lateness_ns: largest (actual - scheduled) send time.
+        largest_burst: most frames handed to a port at once after a late poll.
+        preemptions: involuntary context switches of the polling threads.
+        run_delay_ns: time the polling threads waited for a CPU.
+        busy_ratio: share of the time spent on frames, 0..1, rest was idle polling.
+    """
+
+    longest_poll_gap_ns: int | None = None
+    longest_lateness_ns: int | None = None
+    largest_burst: int | None = None
+    preemptions: int | None = None
+    run_delay_ns: int | None = None
+    busy_ratio: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VnfCounts:
+    """What a VNF counted of the frames that came in by one of its ports.
+
+    Attributes:
+        port: of the topology, which they came in by.
+        peer: which they leave by.
+        received: frames taken from the port.
+        sent: put on the peer.
+        ring_full: not sent, because the peer's ring was full: the DUT did not drain it.
+        dropped: not sent, because the VNF is meant to drop them.
+    """
+
+    port: str
+    peer: str
+    received: int
+    sent: int
+    ring_full: int
+    dropped: int
+
+
+@dataclass(frozen=True, slots=True)
+class MonitorCounts:
+    """What a monitor saw of a direction's frames to one destination address.
+
+    A frame that is copied at several crossings of a bridge, and has another destination at each, is a frame of its
+    own at each; where VNFs leave addresses as they are, all its copies but the first are ``duplicated``.
+
+    Attributes:
+        port: the monitor's.
+        direction: whose frames.
+        address: their destination MAC; "" for those to none that the monitor tells apart.
+        received: distinct frames.
+        duplicated: further copies of them.
+        out_of_order: of the distinct ones.
+        truncated: copies without their end, as a mirror's snaplen leaves them.
+        corrupted: other copies that were not as sent.
+        received_bytes: with FCS.
+    """
+
+    port: str
+    direction: Direction
+    address: str
+    received: int
+    duplicated: int
+    out_of_order: int
+    truncated: int
+    corrupted: int
+    received_bytes: int
+
+    @property
+    def copies(self) -> int:
+        """All that came."""
+        return self.received + self.duplicated
+
+
+@dataclass(frozen=True, slots=True)
+class TrialResult:
+    """What a trial did. Built by a Generator; reasons may be added by the trial runner.
+
+    ``vnfs``: what VNFs counted that the generator runs; none of those that others run.
+    ``monitors``: what its monitors saw, without what none was seen of.
+    ``started_ns``: when the first frame was due, CLOCK_MONOTONIC (clock_gettime(2)); None where not told.
+    ``given_up``: ended early by the spec's ``give_up_loss``; ``intended`` is what was dealt with until then.
+    ``placement``: where the CPUs of generator and DUT were; None where nobody can tell.
+    """
+
+    spec: TrialSpec
+    counts: tuple[DirectionCounts, ...]
+    health: RigHealth
+    invalid: tuple[InvalidReason, ...] = ()
+    vnfs: tuple[VnfCounts, ...] = ()
+    monitors: tuple[MonitorCounts, ...] = ()
+    started_ns: int | None = None
+    given_up: bool = False
+    placement: Placed | None = None
+
+    @property
+    def due_s(self) -> float:
+        """How long frames were due, s: the spec's duration, or less where it was given up."""
+        if not self.given_up:
+            return self.spec.duration_s
+        return max(counts.intended for counts in self.counts) / self.spec.load_fps
+
+    @property
+    def valid(self) -> bool:
+        """True when the trial says something about the DUT."""
+        return not self.invalid
+
+    @property
+    def intended(self) -> int:
+        """Frames due, all directions."""
+        return sum(c.intended for c in self.counts)
+
+    @property
+    def offered(self) -> int:
+        """Frames the DUT was asked to take, all directions."""
+        return sum(c.offered for c in self.counts)
+
+    @property
+    def sent(self) -> int:
+        """Frames put on the ports, all directions."""
+        return sum(c.sent for c in self.counts)
+
+    @property
+    def received(self) -> int:
+        """Distinct frames received, all directions."""
+        return sum(c.received for c in self.counts)
+
+    @property
+    def lost(self) -> int:
+        """Offered - received, all directions. Never clamped."""
+        return sum(c.lost for c in self.counts)
+
+    @property
+    def loss_ratio(self) -> float | None:
+        """Lost / offered over all directions; None when nothing was offered."""
+        return self.lost / self.offered if self.offered else None
+
+    @property
+    def offered_fps(self) -> float | None:
+        """Mean measured offered rate per direction, frames/s."""
+        return self._mean_rate("offered")
+
+    @property
+    def received_fps(self) -> float | None:
+        """Mean measured received rate per direction, frames/s."""
+        return self._mean_rate("received")
+
+    def _mean_rate(self, field: str) -> float | None:
+        rates = [getattr(c, field) * 1e9 / c.elapsed_ns for c in self.counts if c.elapsed_ns > 0]
+        return sum(rates) / len(rates) if rates else None
+
+    @property
+    def latency(self) -> Histogram | None:
+        """Latency from scheduled send time over all directions."""
+        return Histogram.merged(c.latency for c in self.counts if c.latency is not None)

@@ -1,0 +1,1 @@
+"""The pytest plugin: only this, the fixtures and `nfvperf plan` import pytest."""

@@ -1,0 +1,246 @@
+"""Records as Allure steps, labels and attachments, through allure-pytest's public API.
+
+Without ``--alluredir`` that API does nothing, and neither does the sink: leave it out then,
+because drawing the pictures takes time.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import allure
+import pytest
+from matplotlib.figure import Figure
+from pydantic import TypeAdapter
+
+from pytest_nfvperf.adapters.evidence.records import (
+    KINDS,
+    AttachmentData,
+    ErrorData,
+    Payload,
+    RunData,
+    SoakData,
+    StreamData,
+    TestData,
+    TestEndData,
+    TopologyData,
+    TrialData,
+)
+from pytest_nfvperf.adapters.report.allure_files import write_allure_files
+from pytest_nfvperf.adapters.report.allure_status import tell_allure
+from pytest_nfvperf.adapters.report.charts import latency_figure, loss_figure, search_figure
+from pytest_nfvperf.adapters.report.drawing import to_png
+from pytest_nfvperf.adapters.report.figures import goal_figures, other_result
+from pytest_nfvperf.adapters.report.soak_chart import soak_chart
+from pytest_nfvperf.adapters.report.soak_words import soak_events, soak_facts, soak_line
+from pytest_nfvperf.adapters.report.studies import find_comparisons, subject_name
+from pytest_nfvperf.adapters.report.study_chart import MOST_CURVES, study_chart
+from pytest_nfvperf.adapters.report.texts import drawn, samples_csv, stream_line, trial_line, trials_csv
+from pytest_nfvperf.adapters.report.topology_chart import topology_chart
+from pytest_nfvperf.adapters.report.trial_page import trials_html
+from pytest_nfvperf.model.display import format_against, format_margin
+from pytest_nfvperf.model.evidence.conclusion import TestFacts, conclude_test
+from pytest_nfvperf.model.evidence.record import Record
+from pytest_nfvperf.model.ledger.ledger_text import ledger_text
+from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
+
+# allure-python-commons says py.typed, but half of its API has no annotations.
+_attach: Any = allure.attach
+_dynamic: Any = allure.dynamic
+
+_TYPES: dict[str, TypeAdapter[Any]] = {kind.value: TypeAdapter(payload) for payload, kind in KINDS.items()}
+
+
+class AllureSink:
+    """A Sink that writes into the running test's Allure result.
+
+    Args:
+        report_dir: the ``--alluredir``; environment, categories and executor are written there when
+            the run record comes. None: attachments and steps only.
+        evidence_dir: where file attachments are relative to.
+    """
+
+    def __init__(self, report_dir: Path | None = None, evidence_dir: Path | None = None) -> None:
+        self._report_dir = report_dir
+        self._evidence_dir = evidence_dir or Path()
+        self._trials: dict[str, TrialData] = {}
+        self._sampled: list[Outcome] = []
+        self._drawn: tuple[TopologyData, bytes] | None = None
+        self._verdicts: list[Verdict] = []
+        self._errors: list[str] = []
+
+    def emit(self, record: Record) -> None:
+        """Show one record in the running test."""
+        data: Payload = _TYPES[record.kind.value].validate_python(record.data)
+        match data:
+            case RunData():
+                if self._report_dir is not None:
+                    write_allure_files(self._report_dir, data, os.environ)
+            case TestData():
+                for kept in (self._trials, self._sampled, self._verdicts, self._errors):
+                    kept.clear()
+                _label(data)
+            case TestEndData():
+                self._end(record.test, data)
+            case TopologyData():
+                self._topology(data)
+            case AttachmentData():
+                self._attach(data)
+            case _:
+                self._show_result(record.id, data)
+
+    def _show_result(self, record_id: str, data: Payload) -> None:
+        """What was measured, what it came to, and what broke."""
+        match data:
+            case TrialData():
+                self._trials[record_id] = data
+                _trial_step(record_id, data)
+            case StreamData():
+                _stream_step(record_id, data)
+            case SoakData():
+                _soak_step(data)
+            case Outcome():
+                _outcome_step(data, self._trials)
+                self._study(data)
+            case Verdict():
+                self._verdicts.append(data)
+                _verdict_step(data)
+            case ErrorData():
+                self._errors.append(data.message)
+                _error_step(data)
+
+    def _end(self, node_id: str, end: TestEndData) -> None:
+        """What became of the test, as its status and as a label."""
+        facts = TestFacts(
+            node_id,
+            status=end.status,
+            cause=end.cause,
+            reason=end.reason,
+            verdicts=tuple(self._verdicts),
+            errors=tuple(self._errors),
+        )
+        tell_allure(conclude_test(facts))
+
+    def _study(self, outcome: Outcome) -> None:
+        """The readings of a subject, and after the last one the picture of them all."""
+        if not outcome.samples:
+            return
+        self._sampled.append(outcome)
+        _attach(samples_csv(outcome), f"readings: {subject_name(outcome)}", allure.attachment_type.CSV)
+        if outcome.slopes:
+            found = find_comparisons(self._sampled)
+            _picture("ratio to the baseline", lambda: study_chart(found[:MOST_CURVES]) if found else None)
+
+    def _topology(self, stood: TopologyData) -> None:
+        """Picture and text. Tests in a row share a topology, and drawing it takes longer than all else here."""
+        if self._drawn is None or self._drawn[0] != stood:
+            self._drawn = (stood, to_png(topology_chart(stood)))
+        _attach(self._drawn[1], "topology", allure.attachment_type.PNG)
+        _attach(drawn(stood), "topology, as text", allure.attachment_type.TEXT)
+
+    def close(self) -> None:
+        """Nothing to finish: allure-pytest writes each result at its test's end."""
+
+    def _attach(self, data: AttachmentData) -> None:
+        kind = _attachment_type(data.media_type)
+        if data.text is not None:
+            _attach(data.text, data.name, kind)
+        elif data.path is not None:
+            _attach.file(str(self._evidence_dir / data.path), data.name, kind)
+
+
+def _attachment_type(media_type: str) -> allure.attachment_type:
+    return next((kind for kind in allure.attachment_type if kind.mime_type == media_type), allure.attachment_type.TEXT)
+
+
+def _label(data: TestData) -> None:
+    """Suite and topology as Allure's suite and feature; other labels as parameters."""
+    labels = dict(data.labels)
+    if "suite" in labels:
+        _dynamic.suite(labels["suite"])
+    if "topology" in labels:
+        _dynamic.feature(labels["topology"])
+    for name, value in labels.items():
+        if name not in data.parameters and name != "suite":
+            _dynamic.parameter(name, value)
+
+
+def _trial_step(trial_id: str, trial: TrialData) -> None:
+    """A step a trial. An invalid one is shown as skipped: it counts for nothing."""
+    title = f"{trial_id} · {trial_line(trial)}"
+    if trial.result.valid:
+        with allure.step(title):
+            return
+    _step_ending_in(title, pytest.skip.Exception("; ".join(map(str, trial.result.invalid))))
+
+
+def _stream_step(run_id: str, run: StreamData) -> None:
+    title = f"{run_id} · {stream_line(run)}"
+    if run.result.valid:
+        with allure.step(title):
+            return
+    _step_ending_in(title, pytest.skip.Exception("; ".join(map(str, run.result.invalid))))
+
+
+def _soak_step(data: SoakData) -> None:
+    """What happened, and the curves over time."""
+    with allure.step(f"soak: {soak_line(data.soak)}"):
+        facts = [f"{name}: {text}" for name, text in soak_facts(data.soak)]
+        _attach("\n".join([*facts, "", *soak_events(data.soak)]), "soak", allure.attachment_type.TEXT)
+        _picture("over time", lambda: soak_chart(data.soak, data.series))
+
+
+def _outcome_step(outcome: Outcome, trials: dict[str, TrialData]) -> None:
+    """What was found, with the trials and pictures it rests on."""
+    with allure.step(_outcome_title(outcome)):
+        own = [(key, trials[key]) for key in outcome.trials if key in trials]
+        if own:
+            _attach(trials_csv(own), "trials", allure.attachment_type.CSV)
+            _attach(trials_html(own), "trials, readable", allure.attachment_type.HTML)
+        _picture("search", lambda: search_figure(outcome, trials))
+        _picture("latency by percentile", lambda: latency_figure(outcome, trials))
+        _picture("loss against load", lambda: loss_figure(outcome))
+        lossy = [(k, t) for k, t in own if t.result.valid and t.result.lost > 0 and t.ledger is not None]
+        if lossy:
+            key, trial = min(lossy, key=lambda item: item[1].result.spec.load_fps)
+            if trial.ledger is not None:
+                _attach(ledger_text(trial.ledger), f"where frames went: {key}", allure.attachment_type.TEXT)
+
+
+def _outcome_title(outcome: Outcome) -> str:
+    found = [f"{g.goal.name.upper()} {goal_figures(outcome, g.goal.name).mpps} Mpps" for g in outcome.goals]
+    return f"{outcome.algorithm}: {', '.join(found) or other_result(outcome)}"
+
+
+def _picture(name: str, make: Callable[[], Figure | None]) -> None:
+    figure = make()
+    if figure is not None:
+        _attach(to_png(figure), name, allure.attachment_type.PNG)
+
+
+def _verdict_step(verdict: Verdict) -> None:
+    observed = format_against(verdict.observed, verdict.limit, verdict.unit)
+    title = (
+        f"{verdict.judgement.value}: {verdict.requirement}, observed {observed}, margin {format_margin(verdict.margin)}"
+    )
+    if verdict.judgement is Judgement.PASS:
+        with allure.step(title):
+            return
+    _step_ending_in(title, AssertionError(verdict.reason or verdict.judgement.value))
+
+
+def _error_step(error: ErrorData) -> None:
+    _step_ending_in(f"{error.error}: {error.message}", RuntimeError(error.message))
+    for name, text in error.evidence.items():
+        _attach(text, name, allure.attachment_type.TEXT)
+
+
+def _step_ending_in(title: str, ending: BaseException) -> None:
+    """A step whose status follows from ``ending``; the test itself goes on."""
+    with suppress(type(ending)), allure.step(title):
+        raise ending

@@ -1,0 +1,215 @@
+"""What the plugin does with collected tests, and with the reports of those that ran."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_nfvperf.adapters.evidence.records import TestData, TestEndData
+from pytest_nfvperf.adapters.report.junit import fate_properties
+from pytest_nfvperf.adapters.report.result_text import Found, figures_text
+from pytest_nfvperf.adapters.report.texts import drawn
+from pytest_nfvperf.config.sla_file import unknown_labels, unmatched_rules
+from pytest_nfvperf.config.vocabulary import TESTBED_LABELS
+from pytest_nfvperf.model.errors import ConfigError, InconclusiveError, TestbedError
+from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.measure.profile import QUICK, SMOKE
+from pytest_nfvperf.model.sla.rules import Rule, Sla
+from pytest_nfvperf.plugin.ending import Ending, ending_of, graver, mark
+from pytest_nfvperf.plugin.labels import is_measuring, item_labels, subject_labels
+from pytest_nfvperf.plugin.options import Options
+from pytest_nfvperf.plugin.parametrizing import NOT_QUICK, QUICK_ONLY
+from pytest_nfvperf.plugin.parametrizing import SMOKE as SMOKE_TEST
+from pytest_nfvperf.session.packs import refuse_empty
+from pytest_nfvperf.session.run import NfvSession
+from pytest_nfvperf.session.sla_check import SlaFailure
+
+XDIST_GROUP = "nfvperf-testbed"
+STARTED_KEY = pytest.StashKey[float]()
+ENDING_KEY = pytest.StashKey[Ending]()
+NOT_ROOT = (
+    "nfvperf needs root for namespaces, hugepages and its own Open vSwitch: run this with sudo, "
+    "or use --nfv-plan to see what would be measured"
+)
+
+
+def deselect_by_profile(config: pytest.Config, items: list[pytest.Item], options: Options) -> None:
+    """Drop what the profile leaves out, and say so as pytest says it of -k."""
+    left_out = NOT_QUICK if options.profile in {QUICK.name, SMOKE.name} else QUICK_ONLY
+    kept = [item for item in items if not item.get_closest_marker(left_out)]
+    if options.profile == SMOKE.name:
+        kept = one_of_each_suite(kept)
+    dropped = [item for item in items if item not in set(kept)]
+    if dropped:
+        config.hook.pytest_deselected(items=dropped)
+        items[:] = kept
+
+
+def one_of_each_suite(items: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """Of each folder one measuring test: the one that is marked for it, else the first; and all that do not measure."""
+    chosen: dict[Path, pytest.Item] = {}
+    for item in filter(is_measuring, items):
+        first = chosen.setdefault(item.path.parent, item)
+        if item.get_closest_marker(SMOKE_TEST) and not first.get_closest_marker(SMOKE_TEST):
+            chosen[item.path.parent] = item
+    return [item for item in items if not is_measuring(item) or chosen[item.path.parent] is item]
+
+
+def group_for_xdist(config: pytest.Config, items: Sequence[pytest.Item]) -> None:
+    """One testbed is one worker's: its tests share an xdist group."""
+    if config.getoption("dist", "no") == "loadgroup" or config.getoption("loadgroup", False):
+        for item in items:
+            item.add_marker(pytest.mark.xdist_group(XDIST_GROUP))
+
+
+def check_root(config: pytest.Config, options: Options) -> None:
+    """Raise pytest.UsageError when this run would start something and is not root."""
+    if starts(config, options) and os.geteuid() != 0:
+        raise pytest.UsageError(NOT_ROOT)
+
+
+def starts(config: pytest.Config, options: Options) -> bool:
+    """True for a run that starts something on the machine."""
+    return not (options.plan or config.option.collectonly)
+
+
+def check_before_run(config: pytest.Config, items: Sequence[pytest.Item], session: NfvSession) -> None:
+    """Find a user's mistakes, and what the machine lacks, before anything is started.
+
+    An xdist worker cannot end the run with a message: there, each test says it for itself.
+
+    Raises:
+        pytest.UsageError: a file that cannot be used, an SLA rule that matches no test, no OVS, no generator.
+    """
+    if session.worker:
+        return
+    try:
+        check_slas(config, items, session)
+        if starts(config, session.options):
+            session.wiring.check()
+    except (ConfigError, TestbedError) as error:
+        raise pytest.UsageError(str(error)) from error
+
+
+def check_slas(config: pytest.Config, items: Sequence[pytest.Item], session: NfvSession) -> None:
+    """Every rule must match a test: a rule that judges nothing would look like a pass.
+
+    When the user picked single files or tests, rules about others are no mistake, but a
+    file of which no rule matches anything still is.
+    """
+    own = session.wiring.labels()
+    folders = list(dict.fromkeys(item.path.parent for item in items))
+    known = [own | labels for item in items for labels in subject_labels(item, session.profile.name)]
+    names = {name for labels in known for name in labels}
+    for pack in session.options.packs:
+        refuse_empty(pack, session.published_slas(folders))
+    for sla in session.given_slas:
+        if _whole_folders(config):
+            _refuse_unknown(sla, names)
+        unmatched = unmatched_rules(sla, known)
+        if len(unmatched) == len(sla.rules):
+            _refuse(unmatched, own)
+        elif _whole_folders(config):
+            _refuse([rule for rule in unmatched if not _of_another_testbed(rule, known)], own)
+    if session.options.slas or session.options.packs:
+        return
+    for folder in folders:
+        beside = session.suite_sla(folder)
+        if beside is not None and _whole_folders(config):
+            _refuse_unknown(beside, names)
+
+
+def _refuse_unknown(sla: Sla, names: Collection[str]) -> None:
+    error = unknown_labels(sla, names)
+    if error is not None:
+        raise error
+
+
+def _of_another_testbed(rule: Rule, known: Sequence[Mapping[str, str]]) -> bool:
+    """A vendor's file is about all its NICs, firmwares and datapaths; this testbed has one of each."""
+    others = [
+        selector
+        for selector in rule.where
+        if selector[0] in TESTBED_LABELS and not any(replace(rule, where=(selector,)).matches(each) for each in known)
+    ]
+    return bool(others)
+
+
+def _refuse(unmatched: Sequence[Rule], own: Mapping[str, str]) -> None:
+    if unmatched:
+        rule = unmatched[0]
+        testbed = ", ".join(f"{name}: {value}" for name, value in own.items())
+        where = ", ".join(f"{name}: {' | '.join(values)}" for name, values in rule.where)
+        raise ConfigError(
+            f"{rule.source}: no test matches {{{where}}}, so this rule would judge nothing; correct the "
+            f"selector (pytest --collect-only lists the tests; the testbed is {testbed}) or remove the rule"
+        )
+
+
+def _whole_folders(config: pytest.Config) -> bool:
+    """True when the user asked for folders, not for single files or tests."""
+    narrowed = config.getoption("keyword", "") or config.getoption("lf", False)
+    return not narrowed and all("::" not in arg and Path(arg.split("::")[0]).is_dir() for arg in config.args)
+
+
+def begin(item: pytest.Item, session: NfvSession) -> None:
+    """Write the beginning of a test into the evidence; ``finish`` writes its end."""
+    callspec = getattr(item, "callspec", None)
+    parameters = {name: str(value) for name, value in (callspec.params if callspec else {}).items()}
+    labels = tuple(sorted(item_labels(item, session.profile.name).items()))
+    doc = getattr(getattr(item, "function", None), "__doc__", None) or ""
+    item.stash[STARTED_KEY] = time.monotonic()
+    item.stash[ENDING_KEY] = Ending()
+    session.begin_test(own_id(item), TestData(labels, parameters, doc.strip()))
+
+
+def own_id(item: pytest.Item) -> str:
+    """The node id without what xdist appends for our group."""
+    return item.nodeid.removesuffix(f"@{XDIST_GROUP}")
+
+
+def explain(item: pytest.Item, call: pytest.CallInfo[Any], report: pytest.TestReport, session: NfvSession) -> None:
+    """Show the message instead of a traceback, and remember a broken testbed and how the phase ended."""
+    error = None if call.excinfo is None else call.excinfo.value
+    if isinstance(error, TestbedError) and not report.passed:
+        error = session.broken(error)
+    if report.failed and error is not None:
+        if session.stood:
+            report.sections.append(("topology", drawn(session.stood[-1])))
+        _show(report, error)
+    ending = ending_of(report, error)
+    mark(report, ending)
+    item.stash[ENDING_KEY] = graver(item.stash.get(ENDING_KEY, Ending()), ending)
+
+
+def _show(report: pytest.TestReport, error: BaseException) -> None:
+    if isinstance(error, SlaFailure):
+        report.longrepr = str(error)
+    elif isinstance(error, TestbedError):
+        report.longrepr = f"testbed error: {error}"
+    elif isinstance(error, InconclusiveError):
+        report.longrepr = f"INCONCLUSIVE: {error}"
+    elif isinstance(error, (ConfigError, pytest.UsageError)):
+        report.longrepr = f"usage error: {error}"
+
+
+def finish(item: pytest.Item, report: pytest.TestReport, session: NfvSession) -> Found | None:
+    """Write the end of a test, and what became of it, while its reports are still open; a plan began none.
+
+    Returns:
+        What is to be told of it in a line; None in a plan.
+    """
+    if STARTED_KEY not in item.stash:
+        return None
+    ending = item.stash[ENDING_KEY]
+    seconds = time.monotonic() - item.stash[STARTED_KEY]
+    became = session.end_test(TestEndData(ending.status, seconds, ending.reason, ending.cause, ending.text))
+    report.user_properties.extend(fate_properties(became))
+    outcomes = [finding for finding in session.recorder.findings if isinstance(finding, Outcome)]
+    return Found(figures_text(outcomes), became.badge, became.reason)

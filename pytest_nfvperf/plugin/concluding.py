@@ -1,0 +1,85 @@
+"""What became of the run: its tests are listed at the start, and at the end its evidence decides.
+
+Nothing here happens in a run that measures nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from pytest_nfvperf.adapters.evidence.conclusions import CONTROLLER, conclude
+from pytest_nfvperf.adapters.evidence.reader import RunEvidence, read_run
+from pytest_nfvperf.adapters.evidence.records import RunEndData, TestData, TestEndData
+from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
+from pytest_nfvperf.adapters.report.junit_kinds import tell_junit
+from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.evidence.conclusion import Cause, one_line
+from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion, RunFate
+from pytest_nfvperf.plugin.collection import own_id
+from pytest_nfvperf.plugin.rundir import RUN_DIR_KEY, point_latest
+from pytest_nfvperf.plugin.watch import Watch
+from pytest_nfvperf.runs.clocks import SystemClock
+from pytest_nfvperf.runs.recorder import Recorder
+from pytest_nfvperf.session.run import NfvSession
+
+CONCLUDED_KEY = pytest.StashKey[tuple[RunEvidence, RunConclusion]]()
+GOOD = frozenset({RunFate.ACCEPTED, RunFate.PASSED})
+
+
+def begin(session: pytest.Session, nfv: NfvSession, uncollected: Sequence[pytest.CollectReport]) -> None:
+    """Write which tests are selected, before the first of them begins, and what could not be collected.
+
+    Raises:
+        pytest.UsageError: there is no place for the evidence.
+    """
+    nfv.selected = tuple(own_id(item) for item in session.items)
+    try:
+        _ = nfv.recorder
+    except (ConfigError, TestbedError) as error:
+        raise pytest.UsageError(str(error)) from error
+    point_latest(nfv.run_dir)
+    for report in uncollected:
+        nfv.begin_test(report.nodeid, TestData(labels=(("suite", Path(report.nodeid).parent.name or "other"),)))
+        reason = f"cannot be collected: {_last_line(report.longreprtext)}"
+        nfv.end_test(TestEndData("error", 0.0, reason, Cause.USAGE, report.longreprtext))
+
+
+def _last_line(text: str) -> str:
+    """Of a traceback: the exception, which pytest marks by ``E``."""
+    lines = [line.removeprefix("E").strip() for line in text.splitlines() if line.startswith("E ")]
+    return one_line(lines[-1] if lines else text)
+
+
+def conclude_session(session: pytest.Session, exitstatus: int, watch: Watch) -> None:
+    """Read the evidence back, decide, and let exit status and JUnit file say it.
+
+    Read back so that ``nfvperf show`` finds what this found, and so that with xdist the controller knows what its
+    workers measured.
+    """
+    config = session.config
+    run_dir = config.stash.get(RUN_DIR_KEY, None)
+    if run_dir is None or not any(run_dir.glob("evidence*.jsonl")):
+        return
+    if config.getoption("numprocesses", None) or config.getoption("tx", None):
+        _end_of_controller(run_dir, exitstatus, one_line(watch.reason(session)))
+    try:
+        run = read_run(run_dir)
+    except ConfigError:
+        return  # the summary says it
+    conclusion = conclude(run)
+    config.stash[CONCLUDED_KEY] = run, conclusion
+    session.exitstatus = conclusion.exit_status
+    watch.last_line, watch.good = conclusion.last_line, conclusion.fate in GOOD
+    if (junit := config.getoption("xmlpath", None)) is not None:
+        tell_junit(Path(os.path.expandvars(junit)).expanduser(), conclusion)
+
+
+def _end_of_controller(run_dir: Path, exitstatus: int, reason: str) -> None:
+    """How the run ended; its workers know only how they did."""
+    recorder = Recorder(run_dir.name, [EvidenceWriter(run_dir / CONTROLLER)], SystemClock(), "controller")
+    recorder.emit(RunEndData(exitstatus, 0.0, {}, reason))
+    recorder.close()

@@ -1,0 +1,235 @@
+"""The pytest plugin: hooks only, and light to import.
+
+Loaded in every pytest run of the environment, so anything that costs time or touches the
+machine waits until a test that measures is collected or run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_nfvperf.plugin import stopping
+from pytest_nfvperf.plugin.labels import MARKER, is_measuring
+from pytest_nfvperf.plugin.options import Options, add_options, read_options
+from pytest_nfvperf.plugin.parametrizing import NOT_QUICK, QUICK_ONLY, SMOKE
+from pytest_nfvperf.plugin.result_lines import ResultLines, attach
+from pytest_nfvperf.plugin.rundir import RUN_DIR_KEY
+from pytest_nfvperf.plugin.suite_order import add_ini, sort_suites
+from pytest_nfvperf.plugin.watch import Watch
+
+if TYPE_CHECKING:
+    from pytest_nfvperf.session.run import NfvSession
+
+SESSION_KEY = pytest.StashKey["NfvSession"]()
+OPTIONS_KEY = pytest.StashKey[Options]()
+WATCH_KEY = pytest.StashKey[Watch]()
+MEASURING_KEY = pytest.StashKey[bool]()
+RECORDED_KEY = pytest.StashKey[bool]()
+"""True once the run has evidence: then every test of it is in there, those that measure nothing, too."""
+
+LOADGROUP = "nfv_loadgroup"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the --nfv-* options, and the ini option for the order of suites."""
+    add_options(parser)
+    add_ini(parser)
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Add the hooks that others can implement."""
+    from pytest_nfvperf.plugin import hookspecs  # noqa: PLC0415 - only now is the plugin manager there
+
+    pluginmanager.add_hookspecs(hookspecs)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register markers, read options, and keep one testbed to one xdist worker."""
+    config.addinivalue_line("markers", f"{MARKER}(**labels): labels that SLA selectors and reports know the test by")
+    config.addinivalue_line("markers", f"{NOT_QUICK}: left out by --nfv-profile quick and smoke")
+    config.addinivalue_line("markers", f"{QUICK_ONLY}: left out by every profile but quick and smoke")
+    config.addinivalue_line("markers", f"{SMOKE}: what --nfv-profile smoke runs of its suite, with its first case")
+    config.stash[OPTIONS_KEY] = options = read_options(config)
+    config.stash[MEASURING_KEY] = False
+    config.stash[RECORDED_KEY] = False
+    config.stash[WATCH_KEY] = watch = Watch()
+    config.pluginmanager.register(watch, "nfvperf-watch")
+    _keep_one_testbed_to_one_worker(config, options)
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(ResultLines(config), "nfvperf-result-lines")
+    if config.pluginmanager.hasplugin("xdist"):
+        from pytest_nfvperf.plugin.xdist import XdistHooks  # noqa: PLC0415 - only with xdist
+
+        config.pluginmanager.register(XdistHooks(config), "nfvperf-xdist")
+
+
+def _keep_one_testbed_to_one_worker(config: pytest.Config, options: Options) -> None:
+    """Several workers cannot measure on one machine: its tests form one group of ``--dist loadgroup``."""
+    if len(options.testbeds) > 1:
+        return
+    if config.getoption("dist", "no") == "load":
+        config.option.dist = "loadgroup"
+    if getattr(config, "workerinput", {}).get(LOADGROUP):
+        config.option.loadgroup = True  # a worker parses the command line anew, and finds no --dist there
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what the profile leaves out, put suites in order, check SLAs against what is there, group for xdist."""
+    measuring = [item for item in items if is_measuring(item)]
+    if not measuring:
+        return
+    from pytest_nfvperf.plugin import collection  # noqa: PLC0415 - only when there is something to measure
+
+    collection.check_root(config, config.stash[OPTIONS_KEY])
+    collection.deselect_by_profile(config, items, config.stash[OPTIONS_KEY])
+    sort_suites(config, items)
+    collection.group_for_xdist(config, measuring)
+    collection.check_before_run(config, measuring, nfv_session(config))
+    config.stash[MEASURING_KEY] = True
+    if collection.starts(config, config.stash[OPTIONS_KEY]):
+        stopping.watch(config, nfv_session(config))
+
+
+def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
+    """Name testbed, DUT, generator and profile."""
+    if not config.stash[MEASURING_KEY]:
+        return []
+    from pytest_nfvperf.plugin import terminal  # noqa: PLC0415
+
+    return terminal.header(nfv_session(config))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> object:
+    """Write which tests are selected. With --nfv-plan, run nothing: list the trials and the time they take."""
+    config = session.config
+    if config.option.collectonly or not any(is_measuring(item) for item in session.items):
+        return None
+    if config.stash[OPTIONS_KEY].plan:
+        from pytest_nfvperf.plugin import plan  # noqa: PLC0415
+
+        return plan.show_plan(session, nfv_session(config))
+    from pytest_nfvperf.plugin import concluding  # noqa: PLC0415
+
+    concluding.begin(session, nfv_session(config), _watch(config).uncollected)
+    config.stash[RECORDED_KEY] = True
+    return None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Put the beginning of a test into the evidence of a run that measures."""
+    if not _is_recorded(item):
+        return (yield)
+    from pytest_nfvperf.plugin import collection  # noqa: PLC0415
+
+    session = nfv_session(item.config)
+    collection.begin(item, session)
+    result = yield
+    if session.interrupted:
+        item.session.shouldstop = f"{session.interrupted} during a soak; its verdict is on what there was until then"
+    return result
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[Any]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show SLA tables and testbed errors as what they are, without a traceback through our code."""
+    if not _is_recorded(item):
+        return (yield)
+    from pytest_nfvperf.plugin import collection  # noqa: PLC0415
+
+    session = nfv_session(item.config)
+    if call.when == "call":
+        item.user_properties.extend(session.junit_properties())
+    report = yield
+    collection.explain(item, call, report, session)
+    found = collection.finish(item, report, session) if call.when == "teardown" else None
+    if is_measuring(item) and not session.options.plan:
+        attach(report, found)
+    return report
+
+
+def _is_recorded(item: pytest.Item) -> bool:
+    """True in a run that has evidence. A plan has none, and yet a test that measures must be explained in it."""
+    return is_measuring(item) or item.config.stash[RECORDED_KEY]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
+    """INCONCLUSIVE, BROKEN and USAGE in pytest's own lines; its counts stay."""
+    if not hasattr(report, "nfv_word"):
+        return None
+    from pytest_nfvperf.plugin.ending import status_of  # noqa: PLC0415
+
+    return status_of(report)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """The summary table, and where the results are."""
+    show_summary(terminalreporter, config)
+
+
+def show_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """The same; also called where pytest itself shows no summary, after an internal error."""
+    run_dir = config.stash.get(RUN_DIR_KEY, None)
+    if run_dir is None or not run_dir.is_dir() or hasattr(config, "workerinput"):
+        return
+    from pytest_nfvperf.plugin import terminal  # noqa: PLC0415
+
+    session = config.stash.get(SESSION_KEY, None)
+    leftovers = session.wiring.leftovers() if session is not None else []
+    from pytest_nfvperf.plugin.concluding import CONCLUDED_KEY  # noqa: PLC0415
+
+    concluded = config.stash.get(CONCLUDED_KEY, None)
+    ending = stopping.ending(config)
+    leftovers += ending.problems
+    terminal.summary(terminalreporter, run_dir, config.stash[OPTIONS_KEY], leftovers, concluded, ending.time_for_charts)
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, object]:
+    """After the fixtures have ended: take the testbed down, finish the evidence, conclude."""
+    with stopping.ending(session.config).finishing(session):
+        try:
+            return (yield)
+        finally:
+            _finish(session)
+
+
+def _finish(session: pytest.Session) -> None:
+    config = session.config
+    nfv = config.stash.get(SESSION_KEY, None)
+    if nfv is not None:
+        nfv.close(int(session.exitstatus), _watch(config).reason(session))
+    if RUN_DIR_KEY in config.stash and not hasattr(config, "workerinput"):
+        from pytest_nfvperf.plugin.concluding import conclude_session  # noqa: PLC0415
+
+        with stopping.ending(config).undisturbed():
+            conclude_session(session, int(session.exitstatus), _watch(config))
+
+
+def _watch(config: pytest.Config) -> Watch:
+    return config.stash[WATCH_KEY]
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Make sure that nothing of ours outlives the run, however it ended."""
+    nfv = config.stash.get(SESSION_KEY, None)
+    if nfv is not None:
+        nfv.close(int(pytest.ExitCode.INTERRUPTED))
+    stopping.unwatch(config)
+
+
+def nfv_session(config: pytest.Config) -> NfvSession:
+    """The session of this process, made when first asked for."""
+    if SESSION_KEY not in config.stash:
+        from pytest_nfvperf.plugin.session_factory import make_session  # noqa: PLC0415
+
+        config.stash[SESSION_KEY] = make_session(config, config.stash[OPTIONS_KEY])
+    return config.stash[SESSION_KEY]

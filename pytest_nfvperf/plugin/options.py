@@ -1,0 +1,162 @@
+"""The plugin's command-line options, as pytest takes them and as frozen data.
+
+Imports nothing heavy: pytest loads this in every run of every project of the environment.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from pytest_nfvperf.model.measure.soak import SoakLoad
+
+PROFILE_NAMES = ("smoke", "quick", "gate", "full", "soak")
+PACK = "published"
+
+
+def is_pack(given: str) -> bool:
+    """True for what names an SLA pack ("published:S1"), False for what names a file."""
+    return given == PACK or given.startswith(f"{PACK}:")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the user asked for.
+
+    Attributes:
+        testbeds: testbed files; empty for the embedded testbed. With xdist worker gwN takes the N-th.
+        profile: smoke, quick, gate, full or soak.
+        slas: SLA files that replace the ``sla.yaml`` beside each suite.
+        packs: as ``slas``, by name: "published:S1".
+        ovs: prefix of the OVS to test, None for the testbed's or the installed one.
+        results: directory under which each run gets one of its own.
+        keep: leave the run directory (logs, sockets, database) when the run ends.
+        plan: list trials and the estimated time, send nothing.
+        inconclusive: "fail" or "warn".
+        report: render the HTML page at the end.
+        soak_duration_s: length of soaks instead of the profile's, s; None for the profile's.
+        soak_load: their load: frames/s per direction or a share of the NDR.
+        record: directory for recordings of the conversation with the generator; None: it is not recorded.
+    """
+
+    testbeds: tuple[Path, ...]
+    profile: str
+    slas: tuple[Path, ...]
+    packs: tuple[str, ...]
+    ovs: str | None
+    results: Path
+    keep: bool
+    plan: bool
+    inconclusive: str
+    report: bool
+    soak_duration_s: float | None = None
+    soak_load: SoakLoad = field(default_factory=SoakLoad)
+    record: Path | None = None
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Add the ``--nfv-*`` options."""
+    group = parser.getgroup("nfvperf", "datapath acceptance (pytest_nfvperf)")
+    group.addoption(
+        "--nfv-testbed",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="testbed file; without one the embedded testbed is used. Give one a worker with -n.",
+    )
+    group.addoption(
+        "--nfv-profile",
+        choices=PROFILE_NAMES,
+        default="quick",
+        help="how thoroughly is measured (default: %(default)s)",
+    )
+    group.addoption(
+        "--nfv-sla",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="SLA file(s) to judge by instead of the sla.yaml beside each suite; published:S1 for published figures",
+    )
+    group.addoption("--nfv-ovs", metavar="PREFIX", help="root of the Open vSwitch installation to test")
+    group.addoption("--nfv-results", default="reports", metavar="DIR", help="where results go (default: %(default)s)")
+    group.addoption("--nfv-keep", action="store_true", help="leave the private OVS's directory and logs when done")
+    group.addoption(
+        "--nfv-record",
+        metavar="DIR",
+        help="record the conversation with the generator in this directory, for engine 'replay' of a testbed file",
+    )
+    group.addoption("--nfv-plan", action="store_true", help="list trials and an estimate of the time; send nothing")
+    group.addoption(
+        "--nfv-report",
+        choices=("html", "none"),
+        default="html",
+        help="render the evidence as a page at the end (default: %(default)s; later: nfvperf report)",
+    )
+    group.addoption(
+        "--nfv-soak-duration",
+        metavar="TIME",
+        help="length of soaks, such as '90 s', '15 min', '12 h' (default: the profile's 60 s, 15 min, 12 h)",
+    )
+    group.addoption(
+        "--nfv-soak-load",
+        metavar="LOAD",
+        help="load of soaks: '4 Mpps' per direction or '80 %%' of the NDR (default: 4 Mpps, where that is lossless)",
+    )
+    group.addoption(
+        "--nfv-inconclusive",
+        choices=("fail", "warn"),
+        default="fail",
+        help="what an INCONCLUSIVE verdict does to its test (default: %(default)s)",
+    )
+
+
+def read_options(config: pytest.Config) -> Options:
+    """The options of this run. Paths are relative to where pytest was called."""
+    base = config.invocation_params.dir
+    record = config.getoption("--nfv-record")
+    return Options(
+        testbeds=tuple(base / path for path in config.getoption("--nfv-testbed")),
+        profile=config.getoption("--nfv-profile"),
+        slas=tuple(base / given for given in config.getoption("--nfv-sla") if not is_pack(given)),
+        packs=tuple(given for given in config.getoption("--nfv-sla") if is_pack(given)),
+        ovs=config.getoption("--nfv-ovs"),
+        results=base / config.getoption("--nfv-results"),
+        keep=config.getoption("--nfv-keep"),
+        plan=config.getoption("--nfv-plan"),
+        inconclusive=config.getoption("--nfv-inconclusive"),
+        report=config.getoption("--nfv-report") == "html",
+        soak_duration_s=_duration_s(config.getoption("--nfv-soak-duration")),
+        soak_load=_load(config.getoption("--nfv-soak-load")),
+        record=base / record if record else None,
+    )
+
+
+def _duration_s(text: str | None) -> float | None:
+    if text is None:
+        return None
+    from pytest_nfvperf.config.units import TIME, UnitError, quantity  # noqa: PLC0415 - pint only when needed
+
+    try:
+        seconds = quantity(text, replace(TIME, example="15 min"), "the length of a soak")
+    except UnitError as error:
+        raise pytest.UsageError(f"--nfv-soak-duration: {error}") from error
+    if seconds < 1:
+        raise pytest.UsageError(f"--nfv-soak-duration: '{text}' is too short: write at least '1 s'")
+    return seconds
+
+
+def _load(text: str | None) -> SoakLoad:
+    if text is None:
+        return SoakLoad()
+    from pytest_nfvperf.config.units import FRAME_RATE, RATIO, UnitError, quantity  # noqa: PLC0415 - as above
+
+    share = text.rstrip().endswith("%")
+    try:
+        value = quantity(text, RATIO if share else FRAME_RATE, "the load of a soak")
+    except UnitError as error:
+        raise pytest.UsageError(f"--nfv-soak-load: {error}; or write '80 %' of the NDR") from error
+    if value <= 0:
+        raise pytest.UsageError(f"--nfv-soak-load: '{text}' is no load: write e.g. '4 Mpps' or '80 %'")
+    return SoakLoad(ndr_share=value) if share else SoakLoad(fps=value)

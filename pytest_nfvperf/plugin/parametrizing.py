@@ -1,0 +1,126 @@
+"""Parametrising suites: the whole sweep in the thorough profiles, a chosen part in quick, a case of that in smoke."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, TypeVar
+
+import pytest
+
+from pytest_nfvperf.model.traffic.traffic import Imix
+
+NOT_QUICK = "nfv_not_quick"
+"""Marker of parameters that the quick profile leaves out."""
+
+QUICK_ONLY = "nfv_quick_only"
+"""Marker of parameters that only the quick profile has."""
+
+SMOKE = "nfv_smoke"
+"""Marker of the test of a suite that the smoke profile runs, with its first case; without one it is the first."""
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def sweep(name: str, values: Iterable[Any], *, quick: Collection[Any]) -> Callable[[F], F]:
+    """Parametrise a test over ``values``, of which the quick profile keeps those in ``quick``.
+
+    Example::
+
+        @sweep("frame_size", RFC2544_FRAME_SIZES, quick={64, 1518})
+        def test_ndr_pdr(frame_size, phy2phy, search, sla): ...
+
+    Raises:
+        ValueError: ``quick`` names a value that is not swept, or keeps none.
+    """
+    all_values = list(values)
+    strangers = [value for value in quick if value not in all_values]
+    if strangers:
+        raise ValueError(f"sweep of {name!r}: quick keeps {strangers[0]!r}, which is not among {all_values}")
+    if not quick:
+        raise ValueError(f"sweep of {name!r}: the quick profile must keep at least one value")
+    left_out = pytest.mark.nfv_not_quick
+    params = [
+        pytest.param(value, id=_identify(value), marks=() if value in quick else left_out) for value in all_values
+    ]
+    return pytest.mark.parametrize(name, params)
+
+
+def chosen(names: str, cases: Iterable[tuple[Any, ...]], *, quick: Collection[tuple[Any, ...]]) -> Callable[[F], F]:
+    """Parametrise a test over cases of several parameters, of which the quick profile keeps those in ``quick``.
+
+    Example::
+
+        @chosen("link, streams", product(("patch", "veth"), (1, 2, 4)), quick={("patch", 1), ("veth", 4)})
+        def test_tcp(link, streams, ...): ...
+
+    Raises:
+        ValueError: ``quick`` names a case that is not among the others, or none.
+    """
+    listed = list(cases)
+    strangers = [case for case in quick if case not in listed]
+    if strangers or not quick:
+        what = f"quick has {strangers[0]!r}, which is not among them" if strangers else "quick must have at least one"
+        raise ValueError(f"cases of {names!r}: {what}")
+    words = [name.strip() for name in names.split(",")]
+    params = [
+        pytest.param(
+            *case,
+            id="-".join(_of_case(word, value) for word, value in zip(words, case, strict=True)),
+            marks=() if case in quick else pytest.mark.nfv_not_quick,
+        )
+        for case in listed
+    ]
+    return pytest.mark.parametrize(words, params)
+
+
+def _of_case(name: str, value: Any) -> str:
+    """Numbers, on and off say nothing without their names."""
+    return f"{name}_{_identify(value)}" if isinstance(value, int) else _identify(value)
+
+
+class Compared(tuple[Any, ...]):
+    """Values that one test compares, the baseline first: each is a subject of its own."""
+
+    __slots__ = ()
+
+
+def compares(name: str, values: Iterable[Any], *, quick: Iterable[Any]) -> Callable[[F], F]:
+    """Give a test all of ``values`` at once, in the quick profile those of ``quick``: it compares them.
+
+    The first is the baseline. SLA rules select each of them by the label ``name``.
+
+    Example::
+
+        @compares("bridges", range(1, 10), quick=(1, 2, 4, 9))
+        def test_chain(bridges, study, sla): ...
+
+    Raises:
+        ValueError: fewer than two values, or a quick value that is not among them.
+    """
+    full, short = Compared(values), Compared(quick)
+    strangers = [value for value in short if value not in full]
+    if strangers:
+        raise ValueError(f"comparison of {name!r}: quick has {strangers[0]!r}, which is not among {list(full)}")
+    if len(short) < 2:
+        raise ValueError(f"comparison of {name!r}: two values or more can be compared, not {list(short)}")
+    if full == short:
+        return pytest.mark.parametrize(name, [pytest.param(full, id=_series(name, full))])
+    params = [
+        pytest.param(short, id=_series(name, short), marks=pytest.mark.nfv_quick_only),
+        pytest.param(full, id=_series(name, full), marks=pytest.mark.nfv_not_quick),
+    ]
+    return pytest.mark.parametrize(name, params)
+
+
+def _series(name: str, values: Compared) -> str:
+    """``bridges_1_2_4_9``; a run of numbers by its ends, ``bridges_1_to_9``."""
+    run = len(values) > 2 and all(isinstance(value, int) for value in values)
+    if run and list(values) == list(range(values[0], values[0] + len(values))):
+        return f"{name}_{values[0]}_to_{values[-1]}"
+    return "_".join([name, *map(str, values)])
+
+
+def _identify(value: Any) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return f"imix-{value.name}" if isinstance(value, Imix) else str(value)

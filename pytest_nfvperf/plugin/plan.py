@@ -1,0 +1,118 @@
+"""``--nfv-plan``: the very tests, run against a simulated DUT in virtual time.
+
+So the plan cannot drift from what a run does: every trial that the tests would send is counted, with
+its duration and the rig's overheads, but nothing is started and nothing is sent.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pytest
+from _pytest.runner import runtestprotocol
+
+from pytest_nfvperf.adapters.evidence.records import TopologyData
+from pytest_nfvperf.adapters.report.texts import drawn
+from pytest_nfvperf.backends.simulated import ASSUMED_FPS, SimulatedWiring
+from pytest_nfvperf.model.display import format_fps, format_seconds
+from pytest_nfvperf.model.measure.stream_measurement import StreamSpec
+from pytest_nfvperf.model.traffic.trial import TrialSpec
+from pytest_nfvperf.plugin.labels import is_measuring
+from pytest_nfvperf.session.run import NfvSession
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedTest:
+    """What one test would send. ``seconds``: trials, overheads and set-up. ``skipped``: why it would be."""
+
+    node_id: str
+    specs: tuple[TrialSpec, ...]
+    seconds: float
+    failure: str
+    topologies: tuple[TopologyData, ...] = ()
+    streams: tuple[StreamSpec, ...] = ()
+    skipped: str = ""
+
+
+def show_plan(session: pytest.Session, nfv: NfvSession) -> bool:
+    """Print the plan of every collected test."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    wiring = nfv.wiring
+    if not isinstance(wiring, SimulatedWiring) or reporter is None:
+        return False
+    planned = [_plan(item, wiring, nfv) for item in session.items if is_measuring(item)]
+    reporter.section("plan: nothing is sent", sep="=")
+    for test in planned:
+        reporter.write_line(_line(test))
+        if reporter.verbosity > 0:
+            for line in (line for stood in test.topologies for line in drawn(stood).splitlines()):
+                reporter.write_line(f"    {line}")
+            for spec in test.specs:
+                reporter.write_line(
+                    f"    {format_seconds(spec.duration_s):>8} at {format_fps(spec.load_fps):>10}  {spec.purpose}"
+                )
+    run = [test for test in planned if not test.skipped]
+    skipped = f" ({len(planned) - len(run)} more are skipped)" if len(run) < len(planned) else ""
+    total = sum(test.seconds for test in run)
+    count = sum(len(test.specs) + len(test.streams) for test in run)
+    reporter.write_line(
+        f"{len(run)} tests{skipped}, {count} trials, about {format_seconds(total)} for a DUT of about "
+        f"{format_fps(ASSUMED_FPS)} per direction at 64 bytes; invalid trials are repeated and add to it"
+    )
+    return True
+
+
+def _plan(item: pytest.Item, wiring: SimulatedWiring, nfv: NfvSession) -> PlannedTest:
+    nfv.stood.clear()
+    started, before, streamed = wiring.clock.monotonic(), len(wiring.specs), len(wiring.stream_specs)
+    reports = runtestprotocol(item, log=False, nextitem=None)
+    told = [str(report.longrepr).strip().splitlines()[-1] for report in reports if report.failed]
+    # A test that looks at what it counted ends there on a DUT that copies nothing: what it sends is known by then.
+    failures = [line for line in told if not (line.endswith(": AssertionError") or line.startswith("INCONCLUSIVE"))]
+    specs, streams = tuple(wiring.specs[before:]), tuple(wiring.stream_specs[streamed:])
+    return PlannedTest(
+        item.nodeid,
+        specs,
+        wiring.clock.monotonic() - started,
+        failures[0] if failures else "",
+        tuple(nfv.stood),
+        streams,
+        # One that skips after it has sent something did so for what it saw, which a plan does not know.
+        "" if specs or streams else _why_skipped(reports),
+    )
+
+
+def _why_skipped(reports: Sequence[pytest.TestReport]) -> str:
+    """As pytest.skip was told; "" for a test that runs. An expected failure runs."""
+    for report in reports:
+        if report.skipped and isinstance(report.longrepr, tuple):
+            return str(report.longrepr[2]).removeprefix("Skipped: ")
+    return ""
+
+
+def _line(test: PlannedTest) -> str:
+    if test.failure:
+        return f"{test.node_id}: cannot be planned: {test.failure}"
+    if test.skipped:
+        return f"{test.node_id}: skipped: {test.skipped}"
+    return f"{test.node_id}: about {format_seconds(test.seconds)}: {_grouped(test.specs) or _streams(test.streams)}"
+
+
+def _streams(specs: Sequence[StreamSpec]) -> str:
+    groups = Counter((spec.streams, spec.protocol.upper(), spec.run_s) for spec in specs)
+    return ", ".join(
+        f"{count} x {streams} {protocol} stream{'s' if streams > 1 else ''} {format_seconds(run_s)}"
+        for (streams, protocol, run_s), count in groups.items()
+    )
+
+
+def _grouped(specs: Sequence[TrialSpec]) -> str:
+    groups = Counter((spec.purpose.split(" at ")[0], spec.duration_s) for spec in specs)
+    if len(groups) > 8:
+        groups = Counter((purpose, 0.0) for purpose, _ in groups.elements())
+    return ", ".join(
+        f"{count} x {purpose}" + (f" {format_seconds(duration)}" if duration else "")
+        for (purpose, duration), count in groups.items()
+    )

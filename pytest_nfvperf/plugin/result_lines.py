@@ -1,0 +1,110 @@
+"""One line a measuring test as it ends: what it was, what it found, what became of it and how long it took.
+
+It stands where pytest writes a dot, in a file and a pipe as on a terminal. Workers of xdist attach what they found to
+their reports, so that the controller writes the lines.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_nfvperf.plugin.labels import is_measuring
+
+if TYPE_CHECKING:
+    from pytest_nfvperf.adapters.report.result_text import Found
+
+FOUND = "nfv_found"
+"""Attribute of reports of measuring tests: the fields of ``Found``, all text, which xdist can send."""
+
+
+def attach(report: pytest.TestReport, found: Found | None = None) -> None:
+    """Mark a report as one of a measuring test; the last one of a test carries what it found."""
+    setattr(report, FOUND, found._asdict() if found else {})
+
+
+class ResultLines:
+    """Hooks of the process that writes to the terminal. Silent with ``-q`` and without pytest's terminal reporter."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._found: dict[str, dict[str, Any]] = {}
+        self._seconds = defaultdict[str, float](float)
+        self._ended = 0
+        self._session: pytest.Session | None = None
+        self._widest = 0
+
+    @property
+    def _reporter(self) -> pytest.TerminalReporter | None:
+        reporter: pytest.TerminalReporter | None = self._config.pluginmanager.get_plugin("terminalreporter")
+        return None if reporter is None or reporter.verbosity < 0 else reporter
+
+    @pytest.hookimpl
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Note how wide names are. The controller of xdist has no tests, but a session."""
+        from pytest_nfvperf.adapters.report.result_text import test_name  # noqa: PLC0415 - only when tests run
+
+        self._widest = max((len(test_name(item.nodeid)) for item in session.items if is_measuring(item)), default=0)
+
+    @pytest.hookimpl
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        """It knows how many tests there are."""
+        self._session = session
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        """No path before the dots that are not written; pytest's own setting again for what comes after."""
+        reporter = self._reporter
+        if reporter is None or not is_measuring(item):
+            return (yield)
+        before, reporter.showfspath = reporter.showfspath, False
+        try:
+            return (yield)
+        finally:
+            reporter.showfspath = before
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_report_teststatus(
+        self, report: pytest.CollectReport | pytest.TestReport
+    ) -> Generator[None, tuple[str, str, Any], tuple[str, str, Any]]:
+        """No dot; what is counted, and the word that ``-v`` shows, stay pytest's."""
+        category, letter, word = yield
+        return (category, "" if hasattr(report, FOUND) and self._reporter is not None else letter, word)
+
+    @pytest.hookimpl
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Keep what the phases of a test told."""
+        found = getattr(report, FOUND, None)
+        if found is not None:
+            self._found[report.nodeid] = found
+            self._seconds[report.nodeid] += report.duration
+
+    @pytest.hookimpl
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        """The line."""
+        self._ended += 1
+        told, seconds = self._found.pop(nodeid, None), self._seconds.pop(nodeid, 0.0)
+        reporter = self._reporter
+        if not told or reporter is None:
+            return
+        from pytest_nfvperf.adapters.report.result_text import Found, ResultText  # noqa: PLC0415 - as above
+
+        of = self._session.testscollected if self._session is not None else 0
+        width = reporter._tw.fullwidth if reporter.isatty() else None
+        text = ResultText(nodeid, Found(**told), seconds, (self._ended, of))
+        _begin_line(reporter)
+        for pieces in text.lines(width, self._widest):
+            for piece, markup in pieces:
+                reporter.write(piece, **markup)
+            reporter.line("")
+        reporter.flush()
+
+
+def _begin_line(reporter: pytest.TerminalReporter) -> None:
+    """End pytest's own line, of dots with their path or without: those of xdist have none."""
+    reporter.ensure_newline()
+    if reporter._tw.width_of_current_line:
+        reporter.line("")

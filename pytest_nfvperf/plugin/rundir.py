@@ -1,0 +1,32 @@
+"""Where a run's results go: one directory a run, and ``latest`` pointing at the newest."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from pytest_nfvperf.plugin.options import Options
+
+RUN_DIR_KEY = pytest.StashKey[Path]()
+LATEST = "latest"
+
+
+def run_directory(config: pytest.Config, options: Options) -> Path:
+    """This run's directory; made only when something is written to it."""
+    if RUN_DIR_KEY not in config.stash:
+        given = getattr(config, "workerinput", {}).get("nfv_run_dir")
+        stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+        config.stash[RUN_DIR_KEY] = Path(given) if given else options.results / f"{stamp}-{os.getpid()}"
+    return config.stash[RUN_DIR_KEY]
+
+
+def point_latest(run_dir: Path) -> None:
+    """Let ``latest`` beside the run directory point at it, atomically."""
+    link = run_dir.parent / LATEST
+    fresh = run_dir.parent / f".{LATEST}-{os.getpid()}"
+    fresh.unlink(missing_ok=True)
+    fresh.symlink_to(run_dir.name)
+    fresh.replace(link)

@@ -1,0 +1,108 @@
+"""Makes the session of a pytest process from its options."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_nfvperf.adapters.host.cpus import discover_testbed, planned
+from pytest_nfvperf.adapters.report.terminal_progress import SilentProgress, TerminalProgress, progress_for
+from pytest_nfvperf.backends.base import Wiring
+from pytest_nfvperf.backends.simulated import SimulatedWiring
+from pytest_nfvperf.config.testbed_file import load_testbed
+from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.testbed.testbed import Testbed
+from pytest_nfvperf.plugin.options import Options
+from pytest_nfvperf.plugin.rundir import run_directory
+from pytest_nfvperf.ports.sink import Sink
+from pytest_nfvperf.session.run import NfvSession
+
+
+def make_session(config: pytest.Config, options: Options) -> NfvSession:
+    """The session; reads the testbed file, starts nothing.
+
+    Raises:
+        pytest.UsageError: the testbed file cannot be used.
+    """
+    worker = getattr(config, "workerinput", {}).get("workerid", "")
+    try:
+        testbed = _testbed(config, options, worker)
+        wiring = _wiring(config, testbed, options)
+    except (ConfigError, TestbedError) as error:
+        raise pytest.UsageError(str(error)) from error
+    run_dir = run_directory(config, options)
+    return NfvSession(options, wiring, run_dir, worker, _progress(config), _sinks(config, run_dir))
+
+
+def _warn(config: pytest.Config, text: str) -> None:
+    """Say what is doubtful; an error of the user's only where warnings are asked to be errors."""
+    try:
+        config.issue_config_time_warning(UserWarning(text), stacklevel=2)
+    except UserWarning as warning:
+        raise pytest.UsageError(f"{text} (a warning, but `filterwarnings` or -W makes it an error)") from warning
+
+
+def _testbed(config: pytest.Config, options: Options, worker: str) -> Testbed:
+    if options.testbeds:
+        number = int(worker.removeprefix("gw")) if worker else 0
+        given, warnings = load_testbed(_pick(options.testbeds, number))
+        for warning in warnings:
+            _warn(config, warning)
+        testbed = given if options.plan else planned(given)
+    else:
+        testbed = discover_testbed()
+    if options.ovs is not None:
+        testbed = replace(testbed, ovs=replace(testbed.ovs, prefix=options.ovs))
+    return testbed
+
+
+def _pick(testbeds: tuple[Path, ...], number: int) -> Path:
+    if number >= len(testbeds):
+        raise ConfigError(
+            f"worker gw{number} has no testbed: {len(testbeds)} were given; "
+            "give one --nfv-testbed a worker, or a smaller -n"
+        )
+    return testbeds[number]
+
+
+def _wiring(config: pytest.Config, testbed: Testbed, options: Options) -> Wiring:
+    if options.plan:
+        return SimulatedWiring(testbed)
+    made: Wiring | None = config.hook.pytest_nfvperf_make_wiring(config=config, testbed=testbed)
+    if made is not None:
+        return made
+    if testbed.generator.engine == "replay":
+        from pytest_nfvperf.backends.replay import ReplayWiring  # noqa: PLC0415 - as below
+
+        return ReplayWiring(testbed)
+    if testbed.generator.engine == "trex":
+        from pytest_nfvperf.backends.trex import TrexWiring  # noqa: PLC0415 - as below
+
+        return TrexWiring(testbed, keep=options.keep, record=options.record)
+    from pytest_nfvperf.backends.local import EmbeddedWiring  # noqa: PLC0415 - a plan needs none of its adapters
+
+    return EmbeddedWiring(testbed, keep=options.keep, record=options.record)
+
+
+def _progress(config: pytest.Config) -> SilentProgress | TerminalProgress:
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    capture = config.pluginmanager.get_plugin("capturemanager")
+    if reporter is None or capture is None or config.getoption("verbose") < 0:
+        return SilentProgress()
+    writer = reporter._tw
+    return progress_for(
+        writer._file,
+        column=lambda: writer.width_of_current_line,
+        uncaptured=capture.global_and_fixture_disabled,
+    )
+
+
+def _sinks(config: pytest.Config, run_dir: Path) -> list[Sink]:
+    directory = config.getoption("--alluredir", None)
+    if not directory:
+        return []
+    from pytest_nfvperf.plugin.allure_sink import AllureSink  # noqa: PLC0415 - only with --alluredir
+
+    return [AllureSink(Path(directory), run_dir)]

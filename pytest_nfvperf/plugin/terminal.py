@@ -1,0 +1,93 @@
+"""What the plugin prints: the header, and the summary at the end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from pytest_nfvperf.adapters.evidence.reader import RunEvidence, read_run
+from pytest_nfvperf.adapters.report.conclusion_lines import test_lines, worth_telling
+from pytest_nfvperf.adapters.report.table import summary_rows, summary_text
+from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.evidence.conclusion import Cause
+from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion
+from pytest_nfvperf.model.measure.profile import SMOKE
+from pytest_nfvperf.plugin.options import Options
+from pytest_nfvperf.plugin.rundir import point_latest
+from pytest_nfvperf.session.published_figures import published_for
+from pytest_nfvperf.session.run import NfvSession
+
+SMOKE_CARRIES = "a short look at one case of each suite: it shows that they work here, and accepts nothing"
+
+
+def header(session: NfvSession) -> list[str]:
+    """Testbed, DUT, generator and profile, one line each."""
+    try:
+        lines = session.wiring.describe()
+    except (ConfigError, TestbedError) as error:  # only --collect-only comes here with something missing
+        lines = [f"cannot run: {error}"]
+    carries = f" ({SMOKE_CARRIES})" if session.profile is SMOKE else ""
+    return [
+        f"nfvperf: profile {session.profile.name}{carries}, testbed {session.wiring.testbed.name}",
+        *(f"  {line}" for line in lines),
+    ]
+
+
+def skipped_lines(run: RunEvidence) -> list[str]:
+    """Why tests were skipped, a line for each reason: what was not measured must not go unseen."""
+    ends = [test.end for test in run.tests.values() if test.end is not None]
+    reasons = Counter(
+        end.reason or "no reason given" for end in ends if end.status == "skipped" and end.cause is not Cause.XFAIL
+    )
+    return [f"{count} test{'s' if count > 1 else ''} skipped: {reason}" for reason, count in reasons.items()]
+
+
+def summary(
+    reporter: pytest.TerminalReporter,
+    run_dir: Path,
+    options: Options,
+    leftovers: Sequence[str],
+    concluded: tuple[RunEvidence, RunConclusion] | None,
+    time_for_charts: Callable[[], bool] = lambda: True,
+) -> None:
+    """The table of all outcomes, what did not pass, what was left behind on purpose, and where the report is.
+
+    Args:
+        reporter: pytest's.
+        run_dir: where the evidence is.
+        options: what the user asked for.
+        leftovers: what the testbed left behind on purpose.
+        concluded: the evidence, read back, and what became of the run; None where it cannot be read.
+        time_for_charts: False once the report has to do without more of them.
+    """
+    if concluded is None:
+        _say_why_unread(reporter, run_dir)
+        return
+    run, conclusion = concluded
+    point_latest(run_dir)
+    reporter.section("datapath acceptance", sep="=")
+    rows = summary_rows(run, conclusion)
+    if rows:
+        width = reporter._tw.fullwidth if reporter.isatty() else None
+        reporter.write_line(summary_text(rows, width=width, color=reporter.hasmarkup))
+    for line in test_lines(worth_telling(conclusion.tests)):
+        reporter.write_line(line)
+    for line in (*skipped_lines(run), *run.problems, *leftovers):
+        reporter.write_line(f"nfvperf: {line}", yellow=True)
+    reporter.write_line(f"evidence: {run_dir}")
+    if options.report:
+        from pytest_nfvperf.adapters.report.html import render_report  # noqa: PLC0415 - matplotlib takes a second
+
+        published = published_for(run, reporter.config.rootpath)
+        page = render_report(run, run_dir, published, time_for_charts=time_for_charts)
+        reporter.write_line(f"report:   {page}")
+
+
+def _say_why_unread(reporter: pytest.TerminalReporter, run_dir: Path) -> None:
+    try:
+        read_run(run_dir)
+    except ConfigError as error:
+        reporter.write_line(f"nfvperf: the evidence cannot be read: {error}", red=True)

@@ -1,0 +1,64 @@
+"""Watches how a run ends: hooks that need to remember something, in every run, so light to import."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import pytest
+
+
+class Watch:
+    """What a process saw of its run.
+
+    Attributes:
+        uncollected: reports of what could not be collected.
+        last_line: what to print after all others; None for nothing.
+        good: it is good news.
+    """
+
+    def __init__(self) -> None:
+        self.uncollected: list[pytest.CollectReport] = []
+        self.last_line: str | None = None
+        self.good = False
+        self._reason = ""
+        self._summarized = False
+
+    def reason(self, session: pytest.Session) -> str:
+        """What ended the run before its time; "" for nothing."""
+        return self._reason or str(session.shouldfail or session.shouldstop or "")
+
+    @pytest.hookimpl
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Remember what could not be collected: it is part of what became of the run."""
+        if report.failed:
+            self.uncollected.append(report)
+
+    @pytest.hookimpl
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """Remember what interrupted the run: a person, a signal, or pytest itself."""
+        self._reason = str(excinfo.value) or "by Ctrl-C"
+
+    @pytest.hookimpl
+    def pytest_internalerror(self, excrepr: object) -> None:
+        """Remember the exception's line."""
+        lines = str(excrepr).strip().splitlines()
+        self._reason = lines[-1].removeprefix("E").strip() if lines else ""
+
+    @pytest.hookimpl
+    def pytest_terminal_summary(self) -> None:
+        """Remember that it was shown."""
+        self._summarized = True
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, object, object]:
+        """After all others: the last line."""
+        result = yield
+        reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+        if self.last_line is None or reporter is None or reporter.verbosity < -1:
+            return result
+        if not self._summarized:
+            from pytest_nfvperf.plugin.hooks import show_summary  # noqa: PLC0415 - the plugin imports this module
+
+            show_summary(reporter, session.config)
+        reporter.write_line(f"nfvperf: {self.last_line}", bold=True, green=self.good, red=not self.good)
+        return result

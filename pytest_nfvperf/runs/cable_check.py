@@ -1,0 +1,119 @@
+"""Is the lab cabled as its file says? Asked with a learning frame on every link, before anything is measured.
+
+All linked ports of the DUT are put on one bridge that learns MAC addresses. Each generator port sends
+learning frames (RFC 2544 section 23) from an address of its own, and the bridge says on which port it saw it.
+A wrong cable would else be a result: of another NIC, or no frame at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol, runtime_checkable
+
+from pytest_nfvperf.model.errors import DeadlineError, TestbedError
+from pytest_nfvperf.model.testbed.lab_cables import CabledEnd, cabled_ends
+from pytest_nfvperf.model.testbed.testbed import Testbed
+from pytest_nfvperf.model.topology.catalogue import generator_mac
+from pytest_nfvperf.model.topology.topology import Port, PortRole, Topology
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.trial import Direction
+from pytest_nfvperf.ports.datapath import BuiltTopology, Datapath
+from pytest_nfvperf.ports.generator import Generator
+from pytest_nfvperf.runs.attaching import generator_ports
+
+NAME = "cabling"
+LINK_DEADLINE_S = 10.0
+"""A NIC of 100 Gbit/s negotiates for some seconds."""
+
+
+@runtime_checkable
+class Learning(Protocol):
+    """A live topology that knows which port a MAC address was seen on."""
+
+    def learned(self) -> Mapping[str, str]:
+        """Names of ports by MAC address."""
+        ...
+
+
+def linked_ends(testbed: Testbed) -> tuple[CabledEnd, ...]:
+    """The ends that a link names: the others have no generator behind them."""
+    return tuple(end for end in cabled_ends(testbed) if end.generator_port is not None)
+
+
+def cabling_topology(ends: Sequence[CabledEnd]) -> Topology:
+    """All ends on one bridge, named as in the testbed file; each sends to the next."""
+    ports = tuple(
+        Port(end.name, NAME, PortRole.ENDPOINT, generator_mac(number), mtu=end.members[0].mtu or 1500)
+        for number, end in enumerate(ends)
+    )
+    ring = zip(ends, [*ends[1:], ends[0]], strict=True)
+    return Topology(
+        NAME, (NAME,), ports, crossings=(), directions=tuple(Direction(end.name, other.name) for end, other in ring)
+    )
+
+
+def check_cabling(
+    testbed: Testbed, datapath: Datapath, generator: Generator, link_deadline_s: float = LINK_DEADLINE_S
+) -> None:
+    """Raise TestbedError when a cable is not where the testbed file says, or has no link.
+
+    With a single link there is no other to confuse it with, and no way to send to: it is not checked.
+    """
+    ends = linked_ends(testbed)
+    if len(ends) < 2:
+        return
+    topology = cabling_topology(ends)
+    built = datapath.build(topology)
+    try:
+        ports = generator_ports(topology, built)
+        generator.attach(ports)
+        try:
+            _wait_for_links(ends, generator, built, link_deadline_s)
+            generator.learn(Traffic(frame_size=64), topology.directions)
+            seen = built.learned() if isinstance(built, Learning) else None
+        finally:
+            generator.detach([port.name for port in ports])
+    finally:
+        built.close()
+    if seen is not None:
+        refuse_wrong_cables(ends, {port.name: seen.get(port.mac) for port in topology.ports})
+
+
+def _wait_for_links(ends: Sequence[CabledEnd], generator: Generator, built: BuiltTopology, deadline_s: float) -> None:
+    try:
+        generator.wait_links_up(deadline_s)
+        built.wait_ready(deadline_s)
+    except DeadlineError as error:
+        links = ", ".join(f"generator.{end.generator_port} - {end.name}" for end in ends)
+        raise TestbedError(
+            f"a cable of the testbed file has no link ({links}): {error.message}; is it plugged in, and the port at "
+            "its other end up?",
+            evidence=error.evidence,
+        ) from error
+
+
+def refuse_wrong_cables(ends: Sequence[CabledEnd], seen: Mapping[str, str | None]) -> None:
+    """Compare what was seen with the links.
+
+    Args:
+        ends: the links.
+        seen: on which port of the DUT the frames turned up that were sent to each; None for on none.
+
+    Raises:
+        TestbedError: names every generator port that is cabled otherwise.
+    """
+    wrong = [_wrong(end, seen[end.name]) for end in ends if seen[end.name] != end.name]
+    if not wrong:
+        return
+    found = ", ".join(
+        f"[generator.{end.generator_port}, dut.{seen[end.name]}]" for end in ends if seen[end.name] is not None
+    )
+    advice = f"change the cables, or write in the testbed file: links: [{found}]" if found else "look at the cables"
+    raise TestbedError(f"the cabling is not that of the testbed file: {'; '.join(wrong)}; {advice}")
+
+
+def _wrong(end: CabledEnd, where: str | None) -> str:
+    port = f"port {end.generator_port} of the generator"
+    if where is None:
+        return f"{port} is not connected to {end.name}, nor to another port of the DUT: its frames arrived nowhere"
+    return f"{port} is not connected to {end.name} but to {where}"

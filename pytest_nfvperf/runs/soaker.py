@@ -1,0 +1,308 @@
+"""A soak: one long trial at a fixed load, looked at once an interval, and its verdict whatever ends it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from pytest_nfvperf.adapters.evidence.records import SoakData
+from pytest_nfvperf.adapters.evidence.samples_file import SamplesFile, fitting_interval_s
+from pytest_nfvperf.adapters.process.interrupts import Interrupts
+from pytest_nfvperf.model.display import format_fps, format_seconds
+from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.evidence.record import RecordKind
+from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.measure.profile import Profile
+from pytest_nfvperf.model.measure.soak import Gap, Soak
+from pytest_nfvperf.model.measure.soak_series import series
+from pytest_nfvperf.model.measure.soak_summary import SESSION_UP, Plan, summarise
+from pytest_nfvperf.model.measure.soak_table import TIME, SoakTable
+from pytest_nfvperf.model.traffic.traffic import Traffic, check_mtu
+from pytest_nfvperf.model.traffic.trial import Reason, TrialResult, TrialSpec
+from pytest_nfvperf.ports.running_trial import RunningTrial, TellsIntervals
+from pytest_nfvperf.ports.sampler import Sampler
+from pytest_nfvperf.runs.offload_share import share_after
+from pytest_nfvperf.runs.rig import LiveTopology
+from pytest_nfvperf.runs.sampling import OWN_CPU, Rows
+from pytest_nfvperf.runs.search import measured_labels
+from pytest_nfvperf.runs.trials import Context
+
+OF_INTERVALS = frozenset(
+    {Reason.SKIPPED_FRAMES, Reason.FELL_BEHIND, Reason.LATE_POLL, Reason.BURST, Reason.DUT_CPU_STOLEN}
+)
+"""Reasons against a trial that a soak holds against single intervals instead."""
+
+_PLANNED_STEPS = 60
+
+_LATE_SHARE = 0.5
+"""An interval that ended longer ago than this share of one is too old for samplers to be read for it."""
+
+
+@dataclass(slots=True)
+class _Watched:
+    """What a running soak has collected. ``interrupted``: why it ended early."""
+
+    plan: Plan
+    table: SoakTable
+    rows: Rows
+    file: SamplesFile | None
+    interrupted: str = ""
+    faults: list[str] = field(default_factory=list)
+    seen: int = 0
+    lost: float = 0.0
+
+    def gaps(self) -> list[Gap]:
+        """Of samplers, and rows that the disk refused."""
+        refused = self.file.failed if self.file else None
+        if refused is None:
+            return self.rows.gaps
+        end = self.table.column(TIME)[-1] if len(self.table) else 0.0
+        why = f"{refused[1]} rows are not on disk: {refused[0]}"
+        return [*self.rows.gaps, Gap("samples file", 0.0, end, why)]
+
+    def lost_so_far(self) -> float:
+        """Frames, in spoiled intervals too; counted as rows come, for the live line."""
+        for row in range(self.seen, len(self.table)):
+            self.lost += self.table.total(".lost", [row])
+        self.seen = len(self.table)
+        return self.lost
+
+    def summary(self) -> Soak:
+        """As far as it came."""
+        spent = self.table.total(OWN_CPU) / 1e9
+        elapsed = self.table.column(TIME)[-1] if len(self.table) else 0.0
+        return summarise(
+            self.table,
+            self.plan,
+            self.gaps(),
+            self.interrupted,
+            self.faults,
+            sampling_cores=spent / elapsed if elapsed else None,
+        )
+
+
+class Soaker:
+    """Soaks of one test.
+
+    Args:
+        profile: its length and interval.
+        labels: what identifies the test in SLAs and reports.
+        context: evidence, progress and time.
+        directory: where samples go.
+        interrupted: told when a signal ended a soak, for the run to end after the test.
+        load: frames/s per direction where a test names none.
+        asked: told the name of a signal that asks to end, as soon as it comes.
+
+    ``directory`` None: a plan; nothing is written, and the time passes in few steps.
+    """
+
+    def __init__(
+        self,
+        profile: Profile,
+        labels: Mapping[str, str],
+        context: Context,
+        directory: Path | None,
+        interrupted: Callable[[str], None],
+        load: Callable[[LiveTopology, Traffic], float],
+        asked: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.profile = profile
+        self.labels = dict(labels)
+        self._context = context
+        self._directory = directory
+        self._interrupted = interrupted
+        self._find_load = load
+        self._asked = asked
+
+    def run(
+        self,
+        live: LiveTopology,
+        traffic: Traffic,
+        load_fps: float | None = None,
+        duration_s: float | None = None,
+        also: Sequence[Sampler] = (),
+    ) -> Outcome:
+        """Soak, and summarise; recorded however it ends.
+
+        Args:
+            live: where.
+            traffic: what.
+            load_fps: frames/s per direction; what the user asked for, or S1's, if not given: see ``find_load``.
+            duration_s: the profile's ``soak_s`` if not given.
+            also: further samplers, such as those of routing sessions.
+
+        Raises:
+            ConfigError: the generator cannot tell intervals.
+            TestbedError: generator or DUT broke; what there was until then is in the evidence.
+        """
+        for port in live.topology.ports:
+            check_mtu(traffic, port.mtu)
+        load_fps = load_fps or self._find_load(live, traffic)
+        spec = self._spec(live, traffic, load_fps, duration_s or self.profile.soak_s)
+        live.learn(traffic)
+        live.runner.run_once(self._warm_up(spec), spec.duration_s)
+        live.runner.calm.pause()  # what is on the PMD's CPU now would be there until the end
+        started = self._context.clock.monotonic()
+        samples_name = f"samples-{self._context.recorder.next_id(RecordKind.SOAK)}.jsonl"
+        watched = self._prepare(live, spec, also, samples_name)
+        try:
+            trial_id = self._soak(live, spec, watched)
+        finally:
+            if watched.file:
+                watched.file.close()
+        outcome = Outcome(
+            labels=tuple(sorted({**self.labels, **measured_labels(live, traffic)}.items())),
+            algorithm="soak",
+            mean_frame_size=traffic.mean_frame_size,
+            directions=len(spec.directions),
+            trials=(trial_id,),
+            elapsed_s=self._context.clock.monotonic() - started,
+            soak=watched.summary(),
+            offload=share_after(live, self.labels),
+        )
+        self._context.recorder.emit(outcome)
+        return outcome
+
+    def _spec(self, live: LiveTopology, traffic: Traffic, load_fps: float, duration_s: float) -> TrialSpec:
+        both = live.topology.directions
+        return TrialSpec(
+            traffic=traffic,
+            load_fps=max(1, round(load_fps)),
+            duration_s=duration_s,
+            directions=both if traffic.bidirectional else both[:1],
+            residual_s=self.profile.rfc2544_residual_s,
+            purpose="soak",
+        )
+
+    def _warm_up(self, spec: TrialSpec) -> TrialSpec:
+        return replace(spec, duration_s=min(self.profile.warmup_s, spec.duration_s), purpose="warm-up")
+
+    def _prepare(self, live: LiveTopology, spec: TrialSpec, also: Sequence[Sampler], name: str) -> _Watched:
+        rows = Rows(spec.directions, (*live.now.samplers, *also))
+        rows.begin()
+        interval_s = fitting_interval_s(spec.duration_s, self.profile.soak_sample_s, len(rows.columns))
+        if self._directory is None:
+            interval_s = max(interval_s, spec.duration_s / _PLANNED_STEPS)
+        file = self._file(spec, rows.columns, interval_s, name)
+        plan = Plan(spec.load_fps, len(spec.directions), spec.duration_s, interval_s, most_skipped=0.0)
+        return _Watched(plan, SoakTable(rows.columns), rows, file)
+
+    def _file(self, spec: TrialSpec, columns: Sequence[str], interval_s: float, name: str) -> SamplesFile | None:
+        if self._directory is None:
+            return None
+        most = math.ceil(spec.duration_s / interval_s) + 2
+        about = {"labels": self.labels, "load_fps": spec.load_fps, "interval_s": interval_s}
+        self._directory.mkdir(parents=True, exist_ok=True)
+        return SamplesFile(self._directory / name, columns, most, about)
+
+    def _soak(self, live: LiveTopology, spec: TrialSpec, watched: _Watched) -> str:
+        """Id of the trial; the samples are in ``watched``, and on record, however it ends."""
+        with Interrupts((self._directory or Path()) / "terminal.log", self._asked) as signals:
+            try:
+                trial = live.runner.run_once(
+                    spec, spec.duration_s, execute=lambda asked: self._watch(live, asked, watched, signals)
+                )
+            except TestbedError as error:
+                watched.interrupted = watched.interrupted or f"{_so_far(watched)}: {error.message}"
+                self._record("", watched)
+                raise
+        watched.faults += [str(reason) for reason in trial.result.invalid if reason.code not in OF_INTERVALS]
+        self._record(trial.id, watched)
+        if signals.asked:
+            self._interrupted(signals.asked)
+        return trial.id
+
+    def _watch(self, live: LiveTopology, spec: TrialSpec, watched: _Watched, signals: Interrupts) -> TrialResult:
+        generator = live.now.generator
+        if not isinstance(generator, TellsIntervals):
+            name = generator.info().engine if generator is not None else "none"
+            raise ConfigError(
+                f"generator {name} does not tell what a running trial has counted, which a soak needs: take another one"
+            )
+        running = generator.start_trial(spec, watched.plan.interval_s)
+        signals.stop = lambda: _stop_quietly(running)  # not only when the interval is over
+        watched.plan = replace(watched.plan, most_skipped=running.most_skipped)
+        try:
+            self._take_rows(live, running, watched, signals)
+        except TestbedError:
+            _end_quietly(running)
+            raise
+        result = running.result()
+        return replace(result, invalid=tuple(one for one in result.invalid if one.code not in OF_INTERVALS))
+
+    def _take_rows(self, live: LiveTopology, running: RunningTrial, watched: _Watched, signals: Interrupts) -> None:
+        lag = _Lag(watched.plan.interval_s)
+        while (interval := running.next_interval()) is not None:
+            late = lag.of(interval.at_ns / 1e9, self._context.clock.monotonic())
+            row = watched.rows.row(interval, late)
+            if not len(watched.table) or row[TIME] > watched.table.column(TIME)[-1]:
+                watched.table.add(row)
+                if watched.file:
+                    watched.file.add(row)
+            live.now.check_alive()
+            self._context.progress.soaking(_line(watched))
+            if signals.asked and not watched.interrupted:
+                watched.interrupted = f"{_so_far(watched)} by {signals.asked}"
+                running.stop()
+        watched.rows.end(watched.table.column(TIME)[-1] if len(watched.table) else 0.0)
+
+    def _record(self, trial_id: str, watched: _Watched) -> None:
+        summary = watched.summary()
+        file = watched.file
+        name, written = (file.path.name, file.written) if file else ("", 0)
+        self._context.recorder.emit(SoakData(trial_id, name, written, summary, series(watched.table)))
+
+
+class _Lag:
+    """How late the collector looks at an interval: against the earliest that it ever was."""
+
+    def __init__(self, interval_s: float) -> None:
+        self._limit_s = _LATE_SHARE * interval_s
+        self._offset_s = math.inf
+
+    def of(self, at_s: float, now_s: float) -> str:
+        """In words; empty when it is in time."""
+        self._offset_s = min(self._offset_s, now_s - at_s)
+        lag_s = now_s - at_s - self._offset_s
+        return f"the collector was {lag_s:.1f} s late" if lag_s > self._limit_s else ""
+
+
+def _stop_quietly(running: RunningTrial) -> None:
+    """Ask for the end; what is broken is told by who waits for the next interval."""
+    with suppress(TestbedError):
+        running.stop()
+
+
+def _end_quietly(running: RunningTrial) -> None:
+    """Let the generator finish; the error that led here is the one worth telling."""
+    with suppress(TestbedError):
+        running.stop()
+        while running.next_interval() is not None:
+            pass
+
+
+def _so_far(watched: _Watched) -> str:
+    elapsed_s = watched.table.column(TIME)[-1] if len(watched.table) else 0.0
+    return f"ended after {format_seconds(elapsed_s)} of {format_seconds(watched.plan.duration_s)}"
+
+
+def _line(watched: _Watched) -> str:
+    """``34.0 s of 60.0 s · 4.00 Mpps · 0 lost · sessions 2 of 2 up``."""
+    table = watched.table
+    last = len(table) - 1
+    directions = watched.plan.directions
+    rate = table.total(".received", [last]) / table.span_s(last) / directions
+    lost = round(watched.lost_so_far())
+    parts = [
+        f"{format_seconds(table.column(TIME)[last])} of {format_seconds(watched.plan.duration_s)}",
+        f"{format_fps(rate)} per direction",
+        f"{lost:,} lost",
+    ]
+    sessions = table.matching(SESSION_UP)
+    if sessions:
+        up = sum(table.column(name)[last] == 1 for name in sessions)
+        parts.append(f"{up} of {len(sessions)} sessions up")
+    return " · ".join(parts)

@@ -1,0 +1,124 @@
+"""The VNFs of a topology that run as processes of their own: started together, counted around trials, watched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.model.topology.topology import Port, PortRole, Topology, VnfKind
+from pytest_nfvperf.model.traffic.trial import VnfCounts
+from pytest_nfvperf.ports.datapath import BuiltTopology
+from pytest_nfvperf.ports.vnf import Vnf, VnfMaker, VnfPort, VnfSpec
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedVnf:
+    """A VNF that is to be started, and what runs it."""
+
+    kind: VnfKind
+    spec: VnfSpec
+
+
+def plan_vnfs(topology: Topology, built: BuiltTopology, maker: VnfMaker | None) -> tuple[PlannedVnf, ...]:
+    """The topology's VNFs that are not the generator's own loop's.
+
+    Raises:
+        TestbedError: a VNF shall be a process, and this testbed starts none.
+    """
+    owners: dict[str, list[Port]] = {}
+    for port in topology.ports:
+        if port.role is PortRole.FORWARDER:
+            owners.setdefault(port.owner, []).append(port)
+    devices = {attachment.port: attachment.device or "" for attachment in built.attachments()}
+    specs = {name: _spec(name, ports, devices) for name, ports in owners.items()}
+    kinds = {name: _kind(ports[0].vnf_kind, specs[name], len(specs), maker) for name, ports in owners.items()}
+    planned = tuple(PlannedVnf(kind, specs[name]) for name, kind in kinds.items() if kind is not VnfKind.LOOP)
+    if planned and maker is None:
+        raise TestbedError(f"VNF {planned[0].spec.name!r} shall be {planned[0].kind}; this testbed has the loop only")
+    return planned
+
+
+def _kind(said: VnfKind, spec: VnfSpec, vnfs: int, maker: VnfMaker | None) -> VnfKind:
+    if said is not VnfKind.TESTBED:
+        return said
+    return maker.default_kind(spec, vnfs) if maker is not None else VnfKind.LOOP
+
+
+def _spec(name: str, ports: Sequence[Port], devices: Mapping[str, str]) -> VnfSpec:
+    behind = {port.peer: port.eth_peer for port in ports}  # frames that leave by a port came in by its peer
+    ends = tuple(VnfPort(port.name, devices[port.name], port.mac, behind.get(port.name)) for port in ports)
+    return VnfSpec(name, ends, ports[0].vnf_mode, ports[0].queues, ports[0].mtu)
+
+
+def ports_of(planned: Iterable[PlannedVnf]) -> set[str]:
+    """The topology's ports that these VNFs attach to."""
+    return {port.name for vnf in planned for port in vnf.spec.ports}
+
+
+class RunningVnfs:
+    """Those that were planned, running. Owns their end."""
+
+    def __init__(self, planned: Sequence[PlannedVnf] = (), maker: VnfMaker | None = None) -> None:
+        """Start them all; they come up side by side.
+
+        Raises:
+            TestbedError: one could not be started; none is left then.
+        """
+        self._vnfs: list[Vnf] = []
+        self.kinds: Mapping[str, VnfKind] = {vnf.spec.name: vnf.kind for vnf in planned}
+        """By the VNFs' names; those of the generator's loop are not among them."""
+        try:
+            for index, vnf in enumerate(planned):
+                assert maker is not None
+                self._vnfs.append(maker.start(vnf.kind, vnf.spec, index))
+        except BaseException:
+            self.close()
+            raise
+
+    def wait_ready(self) -> None:
+        """Wait until all forward."""
+        for vnf in self._vnfs:
+            vnf.wait_ready()
+
+    def counts(self) -> tuple[VnfCounts, ...]:
+        """Of all, since they were started."""
+        return tuple(counts for vnf in self._vnfs for counts in vnf.counts())
+
+    def check_alive(self) -> None:
+        """TestbedError when one died."""
+        for vnf in self._vnfs:
+            vnf.check_alive()
+
+    def close(self) -> None:
+        """End them. Every one is tried; the first error is raised at the end. Can be called twice."""
+        errors: list[TestbedError] = []
+        while self._vnfs:
+            try:
+                self._vnfs.pop().close()
+            except TestbedError as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+
+
+def with_kinds(topology: Topology, kinds: Mapping[str, VnfKind]) -> Topology:
+    """The topology with what runs its VNFs, also where it left that to the testbed."""
+    ports = tuple(replace(port, vnf_kind=kinds.get(port.owner, port.vnf_kind)) for port in topology.ports)
+    return replace(topology, ports=ports)
+
+
+def moved(before: Iterable[VnfCounts], after: Iterable[VnfCounts]) -> tuple[VnfCounts, ...]:
+    """What VNFs counted between two readings."""
+    early = {counts.port: counts for counts in before}
+    return tuple(
+        replace(
+            late,
+            received=late.received - early[late.port].received,
+            sent=late.sent - early[late.port].sent,
+            ring_full=late.ring_full - early[late.port].ring_full,
+            dropped=late.dropped - early[late.port].dropped,
+        )
+        for late in after
+        if late.port in early
+    )

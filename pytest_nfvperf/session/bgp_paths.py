@@ -1,0 +1,165 @@
+"""``bgp``: from a plan of S1 to the path that stands, with its daemons; or to a skip that says why not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pytest_nfvperf.adapters.ovs.topology.built_topology import BuiltOvsTopology
+from pytest_nfvperf.adapters.routing.bgp_path_daemons import (
+    BgpPath,
+    lacks_daemons,
+    simulated_path,
+    simulated_speaker,
+    start_path,
+)
+from pytest_nfvperf.adapters.routing.lab_bird import LabBird
+from pytest_nfvperf.adapters.routing.lab_frr import LabFrr
+from pytest_nfvperf.adapters.routing.session_sampler import SessionSampler
+from pytest_nfvperf.backends.local import EmbeddedWiring
+from pytest_nfvperf.backends.simulated import SimulatedWiring
+from pytest_nfvperf.model.measure.outcome import SessionsSeen
+from pytest_nfvperf.model.routing.bgp import SessionState
+from pytest_nfvperf.model.scenarios.bgp_path import BgpPathPlan
+from pytest_nfvperf.model.traffic.traffic import Imix, Traffic
+from pytest_nfvperf.ports.bgp_speaker import BgpSpeaker
+from pytest_nfvperf.runs.rig import LiveTopology
+from pytest_nfvperf.session.deploying import Stand
+from pytest_nfvperf.session.run import NfvSession
+
+BACK_WITHIN_S = 15.0
+"""A session that an overload took down: BGP's and BFD's own timers, and a retry or two."""
+
+
+class LiveBgpPath:
+    """S1 as it stands: measure on ``live``, with ``traffic``; look at the daemons by ``path``.
+
+    The daemons are started again whenever the topology is built again, and ``path`` is then another one.
+    ``started_s``: when they were started, on the clock of ``now_s``.
+    """
+
+    def __init__(self, session: NfvSession, live: LiveTopology, plan: BgpPathPlan) -> None:
+        self.live = live
+        self.plan = plan
+        self._session = session
+        self._path: BgpPath | None = None
+        self.started_s = 0.0
+        live.attend(self._start)
+
+    def _start(self, live: LiveTopology) -> BgpPath:
+        wiring, built = self._session.wiring, live.now.built
+        first = self._path is None
+        self.started_s = self.now_s()
+        if isinstance(wiring, EmbeddedWiring) and isinstance(built, BuiltOvsTopology):
+            self._path = start_path(wiring.journal, built, self.plan)
+        else:
+            self._path = simulated_path(self.plan)
+        if not first:
+            self._path.await_ready()  # whoever had it built again measures next
+        return self._path
+
+    def now_s(self) -> float:
+        """Seconds on the run's monotonic clock."""
+        return self._session.wiring.clock.monotonic()
+
+    @property
+    def path(self) -> BgpPath:
+        """Daemons and agent that run now."""
+        if self._path is None:
+            raise RuntimeError("not started")  # attend() starts it in the constructor
+        return self._path
+
+    @property
+    def stands(self) -> bool:
+        """True while its topology is the one that stands, and all of it is as the plan says."""
+        return self.live.standing is not None and self.path.healthy()
+
+    def sessions(self) -> SessionSampler:
+        """For ``soak.run(..., also=[...])``: FRR's session and its BFD, whichever FRR runs."""
+        return SessionSampler(lambda: self.path.frr)
+
+    @property
+    def name(self) -> str:
+        """What is watched during a search: fulfils runs.session_watch.Sessions."""
+        return f"BGP session with {self.plan.bird_address}"
+
+    def await_ready(self) -> None:
+        """Wait until the session is up, BFD with it, and both ways' routes are flows: also after an overload."""
+        self.path.await_established(BACK_WITHIN_S)
+        self.path.await_ready()
+
+    def flaps(self) -> int | None:
+        """How often the session left Established since FRR began; None where FRR does not tell."""
+        return self.path.session().flaps
+
+    def seen_since(self, before: SessionState, *trials: str) -> dict[str, Any]:
+        """Fields of an Outcome: how often the session went down since ``before``, or that nobody tells."""
+        now = self.path.session()
+        if now.flaps is None or before.flaps is None:
+            return {"missing": (("session_flaps", f"{self.name}: FRR does not tell how often it went down"),)}
+        down = max(now.flaps - before.flaps, int(not now.established))
+        return {"sessions": SessionsSeen(self.name, down, trials)}
+
+    def traffic(self, frame_size: int | Imix = 64, **changes: Any) -> Traffic:
+        """From a client to the VM, and back."""
+        return self.plan.traffic(frame_size, **changes)
+
+
+class BgpStand:
+    """What the fixture ``bgp`` gives to a test. ``last``: of an earlier test; shared with it when still as planned."""
+
+    def __init__(self, session: NfvSession, stand: Stand, last: list[LiveBgpPath]) -> None:
+        self._session = session
+        self._stand = stand
+        self._last = last
+
+    def __call__(self, plan: BgpPathPlan | None = None) -> LiveBgpPath:
+        """Make S1 stand with its daemons started; ``path.await_ready()`` waits for the session and the flows.
+
+        Args:
+            plan: what differs from S1's own.
+
+        Raises:
+            ConfigError: a daemon refused its configuration.
+            TestbedError: it could not be built, or a daemon did not start.
+        """
+        plan = plan or BgpPathPlan()
+        self._skip_where_lacking()
+        for path in self._last:
+            if path.plan == plan and path.stands:
+                return path
+            path.live.dismiss()
+        self._last[:] = []
+        live = self._stand(plan.topology())
+        self._last[:] = [LiveBgpPath(self._session, live, plan)]
+        return self._last[0]
+
+    def _skip_where_lacking(self) -> None:
+        wiring = self._session.wiring
+        if isinstance(wiring, SimulatedWiring):
+            return
+        if not isinstance(wiring, EmbeddedWiring):
+            pytest.skip("BGP on this testbed is not possible yet: it needs the embedded one")
+        lacking = lacks_daemons()
+        if lacking is not None:
+            pytest.skip(lacking)
+
+
+def open_speakers(session: NfvSession, opened: dict[str, BgpSpeaker]) -> None:
+    """Open those speakers of the testbed file that are not yet, by name.
+
+    Raises:
+        ConfigError: BIRD lacks a protocol that the file names.
+        TestbedError: nobody listens where the file says.
+    """
+    wiring = session.wiring
+    for spec in wiring.testbed.speakers:
+        if spec.name in opened:
+            continue
+        if not isinstance(wiring, EmbeddedWiring):
+            opened[spec.name] = simulated_speaker()
+            continue
+        session.take_machine()
+        journal = wiring.journal
+        opened[spec.name] = LabFrr(journal, spec) if spec.engine == "frr" else LabBird(journal, spec)

@@ -1,0 +1,78 @@
+"""``stand``: from a topology, or a test's own parts, to a live one; or to a skip that says why not."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut
+from pytest_nfvperf.model.topology.compose import Composition
+from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.runs.rig import LiveTopology
+from pytest_nfvperf.runs.stream_runner import StreamRunner
+from pytest_nfvperf.session.run import NfvSession
+
+PARTS_FIXTURE = "composition"
+"""Of fixtures.parts: collects what a test makes of parts."""
+
+
+class Stand:
+    """What the fixture ``stand`` gives to a test."""
+
+    def __init__(self, request: pytest.FixtureRequest, session: NfvSession) -> None:
+        self._request = request
+        self._session = session
+
+    def __call__(
+        self, topology: Topology | None = None, *, dut: Dut = TESTBEDS_OWN, name: str | None = None
+    ) -> LiveTopology:
+        """Build a topology, unless it stands already, and attach the generator.
+
+        Args:
+            topology: what shall stand; None: what the test made of parts.
+            dut: on which datapath; where the machine lacks what it needs, or the generator cannot be what the
+                topology wants of it, the test is skipped, with the reason.
+            name: of a topology made of parts; the test function's without ``test_`` if not given.
+
+        Raises:
+            ValueError: the parts make no topology.
+            ConfigError: the datapath cannot have it.
+            TestbedError: it could not be built.
+        """
+        wanted = topology or self._composed(name)
+        _skip_where_lacking(self._session, wanted, dut)
+        return self._session.live(wanted, dut)
+
+    def _composed(self, name: str | None) -> Topology:
+        composition = Composition()
+        if PARTS_FIXTURE in self._request.fixturenames:
+            composition = self._request.getfixturevalue(PARTS_FIXTURE)
+        test = getattr(self._request.node, "originalname", None) or self._request.node.name
+        return composition.topology(name or test.removeprefix("test_"))
+
+
+class StandAnew:
+    """What a study stands its subjects on: each time built anew. Fulfils runs.study.Stand."""
+
+    def __init__(self, session: NfvSession) -> None:
+        self._session = session
+
+    def check(self, topology: Topology, dut: Dut) -> None:
+        """Skip the test, with the reason, where a subject cannot be measured on this machine."""
+        _skip_where_lacking(self._session, topology, dut)
+
+    def __call__(self, topology: Topology, dut: Dut, *, quiet: bool) -> LiveTopology:
+        """Build it, even if it stands already."""
+        return self._session.anew(topology, dut, quiet=quiet)
+
+    def streams(self) -> StreamRunner:
+        """What runs streams; skips the test where the machine lacks the engine."""
+        lacking = self._session.wiring.lacks_streams()
+        if lacking is not None:
+            pytest.skip(lacking)
+        return self._session.stream_runner()
+
+
+def _skip_where_lacking(session: NfvSession, topology: Topology, dut: Dut) -> None:
+    lacking = session.wiring.lacks(dut) or session.wiring.lacks_roles(topology, dut)
+    if lacking is not None:
+        pytest.skip(lacking)

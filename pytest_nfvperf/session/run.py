@@ -1,0 +1,368 @@
+"""What one pytest process knows and owns: testbed, SLAs, evidence and the rig.
+
+Everything is made when first needed, so that collecting tests costs nothing and changes nothing.
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+
+from pytest_nfvperf import __version__
+from pytest_nfvperf.adapters.evidence.records import (
+    AttachmentData,
+    ErrorData,
+    RunData,
+    RunEndData,
+    TestData,
+    TestEndData,
+    TopologyData,
+)
+from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
+from pytest_nfvperf.adapters.report.junit import junit_properties
+from pytest_nfvperf.adapters.report.subjects import title
+from pytest_nfvperf.backends.base import Abandons, Wiring
+from pytest_nfvperf.config.sla_file import load_sla
+from pytest_nfvperf.config.testbed_file import testbed_to_yaml
+from pytest_nfvperf.model.display import format_fps
+from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.model.evidence.conclusion import TestConclusion, TestFacts, conclude_test
+from pytest_nfvperf.model.ledger.ledger_text import ledger_text, weakness
+from pytest_nfvperf.model.measure.offloading import OFFLOAD_RULE
+from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.measure.profile import PROFILES, Profile
+from pytest_nfvperf.model.sla.rules import Rule, Sla
+from pytest_nfvperf.model.sla.verdict import Verdict
+from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut
+from pytest_nfvperf.model.testbed.topology_labels import port_kinds
+from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.plugin.options import Options
+from pytest_nfvperf.ports.progress import Progress
+from pytest_nfvperf.ports.run_end import RunEnd
+from pytest_nfvperf.ports.sink import Sink
+from pytest_nfvperf.runs.recorder import Recorder
+from pytest_nfvperf.runs.rig import LiveTopology, Rig
+from pytest_nfvperf.runs.search import Limits, Search
+from pytest_nfvperf.runs.soak_load import find_load
+from pytest_nfvperf.runs.soaker import Soaker
+from pytest_nfvperf.runs.stream_runner import StreamRunner
+from pytest_nfvperf.runs.study import Decided, Stand, Study
+from pytest_nfvperf.runs.trials import Context
+from pytest_nfvperf.session.packs import PUBLISHED_FILE, pack_rules
+from pytest_nfvperf.session.sla_check import Measured, SlaCheck
+
+SUITE_SLA = "sla.yaml"
+
+
+class NfvSession:
+    """State of one pytest process.
+
+    Args:
+        options: what the user asked for.
+        wiring: makes testbeds real (or simulated, for a plan).
+        run_dir: this run's directory under the results; shared by xdist workers.
+        worker: xdist worker name, "" without xdist.
+        progress: shows a running search.
+        sinks: take records after the evidence file.
+
+    Attributes:
+        stood: topologies that stood in the running test; whoever starts a test clears it.
+        selected: node ids of all tests that the run is about; None until the first of them is about to run.
+        interrupted: the signal that ended a soak, for the run to end after its test; "" as long as there was none.
+        stopping: how the run ends when a signal asks it to; None where nothing is measured.
+    """
+
+    def __init__(
+        self,
+        options: Options,
+        wiring: Wiring,
+        run_dir: Path,
+        worker: str,
+        progress: Progress,
+        sinks: Sequence[Sink] = (),
+    ) -> None:
+        self.options = options
+        self.wiring = wiring
+        self.run_dir = run_dir
+        self.worker = worker
+        self.profile: Profile = _profile(options)
+        self.measured = Measured()
+        self.stood: list[TopologyData] = []
+        self.interrupted = ""
+        self.selected: tuple[str, ...] | None = None
+        self.stopping: RunEnd | None = None
+        self._progress = progress
+        self._sinks = tuple(sinks)
+        self._started = time.monotonic()
+        self._statuses: Counter[str] = Counter()
+        self._suite_slas: dict[Path, Sla] = {}
+        self._rig: Rig | None = None
+        self._described = (False, False)  # DUT, generator
+
+    @cached_property
+    def given_slas(self) -> tuple[Sla, ...]:
+        """SLA files of the command line; ConfigError for one that cannot be read."""
+        return tuple(load_sla(path) for path in self.options.slas)
+
+    def rules_for(self, test_file: Path) -> tuple[Rule, ...]:
+        """Rules in force for a test: the command line's files and packs, else those of the sla.yaml beside it."""
+        if self.options.slas or self.options.packs:
+            published = self.published_slas([test_file.parent])
+            packs = (rule for pack in self.options.packs for rule in pack_rules(pack, published))
+            return (*(rule for sla in self.given_slas for rule in sla.rules), *packs)
+        sla = self.suite_sla(test_file.parent)
+        return sla.rules if sla else ()
+
+    def published_slas(self, folders: Iterable[Path]) -> list[Sla]:
+        """The published.yaml of those folders that have one; ConfigError for one that cannot be read."""
+        return [sla for folder in folders if (sla := self.suite_sla(folder, PUBLISHED_FILE)) is not None]
+
+    def suite_sla(self, folder: Path, name: str = SUITE_SLA) -> Sla | None:
+        """The sla.yaml in a folder; None where there is none, ConfigError for one that cannot be read."""
+        path = folder / name
+        if path not in self._suite_slas and path.is_file():
+            self._suite_slas[path] = load_sla(path)
+        return self._suite_slas.get(path)
+
+    @cached_property
+    def recorder(self) -> Recorder:
+        """Evidence of this process; its file is made now. A plan leaves none."""
+        if self.options.plan:
+            return Recorder("plan", [], self.wiring.clock)
+        suffix = f"-{self.worker}" if self.worker else ""
+        writer = EvidenceWriter(self.run_dir / f"evidence{suffix}.jsonl")
+        recorder = Recorder(self.run_dir.name, [writer, *self._sinks], self.wiring.clock, self.worker)
+        recorder.emit(self._run_data())
+        return recorder
+
+    @cached_property
+    def _context(self) -> Context:
+        return Context(self.recorder, self._progress, self.wiring.clock)
+
+    @property
+    def rig(self) -> Rig:
+        """The rig; the machine is locked, and what dead runs left is reaped, before the first use."""
+        if self._rig is None:
+            self._rig = Rig(self.wiring.parts(), self._context)
+        return self._rig
+
+    def take_machine(self) -> None:
+        """Lock it and begin the journal, for who makes or changes something before a topology stands."""
+        _ = self.rig
+
+    def live(self, topology: Topology, dut: Dut = TESTBEDS_OWN) -> LiveTopology:
+        """A topology standing on the rig."""
+        live = self.rig.live(topology, self.profile.invalid_trial_budget, dut)
+        self._describe()
+        self._note_topology(live)
+        self._attach("OVS configuration", live.now.built.configuration())
+        return live
+
+    def _note_topology(self, live: LiveTopology) -> None:
+        """Put it into the evidence, once a test."""
+        kinds = port_kinds(live.topology, live.datapath_kind, self.wiring.testbed)
+        stands = TopologyData(live.as_it_stands, live.datapath_kind, live.dut, kinds)
+        if stands not in self.stood:
+            self.stood.append(stands)
+            self.recorder.emit(stands)
+
+    def search(self, labels: Mapping[str, str]) -> Search:
+        """Measurements of one test."""
+        return Search(self.profile, labels, self._limits_of, self.wiring.estimate_search_s, self._limits_anew)
+
+    def soaker(self, labels: Mapping[str, str]) -> Soaker:
+        """Soaks of one test."""
+        search = self.search(labels)
+
+        def load(live: LiveTopology, traffic: Traffic) -> float:
+            return find_load(self.options.soak_load, live, traffic, search)
+
+        directory = None if self.options.plan else self.run_dir
+        return Soaker(self.profile, labels, self._context, directory, self._interrupt, load, self._ask)
+
+    def _interrupt(self, signal_name: str) -> None:
+        self.interrupted = signal_name
+
+    def _ask(self, signal_name: str) -> None:
+        if self.stopping is not None:
+            self.stopping.ask_soak(signal_name)
+
+    def study(
+        self, labels: Mapping[str, str], stand: Stand, streams: Callable[[], StreamRunner], decided: Decided
+    ) -> Study:
+        """Comparisons of one test; ``decided``: whether the SLA's verdict on an outcome is carried."""
+        return Study(self.profile, labels, stand, self._limits_of, streams, decided, self._context)
+
+    def stream_runner(self) -> StreamRunner:
+        """What runs TCP and UDP streams; its ends may run on every CPU of the testbed, where it says nothing else."""
+        cpus = self.wiring.testbed.cpus
+        every = tuple(sorted({*cpus.housekeeping, *cpus.pmd, *cpus.generator, *cpus.vnf}))
+        asked = self.wiring.testbed.streams
+        cpus_of_ends = asked.client_cpus or every, asked.server_cpus or every
+        return StreamRunner(self.rig.streams(), self._context, self.profile.invalid_trial_budget, cpus_of_ends)
+
+    def anew(self, topology: Topology, dut: Dut, *, quiet: bool) -> LiveTopology:
+        """A topology that is built again even if it stands; ``quiet``: its configuration is on record."""
+        self.rig.remove_topology()
+        if quiet:
+            return self.rig.live(topology, self.profile.invalid_trial_budget, dut)
+        return self.live(topology, dut)
+
+    def sla_check(self, test_file: Path) -> SlaCheck:
+        """The judge of one test."""
+        return SlaCheck(
+            () if self.options.plan else (*self.rules_for(test_file), *self._own_rules()),
+            self.measured,
+            self.recorder,
+            self._ledger_text,
+            self.options.inconclusive,
+        )
+
+    def _own_rules(self) -> tuple[Rule, ...]:
+        """What the testbed itself asks to be judged."""
+        return (OFFLOAD_RULE,) if self.wiring.testbed.ovs.hw_offload else ()
+
+    def begin_test(self, node_id: str, data: TestData) -> None:
+        """A test that may measure begins."""
+        self.recorder.test = node_id
+        self._progress.begin(title(dict(data.labels)))
+        self.recorder.findings.clear()
+        self._context.trials.clear()
+        self._context.streams.clear()
+        self.stood.clear()
+        self.recorder.emit(data)
+
+    def junit_properties(self) -> list[tuple[str, str]]:
+        """What the running test found so far, as JUnit properties."""
+        findings = self.recorder.findings
+        verdicts = [finding for finding in findings if isinstance(finding, Verdict)]
+        outcomes = [finding for finding in findings if isinstance(finding, Outcome)]
+        return [pair for outcome in outcomes for pair in junit_properties(outcome, verdicts)]
+
+    def end_test(self, end: TestEndData) -> TestConclusion:
+        """It ended; returns what became of it."""
+        self._progress.clear()
+        self._statuses[end.status] += 1
+        became = conclude_test(self._facts(end))
+        self.recorder.emit(end)
+        self.recorder.test = ""
+        return became
+
+    def _facts(self, end: TestEndData) -> TestFacts:
+        findings = self.recorder.findings
+        return TestFacts(
+            self.recorder.test,
+            status=end.status,
+            cause=end.cause,
+            reason=end.reason,
+            verdicts=tuple(finding for finding in findings if isinstance(finding, Verdict)),
+            errors=tuple(finding.message for finding in findings if isinstance(finding, ErrorData)),
+            measured=any(isinstance(finding, Outcome) for finding in findings),
+        )
+
+    def broken(self, error: TestbedError) -> TestbedError:
+        """The testbed broke in the running test; returns the error to show: what died, if something did."""
+        return error if self._rig is None else self._rig.broken(self.recorder.test, error)
+
+    @property
+    def recording(self) -> bool:
+        """True once there is evidence."""
+        return "recorder" in self.__dict__
+
+    def abandon(self) -> None:
+        """End at once what runs for this run on the machine, gently only where somebody else's is to be given back.
+
+        Called from a signal handler, at any moment. What is left of it is ``close``'s to remove.
+        """
+        if isinstance(self.wiring, Abandons):
+            self.wiring.abandon()
+
+    def close(self, exit_status: int, reason: str = "") -> None:
+        """Take the rig down and finish the evidence; can be called twice.
+
+        Args:
+            exit_status: pytest's own.
+            reason: what ended the run before its time.
+        """
+        patience, undisturbed = (
+            (self.stopping.patience, self.stopping.undisturbed) if self.stopping else (nullcontext, nullcontext)
+        )
+        try:
+            with patience():
+                if self._rig is not None:
+                    self._rig.close()
+        finally:
+            with undisturbed():
+                self._finish(exit_status, reason)
+
+    def _finish(self, exit_status: int, reason: str) -> None:
+        try:
+            self.wiring.close()
+        finally:
+            if self.recording:
+                seconds = time.monotonic() - self._started
+                self.recorder.emit(RunEndData(exit_status, seconds, dict(self._statuses), reason))
+                self.recorder.close()
+                del self.recorder
+
+    def _limits_anew(self, live: LiveTopology, traffic: Traffic) -> Limits:
+        return self._limits_of(live, traffic, anew=True)
+
+    def _limits_of(self, live: LiveTopology, traffic: Traffic, *, anew: bool = False) -> Limits:
+        directions = len(live.topology.directions) if traffic.bidirectional else 1
+        line_rate = self.wiring.line_rate_bps()
+        return Limits(
+            ceiling_fps=self.rig.ceiling_fps(live, traffic, directions, anew=anew),
+            line_rate_fps=traffic.line_rate_fps(line_rate) if line_rate else None,
+        )
+
+    def _ledger_text(self, outcomes: Sequence[Outcome]) -> str | None:
+        """Where frames went in the lossy valid trial of the lowest load: the one that bounds the result."""
+        trials = [
+            self._context.trials[key] for outcome in outcomes for key in outcome.trials if key in self._context.trials
+        ]
+        lossy = [trial for trial in trials if trial.result.valid and trial.result.lost > 0 and trial.ledger]
+        if not lossy:
+            return None
+        worst = min(lossy, key=lambda trial: weakness(trial.result.spec))
+        load = format_fps(worst.result.spec.load_fps)
+        return f"{worst.id}, {load} per direction\n{ledger_text(worst.ledger)}" if worst.ledger else None
+
+    def _attach(self, name: str, text: str) -> None:
+        self.recorder.emit(AttachmentData(name, text=text))
+
+    def _describe(self) -> None:
+        """Write the run record again as soon as the DUT is known, and the generator."""
+        known = (True, self.rig.generator_info is not None)
+        if self._described < known:
+            self._described = known
+            self.recorder.emit(self._run_data(started=True))
+
+    def _run_data(self, *, started: bool = False) -> RunData:
+        testbed = self.wiring.testbed
+        return RunData(
+            tool_version=__version__,
+            python=platform.python_version(),
+            argv=tuple(sys.argv),
+            profile=self.profile.name,
+            testbed=testbed,
+            testbed_yaml=testbed_to_yaml(testbed),
+            fingerprint=dict(self.wiring.fingerprint()),
+            dut=self.rig.datapath().info() if started else None,
+            generator=self.rig.generator_info if started else None,
+            sla=(*map(str, self.options.slas), *self.options.packs),
+            selected=self.selected,
+        )
+
+
+def _profile(options: Options) -> Profile:
+    profile = PROFILES[options.profile]
+    return profile if options.soak_duration_s is None else replace(profile, soak_s=options.soak_duration_s)

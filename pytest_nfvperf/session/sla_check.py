@@ -1,0 +1,203 @@
+"""``sla.check(outcome)``: judge what was measured, record it, and fail with a table."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pytest_nfvperf.model.errors import InconclusiveError, NfvperfError
+from pytest_nfvperf.model.measure.observe import observations, unmeasured
+from pytest_nfvperf.model.measure.offloading import fallback_text
+from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.sla.failure_table import failure_table
+from pytest_nfvperf.model.sla.judge import judge, worst
+from pytest_nfvperf.model.sla.rules import Rule
+from pytest_nfvperf.model.sla.verdict import Judgement, Observation, Verdict
+from pytest_nfvperf.runs.recorder import Recorder
+
+
+class SlaFailure(AssertionError):  # noqa: N818 - it is a failed assertion, and reads as one
+    """An SLA that was not met, or not shown to be met. The message is the table."""
+
+    def __init__(self, table: str, judgement: Judgement) -> None:
+        self.judgement = judgement
+        super().__init__(table)
+
+
+class InconclusiveWarning(UserWarning):
+    """An INCONCLUSIVE verdict that --nfv-inconclusive=warn let pass."""
+
+
+class Measured:
+    """All that was measured in this run, by labels: the other sides of relations."""
+
+    def __init__(self) -> None:
+        self._observed: dict[frozenset[tuple[str, str]], list[Observation]] = {}
+
+    def add(self, labels: Mapping[str, str], observed: Sequence[Observation]) -> None:
+        """Remember what was observed on a subject."""
+        self._observed.setdefault(_key(labels), []).extend(observed)
+
+    def peers(self, labels: Mapping[str, str]) -> Sequence[Observation] | None:
+        """Observations of the subject with these labels; None when it was not measured."""
+        return self._observed.get(_key(labels))
+
+
+def _key(labels: Mapping[str, str]) -> frozenset[tuple[str, str]]:
+    return frozenset((name, value) for name, value in labels.items() if name != "test")
+
+
+LedgerText = Callable[[Sequence[Outcome]], str | None]
+
+
+class SlaCheck:
+    """Judges the outcomes of one test.
+
+    Args:
+        rules: those of every SLA file in force.
+        measured: what earlier tests of this run measured.
+        recorder: takes each verdict.
+        ledger_text: where frames were lost in the worst trial, as text.
+        inconclusive: "fail" or "warn".
+    """
+
+    def __init__(
+        self,
+        rules: Sequence[Rule],
+        measured: Measured,
+        recorder: Recorder,
+        ledger_text: LedgerText,
+        inconclusive: str = "fail",
+    ) -> None:
+        self._rules = tuple(rules)
+        self._measured = measured
+        self._recorder = recorder
+        self._ledger_text = ledger_text
+        self._inconclusive = inconclusive
+
+    def check(self, *outcomes: Outcome) -> tuple[Verdict, ...]:
+        """Judge outcomes of one subject together; none is judged twice.
+
+        Returns:
+            The verdicts; empty when no rule applies: then it was measured, not judged.
+
+        Raises:
+            SlaFailure: a requirement is not met, or not shown to be met.
+            InconclusiveError: the outcomes have no figure at all, and no rule that could say so.
+        """
+        if not outcomes:
+            raise NfvperfError("sla.check() needs at least one outcome")
+        judged = self._judge(outcomes)
+        self._act([judged])
+        return judged.verdicts
+
+    def check_each(self, outcomes: Sequence[Outcome]) -> tuple[Verdict, ...]:
+        """Judge outcomes of several subjects, each by itself: all of them, before any fails.
+
+        Returns:
+            The verdicts on all.
+
+        Raises:
+            SlaFailure: as ``check``; the table shows every subject that did not pass.
+        """
+        judged = [self._judge([outcome]) for outcome in outcomes]
+        self._act(judged)
+        return tuple(verdict for each in judged for verdict in each.verdicts)
+
+    def decided(self, outcome: Outcome) -> bool:
+        """True when more readings would not change the verdict on an outcome: it is carried, or limited by the rig."""
+        observed = _distinct([outcome])
+        verdicts = judge(self._rules, outcome.label, observed, self._measured.peers, unmeasured(outcome))
+        open_ended = {samples.metric for samples in outcome.samples if samples.at_least or samples.at_most}
+        open_ended |= {f"{slope.metric}_slope" for slope in outcome.slopes if slope.bound_reason}
+        open_ended |= {ratio.metric for ratio in outcome.relatives if ratio.bound_reason}
+        sampled = {samples.metric for samples in outcome.samples} | {
+            f"{slope.metric}_slope" for slope in outcome.slopes
+        }
+        return not any(
+            verdict.judgement is Judgement.INCONCLUSIVE
+            and verdict.metric in sampled
+            and verdict.metric not in open_ended
+            for verdict in verdicts
+        )
+
+    def _judge(self, outcomes: Sequence[Outcome]) -> _Judged:
+        labels = {name: value for outcome in outcomes for name, value in outcome.labels}
+        observed = _distinct(outcomes)
+        missing = {name: why for outcome in outcomes for name, why in unmeasured(outcome).items()}
+        self._measured.add(labels, observed)
+        subject = tuple(sorted(labels.items()))
+        found = judge(self._rules, labels, observed, self._measured.peers, missing)
+        verdicts = tuple(replace(verdict, subject=subject) for verdict in found)
+        for verdict in verdicts:
+            self._recorder.emit(verdict)
+        return _Judged(verdicts, labels, outcomes)
+
+    def _act(self, judged: Sequence[_Judged]) -> None:
+        self._refuse_unmeasured(judged)
+        bad = [each for each in judged if each.verdicts and worst(each.verdicts) is not Judgement.PASS]
+        if not bad:
+            return
+        judgement = worst([verdict for each in bad for verdict in each.verdicts])
+        table = "\n\n".join(
+            failure_table(
+                each.verdicts,
+                self._ledger_text(each.outcomes),
+                subject=_subject(each.labels),
+                fallback=fallback_text(outcome.offload for outcome in each.outcomes),
+            )
+            for each in bad
+        )
+        if judgement is Judgement.INCONCLUSIVE and self._inconclusive == "warn":
+            warnings.warn(InconclusiveWarning(table), stacklevel=4)
+            return
+        raise SlaFailure(table, judgement)
+
+    def _refuse_unmeasured(self, judged: Sequence[_Judged]) -> None:
+        """A test whose measurement came to nothing did not pass, even where no rule asks for its figure."""
+        empty = [each for each in judged if not each.verdicts and not _distinct(each.outcomes)]
+        missing = [
+            f"{name}: {why}" for each in empty for outcome in each.outcomes for name, why in unmeasured(outcome).items()
+        ]
+        if not missing:
+            return
+        text = f"nothing could be measured; {'; '.join(dict.fromkeys(missing))}"
+        if self._inconclusive != "warn":
+            raise InconclusiveError(text)
+        warnings.warn(InconclusiveWarning(text), stacklevel=5)
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """What was made of one subject."""
+
+    verdicts: tuple[Verdict, ...]
+    labels: Mapping[str, str]
+    outcomes: Sequence[Outcome]
+
+
+def _distinct(outcomes: Sequence[Outcome]) -> list[Observation]:
+    """Observations of all outcomes; a latency outcome repeats the goals it was taken at."""
+    seen: dict[Observation, None] = {}
+    for outcome in outcomes:
+        seen.update(dict.fromkeys(observations(outcome)))
+    kept: dict[tuple[str, str, str | None], Observation] = {}
+    for observation in seen:
+        kept.setdefault((observation.metric, observation.unit, observation.at), observation)
+    return list(kept.values())
+
+
+def _subject(labels: Mapping[str, str]) -> str:
+    """``throughput test_ndr_pdr: phy2phy, frame 64, flows 1, bidirectional, dpdk``."""
+    shown = {
+        "topology": "{}",
+        "frame_size": "frame {}",
+        "headers": "{}",
+        "flows": "flows {}",
+        "direction": "{}",
+        "datapath": "{}",
+    }
+    shown |= {"bridges": "{} bridges", "link": "{}", "streams": "{} streams", "tso": "tso {}"}
+    what = ", ".join(text.format(labels[name]) for name, text in shown.items() if name in labels)
+    return f"{labels.get('suite', '')} {labels.get('test', '')}: {what}".strip()
