@@ -115,7 +115,7 @@ def _testpmd(made: Bench) -> float:
     built = datapath.build(phy2phy())
     try:
         devices = [attachment.device for attachment in built.attachments() if attachment.device]
-        with looping(made.wiring.journal, devices, made.wiring.testbed.cpus.generator[0]) as testpmd:
+        with looping(made.backend.journal, devices, made.backend.testbed.cpus.generator[0]) as testpmd:
             built.wait_ready(10.0)
             return rate_fps(testpmd, 4.0)
     finally:

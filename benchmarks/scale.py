@@ -80,7 +80,7 @@ def long_chains(made: Bench) -> list[Figure]:
 
 def many_namespaces(made: Bench) -> list[Figure]:
     """200 namespaces with a veth pair each: alone, and with the other ends on one bridge of OVS."""
-    journal = made.wiring.journal
+    journal = made.backend.journal
     home = Namespace(journal, "bench")
     try:
         alone = [_two_hundred(journal, home) for _ in range(3)]

@@ -1,4 +1,4 @@
-"""A rig as a test run has it, for benchmarks: the same wiring, evidence into a directory of its own."""
+"""A rig as a test run has it, for benchmarks: the same backend, evidence into a directory of its own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
 from pytest_nfvperf.adapters.report.terminal_progress import SilentProgress
-from pytest_nfvperf.backends.local import EmbeddedWiring
+from pytest_nfvperf.backends.local import LocalBackend
 from pytest_nfvperf.model.measure.profile import QUICK, Profile
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.topology import Topology
@@ -40,10 +40,10 @@ class _Anew:
 class Bench:
     """A rig and what is needed to measure on it."""
 
-    def __init__(self, wiring: EmbeddedWiring, results: Path) -> None:
-        self.wiring = wiring
-        recorder = Recorder(results.name, [EvidenceWriter(results / "evidence.jsonl")], wiring.clock)
-        self.rig = Rig(wiring.parts(), Context(recorder, SilentProgress(), wiring.clock))
+    def __init__(self, backend: LocalBackend, results: Path) -> None:
+        self.backend = backend
+        recorder = Recorder(results.name, [EvidenceWriter(results / "evidence.jsonl")], backend.clock)
+        self.rig = Rig(backend.parts(), Context(recorder, SilentProgress(), backend.clock))
 
     def trial(self, live: LiveTopology, traffic: Traffic, load_fps: float, seconds: float) -> Trial:
         """One trial, valid or not."""
@@ -71,11 +71,11 @@ class Bench:
 @contextmanager
 def bench(results: Path) -> Iterator[Bench]:
     """A bench on this machine's embedded testbed."""
-    wiring = EmbeddedWiring(discover_testbed())
-    wiring.check()
-    made = Bench(wiring, results)
+    backend = LocalBackend(discover_testbed())
+    backend.check()
+    made = Bench(backend, results)
     try:
         yield made
     finally:
         made.rig.close()
-        wiring.close()
+        backend.close()

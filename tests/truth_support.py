@@ -17,10 +17,10 @@ from user_project import CONFTEST, make_project
 
 SIMULATED = """
 from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
-from pytest_nfvperf.backends.simulated import SimulatedWiring
+from pytest_nfvperf.backends.simulated import SimulatedBackend
 
-def pytest_nfvperf_make_wiring(config, testbed):
-    return SimulatedWiring(testbed, lambda: FakeGenerator(4e6))
+def pytest_nfvperf_make_backend(config, testbed):
+    return SimulatedBackend(testbed, lambda: FakeGenerator(4e6))
 """
 
 REQUIRED = {

@@ -12,7 +12,7 @@ from pytest_nfvperf.ports.clock import Clock
 from pytest_nfvperf.runs.rig import RigParts
 
 
-class Wiring(Protocol):
+class Backend(Protocol):
     """How a testbed becomes real, or is simulated."""
 
     @property
@@ -76,7 +76,7 @@ class Wiring(Protocol):
 
 @runtime_checkable
 class Abandons(Protocol):
-    """A wiring that can end at once what it has started on the machine; one without is closed as ever."""
+    """A backend that can end at once what it has started on the machine; one without is closed as ever."""
 
     def abandon(self) -> None:
         """Kill what the run started, and wait for nobody: a signal handler calls it. ``close`` removes the rest."""

@@ -62,7 +62,7 @@ _CEILING_FACTS = ("cpu_model", "kernel", "dpdk", "cpu_plan")
 _PLACEMENT_FACTS = ("cpu_model", "cpu_plan")
 
 
-class EmbeddedWiring:
+class LocalBackend:
     """Wires a testbed whose generator is ours.
 
     Args:

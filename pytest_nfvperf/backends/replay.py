@@ -15,7 +15,7 @@ from pytest_nfvperf.adapters.generators.recording import engine_of, read, replay
 from pytest_nfvperf.adapters.generators.trex.child import ChildOptions
 from pytest_nfvperf.adapters.generators.trex.generator import TrexGenerator
 from pytest_nfvperf.backends.endpoints_only import lacks_roles
-from pytest_nfvperf.backends.simulated import SimulatedDatapath, SimulatedWiring
+from pytest_nfvperf.backends.simulated import SimulatedBackend, SimulatedDatapath
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.testbed import Dut, GeneratorSpec, Testbed
 from pytest_nfvperf.model.topology.topology import Topology
@@ -24,7 +24,7 @@ from pytest_nfvperf.runs.replayed_ceilings import ReplayedCeilings
 from pytest_nfvperf.runs.rig import Ceilings, RigParts
 
 
-class ReplayWiring(SimulatedWiring):
+class ReplayBackend(SimulatedBackend):
     """Wires a recorded generator to no DUT. Starts nothing, needs no rights."""
 
     def __init__(self, testbed: Testbed) -> None:

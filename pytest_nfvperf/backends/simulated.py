@@ -136,7 +136,7 @@ class SimulatedCeilings:
         return ASSUMED_CEILING_FPS
 
 
-class SimulatedWiring:
+class SimulatedBackend:
     """Makes a simulated rig of any testbed; touches nothing.
 
     Args:

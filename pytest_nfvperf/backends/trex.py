@@ -16,7 +16,7 @@ from pytest_nfvperf.adapters.generators.trex.generator import TrexGenerator
 from pytest_nfvperf.adapters.generators.trex.server import TrexServer, start_server
 from pytest_nfvperf.adapters.journal.identity import TAG_VARIABLE
 from pytest_nfvperf.adapters.journal.journal import Journal, Kind
-from pytest_nfvperf.backends.local import EmbeddedWiring, note_process
+from pytest_nfvperf.backends.local import LocalBackend, note_process
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed.testbed import Testbed
 from pytest_nfvperf.model.traffic.traffic import Traffic
@@ -25,7 +25,7 @@ from pytest_nfvperf.runs.ceilings import CachedCeilings
 from pytest_nfvperf.runs.rig import Ceilings
 
 
-class TrexWiring(EmbeddedWiring):
+class TrexBackend(LocalBackend):
     """Wires a testbed whose generator is TRex.
 
     Args:

@@ -136,12 +136,12 @@ class AllureSink:
             found = find_comparisons(self._sampled)
             _picture("ratio to the baseline", lambda: study_chart(found[:MOST_CURVES]) if found else None)
 
-    def _topology(self, stood: TopologyData) -> None:
+    def _topology(self, deployed: TopologyData) -> None:
         """Picture and text. Tests in a row share a topology, and drawing it takes longer than all else here."""
-        if self._drawn is None or self._drawn[0] != stood:
-            self._drawn = (stood, to_png(topology_chart(stood)))
+        if self._drawn is None or self._drawn[0] != deployed:
+            self._drawn = (deployed, to_png(topology_chart(deployed)))
         _attach(self._drawn[1], "topology", allure.attachment_type.PNG)
-        _attach(drawn(stood), "topology, as text", allure.attachment_type.TEXT)
+        _attach(drawn(deployed), "topology, as text", allure.attachment_type.TEXT)
 
     def close(self) -> None:
         """Nothing to finish: allure-pytest writes each result at its test's end."""

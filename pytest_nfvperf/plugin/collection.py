@@ -92,7 +92,7 @@ def check_before_run(config: pytest.Config, items: Sequence[pytest.Item], sessio
     try:
         check_slas(config, items, session)
         if starts(config, session.options):
-            session.wiring.check()
+            session.backend.check()
     except (ConfigError, TestbedError) as error:
         raise pytest.UsageError(str(error)) from error
 
@@ -103,7 +103,7 @@ def check_slas(config: pytest.Config, items: Sequence[pytest.Item], session: Nfv
     When the user picked single files or tests, rules about others are no mistake, but a
     file of which no rule matches anything still is.
     """
-    own = session.wiring.labels()
+    own = session.backend.labels()
     folders = list(dict.fromkeys(item.path.parent for item in items))
     known = [own | labels for item in items for labels in subject_labels(item, session.profile.name)]
     names = {name for labels in known for name in labels}
@@ -180,8 +180,8 @@ def explain(item: pytest.Item, call: pytest.CallInfo[Any], report: pytest.TestRe
     if isinstance(error, TestbedError) and not report.passed:
         error = session.broken(error)
     if report.failed and error is not None:
-        if session.stood:
-            report.sections.append(("topology", drawn(session.stood[-1])))
+        if session.deployed:
+            report.sections.append(("topology", drawn(session.deployed[-1])))
         _show(report, error)
     ending = ending_of(report, error)
     mark(report, ending)

@@ -183,7 +183,7 @@ def show_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Confi
     from pytest_nfvperf.plugin import terminal  # noqa: PLC0415
 
     session = config.stash.get(SESSION_KEY, None)
-    leftovers = session.wiring.leftovers() if session is not None else []
+    leftovers = session.backend.leftovers() if session is not None else []
     from pytest_nfvperf.plugin.concluding import CONCLUDED_KEY  # noqa: PLC0415
 
     concluded = config.stash.get(CONCLUDED_KEY, None)

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from pytest_nfvperf.backends.base import Wiring
+    from pytest_nfvperf.backends.base import Backend
     from pytest_nfvperf.model.testbed.testbed import Testbed
     from pytest_nfvperf.ports.capture import Capture
 
 
 @pytest.hookspec(firstresult=True)
-def pytest_nfvperf_make_wiring(config: pytest.Config, testbed: Testbed) -> Wiring | None:
+def pytest_nfvperf_make_backend(config: pytest.Config, testbed: Testbed) -> Backend | None:
     """Make a testbed real in another way: a vendor's generator, a simulator.
 
     Return None to leave it to the next, at last to this project's own engines. Not called for --nfv-plan.

@@ -15,7 +15,7 @@ from _pytest.runner import runtestprotocol
 
 from pytest_nfvperf.adapters.evidence.records import TopologyData
 from pytest_nfvperf.adapters.report.texts import drawn
-from pytest_nfvperf.backends.simulated import ASSUMED_FPS, SimulatedWiring
+from pytest_nfvperf.backends.simulated import ASSUMED_FPS, SimulatedBackend
 from pytest_nfvperf.model.display import format_fps, format_seconds
 from pytest_nfvperf.model.measure.stream_measurement import StreamSpec
 from pytest_nfvperf.model.traffic.trial import TrialSpec
@@ -39,15 +39,15 @@ class PlannedTest:
 def show_plan(session: pytest.Session, nfv: NfvSession) -> bool:
     """Print the plan of every collected test."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    wiring = nfv.wiring
-    if not isinstance(wiring, SimulatedWiring) or reporter is None:
+    backend = nfv.backend
+    if not isinstance(backend, SimulatedBackend) or reporter is None:
         return False
-    planned = [_plan(item, wiring, nfv) for item in session.items if is_measuring(item)]
+    planned = [_plan(item, backend, nfv) for item in session.items if is_measuring(item)]
     reporter.section("plan: nothing is sent", sep="=")
     for test in planned:
         reporter.write_line(_line(test))
         if reporter.verbosity > 0:
-            for line in (line for stood in test.topologies for line in drawn(stood).splitlines()):
+            for line in (line for deployed in test.topologies for line in drawn(deployed).splitlines()):
                 reporter.write_line(f"    {line}")
             for spec in test.specs:
                 reporter.write_line(
@@ -64,20 +64,20 @@ def show_plan(session: pytest.Session, nfv: NfvSession) -> bool:
     return True
 
 
-def _plan(item: pytest.Item, wiring: SimulatedWiring, nfv: NfvSession) -> PlannedTest:
-    nfv.stood.clear()
-    started, before, streamed = wiring.clock.monotonic(), len(wiring.specs), len(wiring.stream_specs)
+def _plan(item: pytest.Item, backend: SimulatedBackend, nfv: NfvSession) -> PlannedTest:
+    nfv.deployed.clear()
+    started, before, streamed = backend.clock.monotonic(), len(backend.specs), len(backend.stream_specs)
     reports = runtestprotocol(item, log=False, nextitem=None)
     told = [str(report.longrepr).strip().splitlines()[-1] for report in reports if report.failed]
     # A test that looks at what it counted ends there on a DUT that copies nothing: what it sends is known by then.
     failures = [line for line in told if not (line.endswith(": AssertionError") or line.startswith("INCONCLUSIVE"))]
-    specs, streams = tuple(wiring.specs[before:]), tuple(wiring.stream_specs[streamed:])
+    specs, streams = tuple(backend.specs[before:]), tuple(backend.stream_specs[streamed:])
     return PlannedTest(
         item.nodeid,
         specs,
-        wiring.clock.monotonic() - started,
+        backend.clock.monotonic() - started,
         failures[0] if failures else "",
-        tuple(nfv.stood),
+        tuple(nfv.deployed),
         streams,
         # One that skips after it has sent something did so for what it saw, which a plan does not know.
         "" if specs or streams else _why_skipped(reports),

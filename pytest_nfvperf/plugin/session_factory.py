@@ -9,8 +9,8 @@ import pytest
 
 from pytest_nfvperf.adapters.host.cpus import discover_testbed, planned
 from pytest_nfvperf.adapters.report.terminal_progress import SilentProgress, TerminalProgress, progress_for
-from pytest_nfvperf.backends.base import Wiring
-from pytest_nfvperf.backends.simulated import SimulatedWiring
+from pytest_nfvperf.backends.base import Backend
+from pytest_nfvperf.backends.simulated import SimulatedBackend
 from pytest_nfvperf.config.testbed_file import load_testbed
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed.testbed import Testbed
@@ -29,11 +29,11 @@ def make_session(config: pytest.Config, options: Options) -> NfvSession:
     worker = getattr(config, "workerinput", {}).get("workerid", "")
     try:
         testbed = _testbed(config, options, worker)
-        wiring = _wiring(config, testbed, options)
+        backend = _backend(config, testbed, options)
     except (ConfigError, TestbedError) as error:
         raise pytest.UsageError(str(error)) from error
     run_dir = run_directory(config, options)
-    return NfvSession(options, wiring, run_dir, worker, _progress(config), _sinks(config, run_dir))
+    return NfvSession(options, backend, run_dir, worker, _progress(config), _sinks(config, run_dir))
 
 
 def _warn(config: pytest.Config, text: str) -> None:
@@ -67,23 +67,23 @@ def _pick(testbeds: tuple[Path, ...], number: int) -> Path:
     return testbeds[number]
 
 
-def _wiring(config: pytest.Config, testbed: Testbed, options: Options) -> Wiring:
+def _backend(config: pytest.Config, testbed: Testbed, options: Options) -> Backend:
     if options.plan:
-        return SimulatedWiring(testbed)
-    made: Wiring | None = config.hook.pytest_nfvperf_make_wiring(config=config, testbed=testbed)
+        return SimulatedBackend(testbed)
+    made: Backend | None = config.hook.pytest_nfvperf_make_backend(config=config, testbed=testbed)
     if made is not None:
         return made
     if testbed.generator.engine == "replay":
-        from pytest_nfvperf.backends.replay import ReplayWiring  # noqa: PLC0415 - as below
+        from pytest_nfvperf.backends.replay import ReplayBackend  # noqa: PLC0415 - as below
 
-        return ReplayWiring(testbed)
+        return ReplayBackend(testbed)
     if testbed.generator.engine == "trex":
-        from pytest_nfvperf.backends.trex import TrexWiring  # noqa: PLC0415 - as below
+        from pytest_nfvperf.backends.trex import TrexBackend  # noqa: PLC0415 - as below
 
-        return TrexWiring(testbed, keep=options.keep, record=options.record)
-    from pytest_nfvperf.backends.local import EmbeddedWiring  # noqa: PLC0415 - a plan needs none of its adapters
+        return TrexBackend(testbed, keep=options.keep, record=options.record)
+    from pytest_nfvperf.backends.local import LocalBackend  # noqa: PLC0415 - a plan needs none of its adapters
 
-    return EmbeddedWiring(testbed, keep=options.keep, record=options.record)
+    return LocalBackend(testbed, keep=options.keep, record=options.record)
 
 
 def _progress(config: pytest.Config) -> SilentProgress | TerminalProgress:

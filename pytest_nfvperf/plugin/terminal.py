@@ -26,12 +26,12 @@ SMOKE_CARRIES = "a short look at one case of each suite: it shows that they work
 def header(session: NfvSession) -> list[str]:
     """Testbed, DUT, generator and profile, one line each."""
     try:
-        lines = session.wiring.describe()
+        lines = session.backend.describe()
     except (ConfigError, TestbedError) as error:  # only --collect-only comes here with something missing
         lines = [f"cannot run: {error}"]
     carries = f" ({SMOKE_CARRIES})" if session.profile is SMOKE else ""
     return [
-        f"nfvperf: profile {session.profile.name}{carries}, testbed {session.wiring.testbed.name}",
+        f"nfvperf: profile {session.profile.name}{carries}, testbed {session.backend.testbed.name}",
         *(f"  {line}" for line in lines),
     ]
 

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class SamplerReading:
     """What one source said.
 
     Attributes:
@@ -28,7 +28,7 @@ class Sampler(Protocol):
         """What messages call it: "ovs", "bgp"."""
         ...
 
-    def read(self) -> Reading:
+    def read(self) -> SamplerReading:
         """All it has now. Raises TestbedError when the source does not answer; it is asked again a second later."""
         ...
 

@@ -48,7 +48,7 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ConvergenceReading:
     """A trial with what happened during it.
 
     ``began_ns``: when each event's action was begun, by its name; CLOCK_MONOTONIC.
@@ -108,7 +108,7 @@ class Convergence:
         *,
         saturating: bool = False,
         ready: Callable[[], object] | None = None,
-    ) -> Reading:
+    ) -> ConvergenceReading:
         """Send at a constant rate, and let things happen meanwhile.
 
         A reading that the rig spoiled is taken again.
@@ -137,7 +137,7 @@ class Convergence:
             saturating=saturating,
         )
         if self._simulated:
-            return Reading(live.runner.run_once(spec), {})
+            return ConvergenceReading(live.runner.run_once(spec), {})
         spoiled: list[Trial] = []
         while True:
             reading = _taken(live, spec, events, spoiled[-1].id if spoiled else None)
@@ -153,7 +153,7 @@ class Convergence:
         self,
         live: LiveTopology,
         traffic: Traffic,
-        readings: Sequence[Reading],
+        readings: Sequence[ConvergenceReading],
         seconds: Mapping[str, Sequence[float]],
         *,
         at_least: Mapping[str, str] = _NOTHING,
@@ -187,7 +187,7 @@ class Convergence:
         return outcome
 
 
-def _absent(metric: str, values: Sequence[float], readings: Sequence[Reading]) -> str:
+def _absent(metric: str, values: Sequence[float], readings: Sequence[ConvergenceReading]) -> str:
     """Why an outage is only an upper bound: a good part of it may be the generator's absence, when nothing is sent."""
     gaps = [gap for reading in readings if (gap := reading.trial.result.health.longest_lateness_ns) is not None]
     absent_s = max(gaps, default=0) / 1e9
@@ -196,11 +196,11 @@ def _absent(metric: str, values: Sequence[float], readings: Sequence[Reading]) -
     return f"the generator was absent for up to {format_seconds(absent_s)} meanwhile"
 
 
-def _taken(live: LiveTopology, spec: TrialSpec, events: Sequence[Event], repeat_of: str | None) -> Reading:
+def _taken(live: LiveTopology, spec: TrialSpec, events: Sequence[Event], repeat_of: str | None) -> ConvergenceReading:
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="trial") as thread:
         running = thread.submit(live.runner.run_once, spec, repeat_of=repeat_of)
         began = _play(events, running)
-        return Reading(running.result(), began)
+        return ConvergenceReading(running.result(), began)
 
 
 def _play(events: Sequence[Event], running: Future[Trial]) -> dict[str, int]:

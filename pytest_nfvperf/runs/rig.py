@@ -81,7 +81,7 @@ class RigParts:
 
 
 @dataclass(slots=True)
-class Standing:
+class Deployment:
     """What a topology consists of while it stands. ``collectors``, ``samplers``: the datapath's counters."""
 
     built: BuiltTopology
@@ -119,7 +119,7 @@ class LiveTopology:
     topology: Topology
     repeats: int
     dut: Dut = TESTBEDS_OWN
-    standing: Standing | None = None
+    deployment: Deployment | None = None
     attendants: list[Callable[[LiveTopology], Attendant]] = field(default_factory=list)
 
     def attend(self, start: Callable[[LiveTopology], Attendant]) -> None:
@@ -133,8 +133,8 @@ class LiveTopology:
     def dismiss(self) -> None:
         """Close what attends it, for good."""
         self.attendants.clear()
-        if self.standing is not None:
-            self.standing.dismiss()
+        if self.deployment is not None:
+            self.deployment.dismiss()
 
     @property
     def name(self) -> str:
@@ -147,11 +147,11 @@ class LiveTopology:
         return with_kinds(self.topology, self.now.vnfs.kinds)
 
     @property
-    def now(self) -> Standing:
+    def now(self) -> Deployment:
         """The standing parts; TestbedError when another topology took its place."""
-        if self.standing is None:
+        if self.deployment is None:
             raise TestbedError(f"topology {self.name!r} no longer stands: another one was built since")
-        return self.standing
+        return self.deployment
 
     @property
     def runner(self) -> TrialRunner:
@@ -255,7 +255,7 @@ class Rig:
             return self._live
         self.remove_topology()
         live = LiveTopology(topology, repeats, dut)
-        self._stand(live)
+        self._deploy(live)
         return live
 
     def ceiling_fps(self, live: LiveTopology, traffic: Traffic, directions: int, *, anew: bool = False) -> float | None:
@@ -270,25 +270,25 @@ class Rig:
             return known
         self.remove_topology()
         ceiling = ceilings.measure(traffic, directions)
-        self._stand(live)
+        self._deploy(live)
         return ceiling
 
     def remove_topology(self) -> None:
         """Detach the generator and remove the live topology, if there is one."""
-        live, standing = self._taken_down()
-        if live is None or standing is None:
+        live, deployment = self._taken_down()
+        if live is None or deployment is None:
             return
-        standing.dismiss()
-        if standing.generator is not None:
-            standing.generator.detach(generator_port_names(live.topology))
-        standing.close()
+        deployment.dismiss()
+        if deployment.generator is not None:
+            deployment.generator.detach(generator_port_names(live.topology))
+        deployment.close()
 
-    def _taken_down(self) -> tuple[LiveTopology | None, Standing | None]:
+    def _taken_down(self) -> tuple[LiveTopology | None, Deployment | None]:
         live, self._live = self._live, None
         if live is None:
             return None, None
-        standing, live.standing = live.standing, None
-        return live, standing
+        deployment, live.deployment = live.deployment, None
+        return live, deployment
 
     def broken(self, test: str, error: TestbedError) -> TestbedError:
         """Remember that the testbed broke, with logs, and take everything down; returns what died behind the error."""
@@ -327,9 +327,9 @@ class Rig:
             raise errors[0]
 
     def _forget_live(self) -> None:
-        _, standing = self._taken_down()
-        if standing is not None:
-            standing.close()
+        _, deployment = self._taken_down()
+        if deployment is not None:
+            deployment.close()
 
     def _refuse_if_broken(self) -> None:
         if self._first_cause is not None and self._recoveries > MAX_RECOVERIES:
@@ -339,7 +339,7 @@ class Rig:
                 evidence=error.evidence,
             )
 
-    def _stand(self, live: LiveTopology) -> None:
+    def _deploy(self, live: LiveTopology) -> None:
         topology = live.topology
         datapath = self.datapath(live.dut)
         generator = self.generator() if topology.ports else None
@@ -361,16 +361,18 @@ class Rig:
             vnfs.close()
             built.close()
             raise
-        standing = Standing(built, live.dut, datapath.info().kind, generator, None, datapath.collectors(), vnfs=vnfs)
+        deployment = Deployment(
+            built, live.dut, datapath.info().kind, generator, None, datapath.collectors(), vnfs=vnfs
+        )
         if isinstance(datapath, Sampled):
-            standing.samplers = datapath.samplers()
-        standing.check_alive = lambda: _all_alive(datapath, vnfs)
+            deployment.samplers = datapath.samplers()
+        deployment.check_alive = lambda: _all_alive(datapath, vnfs)
         if generator is not None:
-            standing.runner = self._runner(topology, generator, standing, live.repeats)
-        live.standing = standing
+            deployment.runner = self._runner(topology, generator, deployment, live.repeats)
+        live.deployment = deployment
         self._live = live
         for start in live.attendants:
-            live.standing.attending.append(start(live))
+            live.deployment.attending.append(start(live))
 
     def _check_cabling(self, datapath: Datapath, generator: Generator) -> None:
         """Once, and again after something broke: it may have been a cable."""
@@ -382,17 +384,17 @@ class Rig:
                 raise
         self._cabling_checked = True
 
-    def _runner(self, topology: Topology, generator: Generator, standing: Standing, repeats: int) -> TrialRunner:
+    def _runner(self, topology: Topology, generator: Generator, deployment: Deployment, repeats: int) -> TrialRunner:
         factory = self._parts.make_ledger
         return TrialRunner(
             generator,
-            standing.collectors,
+            deployment.collectors,
             make_ledger=(lambda result, before, after: factory(topology, result, before, after)) if factory else None,
-            check_alive=standing.check_alive,
+            check_alive=deployment.check_alive,
             context=replace(self.context, placement=self._placement),
             repeats=repeats,
             pmd_cpus=self._parts.pmd_cpus,
-            vnf_counts=standing.vnfs.counts,
+            vnf_counts=deployment.vnfs.counts,
         )
 
 

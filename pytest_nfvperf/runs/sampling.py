@@ -11,7 +11,7 @@ from pytest_nfvperf.model.measure.soak import Gap
 from pytest_nfvperf.model.measure.soak_table import TIME
 from pytest_nfvperf.model.traffic.interval_counts import IntervalCounts, SoFar
 from pytest_nfvperf.model.traffic.trial import Direction
-from pytest_nfvperf.ports.sampler import Reading, Sampler
+from pytest_nfvperf.ports.sampler import Sampler, SamplerReading
 
 _COUNTED = ("sent", "refused", "skipped", "received", "lost", "duplicated", "out_of_order", "corrupted")
 _LATENCIES = ("min_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns")
@@ -25,7 +25,7 @@ class _Source:
     """A sampler and what it said last; ``silent_since``: since when, and why, it says nothing."""
 
     sampler: Sampler
-    last: Reading
+    last: SamplerReading
     silent_since: tuple[float, str] | None = None
 
 

@@ -38,7 +38,7 @@ class Subject:
     dut: Dut = TESTBEDS_OWN
 
 
-class Stand(Protocol):
+class SubjectDeployer(Protocol):
     """Makes a topology stand that was built anew."""
 
     def check(self, topology: Topology, dut: Dut) -> None:
@@ -116,7 +116,7 @@ class Study:
         self,
         profile: Profile,
         labels: Mapping[str, str],
-        stand: Stand,
+        deploy: SubjectDeployer,
         limits_of: LimitsOf,
         streams: Callable[[], StreamRunner],
         decided: Decided,
@@ -124,7 +124,7 @@ class Study:
     ) -> None:
         self.profile = profile
         self.labels = dict(labels)
-        self._stand = stand
+        self._deploy = deploy
         self._limits_of = limits_of
         self._streams = streams
         self._decided = decided
@@ -181,14 +181,14 @@ class Study:
             InvalidTrialsError: the rig spoiled too many readings.
         """
         for subject in subjects:
-            self._stand.check(subject.topology, subject.dut)
+            self._deploy.check(subject.topology, subject.dut)
         clock = self._context.clock
         started = clock.monotonic()
         collected = [_Collected() for _ in subjects]
 
         def read(number: int, round_number: int, left: int) -> Reading:
             subject, known = subjects[number], self._runs()
-            live = self._stand(subject.topology, subject.dut, quiet=round_number > 0)
+            live = self._deploy(subject.topology, subject.dut, quiet=round_number > 0)
             collected[number].labels = figure.labels(live)
             try:
                 reading = figure.read(live, left * (figure.reading_s + _TOPOLOGY_CHANGE_S))

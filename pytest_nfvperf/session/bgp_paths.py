@@ -17,15 +17,15 @@ from pytest_nfvperf.adapters.routing.bgp_path_daemons import (
 from pytest_nfvperf.adapters.routing.lab_bird import LabBird
 from pytest_nfvperf.adapters.routing.lab_frr import LabFrr
 from pytest_nfvperf.adapters.routing.session_sampler import SessionSampler
-from pytest_nfvperf.backends.local import EmbeddedWiring
-from pytest_nfvperf.backends.simulated import SimulatedWiring
+from pytest_nfvperf.backends.local import LocalBackend
+from pytest_nfvperf.backends.simulated import SimulatedBackend
 from pytest_nfvperf.model.measure.outcome import SessionsSeen
 from pytest_nfvperf.model.routing.bgp import SessionState
 from pytest_nfvperf.model.scenarios.bgp_path import BgpPathPlan
 from pytest_nfvperf.model.traffic.traffic import Imix, Traffic
 from pytest_nfvperf.ports.bgp_speaker import BgpSpeaker
 from pytest_nfvperf.runs.rig import LiveTopology
-from pytest_nfvperf.session.deploying import Stand
+from pytest_nfvperf.session.deploying import Deployer
 from pytest_nfvperf.session.run import NfvSession
 
 BACK_WITHIN_S = 15.0
@@ -48,11 +48,11 @@ class LiveBgpPath:
         live.attend(self._start)
 
     def _start(self, live: LiveTopology) -> BgpPath:
-        wiring, built = self._session.wiring, live.now.built
+        backend, built = self._session.backend, live.now.built
         first = self._path is None
         self.started_s = self.now_s()
-        if isinstance(wiring, EmbeddedWiring) and isinstance(built, BuiltOvsTopology):
-            self._path = start_path(wiring.journal, built, self.plan)
+        if isinstance(backend, LocalBackend) and isinstance(built, BuiltOvsTopology):
+            self._path = start_path(backend.journal, built, self.plan)
         else:
             self._path = simulated_path(self.plan)
         if not first:
@@ -61,7 +61,7 @@ class LiveBgpPath:
 
     def now_s(self) -> float:
         """Seconds on the run's monotonic clock."""
-        return self._session.wiring.clock.monotonic()
+        return self._session.backend.clock.monotonic()
 
     @property
     def path(self) -> BgpPath:
@@ -73,7 +73,7 @@ class LiveBgpPath:
     @property
     def stands(self) -> bool:
         """True while its topology is the one that stands, and all of it is as the plan says."""
-        return self.live.standing is not None and self.path.healthy()
+        return self.live.deployment is not None and self.path.healthy()
 
     def sessions(self) -> SessionSampler:
         """For ``soak.run(..., also=[...])``: FRR's session and its BFD, whichever FRR runs."""
@@ -106,12 +106,12 @@ class LiveBgpPath:
         return self.plan.traffic(frame_size, **changes)
 
 
-class BgpStand:
+class BgpPathDeployer:
     """What the fixture ``bgp`` gives to a test. ``last``: of an earlier test; shared with it when still as planned."""
 
-    def __init__(self, session: NfvSession, stand: Stand, last: list[LiveBgpPath]) -> None:
+    def __init__(self, session: NfvSession, deploy: Deployer, last: list[LiveBgpPath]) -> None:
         self._session = session
-        self._stand = stand
+        self._deploy = deploy
         self._last = last
 
     def __call__(self, plan: BgpPathPlan | None = None) -> LiveBgpPath:
@@ -131,15 +131,15 @@ class BgpStand:
                 return path
             path.live.dismiss()
         self._last[:] = []
-        live = self._stand(plan.topology())
+        live = self._deploy(plan.topology())
         self._last[:] = [LiveBgpPath(self._session, live, plan)]
         return self._last[0]
 
     def _skip_where_lacking(self) -> None:
-        wiring = self._session.wiring
-        if isinstance(wiring, SimulatedWiring):
+        backend = self._session.backend
+        if isinstance(backend, SimulatedBackend):
             return
-        if not isinstance(wiring, EmbeddedWiring):
+        if not isinstance(backend, LocalBackend):
             pytest.skip("BGP on this testbed is not possible yet: it needs the embedded one")
         lacking = lacks_daemons()
         if lacking is not None:
@@ -153,13 +153,13 @@ def open_speakers(session: NfvSession, opened: dict[str, BgpSpeaker]) -> None:
         ConfigError: BIRD lacks a protocol that the file names.
         TestbedError: nobody listens where the file says.
     """
-    wiring = session.wiring
-    for spec in wiring.testbed.speakers:
+    backend = session.backend
+    for spec in backend.testbed.speakers:
         if spec.name in opened:
             continue
-        if not isinstance(wiring, EmbeddedWiring):
+        if not isinstance(backend, LocalBackend):
             opened[spec.name] = simulated_speaker()
             continue
         session.take_machine()
-        journal = wiring.journal
+        journal = backend.journal
         opened[spec.name] = LabFrr(journal, spec) if spec.engine == "frr" else LabBird(journal, spec)

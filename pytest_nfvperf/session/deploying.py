@@ -1,4 +1,4 @@
-"""``stand``: from a topology, or a test's own parts, to a live one; or to a skip that says why not."""
+"""``deploy``: from a topology, or a test's own parts, to a live one; or to a skip that says why not."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ PARTS_FIXTURE = "composition"
 """Of fixtures.parts: collects what a test makes of parts."""
 
 
-class Stand:
-    """What the fixture ``stand`` gives to a test."""
+class Deployer:
+    """What the fixture ``deploy`` gives to a test."""
 
     def __init__(self, request: pytest.FixtureRequest, session: NfvSession) -> None:
         self._request = request
@@ -50,8 +50,8 @@ class Stand:
         return composition.topology(name or test.removeprefix("test_"))
 
 
-class StandAnew:
-    """What a study stands its subjects on: each time built anew. Fulfils runs.study.Stand."""
+class FreshDeployer:
+    """What a study stands its subjects on: each time built anew. Fulfils runs.study.SubjectDeployer."""
 
     def __init__(self, session: NfvSession) -> None:
         self._session = session
@@ -66,13 +66,13 @@ class StandAnew:
 
     def streams(self) -> StreamRunner:
         """What runs streams; skips the test where the machine lacks the engine."""
-        lacking = self._session.wiring.lacks_streams()
+        lacking = self._session.backend.lacks_streams()
         if lacking is not None:
             pytest.skip(lacking)
         return self._session.stream_runner()
 
 
 def _skip_where_lacking(session: NfvSession, topology: Topology, dut: Dut) -> None:
-    lacking = session.wiring.lacks(dut) or session.wiring.lacks_roles(topology, dut)
+    lacking = session.backend.lacks(dut) or session.backend.lacks_roles(topology, dut)
     if lacking is not None:
         pytest.skip(lacking)

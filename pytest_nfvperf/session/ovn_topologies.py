@@ -13,15 +13,15 @@ from pytest_nfvperf.adapters.ovn.private_ovn import PrivateOvn
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
 from pytest_nfvperf.adapters.ovs.topology.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.routing.bgp_path_daemons import lacks_daemons
-from pytest_nfvperf.backends.local import EmbeddedWiring
-from pytest_nfvperf.backends.simulated import SimulatedWiring
+from pytest_nfvperf.backends.local import LocalBackend
+from pytest_nfvperf.backends.simulated import SimulatedBackend
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.routing.logical_network import LogicalSwitch
 from pytest_nfvperf.model.scenarios.ovn_path import OvnPathPlan
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.runs.rig import LiveTopology
-from pytest_nfvperf.session.deploying import Stand
+from pytest_nfvperf.session.deploying import Deployer
 from pytest_nfvperf.session.run import NfvSession
 
 
@@ -81,11 +81,11 @@ class LiveOvn:
         return self._ovn
 
     def _start(self, live: LiveTopology) -> LogicalNetwork:
-        wiring, built = self._session.wiring, live.now.built
-        if isinstance(wiring, EmbeddedWiring) and isinstance(built, BuiltOvsTopology):
+        backend, built = self._session.backend, live.now.built
+        if isinstance(backend, LocalBackend) and isinstance(built, BuiltOvsTopology):
             localnets = [switch.localnet for switch in self._switches if switch.localnet is not None]
             mappings = {localnet.network: localnet.bridge for localnet in localnets}
-            self._ovn = PrivateOvn(wiring.journal, built, locate(wiring.testbed.ovs.prefix), mappings=mappings)
+            self._ovn = PrivateOvn(backend.journal, built, locate(backend.testbed.ovs.prefix), mappings=mappings)
             try:
                 for switch in self._switches:
                     self._ovn.add(switch)
@@ -95,12 +95,12 @@ class LiveOvn:
         return self._ovn
 
 
-class OvnStand:
+class OvnDeployer:
     """What the fixture ``private_ovn`` gives to a test."""
 
-    def __init__(self, session: NfvSession, stand: Stand) -> None:
+    def __init__(self, session: NfvSession, deploy: Deployer) -> None:
         self._session = session
-        self._stand = stand
+        self._deploy = deploy
         self._made: list[LiveOvn] = []
 
     def __call__(
@@ -119,12 +119,12 @@ class OvnStand:
             TestbedError: it could not be built, or OVN did not start.
         """
         self._skip_where_lacking()
-        made = LiveOvn(self._session, self._stand(topology, dut=dut, **named), switches)
+        made = LiveOvn(self._session, self._deploy(topology, dut=dut, **named), switches)
         self._made.append(made)
         return made
 
     def _skip_where_lacking(self) -> None:
-        if isinstance(self._session.wiring, SimulatedWiring):
+        if isinstance(self._session.backend, SimulatedBackend):
             return
         lacking = _lacks_private_ovs(self._session) or lacks_ovn()
         if lacking is not None:
@@ -132,7 +132,7 @@ class OvnStand:
 
     def close(self) -> None:
         """Remove what stands with OVN's flows: the next test's topology is built anew."""
-        if any(made.live.standing is not None for made in self._made):
+        if any(made.live.deployment is not None for made in self._made):
             self._session.rig.remove_topology()
         self._made.clear()
 
@@ -158,19 +158,19 @@ class LiveOvnPath:
         return self._path
 
     def _start(self, live: LiveTopology) -> OvnPath:
-        wiring, built = self._session.wiring, live.now.built
-        if not isinstance(wiring, EmbeddedWiring) or not isinstance(built, BuiltOvsTopology):
+        backend, built = self._session.backend, live.now.built
+        if not isinstance(backend, LocalBackend) or not isinstance(built, BuiltOvsTopology):
             raise TestbedError("ovn-bgp-agent needs a private Open vSwitch")
-        self._path = start_ovn_path(wiring.journal, built, locate(wiring.testbed.ovs.prefix), self.plan)
+        self._path = start_ovn_path(backend.journal, built, locate(backend.testbed.ovs.prefix), self.plan)
         return self._path
 
 
-class AgentStand:
+class OvnAgentDeployer:
     """What the fixture ``ovn_bgp_agent`` gives to a test."""
 
-    def __init__(self, session: NfvSession, stand: Stand) -> None:
+    def __init__(self, session: NfvSession, deploy: Deployer) -> None:
         self._session = session
-        self._stand = stand
+        self._deploy = deploy
         self._made: list[LiveOvnPath] = []
 
     def __call__(self, plan: OvnPathPlan | None = None, *, dut: Dut = TESTBEDS_OWN) -> LiveOvnPath:
@@ -184,21 +184,21 @@ class AgentStand:
         if lacking is not None:
             pytest.skip(lacking)
         plan = plan or OvnPathPlan()
-        made = LiveOvnPath(self._session, self._stand(plan.topology(), dut=dut), plan)
+        made = LiveOvnPath(self._session, self._deploy(plan.topology(), dut=dut), plan)
         self._made.append(made)
         return made
 
     def close(self) -> None:
         """Remove the path: its rules and routes go with its topology's OVS, its flows with the bridges."""
-        if any(made.live.standing is not None for made in self._made):
+        if any(made.live.deployment is not None for made in self._made):
             self._session.rig.remove_topology()
         self._made.clear()
 
 
 def _lacks_private_ovs(session: NfvSession) -> str | None:
-    wiring = session.wiring
-    if isinstance(wiring, SimulatedWiring):
+    backend = session.backend
+    if isinstance(backend, SimulatedBackend):
         return "there is no simulation of ovn-bgp-agent for plans"
-    if not isinstance(wiring, EmbeddedWiring) or wiring.testbed.ovs.instance != "private":
+    if not isinstance(backend, LocalBackend) or backend.testbed.ovs.instance != "private":
         return "OVN runs on a private OVS only: it writes into OVS's own database"
     return None

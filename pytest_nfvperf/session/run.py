@@ -28,7 +28,7 @@ from pytest_nfvperf.adapters.evidence.records import (
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
 from pytest_nfvperf.adapters.report.junit import junit_properties
 from pytest_nfvperf.adapters.report.subjects import title
-from pytest_nfvperf.backends.base import Abandons, Wiring
+from pytest_nfvperf.backends.base import Abandons, Backend
 from pytest_nfvperf.config.sla_file import load_sla
 from pytest_nfvperf.config.testbed_file import testbed_to_yaml
 from pytest_nfvperf.model.display import format_fps
@@ -54,7 +54,7 @@ from pytest_nfvperf.runs.search import Limits, Search
 from pytest_nfvperf.runs.soak_load import find_load
 from pytest_nfvperf.runs.soaker import Soaker
 from pytest_nfvperf.runs.stream_runner import StreamRunner
-from pytest_nfvperf.runs.study import Decided, Stand, Study
+from pytest_nfvperf.runs.study import Decided, Study, SubjectDeployer
 from pytest_nfvperf.runs.trials import Context
 from pytest_nfvperf.session.packs import PUBLISHED_FILE, pack_rules
 from pytest_nfvperf.session.sla_check import Measured, SlaCheck
@@ -67,14 +67,14 @@ class NfvSession:
 
     Args:
         options: what the user asked for.
-        wiring: makes testbeds real (or simulated, for a plan).
+        backend: makes testbeds real (or simulated, for a plan).
         run_dir: this run's directory under the results; shared by xdist workers.
         worker: xdist worker name, "" without xdist.
         progress: shows a running search.
         sinks: take records after the evidence file.
 
     Attributes:
-        stood: topologies that stood in the running test; whoever starts a test clears it.
+        deployed: topologies that were deployed in the running test; whoever starts a test clears it.
         selected: node ids of all tests that the run is about; None until the first of them is about to run.
         interrupted: the signal that ended a soak, for the run to end after its test; "" as long as there was none.
         stopping: how the run ends when a signal asks it to; None where nothing is measured.
@@ -83,19 +83,19 @@ class NfvSession:
     def __init__(
         self,
         options: Options,
-        wiring: Wiring,
+        backend: Backend,
         run_dir: Path,
         worker: str,
         progress: Progress,
         sinks: Sequence[Sink] = (),
     ) -> None:
         self.options = options
-        self.wiring = wiring
+        self.backend = backend
         self.run_dir = run_dir
         self.worker = worker
         self.profile: Profile = _profile(options)
         self.measured = Measured()
-        self.stood: list[TopologyData] = []
+        self.deployed: list[TopologyData] = []
         self.interrupted = ""
         self.selected: tuple[str, ...] | None = None
         self.stopping: RunEnd | None = None
@@ -136,22 +136,22 @@ class NfvSession:
     def recorder(self) -> Recorder:
         """Evidence of this process; its file is made now. A plan leaves none."""
         if self.options.plan:
-            return Recorder("plan", [], self.wiring.clock)
+            return Recorder("plan", [], self.backend.clock)
         suffix = f"-{self.worker}" if self.worker else ""
         writer = EvidenceWriter(self.run_dir / f"evidence{suffix}.jsonl")
-        recorder = Recorder(self.run_dir.name, [writer, *self._sinks], self.wiring.clock, self.worker)
+        recorder = Recorder(self.run_dir.name, [writer, *self._sinks], self.backend.clock, self.worker)
         recorder.emit(self._run_data())
         return recorder
 
     @cached_property
     def _context(self) -> Context:
-        return Context(self.recorder, self._progress, self.wiring.clock)
+        return Context(self.recorder, self._progress, self.backend.clock)
 
     @property
     def rig(self) -> Rig:
         """The rig; the machine is locked, and what dead runs left is reaped, before the first use."""
         if self._rig is None:
-            self._rig = Rig(self.wiring.parts(), self._context)
+            self._rig = Rig(self.backend.parts(), self._context)
         return self._rig
 
     def take_machine(self) -> None:
@@ -168,15 +168,15 @@ class NfvSession:
 
     def _note_topology(self, live: LiveTopology) -> None:
         """Put it into the evidence, once a test."""
-        kinds = port_kinds(live.topology, live.datapath_kind, self.wiring.testbed)
+        kinds = port_kinds(live.topology, live.datapath_kind, self.backend.testbed)
         stands = TopologyData(live.as_it_stands, live.datapath_kind, live.dut, kinds)
-        if stands not in self.stood:
-            self.stood.append(stands)
+        if stands not in self.deployed:
+            self.deployed.append(stands)
             self.recorder.emit(stands)
 
     def search(self, labels: Mapping[str, str]) -> Search:
         """Measurements of one test."""
-        return Search(self.profile, labels, self._limits_of, self.wiring.estimate_search_s, self._limits_anew)
+        return Search(self.profile, labels, self._limits_of, self.backend.estimate_search_s, self._limits_anew)
 
     def soaker(self, labels: Mapping[str, str]) -> Soaker:
         """Soaks of one test."""
@@ -196,16 +196,16 @@ class NfvSession:
             self.stopping.ask_soak(signal_name)
 
     def study(
-        self, labels: Mapping[str, str], stand: Stand, streams: Callable[[], StreamRunner], decided: Decided
+        self, labels: Mapping[str, str], deploy: SubjectDeployer, streams: Callable[[], StreamRunner], decided: Decided
     ) -> Study:
         """Comparisons of one test; ``decided``: whether the SLA's verdict on an outcome is carried."""
-        return Study(self.profile, labels, stand, self._limits_of, streams, decided, self._context)
+        return Study(self.profile, labels, deploy, self._limits_of, streams, decided, self._context)
 
     def stream_runner(self) -> StreamRunner:
         """What runs TCP and UDP streams; its ends may run on every CPU of the testbed, where it says nothing else."""
-        cpus = self.wiring.testbed.cpus
+        cpus = self.backend.testbed.cpus
         every = tuple(sorted({*cpus.housekeeping, *cpus.pmd, *cpus.generator, *cpus.vnf}))
-        asked = self.wiring.testbed.streams
+        asked = self.backend.testbed.streams
         cpus_of_ends = asked.client_cpus or every, asked.server_cpus or every
         return StreamRunner(self.rig.streams(), self._context, self.profile.invalid_trial_budget, cpus_of_ends)
 
@@ -228,7 +228,7 @@ class NfvSession:
 
     def _own_rules(self) -> tuple[Rule, ...]:
         """What the testbed itself asks to be judged."""
-        return (OFFLOAD_RULE,) if self.wiring.testbed.ovs.hw_offload else ()
+        return (OFFLOAD_RULE,) if self.backend.testbed.ovs.hw_offload else ()
 
     def begin_test(self, node_id: str, data: TestData) -> None:
         """A test that may measure begins."""
@@ -237,7 +237,7 @@ class NfvSession:
         self.recorder.findings.clear()
         self._context.trials.clear()
         self._context.streams.clear()
-        self.stood.clear()
+        self.deployed.clear()
         self.recorder.emit(data)
 
     def junit_properties(self) -> list[tuple[str, str]]:
@@ -282,8 +282,8 @@ class NfvSession:
 
         Called from a signal handler, at any moment. What is left of it is ``close``'s to remove.
         """
-        if isinstance(self.wiring, Abandons):
-            self.wiring.abandon()
+        if isinstance(self.backend, Abandons):
+            self.backend.abandon()
 
     def close(self, exit_status: int, reason: str = "") -> None:
         """Take the rig down and finish the evidence; can be called twice.
@@ -305,7 +305,7 @@ class NfvSession:
 
     def _finish(self, exit_status: int, reason: str) -> None:
         try:
-            self.wiring.close()
+            self.backend.close()
         finally:
             if self.recording:
                 seconds = time.monotonic() - self._started
@@ -318,7 +318,7 @@ class NfvSession:
 
     def _limits_of(self, live: LiveTopology, traffic: Traffic, *, anew: bool = False) -> Limits:
         directions = len(live.topology.directions) if traffic.bidirectional else 1
-        line_rate = self.wiring.line_rate_bps()
+        line_rate = self.backend.line_rate_bps()
         return Limits(
             ceiling_fps=self.rig.ceiling_fps(live, traffic, directions, anew=anew),
             line_rate_fps=traffic.line_rate_fps(line_rate) if line_rate else None,
@@ -347,7 +347,7 @@ class NfvSession:
             self.recorder.emit(self._run_data(started=True))
 
     def _run_data(self, *, started: bool = False) -> RunData:
-        testbed = self.wiring.testbed
+        testbed = self.backend.testbed
         return RunData(
             tool_version=__version__,
             python=platform.python_version(),
@@ -355,7 +355,7 @@ class NfvSession:
             profile=self.profile.name,
             testbed=testbed,
             testbed_yaml=testbed_to_yaml(testbed),
-            fingerprint=dict(self.wiring.fingerprint()),
+            fingerprint=dict(self.backend.fingerprint()),
             dut=self.rig.datapath().info() if started else None,
             generator=self.rig.generator_info if started else None,
             sla=(*map(str, self.options.slas), *self.options.packs),

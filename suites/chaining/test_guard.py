@@ -5,18 +5,18 @@ from __future__ import annotations
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.catalogue import bridge_chain
 from pytest_nfvperf.plugin.parametrizing import sweep
-from pytest_nfvperf.session.deploying import Stand
+from pytest_nfvperf.session.deploying import Deployer
 
 DATAPATHS = ("netdev", "system", "linux-bridge")
 
 
 @sweep("datapath", DATAPATHS, quick=DATAPATHS)
-def test_no_firewall(datapath: str, stand: Stand) -> None:
+def test_no_firewall(datapath: str, deploy: Deployer) -> None:
     """No iptables or nftables rule is active where the chain's veth ends are.
 
     Steps: build a chain of two bridges joined by veth; ask the kernel in both end namespaces and in the datapath's.
     Verify: no nftables rule or hooked chain, and no legacy table of iptables, ip6tables or arptables.
     """
-    live = stand(bridge_chain(2, link="veth", ends="namespace"), dut=Dut(datapath))
+    live = deploy(bridge_chain(2, link="veth", ends="namespace"), dut=Dut(datapath))
     active = live.firewall()
     assert not active, "; ".join(f"{namespace}: {', '.join(found)}" for namespace, found in active.items())

@@ -15,7 +15,7 @@ from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.ports.capture import Capture
 from pytest_nfvperf.runs.mirroring import CopyTrials
 from pytest_nfvperf.runs.rig import LiveTopology
-from pytest_nfvperf.session.deploying import Stand
+from pytest_nfvperf.session.deploying import Deployer
 
 CALM_FPS = 2_000
 OUTPUT = "host-eth0"
@@ -27,7 +27,7 @@ OUTPUT = "host-eth0"
 def test_content(
     frame_size: int,
     kind: str,
-    stand: Stand,
+    deploy: Deployer,
     copies: CopyTrials,
     capture: Callable[[LiveTopology, str], Capture],
 ) -> None:
@@ -38,7 +38,7 @@ def test_content(
     signature's number and time); the receiver lost nothing.
     """
     host = namespace("host", "br0", kind=kind)
-    live = stand(vm_chain(2, host, mirror("all", "br0", OUTPUT)))
+    live = deploy(vm_chain(2, host, mirror("all", "br0", OUTPUT)))
     check_content(live, capture(live, OUTPUT), copies, frame_size)
 
 
@@ -46,7 +46,7 @@ def test_content(
 @pytest.mark.parametrize("frame_size", [64, 1518])
 def test_content_at_a_capture_interface(
     frame_size: int,
-    stand: Stand,
+    deploy: Deployer,
     copies: CopyTrials,
     capture_interface: Callable[[str], Capture],
 ) -> None:
@@ -57,7 +57,7 @@ def test_content_at_a_capture_interface(
     """
     output = mirror_output("physical")
     receiver = capture_interface(output.name)
-    check_content(stand(vm_chain(2, output, mirror("all", "br0", output.name))), receiver, copies, frame_size)
+    check_content(deploy(vm_chain(2, output, mirror("all", "br0", output.name))), receiver, copies, frame_size)
 
 
 def check_content(live: LiveTopology, receiver: Capture, copies: CopyTrials, frame_size: int) -> None:

@@ -11,7 +11,7 @@ from pytest_nfvperf.model.scenarios.vm_chain import vm_chain
 from pytest_nfvperf.model.topology.parts import mirror
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.runs.mirroring import CopyTrials
-from pytest_nfvperf.session.deploying import Stand
+from pytest_nfvperf.session.deploying import Deployer
 
 VLAN = 7
 SELECTIONS: dict[str, tuple[dict[str, Any], int]] = {
@@ -29,7 +29,7 @@ SELECTIONS: dict[str, tuple[dict[str, Any], int]] = {
 @pytest.mark.nfv_smoke
 @pytest.mark.nfv(topology="vm-chain-2")
 @pytest.mark.parametrize("selection", SELECTIONS)
-def test_filters(selection: str, stand: Stand, copies: CopyTrials) -> None:
+def test_filters(selection: str, deploy: Deployer, copies: CopyTrials) -> None:
     """A mirror that selects ports or VLANs copies those frames alone, of a chain that each crosses the bridge thrice.
 
     Steps: build generator - VM1 - VM2 - generator with the mirror to VM3; learn; send tagged frames at a calm load.
@@ -37,7 +37,7 @@ def test_filters(selection: str, stand: Stand, copies: CopyTrials) -> None:
     """
     selected, legs = SELECTIONS[selection]
     output = mirror_output("virtual")
-    live = stand(vm_chain(2, output, mirror("some", output.bridge, output.name, **selected)))
+    live = deploy(vm_chain(2, output, mirror("some", output.bridge, output.name, **selected)))
     seen = copies(live, Traffic(frame_size=128, vlan=VLAN, bidirectional=False))
     assert seen.expected * 3 == seen.crossings * legs, str(seen)
     assert seen.received == seen.expected, str(seen)
@@ -46,14 +46,14 @@ def test_filters(selection: str, stand: Stand, copies: CopyTrials) -> None:
 
 @pytest.mark.nfv(topology="vm-chain-2")
 @pytest.mark.parametrize("snaplen", [64, 128, 4096])
-def test_snaplen(snaplen: int, stand: Stand, copies: CopyTrials) -> None:
+def test_snaplen(snaplen: int, deploy: Deployer, copies: CopyTrials) -> None:
     """A snaplen cuts copies to so many bytes, and nothing else.
 
     Steps: build the chain with a mirror that has the snaplen; learn; send frames of 512 bytes at a calm load.
     Verify: every copy arrives; those of longer frames without their end, others whole; forwarded frames are not cut.
     """
     output = mirror_output("virtual")
-    live = stand(vm_chain(2, output, mirror("short", output.bridge, output.name, snaplen=snaplen)))
+    live = deploy(vm_chain(2, output, mirror("short", output.bridge, output.name, snaplen=snaplen)))
     seen = copies(live, Traffic(frame_size=512, bidirectional=False))
     assert seen.received == seen.expected, str(seen)
     assert seen.truncated == (seen.received if snaplen < 508 else 0), str(seen)

@@ -15,7 +15,7 @@ from pytest_nfvperf.plugin.parametrizing import compares, sweep
 from pytest_nfvperf.runs.mirroring import MirrorLoad
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.study import Study, Subject
-from pytest_nfvperf.session.deploying import Stand
+from pytest_nfvperf.session.deploying import Deployer
 from pytest_nfvperf.session.sla_check import SlaCheck
 
 BASELINE = "vm-to-vm"
@@ -93,7 +93,7 @@ def test_offloaded(
     case: Sequence[str],
     frame_size: int,
     load: str,
-    stand: Stand,
+    deploy: Deployer,
     offloaded: Callable[[LiveTopology], None],
     study: Study,
     sla: SlaCheck,
@@ -103,7 +103,7 @@ def test_offloaded(
     Steps: send a little and see where the flows are; then as the mirrors in software.
     Verify: as the mirrors in software; skipped, with the reason, where no flow is in hardware.
     """
-    offloaded(stand(_chain(OFFLOADED[1])))
+    offloaded(deploy(_chain(OFFLOADED[1])))
     chains = [Subject(name, _chain(name)) for name in case]
     sent = Traffic(frame_size=frame_size, bidirectional=False)
     sla.check_each(study.mirror_cost("case", chains, sent, LOADS[load]))

@@ -11,16 +11,16 @@ import pytest
 from pytest_nfvperf.adapters.routing.bgp_path_daemons import Steps
 from pytest_nfvperf.model.measure.profile import Profile
 from pytest_nfvperf.model.scenarios.bgp_path import VM
-from pytest_nfvperf.runs.convergence import Convergence, Event, Reading
+from pytest_nfvperf.runs.convergence import Convergence, ConvergenceReading, Event
 from pytest_nfvperf.runs.load_series import loss_point
-from pytest_nfvperf.session.bgp_paths import BgpStand, LiveBgpPath
+from pytest_nfvperf.session.bgp_paths import BgpPathDeployer, LiveBgpPath
 from pytest_nfvperf.session.sla_check import SlaCheck
 
 REPEATS = {"smoke": 1, "quick": 3, "gate": 10, "full": 25}
 STORM_PERIOD_S = 0.1
 
 
-def test_establishment(bgp: BgpStand, convergence: Convergence, sla: SlaCheck) -> None:
+def test_establishment(bgp: BgpPathDeployer, convergence: Convergence, sla: SlaCheck) -> None:
     """Time from the start of both speakers to Established, with BFD up.
 
     Steps: start FRR, then BIRD, on the standing bridge; wait for the session.
@@ -35,7 +35,7 @@ def test_establishment(bgp: BgpStand, convergence: Convergence, sla: SlaCheck) -
     sla.check(convergence.outcome(path.live, path.traffic(64), (), {"establishment_time": [taken]}, **seen))
 
 
-def _times(reading: Reading, steps: Steps, prefix: str) -> Iterator[tuple[str, float]]:
+def _times(reading: ConvergenceReading, steps: Steps, prefix: str) -> Iterator[tuple[str, float]]:
     """Seconds by metric, of a reading with both events."""
     frames = {
         "withdrawal": reading.stopped_after_s("withdraw", VM),

@@ -13,7 +13,7 @@ from pytest_nfvperf.model.scenarios.bgp_path import VM, BgpPathPlan
 from pytest_nfvperf.plugin.parametrizing import sweep
 from pytest_nfvperf.ports.bgp_speaker import BgpSpeaker
 from pytest_nfvperf.runs.convergence import Convergence, Event
-from pytest_nfvperf.session.bgp_paths import BgpStand, LiveBgpPath
+from pytest_nfvperf.session.bgp_paths import BgpPathDeployer, LiveBgpPath
 from pytest_nfvperf.session.sla_check import SlaCheck
 
 RECOVERED_WITHIN_S = 10.0
@@ -78,7 +78,7 @@ def test_link_fails(link: str, bgp_path: LiveBgpPath, convergence: Convergence, 
 
 
 @pytest.mark.nfv(graceful="yes")
-def test_graceful_restart(bgp: BgpStand, convergence: Convergence, sla: SlaCheck) -> None:
+def test_graceful_restart(bgp: BgpPathDeployer, convergence: Convergence, sla: SlaCheck) -> None:
     """The neighbour restarts, and forwarding goes on (RFC 4724).
 
     Steps: S1 with graceful restart and without BFD; 100 kpps both ways; SIGKILL to BIRD; start it 0.5 s later.

@@ -10,7 +10,7 @@ from pytest_nfvperf.model.scenarios.bgp_path import BgpPathPlan
 from pytest_nfvperf.plugin.parametrizing import sweep
 from pytest_nfvperf.runs.convergence import Convergence, Event
 from pytest_nfvperf.runs.load_series import loss_point
-from pytest_nfvperf.session.bgp_paths import BgpStand, LiveBgpPath
+from pytest_nfvperf.session.bgp_paths import BgpPathDeployer, LiveBgpPath
 from pytest_nfvperf.session.sla_check import SlaCheck
 
 LOAD_S = {"quick": 8.0, "gate": 60.0, "full": 300.0}
@@ -45,7 +45,7 @@ def _prefixes(count: int) -> Iterator[str]:
 
 
 @sweep("prefixes", [1_000, 10_000, 100_000], quick={100_000})
-def test_route_scale(prefixes: int, bgp: BgpStand, convergence: Convergence, sla: SlaCheck) -> None:
+def test_route_scale(prefixes: int, bgp: BgpPathDeployer, convergence: Convergence, sla: SlaCheck) -> None:
     """Many prefixes at once, while data is forwarded.
 
     Steps: S1 with FRR's timers for data centres; 500 kpps both ways; BIRD announces the prefixes; wait until FRR

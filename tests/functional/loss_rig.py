@@ -45,7 +45,7 @@ class LossRig:
     idle: EmbeddedGenerator
 
     @contextmanager
-    def standing(self, topology: Topology, *, drop_every: int = 0, unread: Sequence[str] = ()) -> Iterator[LiveLoss]:
+    def deployment(self, topology: Topology, *, drop_every: int = 0, unread: Sequence[str] = ()) -> Iterator[LiveLoss]:
         """The topology with its ports attached; ``unread``: those that nobody reads."""
         built = self.ovs.build(topology)
         # Whatever the DUT's ports carry, the generator's own carry all: it is the DUT that shall lose.

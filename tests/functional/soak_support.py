@@ -10,7 +10,7 @@ from pathlib import Path
 from pytest_nfvperf.adapters.generators.embedded.build import build
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
 from pytest_nfvperf.adapters.report.terminal_progress import SilentProgress
-from pytest_nfvperf.backends.local import EmbeddedWiring
+from pytest_nfvperf.backends.local import LocalBackend
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.evidence.record import Record, RecordKind
 from pytest_nfvperf.model.measure.outcome import Outcome
@@ -18,7 +18,7 @@ from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.measure.soak import Soak
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.ports.sampler import Reading, Sampler
+from pytest_nfvperf.ports.sampler import Sampler, SamplerReading
 from pytest_nfvperf.runs.recorder import Recorder
 from pytest_nfvperf.runs.rig import LiveTopology, Rig
 from pytest_nfvperf.runs.soaker import Soaker
@@ -48,11 +48,11 @@ class At:
     name: str = "fault"
     read_so_far: int = 0
 
-    def read(self) -> Reading:
+    def read(self) -> SamplerReading:
         self.read_so_far += 1
         if self.read_so_far == self.number:
             self.act()
-        return Reading({"reads": self.read_so_far})
+        return SamplerReading({"reads": self.read_so_far})
 
 
 @dataclass
@@ -61,7 +61,7 @@ class Soaking:
 
     live: LiveTopology
     rig: Rig
-    wiring: EmbeddedWiring
+    backend: LocalBackend
     soaker: Soaker
     listed: Listed
     directory: Path
@@ -86,15 +86,15 @@ class Soaking:
 def soaking_on(topology: Topology, directory: Path, *, sample_s: float = 0.2) -> Iterator[Soaking]:
     """Make it stand on the embedded testbed; samples go to the directory."""
     build()
-    wiring, listed = EmbeddedWiring(discover_testbed()), Listed()
-    context = Context(Recorder("soak", [listed], wiring.clock), SilentProgress(), wiring.clock)
-    rig = Rig(wiring.parts(), context)
+    backend, listed = LocalBackend(discover_testbed()), Listed()
+    context = Context(Recorder("soak", [listed], backend.clock), SilentProgress(), backend.clock)
+    rig = Rig(backend.parts(), context)
     profile = replace(QUICK, soak_sample_s=sample_s, warmup_s=0.1)
     try:
         live = rig.live(topology, 3)
         soaker = Soaker(profile, {"suite": "mine"}, context, directory, lambda _: None, lambda *_: float(LOAD))
-        yield Soaking(live, rig, wiring, soaker, listed, directory)
+        yield Soaking(live, rig, backend, soaker, listed, directory)
     finally:
         with suppress(TestbedError):  # of an OVS that a test killed
             rig.close()
-        wiring.close()
+        backend.close()

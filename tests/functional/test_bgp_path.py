@@ -44,7 +44,7 @@ def path_on(live: LiveLoss, plan: BgpPathPlan) -> BgpPath:
 
 
 def test_data_goes_where_bgp_says_and_stops_when_it_is_withdrawn(rig: LossRig) -> None:
-    with rig.standing(PLAN.topology()) as live:
+    with rig.deployment(PLAN.topology()) as live:
         path = path_on(live, PLAN)
         try:
             assert path.await_ready().flaps == 0
@@ -62,7 +62,7 @@ def test_data_goes_where_bgp_says_and_stops_when_it_is_withdrawn(rig: LossRig) -
 
 
 def test_a_link_that_is_cut_ends_the_session_until_it_is_mended(rig: LossRig) -> None:
-    with rig.standing(PLAN.topology()) as live:
+    with rig.deployment(PLAN.topology()) as live:
         path = path_on(live, PLAN)
         try:
             path.await_ready()
@@ -78,7 +78,7 @@ def test_a_link_that_is_cut_ends_the_session_until_it_is_mended(rig: LossRig) ->
 
 
 def test_the_steps_of_a_change_are_dated_in_their_order(rig: LossRig) -> None:
-    with rig.standing(PLAN.topology()) as live:
+    with rig.deployment(PLAN.topology()) as live:
         path = path_on(live, PLAN)
         try:
             path.await_ready()
@@ -99,7 +99,7 @@ def test_the_steps_of_a_change_are_dated_in_their_order(rig: LossRig) -> None:
 
 def test_a_neighbour_in_another_vlan_is_never_heard(rig: LossRig) -> None:
     plan = BgpPathPlan(neighbor_vlan=178)
-    with rig.standing(plan.topology()) as live:
+    with rig.deployment(plan.topology()) as live:
         path = path_on(live, plan)
         try:
             with pytest.raises(
@@ -111,7 +111,7 @@ def test_a_neighbour_in_another_vlan_is_never_heard(rig: LossRig) -> None:
 
 
 def test_a_route_that_is_never_installed_says_why(rig: LossRig) -> None:
-    with rig.standing(PLAN.topology()) as live:
+    with rig.deployment(PLAN.topology()) as live:
         path = path_on(live, PLAN)
         try:
             path.await_ready()

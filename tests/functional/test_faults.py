@@ -300,8 +300,8 @@ def test_a_veth_pulled_during_a_trial_is_named(project):
         + """
 from pytest_nfvperf.model.topology.catalogue import phy2phy as plain
 
-def test_pulled(stand, search):
-    live = stand(plain(), dut=Dut("netdev"))
+def test_pulled(deploy, search):
+    live = deploy(plain(), dut=Dut("netdev"))
     later(0.7, set_far_end, live, "down")
     search.loss_at(live, Traffic(frame_size=64), 1_000, 2.0)
 """,
@@ -319,8 +319,8 @@ def test_a_veth_pulled_and_put_back_during_a_trial_makes_that_trial_invalid(proj
         + """
 from pytest_nfvperf.model.topology.catalogue import phy2phy as plain
 
-def test_flapped(stand, search, nfv_session):
-    live = stand(plain(), dut=Dut("netdev"))
+def test_flapped(deploy, search, nfv_session):
+    live = deploy(plain(), dut=Dut("netdev"))
     in_trial(nfv_session, lambda: later(0.7, set_far_end, live, "down", "up"))
     outcome = search.loss_at(live, Traffic(frame_size=64), 1_000, 2.0)
     assert outcome.loss_curve[0].loss_ratio == 0

@@ -27,7 +27,7 @@ def rig(journal: Journal) -> Iterator[LossRig]:
 
 
 def test_without_loss_every_hop_has_the_same_count(rig: LossRig) -> None:
-    with rig.standing(phy2phy()) as live:
+    with rig.deployment(phy2phy()) as live:
         told = live.ledger(CALM_FPS)
     assert (told.lost, told.lines, told.unexplained) == (0, (), 0)
     assert {hop.left for hop in told.paths[0].hops} == {told.offered}
@@ -36,7 +36,7 @@ def test_without_loss_every_hop_has_the_same_count(rig: LossRig) -> None:
 
 
 def test_a_full_ring_because_the_dut_is_too_slow(rig: LossRig) -> None:
-    with rig.standing(phy2phy()) as live:
+    with rig.deployment(phy2phy()) as live:
         told = live.ledger(60_000_000)
     refused = losses(told)["p0 generator", "refused"]
     assert refused > 0
@@ -46,7 +46,7 @@ def test_a_full_ring_because_the_dut_is_too_slow(rig: LossRig) -> None:
 
 def test_a_full_ring_because_the_vnf_does_not_read(rig: LossRig) -> None:
     chain = compose("dead", endpoint("p0", "br0"), endpoint("p1", "br0"), vnf("v1", "br0"), path("p0", "v1", "p1"))
-    with rig.standing(chain, unread=("v1a", "v1b")) as live:
+    with rig.deployment(chain, unread=("v1a", "v1b")) as live:
         told = live.ledger(CALM_FPS)
     dropped = losses(told)["v1a tx", "ovs_tx_failure_drops"]
     assert told.lost == told.offered
@@ -57,7 +57,7 @@ def test_a_full_ring_because_the_vnf_does_not_read(rig: LossRig) -> None:
 
 
 def test_a_drop_flow(rig: LossRig) -> None:
-    with rig.standing(phy2phy()) as live:
+    with rig.deployment(phy2phy()) as live:
         live.add_flow(f"priority=200,ip,in_port={live.number('p0')},nw_src=0.0.0.1/0.0.0.1,actions=drop")
         told = live.ledger(CALM_FPS, traffic=Traffic(bidirectional=False, flows=2))
     assert 0 < told.lost < told.offered
@@ -67,7 +67,7 @@ def test_a_drop_flow(rig: LossRig) -> None:
 
 
 def test_a_meter(rig: LossRig) -> None:
-    with rig.standing(phy2phy()) as live:
+    with rig.deployment(phy2phy()) as live:
         live.ofctl("add-meter", "meter=7,pktps,bands=type=drop,rate=1000")
         live.add_flow(f"priority=200,in_port={live.number('p0')},actions=meter:7,output:{live.number('p1')}")
         told = live.ledger(CALM_FPS)
@@ -80,7 +80,7 @@ def test_a_meter(rig: LossRig) -> None:
 def test_an_mtu_that_is_too_small(rig: LossRig) -> None:
     narrow = phy2phy()
     narrow = dataclasses.replace(narrow, ports=(narrow.ports[0], dataclasses.replace(narrow.ports[1], mtu=1000)))
-    with rig.standing(narrow) as live:
+    with rig.deployment(narrow) as live:
         told = live.ledger(CALM_FPS, traffic=Traffic(frame_size=1400, bidirectional=False))
     assert losses(told) == {("p1 tx", "ovs_tx_mtu_exceeded_drops"): told.offered}
     assert told.unexplained == 0
@@ -88,7 +88,7 @@ def test_an_mtu_that_is_too_small(rig: LossRig) -> None:
 
 def test_a_vnf_that_drops_every_tenth_frame(rig: LossRig) -> None:
     chain = compose("chain", endpoint("p0", "br0"), endpoint("p1", "br0"), vnf("v1", "br0"), path("p0", "v1", "p1"))
-    with rig.standing(chain, drop_every=10) as live:
+    with rig.deployment(chain, drop_every=10) as live:
         told = live.ledger(CALM_FPS)
     assert losses(told) == {("v1", "dropped by the VNF"): told.lost}
     assert told.lost >= told.offered // 10 > 0
@@ -97,7 +97,7 @@ def test_a_vnf_that_drops_every_tenth_frame(rig: LossRig) -> None:
 
 def test_a_mirror_whose_output_is_not_read(rig: LossRig) -> None:
     mirrored = compose("m", endpoint("p0", "br0"), endpoint("p1", "br0"), monitor("m0", "br0"), path("p0", "p1"))
-    with rig.standing(mirrored, unread=("m0",)) as live:
+    with rig.deployment(mirrored, unread=("m0",)) as live:
         live.vsctl(
             *("--", "--id=@m", "get", "Port", "m0", "--", "--id=@i", "get", "Port", "p0"),
             *("--", "--id=@new", "create", "Mirror", "name=all", "select-src-port=@i", "output-port=@m"),
@@ -115,7 +115,7 @@ def test_a_mirror_whose_output_is_not_read(rig: LossRig) -> None:
 
 
 def test_an_upcall_storm(rig: LossRig) -> None:
-    with rig.standing(phy2phy()) as live:
+    with rig.deployment(phy2phy()) as live:
         live.rig.ovs.instance.ctl.call("upcall/disable-megaflows")
         try:
             told = live.ledger(400_000, 0.5, Traffic(bidirectional=False, flows=200_000))

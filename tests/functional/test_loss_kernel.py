@@ -41,7 +41,7 @@ def assert_counted_once_or_twice(told: Ledger) -> None:
 
 
 def test_without_loss_every_hop_has_the_same_count(rig: LossRig) -> None:
-    with rig.standing(phy2phy()) as live:
+    with rig.deployment(phy2phy()) as live:
         told = live.ledger(5_000)
     assert {hop.left for hop in told.paths[0].hops} == {told.offered}, ledger_text(told)
     assert [hop.name for hop in told.paths[0].hops] == [
@@ -50,7 +50,7 @@ def test_without_loss_every_hop_has_the_same_count(rig: LossRig) -> None:
 
 
 def test_a_full_queue_of_the_veth_that_ovs_sends_by(rig: LossRig) -> None:
-    with rig.standing(phy2phy()) as live:
+    with rig.deployment(phy2phy()) as live:
         narrow(rig, "p1")
         told = live.ledger(10_000)
     named = losses(told)
@@ -61,7 +61,7 @@ def test_a_full_queue_of_the_veth_that_ovs_sends_by(rig: LossRig) -> None:
 
 def test_a_full_queue_of_a_veth_between_bridges(rig: LossRig) -> None:
     linked = compose("v", endpoint("p0", "br0"), endpoint("p1", "br1"), veth("br0", "br1"), path("p0", "p1"))
-    with rig.standing(linked) as live:
+    with rig.deployment(linked) as live:
         narrow(rig, "br0-br1")
         told = live.ledger(10_000)
     named = losses(told)
@@ -72,7 +72,7 @@ def test_a_full_queue_of_a_veth_between_bridges(rig: LossRig) -> None:
 
 def test_a_socket_that_ovs_does_not_read_in_time(rig: LossRig) -> None:
     pid = rig.ovs.instance.vswitchd.pid
-    with rig.standing(phy2phy()) as live:
+    with rig.deployment(phy2phy()) as live:
         # Stopped while frames come: a socket holds some hundred of them.
         threads = [Timer(0.1, os.kill, (pid, signal.SIGSTOP)), Timer(0.4, os.kill, (pid, signal.SIGCONT))]
         for thread in threads:

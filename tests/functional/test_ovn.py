@@ -37,7 +37,7 @@ from tests.user_project import CONFTEST
 
 pytestmark = [needs_root, needs_ovn]
 TEXT = bytes(range(256)) * 64
-Standing = tuple[BuiltOvsTopology, PrivateOvn]
+Deployment = tuple[BuiltOvsTopology, PrivateOvn]
 
 
 @pytest.fixture(scope="module")
@@ -47,13 +47,13 @@ def ovs(journal: Journal) -> Iterator[OvsDatapath]:
 
 
 @pytest.fixture
-def standing(journal: Journal, ovs: OvsDatapath) -> Iterator[Standing]:
+def deployment(journal: Journal, ovs: OvsDatapath) -> Iterator[Deployment]:
     with ovn_over(journal, ovs, two_hosts()) as made:
         yield made
 
 
-def test_a_logical_switch_becomes_flows_and_frames_pass_by_them(standing: Standing) -> None:
-    built, ovn = standing
+def test_a_logical_switch_becomes_flows_and_frames_pass_by_them(deployment: Deployment) -> None:
+    built, ovn = deployment
     ovn.add(switch_of_hosts())
     flows = ovn.flows()
     assert all(f"dl_dst={mac}" in flows for mac, _ in HOSTS.values())
@@ -72,15 +72,15 @@ def test_a_topology_without_br_int_is_refused(journal: Journal, ovs: OvsDatapath
         pass
 
 
-def test_a_logical_port_at_no_port_of_br_int_is_refused(standing: Standing) -> None:
-    _, ovn = standing
+def test_a_logical_port_at_no_port_of_br_int_is_refused(deployment: Deployment) -> None:
+    _, ovn = deployment
     wrong = LogicalSwitch("ls0", (LogicalPort("lp0", "middle-eth0", "02:00:00:00:01:03"),))
     with pytest.raises(ConfigError, match=r"'lp0' is at 'middle-eth0', which br-int .*it has left-eth0, right-eth0"):
         ovn.add(wrong)
 
 
-def test_a_killed_northd_is_told_at_once(standing: Standing) -> None:
-    _, ovn = standing
+def test_a_killed_northd_is_told_at_once(deployment: Deployment) -> None:
+    _, ovn = deployment
     pid = ovn.pids()["ovn-northd"]
     os.kill(pid, signal.SIGKILL)
     assert until(lambda: "ovn-northd" not in ovn.pids())

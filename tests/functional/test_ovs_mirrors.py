@@ -49,7 +49,7 @@ def sent_without_loss(live: LiveLoss, traffic: Traffic | None = None) -> TrialRe
 
 def test_every_crossing_of_a_chain_is_copied_and_counted(rig: LossRig) -> None:
     chain = compose("chain", *WIRE, vnf("v1", "br0"), vnf("v2", "br0"), path("p0", "v1", "v2", "p1"))
-    with rig.standing(replace(chain, mirrors=(mirror("all", "br0", "m0"),))) as live:
+    with rig.deployment(replace(chain, mirrors=(mirror("all", "br0", "m0"),))) as live:
         before = live.built.mirror_counts()["all"]
         result = sent_without_loss(live)
         assert copies(result) == 3 * result.sent
@@ -62,7 +62,7 @@ def test_every_crossing_of_a_chain_is_copied_and_counted(rig: LossRig) -> None:
 @pytest.mark.parametrize("crossed", [True, False])
 def test_a_mirror_by_flows_copies_as_one_by_ovsdb(rig: LossRig, crossed: bool) -> None:
     by_flows = mirror("all", "br0", "m0", by=MirrorMethod.FLOW)
-    with rig.standing(mirrored(by_flows, crossed=crossed)) as live:
+    with rig.deployment(mirrored(by_flows, crossed=crossed)) as live:
         result = sent_without_loss(live)
         assert copies(result) == result.sent
         assert live.built.mirror_counts() == {}
@@ -73,27 +73,27 @@ def test_a_mirror_by_flows_copies_as_one_by_ovsdb(rig: LossRig, crossed: bool) -
 @pytest.mark.parametrize("by", MirrorMethod)
 @pytest.mark.parametrize(("selected", "seen"), [({"select_src": ("p0",)}, 1), ({"select_src": ("p1",)}, 0)])
 def test_selected_ports(rig: LossRig, by: MirrorMethod, selected: dict[str, tuple[str, ...]], seen: int) -> None:
-    with rig.standing(mirrored(mirror("some", "br0", "m0", by=by, **selected))) as live:  # type: ignore[arg-type]
+    with rig.deployment(mirrored(mirror("some", "br0", "m0", by=by, **selected))) as live:  # type: ignore[arg-type]
         result = sent_without_loss(live)
         assert copies(result) == seen * result.sent
 
 
 @pytest.mark.parametrize(("vlan", "seen"), [(7, 1), (8, 0)])
 def test_selected_vlans(rig: LossRig, vlan: int, seen: int) -> None:
-    with rig.standing(mirrored(mirror("vlan", "br0", "m0", select_vlan=(7,)))) as live:
+    with rig.deployment(mirrored(mirror("vlan", "br0", "m0", select_vlan=(7,)))) as live:
         result = sent_without_loss(live, Traffic(vlan=vlan, bidirectional=False))
         assert copies(result) == seen * result.sent
 
 
 def test_copies_in_a_vlan_of_their_own(rig: LossRig) -> None:
     """Copies to a VLAN leave by the ports that carry it: m0 is a trunk, and sees the tag."""
-    with rig.standing(mirrored(mirror("rspan", "br0", output_vlan=99, select_src=("p0",)))) as live:
+    with rig.deployment(mirrored(mirror("rspan", "br0", output_vlan=99, select_src=("p0",)))) as live:
         result = live.trial(FPS).result
         assert copies(result) == result.sent
 
 
 def test_snaplen_cuts_copies_alone(rig: LossRig) -> None:
-    with rig.standing(mirrored(mirror("short", "br0", "m0", snaplen=80))) as live:
+    with rig.deployment(mirrored(mirror("short", "br0", "m0", snaplen=80))) as live:
         result = sent_without_loss(live, Traffic(frame_size=512, bidirectional=False))
         (seen,) = result.monitors
         assert (seen.received, seen.truncated, seen.corrupted) == (result.sent, result.sent, 0)
@@ -105,7 +105,7 @@ def test_copies_to_sockets_of_the_host(rig: LossRig, kind: PortKind) -> None:
     """AF_XDP at both ends of a veth pair: OVS's own driver, or DPDK's, sends, and an AF_XDP socket receives."""
     output = mirror_output(kind)
     to_host = compose("host", *WIRE[:2], path("p0", "p1"), output, mirror("all", "br0", output.name))
-    with rig.standing(to_host) as live:
+    with rig.deployment(to_host) as live:
         (device,) = {far.device for far in live.built.attachments() if far.port == output.name}
         assert str(device).startswith(f"net_{kind},iface=")
         trial = live.trial(FPS)
@@ -117,7 +117,7 @@ def test_copies_to_sockets_of_the_host(rig: LossRig, kind: PortKind) -> None:
 
 def test_mirrors_change_while_frames_have_flows(rig: LossRig) -> None:
     """OVS 3.1 would go on with the flows that it has."""
-    with rig.standing(mirrored()) as live:
+    with rig.deployment(mirrored()) as live:
         assert copies(sent_without_loss(live)) == 0
         live.built.set_mirrors([mirror("all", "br0", "m0")])
         result = sent_without_loss(live)
@@ -129,7 +129,7 @@ def test_mirrors_change_while_frames_have_flows(rig: LossRig) -> None:
 def test_a_monitor_that_stops_reading_loses_copies_and_no_frame(rig: LossRig) -> None:
     """Where it happened and why is on a branch of its own: forwarded frames are not concerned."""
     silent = compose("m", *WIRE[:2], monitor("m0", "br0", unread=True), path("p0", "p1"), mirror("all", "br0", "m0"))
-    with rig.standing(silent) as live:
+    with rig.deployment(silent) as live:
         trial = live.trial(FPS)
         assert trial.result.received == trial.result.sent > 2_000
         assert trial.ledger is not None
@@ -145,7 +145,7 @@ def test_a_monitor_that_stops_reading_loses_copies_and_no_frame(rig: LossRig) ->
 
 
 def test_no_flow_of_a_virtual_port_is_offloaded(rig: LossRig) -> None:
-    with rig.standing(mirrored()) as live:
+    with rig.deployment(mirrored()) as live:
         assert not set_hw_offload(rig.ovs.instance.db, enabled=False)
         sent_without_loss(live)
         state = offloaded_flows(rig.ovs.instance.ctl)
@@ -158,7 +158,7 @@ def test_no_flow_of_a_virtual_port_is_offloaded(rig: LossRig) -> None:
 
 def test_offload_of_ports_that_cannot_is_told(rig: LossRig) -> None:
     db = rig.ovs.instance.db
-    with rig.standing(mirrored()) as live:
+    with rig.deployment(mirrored()) as live:
         assert not set_hw_offload(db, enabled=True)
         try:
             sent_without_loss(live)

@@ -38,7 +38,7 @@ def test_a_session_that_goes_fails_the_soak(victim: str, number: signal.Signals,
     plan = BgpPathPlan()
     with soaking_on(plan.topology(), tmp_path, sample_s=0.5) as soaking:  # shared machines stand for 0.2 s
         built = soaking.live.now.built
-        path = start_path(soaking.wiring.journal, built, plan)  # type: ignore[arg-type] # an OVS's
+        path = start_path(soaking.backend.journal, built, plan)  # type: ignore[arg-type] # an OVS's
         try:
             path.await_ready()
             pids = {**path.frr.pids(), **path.bird.pids()}

@@ -16,7 +16,7 @@ from pytest_nfvperf.model.errors import GeneratorError, TestbedError
 from pytest_nfvperf.model.evidence.record import RecordKind
 from pytest_nfvperf.model.measure.soak_series import HITS
 from pytest_nfvperf.model.topology.catalogue import phy2phy
-from pytest_nfvperf.ports.sampler import Reading
+from pytest_nfvperf.ports.sampler import SamplerReading
 from tests.functional.ovs_support import needs_root
 from tests.functional.soak_support import At, Soaking, soaking_on
 
@@ -76,7 +76,7 @@ def test_a_source_that_fails_is_asked_again(soaking: Soaking) -> None:
     at = At(1, lambda: None)
     failing = range(5, 9)
 
-    def read() -> Reading:
+    def read() -> SamplerReading:
         reading = At.read(at)
         if at.read_so_far in failing:
             raise TestbedError("the daemon does not answer")

@@ -21,13 +21,13 @@ from pytest_nfvperf.model.topology.catalogue import bridge_chain
 from pytest_nfvperf.model.measure.stream_measurement import StreamSpec
 from pytest_nfvperf.model.traffic.traffic import Traffic
 
-def test_streams(streams, stand):
-    live = stand(bridge_chain(2, link="veth", ends="namespace", ip=6))
+def test_streams(streams, deploy):
+    live = deploy(bridge_chain(2, link="veth", ends="namespace", ip=6))
     run = streams.run(live, StreamSpec(streams=2, duration_s=0.8, omit_s=0.2))
     assert run.result.goodput_bps > 0
 
-def test_loss(search, stand):
-    live = stand(bridge_chain(2, link="veth", ends="namespace", ip=6))
+def test_loss(search, deploy):
+    live = deploy(bridge_chain(2, link="veth", ends="namespace", ip=6))
     search.loss_at(live, Traffic(frame_size=64), 1000, 0.5)
 """
 

@@ -44,7 +44,7 @@ def pid_of(rig: VnfRig, vnf: str) -> int:
 
 def test_two_vms_forward_and_count_every_frame(rig: VnfRig) -> None:
     """S4's chain. On two cores they share the generator's CPU: frames are skipped, those that were sent all arrive."""
-    trial = rig.trial(rig.standing(vm_chain(2, kind="testpmd")), CALM_FPS)
+    trial = rig.trial(rig.deployment(vm_chain(2, kind="testpmd")), CALM_FPS)
     sent = trial.result.sent
     assert trial.result.received == sent > 0
     assert [(vm.port, vm.received, vm.sent) for vm in trial.result.vnfs] == [("vm1", sent, sent), ("vm2", sent, sent)]
@@ -56,7 +56,7 @@ def test_two_vms_forward_and_count_every_frame(rig: VnfRig) -> None:
 def test_a_vnf_between_two_ports_forwards_both_ways(rig: VnfRig, mode: str) -> None:
     ends = (endpoint("p0", "br0"), endpoint("p1", "br0"))
     topology = compose("pvp", *ends, vnf("v1", "br0", mode=mode, kind="testpmd"), path("p0", "v1", "p1"))
-    trial = rig.trial(rig.standing(topology), CALM_FPS)
+    trial = rig.trial(rig.deployment(topology), CALM_FPS)
     counted = {vm.port: (vm.received, vm.sent) for vm in trial.result.vnfs}
     there, back = trial.result.counts
     assert (there.direction, there.received) == (Direction("p0", "p1"), there.sent)
@@ -64,7 +64,7 @@ def test_a_vnf_between_two_ports_forwards_both_ways(rig: VnfRig, mode: str) -> N
 
 
 def test_one_that_dies_during_a_trial_is_named(rig: VnfRig) -> None:
-    live = rig.standing(vm_chain(1, kind="testpmd"))
+    live = rig.deployment(vm_chain(1, kind="testpmd"))
     pid = pid_of(rig, "vm1")
     killer = threading.Timer(0.1, os.kill, (pid, signal.SIGKILL))
     killer.start()
@@ -72,11 +72,11 @@ def test_one_that_dies_during_a_trial_is_named(rig: VnfRig) -> None:
         rig.trial(live, CALM_FPS)
     killer.join()
     rig.rig.remove_topology()
-    assert rig.trial(rig.standing(vm_chain(1, kind="testpmd")), CALM_FPS).result.received > 0
+    assert rig.trial(rig.deployment(vm_chain(1, kind="testpmd")), CALM_FPS).result.received > 0
 
 
 def test_one_that_hangs_is_named_with_its_state(rig: VnfRig, monkeypatch: pytest.MonkeyPatch) -> None:
-    live = rig.standing(vm_chain(1, kind="testpmd"))
+    live = rig.deployment(vm_chain(1, kind="testpmd"))
     monkeypatch.setattr(testpmd, "_ANSWER_DEADLINE_S", 0.3)
     os.kill(pid_of(rig, "vm1"), signal.SIGSTOP)
     with pytest.raises(DeadlineError) as caught:
@@ -90,7 +90,7 @@ def test_one_that_hangs_is_named_with_its_state(rig: VnfRig, monkeypatch: pytest
 
 def test_ports_that_are_not_vhost_user_are_refused() -> None:
     with vnf_rig("netdev") as rig, pytest.raises(ConfigError) as caught:
-        rig.standing(vm_chain(1, kind="testpmd"))
+        rig.deployment(vm_chain(1, kind="testpmd"))
     assert str(caught.value) == (
         "VNF 'vm1' is of kind testpmd, which needs vhost-user ports; 'vm1' is net_af_packet: "
         'take Dut("dpdk"), or kind="loop"'

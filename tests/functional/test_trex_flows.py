@@ -47,7 +47,7 @@ class Stood:
 
 
 @pytest.fixture(scope="module")
-def stood() -> Iterator[Stood]:
+def deployed() -> Iterator[Stood]:
     with veth_cables(2) as cables, clean_run() as journal:
         near, far = zip(*cables, strict=True)
         space = Namespace(journal, "trex")
@@ -65,24 +65,24 @@ def stood() -> Iterator[Stood]:
                 yield Stood(ovs, generator, ways, built.ofports()[ways[0].tx])
 
 
-def valid(stood: Stood) -> TrialResult:
-    spec = TrialSpec(Traffic(flows=FLOWS), 5000, FRAMES / 5000, stood.ways)
+def valid(deployed: Stood) -> TrialResult:
+    spec = TrialSpec(Traffic(flows=FLOWS), 5000, FRAMES / 5000, deployed.ways)
     for _ in range(5):
-        result = stood.generator.run_trial(spec)
+        result = deployed.generator.run_trial(spec)
         if result.valid and result.counts[1].lost == 0:
             return result
     pytest.fail(f"no valid trial on this machine: {result}")
 
 
 @pytest.mark.parametrize("flow", [0, 1, 57, 99])
-def test_one_flow_of_a_hundred_is_one_percent_whichever_it_is(stood: Stood, flow: int) -> None:
+def test_one_flow_of_a_hundred_is_one_percent_whichever_it_is(deployed: Stood, flow: int) -> None:
     """Latency frames are a tenth of the load: of every flow a tenth, and not of the first alone."""
-    match = f"ip,in_port={stood.first_port},nw_src=198.18.0.{flow + 1}"
-    stood.ofctl("add-flow", f"priority=200,{match},actions=drop")
+    match = f"ip,in_port={deployed.first_port},nw_src=198.18.0.{flow + 1}"
+    deployed.ofctl("add-flow", f"priority=200,{match},actions=drop")
     try:
-        dropped, _ = valid(stood).counts
+        dropped, _ = valid(deployed).counts
     finally:
-        stood.ofctl("del-flows", match)
+        deployed.ofctl("del-flows", match)
     assert (dropped.sent, dropped.lost) == (FRAMES, FRAMES // FLOWS)
     assert dropped.latency is not None
     assert dropped.latency.total == FRAMES // 10 - FRAMES // 10 // FLOWS

@@ -40,7 +40,7 @@ def test_each_vnf_of_a_path_sends_to_the_next(rig: LossRig) -> None:
     )
     macs = {port.name: port.mac for port in chain.ports}
     legs = [("p0", "v1a", "p0", "p1"), ("v1b", "v2a", "v1b", "v2a"), ("v2b", "p1", "v2b", "p1")]
-    with rig.standing(chain) as live:
+    with rig.deployment(chain) as live:
         live.ofctl("del-flows")
         for entry, leaves, source, to in legs:
             match = f"in_port={live.number(entry)},dl_src={macs[source]},dl_dst={macs[to]}"
@@ -53,7 +53,7 @@ def test_each_vnf_of_a_path_sends_to_the_next(rig: LossRig) -> None:
 @pytest.mark.parametrize("vms", [1, 2])
 def test_vms_on_a_bridge_that_learns(rig: LossRig, vms: int) -> None:
     """S4's chain: every frame crosses the bridge once more than there are VMs, and none is flooded once learnt."""
-    with rig.standing(vm_chain(vms)) as live:
+    with rig.deployment(vm_chain(vms)) as live:
         trial = live.trial(CALM_FPS, ways=(Direction("p0", "p0"),))
     result, told = trial.result, trial.ledger
     assert result.received == result.sent > 0
@@ -68,7 +68,7 @@ def test_vms_on_a_bridge_that_learns(rig: LossRig, vms: int) -> None:
 
 def test_a_vm_that_only_receives(rig: LossRig) -> None:
     """S4's 1a: the bridge has learnt the receiver, so the generator's own port sees none of its frames again."""
-    with rig.standing(vm_receiving()) as live:
+    with rig.deployment(vm_receiving()) as live:
         trial = live.trial(CALM_FPS, ways=(Direction("p0", "vm1"),))
     assert trial.result.received == trial.result.sent > 0
     assert trial.ledger is not None
@@ -81,7 +81,7 @@ def watched(vms: int) -> Topology:
 
 
 def test_every_copy_of_a_mirror_is_on_a_path_of_its_own(rig: LossRig) -> None:
-    with rig.standing(watched(2)) as live:
+    with rig.deployment(watched(2)) as live:
         trial = live.trial(CALM_FPS, ways=(Direction("p0", "p0"),))
     assert trial.ledger is not None
     (copies,) = trial.ledger.branches
@@ -95,7 +95,7 @@ def test_every_copy_of_a_mirror_is_on_a_path_of_its_own(rig: LossRig) -> None:
 def test_at_overload_copies_that_the_hosts_socket_lost_are_counted(rig: LossRig, output: str) -> None:
     """The generator does not read its ring while it is away; the kernel tells whoever asks that very socket."""
     port = mirror_output(output)
-    with rig.standing(vm_chain(2, port, mirror("all", "br0", port.name))) as live:
+    with rig.deployment(vm_chain(2, port, mirror("all", "br0", port.name))) as live:
         told = live.trial(60_000_000, ways=(Direction("p0", "p0"),)).ledger
     assert told is not None
     (copies,) = told.branches
@@ -105,7 +105,7 @@ def test_at_overload_copies_that_the_hosts_socket_lost_are_counted(rig: LossRig,
 
 
 def test_at_overload_with_a_mirror_every_frame_and_every_copy_is_received_or_explained(rig: LossRig) -> None:
-    with rig.standing(watched(2)) as live:
+    with rig.deployment(watched(2)) as live:
         told = live.trial(60_000_000, ways=(Direction("p0", "p0"),)).ledger
     assert told is not None
     assert told.lost > 0

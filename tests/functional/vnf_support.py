@@ -40,7 +40,7 @@ class VnfRig:
     rig: Rig
     journal: Journal
 
-    def standing(self, topology: Topology) -> LiveTopology:
+    def deployment(self, topology: Topology) -> LiveTopology:
         """The topology, standing, with its addresses learnt."""
         live = self.rig.live(topology, repeats=0)
         live.learn(Traffic(bidirectional=False))

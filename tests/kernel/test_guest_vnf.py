@@ -21,7 +21,7 @@ CALM_FPS = 500
 def test_a_guest_forwards_and_counts_every_frame_and_its_end_is_told() -> None:
     """One boot, emulated: that is most of the test's time. What a fault does needs no second one."""
     with vnf_rig() as rig:
-        live = rig.standing(vm_chain(1, kind="qemu"))
+        live = rig.deployment(vm_chain(1, kind="qemu"))
         trial = rig.trial(live, CALM_FPS)
         sent = trial.result.sent
         assert trial.result.received == sent > 0

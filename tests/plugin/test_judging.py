@@ -9,10 +9,10 @@ from user_project import CONFTEST, records
 
 SIMULATED = """
 from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
-from pytest_nfvperf.backends.simulated import SimulatedWiring
+from pytest_nfvperf.backends.simulated import SimulatedBackend
 
-def pytest_nfvperf_make_wiring(config, testbed):
-    return SimulatedWiring(testbed, lambda: FakeGenerator({dut}))
+def pytest_nfvperf_make_backend(config, testbed):
+    return SimulatedBackend(testbed, lambda: FakeGenerator({dut}))
 """
 
 SLA = "schema: 1\nrules:\n  - where: {{topology: phy2phy}}\n    require: {{{require}}}\n"
@@ -207,15 +207,15 @@ def test_bursts(phy2phy, search, sla):
 
 WEAK_RIG = """
 from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
-from pytest_nfvperf.backends.simulated import SimulatedWiring
+from pytest_nfvperf.backends.simulated import SimulatedBackend
 
 class Weak(FakeGenerator):
     def run_trial(self, spec):
         self.invalid_every = 1 if "burst" in spec.purpose and spec.load_fps > {most} else None
         return super().run_trial(spec)
 
-def pytest_nfvperf_make_wiring(config, testbed):
-    return SimulatedWiring(testbed, lambda: Weak(20e6))
+def pytest_nfvperf_make_backend(config, testbed):
+    return SimulatedBackend(testbed, lambda: Weak(20e6))
 """
 
 

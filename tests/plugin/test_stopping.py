@@ -17,20 +17,20 @@ WIRING = """
 import time
 from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
 from pytest_nfvperf.runs.clocks import VirtualClock
-from pytest_nfvperf.backends.simulated import SimulatedWiring
+from pytest_nfvperf.backends.simulated import SimulatedBackend
 
 class Slow(VirtualClock):
     def sleep(self, seconds):
         time.sleep(seconds / 5)
         super().sleep(seconds)
 
-class Wiring(SimulatedWiring):
+class Backend(SimulatedBackend):
     def __init__(self, testbed):
         super().__init__(testbed, lambda: FakeGenerator(4e6))
         self.clock = Slow()
 
-def pytest_nfvperf_make_wiring(config, testbed):
-    return Wiring(testbed)
+def pytest_nfvperf_make_backend(config, testbed):
+    return Backend(testbed)
 """
 
 HEADER = "import time\nimport pytest\nfrom pytest_nfvperf.model.traffic.traffic import Traffic\n"

@@ -22,11 +22,11 @@ def test_chain(tso, bridges, study, sla):
 '''
 
 SIMULATED = """
-from pytest_nfvperf.backends.simulated import SimulatedWiring
+from pytest_nfvperf.backends.simulated import SimulatedBackend
 from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
 
-def pytest_nfvperf_make_wiring(config, testbed):
-    return SimulatedWiring(testbed, lambda: FakeGenerator(4e6, noise=0.002, ceiling_fps=9.1e6))
+def pytest_nfvperf_make_backend(config, testbed):
+    return SimulatedBackend(testbed, lambda: FakeGenerator(4e6, noise=0.002, ceiling_fps=9.1e6))
 """
 
 
@@ -131,9 +131,9 @@ def test_tcp(bridges, study, sla):
 
 def test_streams_are_planned_and_their_engine_may_be_missing(pytester):
     missing = (
-        "    wiring.lacks_streams = lambda: 'iperf3 is not installed: apt-get install iperf3'\n    return wiring\n"
+        "    backend.lacks_streams = lambda: 'iperf3 is not installed: apt-get install iperf3'\n    return backend\n"
     )
-    without = SIMULATED.replace("    return Sim", "    wiring = Sim").rstrip() + "\n" + missing
+    without = SIMULATED.replace("    return Sim", "    backend = Sim").rstrip() + "\n" + missing
     make_project(pytester, TCP, CONFTEST + without)
 
     plan = pytester.runpytest_subprocess("mine", "--nfv-plan")

@@ -8,14 +8,14 @@ from user_project import CONFTEST, make_project, records
 REASON = "no openvswitch module in this kernel; boot one that has it, or run `make test-kernel`"
 SIMULATED = f"""
 from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
-from pytest_nfvperf.backends.simulated import SimulatedWiring
+from pytest_nfvperf.backends.simulated import SimulatedBackend
 
-class Wiring(SimulatedWiring):
+class Backend(SimulatedBackend):
     def lacks(self, dut):
         return {REASON!r} if dut.kind == "system" else None
 
-def pytest_nfvperf_make_wiring(config, testbed):
-    return Wiring(testbed, lambda: FakeGenerator(4e6))
+def pytest_nfvperf_make_backend(config, testbed):
+    return Backend(testbed, lambda: FakeGenerator(4e6))
 """
 
 DUTS = """
@@ -89,22 +89,22 @@ from pytest_nfvperf.model.topology.parts import patch as make_patch
 from pytest_nfvperf.model.topology.parts import path as make_path
 from pytest_nfvperf.model.traffic.traffic import Traffic
 
-def test_two_bridges(bridge, endpoint, patch, path, stand):
+def test_two_bridges(bridge, endpoint, patch, path, deploy):
     a, b = bridge("brA"), bridge("brB")
     endpoint("p0", a)
     endpoint("p1", b)
     patch(a, b)
     path("p0", "p1")
-    live = stand()
+    live = deploy()
     parts = [a, b, make_endpoint("p0", a), make_endpoint("p1", b), make_patch(a, b), make_path("p0", "p1")]
     assert live.topology == compose("two_bridges", *parts)
-    assert stand() is live
+    assert deploy() is live
 
-def test_name(bridge, stand):
+def test_name(bridge, deploy):
     bridge("brA")
-    assert stand(name="one").name == "one"
+    assert deploy(name="one").name == "one"
 
-def test_everything(endpoint, vnf, veth, namespaces, namespace, router, tunnel, stand):
+def test_everything(endpoint, vnf, veth, namespaces, namespace, router, tunnel, deploy):
     endpoint("p0", "brA"), endpoint("p1", "brB")
     vnf("v1", "brA", "brB")
     veth("brA", "brB")
@@ -112,7 +112,7 @@ def test_everything(endpoint, vnf, veth, namespaces, namespace, router, tunnel, 
     namespace("far", "brB", "10.0.0.1/24", gateway="10.0.0.254")
     router("r", {"brA": "198.18.0.254/24", "brB": "10.0.0.254/24"}, mtu=1450)
     tunnel("brA", local="192.0.2.1", remote="192.0.2.2", key=7)
-    live = stand()
+    live = deploy()
     assert [n.name for n in live.topology.namespaces] == ["left", "right", "far", "r"]
     assert live.netns("left") == "simulated-left"
 """
@@ -127,10 +127,10 @@ def test_topologies_of_parts(pytester):
 @pytest.mark.parametrize(
     ("suite", "message"),
     [
-        ("def test_x(stand): stand()", "topology 'x' has no parts: give a topology, or make parts first"),
-        ("def test_x(stand, patch): stand()", "topology 'x' has no parts: give a topology, or make parts first"),
+        ("def test_x(deploy): deploy()", "topology 'x' has no parts: give a topology, or make parts first"),
+        ("def test_x(deploy, patch): deploy()", "topology 'x' has no parts: give a topology, or make parts first"),
         (
-            "def test_x(stand, endpoint):\n    endpoint('p0', 'a-bridge-too-long')\n    stand()",
+            "def test_x(deploy, endpoint):\n    endpoint('p0', 'a-bridge-too-long')\n    deploy()",
             "topology 'x': 'a-bridge-too-long' is longer than the 15 bytes that the kernel allows; shorten it",
         ),
         (

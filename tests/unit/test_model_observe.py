@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_nfvperf.model.measure.loss_bound import honest_loss
+from pytest_nfvperf.model.measure.loss_bound import loss_bound_text
 from pytest_nfvperf.model.measure.observe import observations, unmeasured
 from pytest_nfvperf.model.measure.outcome import (
     BackToBack,
@@ -186,7 +186,7 @@ def test_cost_has_only_what_the_testbed_offers():
     ],
 )
 def test_honest_loss(loss_ratio, offered, text):
-    assert honest_loss(loss_ratio, offered) == text
+    assert loss_bound_text(loss_ratio, offered) == text
 
 
 def test_names_of_loads():

@@ -163,8 +163,8 @@ def test_names_are_escaped() -> None:
 def test_the_page_draws_each_topology_once_and_links_it_with_its_tests(tmp_path) -> None:
     run = read_run(write_sample(tmp_path, small_run()))
     page = render_report(run, tmp_path / "out").read_text()
-    stood = [test for test in run.tests.values() if test.topologies]
-    assert len(stood) == 2
+    deployed = [test for test in run.tests.values() if test.topologies]
+    assert len(deployed) == 2
     section = page[page.index('<section id="topologies">') :].partition("</section>")[0]
     assert section.count("<svg") == 1
     assert "phy2phy · dpdk datapath" in section
@@ -179,8 +179,8 @@ def test_the_same_topology_on_two_datapaths_is_two_and_many_are_folded(tmp_path)
     sample.build(("phy2phy",), (64,))
     sample.start_test("test_x.py::test_x", (("suite", "s"), ("topology", "t"), ("frame_size", "64")), "")
     plain = TopologyData(catalogue.phy2phy(), "netdev")
-    for stood in (plain, replace(plain, datapath="system"), replace(plain, dut=Dut("netdev", userspace_tso=True))):
-        sample.add(stood)
+    for deployed in (plain, replace(plain, datapath="system"), replace(plain, dut=Dut("netdev", userspace_tso=True))):
+        sample.add(deployed)
     sample.add(TopologyData(catalogue.pvp(), "netdev"))
     page = render_report(read_run(write_sample(tmp_path, sample.records)), tmp_path / "out", png=False).read_text()
     titles = re.findall(r'id="topology-\d+"( open)?>\s*<summary><b>([^<]*)</b>', page)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from pytest_nfvperf.adapters.routing.session_sampler import SessionSampler
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.routing.bgp import BfdStatus, SessionState, SessionStatus
-from pytest_nfvperf.ports.sampler import Reading
+from pytest_nfvperf.ports.sampler import SamplerReading
 
 ADDRESS = "12.12.12.2"
 
@@ -30,7 +30,7 @@ class Speaker:
         return self.state
 
 
-def read(speaker: Speaker) -> Reading:
+def read(speaker: Speaker) -> SamplerReading:
     return SessionSampler(lambda: speaker).read()  # type: ignore[arg-type, return-value]
 
 

@@ -63,16 +63,16 @@ class OffloadBench:
         self.shares = list(shares)
 
     def __call__(self, bench):
-        stand = bench.__call__
+        deploy = bench.__call__
 
-        def standing(topology, dut, *, quiet):
-            live = stand(topology, dut, quiet=quiet)
+        def deployment(topology, dut, *, quiet):
+            live = deploy(topology, dut, quiet=quiet)
             live.built = self
             return live
 
-        standing.check = bench.check
+        deployment.check = bench.check
         return Study(
-            QUICK, {"suite": "s", "test": "t", "topology": "chain", "offload": "on"}, standing,
+            QUICK, {"suite": "s", "test": "t", "topology": "chain", "offload": "on"}, deployment,
             lambda *_: Limits(CEILING, None), lambda: None, lambda _: True, bench.context,
         )  # fmt: skip
 

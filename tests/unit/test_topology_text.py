@@ -137,9 +137,9 @@ def test_what_ports_are_follows_from_the_datapath_and_the_testbed():
     assert port_kinds(topology, "dpdk", TESTBED) == {"p0": "vhost-user", "p1": "af_xdp"}
     assert port_kinds(topology, "netdev", TESTBED) == {"p0": "veth", "p1": "af_xdp"}
     assert port_kinds(topology, "dpdk", lab) == {"p0": "physical", "p1": "af_xdp"}
-    stood = TopologyData(topology, "dpdk", port_kinds=port_kinds(topology, "dpdk", TESTBED))
-    assert drawn(stood).splitlines()[0] == "t · dpdk datapath · p0 and p1 send to each other"
-    assert "p0: vhost-user, generator" in drawn(stood)
+    deployed = TopologyData(topology, "dpdk", port_kinds=port_kinds(topology, "dpdk", TESTBED))
+    assert drawn(deployed).splitlines()[0] == "t · dpdk datapath · p0 and p1 send to each other"
+    assert "p0: vhost-user, generator" in drawn(deployed)
 
 
 @given(topologies())

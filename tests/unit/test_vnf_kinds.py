@@ -33,7 +33,7 @@ class Built:
         return tuple(Attachment(port.name, self.device) for port in self.topology.ports)
 
 
-def standing(topology: Topology, device: str = Built.device) -> BuiltTopology:
+def deployment(topology: Topology, device: str = Built.device) -> BuiltTopology:
     return cast(BuiltTopology, Built(topology, device))
 
 
@@ -62,33 +62,33 @@ def _testpmd_is_here(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_who_says_it(given: LocalVnfs, topology: Topology, kinds: list[str]) -> None:
-    assert [str(vnf.kind) for vnf in plan_vnfs(topology, standing(topology), given)] == kinds
+    assert [str(vnf.kind) for vnf in plan_vnfs(topology, deployment(topology), given)] == kinds
 
 
 def test_ports_without_vhost_user_and_machines_without_testpmd_have_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     chain = vm_chain(2)
-    assert plan_vnfs(chain, standing(chain, "net_af_packet,iface=x"), vnfs(3, 4)) == ()
+    assert plan_vnfs(chain, deployment(chain, "net_af_packet,iface=x"), vnfs(3, 4)) == ()
     monkeypatch.setattr(maker.shutil, "which", lambda program: None)
-    assert plan_vnfs(chain, standing(chain), vnfs(3, 4)) == ()
+    assert plan_vnfs(chain, deployment(chain), vnfs(3, 4)) == ()
 
 
 def test_a_vnf_sends_by_each_port_to_whom_the_topology_says() -> None:
     chain = pvvp()
-    (first, second) = plan_vnfs(chain, standing(chain), vnfs(3, 4))
+    (first, second) = plan_vnfs(chain, deployment(chain), vnfs(3, 4))
     assert ports_of((first, second)) == {"v1a", "v1b", "v2a", "v2b"}
-    (vm,) = plan_vnfs(vm_chain(1), standing(vm_chain(1)), vnfs(3, 4))
+    (vm,) = plan_vnfs(vm_chain(1), deployment(vm_chain(1)), vnfs(3, 4))
     assert [(port.name, port.mac[-2:], (port.eth_peer or "")[-2:]) for port in vm.spec.ports] == [("vm1", "01", "10")]
 
 
 def test_what_ran_is_in_the_topology_as_it_stood() -> None:
-    stood = with_kinds(vm_chain(2), {"vm1": VnfKind.QEMU})
-    assert [port.vnf_kind for port in stood.ports] == [VnfKind.TESTBED, VnfKind.QEMU, VnfKind.TESTBED]
+    deployed = with_kinds(vm_chain(2), {"vm1": VnfKind.QEMU})
+    assert [port.vnf_kind for port in deployed.ports] == [VnfKind.TESTBED, VnfKind.QEMU, VnfKind.TESTBED]
 
 
 def test_a_testbed_without_processes_refuses_a_vnf_that_is_one() -> None:
     chain = vm_chain(1, kind="testpmd")
     with pytest.raises(TestbedError, match=r"^VNF 'vm1' shall be testpmd; this testbed has the loop only$"):
-        plan_vnfs(chain, standing(chain), None)
+        plan_vnfs(chain, deployment(chain), None)
 
 
 def test_counts_are_those_between_two_readings() -> None:

@@ -22,7 +22,7 @@ from pytest_nfvperf.adapters.ovs.instance.system_ovs import SystemOvs
 from pytest_nfvperf.adapters.ovs.instance.system_sockets import find_system
 from pytest_nfvperf.adapters.ovs.topology.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.topology.lab_ports import Cabled
-from pytest_nfvperf.adapters.ovs.topology.port_maker import Wiring
+from pytest_nfvperf.adapters.ovs.topology.port_maker import PortMaker
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed.lab_cables import ends_of
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut, OvsSpec, Testbed
@@ -104,8 +104,8 @@ class OvsDatapath:
         """Build in one transaction. Does not wait for links: the generator attaches in between."""
         self.instance.check_alive()
         self.instance.place_main_thread(self._main_thread_cpus(topology))
-        wiring = Wiring(self._journal, self.instance, Cabled(ends_of(self._testbed, topology), self._borrowed))
-        built = BuiltOvsTopology(self.instance, wiring, topology)
+        port_maker = PortMaker(self._journal, self.instance, Cabled(ends_of(self._testbed, topology), self._borrowed))
+        built = BuiltOvsTopology(self.instance, port_maker, topology)
         self._built.append(built)
         return built
 

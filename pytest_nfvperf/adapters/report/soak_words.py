@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pytest_nfvperf.model.display import format_fps, format_ratio, format_seconds, format_value
-from pytest_nfvperf.model.measure.loss_bound import honest_loss
+from pytest_nfvperf.model.measure.loss_bound import loss_bound_text
 from pytest_nfvperf.model.measure.soak import Drift, Soak
 
 _DRIFT_NAMES = {
@@ -85,7 +85,7 @@ def _signed(value: float, unit: str) -> str:
 def _loss(soak: Soak) -> str:
     if not soak.offered:
         return "no interval says anything about loss"
-    return honest_loss(soak.lost / soak.offered, soak.offered)
+    return loss_bound_text(soak.lost / soak.offered, soak.offered)
 
 
 def _spoiled(soak: Soak) -> str:

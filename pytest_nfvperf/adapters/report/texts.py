@@ -40,9 +40,9 @@ def command_line(argv: Sequence[str]) -> str:
     return f"{name} {shlex.join(argv[1:])}".strip()
 
 
-def drawn(stood: TopologyData) -> str:
+def drawn(deployed: TopologyData) -> str:
     """A topology as it stood, in text."""
-    return topology_text(stood.topology, datapath=f"{stood.datapath} datapath", kinds=stood.port_kinds)
+    return topology_text(deployed.topology, datapath=f"{deployed.datapath} datapath", kinds=deployed.port_kinds)
 
 
 def trials_csv(trials: Sequence[tuple[str, TrialData]]) -> str:

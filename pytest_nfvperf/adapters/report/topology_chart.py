@@ -76,9 +76,9 @@ _SORTS = {
 }
 
 
-def topology_chart(stood: TopologyData) -> Figure:
+def topology_chart(deployed: TopologyData) -> Figure:
     """Bridges in a row, VNFs and namespaces above, the generator below; lines inside a bridge are its flows."""
-    layout = lay_out(stood.topology, stood.port_kinds)
+    layout = lay_out(deployed.topology, deployed.port_kinds)
     width, height = max(WIDTH, layout.width), layout.height + _HEAD + _FOOT
     figure = new_figure(width, height)
     axes = figure.add_axes((0, 0, 1, 1))
@@ -86,7 +86,7 @@ def topology_chart(stood: TopologyData) -> Figure:
     axes.set_ylim(-_FOOT, layout.height + _HEAD)
     axes.set_axis_off()
     left = max(0.0, (width - layout.width) / 2)
-    _Pen(axes, left).draw(stood, layout)
+    _Pen(axes, left).draw(deployed, layout)
     return figure
 
 
@@ -97,10 +97,10 @@ class _Pen:
         self._axes = axes
         self._left = left
 
-    def draw(self, stood: TopologyData, layout: Layout) -> None:
+    def draw(self, deployed: TopologyData, layout: Layout) -> None:
         """Everything, what is in front last."""
-        self._title(stood, layout)
-        self._frame(stood, layout)
+        self._title(deployed, layout)
+        self._frame(deployed, layout)
         for box in layout.boxes:
             self._box(box)
         for flow in layout.flows:
@@ -111,21 +111,21 @@ class _Pen:
             self._text(box)
         self._legend(layout)
 
-    def _title(self, stood: TopologyData, layout: Layout) -> None:
+    def _title(self, deployed: TopologyData, layout: Layout) -> None:
         top = layout.height + _HEAD - 0.08
-        self._axes.text(0.05, top, stood.topology.name, color=INK, fontsize=10.5, fontweight="bold", va="top")
-        said = directions_words(stood.topology)
+        self._axes.text(0.05, top, deployed.topology.name, color=INK, fontsize=10.5, fontweight="bold", va="top")
+        said = directions_words(deployed.topology)
         if said:
             right = self._axes.get_xlim()[1] - 0.05
             self._axes.text(right, top, said, color=INK, fontsize=8.5, va="top", ha="right")
 
-    def _frame(self, stood: TopologyData, layout: Layout) -> None:
+    def _frame(self, deployed: TopologyData, layout: Layout) -> None:
         x, y, width, height = layout.dut
         self._axes.add_patch(_rounded((self._left + x, y, width, height), 0.08, edge=MUTED, dashes=(0, (3, 3))))
         self._axes.text(
             self._left + x + width + 0.08,
             y + height / 2,
-            f"DUT\n{stood.datapath}\ndatapath",
+            f"DUT\n{deployed.datapath}\ndatapath",
             color=MUTED,
             fontsize=8,
             va="center",

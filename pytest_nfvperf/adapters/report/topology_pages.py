@@ -23,7 +23,7 @@ class TopologyPage:
     """One topology on one datapath. ``title``: its name and the datapath; ``text``: the drawing of the terminal."""
 
     anchor: str
-    stood: TopologyData
+    deployed: TopologyData
     title: str
     text: str
     picture: Markup
@@ -34,18 +34,18 @@ def topology_pages(tests: Sequence[TestPage], charts: ChartFolder) -> list[Topol
     """In the order in which they stood first."""
     pages: list[TopologyPage] = []
     for test in tests:
-        for stood in test.evidence.topologies.values():
-            page = next((known for known in pages if known.stood == stood), None)
+        for deployed in test.evidence.topologies.values():
+            page = next((known for known in pages if known.deployed == deployed), None)
             if page is None:
-                page = _page(stood, len(pages) + 1, charts)
+                page = _page(deployed, len(pages) + 1, charts)
                 pages.append(page)
             page.tests.append(test)
     return pages
 
 
-def _page(stood: TopologyData, number: int, charts: ChartFolder) -> TopologyPage:
-    title = f"{stood.topology.name} · {stood.datapath} datapath"
-    title += " · userspace TSO" if stood.dut.userspace_tso else ""
-    title += f" · {stood.dut.tuning}" if stood.dut.tuning != OVS_DEFAULT else ""
-    picture = charts.add(topology_chart(stood), f"topology {number} {stood.topology.name}", f"Topology {title}")
-    return TopologyPage(f"topology-{number}", stood, title, drawn(stood), picture)
+def _page(deployed: TopologyData, number: int, charts: ChartFolder) -> TopologyPage:
+    title = f"{deployed.topology.name} · {deployed.datapath} datapath"
+    title += " · userspace TSO" if deployed.dut.userspace_tso else ""
+    title += f" · {deployed.dut.tuning}" if deployed.dut.tuning != OVS_DEFAULT else ""
+    picture = charts.add(topology_chart(deployed), f"topology {number} {deployed.topology.name}", f"Topology {title}")
+    return TopologyPage(f"topology-{number}", deployed, title, drawn(deployed), picture)

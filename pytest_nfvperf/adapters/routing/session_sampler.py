@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.routing.bgp import BfdStatus
 from pytest_nfvperf.ports.bgp_speaker import BgpSpeaker
-from pytest_nfvperf.ports.sampler import Reading
+from pytest_nfvperf.ports.sampler import SamplerReading
 
 
 class SessionSampler:
@@ -27,14 +27,14 @@ class SessionSampler:
         self._speaker = speaker
         self._neighbors = tuple(neighbors)
 
-    def read(self) -> Reading:
+    def read(self) -> SamplerReading:
         """What the daemon says now; TestbedError when it does not answer."""
         speaker = self._speaker()
         neighbors = self._neighbors or tuple(peer.address for peer in speaker.config.neighbors)
         try:
             speaker.check()
         except TestbedError:
-            return Reading(gauges={f"{self._of}bgp.{neighbor}.up": 0.0 for neighbor in neighbors})
+            return SamplerReading(gauges={f"{self._of}bgp.{neighbor}.up": 0.0 for neighbor in neighbors})
         counters: dict[str, int] = {}
         gauges: dict[str, float] = {}
         for neighbor in neighbors:
@@ -47,4 +47,4 @@ class SessionSampler:
                 gauges[f"{session}.prefixes"] = float(state.received)
             if state.bfd is not None:
                 gauges[f"{self._of}bfd.{neighbor}.up"] = float(state.bfd is BfdStatus.UP)
-        return Reading(counters, gauges)
+        return SamplerReading(counters, gauges)

@@ -6,7 +6,7 @@ from pytest_nfvperf.model.display import format_ratio
 from pytest_nfvperf.model.statistics import rule_of_three
 
 
-def honest_loss(loss_ratio: float | None, offered: int | None) -> str:
+def loss_bound_text(loss_ratio: float | None, offered: int | None) -> str:
     """What a loss ratio proves: ``0 lost of 40,000,000: loss ratio < 7.5e-08 at 95 %``.
 
     See docs/measuring-method.md, rule 5.

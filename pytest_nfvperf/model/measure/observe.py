@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from pytest_nfvperf.model.display import format_fps, format_ratio
-from pytest_nfvperf.model.measure.loss_bound import honest_loss
+from pytest_nfvperf.model.measure.loss_bound import loss_bound_text
 from pytest_nfvperf.model.measure.offloading import OFFLOADED_FLOWS, OffloadShare
 from pytest_nfvperf.model.measure.outcome import (
     NOT_CONFIRMED,
@@ -146,7 +146,7 @@ def _goal_confidence(goal: GoalOutcome, outcome: Outcome) -> str:
         return goal.detail if goal.detail.startswith(NOT_CONFIRMED) else "not confirmed by a full-length trial"
     offered = _confirmed_frames(confirmation, outcome)
     text = f"{'confirmed' if confirmation.passed else 'not confirmed'} by {confirmation.duration_s:g} s: "
-    text += honest_loss(confirmation.loss_ratio, offered)
+    text += loss_bound_text(confirmation.loss_ratio, offered)
     if goal.load_fps and confirmation.load_fps < goal.load_fps:
         text += f" (the search found {format_fps(goal.load_fps)})"
     return text
@@ -168,7 +168,7 @@ def _of_confirmation(goal: GoalOutcome, outcome: Outcome) -> Iterator[Observatio
         confirmation.loss_ratio,
         "ratio",
         at=share_of_goal(1.0, goal.goal.name),
-        confidence=honest_loss(confirmation.loss_ratio, offered),
+        confidence=loss_bound_text(confirmation.loss_ratio, offered),
         evidence=(confirmation.trial_id,),
     )
 
@@ -191,7 +191,7 @@ def _of_latency(point: LatencyPoint) -> Iterator[Observation]:
 def _of_loss(outcome: Outcome) -> Iterator[Observation]:
     for point in outcome.loss_curve:
         at, evidence = load_in_fps(point.load_fps), (point.trial_id,)
-        confidence = honest_loss(point.loss_ratio, point.offered_frames)
+        confidence = loss_bound_text(point.loss_ratio, point.offered_frames)
         yield Observation("loss_ratio", point.loss_ratio, "ratio", at, confidence=confidence, evidence=evidence)
         if point.lost_frames is not None:
             lost = float(point.lost_frames)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from pytest_nfvperf.model.display import format_seconds
-from pytest_nfvperf.model.measure.loss_bound import honest_loss
+from pytest_nfvperf.model.measure.loss_bound import loss_bound_text
 from pytest_nfvperf.model.measure.soak import Drift, Soak
 from pytest_nfvperf.model.sla.load_name import load_in_fps
 from pytest_nfvperf.model.sla.verdict import Observation
@@ -53,7 +53,7 @@ def _losses(soak: Soak, evidence: tuple[str, ...]) -> Iterator[Observation]:
     if soak.offered < 1:
         return
     ratio = soak.lost / soak.offered
-    proof = f"{honest_loss(ratio, soak.offered)}; {format_seconds(soak.elapsed_s)}, {_spoiled_text(soak)}"
+    proof = f"{loss_bound_text(ratio, soak.offered)}; {format_seconds(soak.elapsed_s)}, {_spoiled_text(soak)}"
     at = load_in_fps(soak.load_fps)
     for metric, value, unit in (("lost_frames", float(soak.lost), "frames"), ("loss_ratio", ratio, "ratio")):
         yield _bounded(Observation(metric, value, unit, at, confidence=proof, evidence=evidence), soak)

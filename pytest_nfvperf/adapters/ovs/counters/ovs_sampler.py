@@ -29,7 +29,7 @@ from pytest_nfvperf.adapters.ovs.openflow.multipart import Question, asking
 from pytest_nfvperf.adapters.ovs.openflow.ofctl import OpenFlow
 from pytest_nfvperf.adapters.ovs.topology.built_topology import BuiltOvsTopology
 from pytest_nfvperf.model.errors import TestbedError
-from pytest_nfvperf.ports.sampler import Reading
+from pytest_nfvperf.ports.sampler import SamplerReading
 
 _PORT_COUNTERS = (".rx_packets", ".tx_packets", ".rx_dropped", ".tx_dropped")
 _PMD_COUNTERS = frozenset({"packets_received", "recirculations", "cycles_busy", "cycles_idle", *LOOKUP_ENDS})
@@ -63,14 +63,14 @@ class OvsSampler:
         """Of ovs-vswitchd."""
         return self._instance.pid
 
-    def read(self) -> Reading:
+    def read(self) -> SamplerReading:
         """All of it, in a few milliseconds."""
         counted = self._collector.snapshot().as_dict()
         counters = {name: count for name, count in counted.items() if _kept(name)}
         counters["drops"] = sum(count for name, count in counted.items() if name.startswith(_DROPS))
         for built in self._topologies():
             counters |= self._openflow_packets(built.topology.bridges)
-        return Reading(counters, {"vswitchd.rss": resident_bytes(self.pid), **self._rxqs()})
+        return SamplerReading(counters, {"vswitchd.rss": resident_bytes(self.pid), **self._rxqs()})
 
     def _openflow_packets(self, bridges: Sequence[str]) -> dict[str, int]:
         found = {}
@@ -101,13 +101,13 @@ class PmdSampler:
     def __init__(self, collector: PmdSchedCollector) -> None:
         self._collector = collector
 
-    def read(self) -> Reading:
+    def read(self) -> SamplerReading:
         """Absent without PMD threads, or where the kernel does not tell."""
         counted = self._collector.snapshot().as_dict()
         waited = counted.get("pmd-sched.kept_off_ns")
         if waited is None:
-            return Reading()
-        return Reading({"pmd-sched.stolen_ns": max(0, waited - counted.get("pmd-sched.beside_run_ns", 0))})
+            return SamplerReading()
+        return SamplerReading({"pmd-sched.stolen_ns": max(0, waited - counted.get("pmd-sched.beside_run_ns", 0))})
 
 
 def _kept(name: str) -> bool:

@@ -21,9 +21,9 @@ from pytest_nfvperf.adapters.ovs.openflow.ofctl import OpenFlow
 from pytest_nfvperf.adapters.ovs.topology.learned_macs import learned_ports
 from pytest_nfvperf.adapters.ovs.topology.mirror_rows import flow_outputs, mirror_counts, replace_mirrors
 from pytest_nfvperf.adapters.ovs.topology.offload import offload_share, offloaded_flows
-from pytest_nfvperf.adapters.ovs.topology.ovs_port import Wired, refuse_flows_on_bonds
+from pytest_nfvperf.adapters.ovs.topology.ovs_port import OvsPort, refuse_flows_on_bonds
 from pytest_nfvperf.adapters.ovs.topology.patch_depth import refuse_too_deep
-from pytest_nfvperf.adapters.ovs.topology.port_maker import Wiring
+from pytest_nfvperf.adapters.ovs.topology.port_maker import PortMaker
 from pytest_nfvperf.adapters.ovs.topology.removal import remove_from_ovs
 from pytest_nfvperf.adapters.ovs.topology.rows import insert, interface_error, mirror_text, port_text
 from pytest_nfvperf.adapters.process.wait import wait_until
@@ -45,7 +45,7 @@ _APPLY_DEADLINE_EACH_S = 0.2
 class BuiltOvsTopology:
     """A live topology on an OVS, ours or the system's. Owns its teardown."""
 
-    def __init__(self, instance: RunningOvs, wiring: Wiring, topology: Topology) -> None:
+    def __init__(self, instance: RunningOvs, port_maker: PortMaker, topology: Topology) -> None:
         """Build it.
 
         Raises:
@@ -54,20 +54,20 @@ class BuiltOvsTopology:
         """
         self.topology = topology
         self._instance = instance
-        self._wiring = wiring
+        self._port_maker = port_maker
         self._openflow = OpenFlow(instance.ofctl, instance.sockets)
-        self._wired: dict[str, Wired] = {}
+        self._wired: dict[str, OvsPort] = {}
         self._connector: VhostConnector | None = None
         self.closed = False
         refuse_too_deep(topology)
         self._refuse_names_in_use()
         try:
-            self._wired = wiring.wire(topology)
+            self._wired = port_maker.wire(topology)
             refuse_flows_on_bonds(topology, self._wired.values())
             instance.note_bridges(topology.bridges)
             instance.db.transact(self._insert, f"topology {topology.name}", self._apply_deadline_s)
             self._check_interfaces()
-            wiring.finish(topology)
+            port_maker.finish(topology)
             self._replace_flows()
             self._connector = self._start_connector()
         except BaseException as error:
@@ -110,7 +110,7 @@ class BuiltOvsTopology:
     def attachments(self) -> tuple[Attachment, ...]:
         """The far ends of the ports, in the topology's order, then hosts behind them."""
         ports = [Attachment(port.name, self._wired[port.name].device) for port in self.topology.ports]
-        return (*ports, *self._wiring.hosts())
+        return (*ports, *self._port_maker.hosts())
 
     def interface_names(self) -> dict[str, str]:
         """Names of the topology's ports by the names of OVS's interfaces."""
@@ -125,7 +125,7 @@ class BuiltOvsTopology:
         """The name under /run/netns of a namespace of the topology; KeyError for an unknown one."""
         if namespace not in {spec.name for spec in self.topology.namespaces}:
             raise KeyError(f"topology {self.topology.name!r} has no namespace {namespace!r}")
-        return self._wiring.namespace(namespace).name
+        return self._port_maker.namespace(namespace).name
 
     def firewall(self) -> dict[str, list[str]]:
         """What filters frames in its namespaces and in the instance's, by namespace; empty where nothing does."""
@@ -199,11 +199,11 @@ class BuiltOvsTopology:
 
     def check(self) -> None:
         """TestbedError when a namespace or link was removed or set down since it was made."""
-        self._wiring.check()
+        self._port_maker.check()
 
     def losses(self) -> dict[str, int]:
         """How often each veth port lost its link since it was made."""
-        return self._wiring.losses()
+        return self._port_maker.losses()
 
     def _replace_flows(self) -> None:
         """Those of bridges that have flows of ours; the others do MAC learning by OVS's own."""
@@ -263,10 +263,10 @@ class BuiltOvsTopology:
             lambda: "no link on " + ", ".join(self._without_link()),
         )
         wait_until(
-            lambda: not self._wiring.not_running(),
+            lambda: not self._port_maker.not_running(),
             f"the kernel to send on the veth pairs of topology {self.topology.name!r}",
             deadline_s,
-            last_seen=lambda: "not yet on " + ", ".join(self._wiring.not_running()),
+            last_seen=lambda: "not yet on " + ", ".join(self._port_maker.not_running()),
         )
         self._instance.check_alive()
 
@@ -292,7 +292,7 @@ class BuiltOvsTopology:
         parts += [f"{key}={value}" for key, value in sorted(root.other_config.items())]
         for bridge in self.topology.bridges:
             parts += ["", *self._bridge_text(bridge)]
-        parts += ["", *self._wiring.offload_lines()]
+        parts += ["", *self._port_maker.offload_lines()]
         userspace = self._instance.options.datapath_type == "netdev"
         for command in ("dpif-netdev/pmd-rxq-show", "dpctl/show") if userspace else ("dpctl/show",):
             parts += ["", f"# ovs-appctl {command}", self._appctl(command)]
@@ -320,12 +320,12 @@ class BuiltOvsTopology:
             self._connector.close()
         try:
             interfaces = self.kernel_interfaces()
-            remove_from_ovs(self._instance, self._wiring, self.topology, interfaces, self._apply_deadline_s)
+            remove_from_ovs(self._instance, self._port_maker, self.topology, interfaces, self._apply_deadline_s)
         finally:
-            self._wiring.close()
+            self._port_maker.close()
 
 
-def _called(name: str, wired: Wired) -> str:
+def _called(name: str, wired: OvsPort) -> str:
     """A port as people know it: by its name in the testbed file, too, where that is another."""
     return name if wired.interface == name else f"{name} ({wired.interface})"
 

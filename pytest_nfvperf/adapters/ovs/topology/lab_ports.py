@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pytest_nfvperf.adapters.net.borrowed import Borrowed
-from pytest_nfvperf.adapters.ovs.topology.ovs_port import Wired, unusual
+from pytest_nfvperf.adapters.ovs.topology.ovs_port import OvsPort, unusual
 from pytest_nfvperf.model.testbed.lab_cables import CabledEnd
 from pytest_nfvperf.model.testbed.testbed import DutPort
 from pytest_nfvperf.model.topology.nodes import DEFAULT_MTU, Port
@@ -36,7 +36,7 @@ class Cabled:
     ends: Mapping[str, CabledEnd]
     borrowed: Borrowed
 
-    def wire(self, port: Port, end: CabledEnd, home: Path, datapath: str) -> Wired:
+    def wire(self, port: Port, end: CabledEnd, home: Path, datapath: str) -> OvsPort:
         """Take the kernel interfaces that the end needs into OVS's namespace, and say how OVS is told of it.
 
         Raises:
@@ -73,23 +73,23 @@ def _representor(which: str | None) -> str:
     return f",representor=[{which}]" if which.isdecimal() else f",representor={which}"
 
 
-def physical(port: Port, end: CabledEnd, datapath: str) -> Wired:
+def physical(port: Port, end: CabledEnd, datapath: str) -> OvsPort:
     """A topology's port on the lab's, whose far end is the generator's device."""
     members = tuple(_member(port, member, datapath) for member in end.members)
     if end.bond is None:
         return replace(members[0], device=end.device)
     bond = {"bond_mode": end.bond.mode, "lacp": end.bond.lacp}
-    return Wired(
+    return OvsPort(
         port.name, port.bridge, end.name, "bond", vlan=port.vlan, device=end.device, members=members, bond=bond
     )
 
 
-def _member(port: Port, physical_port: DutPort, datapath: str) -> Wired:
+def _member(port: Port, physical_port: DutPort, datapath: str) -> OvsPort:
     driver = driver_of(physical_port, datapath)
     mtu = physical_port.mtu or port.mtu
     if driver == "kernel":
         interface = physical_port.interface or physical_port.name
-        return Wired(port.name, port.bridge, interface, "system", mtu_request=unusual(mtu), vlan=port.vlan)
+        return OvsPort(port.name, port.bridge, interface, "system", mtu_request=unusual(mtu), vlan=port.vlan)
     options = {
         "dpdk-devargs": devargs(physical_port, driver, mtu),
         "n_rxq": str(max(physical_port.rxq, port.queues)),
@@ -101,4 +101,4 @@ def _member(port: Port, physical_port: DutPort, datapath: str) -> Wired:
         if descriptors is not None:
             options[key] = str(descriptors)
     kernel = physical_port.interface
-    return Wired(port.name, port.bridge, physical_port.name, "dpdk", options, unusual(mtu), port.vlan, kernel=kernel)
+    return OvsPort(port.name, port.bridge, physical_port.name, "dpdk", options, unusual(mtu), port.vlan, kernel=kernel)

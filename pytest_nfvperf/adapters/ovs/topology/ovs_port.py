@@ -14,7 +14,7 @@ from pytest_nfvperf.ports.generator import VIRTIO_RING
 
 
 @dataclass(frozen=True, slots=True)
-class Wired:
+class OvsPort:
     """A port as OVS is told of it, and how its far end is reached.
 
     Attributes:
@@ -41,23 +41,23 @@ class Wired:
     socket: Path | None = None
     has_link: bool = True
     kernel: str | None = None
-    members: tuple[Wired, ...] = ()
+    members: tuple[OvsPort, ...] = ()
     bond: Mapping[str, str] = field(default_factory=dict)
     other_config: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def interfaces(self) -> tuple[Wired, ...]:
+    def interfaces(self) -> tuple[OvsPort, ...]:
         """The interface, or those of a bond."""
         return self.members or (self,)
 
 
-def vhost_user(port: Port, socket: Path) -> Wired:
+def vhost_user(port: Port, socket: Path) -> OvsPort:
     """The far end listens and OVS connects, as in the field. When it connects: ``vhost_connector``.
 
     ``dpdkvhostuser`` (OVS listens) is deprecated and in OVS 3.1 counts no packets.
     """
     queues = f",queues={port.queues}" if port.queues > 1 else ""
-    return Wired(
+    return OvsPort(
         port.name,
         port.bridge,
         port.name,
@@ -69,7 +69,7 @@ def vhost_user(port: Port, socket: Path) -> Wired:
     )
 
 
-def tuned(wired: Wired, tuning: Tuning) -> Wired:
+def tuned(wired: OvsPort, tuning: Tuning) -> OvsPort:
     """With the queues' CPUs, and for a NIC with rings and queues, that the tuning sets."""
     affinity = dict(tuning.rxq_affinity).get(wired.port)
     config = {} if affinity is None else {"pmd-rxq-affinity": affinity}
@@ -83,9 +83,9 @@ def tuned(wired: Wired, tuning: Tuning) -> Wired:
     )
 
 
-def patch(port: str, bridge: str, peer: str, vlan: Vlan | None) -> Wired:
+def patch(port: str, bridge: str, peer: str, vlan: Vlan | None) -> OvsPort:
     """One end of a patch."""
-    return Wired(port, bridge, port, "patch", {"peer": peer}, vlan=vlan, has_link=False)
+    return OvsPort(port, bridge, port, "patch", {"peer": peer}, vlan=vlan, has_link=False)
 
 
 def unusual(mtu: int) -> int | None:
@@ -93,7 +93,7 @@ def unusual(mtu: int) -> int | None:
     return mtu if mtu != DEFAULT_MTU else None
 
 
-def refuse_flows_on_bonds(topology: Topology, wired: Iterable[Wired]) -> None:
+def refuse_flows_on_bonds(topology: Topology, wired: Iterable[OvsPort]) -> None:
     """A flow leads frames to one interface of a bond, and so past it: a bridge with a bond learns MAC addresses.
 
     With two ports that is the same; with more, frames would not take the way that the topology means.

@@ -32,7 +32,7 @@ from pytest_nfvperf.adapters.net.namespaces import Namespace
 from pytest_nfvperf.adapters.net.topology_pairs import generator_pair, link_pair, namespace_plans, nic_pair
 from pytest_nfvperf.adapters.ovs.instance.running_ovs import RunningOvs
 from pytest_nfvperf.adapters.ovs.topology.lab_ports import Cabled
-from pytest_nfvperf.adapters.ovs.topology.ovs_port import Wired, patch, tuned, unusual, vhost_user
+from pytest_nfvperf.adapters.ovs.topology.ovs_port import OvsPort, patch, tuned, unusual, vhost_user
 from pytest_nfvperf.adapters.ovs.topology.tunnels import Underlay, tunnel_port, underlay
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.topology.links import Tunnel
@@ -41,7 +41,7 @@ from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.datapath import Attachment
 
 
-class Wiring:
+class PortMaker:
     """Makes and removes what the ports of one topology need outside OVS."""
 
     def __init__(self, journal: Journal, instance: RunningOvs, cabled: Cabled) -> None:
@@ -55,7 +55,7 @@ class Wiring:
         self._hosts: list[Attachment] = []
         self._underlays: dict[Tunnel, Underlay] = {}
 
-    def wire(self, topology: Topology) -> dict[str, Wired]:
+    def wire(self, topology: Topology) -> dict[str, OvsPort]:
         """Make what the ports need, and say how OVS is told of each; ``close`` removes it.
 
         Raises:
@@ -132,7 +132,7 @@ class Wiring:
             socket.unlink(missing_ok=True)  # a killed listener leaves it, and the next could not bind
         self._cabling.close()
 
-    def _wire(self, port: Port, pairs: list[Pair]) -> Wired:
+    def _wire(self, port: Port, pairs: list[Pair]) -> OvsPort:
         end = self._cabled.ends.get(port.name)
         if end is not None:
             return self._cabled.wire(port, end, self._home.path, self._datapath)
@@ -161,7 +161,7 @@ class Wiring:
     def _datapath(self) -> str:
         return "dpdk" if self._instance.options.dpdk else self._instance.options.datapath_type
 
-    def _vhost_user(self, port: Port) -> Wired:
+    def _vhost_user(self, port: Port) -> OvsPort:
         if not self._instance.options.dpdk:
             raise ConfigError(
                 f"port {port.name!r} is vhost-user, which needs DPDK: take Dut('dpdk'), or the kind TESTBED"
@@ -170,18 +170,18 @@ class Wiring:
         self._sockets.append(socket)
         return vhost_user(port, socket)
 
-    def _veth(self, port: Port, pairs: list[Pair]) -> Wired:
+    def _veth(self, port: Port, pairs: list[Pair]) -> OvsPort:
         pair, device = generator_pair(port, self._home.path, self._cabling.name_in_ours())
         pairs.append(pair)
-        return Wired(port.name, port.bridge, port.name, "system", vlan=port.vlan, device=device)
+        return OvsPort(port.name, port.bridge, port.name, "system", vlan=port.vlan, device=device)
 
-    def _tap(self, port: Port) -> Wired:
+    def _tap(self, port: Port) -> OvsPort:
         self._refuse_kernel(f"port {port.name!r}")
         far = self._cabling.name_in_ours()
         self._moved.append(Moved(port.name, End(far, OURS, mac=port.mac), port.mtu))
         device = f"net_af_packet,iface={far}"
         mtu = unusual(port.mtu)
-        return Wired(port.name, port.bridge, port.name, "tap", {}, mtu, port.vlan, device, has_link=False)
+        return OvsPort(port.name, port.bridge, port.name, "tap", {}, mtu, port.vlan, device, has_link=False)
 
     def _refuse_kernel(self, what: str) -> None:
         if self._instance.options.datapath_type != "netdev":
@@ -190,7 +190,7 @@ class Wiring:
                 "take Dut('netdev') or Dut('dpdk'), or an internal port or a veth pair"
             )
 
-    def _af_xdp(self, port: Port, pairs: list[Pair]) -> Wired:
+    def _af_xdp(self, port: Port, pairs: list[Pair]) -> OvsPort:
         """By OVS's own driver where it was built in, else by DPDK's; a monitor reads the far end by AF_XDP, too."""
         wired = self._veth(port, pairs)
         if port.role is PortRole.MONITOR:
@@ -206,21 +206,21 @@ class Wiring:
             f"{', '.join(sorted(types))}; take Dut('dpdk') for DPDK's driver, or the kind AF_PACKET"
         )
 
-    def _wire_nic(self, nic: Nic, pairs: list[Pair]) -> Wired:
+    def _wire_nic(self, nic: Nic, pairs: list[Pair]) -> OvsPort:
         if nic.kind is not NicKind.VETH:
             return self._moved_nic(nic)
         namespace = self.namespace(nic.namespace)
         pairs.append(nic_pair(nic, self._home.path, namespace.path, self._offloads(nic)))
-        return Wired(nic.port, nic.bridge, nic.port, "system", vlan=nic.vlan)
+        return OvsPort(nic.port, nic.bridge, nic.port, "system", vlan=nic.vlan)
 
-    def _moved_nic(self, nic: Nic) -> Wired:
+    def _moved_nic(self, nic: Nic) -> OvsPort:
         if nic.kind is NicKind.TAP:
             self._refuse_kernel(f"interface {nic.name!r} of namespace {nic.namespace!r}")
         # A tap has no checksum offload but where OVS says so (userspace TSO): it is right without our doing.
         end = End(nic.name, self.namespace(nic.namespace).path, nic.mac, nic.addresses, nic.offloads)
         self._moved.append(Moved(nic.port, end, nic.mtu))
         mtu = unusual(nic.mtu)
-        return Wired(nic.port, nic.bridge, nic.port, str(nic.kind), {}, mtu, nic.vlan, has_link=False)
+        return OvsPort(nic.port, nic.bridge, nic.port, str(nic.kind), {}, mtu, nic.vlan, has_link=False)
 
     def _offloads(self, nic: Nic) -> Offloads:
         """What a Nic's offloads must be on this datapath.
@@ -238,18 +238,18 @@ class Wiring:
             )
         return replace(nic.offloads, tx_checksum=False)
 
-    def _veth_links(self, topology: Topology, pairs: list[Pair]) -> Iterator[Wired]:
+    def _veth_links(self, topology: Topology, pairs: list[Pair]) -> Iterator[OvsPort]:
         for link in topology.veths:
             pairs.append(link_pair(link, self._home.path))
             yield _system(link.port_a, link.bridge_a, link.vlan)
             yield _system(link.port_b, link.bridge_b, link.vlan)
 
 
-def _system(name: str, bridge: str, vlan: Vlan | None) -> Wired:
-    return Wired(name, bridge, name, "system", vlan=vlan)
+def _system(name: str, bridge: str, vlan: Vlan | None) -> OvsPort:
+    return OvsPort(name, bridge, name, "system", vlan=vlan)
 
 
-def _patches(topology: Topology) -> Iterator[Wired]:
+def _patches(topology: Topology) -> Iterator[OvsPort]:
     for link in topology.patches:
         yield patch(link.port_a, link.bridge_a, link.port_b, link.vlan)
         yield patch(link.port_b, link.bridge_b, link.port_a, link.vlan)

@@ -13,7 +13,7 @@ from contextlib import closing, suppress
 from pytest_nfvperf.adapters.net.held_sockets import HeldSockets
 from pytest_nfvperf.adapters.ovs.instance.ovsdb import Row
 from pytest_nfvperf.adapters.ovs.instance.running_ovs import RunningOvs
-from pytest_nfvperf.adapters.ovs.topology.port_maker import Wiring
+from pytest_nfvperf.adapters.ovs.topology.port_maker import PortMaker
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.topology.topology import Topology
 
@@ -22,13 +22,13 @@ _NOISY = ("netdev_linux", "bridge", "netdev", "dpif_netdev")
 
 
 def remove_from_ovs(
-    instance: RunningOvs, wiring: Wiring, topology: Topology, interfaces: Collection[str], deadline_s: float
+    instance: RunningOvs, port_maker: PortMaker, topology: Topology, interfaces: Collection[str], deadline_s: float
 ) -> None:
     """Take a topology's bridges and all on them out of OVS; what is not there, or whose OVS has died, is passed over.
 
     Args:
         instance: the OVS.
-        wiring: what the ports need outside OVS; it stays, but for the bridges' own taps.
+        port_maker: what the ports need outside OVS; it stays, but for the bridges' own taps.
         topology: whose bridges.
         interfaces: its ports' kernel interfaces.
         deadline_s: for all.
@@ -44,7 +44,7 @@ def remove_from_ovs(
     def remove_taps() -> None:
         """Not before OVS begins: it would look for what became of them, bridge by bridge."""
         if userspace:
-            wiring.remove(topology.bridges)
+            port_maker.remove(topology.bridges)
 
     _log_level(instance, "off")
     with closing(HeldSockets(instance.pid, interfaces if userspace else ())):

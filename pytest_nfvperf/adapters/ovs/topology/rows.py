@@ -8,7 +8,7 @@ import ovs.db.idl
 
 from pytest_nfvperf.adapters.ovs.instance.ovsdb import Row, one
 from pytest_nfvperf.adapters.ovs.topology.mirror_rows import insert_mirrors
-from pytest_nfvperf.adapters.ovs.topology.ovs_port import Wired
+from pytest_nfvperf.adapters.ovs.topology.ovs_port import OvsPort
 from pytest_nfvperf.model.topology.nodes import Vlan
 from pytest_nfvperf.model.topology.topology import Topology
 
@@ -22,7 +22,7 @@ def insert(
     transaction: ovs.db.idl.Transaction,
     root: Row,
     topology: Topology,
-    wired: Collection[Wired],
+    wired: Collection[OvsPort],
     *,
     datapath_type: str,
     crossed: Collection[str],
@@ -51,11 +51,11 @@ def _new_bridge(transaction: ovs.db.idl.Transaction, name: str, datapath_type: s
     # Standalone: OVS itself puts in the flow that does MAC learning (NORMAL).
     bridge.fail_mode = "secure" if secure else "standalone"
     bridge.protocols = _PROTOCOLS
-    bridge.addvalue("ports", _new_port(transaction, Wired(name, name, name, "internal")))
+    bridge.addvalue("ports", _new_port(transaction, OvsPort(name, name, name, "internal")))
     return bridge
 
 
-def _new_port(transaction: ovs.db.idl.Transaction, wired: Wired) -> Row:
+def _new_port(transaction: ovs.db.idl.Transaction, wired: OvsPort) -> Row:
     port = transaction.insert(transaction.idl.tables["Port"])
     port.name = wired.interface
     port.interfaces = [_new_interface(transaction, one) for one in wired.interfaces]
@@ -66,7 +66,7 @@ def _new_port(transaction: ovs.db.idl.Transaction, wired: Wired) -> Row:
     return port
 
 
-def _new_interface(transaction: ovs.db.idl.Transaction, wired: Wired) -> Row:
+def _new_interface(transaction: ovs.db.idl.Transaction, wired: OvsPort) -> Row:
     interface = transaction.insert(transaction.idl.tables["Interface"])
     interface.name, interface.type = wired.interface, wired.type
     if wired.options:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ipaddress
 from dataclasses import dataclass
 
-from pytest_nfvperf.adapters.ovs.topology.ovs_port import Wired
+from pytest_nfvperf.adapters.ovs.topology.ovs_port import OvsPort
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.topology.links import Tunnel
 from pytest_nfvperf.model.topology.nodes import PortRole
@@ -35,10 +35,10 @@ class Underlay:
     neighbour: str | None = None
 
 
-def tunnel_port(tunnel: Tunnel) -> Wired:
+def tunnel_port(tunnel: Tunnel) -> OvsPort:
     """A tunnel as a port of its bridge."""
     options = {"local_ip": tunnel.local, "remote_ip": tunnel.remote, "key": str(tunnel.key)}
-    return Wired(tunnel.port, tunnel.bridge, tunnel.port, str(tunnel.kind), options, has_link=False)
+    return OvsPort(tunnel.port, tunnel.bridge, tunnel.port, str(tunnel.kind), options, has_link=False)
 
 
 def underlay(topology: Topology, tunnel: Tunnel) -> Underlay:
