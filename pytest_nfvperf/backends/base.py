@@ -9,7 +9,7 @@ from pytest_nfvperf.model.measure.profile import Profile
 from pytest_nfvperf.model.testbed.testbed import Dut, Testbed
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.clock import Clock
-from pytest_nfvperf.runs.rig import RigParts
+from pytest_nfvperf.runs.rig_parts import RigParts
 
 
 class Backend(Protocol):

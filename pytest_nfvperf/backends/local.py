@@ -50,7 +50,7 @@ from pytest_nfvperf.runs.ceilings import CachedCeilings, NoCeilings
 from pytest_nfvperf.runs.clocks import SystemClock
 from pytest_nfvperf.runs.placement import KeptRoundTrips
 from pytest_nfvperf.runs.replayed_ceilings import RecordedCeilings
-from pytest_nfvperf.runs.rig import Ceilings, RigParts
+from pytest_nfvperf.runs.rig_parts import Ceilings, RigParts
 
 GENERATOR_MIB = 256
 """Hugepages of the generator."""

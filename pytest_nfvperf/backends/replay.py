@@ -21,7 +21,7 @@ from pytest_nfvperf.model.testbed.testbed import Dut, GeneratorSpec, Testbed
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.generator import Generator
 from pytest_nfvperf.runs.replayed_ceilings import ReplayedCeilings
-from pytest_nfvperf.runs.rig import Ceilings, RigParts
+from pytest_nfvperf.runs.rig_parts import Ceilings, RigParts
 
 
 class ReplayBackend(SimulatedBackend):

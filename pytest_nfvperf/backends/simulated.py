@@ -19,7 +19,7 @@ from pytest_nfvperf.ports.capture import Captured
 from pytest_nfvperf.ports.collector import Collector
 from pytest_nfvperf.ports.datapath import Attachment, DatapathInfo
 from pytest_nfvperf.runs.clocks import VirtualClock
-from pytest_nfvperf.runs.rig import RigParts
+from pytest_nfvperf.runs.rig_parts import RigParts
 
 ASSUMED_FPS = 4e6
 """Frames/s per direction that the simulated DUT forwards."""

@@ -22,7 +22,7 @@ from pytest_nfvperf.model.testbed.testbed import Testbed
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.ports.generator import Generator
 from pytest_nfvperf.runs.ceilings import CachedCeilings
-from pytest_nfvperf.runs.rig import Ceilings
+from pytest_nfvperf.runs.rig_parts import Ceilings
 
 
 class TrexBackend(LocalBackend):

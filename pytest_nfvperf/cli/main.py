@@ -90,9 +90,9 @@ def _build(arguments: argparse.Namespace) -> int:
 
 
 def _plan(arguments: argparse.Namespace) -> int:
-    import pytest  # noqa: PLC0415
+    from pytest_nfvperf.cli.plan import plan  # noqa: PLC0415
 
-    return int(pytest.main(["--nfv-plan", *arguments.pytest_arguments]))
+    return plan(arguments.pytest_arguments)
 
 
 def _report(arguments: argparse.Namespace) -> int:

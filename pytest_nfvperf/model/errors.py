@@ -1,4 +1,4 @@
-"""The three ways a test can go wrong that are not a failed SLA.
+"""The ways a test can go wrong that are not a failed SLA.
 
 A user's mistake ends as ``pytest.UsageError`` (the plugin turns
 :class:`ConfigError` into it). A broken testbed ends as :class:`TestbedError`
@@ -72,3 +72,7 @@ class DeadlineError(TestbedError):
 
 class GeneratorError(TestbedError):
     """The traffic generator refused, died or stopped answering."""
+
+
+class UnavailableError(NfvperfError):
+    """This machine or testbed lacks what a test needs. The plugin skips the test, with the message as the reason."""

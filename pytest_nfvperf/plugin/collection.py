@@ -23,9 +23,9 @@ from pytest_nfvperf.model.measure.profile import QUICK, SMOKE
 from pytest_nfvperf.model.sla.rules import Rule, Sla
 from pytest_nfvperf.plugin.ending import Ending, ending_of, graver, mark
 from pytest_nfvperf.plugin.labels import is_measuring, item_labels, subject_labels
-from pytest_nfvperf.plugin.options import Options
 from pytest_nfvperf.plugin.parametrizing import NOT_QUICK, QUICK_ONLY
 from pytest_nfvperf.plugin.parametrizing import SMOKE as SMOKE_TEST
+from pytest_nfvperf.session.options import Options
 from pytest_nfvperf.session.packs import refuse_empty
 from pytest_nfvperf.session.run import NfvSession
 from pytest_nfvperf.session.sla_check import SlaFailure

@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_nfvperf.model.errors import UnavailableError
 from pytest_nfvperf.plugin import stopping
 from pytest_nfvperf.plugin.labels import MARKER, is_measuring
-from pytest_nfvperf.plugin.options import Options, add_options, read_options
+from pytest_nfvperf.plugin.options import add_options, read_options
 from pytest_nfvperf.plugin.parametrizing import NOT_QUICK, QUICK_ONLY, SMOKE
 from pytest_nfvperf.plugin.result_lines import ResultLines, attach
 from pytest_nfvperf.plugin.rundir import RUN_DIR_KEY
 from pytest_nfvperf.plugin.suite_order import add_ini, sort_suites
 from pytest_nfvperf.plugin.watch import Watch
+from pytest_nfvperf.session.options import Options
 
 if TYPE_CHECKING:
     from pytest_nfvperf.session.run import NfvSession
@@ -147,6 +149,9 @@ def pytest_runtest_makereport(
     session = nfv_session(item.config)
     if call.when == "call":
         item.user_properties.extend(session.junit_properties())
+    if call.excinfo is not None and isinstance(call.excinfo.value, UnavailableError):
+        skipped = pytest.skip.Exception(str(call.excinfo.value)).with_traceback(call.excinfo.tb)
+        call.excinfo = pytest.ExceptionInfo.from_exception(skipped)
     report = yield
     collection.explain(item, call, report, session)
     found = collection.finish(item, report, session) if call.when == "teardown" else None

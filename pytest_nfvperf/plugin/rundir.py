@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.plugin.options import Options
+from pytest_nfvperf.session.options import Options
 
 RUN_DIR_KEY = pytest.StashKey[Path]()
 LATEST = "latest"

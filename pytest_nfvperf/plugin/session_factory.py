@@ -14,9 +14,9 @@ from pytest_nfvperf.backends.simulated import SimulatedBackend
 from pytest_nfvperf.config.testbed_file import load_testbed
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed.testbed import Testbed
-from pytest_nfvperf.plugin.options import Options
 from pytest_nfvperf.plugin.rundir import run_directory
 from pytest_nfvperf.ports.sink import Sink
+from pytest_nfvperf.session.options import Options
 from pytest_nfvperf.session.run import NfvSession
 
 

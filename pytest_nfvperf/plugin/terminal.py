@@ -15,8 +15,8 @@ from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.evidence.conclusion import Cause
 from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion
 from pytest_nfvperf.model.measure.profile import SMOKE
-from pytest_nfvperf.plugin.options import Options
 from pytest_nfvperf.plugin.rundir import point_latest
+from pytest_nfvperf.session.options import Options
 from pytest_nfvperf.session.published_figures import published_for
 from pytest_nfvperf.session.run import NfvSession
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from pytest_nfvperf.adapters.ovs.topology.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.routing.bgp_path_daemons import (
     BgpPath,
@@ -19,6 +17,7 @@ from pytest_nfvperf.adapters.routing.lab_frr import LabFrr
 from pytest_nfvperf.adapters.routing.session_sampler import SessionSampler
 from pytest_nfvperf.backends.local import LocalBackend
 from pytest_nfvperf.backends.simulated import SimulatedBackend
+from pytest_nfvperf.model.errors import UnavailableError
 from pytest_nfvperf.model.measure.outcome import SessionsSeen
 from pytest_nfvperf.model.routing.bgp import SessionState
 from pytest_nfvperf.model.scenarios.bgp_path import BgpPathPlan
@@ -140,10 +139,10 @@ class BgpPathDeployer:
         if isinstance(backend, SimulatedBackend):
             return
         if not isinstance(backend, LocalBackend):
-            pytest.skip("BGP on this testbed is not possible yet: it needs the embedded one")
+            raise UnavailableError("BGP on this testbed is not possible yet: it needs the embedded one")
         lacking = lacks_daemons()
         if lacking is not None:
-            pytest.skip(lacking)
+            raise UnavailableError(lacking)
 
 
 def open_speakers(session: NfvSession, opened: dict[str, BgpSpeaker]) -> None:

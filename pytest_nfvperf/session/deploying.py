@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from pytest_nfvperf.model.errors import UnavailableError
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut
 from pytest_nfvperf.model.topology.compose import Composition
 from pytest_nfvperf.model.topology.topology import Topology
@@ -11,16 +10,20 @@ from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.stream_runner import StreamRunner
 from pytest_nfvperf.session.run import NfvSession
 
-PARTS_FIXTURE = "composition"
-"""Of fixtures.parts: collects what a test makes of parts."""
-
 
 class Deployer:
-    """What the fixture ``deploy`` gives to a test."""
+    """What the fixture ``deploy`` gives to a test.
 
-    def __init__(self, request: pytest.FixtureRequest, session: NfvSession) -> None:
-        self._request = request
+    Args:
+        session: of this run.
+        composition: the parts that the test made, if any.
+        test: the test function's name.
+    """
+
+    def __init__(self, session: NfvSession, composition: Composition, test: str) -> None:
         self._session = session
+        self._composition = composition
+        self._test = test
 
     def __call__(
         self, topology: Topology | None = None, *, dut: Dut = TESTBEDS_OWN, name: str | None = None
@@ -43,11 +46,7 @@ class Deployer:
         return self._session.live(wanted, dut)
 
     def _composed(self, name: str | None) -> Topology:
-        composition = Composition()
-        if PARTS_FIXTURE in self._request.fixturenames:
-            composition = self._request.getfixturevalue(PARTS_FIXTURE)
-        test = getattr(self._request.node, "originalname", None) or self._request.node.name
-        return composition.topology(name or test.removeprefix("test_"))
+        return self._composition.topology(name or self._test.removeprefix("test_"))
 
 
 class FreshDeployer:
@@ -68,11 +67,11 @@ class FreshDeployer:
         """What runs streams; skips the test where the machine lacks the engine."""
         lacking = self._session.backend.lacks_streams()
         if lacking is not None:
-            pytest.skip(lacking)
+            raise UnavailableError(lacking)
         return self._session.stream_runner()
 
 
 def _skip_where_lacking(session: NfvSession, topology: Topology, dut: Dut) -> None:
     lacking = session.backend.lacks(dut) or session.backend.lacks_roles(topology, dut)
     if lacking is not None:
-        pytest.skip(lacking)
+        raise UnavailableError(lacking)

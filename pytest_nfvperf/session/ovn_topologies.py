@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-import pytest
-
 from pytest_nfvperf.adapters.ovn.bgp_agent import lacks_agent
 from pytest_nfvperf.adapters.ovn.ovn_binaries import lacks_ovn
 from pytest_nfvperf.adapters.ovn.ovn_path_daemons import OvnPath, start_ovn_path
@@ -15,7 +13,7 @@ from pytest_nfvperf.adapters.ovs.topology.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.routing.bgp_path_daemons import lacks_daemons
 from pytest_nfvperf.backends.local import LocalBackend
 from pytest_nfvperf.backends.simulated import SimulatedBackend
-from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.model.errors import TestbedError, UnavailableError
 from pytest_nfvperf.model.routing.logical_network import LogicalSwitch
 from pytest_nfvperf.model.scenarios.ovn_path import OvnPathPlan
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut
@@ -128,7 +126,7 @@ class OvnDeployer:
             return
         lacking = _lacks_private_ovs(self._session) or lacks_ovn()
         if lacking is not None:
-            pytest.skip(lacking)
+            raise UnavailableError(lacking)
 
     def close(self) -> None:
         """Remove what stands with OVN's flows: the next test's topology is built anew."""
@@ -182,7 +180,7 @@ class OvnAgentDeployer:
         """
         lacking = _lacks_private_ovs(self._session) or lacks_agent() or lacks_daemons()
         if lacking is not None:
-            pytest.skip(lacking)
+            raise UnavailableError(lacking)
         plan = plan or OvnPathPlan()
         made = LiveOvnPath(self._session, self._deploy(plan.topology(), dut=dut), plan)
         self._made.append(made)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pytest_nfvperf.config.near import listed
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.sla.rules import Rule, Sla
-from pytest_nfvperf.plugin.options import PACK
+from pytest_nfvperf.session.options import PACK
 
 PUBLISHED_FILE = "published.yaml"
 _SCENARIO = re.compile(r"\bS\d+\b")

@@ -44,7 +44,6 @@ from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut
 from pytest_nfvperf.model.testbed.topology_labels import port_kinds
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.plugin.options import Options
 from pytest_nfvperf.ports.progress import Progress
 from pytest_nfvperf.ports.run_end import RunEnd
 from pytest_nfvperf.ports.sink import Sink
@@ -56,6 +55,7 @@ from pytest_nfvperf.runs.soaker import Soaker
 from pytest_nfvperf.runs.stream_runner import StreamRunner
 from pytest_nfvperf.runs.study import Decided, Study, SubjectDeployer
 from pytest_nfvperf.runs.trials import Context
+from pytest_nfvperf.session.options import Options
 from pytest_nfvperf.session.packs import PUBLISHED_FILE, pack_rules
 from pytest_nfvperf.session.sla_check import Measured, SlaCheck
 

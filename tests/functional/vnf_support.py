@@ -16,7 +16,8 @@ from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
 from pytest_nfvperf.runs.clocks import SystemClock
 from pytest_nfvperf.runs.recorder import Recorder
-from pytest_nfvperf.runs.rig import LiveTopology, Rig, RigParts
+from pytest_nfvperf.runs.rig import LiveTopology, Rig
+from pytest_nfvperf.runs.rig_parts import RigParts
 from pytest_nfvperf.runs.trials import Context, Trial
 from tests.functional.generator_support import embedded_in
 from tests.functional.loss_rig import Silent

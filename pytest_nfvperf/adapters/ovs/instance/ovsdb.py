@@ -18,6 +18,10 @@ import ovs.poller
 
 from pytest_nfvperf.model.errors import DeadlineError, TestbedError
 
+OWNER = "nfvperf"
+"""Key of external_ids: which run made a bridge."""
+
+
 _WANTED: Mapping[str, tuple[str, ...]] = {
     "Open_vSwitch": (
         "bridges",

@@ -11,7 +11,7 @@ from typing import Any
 
 from pytest_nfvperf.adapters.journal.journal import Entry
 from pytest_nfvperf.adapters.ovs.instance.jsonrpc import JsonRpc
-from pytest_nfvperf.adapters.ovs.topology.rows import OWNER
+from pytest_nfvperf.adapters.ovs.instance.ovsdb import OWNER
 from pytest_nfvperf.model.errors import TestbedError
 
 _DATABASE = "Open_vSwitch"

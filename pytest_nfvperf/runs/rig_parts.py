@@ -1,0 +1,55 @@
+"""What a rig is made of: factories that a backend hands over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from pytest_nfvperf.model.ledger.ledger import CounterSnapshot, Ledger
+from pytest_nfvperf.model.testbed.testbed import Dut
+from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.trial import TrialResult
+from pytest_nfvperf.ports.datapath import Datapath
+from pytest_nfvperf.ports.generator import Generator
+from pytest_nfvperf.ports.stream_engine import StreamEngine
+from pytest_nfvperf.ports.vnf import VnfMaker
+from pytest_nfvperf.runs.placement import ForgottenRoundTrips, RoundTrips
+
+LedgerFactory = Callable[[Topology, TrialResult, Sequence[CounterSnapshot], Sequence[CounterSnapshot]], Ledger]
+
+
+class Ceilings(Protocol):
+    """The generator's own limits, frames/s per direction, without the DUT."""
+
+    def cached(self, traffic: Traffic, directions: int) -> float | None:
+        """The kept ceiling; None when it is not known yet."""
+        ...
+
+    def measure(self, traffic: Traffic, directions: int) -> float | None:
+        """Measure and keep it; None where it cannot be measured. Needs the PMD's CPU."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RigParts:
+    """What a rig is made of. Factories, because a broken rig is made anew.
+
+    ``pmd_cpus``: number of CPUs given to poll-mode threads, 0 if unknown.
+    ``polling_cpus``: of the DUT, whose distance from the generator's is looked at; ``round_trips``: seen before.
+    ``make_streams``: None where the testbed has no engine for streams.
+    ``vnfs``: starts VNFs that are processes; None where there is only the generator's loop.
+    ``check_cabling``: raises TestbedError when cables are not where the testbed file says; None where there are none.
+    """
+
+    make_datapath: Callable[[Dut], Datapath]
+    make_generator: Callable[[], Generator]
+    make_ledger: LedgerFactory | None
+    ceilings: Ceilings
+    pmd_cpus: int
+    polling_cpus: tuple[int, ...] = ()
+    round_trips: RoundTrips = field(default_factory=ForgottenRoundTrips)
+    make_streams: Callable[[], StreamEngine] | None = None
+    vnfs: VnfMaker | None = None
+    check_cabling: Callable[[Datapath, Generator], None] | None = None

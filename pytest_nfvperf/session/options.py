@@ -1,0 +1,50 @@
+"""What the user asked for, as frozen data. The plugin reads it off pytest's command line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pytest_nfvperf.model.measure.soak import SoakLoad
+
+PACK = "published"
+
+
+def is_pack(given: str) -> bool:
+    """True for what names an SLA pack ("published:S1"), False for what names a file."""
+    return given == PACK or given.startswith(f"{PACK}:")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the user asked for.
+
+    Attributes:
+        testbeds: testbed files; empty for the embedded testbed. With xdist worker gwN takes the N-th.
+        profile: smoke, quick, gate, full or soak.
+        slas: SLA files that replace the ``sla.yaml`` beside each suite.
+        packs: as ``slas``, by name: "published:S1".
+        ovs: prefix of the OVS to test, None for the testbed's or the installed one.
+        results: directory under which each run gets one of its own.
+        keep: leave the run directory (logs, sockets, database) when the run ends.
+        plan: list trials and the estimated time, send nothing.
+        inconclusive: "fail" or "warn".
+        report: render the HTML page at the end.
+        soak_duration_s: length of soaks instead of the profile's, s; None for the profile's.
+        soak_load: their load: frames/s per direction or a share of the NDR.
+        record: directory for recordings of the conversation with the generator; None: it is not recorded.
+    """
+
+    testbeds: tuple[Path, ...]
+    profile: str
+    slas: tuple[Path, ...]
+    packs: tuple[str, ...]
+    ovs: str | None
+    results: Path
+    keep: bool
+    plan: bool
+    inconclusive: str
+    report: bool
+    soak_duration_s: float | None = None
+    soak_load: SoakLoad = field(default_factory=SoakLoad)
+    record: Path | None = None
