@@ -1,7 +1,233 @@
 """Datapath acceptance for pytest: measure OVS and NICs, judge them against an SLA.
 
-Importing the package costs nothing: the plugin, the fixtures and the adapters
-import what they need when they need it.
+``import pytest_nfvperf as nfv``: what is in ``__all__`` here and in ``nfv.parts``, ``nfv.routing`` and ``nfv.testing``
+is public, and docs/api.md says what each is; everything else is private. Importing costs nothing: a name is imported
+when first used.
 """
 
+from typing import TYPE_CHECKING
+
+from pytest_nfvperf.model.lazy import lazily
+
+if TYPE_CHECKING:
+    from pytest_nfvperf.adapters.evidence.reader import read_run
+    from pytest_nfvperf.adapters.generators.copied_frames import check_frames
+    from pytest_nfvperf.adapters.generators.iperf3.engine import Iperf3Engine
+    from pytest_nfvperf.backends.base import Backend
+    from pytest_nfvperf.config.sla_file import load_sla
+    from pytest_nfvperf.config.testbed_file import load_testbed, testbed_to_yaml
+    from pytest_nfvperf.model.display import format_fps, format_ratio
+    from pytest_nfvperf.model.errors import (
+        ConfigError,
+        DeadlineError,
+        GeneratorError,
+        InconclusiveError,
+        NfvperfError,
+        TestbedError,
+        UnavailableError,
+    )
+    from pytest_nfvperf.model.measure.observe import observations, unmeasured
+    from pytest_nfvperf.model.measure.outcome import LossPoint, Outcome
+    from pytest_nfvperf.model.measure.profile import Profile
+    from pytest_nfvperf.model.measure.stream_measurement import StreamSpec
+    from pytest_nfvperf.model.scenarios.mirror_outputs import mirror_output
+    from pytest_nfvperf.model.scenarios.vm_chain import vm_chain, vm_receiving
+    from pytest_nfvperf.model.sla.failure_table import failure_table
+    from pytest_nfvperf.model.sla.judge import judge, worst
+    from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
+    from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut, Testbed
+    from pytest_nfvperf.model.testbed.topology_text import topology_text
+    from pytest_nfvperf.model.testbed.tuning import OVS_DEFAULT, Tuning
+    from pytest_nfvperf.model.topology.catalogue import bridge_chain, phy2phy, pvp, pvvp
+    from pytest_nfvperf.model.topology.compose import Composition, Part, compose
+    from pytest_nfvperf.model.topology.topology import Topology
+    from pytest_nfvperf.model.traffic.headers import Vxlan
+    from pytest_nfvperf.model.traffic.traffic import IMIXES, RFC2544_FRAME_SIZES, S1_FRAME_SIZES, Imix, Traffic
+    from pytest_nfvperf.plugin.hooks import session_of
+    from pytest_nfvperf.plugin.labels import item_labels
+    from pytest_nfvperf.plugin.parametrizing import NOT_QUICK, chosen, compares, sweep
+    from pytest_nfvperf.ports.capture import Capture, Captured
+    from pytest_nfvperf.ports.stream_engine import StreamEnd
+    from pytest_nfvperf.runs.interleave import Reading
+    from pytest_nfvperf.runs.load_series import loss_point
+    from pytest_nfvperf.runs.mirroring import CopyTrials, MirrorLoad
+    from pytest_nfvperf.runs.rig import LiveTopology
+    from pytest_nfvperf.runs.rig_parts import RigParts
+    from pytest_nfvperf.runs.search import Search
+    from pytest_nfvperf.runs.soaker import Soaker
+    from pytest_nfvperf.runs.stream_runner import StreamRunner
+    from pytest_nfvperf.runs.study import Figure, Study, Subject
+    from pytest_nfvperf.session.capturing import Captures
+    from pytest_nfvperf.session.deploying import Deployer, FreshDeployer
+    from pytest_nfvperf.session.run import NfvSession
+    from pytest_nfvperf.session.sla_check import SlaCheck, SlaFailure
+
 __version__ = "0.1.0"
+
+__all__ = [
+    "IMIXES",
+    "NOT_QUICK",
+    "OVS_DEFAULT",
+    "RFC2544_FRAME_SIZES",
+    "S1_FRAME_SIZES",
+    "TESTBEDS_OWN",
+    "Backend",
+    "Capture",
+    "Captured",
+    "Captures",
+    "Composition",
+    "ConfigError",
+    "CopyTrials",
+    "DeadlineError",
+    "Deployer",
+    "Dut",
+    "Figure",
+    "FreshDeployer",
+    "GeneratorError",
+    "Imix",
+    "InconclusiveError",
+    "Iperf3Engine",
+    "Judgement",
+    "LiveTopology",
+    "LossPoint",
+    "MirrorLoad",
+    "NfvSession",
+    "NfvperfError",
+    "Outcome",
+    "Part",
+    "Profile",
+    "Reading",
+    "RigParts",
+    "Search",
+    "SlaCheck",
+    "SlaFailure",
+    "Soaker",
+    "StreamEnd",
+    "StreamRunner",
+    "StreamSpec",
+    "Study",
+    "Subject",
+    "Testbed",
+    "TestbedError",
+    "Topology",
+    "Traffic",
+    "Tuning",
+    "UnavailableError",
+    "Verdict",
+    "Vxlan",
+    "__version__",
+    "bridge_chain",
+    "check_frames",
+    "chosen",
+    "compares",
+    "compose",
+    "failure_table",
+    "format_fps",
+    "format_ratio",
+    "item_labels",
+    "judge",
+    "load_sla",
+    "load_testbed",
+    "loss_point",
+    "mirror_output",
+    "observations",
+    "phy2phy",
+    "pvp",
+    "pvvp",
+    "read_run",
+    "session_of",
+    "sweep",
+    "testbed_to_yaml",
+    "topology_text",
+    "unmeasured",
+    "vm_chain",
+    "vm_receiving",
+    "worst",
+]
+
+_PLACES = {
+    "Backend": "backends.base",
+    "Capture": "ports.capture",
+    "Captured": "ports.capture",
+    "Captures": "session.capturing",
+    "Composition": "model.topology.compose",
+    "ConfigError": "model.errors",
+    "CopyTrials": "runs.mirroring",
+    "DeadlineError": "model.errors",
+    "Deployer": "session.deploying",
+    "Dut": "model.testbed.testbed",
+    "Figure": "runs.study",
+    "FreshDeployer": "session.deploying",
+    "GeneratorError": "model.errors",
+    "IMIXES": "model.traffic.traffic",
+    "Imix": "model.traffic.traffic",
+    "InconclusiveError": "model.errors",
+    "Iperf3Engine": "adapters.generators.iperf3.engine",
+    "Judgement": "model.sla.verdict",
+    "LiveTopology": "runs.rig",
+    "LossPoint": "model.measure.outcome",
+    "MirrorLoad": "runs.mirroring",
+    "NOT_QUICK": "plugin.parametrizing",
+    "NfvSession": "session.run",
+    "NfvperfError": "model.errors",
+    "OVS_DEFAULT": "model.testbed.tuning",
+    "Outcome": "model.measure.outcome",
+    "Part": "model.topology.compose",
+    "Profile": "model.measure.profile",
+    "RFC2544_FRAME_SIZES": "model.traffic.traffic",
+    "Reading": "runs.interleave",
+    "RigParts": "runs.rig_parts",
+    "S1_FRAME_SIZES": "model.traffic.traffic",
+    "Search": "runs.search",
+    "SlaCheck": "session.sla_check",
+    "SlaFailure": "session.sla_check",
+    "Soaker": "runs.soaker",
+    "StreamEnd": "ports.stream_engine",
+    "StreamRunner": "runs.stream_runner",
+    "StreamSpec": "model.measure.stream_measurement",
+    "Study": "runs.study",
+    "Subject": "runs.study",
+    "TESTBEDS_OWN": "model.testbed.testbed",
+    "Testbed": "model.testbed.testbed",
+    "TestbedError": "model.errors",
+    "Topology": "model.topology.topology",
+    "Traffic": "model.traffic.traffic",
+    "Tuning": "model.testbed.tuning",
+    "UnavailableError": "model.errors",
+    "Verdict": "model.sla.verdict",
+    "Vxlan": "model.traffic.headers",
+    "bridge_chain": "model.topology.catalogue",
+    "check_frames": "adapters.generators.copied_frames",
+    "chosen": "plugin.parametrizing",
+    "compares": "plugin.parametrizing",
+    "compose": "model.topology.compose",
+    "failure_table": "model.sla.failure_table",
+    "format_fps": "model.display",
+    "format_ratio": "model.display",
+    "item_labels": "plugin.labels",
+    "judge": "model.sla.judge",
+    "load_sla": "config.sla_file",
+    "load_testbed": "config.testbed_file",
+    "loss_point": "runs.load_series",
+    "mirror_output": "model.scenarios.mirror_outputs",
+    "observations": "model.measure.observe",
+    "phy2phy": "model.topology.catalogue",
+    "pvp": "model.topology.catalogue",
+    "pvvp": "model.topology.catalogue",
+    "read_run": "adapters.evidence.reader",
+    "session_of": "plugin.hooks",
+    "sweep": "plugin.parametrizing",
+    "testbed_to_yaml": "config.testbed_file",
+    "topology_text": "model.testbed.topology_text",
+    "unmeasured": "model.measure.observe",
+    "vm_chain": "model.scenarios.vm_chain",
+    "vm_receiving": "model.scenarios.vm_chain",
+    "worst": "model.sla.judge",
+}
+
+if not TYPE_CHECKING:  # a type checker must see wrong names
+    __getattr__ = lazily(__name__, __name__, _PLACES)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -9,21 +9,13 @@ from typing import Any
 import pytest
 
 CONFTEST = """
-pytest_plugins = [
-    "pytest_nfvperf.fixtures.nfv",
-    "pytest_nfvperf.fixtures.topologies",
-    "pytest_nfvperf.fixtures.parts",
-    "pytest_nfvperf.fixtures.mirrors",
-    "pytest_nfvperf.fixtures.measuring",
-    "pytest_nfvperf.fixtures.routing",
-    "pytest_nfvperf.fixtures.ovn",
-]
+pytest_plugins = ["pytest_nfvperf.fixtures.all"]
 """
 
 SUITE = '''
 import pytest
-from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.plugin.parametrizing import sweep
+from pytest_nfvperf import Traffic
+from pytest_nfvperf import sweep
 
 @sweep("frame_size", [64, 1518], quick={64})
 def test_ndr_pdr(frame_size, phy2phy, search, sla):

@@ -90,10 +90,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     collection.deselect_by_profile(config, items, config.stash[OPTIONS_KEY])
     sort_suites(config, items)
     collection.group_for_xdist(config, measuring)
-    collection.check_before_run(config, measuring, nfv_session(config))
+    collection.check_before_run(config, measuring, session_of(config))
     config.stash[MEASURING_KEY] = True
     if collection.starts(config, config.stash[OPTIONS_KEY]):
-        stopping.watch(config, nfv_session(config))
+        stopping.watch(config, session_of(config))
 
 
 def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
@@ -102,7 +102,7 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
         return []
     from pytest_nfvperf.plugin import terminal  # noqa: PLC0415
 
-    return terminal.header(nfv_session(config))
+    return terminal.header(session_of(config))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -114,10 +114,10 @@ def pytest_runtestloop(session: pytest.Session) -> object:
     if config.stash[OPTIONS_KEY].plan:
         from pytest_nfvperf.plugin import plan  # noqa: PLC0415
 
-        return plan.show_plan(session, nfv_session(config))
+        return plan.show_plan(session, session_of(config))
     from pytest_nfvperf.plugin import concluding  # noqa: PLC0415
 
-    concluding.begin(session, nfv_session(config), _watch(config).uncollected)
+    concluding.begin(session, session_of(config), _watch(config).uncollected)
     config.stash[RECORDED_KEY] = True
     return None
 
@@ -129,7 +129,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         return (yield)
     from pytest_nfvperf.plugin import collection  # noqa: PLC0415
 
-    session = nfv_session(item.config)
+    session = session_of(item.config)
     collection.begin(item, session)
     result = yield
     if session.interrupted:
@@ -146,7 +146,7 @@ def pytest_runtest_makereport(
         return (yield)
     from pytest_nfvperf.plugin import collection  # noqa: PLC0415
 
-    session = nfv_session(item.config)
+    session = session_of(item.config)
     if call.when == "call":
         item.user_properties.extend(session.junit_properties())
     if call.excinfo is not None and isinstance(call.excinfo.value, UnavailableError):
@@ -231,7 +231,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     stopping.unwatch(config)
 
 
-def nfv_session(config: pytest.Config) -> NfvSession:
+def session_of(config: pytest.Config) -> NfvSession:
     """The session of this process, made when first asked for."""
     if SESSION_KEY not in config.stash:
         from pytest_nfvperf.plugin.session_factory import make_session  # noqa: PLC0415

@@ -21,8 +21,10 @@ SMOKE = "nfv_smoke"
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def sweep(name: str, values: Iterable[Any], *, quick: Collection[Any]) -> Callable[[F], F]:
+def sweep(name: str, values: Iterable[Any], *, quick: Collection[Any] | None = None) -> Callable[[F], F]:
     """Parametrise a test over ``values``, of which the quick profile keeps those in ``quick``.
+
+    Without ``quick`` it keeps all.
 
     Example::
 
@@ -33,6 +35,7 @@ def sweep(name: str, values: Iterable[Any], *, quick: Collection[Any]) -> Callab
         ValueError: ``quick`` names a value that is not swept, or keeps none.
     """
     all_values = list(values)
+    quick = all_values if quick is None else quick
     strangers = [value for value in quick if value not in all_values]
     if strangers:
         raise ValueError(f"sweep of {name!r}: quick keeps {strangers[0]!r}, which is not among {all_values}")
@@ -45,8 +48,12 @@ def sweep(name: str, values: Iterable[Any], *, quick: Collection[Any]) -> Callab
     return pytest.mark.parametrize(name, params)
 
 
-def chosen(names: str, cases: Iterable[tuple[Any, ...]], *, quick: Collection[tuple[Any, ...]]) -> Callable[[F], F]:
+def chosen(
+    names: str, cases: Iterable[tuple[Any, ...]], *, quick: Collection[tuple[Any, ...]] | None = None
+) -> Callable[[F], F]:
     """Parametrise a test over cases of several parameters, of which the quick profile keeps those in ``quick``.
+
+    Without ``quick`` it keeps all.
 
     Example::
 
@@ -57,6 +64,7 @@ def chosen(names: str, cases: Iterable[tuple[Any, ...]], *, quick: Collection[tu
         ValueError: ``quick`` names a case that is not among the others, or none.
     """
     listed = list(cases)
+    quick = listed if quick is None else quick
     strangers = [case for case in quick if case not in listed]
     if strangers or not quick:
         what = f"quick has {strangers[0]!r}, which is not among them" if strangers else "quick must have at least one"
@@ -84,8 +92,8 @@ class Compared(tuple[Any, ...]):
     __slots__ = ()
 
 
-def compares(name: str, values: Iterable[Any], *, quick: Iterable[Any]) -> Callable[[F], F]:
-    """Give a test all of ``values`` at once, in the quick profile those of ``quick``: it compares them.
+def compares(name: str, values: Iterable[Any], *, quick: Iterable[Any] | None = None) -> Callable[[F], F]:
+    """Give a test all of ``values`` at once, in the quick profile those of ``quick``, if given: it compares them.
 
     The first is the baseline. SLA rules select each of them by the label ``name``.
 
@@ -97,7 +105,8 @@ def compares(name: str, values: Iterable[Any], *, quick: Iterable[Any]) -> Calla
     Raises:
         ValueError: fewer than two values, or a quick value that is not among them.
     """
-    full, short = Compared(values), Compared(quick)
+    full = Compared(values)
+    short = full if quick is None else Compared(quick)
     strangers = [value for value in short if value not in full]
     if strangers:
         raise ValueError(f"comparison of {name!r}: quick has {strangers[0]!r}, which is not among {list(full)}")

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_nfvperf.model.testbed.testbed import Dut
-from pytest_nfvperf.model.topology.catalogue import bridge_chain
-from pytest_nfvperf.plugin.parametrizing import sweep
-from pytest_nfvperf.session.deploying import Deployer
+from pytest_nfvperf import Deployer, Dut, bridge_chain, sweep
 
 DATAPATHS = ("netdev", "system", "linux-bridge")
 

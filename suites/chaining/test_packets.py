@@ -6,11 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from pytest_nfvperf.model.topology.catalogue import bridge_chain
-from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.plugin.parametrizing import compares, sweep
-from pytest_nfvperf.runs.study import Study, Subject
-from pytest_nfvperf.session.sla_check import SlaCheck
+from pytest_nfvperf import SlaCheck, Study, Subject, Traffic, bridge_chain, compares, sweep
 
 CHAINS = range(1, 10)
 """Bridges; S2's own range."""

@@ -13,12 +13,8 @@ from itertools import product
 
 import pytest
 
-from pytest_nfvperf.model.testbed.testbed import Dut
-from pytest_nfvperf.model.topology.catalogue import bridge_chain
-from pytest_nfvperf.model.topology.nodes import Offloads
-from pytest_nfvperf.plugin.parametrizing import chosen, compares
-from pytest_nfvperf.runs.study import Study, Subject
-from pytest_nfvperf.session.sla_check import SlaCheck
+from pytest_nfvperf import Dut, SlaCheck, Study, Subject, bridge_chain, chosen, compares
+from pytest_nfvperf.parts import Offloads
 
 CHAINS = range(1, 10)
 STREAMS = (1, 2, 4, 8, 16)

@@ -6,14 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from pytest_nfvperf.adapters.routing.session_sampler import SessionSampler
-from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.plugin.parametrizing import NOT_QUICK
-from pytest_nfvperf.ports.bgp_speaker import BgpSpeaker
-from pytest_nfvperf.runs.rig import LiveTopology
-from pytest_nfvperf.runs.soaker import Soaker
-from pytest_nfvperf.session.bgp_paths import LiveBgpPath
-from pytest_nfvperf.session.sla_check import SlaCheck
+from pytest_nfvperf import NOT_QUICK, LiveTopology, SlaCheck, Soaker, Traffic
+from pytest_nfvperf.routing import BgpSpeaker, LiveBgpPath, SessionSampler
 
 
 @pytest.mark.nfv_smoke

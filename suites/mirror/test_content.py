@@ -6,16 +6,18 @@ from collections.abc import Callable
 
 import pytest
 
-from pytest_nfvperf.adapters.generators.copied_frames import check_frames
-from pytest_nfvperf.model.errors import InconclusiveError
-from pytest_nfvperf.model.scenarios.mirror_outputs import mirror_output
-from pytest_nfvperf.model.scenarios.vm_chain import vm_chain
-from pytest_nfvperf.model.topology.parts import mirror, namespace
-from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.ports.capture import Capture
-from pytest_nfvperf.runs.mirroring import CopyTrials
-from pytest_nfvperf.runs.rig import LiveTopology
-from pytest_nfvperf.session.deploying import Deployer
+from pytest_nfvperf import (
+    Capture,
+    CopyTrials,
+    Deployer,
+    InconclusiveError,
+    LiveTopology,
+    Traffic,
+    check_frames,
+    mirror_output,
+    vm_chain,
+)
+from pytest_nfvperf.parts import mirror, namespace
 
 CALM_FPS = 2_000
 OUTPUT = "host-eth0"

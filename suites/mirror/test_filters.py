@@ -6,12 +6,8 @@ from typing import Any
 
 import pytest
 
-from pytest_nfvperf.model.scenarios.mirror_outputs import mirror_output
-from pytest_nfvperf.model.scenarios.vm_chain import vm_chain
-from pytest_nfvperf.model.topology.parts import mirror
-from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.runs.mirroring import CopyTrials
-from pytest_nfvperf.session.deploying import Deployer
+from pytest_nfvperf import CopyTrials, Deployer, Traffic, mirror_output, vm_chain
+from pytest_nfvperf.parts import mirror
 
 VLAN = 7
 SELECTIONS: dict[str, tuple[dict[str, Any], int]] = {

@@ -6,17 +6,22 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from pytest_nfvperf.model.scenarios.mirror_outputs import mirror_output
-from pytest_nfvperf.model.scenarios.vm_chain import vm_chain
-from pytest_nfvperf.model.topology.parts import mirror, monitor
-from pytest_nfvperf.model.topology.topology import Topology
-from pytest_nfvperf.model.traffic.traffic import RFC2544_FRAME_SIZES, Traffic
-from pytest_nfvperf.plugin.parametrizing import compares, sweep
-from pytest_nfvperf.runs.mirroring import MirrorLoad
-from pytest_nfvperf.runs.rig import LiveTopology
-from pytest_nfvperf.runs.study import Study, Subject
-from pytest_nfvperf.session.deploying import Deployer
-from pytest_nfvperf.session.sla_check import SlaCheck
+from pytest_nfvperf import (
+    RFC2544_FRAME_SIZES,
+    Deployer,
+    LiveTopology,
+    MirrorLoad,
+    SlaCheck,
+    Study,
+    Subject,
+    Topology,
+    Traffic,
+    compares,
+    mirror_output,
+    sweep,
+    vm_chain,
+)
+from pytest_nfvperf.parts import mirror, monitor
 
 BASELINE = "vm-to-vm"
 """No mirror: the baseline that S4's author found missing."""

@@ -6,11 +6,17 @@ from collections.abc import Sequence
 
 import pytest
 
-from pytest_nfvperf.model.scenarios.vm_chain import vm_chain, vm_receiving
-from pytest_nfvperf.model.traffic.traffic import RFC2544_FRAME_SIZES, Traffic
-from pytest_nfvperf.plugin.parametrizing import compares, sweep
-from pytest_nfvperf.runs.study import Study, Subject
-from pytest_nfvperf.session.sla_check import SlaCheck
+from pytest_nfvperf import (
+    RFC2544_FRAME_SIZES,
+    SlaCheck,
+    Study,
+    Subject,
+    Traffic,
+    compares,
+    sweep,
+    vm_chain,
+    vm_receiving,
+)
 
 CASES = {"1a": vm_receiving(), "1b": vm_chain(1), "vm-to-vm": vm_chain(2)}
 

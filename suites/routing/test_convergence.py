@@ -8,13 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_nfvperf.adapters.routing.bgp_path_daemons import Steps
-from pytest_nfvperf.model.measure.profile import Profile
-from pytest_nfvperf.model.scenarios.bgp_path import VM
-from pytest_nfvperf.runs.convergence import Convergence, ConvergenceReading, Event
-from pytest_nfvperf.runs.load_series import loss_point
-from pytest_nfvperf.session.bgp_paths import BgpPathDeployer, LiveBgpPath
-from pytest_nfvperf.session.sla_check import SlaCheck
+from pytest_nfvperf import Profile, SlaCheck, loss_point
+from pytest_nfvperf.routing import VM, BgpPathDeployer, Convergence, ConvergenceReading, Event, LiveBgpPath, Steps
 
 REPEATS = {"smoke": 1, "quick": 3, "gate": 10, "full": 25}
 STORM_PERIOD_S = 0.1

@@ -8,13 +8,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from pytest_nfvperf.model.measure.outcome import Outcome
-from pytest_nfvperf.model.scenarios.bgp_path import VM, BgpPathPlan
-from pytest_nfvperf.plugin.parametrizing import sweep
-from pytest_nfvperf.ports.bgp_speaker import BgpSpeaker
-from pytest_nfvperf.runs.convergence import Convergence, Event
-from pytest_nfvperf.session.bgp_paths import BgpPathDeployer, LiveBgpPath
-from pytest_nfvperf.session.sla_check import SlaCheck
+from pytest_nfvperf import Outcome, SlaCheck, sweep
+from pytest_nfvperf.routing import VM, BgpPathDeployer, BgpPathPlan, BgpSpeaker, Convergence, Event, LiveBgpPath
 
 RECOVERED_WITHIN_S = 10.0
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from pytest_nfvperf.model.traffic.traffic import S1_FRAME_SIZES
-from pytest_nfvperf.plugin.parametrizing import sweep
-from pytest_nfvperf.runs.search import Search
-from pytest_nfvperf.session.bgp_paths import LiveBgpPath
-from pytest_nfvperf.session.sla_check import SlaCheck
+from pytest_nfvperf import S1_FRAME_SIZES, Search, SlaCheck, sweep
+from pytest_nfvperf.routing import LiveBgpPath
 
 
 @sweep("frame_size", S1_FRAME_SIZES, quick={64})

@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pytest_nfvperf.model.measure.profile import Profile
-from pytest_nfvperf.model.routing.bgp import BgpTimers
-from pytest_nfvperf.model.scenarios.bgp_path import BgpPathPlan
-from pytest_nfvperf.plugin.parametrizing import sweep
-from pytest_nfvperf.runs.convergence import Convergence, Event
-from pytest_nfvperf.runs.load_series import loss_point
-from pytest_nfvperf.session.bgp_paths import BgpPathDeployer, LiveBgpPath
-from pytest_nfvperf.session.sla_check import SlaCheck
+from pytest_nfvperf import Profile, SlaCheck, loss_point, sweep
+from pytest_nfvperf.routing import BgpPathDeployer, BgpPathPlan, BgpTimers, Convergence, Event, LiveBgpPath
 
 LOAD_S = {"quick": 8.0, "gate": 60.0, "full": 300.0}
 CHURN_FPS = 500_000

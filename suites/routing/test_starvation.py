@@ -6,13 +6,8 @@ from contextlib import suppress
 
 import pytest
 
-from pytest_nfvperf.model.display import format_fps, format_ratio
-from pytest_nfvperf.model.errors import DeadlineError
-from pytest_nfvperf.model.measure.profile import Profile
-from pytest_nfvperf.plugin.parametrizing import sweep
-from pytest_nfvperf.runs.convergence import Convergence, Event
-from pytest_nfvperf.session.bgp_paths import LiveBgpPath
-from pytest_nfvperf.session.sla_check import SlaCheck
+from pytest_nfvperf import DeadlineError, Profile, SlaCheck, format_fps, format_ratio, sweep
+from pytest_nfvperf.routing import Convergence, Event, LiveBgpPath
 
 FLOOD_FPS = 7_000_000
 """Per direction: more than a PMD forwards between two ports and routes, 64 B."""

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.plugin.parametrizing import sweep
-from pytest_nfvperf.runs.rig import LiveTopology
-from pytest_nfvperf.runs.search import Search
-from pytest_nfvperf.session.sla_check import SlaCheck
+from pytest_nfvperf import LiveTopology, Search, SlaCheck, Traffic, sweep
 
 FLOWS = (1, 1_000, 10_000, 100_000, 1_000_000)
 

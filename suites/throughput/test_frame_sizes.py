@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_nfvperf.model.traffic.traffic import IMIXES, RFC2544_FRAME_SIZES, S1_FRAME_SIZES, Imix, Traffic
-from pytest_nfvperf.plugin.parametrizing import sweep
-from pytest_nfvperf.runs.rig import LiveTopology
-from pytest_nfvperf.runs.search import Search
-from pytest_nfvperf.session.sla_check import SlaCheck
+from pytest_nfvperf import (
+    IMIXES,
+    RFC2544_FRAME_SIZES,
+    S1_FRAME_SIZES,
+    Imix,
+    LiveTopology,
+    Search,
+    SlaCheck,
+    Traffic,
+    sweep,
+)
 
 FRAME_SIZES = sorted({*RFC2544_FRAME_SIZES, *S1_FRAME_SIZES})
 IMIX = IMIXES["simple"]

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_nfvperf.model.traffic.headers import Vxlan
-from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.runs.rig import LiveTopology
-from pytest_nfvperf.runs.search import Search
-from pytest_nfvperf.session.sla_check import SlaCheck
+from pytest_nfvperf import LiveTopology, Search, SlaCheck, Traffic, Vxlan
 
 FLOWS = 1000
 KINDS = {

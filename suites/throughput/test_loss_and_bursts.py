@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_nfvperf.model.measure.profile import Profile
-from pytest_nfvperf.model.traffic.traffic import RFC2544_FRAME_SIZES, Traffic
-from pytest_nfvperf.plugin.parametrizing import sweep
-from pytest_nfvperf.runs.rig import LiveTopology
-from pytest_nfvperf.runs.search import Search
-from pytest_nfvperf.session.sla_check import SlaCheck
+from pytest_nfvperf import RFC2544_FRAME_SIZES, LiveTopology, Profile, Search, SlaCheck, Traffic, sweep
 
 
 @sweep("frame_size", RFC2544_FRAME_SIZES, quick={64})

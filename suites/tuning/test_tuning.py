@@ -6,13 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from pytest_nfvperf.model.testbed.testbed import Dut
-from pytest_nfvperf.model.testbed.tuning import OVS_DEFAULT, Tuning
-from pytest_nfvperf.model.topology.catalogue import phy2phy
-from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.plugin.parametrizing import compares, sweep
-from pytest_nfvperf.runs.study import Study, Subject
-from pytest_nfvperf.session.sla_check import SlaCheck
+from pytest_nfvperf import OVS_DEFAULT, Dut, SlaCheck, Study, Subject, Traffic, Tuning, compares, phy2phy, sweep
 
 CACHES = (OVS_DEFAULT, Tuning(emc_insert_inv_prob=0), Tuning(emc_insert_inv_prob=1), Tuning(smc=True))
 OTHERS = (

@@ -12,17 +12,13 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 SUITE = """
-from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf import Traffic
 
 def test_mine(phy2phy, search, sla):
     sla.check(search.ndr_pdr(phy2phy, Traffic(frame_size=64)))
 """
 
-CONFTEST = (
-    "pytest_plugins = ['pytest_nfvperf.fixtures.nfv', 'pytest_nfvperf.fixtures.topologies', "
-    "'pytest_nfvperf.fixtures.parts', "
-    "'pytest_nfvperf.fixtures.measuring']\n"
-)
+CONFTEST = "pytest_plugins = ['pytest_nfvperf.fixtures.all']\n"
 
 
 def run(*argv: str, cwd: Path) -> str:
@@ -47,7 +43,7 @@ def test_the_wheel_holds_sources_fixtures_and_types(wheel):
         names
     )
     modules = {str(path.relative_to(ROOT)) for path in (ROOT / "pytest_nfvperf").rglob("*.py")}
-    assert not modules - set(names), "packages are listed one by one in pyproject.toml"
+    assert not modules - set(names), "[tool.setuptools.packages.find] found not all"
     native = {Path(name).name for name in names if name.startswith("pytest_nfvperf/native/")}
     missing = {path.name for path in (ROOT / "pytest_nfvperf/native").rglob("*.[ch]")} - native
     assert not missing, f"sources that the wheel lacks: {missing}"

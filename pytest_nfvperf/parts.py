@@ -1,0 +1,54 @@
+"""Parts of a topology, for ``compose``; and the types of what they return."""
+
+from pytest_nfvperf.model.topology.links import Crossing, Patch, Tunnel, VethLink
+from pytest_nfvperf.model.topology.mirrors import Mirror
+from pytest_nfvperf.model.topology.nodes import Behind, Namespace, Nic, Offloads, Port
+from pytest_nfvperf.model.topology.parts import (
+    Path,
+    behind,
+    bridge,
+    endpoint,
+    mirror,
+    monitor,
+    namespace,
+    namespaces,
+    nic,
+    one_armed,
+    patch,
+    path,
+    router,
+    tunnel,
+    veth,
+    vnf,
+)
+from pytest_nfvperf.model.traffic.trial import Direction
+
+__all__ = [
+    "Behind",
+    "Crossing",
+    "Direction",
+    "Mirror",
+    "Namespace",
+    "Nic",
+    "Offloads",
+    "Patch",
+    "Path",
+    "Port",
+    "Tunnel",
+    "VethLink",
+    "behind",
+    "bridge",
+    "endpoint",
+    "mirror",
+    "monitor",
+    "namespace",
+    "namespaces",
+    "nic",
+    "one_armed",
+    "patch",
+    "path",
+    "router",
+    "tunnel",
+    "veth",
+    "vnf",
+]
