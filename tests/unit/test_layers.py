@@ -1,76 +1,245 @@
-"""Imports point down only: model < ports < adapters, config < runs < the plugin and its fixtures < suites."""
+"""The house: imports point down only, folders have an order, files and functions stay small.
+
+model < ports < config, adapters, native < runs < backends < session < plugin, cli < public API < fixtures < suites.
+
+An import under TYPE_CHECKING makes no circle and loads nothing; it still says that one module knows another, so the
+layers hold for it, too. An import inside a function runs later: the layers hold for it, and it makes
+no circle among files.
+"""
 
 from __future__ import annotations
 
 import ast
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "pytest_nfvperf"
-LAYERS = {"model": 0, "ports": 1, "config": 2, "adapters": 2, "native": 2, "runs": 3, "fixtures": 5}
-TOP = 4
-SUITES = 6
-# what a machine without any package installed must be able to run
+
+LAYERS = ("model", "ports", ("config", "adapters", "native"), "runs", "backends", "session", ("plugin", "cli"))
+PUBLIC = ("__init__", "parts", "routing", "testing")
+"""The files at the top of the package: they name what lies in all layers, and import it when asked for a name."""
+FIXTURES, SUITES = len(LAYERS) + 1, len(LAYERS) + 2
+
+FOLDERS = {
+    "model": ("", "traffic", "topology", "testbed", "routing", "ledger", "sla", "measure", "evidence", "scenarios"),
+    "adapters": (
+        *("journal", "process", "net", "host", "generators", "bridge", "ovs", "guest", "evidence", "vnf", "routing"),
+        *("ovn", "fingerprint", "report", "cleanup", "doctor"),
+    ),
+    "adapters.ovs": ("instance", "openflow", "topology", "counters", ""),
+    "adapters.generators": ("", "embedded", "iperf3", "fake", "trex", "trex_child"),
+}
+"""The order of the folders inside a folder, the lowest first; "" is what lies beside them."""
+
 STDLIB_ONLY = ("model", "ports")
+"""What a machine without any package installed must be able to run."""
+
+MAY_IMPORT_PYTEST = ("pytest_nfvperf.plugin", "pytest_nfvperf.fixtures", "pytest_nfvperf.cli.plan", "suites")
+
+# What still breaks a rule. A list may only get shorter.
+KNOWN_UPWARD = {("pytest_nfvperf.adapters.journal.journal", "pytest_nfvperf.adapters.cleanup.reaper")}
+KNOWN_RUNS_ON_ADAPTERS = {
+    ("recorder", "evidence.records"),
+    ("rig", "evidence.records"),
+    ("soaker", "evidence.records"),
+    ("soaker", "evidence.samples_file"),
+    ("soaker", "process.interrupts"),
+    ("stream_runner", "evidence.records"),
+    ("trials", "evidence.records"),
+}
+KNOWN_HEIRS = {"TrexBackend(LocalBackend)", "ReplayBackend(SimulatedBackend)"}
+KNOWN_C_CIRCLES = {("devargs", "port")}
+
+MOST_LINES, MOST_LINES_OF_A_FUNCTION, MOST_FILES_AT_THE_TOP = 400, 60, 4
 
 
-def layer_of(module: str) -> int:
-    parts = module.split(".")
-    if parts[0] == "suites":
-        return SUITES
-    return LAYERS.get(parts[1], TOP) if len(parts) > 1 else 0
+@dataclass(frozen=True)
+class Import:
+    """``kind``: "top", "lazy" (inside a function) or "type" (under TYPE_CHECKING)."""
 
-
-def sources() -> list[Path]:
-    folders = [PACKAGE, ROOT / "suites"]
-    return sorted(
-        {path.resolve() for folder in folders for path in folder.rglob("*.py")} | {*(ROOT / "fixtures").glob("*.py")}
-    )
+    importer: str
+    imported: str
+    kind: str
 
 
 def module_name(path: Path) -> str:
-    relative = path.relative_to(ROOT).with_suffix("")
-    parts = [part for part in relative.parts if part != "__init__"]
+    parts = list(path.relative_to(ROOT).with_suffix("").parts)
+    if parts[-1] == "__init__":
+        parts.pop()
     return ".".join(["pytest_nfvperf", *parts] if parts[0] == "fixtures" else parts)
 
 
-def imports(path: Path) -> set[str]:
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: relative import"
-            found |= {
-                f"{node.module}.{alias.name}" if node.module == "pytest_nfvperf" else node.module
-                for alias in node.names
-            }
-    return found
-
-
-@pytest.mark.parametrize("path", sources(), ids=lambda path: str(path.relative_to(ROOT)))
-def test_imports_point_down(path):
-    own = layer_of(module_name(path))
-    upward = {
-        name for name in imports(path) if name.split(".")[0] in ("pytest_nfvperf", "suites") and layer_of(name) > own
+@cache
+def sources() -> dict[str, Path]:
+    paths = {path for path in PACKAGE.rglob("*.py") if "fixtures" not in path.relative_to(PACKAGE).parts}
+    return {
+        module_name(path): path
+        for path in sorted(paths | {*(ROOT / "fixtures").glob("*.py"), *(ROOT / "suites").rglob("*.py")})
     }
 
-    assert not upward, f"{module_name(path)} (layer {own}) imports upwards: {sorted(upward)}"
+
+@cache
+def imports() -> tuple[Import, ...]:
+    return tuple(
+        one for name, path in sources().items() for one in _imports_below(name, ast.parse(path.read_text()), "top")
+    )
 
 
-@pytest.mark.parametrize(
-    "path",
-    [p for p in sources() if module_name(p).split(".")[1:2] and module_name(p).split(".")[1] in STDLIB_ONLY],
-    ids=lambda path: str(path.relative_to(ROOT)),
-)
-def test_the_model_and_the_ports_need_the_standard_library_only(path):
-    import sys
+def _imports_below(importer: str, node: ast.AST, kind: str) -> Iterator[Import]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import):
+            yield from (Import(importer, alias.name, kind) for alias in child.names)
+        elif isinstance(child, ast.ImportFrom):
+            assert child.level == 0, f"{importer}: relative import"
+            for alias in child.names:
+                module = f"{child.module}.{alias.name}"
+                yield Import(importer, module if module in sources() else child.module or "", kind)
+        inner = kind
+        if isinstance(child, ast.If) and isinstance(child.test, ast.Name) and child.test.id == "TYPE_CHECKING":
+            inner = "type"
+        elif isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) and kind == "top":
+            inner = "lazy"
+        yield from _imports_below(importer, child, inner)
 
-    foreign = {name for name in imports(path) if name.split(".")[0] not in {*sys.stdlib_module_names, "pytest_nfvperf"}}
+
+def rank(module: str) -> tuple[int, ...]:
+    """Where a module stands: its layer, then the place of its folder in each folder that has an order."""
+    if module.split(".", maxsplit=1)[0] == "suites":
+        return (SUITES,)
+    parts = module.split(".")[1:]
+    if not parts or parts[0] in PUBLIC:
+        return (len(LAYERS),)
+    if parts[0] == "fixtures":
+        return (FIXTURES,)
+    place = [next(i for i, layer in enumerate(LAYERS) if parts[0] == layer or parts[0] in layer)]
+    for depth in range(1, len(parts)):
+        folder = ".".join(parts[:depth])
+        if folder not in FOLDERS:
+            break
+        is_package = sources()[module].name == "__init__.py"
+        inner = parts[depth] if depth < len(parts) - 1 or is_package else ""
+        place.append(FOLDERS[folder].index(inner))
+    return tuple(place)
+
+
+def is_version_only(one: Import) -> bool:
+    """``from pytest_nfvperf import __version__``: the one name that lower layers may ask the top for."""
+    return one.imported == "pytest_nfvperf"
+
+
+def test_the_walk_sees_the_package():
+    assert {"pytest_nfvperf.model.traffic.trial", "pytest_nfvperf.fixtures.nfv", "suites.throughput.test_flows"} <= {
+        *sources()
+    }
+    assert Import("pytest_nfvperf.cli.main", "pytest_nfvperf.cli.plan", "lazy") in imports()
+    assert (
+        rank("pytest_nfvperf.model.errors")
+        < rank("pytest_nfvperf.model.sla.judge")
+        < rank("pytest_nfvperf.ports.clock")
+    )
+
+
+def test_imports_point_down():
+    upward = {
+        (one.importer, one.imported)
+        for one in imports()
+        if one.imported in sources()
+        and rank(one.imported) > rank(one.importer)
+        and not is_version_only(one)
+        and one.importer.removeprefix("pytest_nfvperf").lstrip(".") not in ("", *PUBLIC)
+    }
+
+    assert upward == KNOWN_UPWARD
+
+
+def test_every_folder_has_its_place():
+    for name in sources():
+        rank(name)  # ValueError for a folder that is in none of the orders
+
+
+def test_only_the_plugin_the_fixtures_and_the_plan_import_pytest():
+    others = {
+        one.importer
+        for one in imports()
+        if one.imported.split(".")[0] in ("pytest", "_pytest") and not one.importer.startswith(MAY_IMPORT_PYTEST)
+    }
+
+    assert not others
+
+
+def test_the_model_and_the_ports_need_the_standard_library_only():
+    foreign = {
+        (one.importer, one.imported)
+        for one in imports()
+        if one.importer.split(".")[1:2] and one.importer.split(".")[1] in STDLIB_ONLY
+        if one.imported.split(".")[0] not in {*sys.stdlib_module_names, "pytest_nfvperf"}
+    }
 
     assert not foreign
+
+
+def circle(graph: dict[str, set[str]]) -> list[str]:
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_no_circle_among_files():
+    graph: dict[str, set[str]] = {name: set() for name in sources()}
+    for one in imports():
+        if one.kind == "top" and one.imported in graph and one.imported != "pytest_nfvperf":
+            graph[one.importer].add(one.imported)
+
+    assert not circle(graph)
+
+
+def test_no_circle_among_c_files():
+    """A header's own .c belongs to it: what either includes, the pair includes."""
+    graph: dict[str, set[str]] = {}
+    headers: dict[str, set[str]] = {}
+    for path in (PACKAGE / "native").glob("*.[ch]"):
+        included = {Path(name).name for name in re.findall(r'^#include "([^"]+)"', path.read_text(), re.MULTILINE)}
+        graph.setdefault(path.stem, set()).update(Path(name).stem for name in included if Path(name).stem != path.stem)
+        if path.suffix == ".h":
+            headers[path.stem] = {Path(name).stem for name in included}
+
+    assert not circle(headers)
+    for name, other in KNOWN_C_CIRCLES:
+        graph[name].remove(other)
+    assert not circle(graph)
+
+
+def test_runs_know_no_adapter():
+    """They work on ports alone; what records are made of is the model's."""
+    runs, adapters = "pytest_nfvperf.runs.", "pytest_nfvperf.adapters."
+    found = {
+        (one.importer.removeprefix(runs), one.imported.removeprefix(adapters))
+        for one in imports()
+        if one.importer.startswith(runs) and one.imported.startswith(adapters)
+    }
+
+    assert found == KNOWN_RUNS_ON_ADAPTERS
+
+
+def test_backends_are_composed():
+    """A backend has a DUT's side and a generator's side; it inherits neither from another backend."""
+    classes = {
+        node.name: [base.id for base in node.bases if isinstance(base, ast.Name)]
+        for path in (PACKAGE / "backends").glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+    }
+    heirs = {f"{name}({base})" for name, bases in classes.items() for base in bases if base in classes}
+
+    assert heirs == KNOWN_HEIRS
 
 
 def test_no_adapter_inherits_another():
@@ -87,11 +256,21 @@ def test_no_adapter_inherits_another():
     assert not inheriting, f"adapters never subclass adapters: {inheriting}"
 
 
-def test_the_walk_sees_the_package():
-    names = {module_name(path) for path in sources()}
+def test_files_and_functions_stay_small():
+    long_files = {
+        name: lines for name, path in sources().items() if (lines := len(path.read_text().splitlines())) > MOST_LINES
+    }
+    long_functions = [
+        f"{name}.{node.name}: {node.end_lineno - node.lineno + 1} lines"
+        for name, path in sources().items()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef) and (node.end_lineno or 0) - node.lineno + 1 > MOST_LINES_OF_A_FUNCTION
+    ]
 
-    assert {
-        "pytest_nfvperf.model.traffic.trial",
-        "pytest_nfvperf.fixtures.nfv",
-        "suites.throughput.test_flows",
-    } <= names
+    assert not long_files
+    assert not long_functions
+
+
+def test_the_top_of_the_package_is_next_to_empty():
+    assert {path.stem for path in PACKAGE.glob("*.py")} <= {*PUBLIC}
+    assert len(list(PACKAGE.glob("*.py"))) <= MOST_FILES_AT_THE_TOP
