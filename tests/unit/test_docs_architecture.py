@@ -1,0 +1,21 @@
+"""docs/architecture.md names files that are there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "architecture.md").read_text()
+IN_PACKAGE = sorted(set(re.findall(r"`((?:\w+/)+(?:\w+\.py)?)`", PAGE)) - {"fixtures/__init__.py"})
+
+
+def test_the_page_names_files() -> None:
+    assert len(IN_PACKAGE) > 30
+
+
+@pytest.mark.parametrize("name", IN_PACKAGE)
+def test_a_named_file_is_there(name: str) -> None:
+    assert any((folder / name).exists() for folder in (ROOT, ROOT / "pytest_nfvperf"))
