@@ -20,7 +20,7 @@ from pytest_nfvperf.adapters.bridge.bridge_datapath import BridgeDatapath
 from pytest_nfvperf.adapters.cleanup.reaper import kill_noted, kill_rest, reap
 from pytest_nfvperf.adapters.fingerprint.fingerprint import fingerprint
 from pytest_nfvperf.adapters.generators.embedded import build
-from pytest_nfvperf.adapters.generators.embedded.ceiling import METHOD, measure_ceiling
+from pytest_nfvperf.adapters.generators.embedded.ceiling import METHOD, LoopRig, measure_ceiling
 from pytest_nfvperf.adapters.generators.embedded.engine_health import ValidityPolicy
 from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator, EngineOptions
 from pytest_nfvperf.adapters.generators.iperf3.engine import Iperf3Engine, check_iperf3, find_iperf3, iperf3_options
@@ -46,9 +46,9 @@ from pytest_nfvperf.ports.clock import Clock
 from pytest_nfvperf.ports.datapath import Datapath
 from pytest_nfvperf.ports.generator import VIRTIO_RING, Generator
 from pytest_nfvperf.runs.cable_check import check_cabling
-from pytest_nfvperf.runs.ceilings import CachedCeilings, NoCeilings
+from pytest_nfvperf.runs.ceilings import CachedCeilings, Ceiling, NoCeilings
 from pytest_nfvperf.runs.clocks import SystemClock
-from pytest_nfvperf.runs.placement import KeptRoundTrips
+from pytest_nfvperf.runs.placement import KeptRoundTrips, Placement
 from pytest_nfvperf.runs.replayed_ceilings import RecordedCeilings
 from pytest_nfvperf.runs.rig_parts import Ceilings, RigParts
 
@@ -161,7 +161,7 @@ class LocalBackend:
             ceilings=self._noted(self._ceilings(journal), journal),
             pmd_cpus=len(self.testbed.cpus.pmd),
             polling_cpus=self._polling_cpus(),
-            round_trips=KeptRoundTrips(build.default_cache_dir() / "round-trips.json", self._machine_digest()),
+            round_trips=self._round_trips(),
             make_streams=lambda: Iperf3Engine(journal, iperf3_options(self.testbed.streams)),
             vnfs=LocalVnfs(journal, self.testbed),
             check_cabling=partial(check_cabling, self.testbed) if is_lab(self.testbed) else None,
@@ -271,9 +271,10 @@ class LocalBackend:
         """Those that share rings with the generator: behind a NIC's ring there is another way."""
         return () if is_lab(self.testbed) else tuple(self.testbed.cpus.pmd)
 
-    def _machine_digest(self) -> str:
-        """Whose round trips are alike: the same CPUs of the same machine."""
-        return _digest({name: self._fingerprint.get(name) for name in _PLACEMENT_FACTS})
+    def _round_trips(self) -> KeptRoundTrips:
+        """Kept for the same CPUs of the same machine: their round trips are alike."""
+        digest = _digest({name: self._fingerprint.get(name) for name in _PLACEMENT_FACTS})
+        return KeptRoundTrips(build.default_cache_dir() / "round-trips.json", digest)
 
     def _ceilings(self, journal: Journal) -> Ceilings:
         if is_lab(self.testbed):
@@ -281,19 +282,28 @@ class LocalBackend:
         facts = {name: self._fingerprint.get(name) for name in _CEILING_FACTS}
         digest = _digest(facts | {"generator": str(build.program_path()), "ring": VIRTIO_RING, "method": METHOD})
 
-        def meter(traffic: Traffic, directions: int) -> float:
-            return measure_ceiling(
-                build.find(),
-                replace(traffic, bidirectional=directions == 2),
-                cpus=self.testbed.cpus.generator,
-                control_cpus=self.testbed.cpus.housekeeping,
-                loop_cpu=self.testbed.cpus.pmd[0],
-                run_dir=journal.directory,
-                hugepages_mib=GENERATOR_MIB if self.testbed.hugepages_mib else 0,
-                options=self._options(journal),
-            )
+        def meter(traffic: Traffic, directions: int) -> Ceiling:
+            return self._measure_ceiling(journal, replace(traffic, bidirectional=directions == 2))
 
         return CachedCeilings(build.default_cache_dir() / "ceilings.json", digest, "vhost-user", meter)
+
+    def _measure_ceiling(self, journal: Journal, traffic: Traffic) -> Ceiling:
+        """In the near band of CPU distance where there is one; one that could be had far only does not last."""
+        cpus = self.testbed.cpus
+        placement = Placement(cpus.pmd[:1], self._round_trips(), self.clock)
+        trips: list[int | None] = []
+        rig = LoopRig(
+            build.find(),
+            cpus=cpus.generator,
+            control_cpus=cpus.housekeeping,
+            loop_cpu=cpus.pmd[0],
+            run_dir=journal.directory,
+            hugepages_mib=GENERATOR_MIB if self.testbed.hugepages_mib else 0,
+            options=self._options(journal),
+        )
+        fps = measure_ceiling(rig, traffic, lambda generator: trips.append(placement.settle(generator)))
+        placement.close()
+        return Ceiling(fps, lasting=not any(trip is not None and placement.is_far(trip) for trip in trips))
 
 
 def note_process(journal: Journal, entry: Entry, pid: int) -> None:

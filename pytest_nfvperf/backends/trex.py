@@ -21,7 +21,7 @@ from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed.testbed import Testbed
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.ports.generator import Generator
-from pytest_nfvperf.runs.ceilings import CachedCeilings
+from pytest_nfvperf.runs.ceilings import CachedCeilings, Ceiling
 from pytest_nfvperf.runs.rig_parts import Ceilings
 
 
@@ -91,9 +91,9 @@ class TrexBackend(LocalBackend):
         facts: Mapping[str, object] = {"server": generator.server, "ports": generator.ports, "run": journal.tag}
         digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
 
-        def meter(traffic: Traffic, directions: int) -> float:
+        def meter(traffic: Traffic, directions: int) -> Ceiling:
             if self._trex is None:
                 raise TestbedError("TRex's ceiling was asked for before TRex was connected")
-            return measure(self._trex, generator.ports, traffic, directions)
+            return Ceiling(measure(self._trex, generator.ports, traffic, directions))
 
         return CachedCeilings(journal.directory / "trex-ceilings.json", digest, "trex", meter)

@@ -9,11 +9,21 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_nfvperf.model.traffic.traffic import Traffic
 
-Meter = Callable[[Traffic, int], float]
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """A measured ceiling, frames/s per direction. ``lasting``: not where the host kept the CPUs apart meanwhile."""
+
+    fps: float
+    lasting: bool = True
+
+
+Meter = Callable[[Traffic, int], Ceiling]
 
 
 class NoCeilings:
@@ -33,7 +43,7 @@ class CachedCeilings:
         path: the file; made when first written.
         fingerprint: what a ceiling holds for; another one is measured anew.
         port_kind: such as "vhost-user".
-        meter: measures (traffic, directions), frames/s per direction.
+        meter: measures (traffic, directions).
     """
 
     def __init__(self, path: Path, fingerprint: str, port_kind: str, meter: Meter) -> None:
@@ -47,15 +57,17 @@ class CachedCeilings:
         return self._read().get(self._fingerprint, {}).get(self._key(traffic, directions))
 
     def measure(self, traffic: Traffic, directions: int) -> float | None:
-        """Measure and keep."""
+        """Measure, and keep what lasts: another run measures again what does not."""
         ceiling = self._meter(traffic, directions)
+        if not ceiling.lasting:
+            return ceiling.fps
         kept = self._read()
-        kept.setdefault(self._fingerprint, {})[self._key(traffic, directions)] = ceiling
+        kept.setdefault(self._fingerprint, {})[self._key(traffic, directions)] = ceiling.fps
         self._path.parent.mkdir(parents=True, exist_ok=True)
         fresh = self._path.with_name(f"{self._path.name}.{os.getpid()}")
         fresh.write_text(json.dumps(kept, indent=1, sort_keys=True))
         fresh.replace(self._path)
-        return ceiling
+        return ceiling.fps
 
     def _key(self, traffic: Traffic, directions: int) -> str:
         return f"{self._port_kind} {traffic.shape_label} x{directions}"

@@ -119,7 +119,7 @@ class Placement:
         """
         trip = self._look(generator)
         until = self._clock.monotonic() + PATIENCE_S
-        while trip is not None and self._is_far(trip):
+        while trip is not None and self.is_far(trip):
             if self._gave_up or self._clock.monotonic() >= until:
                 self._gave_up = True
                 return trip
@@ -132,7 +132,7 @@ class Placement:
     def judge(self, generator: Generator, before: int | None) -> tuple[Placed, InvalidReason | None]:
         """Where the CPUs were around a trial, and the reason against it when they moved meanwhile."""
         after = self._look(generator)
-        far = [trip is not None and self._is_far(trip) for trip in (before, after)]
+        far = [trip is not None and self.is_far(trip) for trip in (before, after)]
         bands = self.bands
         near = bands.near if bands is not None and bands.far is not None else None
         placed = Placed(before, after, far=any(far), near_ns=round(near.high_ns) if near is not None else None)
@@ -162,7 +162,8 @@ class Placement:
             self.close()
         return trip
 
-    def _is_far(self, trip: float) -> bool:
+    def is_far(self, trip: float) -> bool:
+        """True for a round trip in the far one of two bands."""
         bands = self.bands
         return bands is not None and bands.is_far(trip)
 

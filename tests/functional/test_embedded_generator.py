@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from pytest_nfvperf.adapters.generators.embedded.build import build
-from pytest_nfvperf.adapters.generators.embedded.ceiling import loop_ports, measure_ceiling
+from pytest_nfvperf.adapters.generators.embedded.ceiling import LoopRig, loop_ports, measure_ceiling
 from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator, EngineOptions
 from pytest_nfvperf.model.errors import DeadlineError, GeneratorError
 from pytest_nfvperf.model.topology.topology import PortRole, VnfMode
@@ -230,15 +230,10 @@ def test_a_trial_without_loss_is_not_given_up(directory: Path) -> None:
 
 
 def test_ceiling(directory: Path) -> None:
-    rate = measure_ceiling(
-        build(),
-        Traffic(),
-        cpus=(0,),
-        control_cpus=(0,),
-        loop_cpu=1,
-        run_dir=directory,
-        hugepages_mib=hugepages_mib(),
-    )
+    settled = []
+    rig = LoopRig(build(), cpus=(0,), control_cpus=(0,), loop_cpu=1, run_dir=directory, hugepages_mib=hugepages_mib())
+    rate = measure_ceiling(rig, Traffic(), lambda generator: settled.extend(generator.distances((1,))))
+    assert [(distance.cpu, distance.other) for distance in settled] == [(0, 1)]
     assert rate > 1000
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -11,6 +12,7 @@ from pytest_nfvperf.adapters.generators.embedded.ceiling import ceiling_of, dire
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
+from pytest_nfvperf.runs.ceilings import CachedCeilings, Ceiling
 
 TRUE_FPS = 14.8e6
 ONE_WAY = Traffic(bidirectional=False)
@@ -40,3 +42,12 @@ def test_a_disturbance_of_five_trials_does_not_cap_the_ceiling(disturbed):
 def test_no_frame_at_all_is_an_error():
     with pytest.raises(TestbedError, match="no frame came back"):
         ceiling_of(DisturbedRig(range(1000), left=0), ONE_WAY, directions(ONE_WAY))  # type: ignore[arg-type]
+
+
+def test_a_ceiling_that_does_not_last_is_not_kept(tmp_path: Path) -> None:
+    found = [Ceiling(3e6, lasting=False), Ceiling(9e6)]
+    ceilings = CachedCeilings(tmp_path / "ceilings.json", "here", "vhost-user", lambda _traffic, _ways: found.pop(0))
+    assert ceilings.measure(Traffic(), 2) == 3e6
+    assert ceilings.cached(Traffic(), 2) is None
+    assert ceilings.measure(Traffic(), 2) == 9e6
+    assert ceilings.cached(Traffic(), 2) == 9e6

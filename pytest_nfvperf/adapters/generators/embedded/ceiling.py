@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator, EngineOptions
 from pytest_nfvperf.adapters.generators.embedded.loopback import VhostLoop
@@ -11,7 +14,7 @@ from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
 from pytest_nfvperf.ports.generator import Generator, GeneratorPort
 
-METHOD = 2
+METHOD = 3
 """Counts up when ceilings are measured in another way: those that were kept are measured anew then."""
 
 _FIRST_LOAD_FPS = 1_000_000
@@ -22,53 +25,52 @@ _SATURATED = 0.98
 _MORE = 1.02
 
 
-def measure_ceiling(
-    binary: Path,
-    traffic: Traffic,
-    *,
-    cpus: tuple[int, ...],
-    control_cpus: tuple[int, ...],
-    loop_cpu: int,
-    run_dir: Path,
-    hugepages_mib: int = 128,
-    options: EngineOptions | None = None,
-) -> float:
-    """Loop two vhost-user ports without a DUT and return the highest rate received, in frames/s per direction.
+@dataclass(frozen=True, slots=True)
+class LoopRig:
+    """Where a ceiling is measured, and with what.
 
-    Args:
+    Attributes:
         binary: nfvperf-gen.
-        traffic: frame size, flows and directions of the measurement that the ceiling is for.
         cpus: the generator's polling CPUs.
         control_cpus: housekeeping.
         loop_cpu: the CPU that the DUT polls on in the measurement: it must be idle now.
         run_dir: existing directory.
         hugepages_mib: memory of each of the two processes.
         options: of both, such as the tag that a reaper knows them by.
+    """
+
+    binary: Path
+    cpus: tuple[int, ...]
+    control_cpus: tuple[int, ...]
+    loop_cpu: int
+    run_dir: Path
+    hugepages_mib: int = 128
+    options: EngineOptions | None = None
+
+
+def measure_ceiling(rig: LoopRig, traffic: Traffic, settle: Callable[[Generator], object] = lambda _: None) -> float:
+    """Loop two vhost-user ports without a DUT and return the highest rate received, in frames/s per direction.
+
+    Args:
+        rig: programs and CPUs.
+        traffic: frame size, flows and directions of the measurement that the ceiling is for.
+        settle: called before it, for who waits until the host has put the CPUs side by side.
 
     Takes about 2 s. Raises TestbedError when no frame came back.
     """
     tag = f"ceiling-{traffic.shape_label}"
-    with VhostLoop(
-        binary,
-        cpu=loop_cpu,
-        control_cpus=control_cpus,
-        run_dir=run_dir,
-        file_prefix=f"{tag}-loop",
-        hugepages_mib=hugepages_mib,
-        options=options,
-    ) as loop:
-        generator = EmbeddedGenerator(
-            binary,
-            cpus=cpus,
-            control_cpus=control_cpus,
-            run_dir=run_dir,
-            file_prefix=tag,
-            hugepages_mib=hugepages_mib,
-            options=options,
-        )
+    shared: dict[str, Any] = {
+        "control_cpus": rig.control_cpus,
+        "run_dir": rig.run_dir,
+        "hugepages_mib": rig.hugepages_mib,
+        "options": rig.options,
+    }
+    with VhostLoop(rig.binary, cpu=rig.loop_cpu, file_prefix=f"{tag}-loop", **shared) as loop:
+        generator = EmbeddedGenerator(rig.binary, cpus=rig.cpus, file_prefix=tag, **shared)
         try:
             generator.attach(loop_ports(loop.devices, mtu=max(1500, traffic.largest_frame_size - 18)))
             generator.wait_links_up(5.0)
+            settle(generator)
             return ceiling_of(generator, traffic, directions(traffic))
         finally:
             generator.close()
