@@ -17,7 +17,7 @@ from typing import Any
 
 from pytest_nfvperf.adapters.bridge.bridge_datapath import KIND as LINUX_BRIDGE
 from pytest_nfvperf.adapters.bridge.bridge_datapath import BridgeDatapath
-from pytest_nfvperf.adapters.cleanup.reaper import kill_noted, kill_rest, reap
+from pytest_nfvperf.adapters.cleanup.reaper import kill_noted, kill_rest, open_journal, reap
 from pytest_nfvperf.adapters.fingerprint.fingerprint import fingerprint
 from pytest_nfvperf.adapters.generators.embedded import build
 from pytest_nfvperf.adapters.generators.embedded.ceiling import METHOD, LoopRig, measure_ceiling
@@ -221,7 +221,7 @@ class LocalBackend:
     def _take_machine(self) -> Journal:
         reap()
         with held():  # a run directory that nobody knows of would be left
-            journal = self._journal = Journal.create(keep=self._keep)
+            journal = self._journal = open_journal(keep=self._keep)
         cpus = self.testbed.cpus
         self._lock = MeasurementLock({*cpus.pmd, *cpus.generator, *cpus.vnf}, journal.tag)
         self._affinity = os.sched_getaffinity(0)

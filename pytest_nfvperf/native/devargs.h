@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "port.h"
+#include "port_config.h"
 
 /*
  * Writes the devargs with a device name of its own ("net_virtio_user" becomes "net_virtio_user7"),

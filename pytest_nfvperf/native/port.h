@@ -10,10 +10,8 @@
 #include <rte_mbuf.h>
 #include <rte_mempool.h>
 
+#include "port_config.h"
 #include "sizes.h"
-
-enum port_role { ROLE_ENDPOINT, ROLE_FORWARDER, ROLE_MONITOR, ROLE_HOST };
-enum vnf_mode { VNF_IO, VNF_MAC, VNF_MACSWAP };
 
 /* Frames on a port that are not of the running trial, by what they are. */
 struct foreign {
@@ -38,26 +36,6 @@ struct host_counts {
 	uint64_t to_host;
 	uint64_t from_host;
 	uint64_t dropped;
-};
-
-struct port_config {
-	char name[MAX_NAME];
-	char device[MAX_DEVARGS];
-	char peer[MAX_NAME];
-	enum port_role role;
-	enum vnf_mode mode;
-	struct rte_ether_addr mac;
-	struct rte_ether_addr eth_peer;
-	uint16_t queues;
-	uint16_t tx_descriptors;
-	uint16_t rx_descriptors;
-	uint16_t mtu;
-	uint16_t vlan; /* of a host's frames on the endpoint; 0: untagged */
-	struct rte_ether_addr addresses[MAX_ADDRESSES]; /* destinations that a monitor tells apart */
-	uint16_t address_count;
-	bool unread; /* a monitor that is never polled: its ring fills up */
-	uint32_t drop_every; /* a forwarder drops every n-th frame; 0: none */
-	unsigned int timeout_ms; /* for a server socket: how long to wait for its client */
 };
 
 struct track;

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import pytest
 
+from pytest_nfvperf.adapters.cleanup.reaper import open_journal
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.ends import End, Pair
 from pytest_nfvperf.adapters.net.namespace_cabling import Cabling
@@ -67,7 +68,7 @@ def link() -> Iterator[Link]:
     """Make it; nothing of it is left afterwards."""
     with run_base() as base:
         base.chmod(0o755)
-        journal = Journal.create(base)
+        journal = open_journal(base)
         try:
             with ExitStack() as stack:
                 here, there = Namespace.several(

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from pyroute2 import IPRoute
 
+from pytest_nfvperf.adapters.cleanup.reaper import open_journal
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
 from pytest_nfvperf.adapters.host.hugepages import read_hugepages
 from pytest_nfvperf.adapters.journal.identity import processes_tagged
@@ -49,7 +50,7 @@ def run_base() -> Iterator[Path]:
 def clean_run() -> Iterator[Journal]:
     """The journal of a run of the test's own, which must leave nothing on the machine."""
     with run_base() as base:
-        made = Journal.create(base)
+        made = open_journal(base)
         try:
             yield made
         finally:

@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.cleanup.reaper import reap
+from pytest_nfvperf.adapters.cleanup.reaper import open_journal, reap
 from pytest_nfvperf.adapters.journal.identity import processes_tagged
-from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.process.wait import wait_until
 from pytest_nfvperf.adapters.routing.bgp_path_daemons import BgpPath, start_path
 from pytest_nfvperf.model.errors import DeadlineError
@@ -32,7 +31,7 @@ PLAN = BgpPathPlan()
 @pytest.fixture(scope="module")
 def rig() -> Iterator[LossRig]:
     with run_base() as base:
-        journal = Journal.create(base)
+        journal = open_journal(base)
         with started(journal, "dpdk") as ovs, loss_rig(journal, ovs) as made:
             yield made
         journal.close()
@@ -134,7 +133,7 @@ from pytest_nfvperf.adapters.net.namespaces import Namespace
 from pytest_nfvperf.adapters.routing.bird import BirdSpeaker
 from pytest_nfvperf.adapters.routing.frr import FrrSpeaker
 from pytest_nfvperf.model.routing.bgp import Neighbor, SpeakerConfig
-journal = Journal.create(Path(sys.argv[1]))
+journal = open_journal(Path(sys.argv[1]))
 namespace = Namespace(journal, "one")
 config = SpeakerConfig(65000, "10.0.0.1", (Neighbor("10.0.0.2", 65000),))
 for speaker in (FrrSpeaker(journal, namespace.name, config), BirdSpeaker(journal, namespace.name, config)):

@@ -161,7 +161,7 @@ from pathlib import Path
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.model.measure.stream_measurement import StreamSpec
 from tests.functional.stream_support import joined
-ends = joined(Journal.create(Path(sys.argv[1])))
+ends = joined(open_journal(Path(sys.argv[1])))
 print(ends.journal.tag, flush=True)
 ends.engine().run(StreamSpec(duration_s=60), ends.client, ends.server)
 """

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_nfvperf.adapters.cleanup.reaper import reap
+from pytest_nfvperf.adapters.cleanup.reaper import open_journal, reap
 from pytest_nfvperf.adapters.journal.identity import ProcessId, start_ticks
-from pytest_nfvperf.adapters.journal.journal import JOURNAL_FILE, OWNER_FILE, Entry, Journal, Kind, read_entries
+from pytest_nfvperf.adapters.journal.journal import JOURNAL_FILE, OWNER_FILE, Entry, Kind, read_entries
 from pytest_nfvperf.adapters.net.namespaces import Namespace
 from pytest_nfvperf.adapters.process.process import spawn
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
@@ -26,9 +26,9 @@ from tests.functional.ovs_support import leftovers, needs_hugepages, needs_root,
 CHILD = """
 import sys
 from pathlib import Path
-from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.cleanup.reaper import open_journal
 from tests.functional.ovs_support import phy2phy, started
-journal = Journal.create(Path(sys.argv[1]))
+journal = open_journal(Path(sys.argv[1]))
 print(journal.tag, flush=True)
 for round in range(100):
     with started(journal, sys.argv[2]) as ovs:
@@ -223,9 +223,9 @@ def test_a_child_dies_with_its_parent(tmp_path: Path) -> None:
     """Even before anybody reaps."""
     code = (
         "import sys, time; from pathlib import Path\n"
-        "from pytest_nfvperf.adapters.journal.journal import Journal\n"
+        "from pytest_nfvperf.adapters.cleanup.reaper import open_journal\n"
         "from pytest_nfvperf.adapters.process.process import spawn\n"
-        "journal = Journal.create(Path(sys.argv[1]))\n"
+        "journal = open_journal(Path(sys.argv[1]))\n"
         "child = spawn(journal, 'sleep', ['sleep', '60'], log=journal.directory / 'log')\n"
         "print(child.pid, flush=True); time.sleep(60)\n"
     )
@@ -242,7 +242,7 @@ def test_a_child_dies_with_its_parent(tmp_path: Path) -> None:
 @needs_root
 def test_closing_removes_what_was_forgotten_to_be_closed() -> None:
     with run_base() as base:
-        journal = Journal.create(base)
+        journal = open_journal(base)
         namespace = Namespace(journal, "left")
         process = spawn(journal, "sleep", ["sleep", "60"], log=journal.directory / "log", netns=namespace.name)
         assert until(lambda: Path(f"/proc/{process.pid}/ns/net").readlink() != Path("/proc/self/ns/net").readlink())
@@ -256,7 +256,7 @@ def test_closing_removes_what_was_forgotten_to_be_closed() -> None:
 @needs_root
 def test_a_process_that_ends_early_is_reported_with_its_log() -> None:
     with run_base() as base:
-        journal = Journal.create(base)
+        journal = open_journal(base)
         process = spawn(journal, "ls", ["ls", "/no/such/place"], log=journal.directory / "ls.log")
         process.popen.wait(5)
         with pytest.raises(TestbedError, match=r"ls \(pid \d+\) exited with status 2") as caught:
@@ -269,7 +269,7 @@ def test_a_process_that_ends_early_is_reported_with_its_log() -> None:
 @needs_root
 def test_a_process_that_ignores_sigterm_is_killed_after_the_deadline() -> None:
     with run_base() as base:
-        journal = Journal.create(base)
+        journal = open_journal(base)
         code = (
             "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(60)"
         )
@@ -285,7 +285,7 @@ def test_a_process_that_ignores_sigterm_is_killed_after_the_deadline() -> None:
 def test_a_base_that_cannot_be_made_is_the_users_mistake(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match=r"cannot make the run directory .*NFVPERF_RUN_DIR"):
-        Journal.create(tmp_path / "file" / "below")
+        open_journal(tmp_path / "file" / "below")
 
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=20)
@@ -298,7 +298,7 @@ def test_a_torn_journal_reads_as_what_was_whole(
     tmp_path_factory: pytest.TempPathFactory, operations: list[tuple[Kind, str, bool]], torn: int
 ) -> None:
     """Steps: note and forget, cut the file anywhere in its last bytes. Verify: every whole line counts."""
-    journal = Journal.create(tmp_path_factory.mktemp("journal"))
+    journal = open_journal(tmp_path_factory.mktemp("journal"))
     states: list[tuple[Entry, ...]] = [()]
     for kind, name, forget in operations:
         entry = journal.note(kind, name)

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from pyroute2 import IPRoute
 
-from pytest_nfvperf.adapters.cleanup.reaper import reap
-from pytest_nfvperf.adapters.journal.journal import Journal, Kind, read_entries
+from pytest_nfvperf.adapters.cleanup.reaper import open_journal, reap
+from pytest_nfvperf.adapters.journal.journal import Kind, read_entries
 from pytest_nfvperf.adapters.net.ends import OURS
 from pytest_nfvperf.adapters.net.kept_settings import keep, put_back
 from pytest_nfvperf.adapters.net.threads import inside
@@ -28,10 +28,10 @@ PROMISCUOUS = 0x100
 CHILD = """
 import sys, time
 from pathlib import Path
-from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.cleanup.reaper import open_journal
 from pytest_nfvperf.adapters.net.kept_settings import keep
 from tests.functional.test_kept_settings import change
-journal = Journal.create(Path(sys.argv[1]))
+journal = open_journal(Path(sys.argv[1]))
 keep(journal, [sys.argv[3]], Path(sys.argv[2]))
 change(Path(sys.argv[2]), sys.argv[3])
 print("changed", flush=True)
@@ -78,7 +78,7 @@ def test_the_journals_end_puts_it_back(place: tuple[Path, str]) -> None:
     namespace, name = place
     before = flags_of(namespace, name)
     with run_base() as base:
-        journal = Journal.create(base)
+        journal = open_journal(base)
         keep(journal, [name], namespace)
         change(namespace, name)
         journal.close()

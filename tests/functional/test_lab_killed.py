@@ -25,11 +25,12 @@ pytestmark = needs_root
 CHILD = """
 import sys
 from pathlib import Path
-from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.cleanup.reaper import open_journal
+from pytest_nfvperf.adapters.cleanup.reaper import open_journal
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.model.topology.catalogue import phy2phy
 from tests.functional.lab_support import lab_testbed
-journal = Journal.create(Path(sys.argv[1]))
+journal = open_journal(Path(sys.argv[1]))
 print(journal.tag, flush=True)
 names = sys.argv[2:]
 ovs = OvsDatapath.start(lab_testbed(names[:2], names[2:]), journal)

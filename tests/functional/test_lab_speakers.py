@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.cleanup.reaper import reap
+from pytest_nfvperf.adapters.cleanup.reaper import open_journal, reap
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.process.wait import wait_until
 from pytest_nfvperf.adapters.routing.bird import BirdSpeaker
@@ -84,7 +84,7 @@ def lab() -> Iterator[Lab]:
 @pytest.fixture
 def journal() -> Iterator[Journal]:
     with run_base() as base:
-        made = Journal.create(base)
+        made = open_journal(base)
         yield made
         made.close()
 
@@ -155,7 +155,7 @@ from pytest_nfvperf.adapters.routing.lab_bird import LabBird
 from pytest_nfvperf.adapters.routing.lab_frr import LabFrr
 from pytest_nfvperf.model.testbed.testbed import LabSpeaker
 base, frr, bird, prefix = sys.argv[1:]
-journal = Journal.create(Path(base))
+journal = open_journal(Path(base))
 for speaker in (LabFrr(journal, LabSpeaker("dut", "frr", frr)),
                 LabBird(journal, LabSpeaker("tester", "bird", bird, ((prefix, "own_lab"),)))):
     speaker.announce([prefix])

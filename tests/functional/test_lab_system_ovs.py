@@ -39,7 +39,7 @@ from pathlib import Path
 from pytest_nfvperf.adapters.journal.journal import Journal
 from tests.functional.ovs_support import phy2phy
 from tests.functional.test_lab_system_ovs import started_on
-journal = Journal.create(Path(sys.argv[1]))
+journal = open_journal(Path(sys.argv[1]))
 ovs = started_on(Path(sys.argv[2]), journal, (("max-idle", "777"), ("max-revalidator", "901")))
 ovs.build(phy2phy(name="nfv-br"))
 print(journal.tag, flush=True)

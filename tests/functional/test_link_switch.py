@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.cleanup.reaper import open_journal
 from pytest_nfvperf.adapters.net.ends import End, Pair
 from pytest_nfvperf.adapters.net.link_states import LinkState, read_links
 from pytest_nfvperf.adapters.net.link_switch import LinkSwitch
@@ -22,7 +22,7 @@ pytestmark = needs_root
 @pytest.fixture
 def here() -> Iterator[tuple[Namespace, Namespace]]:
     with run_base() as base:
-        journal = Journal.create(base)
+        journal = open_journal(base)
         one, other = Namespace(journal, "one"), Namespace(journal, "other")
         cabling = Cabling(journal, one)
         cabling.join([Pair(End("eth0", one.path, addresses=("10.0.0.1/30",)), End("eth0", other.path))])

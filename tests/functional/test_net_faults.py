@@ -222,7 +222,7 @@ from pathlib import Path
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.model.topology.catalogue import bridge_chain
 from tests.functional.ovs_support import started
-journal = Journal.create(Path(sys.argv[1]))
+journal = open_journal(Path(sys.argv[1]))
 with started(journal, "netdev") as ovs:
     print(journal.tag, flush=True)
     ovs.build(bridge_chain(64, link="veth", ends="namespace"))

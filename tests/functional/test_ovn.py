@@ -101,7 +101,7 @@ from pytest_nfvperf.adapters.journal.journal import Journal
 from tests.functional.test_lab_run import run_in
 from tests.functional.ovn_support import ovn_over, switch_of_hosts, two_hosts
 from tests.functional.ovs_support import started
-journal = Journal.create(Path(sys.argv[1]))
+journal = open_journal(Path(sys.argv[1]))
 with started(journal, "netdev") as ovs, ovn_over(journal, ovs, two_hosts()) as (_, ovn):
     ovn.add(switch_of_hosts())
     print(journal.tag, flush=True)

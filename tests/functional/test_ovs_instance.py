@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from pyroute2 import IPRoute
 
+from pytest_nfvperf.adapters.cleanup.reaper import open_journal
 from pytest_nfvperf.adapters.host.hugepages import Hugepages
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.ovs.instance import datapath_support
@@ -194,7 +195,7 @@ def test_what_is_not_possible_is_refused_by_its_key(journal: Journal) -> None:
 
 
 def test_a_run_directory_too_long_for_sockets_is_refused(tmp_path: Path) -> None:
-    journal = Journal.create(tmp_path / ("d" * 90))
+    journal = open_journal(tmp_path / ("d" * 90))
     try:
         with pytest.raises(ConfigError, match=r"too long for Unix sockets.*NFVPERF_RUN_DIR"):
             OvsDatapath.start(testbed("netdev"), journal)
@@ -213,7 +214,7 @@ def test_dpdk_that_does_not_start_is_reported_with_its_log(journal: Journal) -> 
 
 def test_a_kept_run_leaves_its_logs(tmp_path: Path) -> None:
     with run_base() as base:
-        journal = Journal.create(base, keep=True)
+        journal = open_journal(base, keep=True)
         with started(journal, "netdev"):
             pass
         journal.close()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from pytest_nfvperf.adapters.cleanup.reaper import open_journal
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
-from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.ovs.instance.datapath_support import lacks
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.model.testbed.testbed import Dut
@@ -19,7 +19,7 @@ def test_ovs_runs_as_it_was_tuned() -> None:
     testbed = discover_testbed()
     cpu = testbed.cpus.pmd[0]
     dut = Dut(tuning=Tuning(emc_insert_inv_prob=0, smc=True, rxq_affinity=(("p0", f"0:{cpu}"),)))
-    journal = Journal.create()
+    journal = open_journal()
     try:
         datapath = OvsDatapath.start(testbed, journal, dut)
         try:

@@ -8,8 +8,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from pytest_nfvperf.adapters.cleanup.reaper import open_journal
 from pytest_nfvperf.adapters.guest.kernel_image import prepare_kernel
-from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.model.errors import NfvperfError
 from tests.kernel.guest import SHARED, run_in_guest
 from tests.kernel.machine import VIRTUAL_TIME, Machine
@@ -19,7 +19,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run it; the exit status is the command's, or 125 when there was no guest."""
     options = _parse(argv)
     machine = VIRTUAL_TIME if options.virtual_time else Machine()
-    journal = Journal.create()
+    journal = open_journal()
     try:
         kernel = prepare_kernel()
         with tempfile.TemporaryDirectory(dir=journal.directory) as own:

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import permutations
 from pathlib import Path
 
-from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.cleanup.reaper import open_journal
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.process.wait import wait_until
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
@@ -129,7 +129,7 @@ def _sample(built: BuiltTopology, ns: int) -> InstructionCost:
 def run(to: Path, links: Sequence[str], bridges: Sequence[int]) -> None:
     """Measure each chain on the kernel datapath, and write its line as soon as it is known."""
     ns = instruction_ns()
-    journal = Journal.create()
+    journal = open_journal()
     try:
         ovs = OvsDatapath.start(GUEST, journal)
         with to.open("a", encoding="ascii") as file:

@@ -27,6 +27,7 @@ from pytest_nfvperf.adapters.journal.journal import (
     NAME_PREFIX,
     NEW_PREFIX,
     Entry,
+    Failed,
     Journal,
     Kind,
     base_directory,
@@ -49,14 +50,6 @@ _KILL_DEADLINE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
-    """Something that could not be removed, and why."""
-
-    what: str
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
 class Reaped:
     """What a reap did. ``kept`` names the live runs that were left alone."""
 
@@ -69,6 +62,11 @@ class Reaped:
         lines += [f"could not remove {item.what}: {item.why}" for item in self.failed]
         lines += [f"left alone: {run}" for run in self.kept]
         return "\n".join(lines) or "nothing to clean"
+
+
+def open_journal(base: Path | None = None, *, keep: bool = False) -> Journal:
+    """A new run's journal, which removes at its end what is left. Arguments and errors as of Journal.create."""
+    return Journal.create(remove_entries, base, keep=keep)
 
 
 def reap(base: Path | None = None, *, kept_too: bool = False) -> Reaped:

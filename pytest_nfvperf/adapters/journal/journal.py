@@ -16,7 +16,7 @@ import os
 import secrets
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -88,10 +88,23 @@ def new_tag() -> str:
     return "".join(secrets.choice(_TAG_ALPHABET) for _ in range(_TAG_LENGTH))
 
 
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Something that could not be removed, and why."""
+
+    what: str
+    why: str
+
+
+Remove = Callable[[Sequence[Entry]], Sequence[Failed]]
+"""Removes what entries name, newest first, and says what it could not: the journal does not know how anything goes."""
+
+
 class Journal:
     """The run's own directory and the list of what it made. Close it last: it removes what is left."""
 
-    def __init__(self, directory: Path, tag: str, *, keep: bool = False) -> None:
+    def __init__(self, directory: Path, tag: str, remove: Remove, *, keep: bool = False) -> None:
+        self._remove = remove
         self.directory = directory
         self.tag = tag
         self.keep = keep
@@ -102,10 +115,11 @@ class Journal:
         self._fd = os.open(directory / JOURNAL_FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     @staticmethod
-    def create(base: Path | None = None, *, keep: bool = False) -> Journal:
-        """A new run directory owned by this process.
+    def create(remove: Remove, base: Path | None = None, *, keep: bool = False) -> Journal:
+        """A new run directory owned by this process. ``open_journal`` of adapters/cleanup gives it its removers.
 
         Args:
+            remove: removes what is left at the end.
             base: the directory of all runs.
             keep: leave the directory with its logs behind (``--nfv-keep``); only ``nfvperf clean`` removes it.
 
@@ -132,7 +146,7 @@ class Journal:
                 f"cannot make the run directory {base / tag}: {error.strerror}; "
                 f"run as root, or set {RUN_DIR_VARIABLE} to a directory that can be written"
             ) from error
-        return Journal(base / tag, tag, keep=keep)
+        return Journal(base / tag, tag, remove, keep=keep)
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -200,10 +214,8 @@ class Journal:
         """
         if self._fd < 0:
             return
-        from pytest_nfvperf.adapters.cleanup.reaper import remove_entries  # noqa: PLC0415 - reaper reads journals too
-
         files = {Kind.FILE, Kind.DIRECTORY} if self.keep else set()
-        failed = remove_entries([entry for entry in self.entries if entry.kind not in files])
+        failed = self._remove([entry for entry in self.entries if entry.kind not in files])
         os.close(self._fd)
         self._fd = -1
         if failed:
