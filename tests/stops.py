@@ -84,6 +84,8 @@ def started(suite: tuple[str, ...], base: Path, results: Path) -> Iterator[subpr
         with suppress(ProcessLookupError):
             os.killpg(run.pid, signal.SIGKILL)
         run.wait()
+        if run.stdout is not None:
+            run.stdout.close()
 
 
 def interrupt(suite: str, by: str, moment_s: float, base: Path, results: Path) -> Stop:

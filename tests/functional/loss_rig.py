@@ -32,6 +32,9 @@ class Silent:
     def trial_started(self, purpose: str, load_fps: int, duration_s: float, remaining_s: float | None) -> None:
         pass
 
+    def soaking(self, line: str) -> None:
+        pass
+
     def trial_finished(self, loss_ratio: float | None, valid: bool) -> None:
         pass
 

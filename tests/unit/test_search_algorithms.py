@@ -44,6 +44,9 @@ class Silent:
     def trial_started(self, purpose, load_fps, duration_s, remaining_s):
         pass
 
+    def soaking(self, line):
+        pass
+
     def trial_finished(self, loss_ratio, valid):
         pass
 
