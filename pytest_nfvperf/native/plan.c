@@ -196,6 +196,21 @@ static bool plan_streams(struct engine *engine, const json_t *objects, uint64_t 
 	return true;
 }
 
+/* Streams on one port share its buffers: each writes as much of them as the one with the longest head. */
+static void plan_buffers(struct run *run)
+{
+	for (unsigned int at = 0; at < run->stream_count; at++) {
+		struct stream *stream = &run->streams[at];
+		uint16_t most = 0;
+
+		for (unsigned int other = 0; other < run->stream_count; other++)
+			if (run->streams[other].tx == stream->tx)
+				most = RTE_MAX(most, frame_set_copied(&run->streams[other].frames));
+		frame_set_widen(&stream->frames, most);
+		port_prepare_buffers(stream->tx, most);
+	}
+}
+
 static bool plan_track(struct engine *engine, struct port *port, struct stream *stream)
 {
 	struct run *run = &engine->run;
@@ -298,8 +313,10 @@ bool plan_trial(struct engine *engine, json_t *request, json_t *answer)
 	run->timebase = engine->timebase;
 	run->residual = ns_to_cycles(&engine->timebase, (uint64_t)residual_ns);
 	run->gap_limit = ns_to_cycles(&engine->timebase, (uint64_t)gap_limit_ns);
-	return plan_streams(engine, streams, (uint64_t)samples_per_s, answer) && plan_tracks(engine, answer) &&
-	       plan_windows(run, window_ns, answer);
+	if (!plan_streams(engine, streams, (uint64_t)samples_per_s, answer) || !plan_tracks(engine, answer))
+		return false;
+	plan_buffers(run);
+	return plan_windows(run, window_ns, answer);
 }
 
 void plan_free(struct engine *engine)

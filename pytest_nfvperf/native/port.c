@@ -63,6 +63,13 @@ static bool pools_new(struct port *port, unsigned int serial, unsigned int worke
 	return true;
 }
 
+void port_prepare_buffers(struct port *port, uint16_t bytes)
+{
+	if (port->written > bytes)
+		rte_mempool_obj_iter(port->tx_pool, fill_pattern, NULL);
+	port->written = bytes;
+}
+
 /* Frees a pool once nobody holds a frame of it; until then it is kept among the retired. */
 static void retire(struct ports *ports, struct rte_mempool *pool)
 {

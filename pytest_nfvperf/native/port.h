@@ -43,6 +43,7 @@ struct track;
 struct port {
 	struct port_config config;
 	bool used;
+	uint16_t written; /* bytes over the pattern of transmit buffers, by the last trial's frames */
 	uint16_t id; /* DPDK's */
 	bool back_pressure; /* the ring fills instead of losing frames */
 	bool own_buffers; /* frames received lie in rx_pool, not in the sender's buffers */
@@ -76,5 +77,8 @@ const char *port_attach(struct ports *ports, const struct port_config *config, u
 void port_detach(struct ports *ports, struct port *port);
 struct port *port_find(struct ports *ports, const char *name);
 bool port_link_up(const struct port *port);
+/* Before a trial whose frames write so many bytes over the pattern of the transmit buffers: what longer heads of a
+ * former trial left there is made the pattern again. */
+void port_prepare_buffers(struct port *port, uint16_t bytes);
 
 #endif

@@ -128,7 +128,7 @@ const char *frame_set_add(struct frame_set *set, const uint8_t *bytes, size_t le
 		return "out of memory";
 	memset(template, 0, sizeof(*template));
 	memcpy(template->bytes, bytes, length);
-	for (size_t at = length; at < length + HEAD_UNIT; at++)
+	for (size_t at = length; at < sizeof(template->bytes); at++)
 		template->bytes[at] = pattern_byte(at);
 	template->length = (uint16_t)length;
 	template->copied = bytes_to_copy(bytes, length, set->signature + sizeof(struct signature));
@@ -159,6 +159,22 @@ const char *frame_set_finish(struct frame_set *set, const uint8_t *order, size_t
 	set->order_length = (unsigned int)length;
 	set->flows = flows;
 	return NULL;
+}
+
+uint16_t frame_set_copied(const struct frame_set *set)
+{
+	uint16_t most = 0;
+
+	for (unsigned int at = 0; at < set->templates; at++)
+		most = set->template[at]->copied > most ? set->template[at]->copied : most;
+	return most;
+}
+
+void frame_set_widen(struct frame_set *set, uint16_t bytes)
+{
+	for (unsigned int at = 0; at < set->templates; at++)
+		if (set->template[at]->copied < bytes)
+			set->template[at]->copied = bytes;
 }
 
 void frame_set_free(struct frame_set *set)

@@ -73,6 +73,11 @@ const char *frame_set_finish(struct frame_set *set, const uint8_t *order, size_t
 
 void frame_set_free(struct frame_set *set);
 
+/* The most bytes that a frame of the set writes over the pattern of its buffer. */
+uint16_t frame_set_copied(const struct frame_set *set);
+/* Has each frame write at least so many, where streams with longer heads use the same buffers. */
+void frame_set_widen(struct frame_set *set, uint16_t bytes);
+
 /* The template of the frame with this sequence number. */
 static inline const struct template *frame_set_at(const struct frame_set *set, uint64_t seq)
 {
