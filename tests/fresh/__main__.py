@@ -1,4 +1,4 @@
-"""``python3 -m tests.fresh [RELEASE...]``: set-up, tests and a measurement in fresh roots. Standard library only.
+"""``python3 -m tests.fresh [--whole] [RELEASE...]``: set-up, tests, a measurement in fresh roots. No package needed.
 
 Each release has a mount and a process namespace of its own (namespaces.py), and its root is in memory: whatever ends
 this process, kill -9 too, ends all that runs there, and leaves nothing but the cache.
@@ -15,22 +15,24 @@ from collections.abc import Sequence
 from typing import TextIO
 
 from tests.fresh.namespaces import run_contained
-from tests.fresh.plan import PLANS
+from tests.fresh.plan import RELEASES
 from tests.fresh.roots import FreshError, cache_directory, cached_root
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Try each release; returns the exit status, 0 when all that was tried passed."""
     parser = argparse.ArgumentParser(prog=".ci/fresh", description=__doc__)
-    parser.add_argument("releases", nargs="*", metavar="RELEASE", help=f"of {', '.join(PLANS)}; all by default")
-    releases = parser.parse_args(argv).releases or list(PLANS)
-    unknown = [release for release in releases if release not in PLANS]
+    parser.add_argument("releases", nargs="*", metavar="RELEASE", help=f"of {', '.join(RELEASES)}; all by default")
+    parser.add_argument("--whole", action="store_true", help="run the whole test suite there, which takes half an hour")
+    asked = parser.parse_args(argv)
+    releases = asked.releases or list(RELEASES)
+    unknown = [release for release in releases if release not in RELEASES]
     if unknown:
-        parser.error(f"no release {', '.join(unknown)}: known are {', '.join(PLANS)}")
+        parser.error(f"no release {', '.join(unknown)}: known are {', '.join(RELEASES)}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that the namespace is ended first
     try:
         with _only_one():
-            failed = [release for release in releases if not _try(release)]
+            failed = [release for release in releases if not _try(release, whole=asked.whole)]
     except FreshError as error:
         print(f"fresh: {error}", file=sys.stderr)
         return 1
@@ -41,12 +43,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 1 if failed else 0
 
 
-def _try(release: str) -> bool:
+def _try(release: str, *, whole: bool) -> bool:
     started = time.monotonic()
     print(f"== {release}", flush=True)
     archive = cached_root(release)
     print(f"-- {release}: root: {archive} ({time.monotonic() - started:.0f} s)", flush=True)
-    status = run_contained([sys.executable, "-m", "tests.fresh.inside", release, str(archive)])
+    more = ["whole"] if whole else []
+    status = run_contained([sys.executable, "-m", "tests.fresh.inside", release, str(archive), *more])
     print(f"== {release}: {'passed' if status == 0 else 'FAILED'} in {time.monotonic() - started:.0f} s", flush=True)
     return status == 0
 

@@ -1,6 +1,6 @@
 """The first process of a fresh root's namespaces: lays the root out in memory, then runs each step in it.
 
-``python3 -m tests.fresh.inside RELEASE ARCHIVE``, by tests.fresh only. As the first process it also reaps what
+``python3 -m tests.fresh.inside RELEASE ARCHIVE [whole]``, by tests.fresh only. As the first process it also reaps what
 others leave behind: tests look for processes that should be gone.
 """
 
@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from tests.fresh.plan import PLANS, Step
+from tests.fresh.plan import Step, steps
 from tests.fresh.roots import cache_directory
 
 ROOT = Path("/mnt")
@@ -32,11 +32,11 @@ _JUNIT = "tmp/fresh-junit.xml"
 
 def main(words: Sequence[str]) -> int:
     """Run the steps; the exit status is 0 when all passed."""
-    release, archive = words
+    release, archive, *more = words
     _timed(release, "lay the root out", lambda: _lay_out(release, Path(archive)))
     if not _timed(release, "make setup", lambda: _inside(["make", "setup"]) == 0):
         return 1
-    passed = [_timed(release, step.name, partial(_pytest, step)) for step in PLANS[release]]
+    passed = [_timed(release, step.name, partial(_pytest, step)) for step in steps(whole="whole" in more)]
     return 0 if all(passed) else 1
 
 

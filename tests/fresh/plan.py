@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 _MEASURED = ("suites/throughput/test_frame_sizes.py", "-k", "test_ndr_pdr and 64", "--nfv-profile", "quick")
@@ -22,21 +21,24 @@ class Step:
 
 MEASURE = Step("measure", (*_MEASURED, *_TOLERANT), passes=frozenset({0, _INCONCLUSIVE}))
 
-PLANS: Mapping[str, tuple[Step, ...]] = {
-    "bookworm": (
-        Step(
-            "some of the tests",
-            (
-                "tests/unit/test_programs.py",
-                "tests/functional/test_ovs_instance.py",
-                "tests/functional/test_ovs_topology.py",
-                "tests/functional/test_embedded_generator.py",
-                "tests/functional/test_iperf3_generator.py",
-                "tests/functional/test_bgp_path.py",
-            ),
-        ),
-        MEASURE,
+SOME = Step(
+    "some of the tests",
+    (
+        "tests/unit/test_programs.py",
+        "tests/functional/test_ovs_instance.py",
+        "tests/functional/test_ovs_topology.py",
+        "tests/functional/test_embedded_generator.py",
+        "tests/functional/test_iperf3_generator.py",
+        "tests/functional/test_bgp_path.py",
     ),
-    "trixie": (Step("the whole test suite", ("tests/", "-m", "not kernel")), MEASURE),
-}
-"""By the release's codename. This project's CI runs on the first, where `make test` runs, too."""
+)
+WHOLE = Step("the whole test suite", ("tests/", "-m", "not kernel"))
+"""Takes as long as ``make test``: by ``.ci/fresh --whole RELEASE``, not at each change."""
+
+RELEASES = ("bookworm", "trixie")
+"""By codename. This project's CI runs on the first, where ``make test`` runs, too."""
+
+
+def steps(*, whole: bool) -> tuple[Step, ...]:
+    """What is run in each release."""
+    return (WHOLE if whole else SOME, MEASURE)

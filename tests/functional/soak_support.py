@@ -83,7 +83,7 @@ class Soaking:
 
 
 @contextmanager
-def soaking_on(topology: Topology, directory: Path, *, sample_s: float = 0.2) -> Iterator[Soaking]:
+def soaking_on(topology: Topology, directory: Path, *, sample_s: float = 0.5) -> Iterator[Soaking]:
     """Make it stand on the embedded testbed; samples go to the directory."""
     build()
     backend, listed = LocalBackend(discover_testbed()), Listed()

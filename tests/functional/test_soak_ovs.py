@@ -25,7 +25,7 @@ pytestmark = needs_root
 
 @pytest.fixture
 def soaking(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Soaking]:
-    with soaking_on(phy2phy(), tmp_path, sample_s=getattr(request, "param", 0.2)) as made:
+    with soaking_on(phy2phy(), tmp_path, sample_s=getattr(request, "param", 0.5)) as made:
         yield made
 
 
@@ -64,12 +64,13 @@ def test_a_dut_that_hangs_for_a_second_is_a_gap_with_a_reason(soaking: Soaking) 
         os.kill(pid, signal.SIGSTOP)
         threading.Timer(1.0, os.kill, (pid, signal.SIGCONT)).start()
 
-    soak = soaking.run(3.0, At(5, hang))
+    soak = soaking.run(6.0, At(5, hang))
     assert soak.lost + soak.spoiled_lost > 0, "nothing was forwarded for a second"
     late = [gap for gap in soak.gaps if gap.source == "ovs"]
     assert late
-    assert "the collector was" in late[0].reason
-    assert late[0].end_s - late[0].start_s > 0.3
+    longest = max(late, key=lambda gap: gap.end_s - gap.start_s)
+    assert "the collector was" in longest.reason
+    assert longest.end_s - longest.start_s > 0.3
 
 
 def test_a_source_that_fails_is_asked_again(soaking: Soaking) -> None:
@@ -83,7 +84,7 @@ def test_a_source_that_fails_is_asked_again(soaking: Soaking) -> None:
         return reading
 
     at.read = read  # type: ignore[method-assign]
-    soak = soaking.run(3.0, at)
+    soak = soaking.run(6.0, at)
     reasons = {gap.reason for gap in soak.gaps if gap.source == "fault"}
     assert "the daemon does not answer" in reasons  # a busy machine may add that the collector was late
     assert "" not in reasons

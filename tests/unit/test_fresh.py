@@ -9,7 +9,7 @@ import pytest
 from tests.fresh import __main__ as gate
 from tests.fresh import roots
 from tests.fresh.inside import counted
-from tests.fresh.plan import PLANS
+from tests.fresh.plan import RELEASES, steps
 
 TARGETS = (
     "http://one.example/tools\tstable\tmain\n"
@@ -34,7 +34,7 @@ def test_without_a_debian_mirror_it_says_what_to_add(monkeypatch: pytest.MonkeyP
 def test_an_unknown_release_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         gate.main(["potato"])
-    assert f"no release potato: known are {', '.join(PLANS)}" in capsys.readouterr().err
+    assert f"no release potato: known are {', '.join(RELEASES)}" in capsys.readouterr().err
 
 
 def test_what_ran_and_what_was_skipped_is_counted(tmp_path: Path) -> None:
@@ -47,5 +47,5 @@ def test_what_ran_and_what_was_skipped_is_counted(tmp_path: Path) -> None:
 
 def test_every_file_of_the_plans_is_there() -> None:
     root = Path(__file__).parents[2]
-    words = [word for steps in PLANS.values() for step in steps for word in step.arguments]
+    words = [word for whole in (False, True) for step in steps(whole=whole) for word in step.arguments]
     assert [word for word in words if word.startswith(("tests/", "suites/")) and not (root / word).exists()] == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import socket
 from pathlib import Path
 
@@ -125,9 +126,11 @@ def test_a_trex_server_that_listens_is_found() -> None:
 
 def test_a_trex_client_is_looked_for_where_it_is_said_to_be(tmp_path: Path) -> None:
     missing = by_name(checks(with_client(tmp_path)))["TRex client"]
-    assert (missing.state, missing.seen) == (State.MISSING, str(tmp_path))
+    assert (missing.state, missing.seen) == (State.MISSING, f"none in {tmp_path}")
     (tmp_path / "automation" / "trex_control_plane").mkdir(parents=True)
-    assert by_name(checks(with_client(tmp_path)))["TRex client"].state is State.OK
+    there = by_name(checks(with_client(tmp_path)))["TRex client"]
+    assert there.state is State.WARN
+    assert there.seen.endswith("not tried: the server is not there"), "only a server can say whether it understands it"
 
 
 def with_client(path: Path) -> Testbed:
@@ -137,6 +140,13 @@ def with_client(path: Path) -> Testbed:
 def test_a_trex_that_is_started_here_must_be_installed(tmp_path: Path) -> None:
     start = TrexStart(str(tmp_path), ("veth0", "veth1"))
     testbed = dataclasses.replace(TESTBED, generator=GeneratorSpec("trex", trex=TrexSpec(start=start)))
-    assert "generator.trex.start.path" in by_name(checks(testbed))["TRex server"].advice
-    (tmp_path / "t-rex-64").touch()
-    assert by_name(checks(testbed))["TRex server"].state is State.OK
+    assert {"generator.trex.start.path", "generator.trex.start.interfaces"} <= lacking(testbed)
+    (tmp_path / "_t-rex-64").touch(mode=0o755)
+    assert "generator.trex.start.path" not in lacking(testbed)
+    assert "generator.trex.start.interfaces" in lacking(testbed), "a program alone is not enough"
+
+
+def lacking(testbed: Testbed) -> set[str]:
+    """The keys of the testbed file that name what is not there."""
+    found = [check for check in checks(testbed) if check.name == "TRex server" and check.state is State.MISSING]
+    return {re.search(r"\((generator\.[\w.]+)\)", check.advice).group(1) for check in found}

@@ -164,7 +164,7 @@ def test_selectors(name, value, labels):
             "dpkd",
             "datapath must be dpdk or netdev or system or linux-bridge, not 'dpkd', did you mean",
         ),
-        ("profile", "fast", "profile must be quick or gate or full or soak, not 'fast'"),
+        ("profile", "fast", "profile must be smoke or quick or gate or full or soak, not 'fast'"),
         ("suite", [], "suite selects nothing: give a value or leave it out"),
         ("suite", "", "suite is empty"),
         ("suite", None, "suite must be a word or a whole number, not None"),
