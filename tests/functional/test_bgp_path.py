@@ -128,7 +128,7 @@ def test_a_route_that_is_never_installed_says_why(rig: LossRig) -> None:
 KILLED = """
 import sys, time
 from pathlib import Path
-from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.cleanup.reaper import open_journal
 from pytest_nfvperf.adapters.net.namespaces import Namespace
 from pytest_nfvperf.adapters.routing.bird import BirdSpeaker
 from pytest_nfvperf.adapters.routing.frr import FrrSpeaker

@@ -158,7 +158,7 @@ def test_nothing_is_left_of_a_run(engine: Iperf3Engine, shared: Pair) -> None:
 CHILD = """
 import sys
 from pathlib import Path
-from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.cleanup.reaper import open_journal
 from pytest_nfvperf.model.measure.stream_measurement import StreamSpec
 from tests.functional.stream_support import joined
 ends = joined(open_journal(Path(sys.argv[1])))

@@ -150,7 +150,7 @@ def test_nobody_there(journal: Journal, tmp_path: Path) -> None:
 KILLED = """
 import sys, time
 from pathlib import Path
-from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.cleanup.reaper import open_journal
 from pytest_nfvperf.adapters.routing.lab_bird import LabBird
 from pytest_nfvperf.adapters.routing.lab_frr import LabFrr
 from pytest_nfvperf.model.testbed.testbed import LabSpeaker

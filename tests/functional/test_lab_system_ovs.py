@@ -36,7 +36,7 @@ pytestmark = needs_root
 CHILD = """
 import sys
 from pathlib import Path
-from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.cleanup.reaper import open_journal
 from tests.functional.ovs_support import phy2phy
 from tests.functional.test_lab_system_ovs import started_on
 journal = open_journal(Path(sys.argv[1]))

@@ -219,7 +219,7 @@ def test_a_route_to_nowhere_is_named(journal: Journal, home: Namespace) -> None:
 CHILD = """
 import sys
 from pathlib import Path
-from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.cleanup.reaper import open_journal
 from pytest_nfvperf.model.topology.catalogue import bridge_chain
 from tests.functional.ovs_support import started
 journal = open_journal(Path(sys.argv[1]))

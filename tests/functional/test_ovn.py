@@ -97,7 +97,7 @@ def test_the_packages_are_named_where_ovn_is_missing(monkeypatch: pytest.MonkeyP
 KILLED = """
 import sys, time
 from pathlib import Path
-from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.cleanup.reaper import open_journal
 from tests.functional.test_lab_run import run_in
 from tests.functional.ovn_support import ovn_over, switch_of_hosts, two_hosts
 from tests.functional.ovs_support import started
