@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -71,17 +72,18 @@ class KeptRoundTrips:
         return [float(trip) for trip in found[-KEPT:]]
 
     def write(self, trips: Sequence[float]) -> None:
-        """In place of what was kept of this fingerprint."""
+        """In place of what was kept of this fingerprint. A full disk costs the memory, and nothing else."""
         kept = self._all() | {self._fingerprint: list(trips[-KEPT:])}
-        self._path.parent.mkdir(parents=True, exist_ok=True)
         fresh = self._path.with_name(f"{self._path.name}.{os.getpid()}")
-        fresh.write_text(json.dumps(kept))
-        fresh.replace(self._path)
+        with suppress(OSError):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            fresh.write_text(json.dumps(kept))
+            fresh.replace(self._path)
 
     def _all(self) -> dict[str, list[float]]:
         try:
             kept = json.loads(self._path.read_text())
-        except (FileNotFoundError, json.JSONDecodeError, UnicodeDecodeError):
+        except (OSError, json.JSONDecodeError, UnicodeDecodeError):
             return {}
         return kept if isinstance(kept, dict) else {}
 

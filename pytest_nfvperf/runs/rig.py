@@ -270,7 +270,6 @@ class Rig:
 
     def close(self) -> None:
         """Remove everything, the DUT last. Every step is tried; the first error is raised at the end."""
-        self._placement.close()
         steps: list[Callable[[], None]] = [self._forget_live]
         if self._generator is not None:
             steps.append(self._generator.close)
@@ -278,6 +277,7 @@ class Rig:
             steps.append(self._streams.close)
         if self._datapath is not None:
             steps.append(self._datapath.close)
+        steps.append(self._placement.close)
         self._generator = self._datapath = self._streams = None
         errors: list[TestbedError] = []
         for step in steps:

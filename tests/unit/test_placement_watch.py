@@ -164,3 +164,9 @@ def test_what_was_seen_is_kept_at_the_end() -> None:
     assert kept.trips == [*KNOWN, 100.0]
     assert placement.bands is not None
     assert placement.bands.near == Band(100.0, 110.0)
+
+
+def test_a_memory_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    KeptRoundTrips(tmp_path / "file" / "round-trips.json", "here").write(KNOWN)
+    assert (tmp_path / "file").read_bytes() == b""
