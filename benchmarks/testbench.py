@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from pytest_nfvperf.adapters.evidence import hdr
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
 from pytest_nfvperf.adapters.report.terminal_progress import SilentProgress
@@ -42,7 +43,9 @@ class Bench:
 
     def __init__(self, backend: LocalBackend, results: Path) -> None:
         self.backend = backend
-        recorder = Recorder(results.name, [EvidenceWriter(results / "evidence.jsonl")], backend.clock)
+        recorder = Recorder(
+            results.name, [EvidenceWriter(results / "evidence.jsonl")], backend.clock, encode=hdr.encode
+        )
         self.rig = Rig(backend.parts(), Context(recorder, SilentProgress(), backend.clock))
 
     def trial(self, live: LiveTopology, traffic: Traffic, load_fps: float, seconds: float) -> Trial:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pytest_nfvperf.model.lazy import lazily
 
 if TYPE_CHECKING:
+    from pytest_nfvperf.adapters.evidence.hdr import exact_latency
     from pytest_nfvperf.adapters.evidence.reader import read_run
     from pytest_nfvperf.adapters.generators.copied_frames import check_frames
     from pytest_nfvperf.adapters.generators.iperf3.engine import Iperf3Engine
@@ -121,6 +122,7 @@ __all__ = [
     "chosen",
     "compares",
     "compose",
+    "exact_latency",
     "failure_table",
     "format_fps",
     "format_ratio",
@@ -201,6 +203,7 @@ _PLACES = {
     "chosen": "plugin.parametrizing",
     "compares": "plugin.parametrizing",
     "compose": "model.topology.compose",
+    "exact_latency": "adapters.evidence.hdr",
     "failure_table": "model.sla.failure_table",
     "format_fps": "model.display",
     "format_ratio": "model.display",

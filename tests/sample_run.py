@@ -12,8 +12,10 @@ import sys
 from functools import cache
 from pathlib import Path
 
-from pytest_nfvperf.adapters.evidence.hdr import thinned
-from pytest_nfvperf.adapters.evidence.records import (
+from pytest_nfvperf.adapters.evidence.hdr import encode
+from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
+from pytest_nfvperf.model.evidence.record import Record
+from pytest_nfvperf.model.evidence.records import (
     KINDS,
     AttachmentData,
     ErrorData,
@@ -27,8 +29,6 @@ from pytest_nfvperf.adapters.evidence.records import (
     make_record,
     trial_data,
 )
-from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
-from pytest_nfvperf.model.evidence.record import Record
 from pytest_nfvperf.model.ledger.ledger import CounterDelta, FramePath, HopKind, Ledger, Loss, ledger_of
 from pytest_nfvperf.model.ledger.loss_path import Stage, frame_path
 from pytest_nfvperf.model.measure.outcome import (
@@ -43,9 +43,10 @@ from pytest_nfvperf.model.measure.outcome import (
     SearchStatus,
 )
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
+from pytest_nfvperf.model.testbed.equipment import DatapathInfo, GeneratorInfo
 from pytest_nfvperf.model.testbed.testbed import CableSpec, CpuPlan, DutPort, GeneratorSpec, OvsSpec, Testbed
 from pytest_nfvperf.model.topology import catalogue
-from pytest_nfvperf.model.traffic.histogram import Histogram
+from pytest_nfvperf.model.traffic.histogram import Histogram, thinned
 from pytest_nfvperf.model.traffic.traffic import IMIXES, RFC2544_FRAME_SIZES, Imix, Traffic
 from pytest_nfvperf.model.traffic.trial import (
     Direction,
@@ -56,8 +57,6 @@ from pytest_nfvperf.model.traffic.trial import (
     TrialResult,
     TrialSpec,
 )
-from pytest_nfvperf.ports.datapath import DatapathInfo
-from pytest_nfvperf.ports.generator import GeneratorInfo
 
 DIRECTIONS = (Direction("p0", "p1"), Direction("p1", "p0"))
 NDR = Goal("ndr", 0.0)
@@ -338,7 +337,9 @@ class SampleRun:
             4_100_000 if invalid else 61_000, 58_000, 32, 1 if invalid else 0, 4_000_000 if invalid else 0, 0.83
         )
         result = TrialResult(spec, counts, health, reasons)
-        data = trial_data(result, wall_s=duration_s + 0.14, ledger=self.ledger(result), repeat_of=repeat_of)
+        data = trial_data(
+            result, wall_s=duration_s + 0.14, ledger=self.ledger(result), repeat_of=repeat_of, encode=encode
+        )
         return self.add(data, duration_s + 0.14)
 
     def direction_counts(self, spec: TrialSpec, direction: Direction, capacity: float, skipped: int) -> DirectionCounts:

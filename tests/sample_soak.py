@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pytest_nfvperf.adapters.evidence.records import SoakData
+from pytest_nfvperf.model.evidence.records import SoakData
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.soak import Gap, Soak
 from pytest_nfvperf.model.measure.soak_series import series

@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from pytest_nfvperf.adapters.evidence.records import (
+from pytest_nfvperf.model.evidence.record import Record
+from pytest_nfvperf.model.evidence.records import (
     KINDS,
     Payload,
     RecordIds,
@@ -14,7 +15,6 @@ from pytest_nfvperf.adapters.evidence.records import (
     TestEndData,
     make_record,
 )
-from pytest_nfvperf.model.evidence.record import Record
 from pytest_nfvperf.model.measure.comparison import relative, slope
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.stream_measurement import SideCpu, StreamCounts, StreamResult, StreamSpec, WayCounts

@@ -11,13 +11,14 @@ from pytest_nfvperf.adapters.generators.fake.virtual_streams import FakeStreams
 from pytest_nfvperf.backends.endpoints_only import lacks_roles
 from pytest_nfvperf.model.measure.profile import Profile
 from pytest_nfvperf.model.measure.stream_measurement import StreamSpec
+from pytest_nfvperf.model.testbed.equipment import DatapathInfo
 from pytest_nfvperf.model.testbed.testbed import Dut, Testbed
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
 from pytest_nfvperf.ports.capture import Captured
 from pytest_nfvperf.ports.collector import Collector
-from pytest_nfvperf.ports.datapath import Attachment, DatapathInfo
+from pytest_nfvperf.ports.datapath import Attachment
 from pytest_nfvperf.runs.clocks import VirtualClock
 from pytest_nfvperf.runs.rig_parts import RigParts
 

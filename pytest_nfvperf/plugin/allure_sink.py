@@ -17,19 +17,6 @@ import pytest
 from matplotlib.figure import Figure
 from pydantic import TypeAdapter
 
-from pytest_nfvperf.adapters.evidence.records import (
-    KINDS,
-    AttachmentData,
-    ErrorData,
-    Payload,
-    RunData,
-    SoakData,
-    StreamData,
-    TestData,
-    TestEndData,
-    TopologyData,
-    TrialData,
-)
 from pytest_nfvperf.adapters.report.allure_files import write_allure_files
 from pytest_nfvperf.adapters.report.allure_status import tell_allure
 from pytest_nfvperf.adapters.report.charts import latency_figure, loss_figure, search_figure
@@ -45,6 +32,19 @@ from pytest_nfvperf.adapters.report.trial_page import trials_html
 from pytest_nfvperf.model.display import format_against, format_margin
 from pytest_nfvperf.model.evidence.conclusion import TestFacts, conclude_test
 from pytest_nfvperf.model.evidence.record import Record
+from pytest_nfvperf.model.evidence.records import (
+    KINDS,
+    AttachmentData,
+    ErrorData,
+    Payload,
+    RunData,
+    SoakData,
+    StreamData,
+    TestData,
+    TestEndData,
+    TopologyData,
+    TrialData,
+)
 from pytest_nfvperf.model.ledger.ledger_text import ledger_text
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from pytest_nfvperf.adapters.evidence.records import TestData, TestEndData
 from pytest_nfvperf.adapters.report.junit import fate_properties
 from pytest_nfvperf.adapters.report.result_text import Found, figures_text
 from pytest_nfvperf.adapters.report.texts import drawn
 from pytest_nfvperf.config.sla_file import unknown_labels, unmatched_rules
 from pytest_nfvperf.config.vocabulary import TESTBED_LABELS
 from pytest_nfvperf.model.errors import ConfigError, InconclusiveError, TestbedError
+from pytest_nfvperf.model.evidence.records import TestData, TestEndData
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.profile import QUICK, SMOKE
 from pytest_nfvperf.model.sla.rules import Rule, Sla

@@ -13,11 +13,11 @@ import pytest
 
 from pytest_nfvperf.adapters.evidence.conclusions import CONTROLLER, conclude
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, read_run
-from pytest_nfvperf.adapters.evidence.records import RunEndData, TestData, TestEndData
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
 from pytest_nfvperf.adapters.report.junit_kinds import tell_junit
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.evidence.conclusion import Cause, one_line
+from pytest_nfvperf.model.evidence.records import RunEndData, TestData, TestEndData
 from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion, RunFate
 from pytest_nfvperf.plugin.collection import own_id
 from pytest_nfvperf.plugin.rundir import RUN_DIR_KEY, point_latest

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import pytest
 from _pytest.runner import runtestprotocol
 
-from pytest_nfvperf.adapters.evidence.records import TopologyData
 from pytest_nfvperf.adapters.report.texts import drawn
 from pytest_nfvperf.backends.simulated import ASSUMED_FPS, SimulatedBackend
 from pytest_nfvperf.model.display import format_fps, format_seconds
+from pytest_nfvperf.model.evidence.records import TopologyData
 from pytest_nfvperf.model.measure.stream_measurement import StreamSpec
 from pytest_nfvperf.model.traffic.trial import TrialSpec
 from pytest_nfvperf.plugin.labels import is_measuring

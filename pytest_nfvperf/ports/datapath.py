@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from pytest_nfvperf.model.measure.offloading import OffloadShare
+from pytest_nfvperf.model.testbed.equipment import DatapathInfo
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.collector import Collector
 
@@ -20,16 +21,6 @@ class Attachment:
 
     port: str
     device: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class DatapathInfo:
-    """What the DUT is: for headers, evidence and the fingerprint."""
-
-    kind: str  # "dpdk", "netdev", "system", "linux-bridge"
-    version: str
-    dpdk_version: str | None
-    detail: str
 
 
 class BuiltTopology(Protocol):

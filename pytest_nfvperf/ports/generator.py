@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from pytest_nfvperf.model.testbed.equipment import GeneratorInfo
 from pytest_nfvperf.model.topology.topology import PortRole, VnfMode
 from pytest_nfvperf.model.traffic.cpu_placement import Distance
 from pytest_nfvperf.model.traffic.traffic import Traffic
@@ -64,16 +65,6 @@ class GeneratorPort:
     vlan: int | None = None
     addresses: tuple[str, ...] = ()
     unread: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class GeneratorInfo:
-    """What is generating: for headers, evidence and the fingerprint."""
-
-    engine: str
-    version: str
-    detail: str
-    cpus: tuple[int, ...]
 
 
 class Generator(Protocol):

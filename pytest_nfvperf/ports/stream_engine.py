@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pytest_nfvperf.model.measure.stream_measurement import StreamResult, StreamSpec
-from pytest_nfvperf.ports.generator import GeneratorInfo
+from pytest_nfvperf.model.testbed.equipment import GeneratorInfo
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pytest_nfvperf.adapters.evidence.records import KINDS, ErrorData, Payload, RecordIds, make_record
 from pytest_nfvperf.model.evidence.record import RecordKind
+from pytest_nfvperf.model.evidence.records import KINDS, EncodeHistogram, ErrorData, Payload, RecordIds, make_record
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.sla.verdict import Verdict
 from pytest_nfvperf.ports.clock import Clock
@@ -20,13 +20,22 @@ class Recorder:
         sinks: take every record in this order; the file comes first, so that what other
             sinks show is on disk already.
         worker: "" or the xdist worker's name, which keeps ids of parallel workers apart.
+        encode: makes the text of a trial's exact histograms; None leaves them out.
 
     Attributes:
         findings: what the running test measured, how it was judged, and what broke; whoever starts a test clears it.
     """
 
-    def __init__(self, run: str, sinks: Sequence[Sink], clock: Clock, worker: str = "") -> None:
+    def __init__(
+        self,
+        run: str,
+        sinks: Sequence[Sink],
+        clock: Clock,
+        worker: str = "",
+        encode: EncodeHistogram | None = None,
+    ) -> None:
         self.run = run
+        self.encode = encode
         self.test = ""
         self.findings: list[Outcome | Verdict | ErrorData] = []
         self._sinks = tuple(sinks)

@@ -10,16 +10,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from pytest_nfvperf.adapters.evidence.records import ErrorData
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
+from pytest_nfvperf.model.evidence.records import ErrorData
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
+from pytest_nfvperf.model.testbed.equipment import GeneratorInfo
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut
 from pytest_nfvperf.model.testbed.tuning import with_queues
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.ports.collector import Collector
 from pytest_nfvperf.ports.datapath import BuiltTopology, Datapath
-from pytest_nfvperf.ports.generator import Generator, GeneratorInfo
+from pytest_nfvperf.ports.generator import Generator
 from pytest_nfvperf.ports.sampler import Sampled, Sampler
 from pytest_nfvperf.ports.stream_engine import StreamEngine
 from pytest_nfvperf.runs.attaching import generator_port_names, generator_ports, learning_directions

@@ -8,12 +8,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pytest_nfvperf.adapters.evidence.records import SoakData
 from pytest_nfvperf.adapters.evidence.samples_file import SamplesFile, fitting_interval_s
 from pytest_nfvperf.adapters.process.interrupts import Interrupts
 from pytest_nfvperf.model.display import format_fps, format_seconds
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.evidence.record import RecordKind
+from pytest_nfvperf.model.evidence.records import SoakData
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.profile import Profile
 from pytest_nfvperf.model.measure.soak import Gap, Soak

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pytest_nfvperf.adapters.evidence.records import StreamData
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.evidence.record import RecordKind
+from pytest_nfvperf.model.evidence.records import StreamData
 from pytest_nfvperf.model.ledger.ledger import deltas
 from pytest_nfvperf.model.measure.profile import Profile
 from pytest_nfvperf.model.measure.stream_measurement import StreamResult, StreamSpec, WayCounts

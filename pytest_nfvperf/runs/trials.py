@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from pytest_nfvperf.adapters.evidence.records import trial_data
 from pytest_nfvperf.model.errors import InconclusiveError
 from pytest_nfvperf.model.evidence.record import RecordKind
+from pytest_nfvperf.model.evidence.records import trial_data
 from pytest_nfvperf.model.ledger.ledger import CounterDelta, CounterSnapshot, Ledger
 from pytest_nfvperf.model.measure.outcome import Cost
 from pytest_nfvperf.model.measure.stream_measurement import StreamResult
@@ -255,6 +255,7 @@ class TrialRunner:
         data = trial_data(
             trial.result,
             wall_s=trial.wall_s,
+            encode=self.recorder.encode,
             ledger=trial.ledger,
             cost=trial.cost,
             repeat_of=repeat_of,

@@ -16,15 +16,7 @@ from functools import cached_property
 from pathlib import Path
 
 from pytest_nfvperf import __version__
-from pytest_nfvperf.adapters.evidence.records import (
-    AttachmentData,
-    ErrorData,
-    RunData,
-    RunEndData,
-    TestData,
-    TestEndData,
-    TopologyData,
-)
+from pytest_nfvperf.adapters.evidence import hdr
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
 from pytest_nfvperf.adapters.report.junit import junit_properties
 from pytest_nfvperf.adapters.report.subjects import title
@@ -34,6 +26,15 @@ from pytest_nfvperf.config.testbed_file import testbed_to_yaml
 from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.evidence.conclusion import TestConclusion, TestFacts, conclude_test
+from pytest_nfvperf.model.evidence.records import (
+    AttachmentData,
+    ErrorData,
+    RunData,
+    RunEndData,
+    TestData,
+    TestEndData,
+    TopologyData,
+)
 from pytest_nfvperf.model.ledger.ledger_text import ledger_text, weakness
 from pytest_nfvperf.model.measure.offloading import OFFLOAD_RULE
 from pytest_nfvperf.model.measure.outcome import Outcome
@@ -139,7 +140,7 @@ class NfvSession:
             return Recorder("plan", [], self.backend.clock)
         suffix = f"-{self.worker}" if self.worker else ""
         writer = EvidenceWriter(self.run_dir / f"evidence{suffix}.jsonl")
-        recorder = Recorder(self.run_dir.name, [writer, *self._sinks], self.backend.clock, self.worker)
+        recorder = Recorder(self.run_dir.name, [writer, *self._sinks], self.backend.clock, self.worker, hdr.encode)
         recorder.emit(self._run_data())
         return recorder
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pytest_nfvperf.adapters.evidence import hdr
 from pytest_nfvperf.adapters.generators.embedded.build import build
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
 from pytest_nfvperf.adapters.report.terminal_progress import SilentProgress
@@ -87,7 +88,7 @@ def soaking_on(topology: Topology, directory: Path, *, sample_s: float = 0.5) ->
     """Make it stand on the embedded testbed; samples go to the directory."""
     build()
     backend, listed = LocalBackend(discover_testbed()), Listed()
-    context = Context(Recorder("soak", [listed], backend.clock), SilentProgress(), backend.clock)
+    context = Context(Recorder("soak", [listed], backend.clock, encode=hdr.encode), SilentProgress(), backend.clock)
     rig = Rig(backend.parts(), context)
     profile = replace(QUICK, soak_sample_s=sample_s, warmup_s=0.1)
     try:

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from pytest_nfvperf.adapters.evidence.reader import read_run
-from pytest_nfvperf.adapters.evidence.records import AttachmentData, make_record
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.evidence.record import Record
+from pytest_nfvperf.model.evidence.records import AttachmentData, make_record
 from tests.sample_run import SampleRun, small_run
 
 

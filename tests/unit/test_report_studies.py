@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from pytest_nfvperf.adapters.evidence.reader import read_run
-from pytest_nfvperf.adapters.evidence.records import KINDS, RecordIds, TestData, TestEndData, make_record
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
 from pytest_nfvperf.adapters.report.drawing import to_svg
 from pytest_nfvperf.adapters.report.figures import other_result
@@ -16,6 +15,7 @@ from pytest_nfvperf.adapters.report.studies import find_comparisons, interval_te
 from pytest_nfvperf.adapters.report.study_chart import study_chart
 from pytest_nfvperf.adapters.report.table import SummaryRow, summary_rows, summary_text
 from pytest_nfvperf.adapters.report.texts import samples_csv, stream_line
+from pytest_nfvperf.model.evidence.records import KINDS, RecordIds, TestData, TestEndData, make_record
 from pytest_nfvperf.model.sla.verdict import Judgement
 from tests.sample_study import patch_chain, stream_run, study, study_records, tcp_chain, verdict_on
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from pytest_nfvperf.adapters.evidence.records import TopologyData
 from pytest_nfvperf.adapters.report.texts import drawn
+from pytest_nfvperf.model.evidence.records import TopologyData
 from pytest_nfvperf.model.testbed.testbed import DutPort
 from pytest_nfvperf.model.testbed.topology_labels import port_kinds
 from pytest_nfvperf.model.testbed.topology_text import WIDTH, topology_text

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence
-from pytest_nfvperf.adapters.evidence.records import RunEndData
 from pytest_nfvperf.model.evidence.conclusion import Cause, TestFacts
+from pytest_nfvperf.model.evidence.records import RunEndData
 from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion, RunFacts, conclude_run
 from pytest_nfvperf.model.measure.profile import SMOKE
 

@@ -6,8 +6,11 @@ the library (http://hdrhistogram.org).
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hdrh.histogram import HdrHistogram
 
+from pytest_nfvperf.model.evidence.records import TrialData
 from pytest_nfvperf.model.traffic.histogram import Histogram
 
 HIGHEST_TRACKABLE_NS = 3_600_000_000_000
@@ -27,6 +30,22 @@ def encode(histogram: Histogram) -> str:
     return str(hdr.encode().decode("ascii"))
 
 
+def exact_latency(trial: TrialData) -> Histogram | None:
+    """Latency from the scheduled send time over all directions, at the precision it was recorded in."""
+    return Histogram.merged(
+        _exact(count.latency, trial.hdr.get(str(count.direction)))
+        for count in trial.result.counts
+        if count.latency is not None
+    )
+
+
+def _exact(thin: Histogram, text: str | None) -> Histogram:
+    """The encoded histogram with the exact minimum and maximum, which only the thin one knows."""
+    if text is None:
+        return thin
+    return replace(decode(text), min_ns=thin.min_ns, max_ns=thin.max_ns)
+
+
 def decode(text: str) -> Histogram:
     """The histogram back from V2 compressed base64 text.
 
@@ -39,25 +58,3 @@ def decode(text: str) -> Histogram:
     )
     lowest = int(hdr.get_min_value()) if counts else 0
     return Histogram(counts, lowest, counts[-1][0] if counts else 0, int(hdr.significant_figures))
-
-
-def thinned(histogram: Histogram, significant_digits: int = 2) -> Histogram:
-    """The same counts in the coarser buckets of ``significant_digits``; min and max stay exact.
-
-    Counts are rising and sparse, so a run's evidence stays a size that people can open; the exact
-    histogram goes beside it in HdrHistogram's compressed form.
-    """
-    if histogram.significant_digits <= significant_digits:
-        return histogram
-    counts: dict[int, int] = {}
-    for value, count in histogram.counts:
-        bucket = _highest_equivalent(value, significant_digits)
-        counts[bucket] = counts.get(bucket, 0) + count
-    return Histogram(tuple(sorted(counts.items())), histogram.min_ns, histogram.max_ns, significant_digits)
-
-
-def _highest_equivalent(value: int, significant_digits: int) -> int:
-    """Top of the log-linear bucket that holds ``value``: below 2 * 10^digits every integer is its own bucket."""
-    sub_bucket_bits = int(2 * 10**significant_digits - 1).bit_length()
-    shift: int = max(0, value.bit_length() - sub_bucket_bits)
-    return ((value >> shift) + 1 << shift) - 1

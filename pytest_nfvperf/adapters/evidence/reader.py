@@ -7,7 +7,9 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from pytest_nfvperf.adapters.evidence.records import (
+from pytest_nfvperf.adapters.evidence.schema import Line, parse_line
+from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.evidence.records import (
     AttachmentData,
     ErrorData,
     RunData,
@@ -19,8 +21,6 @@ from pytest_nfvperf.adapters.evidence.records import (
     TopologyData,
     TrialData,
 )
-from pytest_nfvperf.adapters.evidence.schema import Line, parse_line
-from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.sla.verdict import Verdict
 

@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from pytest_nfvperf.adapters.evidence.records import (
+from pytest_nfvperf.model.evidence.record import SCHEMA_VERSION
+from pytest_nfvperf.model.evidence.records import (
     AttachmentData,
     ErrorData,
     RunData,
@@ -19,7 +20,6 @@ from pytest_nfvperf.adapters.evidence.records import (
     TopologyData,
     TrialData,
 )
-from pytest_nfvperf.model.evidence.record import SCHEMA_VERSION
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.sla.verdict import Verdict
 

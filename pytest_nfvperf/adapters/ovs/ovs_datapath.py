@@ -24,12 +24,12 @@ from pytest_nfvperf.adapters.ovs.topology.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.topology.lab_ports import Cabled
 from pytest_nfvperf.adapters.ovs.topology.port_maker import PortMaker
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.testbed.equipment import DatapathInfo
 from pytest_nfvperf.model.testbed.lab_cables import ends_of
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut, OvsSpec, Testbed
 from pytest_nfvperf.model.testbed.tuning import Tuning
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.collector import Collector
-from pytest_nfvperf.ports.datapath import DatapathInfo
 from pytest_nfvperf.ports.sampler import Sampler
 
 

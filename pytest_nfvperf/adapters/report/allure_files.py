@@ -7,8 +7,8 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from pytest_nfvperf.adapters.evidence.records import RunData
 from pytest_nfvperf.adapters.report.pages import flattened
+from pytest_nfvperf.model.evidence.records import RunData
 
 CATEGORIES = Path(__file__).with_name("templates") / "categories.json"
 

@@ -10,10 +10,10 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from pytest_nfvperf.adapters.evidence.reader import TestEvidence
-from pytest_nfvperf.adapters.evidence.records import TrialData
 from pytest_nfvperf.adapters.report.curve_charts import latency_chart, loss_chart
 from pytest_nfvperf.adapters.report.drawing import to_png, to_svg
 from pytest_nfvperf.adapters.report.search_chart import search_chart
+from pytest_nfvperf.model.evidence.records import TrialData
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.traffic.histogram import Histogram
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pytest_nfvperf.adapters.evidence.hdr import thinned
 from pytest_nfvperf.adapters.report.drawing import (
     BLUE,
     GREEN,
@@ -19,7 +18,7 @@ from pytest_nfvperf.adapters.report.drawing import (
     new_figure,
 )
 from pytest_nfvperf.model.measure.outcome import LossPoint
-from pytest_nfvperf.model.traffic.histogram import Histogram
+from pytest_nfvperf.model.traffic.histogram import Histogram, thinned
 
 _TICKS = (0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 99.999, 99.9999)
 

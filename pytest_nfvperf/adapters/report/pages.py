@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from markupsafe import Markup
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence
-from pytest_nfvperf.adapters.evidence.records import RunData, SoakData, TrialData
 from pytest_nfvperf.adapters.report.charts import (
     ChartFolder,
     aborted_figure,
@@ -26,6 +25,7 @@ from pytest_nfvperf.adapters.report.subjects import title
 from pytest_nfvperf.adapters.report.texts import command_line
 from pytest_nfvperf.model.display import format_seconds
 from pytest_nfvperf.model.evidence.conclusion import Cause, TestConclusion
+from pytest_nfvperf.model.evidence.records import RunData, SoakData, TrialData
 from pytest_nfvperf.model.ledger.ledger import Ledger
 from pytest_nfvperf.model.ledger.ledger_text import weakness
 from pytest_nfvperf.model.measure.outcome import GoalOutcome, Outcome

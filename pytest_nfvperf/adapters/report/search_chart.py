@@ -10,8 +10,8 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LinearSegmentedColormap, LogNorm
 from matplotlib.figure import Figure
 
-from pytest_nfvperf.adapters.evidence.records import TrialData
 from pytest_nfvperf.adapters.report.drawing import GREEN, INK, MUTED, SERIES, dress, finish, new_figure
+from pytest_nfvperf.model.evidence.records import TrialData
 from pytest_nfvperf.model.measure.outcome import Confirmation, Outcome
 
 LOSS_COLORS = LinearSegmentedColormap.from_list("loss", ["#e8b030", "#d55e00", "#a3004f"])

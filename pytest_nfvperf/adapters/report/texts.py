@@ -8,8 +8,8 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from pytest_nfvperf.adapters.evidence.records import StreamData, TopologyData, TrialData
 from pytest_nfvperf.model.display import format_bps, format_count, format_fps, format_ratio, format_seconds
+from pytest_nfvperf.model.evidence.records import StreamData, TopologyData, TrialData
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.testbed.topology_text import topology_text
 

@@ -10,7 +10,6 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import FancyBboxPatch, PathPatch
 from matplotlib.path import Path
 
-from pytest_nfvperf.adapters.evidence.records import TopologyData
 from pytest_nfvperf.adapters.report.drawing import (
     BLUE,
     GREEN,
@@ -34,6 +33,7 @@ from pytest_nfvperf.adapters.report.topology_layout import (
     lay_out,
 )
 from pytest_nfvperf.adapters.report.topology_nodes import Sort
+from pytest_nfvperf.model.evidence.records import TopologyData
 from pytest_nfvperf.model.testbed.topology_labels import directions_words
 
 WIDTH = 10.4

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 from markupsafe import Markup
 
-from pytest_nfvperf.adapters.evidence.records import TopologyData
 from pytest_nfvperf.adapters.report.charts import ChartFolder
 from pytest_nfvperf.adapters.report.pages import TestPage
 from pytest_nfvperf.adapters.report.texts import drawn
 from pytest_nfvperf.adapters.report.topology_chart import topology_chart
+from pytest_nfvperf.model.evidence.records import TopologyData
 from pytest_nfvperf.model.testbed.tuning import OVS_DEFAULT
 
 MOST_OPEN = 4

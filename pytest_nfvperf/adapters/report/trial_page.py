@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pytest_nfvperf.adapters.evidence.records import TrialData
 from pytest_nfvperf.adapters.report.templating import environment, style
+from pytest_nfvperf.model.evidence.records import TrialData
 
 
 def trials_html(trials: Sequence[tuple[str, TrialData]]) -> str:

@@ -66,3 +66,25 @@ class Histogram:
             max_ns=max((h.max_ns for h in filled), default=0),
             significant_digits=given[0].significant_digits,
         )
+
+
+def thinned(histogram: Histogram, significant_digits: int = 2) -> Histogram:
+    """The same counts in the coarser buckets of ``significant_digits``; min and max stay exact.
+
+    Counts are rising and sparse, so a run's evidence stays a size that people can open; the exact
+    histogram goes beside it in HdrHistogram's compressed form.
+    """
+    if histogram.significant_digits <= significant_digits:
+        return histogram
+    counts: dict[int, int] = {}
+    for value, count in histogram.counts:
+        bucket = _highest_equivalent(value, significant_digits)
+        counts[bucket] = counts.get(bucket, 0) + count
+    return Histogram(tuple(sorted(counts.items())), histogram.min_ns, histogram.max_ns, significant_digits)
+
+
+def _highest_equivalent(value: int, significant_digits: int) -> int:
+    """Top of the log-linear bucket that holds ``value``: below 2 * 10^digits every integer is its own bucket."""
+    sub_bucket_bits = int(2 * 10**significant_digits - 1).bit_length()
+    shift: int = max(0, value.bit_length() - sub_bucket_bits)
+    return ((value >> shift) + 1 << shift) - 1

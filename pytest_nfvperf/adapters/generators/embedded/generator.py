@@ -18,10 +18,11 @@ from pytest_nfvperf.adapters.generators.templates import streams, trial_request
 from pytest_nfvperf.adapters.process.interrupts import held
 from pytest_nfvperf.adapters.process.wait import wait_until
 from pytest_nfvperf.model.errors import DeadlineError, GeneratorError
+from pytest_nfvperf.model.testbed.equipment import GeneratorInfo
 from pytest_nfvperf.model.traffic.cpu_placement import Distance
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, InvalidReason, Reason, TrialResult, TrialSpec
-from pytest_nfvperf.ports.generator import GeneratorInfo, GeneratorPort
+from pytest_nfvperf.ports.generator import GeneratorPort
 
 PROTOCOL = 1
 _START_DEADLINE_S = 20.0

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pytest_nfvperf.adapters.generators.checks import check_directions, check_new_ports, check_spec
 from pytest_nfvperf.adapters.generators.fake.virtual_trial import FakeTrial
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError
+from pytest_nfvperf.model.testbed.equipment import GeneratorInfo
 from pytest_nfvperf.model.traffic.histogram import Histogram
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import (
@@ -26,7 +27,7 @@ from pytest_nfvperf.model.traffic.trial import (
     TrialSpec,
 )
 from pytest_nfvperf.ports.clock import Clock
-from pytest_nfvperf.ports.generator import GeneratorInfo, GeneratorPort
+from pytest_nfvperf.ports.generator import GeneratorPort
 
 _QUEUE_FRAMES = 1024
 """Depth of the simulated DUT's queue: under overload every frame waits behind this many."""

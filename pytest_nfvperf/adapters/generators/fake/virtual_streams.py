@@ -16,9 +16,9 @@ from pytest_nfvperf.model.measure.stream_measurement import (
     Way,
     WayCounts,
 )
+from pytest_nfvperf.model.testbed.equipment import GeneratorInfo
 from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason
 from pytest_nfvperf.ports.clock import Clock
-from pytest_nfvperf.ports.generator import GeneratorInfo
 from pytest_nfvperf.ports.stream_engine import StreamEnd
 
 

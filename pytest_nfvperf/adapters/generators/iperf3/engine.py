@@ -30,9 +30,9 @@ from pytest_nfvperf.adapters.process.programs import not_installed
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError, TestbedError
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
 from pytest_nfvperf.model.measure.stream_measurement import Evidence, StreamResult, StreamSpec, WayCounts
+from pytest_nfvperf.model.testbed.equipment import GeneratorInfo
 from pytest_nfvperf.model.testbed.testbed import StreamsSpec
 from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason
-from pytest_nfvperf.ports.generator import GeneratorInfo
 from pytest_nfvperf.ports.stream_engine import StreamEnd
 
 _THREADS_SINCE = (3, 16)

@@ -32,10 +32,11 @@ from pytest_nfvperf.adapters.generators.iperf3.udp_counts import (
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.process.wait import wait_until
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError
+from pytest_nfvperf.model.testbed.equipment import GeneratorInfo
 from pytest_nfvperf.model.topology.topology import PortRole
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, InvalidReason, RigHealth, TrialResult, TrialSpec
-from pytest_nfvperf.ports.generator import GeneratorInfo, GeneratorPort
+from pytest_nfvperf.ports.generator import GeneratorPort
 from pytest_nfvperf.ports.stream_engine import StreamEnd
 
 _LEARN_FPS = 1000

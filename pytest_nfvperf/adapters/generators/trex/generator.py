@@ -18,11 +18,12 @@ from pytest_nfvperf.adapters.generators.trex.stream_plan import streams
 from pytest_nfvperf.adapters.generators.trex.trial_results import TrexPolicy, longest, saturating, trial_result
 from pytest_nfvperf.adapters.process.wait import wait_until
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, GeneratorError, NfvperfError
+from pytest_nfvperf.model.testbed.equipment import GeneratorInfo
 from pytest_nfvperf.model.testbed.testbed import GeneratorSpec
 from pytest_nfvperf.model.topology.topology import PortRole
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, TrialResult, TrialSpec
-from pytest_nfvperf.ports.generator import GeneratorInfo, GeneratorPort
+from pytest_nfvperf.ports.generator import GeneratorPort
 
 _COMMAND_DEADLINE_S = 40.0
 """A server that freezes is noticed by the child after ten seconds, which can come twice in one command."""

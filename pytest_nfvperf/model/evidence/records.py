@@ -7,10 +7,10 @@ gets the same objects back.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pytest_nfvperf.adapters.evidence import hdr
 from pytest_nfvperf.model.evidence.conclusion import Cause
 from pytest_nfvperf.model.evidence.record import Record, RecordKind, plain
 from pytest_nfvperf.model.ledger.ledger import Ledger
@@ -19,12 +19,14 @@ from pytest_nfvperf.model.measure.soak import Soak
 from pytest_nfvperf.model.measure.soak_series import Series
 from pytest_nfvperf.model.measure.stream_measurement import StreamResult
 from pytest_nfvperf.model.sla.verdict import Verdict
+from pytest_nfvperf.model.testbed.equipment import DatapathInfo, GeneratorInfo
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut, Testbed
 from pytest_nfvperf.model.topology.topology import Topology
-from pytest_nfvperf.model.traffic.histogram import Histogram
+from pytest_nfvperf.model.traffic.histogram import Histogram, thinned
 from pytest_nfvperf.model.traffic.trial import DirectionCounts, TrialResult
-from pytest_nfvperf.ports.datapath import DatapathInfo
-from pytest_nfvperf.ports.generator import GeneratorInfo
+
+EncodeHistogram = Callable[[Histogram], str]
+"""HdrHistogram V2 as text: adapters/evidence/hdr.py."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +94,6 @@ class TrialData:
     cost: Cost | None = None
     repeat_of: str | None = None
     hdr: dict[str, str] = field(default_factory=dict)
-
-    def exact_latency(self) -> Histogram | None:
-        """Latency from the scheduled send time over all directions, at the precision it was recorded in."""
-        return Histogram.merged(
-            _exact(count.latency, self.hdr.get(str(count.direction)))
-            for count in self.result.counts
-            if count.latency is not None
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,18 +259,22 @@ def trial_data(
     result: TrialResult,
     *,
     wall_s: float,
+    encode: EncodeHistogram | None,
     ledger: Ledger | None = None,
     cost: Cost | None = None,
     repeat_of: str | None = None,
 ) -> TrialData:
-    """A trial as it goes to disk: histogram counts thinned, the exact histograms compressed beside them."""
-    compressed: dict[str, str] = {}
+    """A trial as it goes to disk: histogram counts thinned, the exact histograms as text beside them.
+
+    ``encode``: makes that text; None leaves it out. The others as in TrialData.
+    """
+    exact: dict[str, str] = {}
     for count in result.counts:
         for name, histogram in ((str(count.direction), count.latency), (f"{count.direction} raw", count.latency_raw)):
-            if histogram is not None:
-                compressed[name] = hdr.encode(histogram)
+            if histogram is not None and encode is not None:
+                exact[name] = encode(histogram)
     thin = replace(result, counts=tuple(_thin_counts(count) for count in result.counts))
-    return TrialData(thin, wall_s, ledger, cost, repeat_of, compressed)
+    return TrialData(thin, wall_s, ledger, cost, repeat_of, exact)
 
 
 def _thin_counts(count: DirectionCounts) -> DirectionCounts:
@@ -284,14 +282,7 @@ def _thin_counts(count: DirectionCounts) -> DirectionCounts:
 
 
 def _thin(histogram: Histogram | None) -> Histogram | None:
-    return None if histogram is None else hdr.thinned(histogram)
-
-
-def _exact(thin: Histogram, compressed: str | None) -> Histogram:
-    """The compressed histogram with the exact minimum and maximum, which only the thin one knows."""
-    if compressed is None:
-        return thin
-    return replace(hdr.decode(compressed), min_ns=thin.min_ns, max_ns=thin.max_ns)
+    return None if histogram is None else thinned(histogram)
 
 
 class RecordIds:
