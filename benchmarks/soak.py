@@ -10,8 +10,10 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.table import Figure
 from benchmarks.testbench import Bench
+from pytest_nfvperf.adapters.evidence.samples_file import samples_in
 from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator
 from pytest_nfvperf.adapters.ovs.counters.ovs_sampler import OvsSampler
+from pytest_nfvperf.adapters.process.interrupts import Interrupts
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.statistics import ratio_estimate
@@ -70,7 +72,15 @@ def _threads_s(pid: int, but: str) -> float:
 
 def _soaker(made: Bench, directory: Path) -> Soaker:
     profile = replace(QUICK, warmup_s=0.1, rfc2544_residual_s=0.1)
-    return Soaker(profile, {"suite": "benchmarks"}, made.rig.context, directory, lambda _: None, lambda *_: 0.0)
+    return Soaker(
+        profile,
+        {"suite": "benchmarks"},
+        made.rig.context,
+        samples_in(directory),
+        lambda: Interrupts(directory / "terminal.log"),
+        lambda _: None,
+        lambda *_: 0.0,
+    )
 
 
 def _cost(spent: dict[bool, list[tuple[float, ...]]]) -> Figure:

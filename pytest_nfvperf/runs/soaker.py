@@ -6,10 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
-from pytest_nfvperf.adapters.evidence.samples_file import SamplesFile, fitting_interval_s
-from pytest_nfvperf.adapters.process.interrupts import Interrupts
 from pytest_nfvperf.model.display import format_fps, format_seconds
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.evidence.record import RecordKind
@@ -19,11 +16,13 @@ from pytest_nfvperf.model.measure.profile import Profile
 from pytest_nfvperf.model.measure.soak import Gap, Soak
 from pytest_nfvperf.model.measure.soak_series import series
 from pytest_nfvperf.model.measure.soak_summary import SESSION_UP, Plan, summarise
-from pytest_nfvperf.model.measure.soak_table import TIME, SoakTable
+from pytest_nfvperf.model.measure.soak_table import TIME, SoakTable, fitting_interval_s
 from pytest_nfvperf.model.traffic.traffic import Traffic, check_mtu
 from pytest_nfvperf.model.traffic.trial import Reason, TrialResult, TrialSpec
 from pytest_nfvperf.ports.running_trial import RunningTrial, TellsIntervals
 from pytest_nfvperf.ports.sampler import Sampler
+from pytest_nfvperf.ports.samples import OpenSamples, SamplesSink
+from pytest_nfvperf.ports.signals import Signals, TakeSignals
 from pytest_nfvperf.runs.offload_share import share_after
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.sampling import OWN_CPU, Rows
@@ -48,7 +47,7 @@ class _Watched:
     plan: Plan
     table: SoakTable
     rows: Rows
-    file: SamplesFile | None
+    file: SamplesSink | None
     interrupted: str = ""
     faults: list[str] = field(default_factory=list)
     seen: int = 0
@@ -91,12 +90,10 @@ class Soaker:
         profile: its length and interval.
         labels: what identifies the test in SLAs and reports.
         context: evidence, progress and time.
-        directory: where samples go.
+        open_samples: opens where samples go; None for a plan: none are written, and the time passes in few steps.
+        take_signals: takes the process's signals while a soak runs.
         interrupted: told when a signal ended a soak, for the run to end after the test.
         load: frames/s per direction where a test names none.
-        asked: told the name of a signal that asks to end, as soon as it comes.
-
-    ``directory`` None: a plan; nothing is written, and the time passes in few steps.
     """
 
     def __init__(
@@ -104,18 +101,18 @@ class Soaker:
         profile: Profile,
         labels: Mapping[str, str],
         context: Context,
-        directory: Path | None,
+        open_samples: OpenSamples | None,
+        take_signals: TakeSignals,
         interrupted: Callable[[str], None],
         load: Callable[[LiveTopology, Traffic], float],
-        asked: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.profile = profile
         self.labels = dict(labels)
         self._context = context
-        self._directory = directory
+        self._open_samples = open_samples
+        self._take_signals = take_signals
         self._interrupted = interrupted
         self._find_load = load
-        self._asked = asked
 
     def run(
         self,
@@ -184,23 +181,22 @@ class Soaker:
         rows = Rows(spec.directions, (*live.now.samplers, *also))
         rows.begin()
         interval_s = fitting_interval_s(spec.duration_s, self.profile.soak_sample_s, len(rows.columns))
-        if self._directory is None:
+        if self._open_samples is None:
             interval_s = max(interval_s, spec.duration_s / _PLANNED_STEPS)
         file = self._file(spec, rows.columns, interval_s, name)
         plan = Plan(spec.load_fps, len(spec.directions), spec.duration_s, interval_s, most_skipped=0.0)
         return _Watched(plan, SoakTable(rows.columns), rows, file)
 
-    def _file(self, spec: TrialSpec, columns: Sequence[str], interval_s: float, name: str) -> SamplesFile | None:
-        if self._directory is None:
+    def _file(self, spec: TrialSpec, columns: Sequence[str], interval_s: float, name: str) -> SamplesSink | None:
+        if self._open_samples is None:
             return None
         most = math.ceil(spec.duration_s / interval_s) + 2
         about = {"labels": self.labels, "load_fps": spec.load_fps, "interval_s": interval_s}
-        self._directory.mkdir(parents=True, exist_ok=True)
-        return SamplesFile(self._directory / name, columns, most, about)
+        return self._open_samples(name, columns, most, about)
 
     def _soak(self, live: LiveTopology, spec: TrialSpec, watched: _Watched) -> str:
         """Id of the trial; the samples are in ``watched``, and on record, however it ends."""
-        with Interrupts((self._directory or Path()) / "terminal.log", self._asked) as signals:
+        with self._take_signals() as signals:
             try:
                 trial = live.runner.run_once(
                     spec, spec.duration_s, execute=lambda asked: self._watch(live, asked, watched, signals)
@@ -215,7 +211,7 @@ class Soaker:
             self._interrupted(signals.asked)
         return trial.id
 
-    def _watch(self, live: LiveTopology, spec: TrialSpec, watched: _Watched, signals: Interrupts) -> TrialResult:
+    def _watch(self, live: LiveTopology, spec: TrialSpec, watched: _Watched, signals: Signals) -> TrialResult:
         generator = live.now.generator
         if not isinstance(generator, TellsIntervals):
             name = generator.info().engine if generator is not None else "none"
@@ -233,7 +229,7 @@ class Soaker:
         result = running.result()
         return replace(result, invalid=tuple(one for one in result.invalid if one.code not in OF_INTERVALS))
 
-    def _take_rows(self, live: LiveTopology, running: RunningTrial, watched: _Watched, signals: Interrupts) -> None:
+    def _take_rows(self, live: LiveTopology, running: RunningTrial, watched: _Watched, signals: Signals) -> None:
         lag = _Lag(watched.plan.interval_s)
         while (interval := running.next_interval()) is not None:
             late = lag.of(interval.at_ns / 1e9, self._context.clock.monotonic())
@@ -252,7 +248,7 @@ class Soaker:
     def _record(self, trial_id: str, watched: _Watched) -> None:
         summary = watched.summary()
         file = watched.file
-        name, written = (file.path.name, file.written) if file else ("", 0)
+        name, written = (file.name, file.written) if file else ("", 0)
         self._context.recorder.emit(SoakData(trial_id, name, written, summary, series(watched.table)))
 
 

@@ -17,7 +17,9 @@ from pathlib import Path
 
 from pytest_nfvperf import __version__
 from pytest_nfvperf.adapters.evidence import hdr
+from pytest_nfvperf.adapters.evidence.samples_file import samples_in
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
+from pytest_nfvperf.adapters.process.interrupts import Interrupts
 from pytest_nfvperf.adapters.report.junit import junit_properties
 from pytest_nfvperf.adapters.report.subjects import title
 from pytest_nfvperf.backends.base import Abandons, Backend
@@ -186,8 +188,12 @@ class NfvSession:
         def load(live: LiveTopology, traffic: Traffic) -> float:
             return find_load(self.options.soak_load, live, traffic, search)
 
-        directory = None if self.options.plan else self.run_dir
-        return Soaker(self.profile, labels, self._context, directory, self._interrupt, load, self._ask)
+        open_samples = None if self.options.plan else samples_in(self.run_dir)
+        return Soaker(self.profile, labels, self._context, open_samples, self._take_signals, self._interrupt, load)
+
+    def _take_signals(self) -> Interrupts:
+        """A plan has no directory of its own: what a terminal that closed no longer takes goes where pytest runs."""
+        return Interrupts((Path() if self.options.plan else self.run_dir) / "terminal.log", self._ask)
 
     def _interrupt(self, signal_name: str) -> None:
         self.interrupted = signal_name

@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pytest_nfvperf.adapters.evidence import hdr
+from pytest_nfvperf.adapters.evidence.samples_file import samples_in
 from pytest_nfvperf.adapters.generators.embedded.build import build
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
+from pytest_nfvperf.adapters.process.interrupts import Interrupts
 from pytest_nfvperf.adapters.report.terminal_progress import SilentProgress
 from pytest_nfvperf.backends.local import LocalBackend
 from pytest_nfvperf.model.errors import TestbedError
@@ -93,7 +95,15 @@ def soaking_on(topology: Topology, directory: Path, *, sample_s: float = 0.5) ->
     profile = replace(QUICK, soak_sample_s=sample_s, warmup_s=0.1)
     try:
         live = rig.live(topology, 3)
-        soaker = Soaker(profile, {"suite": "mine"}, context, directory, lambda _: None, lambda *_: float(LOAD))
+        soaker = Soaker(
+            profile,
+            {"suite": "mine"},
+            context,
+            samples_in(directory),
+            lambda: Interrupts(directory / "terminal.log"),
+            lambda _: None,
+            lambda *_: float(LOAD),
+        )
         yield Soaking(live, rig, backend, soaker, listed, directory)
     finally:
         with suppress(TestbedError):  # of an OVS that a test killed

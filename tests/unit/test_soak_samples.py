@@ -11,14 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_nfvperf.adapters.evidence import samples_file
-from pytest_nfvperf.adapters.evidence.samples_file import (
-    MOST_BYTES,
-    SamplesFile,
-    fitting_interval_s,
-    read_samples,
-    row_bytes,
-)
+from pytest_nfvperf.adapters.evidence.samples_file import SamplesFile, read_samples
 from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.model.measure.soak_table import MOST_BYTES, fitting_interval_s, row_bytes
 
 HALF_A_DAY_S = 12 * 3600
 

@@ -14,25 +14,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pytest_nfvperf.model.errors import TestbedError
-from pytest_nfvperf.model.measure.soak_table import TIME, SoakTable
-
-MOST_BYTES = 50_000_000
-"""Of one soak, however long: beyond it intervals are longer."""
+from pytest_nfvperf.model.measure.soak_table import TIME, SoakTable, row_bytes
+from pytest_nfvperf.ports.samples import OpenSamples
 
 _FORMAT = 1
-_VALUE_BYTES = 10
-"""A figure with its comma, on the safe side: most counts of a second have 7 digits or fewer."""
 
 
-def row_bytes(columns: int) -> int:
-    """How long a row of so many columns is at most, as far as can be known."""
-    return (columns + 1) * _VALUE_BYTES + 2
+def samples_in(directory: Path) -> OpenSamples:
+    """Opens samples files in a directory, which is made with the first."""
 
+    def open_file(name: str, columns: Sequence[str], rows: int, about: Mapping[str, object]) -> SamplesFile:
+        directory.mkdir(parents=True, exist_ok=True)
+        return SamplesFile(directory / name, columns, rows, about)
 
-def fitting_interval_s(duration_s: float, wanted_s: float, columns: int) -> float:
-    """The wanted interval, or the shortest multiple of it whose rows stay below MOST_BYTES."""
-    factor = max(1, math.ceil(duration_s / wanted_s * row_bytes(columns) / MOST_BYTES))
-    return wanted_s * factor
+    return open_file
 
 
 class SamplesFile:
@@ -66,6 +61,11 @@ class SamplesFile:
                 f"no room for the samples: {path} needs {needed / 1e6:.1f} MB: {error.strerror}. Free space under "
                 f"{path.parent}, choose another results directory (--nfv-results) or a shorter soak"
             ) from error
+
+    @property
+    def name(self) -> str:
+        """The file, relative to the directory of the evidence."""
+        return self.path.name
 
     def add(self, row: Mapping[str, float]) -> None:
         """Write a row. A disk that refuses it does not end the soak: see ``failed``."""

@@ -16,6 +16,12 @@ ABSENT = math.nan
 TIME = "t"
 """The column of each row's end, s since the first frame was due."""
 
+MOST_BYTES = 50_000_000
+"""The rows of one soak on disk, however long: beyond it intervals are longer."""
+
+_VALUE_BYTES = 10
+"""A figure with its comma, on the safe side: most counts of a second have 7 digits or fewer."""
+
 
 class SoakTable:
     """Columns of equal length; the first one is ``t``.
@@ -80,3 +86,14 @@ def thinned(times: Sequence[float], values: Sequence[float], most: int) -> tuple
     size = max(1, -(-len(present) // most))
     groups = (present[first : first + size] for first in range(0, len(present), size))
     return tuple((median(t for t, _ in group), median(value for _, value in group)) for group in groups)
+
+
+def row_bytes(columns: int) -> int:
+    """How long a row of so many columns is at most on disk, as far as can be known."""
+    return (columns + 1) * _VALUE_BYTES + 2
+
+
+def fitting_interval_s(duration_s: float, wanted_s: float, columns: int) -> float:
+    """The wanted interval, or the shortest multiple of it whose rows stay below MOST_BYTES."""
+    factor = max(1, math.ceil(duration_s / wanted_s * row_bytes(columns) / MOST_BYTES))
+    return wanted_s * factor
