@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pytest_nfvperf.adapters.evidence.reader import read_run
     from pytest_nfvperf.adapters.generators.copied_frames import check_frames
     from pytest_nfvperf.adapters.generators.iperf3.engine import Iperf3Engine
-    from pytest_nfvperf.backends.base import Backend
+    from pytest_nfvperf.backends.base import Backend, RunsBgp, RunsOvn
     from pytest_nfvperf.config.sla_file import load_sla
     from pytest_nfvperf.config.testbed_file import load_testbed, testbed_to_yaml
     from pytest_nfvperf.model.display import format_fps, format_ratio
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         TestbedError,
         UnavailableError,
     )
+    from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
     from pytest_nfvperf.model.measure.observe import observations, unmeasured
     from pytest_nfvperf.model.measure.outcome import LossPoint, Outcome
     from pytest_nfvperf.model.measure.profile import Profile
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from pytest_nfvperf.model.sla.failure_table import failure_table
     from pytest_nfvperf.model.sla.judge import judge, worst
     from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
+    from pytest_nfvperf.model.testbed.equipment import DatapathInfo, GeneratorInfo
     from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut, Testbed
     from pytest_nfvperf.model.testbed.topology_text import topology_text
     from pytest_nfvperf.model.testbed.tuning import OVS_DEFAULT, Tuning
@@ -43,17 +45,33 @@ if TYPE_CHECKING:
     from pytest_nfvperf.model.topology.compose import Composition, Part, compose
     from pytest_nfvperf.model.topology.topology import Topology
     from pytest_nfvperf.model.traffic.headers import Vxlan
+    from pytest_nfvperf.model.traffic.histogram import Histogram
+    from pytest_nfvperf.model.traffic.interval_counts import IntervalCounts, IntervalLatency, SoFar
     from pytest_nfvperf.model.traffic.traffic import IMIXES, RFC2544_FRAME_SIZES, S1_FRAME_SIZES, Imix, Traffic
+    from pytest_nfvperf.model.traffic.trial import (
+        Arrivals,
+        DirectionCounts,
+        InvalidReason,
+        Reason,
+        RigHealth,
+        TrialResult,
+        TrialSpec,
+    )
     from pytest_nfvperf.plugin.hooks import session_of
     from pytest_nfvperf.plugin.labels import item_labels
     from pytest_nfvperf.plugin.parametrizing import NOT_QUICK, chosen, compares, sweep
     from pytest_nfvperf.ports.capture import Capture, Captured
+    from pytest_nfvperf.ports.clock import Clock
+    from pytest_nfvperf.ports.collector import Collector
+    from pytest_nfvperf.ports.datapath import Attachment, BuiltTopology, Datapath
+    from pytest_nfvperf.ports.generator import Generator, GeneratorPort
+    from pytest_nfvperf.ports.running_trial import RunningTrial, TellsIntervals
     from pytest_nfvperf.ports.stream_engine import StreamEnd
     from pytest_nfvperf.runs.interleave import Reading
     from pytest_nfvperf.runs.load_series import loss_point
     from pytest_nfvperf.runs.mirroring import CopyTrials, MirrorLoad
     from pytest_nfvperf.runs.rig import LiveTopology
-    from pytest_nfvperf.runs.rig_parts import RigParts
+    from pytest_nfvperf.runs.rig_parts import Ceilings, RigParts
     from pytest_nfvperf.runs.search import Search
     from pytest_nfvperf.runs.soaker import Soaker
     from pytest_nfvperf.runs.stream_runner import StreamRunner
@@ -72,21 +90,38 @@ __all__ = [
     "RFC2544_FRAME_SIZES",
     "S1_FRAME_SIZES",
     "TESTBEDS_OWN",
+    "Arrivals",
+    "Attachment",
     "Backend",
+    "BuiltTopology",
     "Capture",
     "Captured",
     "Captures",
+    "Ceilings",
+    "Clock",
+    "Collector",
     "Composition",
     "ConfigError",
     "CopyTrials",
+    "CounterSnapshot",
+    "Datapath",
+    "DatapathInfo",
     "DeadlineError",
     "Deployer",
+    "DirectionCounts",
     "Dut",
     "Figure",
     "FreshDeployer",
+    "Generator",
     "GeneratorError",
+    "GeneratorInfo",
+    "GeneratorPort",
+    "Histogram",
     "Imix",
     "InconclusiveError",
+    "IntervalCounts",
+    "IntervalLatency",
+    "InvalidReason",
     "Iperf3Engine",
     "Judgement",
     "LiveTopology",
@@ -98,20 +133,29 @@ __all__ = [
     "Part",
     "Profile",
     "Reading",
+    "Reason",
+    "RigHealth",
     "RigParts",
+    "RunningTrial",
+    "RunsBgp",
+    "RunsOvn",
     "Search",
     "SlaCheck",
     "SlaFailure",
+    "SoFar",
     "Soaker",
     "StreamEnd",
     "StreamRunner",
     "StreamSpec",
     "Study",
     "Subject",
+    "TellsIntervals",
     "Testbed",
     "TestbedError",
     "Topology",
     "Traffic",
+    "TrialResult",
+    "TrialSpec",
     "Tuning",
     "UnavailableError",
     "Verdict",
@@ -148,22 +192,39 @@ __all__ = [
 ]
 
 _PLACES = {
+    "Arrivals": "model.traffic.trial",
+    "Attachment": "ports.datapath",
     "Backend": "backends.base",
+    "BuiltTopology": "ports.datapath",
     "Capture": "ports.capture",
     "Captured": "ports.capture",
     "Captures": "session.capturing",
+    "Ceilings": "runs.rig_parts",
+    "Clock": "ports.clock",
+    "Collector": "ports.collector",
     "Composition": "model.topology.compose",
     "ConfigError": "model.errors",
     "CopyTrials": "runs.mirroring",
+    "CounterSnapshot": "model.ledger.ledger",
+    "Datapath": "ports.datapath",
+    "DatapathInfo": "model.testbed.equipment",
     "DeadlineError": "model.errors",
     "Deployer": "session.deploying",
+    "DirectionCounts": "model.traffic.trial",
     "Dut": "model.testbed.testbed",
     "Figure": "runs.study",
     "FreshDeployer": "session.deploying",
+    "Generator": "ports.generator",
     "GeneratorError": "model.errors",
+    "GeneratorInfo": "model.testbed.equipment",
+    "GeneratorPort": "ports.generator",
+    "Histogram": "model.traffic.histogram",
     "IMIXES": "model.traffic.traffic",
     "Imix": "model.traffic.traffic",
     "InconclusiveError": "model.errors",
+    "IntervalCounts": "model.traffic.interval_counts",
+    "IntervalLatency": "model.traffic.interval_counts",
+    "InvalidReason": "model.traffic.trial",
     "Iperf3Engine": "adapters.generators.iperf3.engine",
     "Judgement": "model.sla.verdict",
     "LiveTopology": "runs.rig",
@@ -178,11 +239,17 @@ _PLACES = {
     "Profile": "model.measure.profile",
     "RFC2544_FRAME_SIZES": "model.traffic.traffic",
     "Reading": "runs.interleave",
+    "Reason": "model.traffic.trial",
+    "RigHealth": "model.traffic.trial",
     "RigParts": "runs.rig_parts",
+    "RunningTrial": "ports.running_trial",
+    "RunsBgp": "backends.base",
+    "RunsOvn": "backends.base",
     "S1_FRAME_SIZES": "model.traffic.traffic",
     "Search": "runs.search",
     "SlaCheck": "session.sla_check",
     "SlaFailure": "session.sla_check",
+    "SoFar": "model.traffic.interval_counts",
     "Soaker": "runs.soaker",
     "StreamEnd": "ports.stream_engine",
     "StreamRunner": "runs.stream_runner",
@@ -190,10 +257,13 @@ _PLACES = {
     "Study": "runs.study",
     "Subject": "runs.study",
     "TESTBEDS_OWN": "model.testbed.testbed",
+    "TellsIntervals": "ports.running_trial",
     "Testbed": "model.testbed.testbed",
     "TestbedError": "model.errors",
     "Topology": "model.topology.topology",
     "Traffic": "model.traffic.traffic",
+    "TrialResult": "model.traffic.trial",
+    "TrialSpec": "model.traffic.trial",
     "Tuning": "model.testbed.tuning",
     "UnavailableError": "model.errors",
     "Verdict": "model.sla.verdict",

@@ -8,7 +8,9 @@ from typing import Any, Protocol, runtime_checkable
 from pytest_nfvperf.model.measure.profile import Profile
 from pytest_nfvperf.model.testbed.testbed import Dut, Testbed
 from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.ports.bgp_daemons import BgpDaemons
 from pytest_nfvperf.ports.clock import Clock
+from pytest_nfvperf.ports.ovn_daemons import OvnDaemons
 from pytest_nfvperf.runs.rig_parts import RigParts
 
 
@@ -71,6 +73,24 @@ class Backend(Protocol):
 
     def close(self) -> None:
         """Give the machine back. Can be called twice."""
+        ...
+
+
+@runtime_checkable
+class RunsBgp(Protocol):
+    """A backend that starts routing daemons: for the fixtures ``bgp``, ``bgp_path`` and ``lab_speakers``."""
+
+    def bgp(self) -> BgpDaemons:
+        """Who starts them, on topologies of this backend."""
+        ...
+
+
+@runtime_checkable
+class RunsOvn(Protocol):
+    """A backend that starts OVN: for the fixtures ``private_ovn`` and ``ovn_bgp_agent``."""
+
+    def ovn(self) -> OvnDaemons:
+        """Who starts it, over topologies of this backend."""
         ...
 
 

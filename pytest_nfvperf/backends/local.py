@@ -36,6 +36,7 @@ from pytest_nfvperf.adapters.process.lock import MeasurementLock
 from pytest_nfvperf.adapters.vnf.maker import LocalVnfs
 from pytest_nfvperf.backends.endpoints_only import lacks_roles
 from pytest_nfvperf.backends.lab_interfaces import Lab, lab_labels
+from pytest_nfvperf.backends.local_daemons import LocalBgp, LocalOvn
 from pytest_nfvperf.model.errors import GeneratorError, TestbedError
 from pytest_nfvperf.model.measure.profile import Profile, estimate_search_s
 from pytest_nfvperf.model.testbed.lab_cables import is_lab
@@ -166,6 +167,14 @@ class LocalBackend:
             vnfs=LocalVnfs(journal, self.testbed),
             check_cabling=partial(check_cabling, self.testbed) if is_lab(self.testbed) else None,
         )
+
+    def bgp(self) -> LocalBgp:
+        """Starts FRR and BIRD of this machine."""
+        return LocalBgp(lambda: self.journal)
+
+    def ovn(self) -> LocalOvn:
+        """Starts OVN of this machine."""
+        return LocalOvn(lambda: self.journal, self.testbed.ovs)
 
     def _make_datapath(self, journal: Journal, dut: Dut) -> Datapath:
         if dut.kind == LINUX_BRIDGE:

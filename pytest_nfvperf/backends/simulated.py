@@ -8,6 +8,8 @@ from typing import Any
 
 from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
 from pytest_nfvperf.adapters.generators.fake.virtual_streams import FakeStreams
+from pytest_nfvperf.adapters.ovn.simulated_ovn import SimulatedOvn
+from pytest_nfvperf.adapters.routing.simulated_bgp import SimulatedBgp
 from pytest_nfvperf.backends.endpoints_only import lacks_roles
 from pytest_nfvperf.model.measure.profile import Profile
 from pytest_nfvperf.model.measure.stream_measurement import StreamSpec
@@ -195,6 +197,14 @@ class SimulatedBackend:
             pmd_cpus=len(self.testbed.cpus.pmd),
             make_streams=self._make_streams,
         )
+
+    def bgp(self) -> SimulatedBgp:
+        """Speakers without daemons."""
+        return SimulatedBgp()
+
+    def ovn(self) -> SimulatedOvn:
+        """One that takes all and does nothing."""
+        return SimulatedOvn()
 
     def fingerprint(self) -> Mapping[str, Any]:
         """None: nothing was measured."""

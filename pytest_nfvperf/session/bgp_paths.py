@@ -4,25 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from pytest_nfvperf.adapters.ovs.topology.built_topology import BuiltOvsTopology
-from pytest_nfvperf.adapters.routing.bgp_path_daemons import (
-    BgpPath,
-    lacks_daemons,
-    simulated_path,
-    simulated_speaker,
-    start_path,
-)
-from pytest_nfvperf.adapters.routing.lab_bird import LabBird
-from pytest_nfvperf.adapters.routing.lab_frr import LabFrr
 from pytest_nfvperf.adapters.routing.session_sampler import SessionSampler
-from pytest_nfvperf.backends.local import LocalBackend
-from pytest_nfvperf.backends.simulated import SimulatedBackend
+from pytest_nfvperf.backends.base import RunsBgp
 from pytest_nfvperf.model.errors import UnavailableError
 from pytest_nfvperf.model.measure.outcome import SessionsSeen
 from pytest_nfvperf.model.routing.bgp import SessionState
 from pytest_nfvperf.model.scenarios.bgp_path import BgpPathPlan
 from pytest_nfvperf.model.traffic.traffic import Imix, Traffic
+from pytest_nfvperf.ports.bgp_daemons import BgpDaemons
 from pytest_nfvperf.ports.bgp_speaker import BgpSpeaker
+from pytest_nfvperf.runs.bgp_path import BgpPath
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.session.deploying import Deployer
 from pytest_nfvperf.session.run import NfvSession
@@ -47,13 +38,9 @@ class LiveBgpPath:
         live.attend(self._start)
 
     def _start(self, live: LiveTopology) -> BgpPath:
-        backend, built = self._session.backend, live.now.built
         first = self._path is None
         self.started_s = self.now_s()
-        if isinstance(backend, LocalBackend) and isinstance(built, BuiltOvsTopology):
-            self._path = start_path(backend.journal, built, self.plan)
-        else:
-            self._path = simulated_path(self.plan)
+        self._path = BgpPath(self.plan, bgp_daemons(self._session).start(live.now.built, self.plan))
         if not first:
             self._path.await_ready()  # whoever had it built again measures next
         return self._path
@@ -122,9 +109,12 @@ class BgpPathDeployer:
         Raises:
             ConfigError: a daemon refused its configuration.
             TestbedError: it could not be built, or a daemon did not start.
+            UnavailableError: this testbed lacks what BGP needs.
         """
         plan = plan or BgpPathPlan()
-        self._skip_where_lacking()
+        lacking = bgp_daemons(self._session).lacks()
+        if lacking is not None:
+            raise UnavailableError(lacking)
         for path in self._last:
             if path.plan == plan and path.stands:
                 return path
@@ -134,16 +124,6 @@ class BgpPathDeployer:
         self._last[:] = [LiveBgpPath(self._session, live, plan)]
         return self._last[0]
 
-    def _skip_where_lacking(self) -> None:
-        backend = self._session.backend
-        if isinstance(backend, SimulatedBackend):
-            return
-        if not isinstance(backend, LocalBackend):
-            raise UnavailableError("BGP on this testbed is not possible yet: it needs the embedded one")
-        lacking = lacks_daemons()
-        if lacking is not None:
-            raise UnavailableError(lacking)
-
 
 def open_speakers(session: NfvSession, opened: dict[str, BgpSpeaker]) -> None:
     """Open those speakers of the testbed file that are not yet, by name.
@@ -151,14 +131,16 @@ def open_speakers(session: NfvSession, opened: dict[str, BgpSpeaker]) -> None:
     Raises:
         ConfigError: BIRD lacks a protocol that the file names.
         TestbedError: nobody listens where the file says.
+        UnavailableError: this testbed's backend has no routing daemons.
     """
-    backend = session.backend
-    for spec in backend.testbed.speakers:
-        if spec.name in opened:
-            continue
-        if not isinstance(backend, LocalBackend):
-            opened[spec.name] = simulated_speaker()
-            continue
-        session.take_machine()
-        journal = backend.journal
-        opened[spec.name] = LabFrr(journal, spec) if spec.engine == "frr" else LabBird(journal, spec)
+    for spec in session.backend.testbed.speakers:
+        if spec.name not in opened:
+            session.take_machine()
+            opened[spec.name] = bgp_daemons(session).speaker(spec)
+
+
+def bgp_daemons(session: NfvSession) -> BgpDaemons:
+    """Who starts routing daemons on this testbed; UnavailableError where nobody does."""
+    if not isinstance(session.backend, RunsBgp):
+        raise UnavailableError("BGP on this testbed is not possible: its backend starts no routing daemons")
+    return session.backend.bgp()

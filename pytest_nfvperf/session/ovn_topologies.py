@@ -2,62 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
-from pytest_nfvperf.adapters.ovn.bgp_agent import lacks_agent
-from pytest_nfvperf.adapters.ovn.ovn_binaries import lacks_ovn
-from pytest_nfvperf.adapters.ovn.ovn_path_daemons import OvnPath, start_ovn_path
-from pytest_nfvperf.adapters.ovn.private_ovn import PrivateOvn
-from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
-from pytest_nfvperf.adapters.ovs.topology.built_topology import BuiltOvsTopology
-from pytest_nfvperf.adapters.routing.bgp_path_daemons import lacks_daemons
-from pytest_nfvperf.backends.local import LocalBackend
-from pytest_nfvperf.backends.simulated import SimulatedBackend
-from pytest_nfvperf.model.errors import TestbedError, UnavailableError
+from pytest_nfvperf.backends.base import RunsOvn
+from pytest_nfvperf.model.errors import UnavailableError
 from pytest_nfvperf.model.routing.logical_network import LogicalSwitch
 from pytest_nfvperf.model.scenarios.ovn_path import OvnPathPlan
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut
 from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.ports.ovn_daemons import AgentPath, LogicalNetwork, OvnDaemons
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.session.deploying import Deployer
 from pytest_nfvperf.session.run import NfvSession
-
-
-class LogicalNetwork(Protocol):
-    """What a test does with an OVN: ``PrivateOvn``, or what stands for it in a plan."""
-
-    def add(self, switch: LogicalSwitch) -> None:
-        """Make a switch and wait until br-int forwards for it."""
-        ...
-
-    def remove_port(self, name: str) -> None:
-        """Take a logical port away, and its flows."""
-        ...
-
-    def flows(self) -> str:
-        """The flows of br-int as text."""
-        ...
-
-    def close(self) -> None:
-        """End it."""
-        ...
-
-
-class SimulatedOvn:
-    """For plans: nothing is started."""
-
-    def add(self, switch: LogicalSwitch) -> None:
-        """Nothing is made."""
-
-    def remove_port(self, name: str) -> None:
-        """Nothing is there."""
-
-    def flows(self) -> str:
-        """None."""
-        return ""
-
-    def close(self) -> None:
-        """Nothing runs."""
 
 
 class LiveOvn:
@@ -70,26 +26,18 @@ class LiveOvn:
         self.live = live
         self._session = session
         self._switches = switches
-        self._ovn: LogicalNetwork = SimulatedOvn()
+        self._ovn: LogicalNetwork | None = None
         live.attend(self._start)
 
     @property
     def ovn(self) -> LogicalNetwork:
         """The one that runs now."""
+        if self._ovn is None:
+            raise RuntimeError("not started")  # attend() starts it in the constructor
         return self._ovn
 
     def _start(self, live: LiveTopology) -> LogicalNetwork:
-        backend, built = self._session.backend, live.now.built
-        if isinstance(backend, LocalBackend) and isinstance(built, BuiltOvsTopology):
-            localnets = [switch.localnet for switch in self._switches if switch.localnet is not None]
-            mappings = {localnet.network: localnet.bridge for localnet in localnets}
-            self._ovn = PrivateOvn(backend.journal, built, locate(backend.testbed.ovs.prefix), mappings=mappings)
-            try:
-                for switch in self._switches:
-                    self._ovn.add(switch)
-            except BaseException:
-                self._ovn.close()
-                raise
+        self._ovn = ovn_daemons(self._session).start(live.now.built, self._switches)
         return self._ovn
 
 
@@ -116,17 +64,12 @@ class OvnDeployer:
             ConfigError: no br-int, or a logical port that is at none of its ports.
             TestbedError: it could not be built, or OVN did not start.
         """
-        self._skip_where_lacking()
+        lacking = ovn_daemons(self._session).lacks()
+        if lacking is not None:
+            raise UnavailableError(lacking)
         made = LiveOvn(self._session, self._deploy(topology, dut=dut, **named), switches)
         self._made.append(made)
         return made
-
-    def _skip_where_lacking(self) -> None:
-        if isinstance(self._session.backend, SimulatedBackend):
-            return
-        lacking = _lacks_private_ovs(self._session) or lacks_ovn()
-        if lacking is not None:
-            raise UnavailableError(lacking)
 
     def close(self) -> None:
         """Remove what stands with OVN's flows: the next test's topology is built anew."""
@@ -145,21 +88,18 @@ class LiveOvnPath:
         self.live = live
         self.plan = plan
         self._session = session
-        self._path: OvnPath | None = None
+        self._path: AgentPath | None = None
         live.attend(self._start)
 
     @property
-    def path(self) -> OvnPath:
+    def path(self) -> AgentPath:
         """What runs now."""
         if self._path is None:
             raise RuntimeError("not started")  # attend() starts it in the constructor
         return self._path
 
-    def _start(self, live: LiveTopology) -> OvnPath:
-        backend, built = self._session.backend, live.now.built
-        if not isinstance(backend, LocalBackend) or not isinstance(built, BuiltOvsTopology):
-            raise TestbedError("ovn-bgp-agent needs a private Open vSwitch")
-        self._path = start_ovn_path(backend.journal, built, locate(backend.testbed.ovs.prefix), self.plan)
+    def _start(self, live: LiveTopology) -> AgentPath:
+        self._path = ovn_daemons(self._session).start_agent(live.now.built, self.plan)
         return self._path
 
 
@@ -178,7 +118,7 @@ class OvnAgentDeployer:
             ConfigError: a daemon refused its configuration.
             TestbedError: something did not start; with the logs.
         """
-        lacking = _lacks_private_ovs(self._session) or lacks_agent() or lacks_daemons()
+        lacking = ovn_daemons(self._session).lacks_agent()
         if lacking is not None:
             raise UnavailableError(lacking)
         plan = plan or OvnPathPlan()
@@ -193,10 +133,8 @@ class OvnAgentDeployer:
         self._made.clear()
 
 
-def _lacks_private_ovs(session: NfvSession) -> str | None:
-    backend = session.backend
-    if isinstance(backend, SimulatedBackend):
-        return "there is no simulation of ovn-bgp-agent for plans"
-    if not isinstance(backend, LocalBackend) or backend.testbed.ovs.instance != "private":
-        return "OVN runs on a private OVS only: it writes into OVS's own database"
-    return None
+def ovn_daemons(session: NfvSession) -> OvnDaemons:
+    """Who starts OVN on this testbed; UnavailableError where nobody does."""
+    if not isinstance(session.backend, RunsOvn):
+        raise UnavailableError("OVN on this testbed is not possible: its backend starts none")
+    return session.backend.ovn()

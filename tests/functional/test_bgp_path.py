@@ -15,10 +15,11 @@ import pytest
 from pytest_nfvperf.adapters.cleanup.reaper import open_journal, reap
 from pytest_nfvperf.adapters.journal.identity import processes_tagged
 from pytest_nfvperf.adapters.process.wait import wait_until
-from pytest_nfvperf.adapters.routing.bgp_path_daemons import BgpPath, start_path
+from pytest_nfvperf.adapters.routing.bgp_path_daemons import start_bgp
 from pytest_nfvperf.model.errors import DeadlineError
 from pytest_nfvperf.model.scenarios.bgp_path import BgpPathPlan
 from pytest_nfvperf.model.traffic.trial import Direction
+from pytest_nfvperf.runs.bgp_path import BgpPath
 from tests.functional.bgp_support import needs_daemons
 from tests.functional.loss_rig import LiveLoss, LossRig, loss_rig
 from tests.functional.ovs_support import leftovers, needs_hugepages, run_base, started
@@ -39,7 +40,7 @@ def rig() -> Iterator[LossRig]:
 
 
 def path_on(live: LiveLoss, plan: BgpPathPlan) -> BgpPath:
-    return start_path(live.rig.ovs._journal, live.built, plan)
+    return BgpPath(plan, start_bgp(live.rig.ovs._journal, live.built, plan))
 
 
 def test_data_goes_where_bgp_says_and_stops_when_it_is_withdrawn(rig: LossRig) -> None:

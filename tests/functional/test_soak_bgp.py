@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from pytest_nfvperf.adapters.evidence.samples_file import read_samples
-from pytest_nfvperf.adapters.routing.bgp_path_daemons import start_path
 from pytest_nfvperf.adapters.routing.session_sampler import SessionSampler
 from pytest_nfvperf.config.sla_file import load_sla
 from pytest_nfvperf.model.measure.observe import observations, unmeasured
 from pytest_nfvperf.model.scenarios.bgp_path import BgpPathPlan
 from pytest_nfvperf.model.sla.judge import judge
 from pytest_nfvperf.model.sla.verdict import Judgement
+from pytest_nfvperf.runs.bgp_path import BgpPath
 from tests.functional.bgp_support import needs_daemons
 from tests.functional.ovs_support import needs_hugepages
 from tests.functional.soak_support import At, soaking_on
@@ -38,7 +38,7 @@ def test_a_session_that_goes_fails_the_soak(victim: str, number: signal.Signals,
     plan = BgpPathPlan()
     with soaking_on(plan.topology(), tmp_path, sample_s=0.5) as soaking:  # shared machines stand for 0.2 s
         built = soaking.live.now.built
-        path = start_path(soaking.backend.journal, built, plan)  # type: ignore[arg-type] # an OVS's
+        path = BgpPath(plan, soaking.backend.bgp().start(built, plan))
         try:
             path.await_ready()
             pids = {**path.frr.pids(), **path.bird.pids()}

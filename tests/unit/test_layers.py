@@ -216,6 +216,50 @@ def test_runs_know_no_adapter():
     assert not found
 
 
+def classes_that_are_tested_for() -> Iterator[tuple[str, str, str]]:
+    """Modules above the backends, with each class that ``isinstance`` or ``case`` tests for, and where it is from."""
+    above = next(i for i, layer in enumerate(LAYERS) if layer == "backends")
+    for name, path in sources().items():
+        if rank(name)[0] <= above:
+            continue
+        tree = ast.parse(path.read_text())
+        origin = {
+            alias.asname or alias.name: node.module or ""
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        }
+        for node in ast.walk(tree):
+            kinds: list[ast.AST] = []
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":
+                kinds = list(ast.walk(node.args[1]))
+            elif isinstance(node, ast.MatchClass):
+                kinds = [node.cls]
+            yield from ((name, kind.id, origin.get(kind.id, "")) for kind in kinds if isinstance(kind, ast.Name))
+
+
+def is_protocol(node: ast.ClassDef) -> bool:
+    return any(isinstance(base, ast.Name) and base.id == "Protocol" for base in node.bases)
+
+
+def test_who_uses_a_backend_asks_what_it_can_do_and_not_what_it_is():
+    """A third party's backend gets BGP and OVN as ours do. A plan alone knows its backend: it has no other."""
+    below = ("pytest_nfvperf.backends.", "pytest_nfvperf.adapters.")
+    protocols = {
+        (name, node.name)
+        for name, path in sources().items()
+        if name.startswith(below)
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef) and is_protocol(node)
+    }
+    asked = {(name, kind, origin) for name, kind, origin in classes_that_are_tested_for() if origin.startswith(below)}
+
+    assert ("pytest_nfvperf.session.bgp_paths", "RunsBgp", "pytest_nfvperf.backends.base") in asked
+    assert {(name, kind) for name, kind, origin in asked if (origin, kind) not in protocols} == {
+        ("pytest_nfvperf.plugin.plan", "SimulatedBackend")
+    }
+
+
 def test_backends_are_composed():
     """A backend has a DUT's side and a generator's side; it inherits neither from another backend."""
     classes = {

@@ -1,0 +1,113 @@
+"""Routing daemons beside a DUT: what S1's path consists of, and who starts it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from pytest_nfvperf.model.scenarios.bgp_path import BgpPathPlan
+from pytest_nfvperf.model.testbed.testbed import LabSpeaker
+from pytest_nfvperf.ports.bgp_speaker import BgpSpeaker
+from pytest_nfvperf.ports.datapath import BuiltTopology
+
+
+class RouteFollower(Protocol):
+    """Turns routes into flows."""
+
+    def await_installed(self, prefix: str, deadline_s: float, *, gone: bool = False) -> None:
+        """Wait until a prefix has a flow, or has none any more."""
+        ...
+
+    def await_count(self, count: int, deadline_s: float) -> None:
+        """Wait until so many prefixes have flows."""
+        ...
+
+    def check(self) -> None:
+        """TestbedError when it came to an end by itself."""
+        ...
+
+    def close(self) -> None:
+        """End it."""
+        ...
+
+
+class Steps(Protocol):
+    """Dates the steps of a change."""
+
+    def since(self, began_ns: int, prefix: str, *, gone: bool) -> Mapping[str, float]:
+        """Seconds from ``began_ns`` (CLOCK_MONOTONIC) to each step that was seen."""
+        ...
+
+    def close(self) -> None:
+        """Watch no longer."""
+        ...
+
+
+class Link(Protocol):
+    """A cable that can be pulled."""
+
+    def down(self) -> None:
+        """Pull it."""
+        ...
+
+    def up(self) -> None:
+        """Put it back."""
+        ...
+
+    def close(self) -> None:
+        """Put it back if it was left pulled."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """Of the two speakers. ``frr``: the VLAN port into FRR's namespace; ``bird``: between BIRD and the DUT's port."""
+
+    frr: Link
+    bird: Link
+
+
+@dataclass(frozen=True, slots=True)
+class BgpParts:
+    """What S1's path consists of once it is started. Each is closed by who uses it.
+
+    Attributes:
+        frr: the DUT's speaker.
+        bird: its neighbour.
+        agent: turns the routes that the DUT's speaker learns into flows.
+        links: of both speakers.
+        watch_steps: begins to date the steps of changes; whoever begins it closes it.
+    """
+
+    frr: BgpSpeaker
+    bird: BgpSpeaker
+    agent: RouteFollower
+    links: Links
+    watch_steps: Callable[[], Steps]
+
+
+class BgpDaemons(Protocol):
+    """Starts routing daemons on a testbed."""
+
+    def lacks(self) -> str | None:
+        """What this machine lacks for S1, for a person, and what to do; None when it has all."""
+        ...
+
+    def start(self, built: BuiltTopology, plan: BgpPathPlan) -> BgpParts:
+        """Start the speakers and the agent on a live topology of the plan. Sessions come up later.
+
+        Raises:
+            ConfigError: a daemon refused its configuration.
+            TestbedError: a daemon is not installed, or did not start.
+        """
+        ...
+
+    def speaker(self, spec: LabSpeaker) -> BgpSpeaker:
+        """Open a speaker of the testbed file, which runs already.
+
+        Raises:
+            ConfigError: it lacks a protocol that the file names.
+            TestbedError: nobody listens where the file says.
+        """
+        ...

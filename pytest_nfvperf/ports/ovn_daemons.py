@@ -1,0 +1,117 @@
+"""OVN over a live topology: what a test does with it, and who starts it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from pytest_nfvperf.model.routing.logical_network import LogicalSwitch
+from pytest_nfvperf.model.scenarios.ovn_path import OvnPathPlan
+from pytest_nfvperf.ports.bgp_speaker import BgpSpeaker
+from pytest_nfvperf.ports.datapath import BuiltTopology
+
+
+class LogicalNetwork(Protocol):
+    """What a test does with an OVN."""
+
+    def add(self, switch: LogicalSwitch) -> None:
+        """Make a switch and wait until br-int forwards for it."""
+        ...
+
+    def remove_port(self, name: str) -> None:
+        """Take a logical port away, and its flows."""
+        ...
+
+    def flows(self) -> str:
+        """The flows of br-int as text."""
+        ...
+
+    def close(self) -> None:
+        """End it."""
+        ...
+
+
+class Agent(Protocol):
+    """ovn-bgp-agent."""
+
+    def check(self) -> None:
+        """TestbedError when it ended."""
+        ...
+
+    def logs(self) -> Mapping[str, str]:
+        """The end of its log by name, for errors."""
+        ...
+
+
+class AgentPath(Protocol):
+    """OVN, speakers and ovn-bgp-agent. The VM's logical port is there from ``connect_vm`` to ``disconnect_vm``."""
+
+    @property
+    def ovn(self) -> LogicalNetwork:
+        """Whose northbound database the agent watches."""
+        ...
+
+    @property
+    def frr(self) -> BgpSpeaker:
+        """Announces what the agent exposes."""
+        ...
+
+    @property
+    def bird(self) -> BgpSpeaker:
+        """Its neighbour."""
+        ...
+
+    @property
+    def agent(self) -> Agent:
+        """The agent."""
+        ...
+
+    def connect_vm(self) -> None:
+        """Make the VM's logical port; returns when it is up. The agent hears of it meanwhile."""
+        ...
+
+    def disconnect_vm(self) -> None:
+        """Take the VM's logical port away."""
+        ...
+
+    def await_announced(self, prefix: str, deadline_s: float, *, gone: bool = False) -> None:
+        """Wait until FRR announces a prefix to BIRD, or does so no longer.
+
+        Raises:
+            DeadlineError: what it announces instead, with the logs of FRR and the agent.
+        """
+        ...
+
+    def close(self) -> None:
+        """End all. Can be called twice."""
+        ...
+
+
+class OvnDaemons(Protocol):
+    """Starts OVN on a testbed."""
+
+    def lacks(self) -> str | None:
+        """What this testbed lacks for OVN, for a person, and what to do; None when it has all."""
+        ...
+
+    def start(self, built: BuiltTopology, switches: Sequence[LogicalSwitch]) -> LogicalNetwork:
+        """Start OVN over a live topology that has br-int, with these switches.
+
+        Raises:
+            ConfigError: no br-int, or a logical port that is at none of its ports.
+            TestbedError: OVN did not start.
+        """
+        ...
+
+    def lacks_agent(self) -> str | None:
+        """What this testbed lacks for ovn-bgp-agent, for a person, and what to do; None when it has all."""
+        ...
+
+    def start_agent(self, built: BuiltTopology, plan: OvnPathPlan) -> AgentPath:
+        """Start OVN, speakers and agent over a live topology of the plan; the VM's port is not yet there.
+
+        Raises:
+            ConfigError: a daemon refused its configuration.
+            TestbedError: something is not installed or did not start, or the kernel lacks what the agent needs.
+        """
+        ...
