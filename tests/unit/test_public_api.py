@@ -16,7 +16,7 @@ PUBLIC = ("pytest_nfvperf", "pytest_nfvperf.parts", "pytest_nfvperf.routing", "p
 PAGE = (ROOT / "docs/api.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-SOURCES = [*sorted((ROOT / "suites").rglob("*.py")), *sorted((ROOT / "fixtures").glob("*.py"))]
+SOURCES = [path for folder in ("suites", "fixtures", "docs/examples") for path in sorted((ROOT / folder).rglob("*.py"))]
 
 
 def names_of(module: str) -> set[str]:
@@ -80,7 +80,7 @@ def test_a_wrong_name_is_said():
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_suites_and_fixtures_use_the_public_api_only(path):
+def test_suites_fixtures_and_examples_use_the_public_api_only(path):
     assert not foreign(path.read_text(encoding="utf-8"))
 
 
