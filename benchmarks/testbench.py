@@ -10,6 +10,7 @@ from pytest_nfvperf.adapters.evidence import hdr
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
 from pytest_nfvperf.adapters.report.terminal_progress import SilentProgress
+from pytest_nfvperf.backends.embedded_side import EmbeddedSide
 from pytest_nfvperf.backends.local import LocalBackend
 from pytest_nfvperf.model.measure.profile import QUICK, Profile
 from pytest_nfvperf.model.testbed.testbed import Dut
@@ -74,7 +75,8 @@ class Bench:
 @contextmanager
 def bench(results: Path) -> Iterator[Bench]:
     """A bench on this machine's embedded testbed."""
-    backend = LocalBackend(discover_testbed())
+    testbed = discover_testbed()
+    backend = LocalBackend(testbed, EmbeddedSide(testbed))
     backend.check()
     made = Bench(backend, results)
     try:

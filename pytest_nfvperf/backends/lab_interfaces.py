@@ -1,4 +1,4 @@
-"""What a lab needs beside an embedded testbed: interfaces that are borrowed, cables, the system's OVS."""
+"""What a lab has beside an embedded testbed: cables, the system's OVS, interfaces that the generator borrows."""
 
 from __future__ import annotations
 
@@ -12,8 +12,31 @@ from pytest_nfvperf.model.testbed.lab_cables import cabled_ends, is_lab, is_pci
 from pytest_nfvperf.model.testbed.testbed import DutPort, Testbed
 
 
-class Lab:
-    """A testbed whose ports are cabled, or whose OVS is the system's."""
+def check_dut(testbed: Testbed) -> None:
+    """Look for what the file names of the DUT, before anything is touched.
+
+    Raises:
+        ConfigError: an interface that is not there or that somebody needs.
+        TestbedError: the system's OVS does not run.
+    """
+    if testbed.ovs.instance == "system":
+        find_system(testbed.ovs.run_dir)
+    for port in testbed.ports:
+        if port.interface is not None:
+            check_free(port.interface, f"port {port.name!r}", "dut.ports")
+
+
+def cables_text(testbed: Testbed) -> list[str]:
+    """Every cable of a generator's port, for the header; none where ports are made as needed."""
+    return [
+        f"generator.{end.generator_port} ({_far(end.device)}) - {end.name} ({', '.join(map(_near, end.members))})"
+        for end in cabled_ends(testbed)
+        if end.generator_port is not None
+    ]
+
+
+class GeneratorInterfaces:
+    """What the embedded generator sends by in a lab: kernel interfaces that it borrows, and NICs that it takes."""
 
     def __init__(self, testbed: Testbed) -> None:
         self._testbed = testbed
@@ -21,56 +44,41 @@ class Lab:
 
     @property
     def pci(self) -> tuple[str, ...]:
-        """NICs that the embedded generator takes."""
+        """The NICs."""
         return tuple(device for device in self._testbed.generator.devices if is_pci(device))
 
     def check(self) -> None:
         """Look for all that the file names, before anything is touched.
 
         Raises:
-            ConfigError: an interface that is not there or that somebody needs, or a generator without devices.
-            TestbedError: the system's OVS does not run.
+            ConfigError: an interface that is not there or that somebody needs, or a cable without a device.
         """
-        generator = self._testbed.generator
         linked = [end for end in cabled_ends(self._testbed) if end.generator_port is not None]
-        if linked and generator.engine == "embedded" and not generator.devices:
+        if linked and not self._testbed.generator.devices:
             raise ConfigError(
                 f"port {linked[0].name!r} is cabled, and the embedded generator has no device to send by: write e.g. "
                 "'devices: [ens2f0, ens2f1]' (kernel interfaces or PCI addresses), or 'engine: trex'",
                 key="generator.devices",
             )
-        if self._testbed.ovs.instance == "system":
-            find_system(self._testbed.ovs.run_dir)
-        for port in self._testbed.ports:
-            if port.interface is not None:
-                check_free(port.interface, f"port {port.name!r}", "dut.ports")
-        for device, who in self._generator_interfaces():
+        for device, who in self._in_the_kernel():
             check_free(device, who, "generator.devices")
 
     def borrow(self, journal: Journal) -> None:
-        """Take the generator's kernel interfaces: up, quiet; those that were taken before stay."""
+        """Take the kernel interfaces: up, quiet; those that were taken before stay."""
         self._borrowed = self._borrowed or Borrowed(journal)
-        for device, who in self._generator_interfaces():
+        for device, who in self._in_the_kernel():
             self._borrowed.take(device, who, key="generator.devices")
 
-    def _generator_interfaces(self) -> list[tuple[str, str]]:
-        """Each kernel interface of the generator, and what it is called in messages."""
-        numbered = zip(self._testbed.generator.ports, self._testbed.generator.devices, strict=False)
-        return [(device, f"port {number} of the generator") for number, device in numbered if not is_pci(device)]
-
     def give_back(self) -> None:
-        """Put the generator's interfaces back as they were. Can be called twice."""
+        """Put them back as they were. Can be called twice."""
         if self._borrowed is not None:
             self._borrowed.close()
             self._borrowed = None
 
-    def describe(self) -> list[str]:
-        """Every cable, for the header."""
-        return [
-            f"generator.{end.generator_port} ({_far(end.device)}) - {end.name} ({', '.join(map(_near, end.members))})"
-            for end in cabled_ends(self._testbed)
-            if end.generator_port is not None
-        ]
+    def _in_the_kernel(self) -> list[tuple[str, str]]:
+        """Each kernel interface, and what it is called in messages."""
+        numbered = zip(self._testbed.generator.ports, self._testbed.generator.devices, strict=False)
+        return [(device, f"port {number} of the generator") for number, device in numbered if not is_pci(device)]
 
 
 def lab_labels(testbed: Testbed) -> dict[str, str]:

@@ -7,6 +7,7 @@ seen in a lab becomes a test.
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,21 +15,27 @@ from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenera
 from pytest_nfvperf.adapters.generators.recording import engine_of, read, replaying
 from pytest_nfvperf.adapters.generators.trex.child import ChildOptions
 from pytest_nfvperf.adapters.generators.trex.generator import TrexGenerator
+from pytest_nfvperf.adapters.ovn.simulated_ovn import SimulatedOvn
+from pytest_nfvperf.adapters.routing.simulated_bgp import SimulatedBgp
 from pytest_nfvperf.backends.endpoints_only import lacks_roles
-from pytest_nfvperf.backends.simulated import SimulatedBackend, SimulatedDatapath
+from pytest_nfvperf.backends.simulated_dut import SimulatedDut
 from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.measure.profile import Profile
 from pytest_nfvperf.model.testbed.testbed import Dut, GeneratorSpec, Testbed
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.generator import Generator
+from pytest_nfvperf.runs.clocks import VirtualClock
 from pytest_nfvperf.runs.replayed_ceilings import ReplayedCeilings
-from pytest_nfvperf.runs.rig_parts import Ceilings, RigParts
+from pytest_nfvperf.runs.rig_parts import RigParts
 
 
-class ReplayBackend(SimulatedBackend):
-    """Wires a recorded generator to no DUT. Starts nothing, needs no rights."""
+class ReplayBackend:
+    """Wires a recorded generator to a simulated DUT. Starts nothing, needs no rights."""
 
     def __init__(self, testbed: Testbed) -> None:
-        super().__init__(testbed)
+        self.testbed = testbed
+        self.clock = VirtualClock()
+        self._dut = SimulatedDut(self.clock)
         if testbed.generator.recording is None:
             raise ConfigError("engine 'replay' needs what it answers with", key="generator.recording")
         self._path = Path(testbed.generator.recording)
@@ -36,13 +43,24 @@ class ReplayBackend(SimulatedBackend):
         self._start = replaying(self._path, self._engine, self.clock.sleep)
         self._directory = tempfile.TemporaryDirectory(prefix="nfv-replay-")
 
+    def check(self) -> None:
+        """The recording was read: nothing else can be missing."""
+
+    def lacks(self, dut: Dut) -> str | None:  # noqa: ARG002 - simulated, it can be all of them
+        """Nothing: the DUT is simulated."""
+        return None
+
+    def lacks_streams(self) -> str | None:
+        """Nothing."""
+        return None
+
     def describe(self) -> list[str]:
         """What is played."""
         return ["DUT:       none, a recording is played", f"generator: {self._engine}, from {self._path}"]
 
     def labels(self) -> dict[str, str]:
         """As those of the lab."""
-        return {**super().labels(), "engine": self._engine}
+        return {"datapath": self.testbed.ovs.datapath, "engine": self._engine}
 
     def lacks_roles(self, topology: Topology, dut: Dut) -> str | None:
         """As the recorded engine."""
@@ -51,15 +69,37 @@ class ReplayBackend(SimulatedBackend):
     def parts(self) -> RigParts:
         """A rig of which only the generator's answers are real."""
         return RigParts(
-            make_datapath=lambda dut: SimulatedDatapath(
-                self.clock, dut.kind or self.testbed.ovs.datapath, self._devices()
-            ),
+            make_datapath=lambda dut: self._dut.datapath(dut.kind or self.testbed.ovs.datapath, self._devices()),
             make_generator=self._replayed,
             make_ledger=None,
-            ceilings=self._recorded_ceilings(),
+            ceilings=ReplayedCeilings(self._exchanges()),
             pmd_cpus=len(self.testbed.cpus.pmd),
-            make_streams=self._make_streams,
+            make_streams=self._dut.streams,
         )
+
+    def bgp(self) -> SimulatedBgp:
+        """Speakers without daemons."""
+        return SimulatedBgp()
+
+    def ovn(self) -> SimulatedOvn:
+        """One that takes all and does nothing."""
+        return SimulatedOvn()
+
+    def fingerprint(self) -> Mapping[str, Any]:
+        """None: nothing is measured."""
+        return {}
+
+    def line_rate_bps(self) -> float | None:
+        """The slowest port's, as the testbed file says."""
+        return min((port.line_rate_bps for port in self.testbed.ports if port.line_rate_bps), default=None)
+
+    def estimate_search_s(self, profile: Profile) -> float:  # noqa: ARG002 - whatever it is
+        """At once."""
+        return 0.0
+
+    def leftovers(self) -> list[str]:
+        """Nothing."""
+        return []
 
     def close(self) -> None:
         """Remove the logs."""
@@ -69,9 +109,6 @@ class ReplayBackend(SimulatedBackend):
         """TRex's port numbers, by the names that they were attached under."""
         taken = [one["arguments"] for one in self._exchanges() if one.get("cmd") == "attach"]
         return {arguments["name"]: str(arguments["port"]) for arguments in taken if "port" in arguments}
-
-    def _recorded_ceilings(self) -> Ceilings:
-        return ReplayedCeilings(self._exchanges())
 
     def _exchanges(self) -> list[dict[str, Any]]:
         return [dict(one) for conversation in read(self._path) for one in conversation]

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
-from pytest_nfvperf.adapters.generators.fake.virtual_streams import FakeStreams
 from pytest_nfvperf.adapters.ovn.simulated_ovn import SimulatedOvn
 from pytest_nfvperf.adapters.routing.simulated_bgp import SimulatedBgp
 from pytest_nfvperf.backends.endpoints_only import lacks_roles
+from pytest_nfvperf.backends.simulated_dut import SimulatedDut
 from pytest_nfvperf.model.measure.profile import Profile
 from pytest_nfvperf.model.measure.stream_measurement import StreamSpec
-from pytest_nfvperf.model.testbed.equipment import DatapathInfo
 from pytest_nfvperf.model.testbed.testbed import Dut, Testbed
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
-from pytest_nfvperf.ports.capture import Captured
-from pytest_nfvperf.ports.collector import Collector
-from pytest_nfvperf.ports.datapath import Attachment
 from pytest_nfvperf.runs.clocks import VirtualClock
 from pytest_nfvperf.runs.rig_parts import RigParts
 
@@ -28,97 +23,10 @@ ASSUMED_FPS = 4e6
 """Frames/s per direction that the simulated DUT forwards."""
 
 ASSUMED_CEILING_FPS = 9e6
-ASSUMED_BPS = 2e9
-"""Payload bits/s that it carries for streams."""
 
 _NOISE = 0.003
 _BUFFER_FRAMES = 1024
-_BUILD_S = 0.5
-_START_S = 2.0
 _CEILING_S = 4.0
-
-
-@dataclass
-class SimulatedTopology:
-    """A topology that stands nowhere. ``devices``: by port, where a generator wants to know them."""
-
-    topology: Topology
-    devices: Mapping[str, str] = field(default_factory=dict)
-
-    def attachments(self) -> tuple[Attachment, ...]:
-        """Every port, with no device behind it."""
-        return tuple(Attachment(port.name, self.devices.get(port.name, "simulated")) for port in self.topology.ports)
-
-    def netns(self, namespace: str) -> str:
-        """A name that nothing has."""
-        if namespace not in {spec.name for spec in self.topology.namespaces}:
-            raise KeyError(f"topology {self.topology.name!r} has no namespace {namespace!r}")
-        return f"simulated-{namespace}"
-
-    def firewall(self) -> dict[str, list[str]]:
-        """Nothing filters."""
-        return {}
-
-    def not_offloaded(self) -> str | None:
-        """Hardware can be simulated, too."""
-        return None
-
-    def wait_ready(self, deadline_s: float) -> None:
-        """It is."""
-
-    def configuration(self) -> str:
-        """None worth keeping."""
-        return "simulated"
-
-    def close(self) -> None:
-        """Nothing to remove."""
-
-
-class SimulatedCapture:
-    """A receiver to which nothing comes. Fulfils ports.capture.Capture."""
-
-    def start(self) -> None:
-        """Nothing to listen on."""
-
-    def stop(self) -> Captured:
-        """Nothing came."""
-        return Captured(0, None, ())
-
-    def close(self) -> None:
-        """Nothing to close."""
-
-
-class SimulatedDatapath:
-    """A DUT that takes the time of a real one to start and to build on."""
-
-    def __init__(self, clock: VirtualClock, kind: str = "dpdk", devices: Mapping[str, str] | None = None) -> None:
-        self._devices = devices or {}
-        self._clock = clock
-        self._kind = kind
-        clock.sleep(_START_S)
-
-    def info(self) -> DatapathInfo:
-        """Says that it is simulated."""
-        return DatapathInfo(self._kind, "simulated", None, "simulated")
-
-    def build(self, topology: Topology) -> SimulatedTopology:
-        """Takes as long as a real one."""
-        self._clock.sleep(_BUILD_S)
-        return SimulatedTopology(topology, self._devices)
-
-    def collectors(self) -> tuple[Collector, ...]:
-        """None."""
-        return ()
-
-    def check_alive(self) -> None:
-        """Always alive."""
-
-    def logs(self) -> Mapping[str, str]:
-        """None."""
-        return {}
-
-    def close(self) -> None:
-        """Nothing to stop."""
 
 
 class SimulatedCeilings:
@@ -152,7 +60,7 @@ class SimulatedBackend:
         self.clock = VirtualClock()
         self._make = make_generator or _assumed_dut
         self._generators: list[FakeGenerator] = []
-        self._streams: list[FakeStreams] = []
+        self._dut = SimulatedDut(self.clock)
 
     @property
     def specs(self) -> list[TrialSpec]:
@@ -162,7 +70,7 @@ class SimulatedBackend:
     @property
     def stream_specs(self) -> list[StreamSpec]:
         """Every run of streams that was asked for so far."""
-        return [spec for streams in self._streams for spec in streams.specs]
+        return self._dut.stream_specs
 
     def check(self) -> None:
         """Nothing can be missing."""
@@ -190,12 +98,12 @@ class SimulatedBackend:
     def parts(self) -> RigParts:
         """A simulated rig."""
         return RigParts(
-            make_datapath=lambda dut: SimulatedDatapath(self.clock, dut.kind or "dpdk"),
+            make_datapath=lambda dut: self._dut.datapath(dut.kind or "dpdk"),
             make_generator=self._make_generator,
             make_ledger=None,
             ceilings=SimulatedCeilings(self.clock),
             pmd_cpus=len(self.testbed.cpus.pmd),
-            make_streams=self._make_streams,
+            make_streams=self._dut.streams,
         )
 
     def bgp(self) -> SimulatedBgp:
@@ -224,11 +132,6 @@ class SimulatedBackend:
 
     def close(self) -> None:
         """Nothing to close."""
-
-    def _make_streams(self) -> FakeStreams:
-        streams = FakeStreams(ASSUMED_BPS, clock=self.clock)
-        self._streams.append(streams)
-        return streams
 
     def _make_generator(self) -> FakeGenerator:
         generator = self._make()

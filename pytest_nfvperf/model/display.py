@@ -21,6 +21,11 @@ _EQUAL = 1e-9
 """Relative difference below which two figures are one: units are converted in floating point."""
 
 
+def cpu_list(cpus: Sequence[int]) -> str:
+    """``0, 1``."""
+    return ", ".join(map(str, cpus))
+
+
 def format_fps(frames_per_second: float | None, digits: int = _DIGITS) -> str:
     """Frames/s: ``4.02 Mpps``."""
     return _scaled(frames_per_second, [(factor, f"{prefix}pps") for factor, prefix in _SI], digits)

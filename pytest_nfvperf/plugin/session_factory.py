@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,6 +19,9 @@ from pytest_nfvperf.plugin.rundir import run_directory
 from pytest_nfvperf.ports.sink import Sink
 from pytest_nfvperf.session.options import Options
 from pytest_nfvperf.session.run import NfvSession
+
+if TYPE_CHECKING:
+    from pytest_nfvperf.backends.generator_side import GeneratorSide
 
 
 def make_session(config: pytest.Config, options: Options) -> NfvSession:
@@ -77,13 +81,19 @@ def _backend(config: pytest.Config, testbed: Testbed, options: Options) -> Backe
         from pytest_nfvperf.backends.replay import ReplayBackend  # noqa: PLC0415 - as below
 
         return ReplayBackend(testbed)
-    if testbed.generator.engine == "trex":
-        from pytest_nfvperf.backends.trex import TrexBackend  # noqa: PLC0415 - as below
-
-        return TrexBackend(testbed, keep=options.keep, record=options.record)
     from pytest_nfvperf.backends.local import LocalBackend  # noqa: PLC0415 - a plan needs none of its adapters
 
-    return LocalBackend(testbed, keep=options.keep, record=options.record)
+    return LocalBackend(testbed, _generator_side(testbed), keep=options.keep, record=options.record)
+
+
+def _generator_side(testbed: Testbed) -> GeneratorSide:
+    if testbed.generator.engine == "trex":
+        from pytest_nfvperf.backends.trex_side import TrexSide  # noqa: PLC0415 - as below
+
+        return TrexSide(testbed)
+    from pytest_nfvperf.backends.embedded_side import EmbeddedSide  # noqa: PLC0415 - a plan needs none of its adapters
+
+    return EmbeddedSide(testbed)
 
 
 def _progress(config: pytest.Config) -> SilentProgress | TerminalProgress:

@@ -13,6 +13,7 @@ from pytest_nfvperf.adapters.generators.embedded.build import build
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
 from pytest_nfvperf.adapters.process.interrupts import Interrupts
 from pytest_nfvperf.adapters.report.terminal_progress import SilentProgress
+from pytest_nfvperf.backends.embedded_side import EmbeddedSide
 from pytest_nfvperf.backends.local import LocalBackend
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.evidence.record import Record, RecordKind
@@ -89,7 +90,8 @@ class Soaking:
 def soaking_on(topology: Topology, directory: Path, *, sample_s: float = 0.5) -> Iterator[Soaking]:
     """Make it stand on the embedded testbed; samples go to the directory."""
     build()
-    backend, listed = LocalBackend(discover_testbed()), Listed()
+    testbed, listed = discover_testbed(), Listed()
+    backend = LocalBackend(testbed, EmbeddedSide(testbed))
     context = Context(Recorder("soak", [listed], backend.clock, encode=hdr.encode), SilentProgress(), backend.clock)
     rig = Rig(backend.parts(), context)
     profile = replace(QUICK, soak_sample_s=sample_s, warmup_s=0.1)

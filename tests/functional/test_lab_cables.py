@@ -12,7 +12,7 @@ from pyroute2 import IPRoute
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.borrowed import Borrowed, read_usage
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
-from pytest_nfvperf.backends.lab_interfaces import Lab
+from pytest_nfvperf.backends.lab_interfaces import GeneratorInterfaces, check_dut
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed.lab_cables import CabledEnd
 from pytest_nfvperf.model.testbed.testbed import CableSpec, DutBond, DutPort, Testbed
@@ -30,16 +30,17 @@ pytestmark = needs_root
 @contextmanager
 def lab_of(testbed: Testbed, journal: Journal) -> Iterator[tuple[OvsDatapath, object]]:
     """A private OVS without DPDK on the testbed's ports, and a generator that has borrowed its own."""
-    lab = Lab(testbed)
-    lab.check()
-    lab.borrow(journal)
+    check_dut(testbed)
+    interfaces = GeneratorInterfaces(testbed)
+    interfaces.check()
+    interfaces.borrow(journal)
     ovs = OvsDatapath.start(testbed, journal, name="lab")
     try:
         with generator_of(testbed, journal) as generator:
             yield ovs, generator
     finally:
         ovs.close()
-        lab.give_back()
+        interfaces.give_back()
 
 
 def problem(near: Sequence[str], far: Sequence[str]) -> str:

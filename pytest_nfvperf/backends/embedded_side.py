@@ -1,0 +1,137 @@
+"""The embedded generator, nfvperf-gen, on this machine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pytest_nfvperf.adapters.generators.embedded import build
+from pytest_nfvperf.adapters.generators.embedded.ceiling import METHOD, LoopRig, measure_ceiling
+from pytest_nfvperf.adapters.generators.embedded.engine_health import ValidityPolicy
+from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator, EngineOptions
+from pytest_nfvperf.adapters.generators.recording import recording
+from pytest_nfvperf.adapters.journal.identity import TAG_VARIABLE
+from pytest_nfvperf.adapters.journal.journal import Kind
+from pytest_nfvperf.backends.generator_side import TakenMachine, note_process
+from pytest_nfvperf.backends.lab_interfaces import GeneratorInterfaces
+from pytest_nfvperf.model.display import cpu_list
+from pytest_nfvperf.model.testbed.lab_cables import is_lab
+from pytest_nfvperf.model.testbed.testbed import Testbed
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.ports.generator import VIRTIO_RING, Generator
+from pytest_nfvperf.runs.ceilings import CachedCeilings, Ceiling, NoCeilings
+from pytest_nfvperf.runs.placement import KeptRoundTrips, Placement
+from pytest_nfvperf.runs.rig_parts import Ceilings
+
+HUGEPAGES_MIB = 256
+"""Of the generator."""
+
+SHARED_SKIPPED_RATIO = 0.04
+"""Share of frames that a generator on a shared CPU may skip in a valid trial: its rates are those really offered."""
+
+_CEILING_FACTS = ("cpu_model", "kernel", "dpdk", "cpu_plan")
+_PLACEMENT_FACTS = ("cpu_model", "cpu_plan")
+
+
+class EmbeddedSide:
+    """Fulfils GeneratorSide."""
+
+    def __init__(self, testbed: Testbed) -> None:
+        self._testbed = testbed
+        self._interfaces = GeneratorInterfaces(testbed)
+
+    def check(self) -> None:
+        """Its devices and its program; says what to write or to build.
+
+        On the kernel datapath of a private OVS no port can be the generator's: there the program is looked for when a
+        test wants it.
+        """
+        self._interfaces.check()
+        ovs = self._testbed.ovs
+        if ovs.datapath != "system" or ovs.instance == "system" or is_lab(self._testbed):
+            build.find()
+
+    def describe(self) -> str:
+        """Its CPUs."""
+        cpus = self._testbed.cpus
+        shared = f" (shared with housekeeping: CPU {cpu_list(cpus.shared)})" if cpus.shared else ""
+        return f"nfvperf-gen on CPU {cpu_list(cpus.generator)}{shared}"
+
+    def line_rate_bps(self) -> float | None:
+        """That of the DUT's ports, which are cabled to it, or rings."""
+        return None
+
+    def polling_cpus(self) -> tuple[int, ...]:
+        """Those that share rings with it: behind a NIC's ring there is another way."""
+        return () if is_lab(self._testbed) else tuple(self._testbed.cpus.pmd)
+
+    def round_trips(self, machine: TakenMachine) -> KeptRoundTrips:
+        """Kept for the same CPUs of the same machine: their round trips are alike."""
+        return KeptRoundTrips(build.default_cache_dir() / "round-trips.json", machine.digest(_PLACEMENT_FACTS))
+
+    def ceilings(self, machine: TakenMachine) -> Ceilings:
+        """Measured on vhost-user ports, and kept for the same machine and program; a lab has none."""
+        if is_lab(self._testbed):
+            return NoCeilings()
+        digest = machine.digest(_CEILING_FACTS, generator=str(build.program_path()), ring=VIRTIO_RING, method=METHOD)
+
+        def meter(traffic: Traffic, directions: int) -> Ceiling:
+            return self._measure_ceiling(machine, replace(traffic, bidirectional=directions == 2))
+
+        return CachedCeilings(build.default_cache_dir() / "ceilings.json", digest, "vhost-user", meter)
+
+    def make(self, machine: TakenMachine) -> Generator:
+        """Start the program, with the interfaces that it is to send by."""
+        testbed, journal = self._testbed, machine.journal
+        options = self._options(machine)
+        if machine.recording is not None:
+            options = replace(options, start=recording(options.start, "embedded", machine.recording))
+        self._interfaces.borrow(journal)
+        entry = journal.note(Kind.PROCESS, build.PROGRAM)
+        return EmbeddedGenerator(
+            build.find(),
+            cpus=testbed.cpus.generator,
+            control_cpus=testbed.cpus.housekeeping,
+            run_dir=journal.directory,
+            file_prefix=f"nfv-{journal.tag}-gen",
+            hugepages_mib=self._hugepages_mib,
+            options=options,
+            on_spawn=lambda pid: note_process(journal, entry, pid),
+        )
+
+    def close(self) -> None:
+        """Put its interfaces back as they were."""
+        self._interfaces.give_back()
+
+    @property
+    def _hugepages_mib(self) -> int:
+        return HUGEPAGES_MIB if self._testbed.hugepages_mib else 0
+
+    def _options(self, machine: TakenMachine) -> EngineOptions:
+        env = {TAG_VARIABLE: machine.journal.tag}
+        return EngineOptions(pci=self._interfaces.pci, env=env, policy=self._policy())
+
+    def _policy(self) -> ValidityPolicy:
+        """What the generator may forgive itself: on a shared CPU it is absent more often.
+
+        What it skips is reported, and taken off the load, all the same.
+        """
+        shared = self._testbed.cpus.shared
+        return ValidityPolicy(max_skipped_ratio=SHARED_SKIPPED_RATIO) if shared else ValidityPolicy()
+
+    def _measure_ceiling(self, machine: TakenMachine, traffic: Traffic) -> Ceiling:
+        """In the near band of CPU distance where there is one; one that could be had far only does not last."""
+        cpus = self._testbed.cpus
+        placement = Placement(cpus.pmd[:1], self.round_trips(machine), machine.clock)
+        trips: list[int | None] = []
+        rig = LoopRig(
+            build.find(),
+            cpus=cpus.generator,
+            control_cpus=cpus.housekeeping,
+            loop_cpu=cpus.pmd[0],
+            run_dir=machine.journal.directory,
+            hugepages_mib=self._hugepages_mib,
+            options=self._options(machine),
+        )
+        fps = measure_ceiling(rig, traffic, lambda generator: trips.append(placement.settle(generator)))
+        placement.close()
+        return Ceiling(fps, lasting=not any(trip is not None and placement.is_far(trip) for trip in trips))

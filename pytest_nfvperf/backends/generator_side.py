@@ -1,0 +1,90 @@
+"""The generator's side of a backend whose DUT is on this machine, and what it is given of a machine that was taken."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from pytest_nfvperf.adapters.journal.identity import ProcessId
+from pytest_nfvperf.adapters.journal.journal import Entry, Journal
+from pytest_nfvperf.ports.clock import Clock
+from pytest_nfvperf.ports.generator import Generator
+from pytest_nfvperf.runs.placement import RoundTrips
+from pytest_nfvperf.runs.rig_parts import Ceilings
+
+
+@dataclass(frozen=True, slots=True)
+class TakenMachine:
+    """A machine that a run has taken.
+
+    Attributes:
+        journal: of what the run makes on it.
+        clock: its time.
+        facts: its fingerprint, by name.
+        recording: file for the conversation with the generator; None: it is not recorded.
+    """
+
+    journal: Journal
+    clock: Clock
+    facts: Mapping[str, Any]
+    recording: Path | None
+
+    def digest(self, names: tuple[str, ...], **more: object) -> str:
+        """Of some facts, and of what else a cache holds for."""
+        return digest({name: self.facts.get(name) for name in names} | more)
+
+
+class GeneratorSide(Protocol):
+    """A generator that sends to a DUT on this machine."""
+
+    def check(self) -> None:
+        """ConfigError or TestbedError when something that it needs is missing. Starts nothing."""
+        ...
+
+    def describe(self) -> str:
+        """What it is and where, for the header."""
+        ...
+
+    def line_rate_bps(self) -> float | None:
+        """Layer-1 rate of the slowest of its own ports; None where they have none, or nobody knows it yet."""
+        ...
+
+    def polling_cpus(self) -> tuple[int, ...]:
+        """CPUs of the DUT that share rings with it, and whose distance from its own is therefore looked at."""
+        ...
+
+    def round_trips(self, machine: TakenMachine) -> RoundTrips:
+        """Those between its CPUs and ``polling_cpus``, of earlier runs."""
+        ...
+
+    def ceilings(self, machine: TakenMachine) -> Ceilings:
+        """Its own limits on this machine."""
+        ...
+
+    def make(self, machine: TakenMachine) -> Generator:
+        """Start it; a second one takes the place of one that broke.
+
+        Raises:
+            TestbedError: it did not start.
+        """
+        ...
+
+    def close(self) -> None:
+        """Give back what it took, before the machine is given back. Can be called twice."""
+        ...
+
+
+def note_process(journal: Journal, entry: Entry, pid: int) -> None:
+    """Complete the journal's entry of a process that has just been started."""
+    process = ProcessId.of(pid)
+    if process is not None:
+        journal.amend(entry, pid=process.pid, start_ticks=process.start_ticks)
+
+
+def digest(facts: Mapping[str, object]) -> str:
+    """Short, and the same for the same facts."""
+    return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:16]
