@@ -10,10 +10,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
 from types import MappingProxyType
-
-import pint
 
 from pytest_nfvperf.config.near import did_you_mean, listed
 from pytest_nfvperf.model.errors import ConfigError
@@ -65,25 +62,12 @@ DIMENSIONS = (FRAME_RATE, BIT_RATE, TIME, RATIO, SIZE, FRAMES, CYCLES, INSTRUCTI
 
 _QUANTITY = re.compile(r"(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(?P<unit>\S.*)?", re.ASCII)
 _NOT_FINITE = re.compile(r"[+-]?(nan|\.nan|inf|\.inf|infinity)\b.*", re.IGNORECASE)
-_PINT_NAMES = {"%": "percent", "min": "minute"}
 _SPELLINGS = {"µs": "us", "sec": "s", "seconds": "s", "byte": "bytes", "B": "bytes", "packets": "frames"}  # noqa: RUF001
 _PREFIXES = {"m": "milli", "u": "micro", "n": "nano"}
 
 
 class UnitError(ValueError):
     """A text that is no quantity of the wanted dimension; says what to write instead."""
-
-
-@cache
-def _registry() -> pint.UnitRegistry[float]:
-    """A registry that knows our units and no others; pint's own would take "4 mpps" for something."""
-    registry: pint.UnitRegistry[float] = pint.UnitRegistry(None, cache_folder=None)
-    for dimension in DIMENSIONS:
-        registry.define(f"{dimension.base} = [{dimension.noun.split()[-1]}_{dimension.base}]")
-        for unit, factor in dimension.units.items():
-            if unit != dimension.base:
-                registry.define(f"{_PINT_NAMES.get(unit, unit)} = {factor!r} * {dimension.base}")
-    return registry
 
 
 def quantity(text: object, wanted: Dimension, name: str = "the value") -> float:
@@ -126,14 +110,9 @@ def _convert(number: float, unit: str | None, wanted: Dimension, name: str, show
     home = next((dimension for dimension in DIMENSIONS if unit in dimension.units), None)
     if home is None:
         raise UnitError(_unknown_unit(shown, unit, wanted))
-    registry = _registry()
-    given = registry.Quantity(number, _PINT_NAMES.get(unit, unit))
-    try:
-        return float(given.to(wanted.base).magnitude) / wanted.divisor
-    except pint.DimensionalityError:
-        raise UnitError(
-            f"'{shown}' is {home.noun}, but {name} is {wanted.noun}: write e.g. '{wanted.example}'"
-        ) from None
+    if home.base != wanted.base:
+        raise UnitError(f"'{shown}' is {home.noun}, but {name} is {wanted.noun}: write e.g. '{wanted.example}'")
+    return number * wanted.units[unit] / wanted.divisor
 
 
 def _unknown_unit(shown: str, unit: str, wanted: Dimension) -> str:

@@ -99,71 +99,11 @@ def _mann_whitney_counts(n: int, m: int) -> tuple[int, ...]:
     return tuple(counts)
 
 
-def loss_upper_bound(lost: int, offered: int, confidence: float = CONFIDENCE) -> float:
-    """Upper bound of the true loss ratio after ``lost`` of ``offered`` frames (one-sided, Clopper-Pearson).
-
-    For 0 lost it is nearly 3 / offered at 95 %, the rule of three.
-
-    Raises:
-        ValueError: unless 0 <= lost <= offered and offered > 0.
-    """
-    if not 0 <= lost <= offered or offered == 0:
-        raise ValueError(f"{lost} lost of {offered} offered is not a loss")
-    if lost == offered:
-        return 1.0
-    if lost == 0:
-        return -math.expm1(math.log(1 - confidence) / offered)
-    low, high = lost / offered, 1.0
-    while high - low > 1e-9 * high:
-        middle = math.sqrt(low * high)
-        # P(at most `lost` frames lost | ratio) falls as the ratio rises.
-        if _at_most(lost, offered, middle) > 1 - confidence:
-            low = middle
-        else:
-            high = middle
-    return high
-
-
 def rule_of_three(offered: int) -> float:
     """3 / offered: what "0 lost of N" proves at 95 % (docs/measuring-method.md, rule 5)."""
     if offered < 1:
         raise ValueError(f"rule of three needs at least one frame, not {offered}")
     return min(1.0, 3 / offered)
-
-
-def _at_most(lost: int, offered: int, ratio: float) -> float:
-    """Binomial P(X <= lost) by the incomplete beta function I_{1-ratio}(offered - lost, lost + 1)."""
-    if ratio >= 1:
-        return 0.0
-    a, b = float(offered - lost), float(lost + 1)
-    front = math.exp(
-        math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log1p(-ratio) + b * math.log(ratio)
-    )
-    # The fraction converges fast on one side of the mean only; the other side is its complement.
-    if 1 - ratio < (a + 1) / (a + b + 2):
-        return front * _beta_fraction(a, b, 1 - ratio) / a
-    return 1 - front * _beta_fraction(b, a, ratio) / b
-
-
-def _beta_fraction(a: float, b: float, x: float) -> float:
-    """Continued fraction of the incomplete beta function (DLMF 8.17.22), by Lentz's method."""
-    tiny = 1e-300
-    c, d = 1.0, 1 / _nonzero(1 - (a + b) * x / (a + 1), tiny)
-    value = d
-    for m in range(1, 100_000):
-        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
-        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
-        for term in (even, odd):
-            d = 1 / _nonzero(1 + term * d, tiny)
-            c = _nonzero(1 + term / c, tiny)
-            value *= c * d
-        if abs(c * d - 1) < 1e-14:
-            return value
-    raise ArithmeticError(f"incomplete beta function did not converge for a={a}, b={b}, x={x}")
-
-
-def _nonzero(value: float, tiny: float) -> float:
-    return value if abs(value) > tiny else tiny
 
 
 @dataclass(frozen=True, slots=True)

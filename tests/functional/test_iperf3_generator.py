@@ -14,7 +14,7 @@ from pyroute2 import IPRoute
 
 from pytest_nfvperf.adapters.generators.iperf3.engine import find_iperf3
 from pytest_nfvperf.adapters.generators.iperf3.generator import Iperf3Generator
-from pytest_nfvperf.adapters.net.inside import inside
+from pytest_nfvperf.adapters.net.inside import inside_named
 from pytest_nfvperf.adapters.net.namespaces import Namespace
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, GeneratorError
 from pytest_nfvperf.model.topology.topology import PortRole
@@ -109,7 +109,7 @@ def relayed(ends: Pair, relay: Relay) -> Iterator[tuple[str, ...]]:
     middle, left, right = (Namespace(ends.journal, role) for role in ("middle", "left", "right"))
     for space, address in zip((left, right), ADDRESSES, strict=True):
         _join(middle, space, address)
-    sockets = inside(middle.name, lambda: (_packets(f"m-{left.name}"), _packets(f"m-{right.name}")))
+    sockets = inside_named(middle.name, lambda: (_packets(f"m-{left.name}"), _packets(f"m-{right.name}")))
     stop = threading.Event()
     thread = threading.Thread(target=relay.run, args=(sockets, stop))
     thread.start()

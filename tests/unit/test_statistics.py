@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from fractions import Fraction
 
 import pytest
 from hypothesis import given
@@ -13,8 +12,6 @@ from hypothesis import strategies as st
 
 from pytest_nfvperf.model.statistics import (
     Bands,
-    _at_most,
-    loss_upper_bound,
     median_interval,
     ratio_estimate,
     relative_spread,
@@ -96,47 +93,6 @@ class TestLoss:
         assert rule_of_three(2) == 1.0
         with pytest.raises(ValueError, match="at least one frame, not 0"):
             rule_of_three(0)
-
-    @given(st.integers(1, 150), st.data())
-    def test_clopper_pearson_against_exact_fractions(self, offered, data):
-        lost = data.draw(st.integers(0, offered))
-        bound = loss_upper_bound(lost, offered)
-        if lost == offered:
-            assert bound == 1
-            return
-        p = Fraction(bound)
-        tail = sum(math.comb(offered, k) * p**k * (1 - p) ** (offered - k) for k in range(lost + 1))
-        assert float(tail) == pytest.approx(0.05, rel=1e-5)
-
-    @given(st.integers(1, 60), st.floats(1e-6, 0.999), st.data())
-    def test_binomial_tail_on_both_sides_of_the_mean(self, offered, ratio, data):
-        lost = data.draw(st.integers(0, offered - 1))
-        p = Fraction(ratio)
-        tail = sum(math.comb(offered, k) * p**k * (1 - p) ** (offered - k) for k in range(lost + 1))
-        assert _at_most(lost, offered, ratio) == pytest.approx(float(tail), rel=1e-6, abs=1e-12)
-
-    @pytest.mark.parametrize("offered", [10**3, 10**6, 480_000_000, 10**12])
-    def test_none_lost_is_the_rule_of_three(self, offered):
-        assert loss_upper_bound(0, offered) == pytest.approx(rule_of_three(offered), rel=0.003)
-
-    @pytest.mark.parametrize("lost", [1, 10, 1_000, 1_000_000])
-    def test_many_frames(self, lost):
-        """Few lost of very many: the Poisson limit lost + 1.645 sqrt(lost) is near."""
-        bound = loss_upper_bound(lost, 10**10) * 10**10
-        assert lost + 1.645 * math.sqrt(lost) < bound < lost + 1.645 * math.sqrt(lost) + 3
-
-    @given(st.integers(1, 10**7), st.data())
-    def test_above_what_was_seen_and_rising(self, offered, data):
-        lost = data.draw(st.integers(0, offered - 1))
-        bound = loss_upper_bound(lost, offered)
-        assert lost / offered < bound <= 1
-        assert loss_upper_bound(lost + 1, offered) >= bound
-        assert loss_upper_bound(lost, offered, 0.99) >= bound
-
-    @pytest.mark.parametrize(("lost", "offered"), [(-1, 10), (11, 10), (0, 0)])
-    def test_no_loss_at_all(self, lost, offered):
-        with pytest.raises(ValueError, match="is not a loss"):
-            loss_upper_bound(lost, offered)
 
 
 class TestTrend:

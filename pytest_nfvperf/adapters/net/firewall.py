@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from pyroute2.netlink.exceptions import NetlinkError
 from pyroute2.nftables.main import NFTables
 
-from pytest_nfvperf.adapters.net.inside import PROC_NET, inside
+from pytest_nfvperf.adapters.net.inside import PROC_NET, inside_named
 
 _LEGACY = {"ip_tables_names": "iptables", "ip6_tables_names": "ip6tables", "arp_tables_names": "arptables"}
 _WITHOUT_NFTABLES = {errno.EINVAL, errno.EOPNOTSUPP, errno.EPROTONOSUPPORT, errno.ENOENT}
@@ -29,7 +29,7 @@ def active_firewall(namespace: str) -> list[str]:
     Raises:
         TestbedError: there is no such namespace.
     """
-    return inside(namespace, lambda: [*_legacy(), *_nftables()])
+    return inside_named(namespace, lambda: [*_legacy(), *_nftables()])
 
 
 def active_in(namespaces: Iterable[str]) -> dict[str, list[str]]:

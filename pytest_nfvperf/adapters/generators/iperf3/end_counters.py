@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pyroute2 import IPRoute
 
-from pytest_nfvperf.adapters.net.inside import PROC_NET, inside
+from pytest_nfvperf.adapters.net.inside import PROC_NET, inside_named
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
 
 _PROTOCOLS = ("Ip", "Icmp", "Tcp", "Udp", "TcpExt")
@@ -49,7 +49,7 @@ class EndState:
 
 def read_end(namespace: str) -> EndState:
     """One namespace's state; TestbedError when it does not exist."""
-    return inside(namespace, lambda: EndState(_interfaces(), _protocols()))
+    return inside_named(namespace, lambda: EndState(_interfaces(), _protocols()))
 
 
 def snapshot(source: str, counters: Mapping[str, int]) -> CounterSnapshot:

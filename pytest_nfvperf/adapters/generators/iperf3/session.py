@@ -12,7 +12,7 @@ from pytest_nfvperf.adapters.generators.iperf3.command import Binding, client_co
 from pytest_nfvperf.adapters.generators.iperf3.end_counters import listening_ports, listens
 from pytest_nfvperf.adapters.generators.iperf3.report_json import Report, read_report
 from pytest_nfvperf.adapters.journal.journal import Journal
-from pytest_nfvperf.adapters.net.inside import inside
+from pytest_nfvperf.adapters.net.inside import inside_named
 from pytest_nfvperf.adapters.process.process import ManagedProcess, describe_exit, spawn
 from pytest_nfvperf.adapters.process.wait import wait_until
 from pytest_nfvperf.model.errors import GeneratorError
@@ -155,7 +155,7 @@ class Session:
 
     def _free_port(self, tried: set[int]) -> int:
         namespace, ports = self._job.server.namespace, self._job.ports
-        taken = inside(namespace, listening_ports) | tried
+        taken = inside_named(namespace, listening_ports) | tried
         for port in ports:
             if port not in taken:
                 return port

@@ -18,6 +18,7 @@ from pytest_nfvperf.adapters.ovs.openflow.connection import (
     OpenFlowConnection,
     connected,
 )
+from pytest_nfvperf.adapters.ovs.openflow.flow_mod import ADD, DELETE_STRICT, apply_actions, flow_mod_head, output
 
 ROUTE_COOKIE = 0x4E465650
 """Of every flow made here, so that they can be counted and told from others."""
@@ -25,14 +26,8 @@ ROUTE_COOKIE = 0x4E465650
 _BASE_PRIORITY = 1000
 _DEADLINE_S = 10.0
 _AT_ONCE = 2000
-_ADD, _DELETE_STRICT = 0, 4
-_NO_BUFFER, _ANY = 0xFFFFFFFF, 0xFFFFFFFF
-# cookie and mask, table, command, timeouts, priority, buffer, out port and group, flags, importance
-_FLOW_MOD = struct.Struct("!QQBBHHHIIIHH")
 _MATCH_HEAD = struct.Struct("!HH")
 _ETH_TYPE = struct.Struct("!IH")  # OXM header, value
-_APPLY = struct.Struct("!HH4x")
-_OUTPUT = struct.Struct("!HHIH6x")
 _DEC_TTL = struct.pack("!HH4x", 24, 8)
 _SET_FIELD = struct.Struct("!HHI6s2x")  # type, length, OXM header, address
 _OXM_ETH_TYPE, _OXM_ETH_DST, _OXM_ETH_SRC = 0x80000A02, 0x80000606, 0x80000806
@@ -62,8 +57,8 @@ class RouteFlows:
             DeadlineError: vswitchd did not answer in time.
             TestbedError: it refused, or nobody listens.
         """
-        bodies = [_body(prefix, _DELETE_STRICT, b"") for prefix in removed]
-        bodies += [_body(prefix, _ADD, _instructions(hop)) for prefix, hop in added]
+        bodies = [_body(prefix, DELETE_STRICT, b"") for prefix in removed]
+        bodies += [_body(prefix, ADD, _instructions(hop)) for prefix, hop in added]
         with connected(self._socket, "answers about routes' flows", _DEADLINE_S) as bridge:
             for start in range(0, len(bodies), _AT_ONCE):
                 _send(bridge, bodies[start : start + _AT_ONCE])
@@ -79,8 +74,7 @@ def _send(bridge: OpenFlowConnection, bodies: list[bytes]) -> None:
 def _body(prefix: str, command: int, instructions: bytes) -> bytes:
     network = ipaddress.ip_network(prefix)
     priority = _BASE_PRIORITY + network.prefixlen
-    head = _FLOW_MOD.pack(ROUTE_COOKIE, 0, 0, command, 0, 0, priority, _NO_BUFFER, _ANY, _ANY, 0, 0)
-    return head + _match(network) + instructions
+    return flow_mod_head(command, priority, ROUTE_COOKIE) + _match(network) + instructions
 
 
 def _match(network: ipaddress.IPv4Network | ipaddress.IPv6Network) -> bytes:
@@ -93,8 +87,7 @@ def _match(network: ipaddress.IPv4Network | ipaddress.IPv6Network) -> bytes:
 
 def _instructions(hop: Hop) -> bytes:
     actions = _set(_OXM_ETH_SRC, hop.source) + _set(_OXM_ETH_DST, hop.destination)
-    actions += _DEC_TTL + _OUTPUT.pack(0, _OUTPUT.size, hop.ofport, 0)
-    return _APPLY.pack(4, _APPLY.size + len(actions)) + actions
+    return apply_actions(actions + _DEC_TTL + output(hop.ofport))
 
 
 def _set(field: int, mac: str) -> bytes:

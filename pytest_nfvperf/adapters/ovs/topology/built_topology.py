@@ -16,7 +16,7 @@ from pytest_nfvperf.adapters.ovs.instance.ovsdb import one
 from pytest_nfvperf.adapters.ovs.instance.running_ovs import RunningOvs
 from pytest_nfvperf.adapters.ovs.instance.unixctl import UnixctlError
 from pytest_nfvperf.adapters.ovs.instance.vhost_connector import VhostConnector
-from pytest_nfvperf.adapters.ovs.openflow.flow_mods import add_crossings
+from pytest_nfvperf.adapters.ovs.openflow.crossings import add_crossings
 from pytest_nfvperf.adapters.ovs.openflow.ofctl import OpenFlow
 from pytest_nfvperf.adapters.ovs.topology.learned_macs import learned_ports
 from pytest_nfvperf.adapters.ovs.topology.mirror_rows import flow_outputs, mirror_counts, replace_mirrors

@@ -7,17 +7,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from pytest_nfvperf.adapters.ovs.openflow.connection import BARRIER_REPLY, BARRIER_REQUEST, FLOW_MOD, connected
+from pytest_nfvperf.adapters.ovs.openflow.flow_mod import ADD, apply_actions, flow_mod_head, output
 
 _PRIORITY = 100
-_ADD = 0
-_NO_BUFFER, _ANY = 0xFFFFFFFF, 0xFFFFFFFF
-_FLOW_MOD = struct.Struct("!QQBBHHHIIIHH")
-"""Cookie and mask, table, command, idle and hard timeout, priority, buffer, out port and group, flags, importance."""
-
 _MATCH = struct.Struct("!HHII4x")  # type OXM, length without padding, header of OXM in_port, port
 _IN_PORT = 0x80000004
-_APPLY = struct.Struct("!HH4x")  # instruction "apply actions", its length
-_OUTPUT = struct.Struct("!HHIH6x")  # action "output", its length, port, bytes to the controller
 _DEADLINE_S = 10.0
 
 
@@ -37,7 +31,5 @@ def add_crossings(management_socket: Path, crossings: Iterable[tuple[int, Sequen
 
 
 def _flow(in_port: int, out_ports: Sequence[int]) -> bytes:
-    head = _FLOW_MOD.pack(0, 0, 0, _ADD, 0, 0, _PRIORITY, _NO_BUFFER, _ANY, _ANY, 0, 0)
     match = _MATCH.pack(1, 12, _IN_PORT, in_port)
-    outputs = b"".join(_OUTPUT.pack(0, _OUTPUT.size, port, 0) for port in out_ports)
-    return head + match + _APPLY.pack(4, _APPLY.size + len(outputs)) + outputs
+    return flow_mod_head(ADD, _PRIORITY) + match + apply_actions(b"".join(map(output, out_ports)))
