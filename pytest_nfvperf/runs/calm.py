@@ -22,16 +22,16 @@ _NOT_WITHIN_S = 10.0
 
 
 class Calm:
-    """Pauses after trials that were robbed of the DUT's CPU."""
+    """Pauses after trials in which the DUT was kept off its CPU."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._last_s = -math.inf
 
     def after(self, result: TrialResult) -> None:
-        """Pause if this trial was robbed, and the last pause is some time ago."""
-        robbed = any(reason.code is Reason.DUT_CPU_STOLEN for reason in result.invalid)
-        if robbed and self._clock.monotonic() - self._last_s >= _NOT_WITHIN_S:
+        """Pause if the DUT was kept off its CPU in this trial, and the last pause is some time ago."""
+        kept_off = any(reason.code is Reason.DUT_CPU_STOLEN for reason in result.invalid)
+        if kept_off and self._clock.monotonic() - self._last_s >= _NOT_WITHIN_S:
             self.pause()
 
     def pause(self) -> None:

@@ -19,7 +19,7 @@ def share_after(live: LiveTopology, labels: Mapping[str, str]) -> OffloadShare |
     Returns:
         None where it does not, or nobody can say.
     """
-    built = live.now.built
+    built = live.deployment.built
     if labels.get("offload") != "on" or not isinstance(built, Offloading):
         return None
     return built.offload_share()

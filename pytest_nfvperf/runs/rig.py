@@ -35,8 +35,8 @@ MAX_RECOVERIES = 2
 """How often a broken testbed is built anew in one run before later tests cite the first cause."""
 
 
-class Attendant(Protocol):
-    """What runs on a topology that stands, beside generator and DUT."""
+class Service(Protocol):
+    """What runs on a deployed topology, beside generator and DUT: routing daemons, for example."""
 
     def close(self) -> None:
         """End it. Can be called twice."""
@@ -45,7 +45,7 @@ class Attendant(Protocol):
 
 @dataclass(slots=True)
 class Deployment:
-    """What a topology consists of while it stands. ``collectors``, ``samplers``: the datapath's counters."""
+    """What a topology consists of while it is deployed. ``collectors``, ``samplers``: the datapath's counters."""
 
     built: BuiltTopology
     dut: Dut
@@ -56,48 +56,48 @@ class Deployment:
     samplers: tuple[Sampler, ...] = ()
     check_alive: Callable[[], None] = lambda: None
     vnfs: RunningVnfs = field(default_factory=RunningVnfs)
-    attending: list[Attendant] = field(default_factory=list)
+    services: list[Service] = field(default_factory=list)
 
     def close(self) -> None:
-        """End what attends it and the VNFs, and remove what was built."""
+        """Stop services and VNFs, and remove what was built."""
         try:
-            self.dismiss()
+            self.stop_services()
             self.vnfs.close()
         finally:
             self.built.close()
 
-    def dismiss(self) -> None:
-        """Close what attends it, the last first."""
-        while self.attending:
-            self.attending.pop().close()
+    def stop_services(self) -> None:
+        """Stop them, the last first."""
+        while self.services:
+            self.services.pop().close()
 
 
 @dataclass(slots=True, eq=False)
 class LiveTopology:
-    """A topology that stands, with the generator attached: what a test measures on.
+    """A deployed topology, with the generator attached: what a test measures on.
 
-    ``repeats``: how often an invalid trial is repeated.
+    ``repeats``: how often an invalid trial is repeated. ``current``: its parts; None once another topology replaced it.
     """
 
     topology: Topology
     repeats: int
     dut: Dut = TESTBEDS_OWN
-    deployment: Deployment | None = None
-    attendants: list[Callable[[LiveTopology], Attendant]] = field(default_factory=list)
+    current: Deployment | None = None
+    service_starters: list[Callable[[LiveTopology], Service]] = field(default_factory=list)
 
-    def attend(self, start: Callable[[LiveTopology], Attendant]) -> None:
+    def start_service(self, start: Callable[[LiveTopology], Service]) -> None:
         """Start something on it, such as routing daemons: closed before it is removed, started again if it is rebuilt.
 
         It is removed and built again where the generator's own ceiling has to be measured.
         """
-        self.now.attending.append(start(self))
-        self.attendants.append(start)
+        self.deployment.services.append(start(self))
+        self.service_starters.append(start)
 
-    def dismiss(self) -> None:
-        """Close what attends it, for good."""
-        self.attendants.clear()
-        if self.deployment is not None:
-            self.deployment.dismiss()
+    def stop_services(self) -> None:
+        """Stop its services, for good."""
+        self.service_starters.clear()
+        if self.current is not None:
+            self.current.stop_services()
 
     @property
     def name(self) -> str:
@@ -105,48 +105,53 @@ class LiveTopology:
         return self.topology.name
 
     @property
-    def as_it_stands(self) -> Topology:
+    def as_deployed(self) -> Topology:
         """The topology, with what really runs its VNFs."""
-        return with_kinds(self.topology, self.now.vnfs.kinds)
+        return with_kinds(self.topology, self.deployment.vnfs.kinds)
 
     @property
-    def now(self) -> Deployment:
-        """The standing parts; TestbedError when another topology took its place."""
-        if self.deployment is None:
-            raise TestbedError(f"topology {self.name!r} no longer stands: another one was built since")
-        return self.deployment
+    def is_deployed(self) -> bool:
+        """True until another topology takes its place."""
+        return self.current is not None
+
+    @property
+    def deployment(self) -> Deployment:
+        """Its parts; TestbedError when another topology took its place."""
+        if self.current is None:
+            raise TestbedError(f"topology {self.name!r} is no longer deployed: another one was built since")
+        return self.current
 
     @property
     def runner(self) -> TrialRunner:
         """Runs trials on it; ConfigError for a topology that the generator has no port on."""
-        if self.now.runner is None:
+        if self.deployment.runner is None:
             raise ConfigError(
                 f"topology {self.name!r} has no generator port: no trial can be run on it, and no search for loss. "
                 "Give it endpoints; or send streams between its namespaces, whose load is TCP's own: by the fixture "
                 "'streams', or study.tcp_throughput"
             )
-        return self.now.runner
+        return self.deployment.runner
 
     @property
     def datapath_kind(self) -> str:
-        """Of the datapath it stands on: dpdk, netdev, system."""
-        return self.now.datapath_kind
+        """Of the datapath it is built on: dpdk, netdev, system."""
+        return self.deployment.datapath_kind
 
     def counters(self) -> list[CounterSnapshot]:
         """The datapath's counters now."""
-        return [collector.snapshot() for collector in self.now.collectors]
+        return [collector.snapshot() for collector in self.deployment.collectors]
 
     def firewall(self) -> Mapping[str, Sequence[str]]:
         """What filters frames in its namespaces and in the datapath's own, by namespace; empty where nothing does."""
-        return self.now.built.firewall()
+        return self.deployment.built.firewall()
 
     def netns(self, namespace: str) -> str:
         """The name under /run/netns of one of its namespaces."""
-        return self.now.built.netns(namespace)
+        return self.deployment.built.netns(namespace)
 
     def learn(self, traffic: Traffic) -> None:
         """Send learning frames both ways (RFC 2544 section 23)."""
-        generator = self.now.generator
+        generator = self.deployment.generator
         if generator is not None:
             generator.learn(traffic, learning_directions(self.topology))
 
@@ -206,10 +211,10 @@ class Rig:
         return self._streams
 
     def live(self, topology: Topology, repeats: int, dut: Dut = TESTBEDS_OWN) -> LiveTopology:
-        """This topology, standing. Another one that stood before is removed first.
+        """This topology, deployed. Another one is removed first.
 
         Args:
-            topology: what shall stand.
+            topology: what to deploy.
             repeats: how often an invalid trial is repeated.
             dut: on which datapath, and how that is tuned.
         """
@@ -225,7 +230,7 @@ class Rig:
         """The rig's own limit for this traffic, frames/s per direction; None if it cannot be measured.
 
         When it has to be measured, or ``anew``, the topology is taken down meanwhile, because a PMD would poll on the
-        CPU that the loop needs; ``live`` stands again afterwards.
+        CPU that the loop needs; ``live`` is deployed again afterwards.
         """
         ceilings = self._parts.ceilings
         known = ceilings.cached(traffic, directions)
@@ -241,7 +246,7 @@ class Rig:
         live, deployment = self._taken_down()
         if live is None or deployment is None:
             return
-        deployment.dismiss()
+        deployment.stop_services()
         if deployment.generator is not None:
             deployment.generator.detach(generator_port_names(live.topology))
         deployment.close()
@@ -250,7 +255,7 @@ class Rig:
         live, self._live = self._live, None
         if live is None:
             return None, None
-        deployment, live.deployment = live.deployment, None
+        deployment, live.current = live.current, None
         return live, deployment
 
     def broken(self, test: str, error: TestbedError) -> TestbedError:
@@ -332,10 +337,10 @@ class Rig:
         deployment.check_alive = lambda: _all_alive(datapath, vnfs)
         if generator is not None:
             deployment.runner = self._runner(topology, generator, deployment, live.repeats)
-        live.deployment = deployment
+        live.current = deployment
         self._live = live
-        for start in live.attendants:
-            live.deployment.attending.append(start(live))
+        for start in live.service_starters:
+            live.current.services.append(start(live))
 
     def _check_cabling(self, datapath: Datapath, generator: Generator) -> None:
         """Once, and again after something broke: it may have been a cable."""

@@ -178,7 +178,7 @@ class Soaker:
         return replace(spec, duration_s=min(self.profile.warmup_s, spec.duration_s), purpose="warm-up")
 
     def _prepare(self, live: LiveTopology, spec: TrialSpec, also: Sequence[Sampler], name: str) -> _Watched:
-        rows = Rows(spec.directions, (*live.now.samplers, *also))
+        rows = Rows(spec.directions, (*live.deployment.samplers, *also))
         rows.begin()
         interval_s = fitting_interval_s(spec.duration_s, self.profile.soak_sample_s, len(rows.columns))
         if self._open_samples is None:
@@ -212,7 +212,7 @@ class Soaker:
         return trial.id
 
     def _watch(self, live: LiveTopology, spec: TrialSpec, watched: _Watched, signals: Signals) -> TrialResult:
-        generator = live.now.generator
+        generator = live.deployment.generator
         if not isinstance(generator, TellsIntervals):
             name = generator.info().engine if generator is not None else "none"
             raise ConfigError(
@@ -238,7 +238,7 @@ class Soaker:
                 watched.table.add(row)
                 if watched.file:
                     watched.file.add(row)
-            live.now.check_alive()
+            live.deployment.check_alive()
             self._context.progress.soaking(_line(watched))
             if signals.asked and not watched.interrupted:
                 watched.interrupted = f"{_so_far(watched)} by {signals.asked}"

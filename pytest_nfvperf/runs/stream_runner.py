@@ -91,7 +91,7 @@ class StreamRunner:
         self._context.progress.trial_started(purpose, 0, spec.duration_s, remaining_s)
         started, before = self._context.clock.monotonic(), live.counters()
         result = self._engine.run(spec, client, server)
-        live.now.check_alive()
+        live.deployment.check_alive()
         wall_s = self._context.clock.monotonic() - started
         used_ns = {c.name: c.delta for b, a in zip(before, live.counters(), strict=True) for c in deltas(b, a)}
         run_id = self._context.recorder.next_id(RecordKind.STREAM)

@@ -35,12 +35,12 @@ class LiveBgpPath:
         self._session = session
         self._path: BgpPath | None = None
         self.started_s = 0.0
-        live.attend(self._start)
+        live.start_service(self._start)
 
     def _start(self, live: LiveTopology) -> BgpPath:
         first = self._path is None
         self.started_s = self.now_s()
-        self._path = BgpPath(self.plan, bgp_daemons(self._session).start(live.now.built, self.plan))
+        self._path = BgpPath(self.plan, bgp_daemons(self._session).start(live.deployment.built, self.plan))
         if not first:
             self._path.await_ready()  # whoever had it built again measures next
         return self._path
@@ -53,13 +53,13 @@ class LiveBgpPath:
     def path(self) -> BgpPath:
         """Daemons and agent that run now."""
         if self._path is None:
-            raise RuntimeError("not started")  # attend() starts it in the constructor
+            raise RuntimeError("not started")  # start_service() starts it in the constructor
         return self._path
 
     @property
-    def stands(self) -> bool:
-        """True while its topology is the one that stands, and all of it is as the plan says."""
-        return self.live.deployment is not None and self.path.healthy()
+    def is_ready(self) -> bool:
+        """True while its topology is deployed, and all of it is as the plan says."""
+        return self.live.is_deployed and self.path.healthy()
 
     def sessions(self) -> SessionSampler:
         """For ``soak.run(..., also=[...])``: FRR's session and its BFD, whichever FRR runs."""
@@ -116,9 +116,9 @@ class BgpPathDeployer:
         if lacking is not None:
             raise UnavailableError(lacking)
         for path in self._last:
-            if path.plan == plan and path.stands:
+            if path.plan == plan and path.is_ready:
                 return path
-            path.live.dismiss()
+            path.live.stop_services()
         self._last[:] = []
         live = self._deploy(plan.topology())
         self._last[:] = [LiveBgpPath(self._session, live, plan)]

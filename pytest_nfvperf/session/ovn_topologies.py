@@ -27,17 +27,17 @@ class LiveOvn:
         self._session = session
         self._switches = switches
         self._ovn: LogicalNetwork | None = None
-        live.attend(self._start)
+        live.start_service(self._start)
 
     @property
     def ovn(self) -> LogicalNetwork:
         """The one that runs now."""
         if self._ovn is None:
-            raise RuntimeError("not started")  # attend() starts it in the constructor
+            raise RuntimeError("not started")  # start_service() starts it in the constructor
         return self._ovn
 
     def _start(self, live: LiveTopology) -> LogicalNetwork:
-        self._ovn = ovn_daemons(self._session).start(live.now.built, self._switches)
+        self._ovn = ovn_daemons(self._session).start(live.deployment.built, self._switches)
         return self._ovn
 
 
@@ -73,7 +73,7 @@ class OvnDeployer:
 
     def close(self) -> None:
         """Remove what stands with OVN's flows: the next test's topology is built anew."""
-        if any(made.live.deployment is not None for made in self._made):
+        if any(made.live.is_deployed for made in self._made):
             self._session.rig.remove_topology()
         self._made.clear()
 
@@ -89,17 +89,17 @@ class LiveOvnPath:
         self.plan = plan
         self._session = session
         self._path: AgentPath | None = None
-        live.attend(self._start)
+        live.start_service(self._start)
 
     @property
     def path(self) -> AgentPath:
         """What runs now."""
         if self._path is None:
-            raise RuntimeError("not started")  # attend() starts it in the constructor
+            raise RuntimeError("not started")  # start_service() starts it in the constructor
         return self._path
 
     def _start(self, live: LiveTopology) -> AgentPath:
-        self._path = ovn_daemons(self._session).start_agent(live.now.built, self.plan)
+        self._path = ovn_daemons(self._session).start_agent(live.deployment.built, self.plan)
         return self._path
 
 
@@ -128,7 +128,7 @@ class OvnAgentDeployer:
 
     def close(self) -> None:
         """Remove the path: its rules and routes go with its topology's OVS, its flows with the bridges."""
-        if any(made.live.deployment is not None for made in self._made):
+        if any(made.live.is_deployed for made in self._made):
             self._session.rig.remove_topology()
         self._made.clear()
 

@@ -166,13 +166,13 @@ class NfvSession:
         live = self.rig.live(topology, self.profile.invalid_trial_budget, dut)
         self._describe()
         self._note_topology(live)
-        self._attach("OVS configuration", live.now.built.configuration())
+        self._attach("OVS configuration", live.deployment.built.configuration())
         return live
 
     def _note_topology(self, live: LiveTopology) -> None:
         """Put it into the evidence, once a test."""
         kinds = port_kinds(live.topology, live.datapath_kind, self.backend.testbed)
-        stands = TopologyData(live.as_it_stands, live.datapath_kind, live.dut, kinds)
+        stands = TopologyData(live.as_deployed, live.datapath_kind, live.dut, kinds)
         if stands not in self.deployed:
             self.deployed.append(stands)
             self.recorder.emit(stands)

@@ -285,7 +285,7 @@ from pyroute2 import IPRoute
 from pytest_nfvperf.model.testbed.testbed import Dut
 
 def set_far_end(live, *states):
-    device = live.now.built.attachments()[1].device
+    device = live.deployment.built.attachments()[1].device
     with IPRoute() as links:
         for state in states:
             links.link("set", index=links.link_lookup(ifname=device.partition("iface=")[2])[0], state=state)

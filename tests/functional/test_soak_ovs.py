@@ -93,7 +93,7 @@ def test_a_source_that_fails_is_asked_again(soaking: Soaking) -> None:
 
 @pytest.mark.parametrize("victim", ["generator", "ovs"])
 def test_what_there_was_before_something_died_is_on_record(soaking: Soaking, victim: str) -> None:
-    generator = soaking.live.now.generator
+    generator = soaking.live.deployment.generator
     assert generator is not None
     pid = generator.pid if victim == "generator" else soaking.vswitchd()  # type: ignore[attr-defined]
     with pytest.raises(GeneratorError if victim == "generator" else TestbedError) as raised:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_nfvperf.model.topology import catalogue
-from pytest_nfvperf.model.topology.bridge_paths import ways_of
+from pytest_nfvperf.model.topology.bridge_paths import link_ends
 from pytest_nfvperf.model.topology.compose import Composition, compose
 from pytest_nfvperf.model.topology.links import Crossing, Patch, TunnelKind
 from pytest_nfvperf.model.topology.nodes import Namespace, Nic, NicKind, PortKind, PortRole, VnfMode
@@ -260,13 +260,13 @@ def test_names_that_differ_late_stay_apart():
     assert kernel_name("a-long-bridge-1-a-long-bridge-2") != kernel_name("a-long-bridge-2-a-long-bridge-1")
 
 
-def walk(topology, start):
+def ports_passed(topology, start):
     """The ports that a frame passes from ``start`` on: over crossings, links and VNFs, until it stays."""
     crossing = {(c.bridge, c.in_port): c.out_port for c in topology.crossings}
     far = {
-        (way.bridge, way.port): (way.far_bridge, way.far_port)
+        (end.bridge, end.port): (end.far_bridge, end.far_port)
         for link in (*topology.patches, *topology.veths)
-        for way in ways_of(link)
+        for end in link_ends(link)
     }
     ports = {port.name: port for port in topology.ports}
     here = (ports[start].bridge, start)
@@ -284,16 +284,16 @@ def walk(topology, start):
 
 
 @given(strings(), st.randoms(use_true_random=False))
-def test_frames_walk_the_path_and_back(parts, shuffled):
+def test_frames_take_the_path_and_return(parts, shuffled):
     """Through every VNF in turn to the other end, and the same ports back; the order of parts does not matter."""
     vnfs = [part[0].owner for part in parts if isinstance(part, tuple)]
     made = compose("t", *parts)
 
-    there = walk(made, "p0")
+    there = ports_passed(made, "p0")
     assert there[-1] == "p1"
     assert [name[:-1] for name in there if name.endswith("a") and name[0] == "v"] == vnfs
     assert set(there) == {port for bridge in made.bridges for port in made.bridge_ports(bridge)}
-    assert walk(made, "p1") == there[::-1]
+    assert ports_passed(made, "p1") == there[::-1]
     shuffled.shuffle(parts)
     again = compose("t", *parts)
     assert set(again.bridges) == set(made.bridges)

@@ -40,7 +40,7 @@ def changed(**counters: int) -> list[CounterDelta]:
     return [CounterDelta(f"pmd-sched.{name}", delta, delta < 0) for name, delta in counters.items()]
 
 
-def test_loss_that_fits_into_the_time_stolen_is_the_hosts() -> None:
+def test_loss_that_fits_into_the_time_off_the_cpu_is_the_hosts() -> None:
     (reason,) = trial_validity.testbed_reasons(trial(3000), changed(kept_off_ns=2 * MS))
 
     assert reason.code is Reason.DUT_CPU_STOLEN
@@ -49,22 +49,22 @@ def test_loss_that_fits_into_the_time_stolen_is_the_hosts() -> None:
     )
 
 
-@pytest.mark.parametrize(("lost", "stolen_ns"), [(3001, 2 * MS), (0, 2 * MS), (30, 99_999)])
-def test_more_loss_or_none_or_next_to_nothing_stolen_is_the_duts(lost: int, stolen_ns: int) -> None:
-    assert trial_validity.testbed_reasons(trial(lost), changed(kept_off_ns=stolen_ns)) == ()
+@pytest.mark.parametrize(("lost", "kept_off_ns"), [(3001, 2 * MS), (0, 2 * MS), (30, 99_999)])
+def test_more_loss_or_none_or_next_to_no_time_off_the_cpu_is_the_duts(lost: int, kept_off_ns: int) -> None:
+    assert trial_validity.testbed_reasons(trial(lost), changed(kept_off_ns=kept_off_ns)) == ()
 
 
-def test_what_the_duts_own_main_thread_took_is_not_stolen() -> None:
+def test_what_the_duts_own_main_thread_took_does_not_count() -> None:
     assert trial_validity.testbed_reasons(trial(3000), changed(kept_off_ns=500 * MS, beside_run_ns=500 * MS)) == ()
     assert trial_validity.testbed_reasons(trial(3000), changed(kept_off_ns=5 * MS, beside_run_ns=9 * MS)) == ()
     (reason,) = trial_validity.testbed_reasons(trial(3000), changed(kept_off_ns=502 * MS, beside_run_ns=500 * MS))
     assert "kept PMD threads off their CPU for 2.00 ms" in reason.detail
 
 
-def test_a_saturating_trial_tells_its_rate_and_may_not_be_robbed_of_a_hundredth() -> None:
-    robbed = trial(400_000, saturating=True)
-    assert trial_validity.testbed_reasons(robbed, changed(kept_off_ns=10 * MS)) == ()
-    (reason,) = trial_validity.testbed_reasons(robbed, changed(kept_off_ns=11 * MS))
+def test_a_saturating_trial_may_not_lack_a_hundredth_of_its_cpu() -> None:
+    result = trial(400_000, saturating=True)
+    assert trial_validity.testbed_reasons(result, changed(kept_off_ns=10 * MS)) == ()
+    (reason,) = trial_validity.testbed_reasons(result, changed(kept_off_ns=11 * MS))
     assert reason.detail == (
         "the host kept PMD threads off their CPU for 11.00 ms, above 1% of the trial, so its rate is too low"
     )
@@ -78,9 +78,9 @@ def test_a_counter_that_fell_and_a_link_that_was_lost() -> None:
 
 
 @pytest.mark.parametrize(("goal", "says_nothing"), [(0.0, True), (0.002, True), (0.003, False), (None, True)])
-def test_a_goal_that_was_met_although_the_cpu_was_stolen_is_met(goal: float | None, *, says_nothing: bool) -> None:
-    robbed = trial(3000)
+def test_a_goal_that_was_met_although_the_cpu_was_taken_is_met(goal: float | None, *, says_nothing: bool) -> None:
+    result = trial(3000)
     reasons = trial_validity.testbed_reasons(
-        replace(robbed, spec=replace(robbed.spec, give_up_loss=goal)), changed(kept_off_ns=2 * MS)
+        replace(result, spec=replace(result.spec, give_up_loss=goal)), changed(kept_off_ns=2 * MS)
     )
     assert bool(reasons) is says_nothing

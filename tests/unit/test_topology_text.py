@@ -16,7 +16,7 @@ from pytest_nfvperf.model.topology import catalogue
 from pytest_nfvperf.model.topology.compose import compose
 from pytest_nfvperf.model.topology.nodes import Offloads, PortKind, Vlan
 from pytest_nfvperf.model.topology.parts import endpoint, monitor, namespace, path, veth
-from pytest_nfvperf.model.topology.single_path import walk
+from pytest_nfvperf.model.topology.single_path import single_path
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.trial import Direction
 from tests.sample_run import TESTBED
@@ -155,15 +155,15 @@ def test_nothing_is_left_out(topology: Topology):
 
 
 @given(topologies())
-def test_a_walk_is_all_there_is_and_the_same_from_the_other_end(topology: Topology):
-    stops = walk(topology)
-    if stops is None:
+def test_a_single_path_holds_every_node_and_is_the_same_from_the_other_end(topology: Topology):
+    path = single_path(topology)
+    if path is None:
         return
-    assert {stop.name for stop in stops if stop.is_bridge} == set(topology.bridges)
-    assert {space.name for space in topology.namespaces} <= {stop.name for stop in stops}
+    assert {node.name for node in path if node.is_bridge} == set(topology.bridges)
+    assert {space.name for space in topology.namespaces} <= {node.name for node in path}
     if topology.directions:
         back = replace(topology, directions=topology.directions[::-1])
-        assert [stop.name for stop in walk(back) or ()] == [stop.name for stop in stops][::-1]
+        assert [node.name for node in single_path(back) or ()] == [node.name for node in path][::-1]
 
 
 @pytest.mark.parametrize(
@@ -176,5 +176,5 @@ def test_a_walk_is_all_there_is_and_the_same_from_the_other_end(topology: Topolo
     ],
     ids=lambda topology: topology.name,
 )
-def test_what_is_no_single_way_has_no_walk(topology):
-    assert walk(topology) is None
+def test_what_branches_has_no_single_path(topology):
+    assert single_path(topology) is None

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from pytest_nfvperf.adapters.report.topology_nodes import Node, Sort, nodes_of
 from pytest_nfvperf.model.testbed.topology_labels import Kinds
-from pytest_nfvperf.model.topology.bridge_paths import Link, Way, ways_of
+from pytest_nfvperf.model.topology.bridge_paths import Link, LinkEnd, link_ends
 from pytest_nfvperf.model.topology.topology import Topology
 
 End = tuple[str, str]
@@ -243,31 +243,31 @@ class _Placing:
 
     def _place_wires(self) -> None:
         """Links between bridges: neighbours by a straight line, others by one that sags below those between."""
-        between: dict[tuple[str, str], list[tuple[str, Way]]] = {}
+        between: dict[tuple[str, str], list[tuple[str, LinkEnd]]] = {}
         order = {column.name: number for number, column in enumerate(self._columns)}
         links: list[tuple[str, Link]] = [*(("patch", patch) for patch in self._topology.patches)]
         links += [("veth", veth) for veth in self._topology.veths]
         ghost = next((column.name for column in self._columns if column.is_ghost), None)
         for kind, link in links:
-            for way in ways_of(link):
-                near, far = (name if name in order else ghost for name in (way.bridge, way.far_bridge))
+            for end in link_ends(link):
+                near, far = (name if name in order else ghost for name in (end.bridge, end.far_bridge))
                 if near is not None and far is not None and order[near] < order[far]:
-                    between.setdefault((near, far), []).append((kind, way))
-        for (near, far), ways in between.items():
-            self._wire_between(self._by_name[near], self._by_name[far], ways, order[far] - order[near])
+                    between.setdefault((near, far), []).append((kind, end))
+        for (near, far), ends in between.items():
+            self._wire_between(self._by_name[near], self._by_name[far], ends, order[far] - order[near])
 
-    def _wire_between(self, near: _Column, far: _Column, ways: Sequence[tuple[str, Way]], apart: int) -> None:
+    def _wire_between(self, near: _Column, far: _Column, ends: Sequence[tuple[str, LinkEnd]], apart: int) -> None:
         middle = self._made.dut[1] + self._made.dut[3] / 2
-        ways = ways if not (near.is_ghost or far.is_ghost) else ways[:1]
-        for number, (kind, way) in enumerate(ways):
-            y = middle + (number - (len(ways) - 1) / 2) * _SPREAD
+        ends = ends if not (near.is_ghost or far.is_ghost) else ends[:1]
+        for number, (kind, end) in enumerate(ends):
+            y = middle + (number - (len(ends) - 1) / 2) * _SPREAD
             a, b = (near.x + near.width / 2, y), (far.x - far.width / 2, y)
             sag = 0.0
             if apart > 1:
                 foot = self._made.dut[1] + 0.13
                 a, b = (near.x + near.width / 2 - 0.07, foot), (far.x - far.width / 2 + 0.07, foot)
                 sag = 0.3 + 0.05 * apart
-            self._anchors[way.bridge, way.port], self._anchors[way.far_bridge, way.far_port] = a, b
+            self._anchors[end.bridge, end.port], self._anchors[end.far_bridge, end.far_port] = a, b
             self._made.wires.append(Wire(kind, a, b, sag, kind if apart == 1 and self._roomy else ""))
 
     def _place_flows(self) -> None:

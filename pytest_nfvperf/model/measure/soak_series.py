@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from pytest_nfvperf.model.measure.soak_summary import SESSION_UP, STOLEN, latencies
+from pytest_nfvperf.model.measure.soak_summary import KEPT_OFF_CPU, SESSION_UP, latencies
 from pytest_nfvperf.model.measure.soak_table import TIME, SoakTable, thinned
 
 MOST_POINTS = 240
@@ -95,7 +95,7 @@ def _generators(table: SoakTable) -> Iterator[Series]:
         values = [value * _US for value in latencies(table, rows, percentile)]
         if values:
             yield Series("latency", percentile, "us", thinned(table.column(TIME), values, MOST_POINTS))
-    for name, shown in (("rig.absent_ns", "generator not running"), (STOLEN, "PMDs waiting for a CPU")):
+    for name, shown in (("rig.absent_ns", "generator not running"), (KEPT_OFF_CPU, "PMDs waiting for a CPU")):
         if name in table.columns:
             yield Series("disturbance by the host", shown, "ms per sample", _extremes(table, name, max, _MS))
 

@@ -7,15 +7,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from pytest_nfvperf.model.measure.kept_off_cpu import KEPT_OFF_FLOOR_NS, KEPT_OFF_SLACK
 from pytest_nfvperf.model.measure.soak import Drift, Flap, Gap, Lossy, Soak, Spoiled
 from pytest_nfvperf.model.measure.soak_table import TIME, SoakTable, thinned
-from pytest_nfvperf.model.measure.stolen_time import STOLEN_FLOOR_NS, STOLEN_SLACK
 from pytest_nfvperf.model.statistics import slope_estimate, trend
 
 MOST_NAMED = 50
 """Spoiled and lossy intervals, gaps and flaps are listed up to so many of each; all are counted."""
 
-STOLEN = "pmd-sched.stolen_ns"
+KEPT_OFF_CPU = "pmd-sched.stolen_ns"
 """Column: how long PMD threads were kept off their CPU, by the kernel or the host, for anything but the DUT."""
 
 SESSION_UP, SESSION_FLAPS = ".up", ".flaps"
@@ -127,24 +127,24 @@ def spoiled_by(table: SoakTable, row: int, plan: Plan) -> str:
         share = table.column(skipped)[row] / intended if intended else 0.0
         if share > plan.most_skipped:
             return f"{direction}: {share:.1%} of the frames were due while the generator was not running"
-    return _stolen(table, row, plan)
+    return _kept_off_cpu(table, row, plan)
 
 
-def _stolen(table: SoakTable, row: int, plan: Plan) -> str:
-    """A loss that fits into the time stolen from the PMDs.
+def _kept_off_cpu(table: SoakTable, row: int, plan: Plan) -> str:
+    """A loss that fits into the time that PMDs were kept off their CPU.
 
-    Their time is read a moment after the frames are counted, so a stall at the edge of an interval may stand in a
-    neighbour. So both neighbours are looked at, too, with what they lost: no stall explains two losses.
+    Their time is read a moment after the frames are counted, so a stall at the edge of an interval may appear in a
+    neighbour. So both neighbours count too, with what they lost: no stall explains two losses.
     """
-    if _lost(table, row) <= 0 or STOLEN not in table.columns:
+    if _lost(table, row) <= 0 or KEPT_OFF_CPU not in table.columns:
         return ""
     around = range(max(0, row - 1), min(len(table), row + 2))
-    stolen_ns = math.fsum(value for at in around if not math.isnan(value := table.column(STOLEN)[at]))
+    kept_off_ns = math.fsum(value for at in around if not math.isnan(value := table.column(KEPT_OFF_CPU)[at]))
     lost = sum(max(0, _lost(table, at)) for at in around)
-    explained = plan.load_fps * plan.directions * stolen_ns / 1e9 * STOLEN_SLACK
-    if stolen_ns < STOLEN_FLOOR_NS or lost > explained:
+    explained = plan.load_fps * plan.directions * kept_off_ns / 1e9 * KEPT_OFF_SLACK
+    if kept_off_ns < KEPT_OFF_FLOOR_NS or lost > explained:
         return ""
-    return f"the host kept PMD threads off their CPU for {stolen_ns / 1e6:.2f} ms, which explains {lost} lost frames"
+    return f"the host kept PMD threads off their CPU for {kept_off_ns / 1e6:.2f} ms, which explains {lost} lost frames"
 
 
 def _late_intervals(table: SoakTable, plan: Plan) -> Iterator[Gap]:

@@ -17,8 +17,8 @@ from pytest_nfvperf.model.testbed.topology_labels import (
     route_words,
     tunnel_words,
 )
-from pytest_nfvperf.model.topology.bridge_paths import Link, ways_of
-from pytest_nfvperf.model.topology.single_path import Stop, elided, walk
+from pytest_nfvperf.model.topology.bridge_paths import Link, link_ends
+from pytest_nfvperf.model.topology.single_path import PathNode, elided, single_path
 from pytest_nfvperf.model.topology.topology import Topology
 
 WIDTH = 100
@@ -33,17 +33,17 @@ def topology_text(topology: Topology, *, datapath: str = "", kinds: Kinds = _NO_
 
     Args:
         topology: what to draw.
-        datapath: what it stands on; "" where that is not known.
+        datapath: what it is built on; "" where that is not known.
         kinds: what its ports for generator and VNFs are, from ``port_kinds``.
         width: columns; a longer line is continued on the next.
     """
     head = " · ".join(text for text in (topology.name, datapath, directions_words(topology)) if text)
-    stops = walk(topology)
-    if stops is None:
+    path = single_path(topology)
+    if path is None:
         body = [line for bridge in _shortened(topology.bridges, "bridges") for line in _bridge(topology, bridge, kinds)]
         body += _routes(topology)
     else:
-        body = [*_wrapped(_pieces(elided(stops, "… {} bridges …".format)), width - 2), *_notes(topology, kinds)]
+        body = [*_wrapped(_pieces(elided(path, "… {} bridges …".format)), width - 2), *_notes(topology, kinds)]
     lines = [*_folded(head, width), *(f"  {part}" for line in body for part in _folded(line, width - 2))]
     return "\n".join(lines)
 
@@ -54,9 +54,9 @@ def _folded(line: str, width: int) -> list[str]:
     return wrap(line, width, subsequent_indent=f"{trunk}     ", break_long_words=False, break_on_hyphens=False)
 
 
-def _pieces(stops: Iterable[Stop]) -> list[str]:
+def _pieces(path: Iterable[PathNode]) -> list[str]:
     joints = {"": "", "port": "── ", "patch": "─patch─ ", "veth": "─veth─ "}
-    return [joints[stop.by] + stop.name for stop in stops]
+    return [joints[node.by] + node.name for node in path]
 
 
 def _wrapped(pieces: Iterable[str], width: int) -> list[str]:
@@ -119,10 +119,10 @@ def _link_cells(topology: Topology, bridge: str) -> list[tuple[str, str, str]]:
     links: list[tuple[str, Link, list[str]]] = [("patch", link, []) for link in topology.patches]
     links += [("veth", link, extras(link)) for link in topology.veths]
     return [
-        (way.port, kind, ", ".join([f"to {way.far_bridge} {way.far_port}", *said]))
+        (end.port, kind, ", ".join([f"to {end.far_bridge} {end.far_port}", *said]))
         for kind, link, said in links
-        for way in ways_of(link)
-        if way.bridge == bridge
+        for end in link_ends(link)
+        if end.bridge == bridge
     ]
 
 

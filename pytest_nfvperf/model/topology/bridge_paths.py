@@ -1,4 +1,4 @@
-"""How frames find their way over bridges that patch ports and veth pairs join."""
+"""Paths over bridges that patch ports and veth pairs join."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ Link = Patch | VethLink
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """A link as seen from one of its ends: out by ``port``, into ``far_bridge`` by ``far_port``."""
+class LinkEnd:
+    """One end of a link: frames leave ``bridge`` by ``port`` and enter ``far_bridge`` by ``far_port``."""
 
     bridge: str
     port: str
@@ -22,41 +22,41 @@ class Way:
     far_port: str
 
 
-def ways_of(link: Link) -> tuple[Way, Way]:
-    """A link from both of its ends."""
+def link_ends(link: Link) -> tuple[LinkEnd, LinkEnd]:
+    """Both ends of a link."""
     return (
-        Way(link.bridge_a, link.port_a, link.bridge_b, link.port_b),
-        Way(link.bridge_b, link.port_b, link.bridge_a, link.port_a),
+        LinkEnd(link.bridge_a, link.port_a, link.bridge_b, link.port_b),
+        LinkEnd(link.bridge_b, link.port_b, link.bridge_a, link.port_a),
     )
 
 
-def shortest(start: str, goal: str, links: Iterable[Link]) -> list[Way] | None:
-    """Over the fewest links from one bridge to another; empty for the same bridge, None when none leads there."""
-    leaving: dict[str, list[Way]] = {}
+def shortest(start: str, goal: str, links: Iterable[Link]) -> list[LinkEnd] | None:
+    """The path over the fewest links from one bridge to another: empty for the same bridge, None without a path."""
+    leaving: dict[str, list[LinkEnd]] = {}
     for link in links:
-        for way in ways_of(link):
-            leaving.setdefault(way.bridge, []).append(way)
-    came_by: dict[str, Way | None] = {start: None}
+        for end in link_ends(link):
+            leaving.setdefault(end.bridge, []).append(end)
+    came_by: dict[str, LinkEnd | None] = {start: None}
     waiting = deque([start])
     while waiting and goal not in came_by:
         here = waiting.popleft()
-        for way in leaving.get(here, ()):
-            if way.far_bridge not in came_by:
-                came_by[way.far_bridge] = way
-                waiting.append(way.far_bridge)
+        for end in leaving.get(here, ()):
+            if end.far_bridge not in came_by:
+                came_by[end.far_bridge] = end
+                waiting.append(end.far_bridge)
     if goal not in came_by:
         return None
-    found: list[Way] = []
+    found: list[LinkEnd] = []
     while (last := came_by[goal]) is not None:
         found.append(last)
         goal = last.bridge
     return found[::-1]
 
 
-def crossings_along(ways: Sequence[Way], bridge: str, first: str, last: str) -> list[Crossing]:
-    """Both ways over every bridge, from port ``first`` of ``bridge`` over the links to port ``last``."""
-    bridges = [bridge, *(way.far_bridge for way in ways)]
-    entries = [first, *(way.far_port for way in ways)]
-    exits = [*(way.port for way in ways), last]
+def crossings_along(path: Sequence[LinkEnd], bridge: str, first: str, last: str) -> list[Crossing]:
+    """Each bridge's crossings in both directions, from port ``first`` of ``bridge`` over the links to port ``last``."""
+    bridges = [bridge, *(end.far_bridge for end in path)]
+    entries = [first, *(end.far_port for end in path)]
+    exits = [*(end.port for end in path), last]
     hops = zip(bridges, entries, exits, strict=True)
     return [crossing for name, a, b in hops for crossing in (Crossing(name, a, b), Crossing(name, b, a))]

@@ -198,10 +198,10 @@ class _Paths:
         (_, entry), (bridge, first) = self._ends(path, near)[0], self._ends(path, near)[-1]
         (far_bridge, last), (_, far_exit) = self._ends(path, far)[0], self._ends(path, far)[-1]
         self.next_macs |= {entry: self._macs.get(last), far_exit: self._macs.get(first)}
-        ways = shortest(bridge, far_bridge, self._links)
-        if ways is None:
+        links = shortest(bridge, far_bridge, self._links)
+        if links is None:
             raise self._wrong(path, f"no patch or veth leads from bridge {bridge!r} to {far_bridge!r}")
-        return crossings_along(ways, bridge, first, last)
+        return crossings_along(links, bridge, first, last)
 
     def _ends(self, path: Path, stop: str) -> list[_End]:
         if stop not in self._stops:

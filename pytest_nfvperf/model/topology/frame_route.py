@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pytest_nfvperf.model.topology.bridge_paths import shortest, ways_of
+from pytest_nfvperf.model.topology.bridge_paths import link_ends, shortest
 from pytest_nfvperf.model.topology.nodes import Port, PortRole, VnfMode
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.topology.topology_checks import all_ports
@@ -34,9 +34,9 @@ class _Follower:
         self._topology = topology
         self._direction = direction
         self._bridge_of = {port: bridge for bridge, port in all_ports(topology)}
-        self._patched = {way.port: way.far_port for patch in topology.patches for way in ways_of(patch)}
+        self._patched = {end.port: end.far_port for patch in topology.patches for end in link_ends(patch)}
         self._joined = {port.name: port.peer for port in topology.ports if port.role is PortRole.FORWARDER}
-        self._joined |= {way.port: way.far_port for veth in topology.veths for way in ways_of(veth)}
+        self._joined |= {end.port: end.far_port for veth in topology.veths for end in link_ends(veth)}
         self._rewritten = {port.name: port.eth_peer for port in topology.ports if port.vnf_mode is VnfMode.MAC}
         self._destination = topology.port(direction.tx).eth_peer or topology.port(direction.rx).mac
 
@@ -84,8 +84,8 @@ class _Follower:
             return None
         if goal.bridge == bridge:
             return goal.name
-        ways = shortest(bridge, goal.bridge, [*self._topology.patches, *self._topology.veths])
-        return ways[0].port if ways else None
+        path = shortest(bridge, goal.bridge, [*self._topology.patches, *self._topology.veths])
+        return path[0].port if path else None
 
     @staticmethod
     def _unlearnable(port: Port) -> bool:

@@ -1,4 +1,4 @@
-"""The one way that frames take, for topologies that are a single string of nodes."""
+"""The path of frames through a topology that does not branch."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import groupby
 
-from pytest_nfvperf.model.topology.bridge_paths import Link, ways_of
+from pytest_nfvperf.model.topology.bridge_paths import Link, link_ends
 from pytest_nfvperf.model.topology.nodes import PortRole
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.topology.topology_checks import all_ports
@@ -16,23 +16,23 @@ _End = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
-    """One node of the walk and how it is reached: ``by`` is "" for the first, else patch, veth, or port."""
+class PathNode:
+    """One node of the path and how frames reach it: ``by`` is "" for the first, else patch, veth, or port."""
 
     by: str
     name: str
     is_bridge: bool
 
 
-def walk(topology: Topology) -> list[Stop] | None:
-    """From the first sender, or namespace, to the other end; None where that is not all there is."""
+def single_path(topology: Topology) -> list[PathNode] | None:
+    """All nodes from the first sender, or namespace, to the other end; None for a topology that branches."""
     start = _start(topology)
     if start is None:
         return None
-    walker = _Walker(topology)
-    stops = walker.from_port(start)
-    alone = {*topology.bridges, *(namespace.name for namespace in topology.namespaces)} - {stop.name for stop in stops}
-    return stops if walker.passed_all_once() and not alone else None
+    tracer = _PathTracer(topology)
+    path = tracer.from_port(start)
+    alone = {*topology.bridges, *(namespace.name for namespace in topology.namespaces)} - {node.name for node in path}
+    return path if tracer.passed_all_once() and not alone else None
 
 
 def _start(topology: Topology) -> _End | None:
@@ -43,7 +43,7 @@ def _start(topology: Topology) -> _End | None:
     return ends[0] if ends else None
 
 
-class _Walker:
+class _PathTracer:
     def __init__(self, topology: Topology) -> None:
         self._ports = all_ports(topology)
         self._passed: list[_End] = []
@@ -56,26 +56,26 @@ class _Walker:
         self._through = _through(topology)
         self._links = _links(topology)
 
-    def from_port(self, end: _End) -> list[Stop]:
-        """The nodes from a port on; it ends where frames stay, or would walk in a circle."""
-        stops = [Stop("", self._names[end], is_bridge=False)]
+    def from_port(self, end: _End) -> list[PathNode]:
+        """The nodes from a port on; the path ends where frames stay, or would loop."""
+        path = [PathNode("", self._names[end], is_bridge=False)]
         here: _End | None = end
         by = "port"
         while here is not None and here not in self._passed:
             self._passed.append(here)
-            stops.append(Stop(by, here[0], is_bridge=True))
-            out = self._way_out(here)
+            path.append(PathNode(by, here[0], is_bridge=True))
+            out = self._exit_of(here)
             if out is None or out in self._passed:
                 break
             self._passed.append(out)
             if out in self._links:
                 by, here = self._links[out]
                 continue
-            stops.append(Stop("port", self._names[out], is_bridge=False))
+            path.append(PathNode("port", self._names[out], is_bridge=False))
             by, here = "port", self._through.get(out)
-        return stops
+        return path
 
-    def _way_out(self, end: _End) -> _End | None:
+    def _exit_of(self, end: _End) -> _End | None:
         """By the flow for frames of this port; without flows by the only other port."""
         bridge, port = end
         if bridge in self._crossed:
@@ -119,7 +119,9 @@ def _links(topology: Topology) -> dict[_End, tuple[str, _End]]:
         *(("veth", veth) for veth in topology.veths),
     ]
     return {
-        (way.bridge, way.port): (kind, (way.far_bridge, way.far_port)) for kind, link in kinds for way in ways_of(link)
+        (end.bridge, end.port): (kind, (end.far_bridge, end.far_port))
+        for kind, link in kinds
+        for end in link_ends(link)
     }
 
 
@@ -127,13 +129,13 @@ MOST_BRIDGES = 9
 _KEPT = 3
 
 
-def elided(stops: Iterable[Stop], others: Callable[[int], str]) -> list[Stop]:
-    """The walk with at most MOST_BRIDGES bridges in a row: of more the middle is one stop, named by ``others``."""
-    kept: list[Stop] = []
-    for is_bridge, run in groupby(stops, key=lambda stop: stop.is_bridge):
+def elided(path: Iterable[PathNode], others: Callable[[int], str]) -> list[PathNode]:
+    """The path with at most MOST_BRIDGES bridges in a row: one node, named by ``others``, replaces the middle."""
+    kept: list[PathNode] = []
+    for is_bridge, run in groupby(path, key=lambda node: node.is_bridge):
         row = list(run)
         if is_bridge and len(row) > MOST_BRIDGES:
-            middle = Stop(row[_KEPT].by, others(len(row) - 2 * _KEPT), is_bridge=True)
+            middle = PathNode(row[_KEPT].by, others(len(row) - 2 * _KEPT), is_bridge=True)
             row = [*row[:_KEPT], middle, *row[-_KEPT:]]
         kept += row
     return kept
