@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from pytest_nfvperf.model.lazy import lazily
 
 if TYPE_CHECKING:
-    from pytest_nfvperf.adapters.routing.session_sampler import SessionSampler
+    from pytest_nfvperf.adapters.routing.speakers.session_sampler import SessionSampler
     from pytest_nfvperf.model.routing.bgp import (
         BfdStatus,
         BfdTimers,
@@ -86,7 +86,7 @@ _PLACES = {
     "OvnDeployer": "session.ovn_topologies",
     "OvnPathPlan": "model.scenarios.ovn_path",
     "RouteFollower": "ports.bgp_daemons",
-    "SessionSampler": "adapters.routing.session_sampler",
+    "SessionSampler": "adapters.routing.speakers.session_sampler",
     "SessionState": "model.routing.bgp",
     "SessionStatus": "model.routing.bgp",
     "SpeakerConfig": "model.routing.bgp",

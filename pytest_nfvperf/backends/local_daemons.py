@@ -12,8 +12,8 @@ from pytest_nfvperf.adapters.ovn.private_ovn import PrivateOvn
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
 from pytest_nfvperf.adapters.ovs.topology.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.routing.bgp_path_daemons import lacks_daemons, start_bgp
-from pytest_nfvperf.adapters.routing.lab_bird import LabBird
-from pytest_nfvperf.adapters.routing.lab_frr import LabFrr
+from pytest_nfvperf.adapters.routing.lab.lab_bird import LabBird
+from pytest_nfvperf.adapters.routing.lab.lab_frr import LabFrr
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.routing.logical_network import LogicalSwitch
 from pytest_nfvperf.model.scenarios.bgp_path import BgpPathPlan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pytest_nfvperf.adapters.routing.session_sampler import SessionSampler
+from pytest_nfvperf.adapters.routing.speakers.session_sampler import SessionSampler
 from pytest_nfvperf.backends.base import RunsBgp
 from pytest_nfvperf.model.errors import UnavailableError
 from pytest_nfvperf.model.measure.outcome import SessionsSeen

@@ -11,11 +11,12 @@ import pytest
 from pytest_nfvperf.adapters.ovs.openflow.route_flows import Hop
 from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY
 from pytest_nfvperf.adapters.process.wait import wait_until
-from pytest_nfvperf.adapters.routing import bird, frr
-from pytest_nfvperf.adapters.routing.agent import RouteAgent
-from pytest_nfvperf.adapters.routing.daemons import is_stopped
-from pytest_nfvperf.adapters.routing.fib import Fib, Route
-from pytest_nfvperf.adapters.routing.follower import Surroundings
+from pytest_nfvperf.adapters.routing.bird import bird_speaker
+from pytest_nfvperf.adapters.routing.frr import frr_speaker
+from pytest_nfvperf.adapters.routing.route_agent.agent import RouteAgent
+from pytest_nfvperf.adapters.routing.route_agent.fib import Fib, Route
+from pytest_nfvperf.adapters.routing.route_agent.follower import Surroundings
+from pytest_nfvperf.adapters.routing.speakers.daemons import is_stopped
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
 from pytest_nfvperf.model.routing.bgp import BgpTimers, Neighbor, Policy, SpeakerConfig
 from tests.functional.bgp_support import HERE, HERE6, THERE, THERE6, Link, here, link, needs_daemons, there
@@ -64,7 +65,9 @@ def test_an_address_that_is_not_on_the_link(joined: Link) -> None:
     assert "last seen: 192.0.2.9 (AS 65000) " in never_established(joined, mine, there(), 2)
 
 
-@pytest.mark.parametrize(("module", "program", "package"), [(frr, "zebra", "frr"), (bird, "bird", "bird2")])
+@pytest.mark.parametrize(
+    ("module", "program", "package"), [(frr_speaker, "zebra", "frr"), (bird_speaker, "bird", "bird2")]
+)
 def test_a_daemon_that_is_not_installed(
     module: object, program: str, package: str, joined: Link, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -72,7 +75,7 @@ def test_a_daemon_that_is_not_installed(
     with pytest.raises(
         TestbedError, match=rf"{program} is not installed \(looked in /nowhere\): apt-get install {package}"
     ):
-        joined.frr(here()) if module is frr else joined.bird(there())
+        joined.frr(here()) if module is frr_speaker else joined.bird(there())
 
 
 def test_a_configuration_that_is_refused_shows_the_daemons_words(joined: Link) -> None:

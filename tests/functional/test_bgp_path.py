@@ -131,8 +131,8 @@ import sys, time
 from pathlib import Path
 from pytest_nfvperf.adapters.cleanup.reaper import open_journal
 from pytest_nfvperf.adapters.net.namespaces import Namespace
-from pytest_nfvperf.adapters.routing.bird import BirdSpeaker
-from pytest_nfvperf.adapters.routing.frr import FrrSpeaker
+from pytest_nfvperf.adapters.routing.bird.bird_speaker import BirdSpeaker
+from pytest_nfvperf.adapters.routing.frr.frr_speaker import FrrSpeaker
 from pytest_nfvperf.model.routing.bgp import Neighbor, SpeakerConfig
 journal = open_journal(Path(sys.argv[1]))
 namespace = Namespace(journal, "one")

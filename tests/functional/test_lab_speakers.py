@@ -15,13 +15,13 @@ import pytest
 from pytest_nfvperf.adapters.cleanup.reaper import open_journal, reap
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.process.wait import wait_until
-from pytest_nfvperf.adapters.routing.bird import BirdSpeaker
-from pytest_nfvperf.adapters.routing.bird_control import BirdControl
-from pytest_nfvperf.adapters.routing.daemons import is_stopped
-from pytest_nfvperf.adapters.routing.frr import FrrSpeaker
-from pytest_nfvperf.adapters.routing.frr_vty import Vty
-from pytest_nfvperf.adapters.routing.lab_bird import LabBird
-from pytest_nfvperf.adapters.routing.lab_frr import LabFrr
+from pytest_nfvperf.adapters.routing.bird.bird_control import BirdControl
+from pytest_nfvperf.adapters.routing.bird.bird_speaker import BirdSpeaker
+from pytest_nfvperf.adapters.routing.frr.frr_speaker import FrrSpeaker
+from pytest_nfvperf.adapters.routing.frr.frr_vty import Vty
+from pytest_nfvperf.adapters.routing.lab.lab_bird import LabBird
+from pytest_nfvperf.adapters.routing.lab.lab_frr import LabFrr
+from pytest_nfvperf.adapters.routing.speakers.daemons import is_stopped
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.routing.bgp import BfdTimers
 from pytest_nfvperf.model.testbed.testbed import LabSpeaker
@@ -151,8 +151,8 @@ KILLED = """
 import sys, time
 from pathlib import Path
 from pytest_nfvperf.adapters.cleanup.reaper import open_journal
-from pytest_nfvperf.adapters.routing.lab_bird import LabBird
-from pytest_nfvperf.adapters.routing.lab_frr import LabFrr
+from pytest_nfvperf.adapters.routing.lab.lab_bird import LabBird
+from pytest_nfvperf.adapters.routing.lab.lab_frr import LabFrr
 from pytest_nfvperf.model.testbed.testbed import LabSpeaker
 base, frr, bird, prefix = sys.argv[1:]
 journal = open_journal(Path(base))

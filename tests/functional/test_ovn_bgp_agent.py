@@ -15,7 +15,7 @@ from pytest_nfvperf.adapters.ovn.ovn_path_daemons import OvnPath, start_ovn_path
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.ovs.topology.built_topology import BuiltOvsTopology
-from pytest_nfvperf.adapters.routing.frr import FrrSpeaker
+from pytest_nfvperf.adapters.routing.frr.frr_speaker import FrrSpeaker
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.scenarios.ovn_path import OvnPathPlan
 from tests.functional.bgp_support import needs_daemons

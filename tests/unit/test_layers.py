@@ -34,6 +34,7 @@ FOLDERS = {
     ),
     "adapters.ovs": ("instance", "openflow", "topology", "counters", ""),
     "adapters.generators": ("", "embedded", "iperf3", "fake", "trex", "trex_child"),
+    "adapters.routing": ("speakers", "route_agent", "frr", "bird", "lab", ""),
 }
 """The order of the folders inside a folder, the lowest first; "" is what lies beside them."""
 

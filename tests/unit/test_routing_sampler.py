@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from pytest_nfvperf.adapters.routing.session_sampler import SessionSampler
+from pytest_nfvperf.adapters.routing.speakers.session_sampler import SessionSampler
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.routing.bgp import BfdStatus, SessionState, SessionStatus
 from pytest_nfvperf.ports.sampler import SamplerReading

@@ -41,7 +41,7 @@ from pytest_nfvperf.adapters.net.link_removal import remove_link
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.ovs.instance.restore import remove_bridge, restore_setting
 from pytest_nfvperf.adapters.process.wait import wait_until
-from pytest_nfvperf.adapters.routing.lab_undo import take_back
+from pytest_nfvperf.adapters.routing.lab.lab_undo import take_back
 from pytest_nfvperf.model.errors import TestbedError
 
 NETNS_DIRECTORY = Path("/run/netns")

@@ -25,7 +25,7 @@ from pytest_nfvperf.adapters.ovs.instance.running_ovs import RunningOvs
 from pytest_nfvperf.adapters.process import private_view
 from pytest_nfvperf.adapters.process.process import run
 from pytest_nfvperf.adapters.process.wait import wait_until
-from pytest_nfvperf.adapters.routing.daemons import Daemon, Daemons
+from pytest_nfvperf.adapters.routing.speakers.daemons import Daemon, Daemons
 from pytest_nfvperf.model.errors import DeadlineError, TestbedError
 
 _MAIN = Path(__file__).with_name("agent_main.py")

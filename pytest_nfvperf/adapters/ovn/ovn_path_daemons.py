@@ -11,8 +11,8 @@ from pytest_nfvperf.adapters.ovn.private_ovn import PrivateOvn
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import OvsBinaries
 from pytest_nfvperf.adapters.ovs.topology.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.process.wait import wait_until
-from pytest_nfvperf.adapters.routing.bird import BirdSpeaker
-from pytest_nfvperf.adapters.routing.frr import FrrSpeaker
+from pytest_nfvperf.adapters.routing.bird.bird_speaker import BirdSpeaker
+from pytest_nfvperf.adapters.routing.frr.frr_speaker import FrrSpeaker
 from pytest_nfvperf.model.errors import DeadlineError
 from pytest_nfvperf.model.scenarios.ovn_path import BIRD, PROVIDER, UPLINK, VM_PORT, OvnPathPlan
 

@@ -10,14 +10,15 @@ from pytest_nfvperf.adapters.net.link_switch import LinkSwitch
 from pytest_nfvperf.adapters.ovs.openflow.route_flows import Hop
 from pytest_nfvperf.adapters.ovs.topology.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY
-from pytest_nfvperf.adapters.routing import bird, frr
-from pytest_nfvperf.adapters.routing.agent import RouteAgent
-from pytest_nfvperf.adapters.routing.bird import BirdSpeaker
-from pytest_nfvperf.adapters.routing.daemons import executable
-from pytest_nfvperf.adapters.routing.follower import Surroundings
-from pytest_nfvperf.adapters.routing.frr import FrrSpeaker
-from pytest_nfvperf.adapters.routing.steps import StepWatch
-from pytest_nfvperf.adapters.routing.updates import UpdateWatch
+from pytest_nfvperf.adapters.routing.bird import bird_speaker
+from pytest_nfvperf.adapters.routing.bird.bird_speaker import BirdSpeaker
+from pytest_nfvperf.adapters.routing.frr import frr_speaker
+from pytest_nfvperf.adapters.routing.frr.frr_speaker import FrrSpeaker
+from pytest_nfvperf.adapters.routing.route_agent.agent import RouteAgent
+from pytest_nfvperf.adapters.routing.route_agent.follower import Surroundings
+from pytest_nfvperf.adapters.routing.route_agent.steps import StepWatch
+from pytest_nfvperf.adapters.routing.route_agent.updates import UpdateWatch
+from pytest_nfvperf.adapters.routing.speakers.daemons import executable
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.scenarios.bgp_path import BIRD, BRIDGE, FRR, FRR_MAC, FRR_PORT, OUTSIDE, VM, BgpPathPlan
 from pytest_nfvperf.ports.bgp_daemons import BgpParts, Links
@@ -48,7 +49,7 @@ def start_bgp(journal: Journal, built: BuiltOvsTopology, plan: BgpPathPlan) -> B
 def lacks_daemons() -> str | None:
     """What this machine lacks for S1, and what to do; None when it has all."""
     try:
-        for name, directories in (("bgpd", frr.DIRECTORIES), ("bird", bird.DIRECTORIES)):
+        for name, directories in (("bgpd", frr_speaker.DIRECTORIES), ("bird", bird_speaker.DIRECTORIES)):
             executable(name, directories)
     except TestbedError as error:
         return error.message

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from pytest_nfvperf.adapters.routing.fake_speaker import FakeSpeaker, FakeWire, NoSteps, SimulatedAgent, SimulatedLink
+from pytest_nfvperf.adapters.routing.speakers.fake_speaker import (
+    FakeSpeaker,
+    FakeWire,
+    NoSteps,
+    SimulatedAgent,
+    SimulatedLink,
+)
 from pytest_nfvperf.model.scenarios.bgp_path import BgpPathPlan
 from pytest_nfvperf.model.testbed.testbed import LabSpeaker
 from pytest_nfvperf.ports.bgp_daemons import BgpParts, Links

@@ -12,11 +12,11 @@ from datetime import datetime
 from pathlib import Path
 
 from pytest_nfvperf.adapters.journal.journal import Journal
-from pytest_nfvperf.adapters.routing.awaiting import await_session
-from pytest_nfvperf.adapters.routing.bird_control import BirdControl
-from pytest_nfvperf.adapters.routing.bird_state import bfd_status, session_state
-from pytest_nfvperf.adapters.routing.lab_process import LabProcess
-from pytest_nfvperf.adapters.routing.lab_undo import Announced
+from pytest_nfvperf.adapters.routing.bird.bird_control import BirdControl
+from pytest_nfvperf.adapters.routing.bird.bird_state import bfd_status, session_state
+from pytest_nfvperf.adapters.routing.lab.lab_process import LabProcess
+from pytest_nfvperf.adapters.routing.lab.lab_undo import Announced
+from pytest_nfvperf.adapters.routing.speakers.awaiting import await_session
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.routing.bgp import (
     BfdTimers,

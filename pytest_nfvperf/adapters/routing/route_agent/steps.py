@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
-from pytest_nfvperf.adapters.routing.follower import Followed
-from pytest_nfvperf.adapters.routing.updates import Update, UpdateWatch
+from pytest_nfvperf.adapters.routing.route_agent.follower import Followed
+from pytest_nfvperf.adapters.routing.route_agent.updates import Update, UpdateWatch
 
 SENT, RECEIVED, ROUTED, FLOW = "sent", "received", "routed", "flow"
 """The UPDATE left the neighbour; it came to FRR; the agent read it from the kernel's table; the bridge had the flow."""

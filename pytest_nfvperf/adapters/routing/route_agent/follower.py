@@ -3,7 +3,7 @@
 Of its own, with the daemons' priority: as a thread of pytest it waited 80 ms for the CPU that it shares with the
 generator each time that there was something to do. Started by ``agent.RouteAgent`` as::
 
-    python -m pytest_nfvperf.adapters.routing.follower NAMESPACE SOCKET
+    python -m pytest_nfvperf.adapters.routing.route_agent.follower NAMESPACE SOCKET
 
 with what it has to know beside routes as a line of JSON on its standard input. It writes one for each batch of
 changes, once the bridge has them::
@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_nfvperf.adapters.ovs.openflow.route_flows import Hop, RouteFlows
-from pytest_nfvperf.adapters.routing.fib import Change, Fib, MissedChangesError, Route
+from pytest_nfvperf.adapters.routing.route_agent.fib import Change, Fib, MissedChangesError, Route
 from pytest_nfvperf.model.errors import TestbedError
 
 

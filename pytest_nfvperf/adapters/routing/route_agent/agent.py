@@ -21,11 +21,11 @@ import pytest_nfvperf
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.process.process import ManagedProcess, spawn
 from pytest_nfvperf.adapters.process.wait import wait_until
-from pytest_nfvperf.adapters.routing.daemons import NICE
-from pytest_nfvperf.adapters.routing.follower import Followed, Surroundings
+from pytest_nfvperf.adapters.routing.route_agent.follower import Followed, Surroundings
+from pytest_nfvperf.adapters.routing.speakers.daemons import NICE
 from pytest_nfvperf.model.errors import TestbedError
 
-_MODULE = "pytest_nfvperf.adapters.routing.follower"
+_MODULE = "pytest_nfvperf.adapters.routing.route_agent.follower"
 _PIPE_BYTES = 1 << 20
 """Room for batches of thousands of routes: it shall not wait for us, who have less priority."""
 

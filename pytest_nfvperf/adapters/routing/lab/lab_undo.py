@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pytest_nfvperf.adapters.journal.journal import Entry, Journal, Kind
-from pytest_nfvperf.adapters.routing.bird_control import BirdControl
-from pytest_nfvperf.adapters.routing.frr_vty import Vty
-from pytest_nfvperf.adapters.routing.lab_process import listens
+from pytest_nfvperf.adapters.routing.bird.bird_control import BirdControl
+from pytest_nfvperf.adapters.routing.frr.frr_vty import Vty
+from pytest_nfvperf.adapters.routing.lab.lab_process import listens
 
 
 def note_announcement(journal: Journal, prefix: str, daemon: str, socket: Path, undo: Sequence[str]) -> Entry:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pytest_nfvperf.adapters.journal.identity import ProcessId
 from pytest_nfvperf.adapters.process.wait import wait_until
-from pytest_nfvperf.adapters.routing.daemons import is_stopped
+from pytest_nfvperf.adapters.routing.speakers.daemons import is_stopped
 from pytest_nfvperf.model.errors import DeadlineError, TestbedError
 
 _DYING_S = 0.5

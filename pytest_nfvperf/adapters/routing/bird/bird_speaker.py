@@ -9,12 +9,12 @@ from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.process.process import run
 from pytest_nfvperf.adapters.process.programs import PROGRAMS
 from pytest_nfvperf.adapters.process.wait import wait_until
-from pytest_nfvperf.adapters.routing.awaiting import await_session
-from pytest_nfvperf.adapters.routing.bird_config import ROUTES, configuration, protocol_name, routes
-from pytest_nfvperf.adapters.routing.bird_control import BirdControl
-from pytest_nfvperf.adapters.routing.bird_state import bfd_status, session_state
-from pytest_nfvperf.adapters.routing.daemons import Daemon, Daemons, executable
-from pytest_nfvperf.adapters.routing.session_log import BirdLog
+from pytest_nfvperf.adapters.routing.bird.bird_config import ROUTES, configuration, protocol_name, routes
+from pytest_nfvperf.adapters.routing.bird.bird_control import BirdControl
+from pytest_nfvperf.adapters.routing.bird.bird_state import bfd_status, session_state
+from pytest_nfvperf.adapters.routing.speakers.awaiting import await_session
+from pytest_nfvperf.adapters.routing.speakers.daemons import Daemon, Daemons, executable
+from pytest_nfvperf.adapters.routing.speakers.session_log import BirdLog
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.routing.bgp import SessionCondition, SessionState, SpeakerConfig, SpeakerInfo
 

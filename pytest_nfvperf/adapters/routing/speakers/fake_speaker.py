@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from pytest_nfvperf.adapters.routing.awaiting import await_session
+from pytest_nfvperf.adapters.routing.speakers.awaiting import await_session
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.routing.bgp import (
     BfdStatus,

@@ -15,12 +15,12 @@ from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY, run
 from pytest_nfvperf.adapters.process.programs import PROGRAMS
 from pytest_nfvperf.adapters.process.wait import wait_until
-from pytest_nfvperf.adapters.routing.awaiting import await_session
-from pytest_nfvperf.adapters.routing.daemons import Daemon, Daemons, executable
-from pytest_nfvperf.adapters.routing.frr_config import configuration, network
-from pytest_nfvperf.adapters.routing.frr_state import session_state
-from pytest_nfvperf.adapters.routing.frr_vty import Vty
-from pytest_nfvperf.adapters.routing.session_log import FrrLog
+from pytest_nfvperf.adapters.routing.frr.frr_config import configuration, network
+from pytest_nfvperf.adapters.routing.frr.frr_state import session_state
+from pytest_nfvperf.adapters.routing.frr.frr_vty import Vty
+from pytest_nfvperf.adapters.routing.speakers.awaiting import await_session
+from pytest_nfvperf.adapters.routing.speakers.daemons import Daemon, Daemons, executable
+from pytest_nfvperf.adapters.routing.speakers.session_log import FrrLog
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.routing.bgp import SessionCondition, SessionState, SpeakerConfig, SpeakerInfo
 

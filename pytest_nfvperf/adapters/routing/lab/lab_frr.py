@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from pytest_nfvperf.adapters.journal.journal import Journal
-from pytest_nfvperf.adapters.routing.awaiting import await_session
-from pytest_nfvperf.adapters.routing.frr_config import static_route
-from pytest_nfvperf.adapters.routing.frr_state import session_state
-from pytest_nfvperf.adapters.routing.frr_vty import Vty
-from pytest_nfvperf.adapters.routing.lab_process import LabProcess
-from pytest_nfvperf.adapters.routing.lab_undo import Announced
+from pytest_nfvperf.adapters.routing.frr.frr_config import static_route
+from pytest_nfvperf.adapters.routing.frr.frr_state import session_state
+from pytest_nfvperf.adapters.routing.frr.frr_vty import Vty
+from pytest_nfvperf.adapters.routing.lab.lab_process import LabProcess
+from pytest_nfvperf.adapters.routing.lab.lab_undo import Announced
+from pytest_nfvperf.adapters.routing.speakers.awaiting import await_session
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.routing.bgp import (
     BfdTimers,

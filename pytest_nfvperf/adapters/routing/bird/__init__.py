@@ -1,0 +1,1 @@
+"""BIRD 2 as a BGP speaker."""

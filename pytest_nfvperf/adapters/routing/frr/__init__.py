@@ -1,0 +1,1 @@
+"""FRR as a BGP speaker."""

@@ -1,0 +1,1 @@
+"""Speakers that run already and belong to somebody else."""

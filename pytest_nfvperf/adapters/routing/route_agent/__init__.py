@@ -1,0 +1,1 @@
+"""The agent that turns routes in the kernel into flows of a bridge, and the clock of its steps."""

@@ -1,0 +1,1 @@
+"""What the speakers share: their daemons, their logs, waiting for a session; and the simulated speaker."""
