@@ -24,7 +24,7 @@ def ovs_ready(made: Bench) -> list[Figure]:
 
 
 def topology_change(made: Bench) -> list[Figure]:
-    """From one standing topology to another, which is set-up and teardown of a test."""
+    """From one deployed topology to another, which is set-up and teardown of a test."""
     made.rig.live(pvp(), 5)
     times = []
     for _ in range(_REPEATS):

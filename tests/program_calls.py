@@ -94,7 +94,7 @@ def _of_an_object(function: ast.expr) -> bool:
 
 
 def _bound(tree: ast.AST) -> Bound:
-    """What names may stand for: values assigned to them, and what functions of this name return."""
+    """What names may mean: values assigned to them, and what functions of this name return."""
     found: dict[str, list[ast.expr]] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:

@@ -210,8 +210,8 @@ class SampleRun:
             "Steps: build port - bridge - port; learn; search with MLRsearch; confirm.\n"
             "Verify: the SLA for this topology and frame size.",
         )
-        stands = catalogue.vnf_chain(list(SHARE).index(topology))
-        self.add(TopologyData(stands, "dpdk", port_kinds={port.name: "vhost-user" for port in stands.ports}))
+        chain = catalogue.vnf_chain(list(SHARE).index(topology))
+        self.add(TopologyData(chain, "dpdk", port_kinds={port.name: "vhost-user" for port in chain.ports}))
         capacity = self.capacity_fps(topology, traffic)
         outcome = self.search(traffic, labels, capacity)
         self.add(outcome)

@@ -17,7 +17,7 @@ def lacks_roles(engine: str, testbed: Testbed, topology: Topology, dut: Dut) -> 
     Args:
         engine: "trex", "embedded", ... Only those that send and receive and do nothing else lack anything.
         testbed: its ``vnf`` and its CPUs say what runs VNFs.
-        topology: what shall stand.
+        topology: what to deploy.
         dut: on which datapath.
     """
     name = _NAMES.get(engine)

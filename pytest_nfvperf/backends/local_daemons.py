@@ -1,4 +1,4 @@
-"""Routing daemons and OVN on this machine, over topologies that stand on its Open vSwitch."""
+"""Routing daemons and OVN on this machine, over topologies that are deployed on its Open vSwitch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``speakers`` of the testbed file: routing daemons that run already. What the keys mean stands in docs/bgp.md."""
+"""``speakers`` of the testbed file: routing daemons that run already. docs/bgp.md says what the keys mean."""
 
 from __future__ import annotations
 

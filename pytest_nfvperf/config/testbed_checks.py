@@ -64,7 +64,7 @@ def usable_cores(sysfs: Path = Path("/sys")) -> int:
 
 @dataclass(frozen=True)
 class CpuClaim:
-    """One owner's claim on CPUs, and the key it stands under."""
+    """One owner's claim on CPUs, and the key it is under."""
 
     owner: str
     cpus: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""The testbed file, as pydantic reads it. What the keys mean stands in docs/testbed-file.md."""
+"""The testbed file, as pydantic reads it. docs/testbed-file.md says what the keys mean."""
 
 from __future__ import annotations
 

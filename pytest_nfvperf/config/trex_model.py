@@ -1,4 +1,4 @@
-"""``generator.trex`` of the testbed file: what only TRex has. What the keys mean stands in docs/trex.md."""
+"""``generator.trex`` of the testbed file: what only TRex has. docs/trex.md says what the keys mean."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from pytest_nfvperf.model.testbed.tuning import OVS_DEFAULT, Tuning
 
 
 def to_tuning(model: TuningModel | None) -> Tuning:
-    """What a file asks for; rings and other keys stand elsewhere in it, with their ports and in ``other_config``."""
+    """What a file asks for; rings and other keys are elsewhere in it, with their ports and in ``other_config``."""
     if model is None:
         return OVS_DEFAULT
     return Tuning(**{**dict(model), "rxq_affinity": tuple(model.rxq_affinity.items())})

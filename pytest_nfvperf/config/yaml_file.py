@@ -59,7 +59,7 @@ class _MistakeError(Exception):
 
 @dataclass(frozen=True)
 class Document:
-    """A read file: its data, and where each key stands."""
+    """A read file: its data, and where each key is."""
 
     file: str
     data: Any

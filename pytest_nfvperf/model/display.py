@@ -1,7 +1,7 @@
 """Figures for people, in one place: tables, reports and messages all say a figure the same way.
 
-Three significant digits and the field's units; more where a figure stands beside one that it differs from.
-``-`` stands for a figure that was not measured.
+Three significant digits and the field's units; more where a figure is beside one that it differs from.
+``-`` means a figure that was not measured.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ class ConfigError(NfvperfError):
 
     Args:
         message: what is wrong and what to write instead.
-        file: the file it stands in, if it stands in one.
+        file: the file it is in, if it is in one.
         key: the key path inside the file, such as ``dut.ports[0].pci``, or an option.
         line: its line in the file, counted from 1.
     """

@@ -10,7 +10,7 @@ from pytest_nfvperf.model.sla.rules import ON_OR_OFF
 from pytest_nfvperf.plugin.parametrizing import Compared
 
 TOPOLOGY_FIXTURES = frozenset({"phy2phy", "pvp", "pvvp"})
-"""Fixtures that stand for the topology of their own name."""
+"""Fixtures that deploy the topology of their own name."""
 
 BASE_FIXTURE = "nfv_session"
 """Every fixture of ours that touches the testbed depends on this one."""

@@ -1,7 +1,7 @@
 """One line a measuring test as it ends: what it was, what it found, what became of it and how long it took.
 
-It stands where pytest writes a dot, in a file and a pipe as on a terminal. Workers of xdist attach what they found to
-their reports, so that the controller writes the lines.
+It replaces the dot that pytest writes, in a file and a pipe as on a terminal. Workers of xdist attach what they found
+to their reports, so that the controller writes the lines.
 """
 
 from __future__ import annotations

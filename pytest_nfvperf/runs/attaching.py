@@ -1,4 +1,4 @@
-"""What the generator is told of a topology that stands: which ports there are, and where to send learning frames."""
+"""What the generator is told of a deployed topology: which ports there are, and where to send learning frames."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def generator_ports(topology: Topology, built: BuiltTopology, others: Collection
 
     Args:
         topology: whose ports.
-        built: the same, standing.
+        built: the same, deployed.
         others: ports that somebody else attaches to: VNFs that are processes of their own.
 
     Returns:

@@ -1,6 +1,6 @@
 """Studies: one figure on several subjects, measured in interleaved rounds in one test.
 
-Each reading stands on a topology that is built anew: what differs from build to build, such as where memory comes
+Each reading has a topology that is built anew: what differs from build to build, such as where memory comes
 to lie, is then within the samples; a study that built once would take it for a difference.
 """
 
@@ -39,7 +39,7 @@ class Subject:
 
 
 class SubjectDeployer(Protocol):
-    """Makes a topology stand that was built anew."""
+    """Builds a topology anew and deploys it."""
 
     def check(self, topology: Topology, dut: Dut) -> None:
         """Whatever ends the test where a subject cannot be measured here; called for all before the first reading."""
@@ -105,7 +105,7 @@ class Study:
     Args:
         profile: repeats, durations and budget.
         labels: what identifies the test in SLAs and reports.
-        stand: makes a topology stand.
+        deploy: deploys a topology.
         limits_of: the rig's ceiling and the line rate for a traffic.
         streams: makes what runs streams, when it is needed.
         decided: whether the SLA's verdict on an outcome is carried.

@@ -1,4 +1,4 @@
-"""``bgp``: from a plan of S1 to the path that stands, with its daemons; or to a skip that says why not."""
+"""``bgp``: from a plan of S1 to the deployed path, with its daemons; or to a skip that says why not."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BACK_WITHIN_S = 15.0
 
 
 class LiveBgpPath:
-    """S1 as it stands: measure on ``live``, with ``traffic``; look at the daemons by ``path``.
+    """S1 as it is deployed: measure on ``live``, with ``traffic``; look at the daemons by ``path``.
 
     The daemons are started again whenever the topology is built again, and ``path`` is then another one.
     ``started_s``: when they were started, on the clock of ``now_s``.
@@ -101,7 +101,7 @@ class BgpPathDeployer:
         self._last = last
 
     def __call__(self, plan: BgpPathPlan | None = None) -> LiveBgpPath:
-        """Make S1 stand with its daemons started; ``path.await_ready()`` waits for the session and the flows.
+        """Deploy S1 and start its daemons; ``path.await_ready()`` waits for the session and the flows.
 
         Args:
             plan: what differs from S1's own.

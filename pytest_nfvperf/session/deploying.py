@@ -28,10 +28,10 @@ class Deployer:
     def __call__(
         self, topology: Topology | None = None, *, dut: Dut = TESTBEDS_OWN, name: str | None = None
     ) -> LiveTopology:
-        """Build a topology, unless it stands already, and attach the generator.
+        """Build a topology, unless it is deployed already, and attach the generator.
 
         Args:
-            topology: what shall stand; None: what the test made of parts.
+            topology: what to deploy; None: what the test made of parts.
             dut: on which datapath; where the machine lacks what it needs, or the generator cannot be what the
                 topology wants of it, the test is skipped, with the reason.
             name: of a topology made of parts; the test function's without ``test_`` if not given.
@@ -50,7 +50,7 @@ class Deployer:
 
 
 class FreshDeployer:
-    """What a study stands its subjects on: each time built anew. Fulfils runs.study.SubjectDeployer."""
+    """What a study deploys its subjects with: each time built anew. Fulfils runs.study.SubjectDeployer."""
 
     def __init__(self, session: NfvSession) -> None:
         self._session = session
@@ -60,7 +60,7 @@ class FreshDeployer:
         _skip_where_lacking(self._session, topology, dut)
 
     def __call__(self, topology: Topology, dut: Dut, *, quiet: bool) -> LiveTopology:
-        """Build it, even if it stands already."""
+        """Build it, even if it is deployed already."""
         return self._session.anew(topology, dut, quiet=quiet)
 
     def streams(self) -> StreamRunner:

@@ -52,10 +52,10 @@ class OvnDeployer:
     def __call__(
         self, topology: Topology | None = None, *switches: LogicalSwitch, dut: Dut = TESTBEDS_OWN, **named: Any
     ) -> LiveOvn:
-        """Make a topology stand and start OVN over it; the test is skipped, with the reason, where that cannot be.
+        """Deploy a topology and start OVN over it; the test is skipped, with the reason, where that cannot be.
 
         Args:
-            topology: what shall stand, with a bridge br-int; None: what the test made of parts.
+            topology: what to deploy, with a bridge br-int; None: what the test made of parts.
             switches: logical switches that OVN begins with.
             dut: on which datapath.
             named: ``name`` of a topology made of parts.
@@ -72,14 +72,14 @@ class OvnDeployer:
         return made
 
     def close(self) -> None:
-        """Remove what stands with OVN's flows: the next test's topology is built anew."""
+        """Remove what was deployed with OVN's flows: the next test's topology is built anew."""
         if any(made.live.is_deployed for made in self._made):
             self._session.rig.remove_topology()
         self._made.clear()
 
 
 class LiveOvnPath:
-    """The path of ovn-bgp-agent as it stands: ``path`` has ``ovn``, ``frr``, ``bird`` and ``agent``.
+    """The path of ovn-bgp-agent as it is deployed: ``path`` has ``ovn``, ``frr``, ``bird`` and ``agent``.
 
     The VM's logical port is there from ``path.connect_vm()`` to ``path.disconnect_vm()``.
     """
@@ -112,7 +112,7 @@ class OvnAgentDeployer:
         self._made: list[LiveOvnPath] = []
 
     def __call__(self, plan: OvnPathPlan | None = None, *, dut: Dut = TESTBEDS_OWN) -> LiveOvnPath:
-        """Make the path stand with the real agent; the test is skipped, with the reason, where that cannot be.
+        """Deploy the path with the real agent; the test is skipped, with the reason, where that cannot be.
 
         Raises:
             ConfigError: a daemon refused its configuration.

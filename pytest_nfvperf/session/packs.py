@@ -1,6 +1,6 @@
 """SLA packs by name: ``--nfv-sla published:S1`` judges by what S1 published.
 
-The figures stand in the ``published.yaml`` beside each suite; a rule belongs to the scenarios that its name or its
+The figures are in the ``published.yaml`` beside each suite; a rule belongs to the scenarios that its name or its
 source says, such as "(S1)". ``published`` alone means all of them.
 """
 
@@ -23,7 +23,7 @@ def pack_rules(pack: str, published: Iterable[Sla]) -> tuple[Rule, ...]:
 
     Args:
         pack: "published" or "published:S1".
-        published: what stands beside the suites.
+        published: what is beside the suites.
     """
     scenario = pack.partition(":")[2]
     return tuple(rule for sla in published for rule in sla.rules if not scenario or scenario in scenarios(rule))

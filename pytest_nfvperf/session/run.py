@@ -158,11 +158,11 @@ class NfvSession:
         return self._rig
 
     def take_machine(self) -> None:
-        """Lock it and begin the journal, for who makes or changes something before a topology stands."""
+        """Lock it and begin the journal, for who makes or changes something before a topology is deployed."""
         _ = self.rig
 
     def live(self, topology: Topology, dut: Dut = TESTBEDS_OWN) -> LiveTopology:
-        """A topology standing on the rig."""
+        """A topology deployed on the rig."""
         live = self.rig.live(topology, self.profile.invalid_trial_budget, dut)
         self._describe()
         self._note_topology(live)
@@ -172,10 +172,10 @@ class NfvSession:
     def _note_topology(self, live: LiveTopology) -> None:
         """Put it into the evidence, once a test."""
         kinds = port_kinds(live.topology, live.datapath_kind, self.backend.testbed)
-        stands = TopologyData(live.as_deployed, live.datapath_kind, live.dut, kinds)
-        if stands not in self.deployed:
-            self.deployed.append(stands)
-            self.recorder.emit(stands)
+        deployed = TopologyData(live.as_deployed, live.datapath_kind, live.dut, kinds)
+        if deployed not in self.deployed:
+            self.deployed.append(deployed)
+            self.recorder.emit(deployed)
 
     def search(self, labels: Mapping[str, str]) -> Search:
         """Measurements of one test."""
@@ -217,7 +217,7 @@ class NfvSession:
         return StreamRunner(self.rig.streams(), self._context, self.profile.invalid_trial_budget, cpus_of_ends)
 
     def anew(self, topology: Topology, dut: Dut, *, quiet: bool) -> LiveTopology:
-        """A topology that is built again even if it stands; ``quiet``: its configuration is on record."""
+        """A topology that is built again even if it is deployed; ``quiet``: its configuration is on record."""
         self.rig.remove_topology()
         if quiet:
             return self.rig.live(topology, self.profile.invalid_trial_budget, dut)

@@ -18,7 +18,7 @@ STORM_PERIOD_S = 0.1
 def test_establishment(bgp: BgpPathDeployer, convergence: Convergence, sla: SlaCheck) -> None:
     """Time from the start of both speakers to Established, with BFD up.
 
-    Steps: start FRR, then BIRD, on the standing bridge; wait for the session.
+    Steps: start FRR, then BIRD, on the deployed bridge; wait for the session.
     Verify: the SLA on the time and on flaps; S1's session is up within 5 s with test timers.
     """
     path = bgp()

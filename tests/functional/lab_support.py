@@ -1,4 +1,4 @@
-"""What stands for a lab on a machine without NICs: veth pairs for cables, a private OVS for the system's."""
+"""A lab on a machine without NICs: veth pairs for cables, a private OVS for the system's."""
 
 from __future__ import annotations
 

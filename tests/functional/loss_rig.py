@@ -69,7 +69,7 @@ class LossRig:
 
 @dataclass(frozen=True)
 class LiveLoss:
-    """A topology that stands on a rig."""
+    """A topology that is deployed on a rig."""
 
     rig: LossRig
     built: BuiltOvsTopology

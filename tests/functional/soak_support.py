@@ -61,7 +61,7 @@ class At:
 
 @dataclass
 class Soaking:
-    """A topology that stands, and what soaks it."""
+    """A deployed topology, and what soaks it."""
 
     live: LiveTopology
     rig: Rig
@@ -88,7 +88,7 @@ class Soaking:
 
 @contextmanager
 def soaking_on(topology: Topology, directory: Path, *, sample_s: float = 0.5) -> Iterator[Soaking]:
-    """Make it stand on the embedded testbed; samples go to the directory."""
+    """Deploy it on the embedded testbed; samples go to the directory."""
     build()
     testbed, listed = discover_testbed(), Listed()
     backend = LocalBackend(testbed, EmbeddedSide(testbed))

@@ -203,7 +203,7 @@ def test_overload_is_refused_or_owned_up_to_never_lost(directory: Path) -> None:
 def test_a_trial_that_cannot_pass_any_more_is_given_up_after_a_second(
     directory: Path, give_up_loss: float | None, given_up: bool
 ) -> None:
-    """Whoever drains the rings stands still: what cannot wait is refused, from a quarter of a second on."""
+    """Whoever drains the rings pauses: what cannot wait is refused, from a quarter of a second on."""
     with loop_in(directory) as loop, looped_rig(directory, loop) as rig:
         rig.attach()
         os.kill(loop.pid, signal.SIGSTOP)

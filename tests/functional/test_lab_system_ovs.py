@@ -1,4 +1,4 @@
-"""The system's OVS, for which another private one stands here: used, and left exactly as it was."""
+"""The system's OVS, which another private one replaces here: used, and left exactly as it was."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ def test_switch(private_ovn, search):
     search.loss_at(made.live, Traffic(frame_size=64), 1000.0, 0.5)
 
 def test_next(phy2phy, search):
-    """Steps: a topology without OVN after it. Verify: it stands."""
+    """Steps: a topology without OVN after it. Verify: it is deployed."""
     search.loss_at(phy2phy, Traffic(frame_size=64), 1000.0, 0.5)
 '''
 

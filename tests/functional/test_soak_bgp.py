@@ -36,7 +36,7 @@ BGP, BFD = "bgp.12.12.12.2", "bfd.12.12.12.2"
 )
 def test_a_session_that_goes_fails_the_soak(victim: str, number: signal.Signals, told: str, tmp_path: Path) -> None:
     plan = BgpPathPlan()
-    with soaking_on(plan.topology(), tmp_path, sample_s=0.5) as soaking:  # shared machines stand for 0.2 s
+    with soaking_on(plan.topology(), tmp_path, sample_s=0.5) as soaking:  # shared machines pause for 0.2 s
         built = soaking.live.deployment.built
         path = BgpPath(plan, soaking.backend.bgp().start(built, plan))
         try:

@@ -29,7 +29,7 @@ def soaking(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Soaking]
         yield made
 
 
-@pytest.mark.parametrize("soaking", [0.5], indirect=True)  # half of it may be late: shared machines stand for 0.2 s
+@pytest.mark.parametrize("soaking", [0.5], indirect=True)  # half of it may be late: shared machines pause for 0.2 s
 def test_every_interval_is_sampled_whole(soaking: Soaking) -> None:
     soak = soaking.run(6.0)
     assert not [gap for gap in soak.gaps if gap.source != "generator"]

@@ -42,7 +42,7 @@ class VnfRig:
     journal: Journal
 
     def deployment(self, topology: Topology) -> LiveTopology:
-        """The topology, standing, with its addresses learnt."""
+        """The topology, deployed, with its addresses learnt."""
         live = self.rig.live(topology, repeats=0)
         live.learn(Traffic(bidirectional=False))
         return live

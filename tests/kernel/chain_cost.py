@@ -90,7 +90,7 @@ def crossed_chain(bridges: int, link: str) -> Topology:
 
 
 def measure(built: BuiltTopology, samples: int, ns: int) -> tuple[InstructionCost, ...]:
-    """Send through a chain that stands; the first sample is thrown away."""
+    """Send through a deployed chain; the first sample is thrown away."""
     wait_until(
         lambda: _passes(built),
         f"{built.topology.name} to pass every packet of a burst: flows are set up one bridge after the other",

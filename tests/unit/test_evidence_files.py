@@ -167,7 +167,7 @@ def test_a_full_disk_is_a_testbed_error_and_leaves_no_half_line(tiny_disk: Path)
     run = read_run(path)
     assert not run.truncated
     assert list(run.test("t").attachments) == ["attachment-0001"]
-    writer.emit(note(3))  # there is room for a small record still: it must stand in its own line
+    writer.emit(note(3))  # there is room for a small record still: it must be in its own line
     writer.close()
     assert list(read_run(path).test("t").attachments) == ["attachment-0001", "attachment-0003"]
 

@@ -96,7 +96,7 @@ def _imports_below(importer: str, node: ast.AST, kind: str) -> Iterator[Import]:
 
 
 def rank(module: str) -> tuple[int, ...]:
-    """Where a module stands: its layer, then the place of its folder in each folder that has an order."""
+    """The rank of a module: its layer, then the place of its folder in each folder that has an order."""
     if module.split(".", maxsplit=1)[0] == "suites":
         return (SUITES,)
     parts = module.split(".")[1:]

@@ -21,7 +21,7 @@ IN_NO_PACKAGE = {"datapath_drop_hw_miss_recover"}
 
 
 def recorded(version: str) -> dict[str, list[str]]:
-    """Lines by the heading that they stand under."""
+    """Lines by the heading that they are under."""
     text = (RECORDED / f"{version}.txt").read_text(encoding="utf-8")
     parts = re.split(r"^# (.*)\n", text, flags=re.MULTILINE)[1:]
     return {heading: body.splitlines() for heading, body in zip(parts[::2], parts[1::2], strict=True)}

@@ -286,7 +286,7 @@ def test_versions_that_do_not_fit_both_ways(end: str) -> None:
 
 @dataclass
 class StartedServer:
-    """A server of ours that is gone, or stands still."""
+    """A server of ours that is gone, or stopped."""
 
     pid = 77
     end: str

@@ -24,7 +24,7 @@ from tests.sample_run import TESTBED
 
 @dataclass
 class Built:
-    """A topology that stands, as far as VNFs are concerned."""
+    """A deployed topology, as far as VNFs are concerned."""
 
     topology: Topology
     device: str = "net_virtio_user,path=/run/x.sock,server=1"

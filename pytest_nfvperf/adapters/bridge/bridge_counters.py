@@ -21,7 +21,7 @@ class BridgeCollector:
     """``<port>.rx_packets`` and the others of every port; rx is what came in to the bridge by it."""
 
     def __init__(self, topologies: Callable[[], Sequence[BuiltBridgeTopology]]) -> None:
-        """``topologies``: those that stand."""
+        """``topologies``: those that are deployed."""
         self._topologies = topologies
 
     def snapshot(self) -> CounterSnapshot:

@@ -79,7 +79,7 @@ class BridgeDatapath:
         return {}
 
     def remove_topologies(self) -> None:
-        """Close every topology that still stands, the newest first."""
+        """Close every topology that is still deployed, the newest first."""
         for built in reversed(self._live_topologies()):
             built.close()
 

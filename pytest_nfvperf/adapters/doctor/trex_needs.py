@@ -110,7 +110,7 @@ def _none(generator: GeneratorSpec) -> Check:
 
 
 def _refused(error: NfvperfError) -> Check:
-    """What went wrong and what to do stand in one message, by a semicolon apart."""
+    """One message says what went wrong and what to do, with a semicolon between."""
     what, _, advice = str(error).partition("; ")
     key = "generator.client: " if isinstance(error, ConfigError) else ""
     return Check(_CLIENT, State.MISSING, what.removeprefix(key), advice, needed=True)

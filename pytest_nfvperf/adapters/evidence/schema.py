@@ -88,7 +88,7 @@ class VerdictLine(Envelope):
 
 
 class TopologyLine(Envelope):
-    """A topology stood in the test."""
+    """The test deployed a topology."""
 
     kind: Literal["topology"]
     data: TopologyData

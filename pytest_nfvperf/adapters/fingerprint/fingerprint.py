@@ -69,7 +69,7 @@ def _machine() -> dict[str, Any]:
     return {
         "os": release.get("PRETTY_NAME"),
         "kernel": platform.release(),
-        # What stands after " -- " is for init, not the kernel (bootparam(7)).
+        # What follows " -- " is for init, not the kernel (bootparam(7)).
         "kernel_command_line": (_read(Path("/proc/cmdline")) or "").partition(" -- ")[0],
         "memory_mib": pages >> 20,
         "hugepages_mib": read_hugepages().total_mib,

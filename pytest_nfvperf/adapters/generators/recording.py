@@ -116,12 +116,12 @@ class RecordedLink:
         self._link.close()
 
     def _keep(self, exchange: dict[str, Any]) -> None:
-        """Where the engine lies here and who asked it is nobody else's business: other words stand for it."""
+        """A recording hides where the engine lies here and who asked it: other words replace both."""
         text = json.dumps(exchange)
-        for word, stands in self._places.items():
+        for word, replacement in self._places.items():
             said = exchange["arguments"].get(word)
             if said and isinstance(said, str):
-                text = text.replace(json.dumps(said)[1:-1], stands)
+                text = text.replace(json.dumps(said)[1:-1], replacement)
         _append(self._path, json.loads(text))
 
 

@@ -118,7 +118,7 @@ def _model(device: Path, pci_ids: Path) -> str | None:
 
 
 def pci_name(database: str, vendor: str, device: str) -> str | None:
-    """The name of a device in the PCI database (pci.ids(5)): in brackets stands what it is sold as."""
+    """The name of a device in the PCI database (pci.ids(5)): the name that it is sold under is in brackets."""
     inside = False
     for line in database.splitlines():
         if not line.startswith(("\t", "#")):

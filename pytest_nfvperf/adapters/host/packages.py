@@ -3,7 +3,7 @@
 Standard library only: the set-up runs before anything is installed by pip.
 
 Debian starts and enables services as it installs them. Ours must not: a system OVS would take
-hugepages and CPUs. So ``policy-rc.d`` forbids starting while apt runs (and what stood there before is
+hugepages and CPUs. So ``policy-rc.d`` forbids starting while apt runs (and what was there before is
 put back), and units that the installation newly enabled are disabled again; those that were
 enabled before are left alone.
 """
@@ -138,7 +138,7 @@ def _apt(*command: str) -> None:
 
 @contextmanager
 def services_held(policy: Path = _POLICY) -> Iterator[None]:
-    """Forbid that packages start services; what stood in policy-rc.d before is put back, also after a kill."""
+    """Forbid that packages start services; what policy-rc.d held before is put back, also after a kill."""
     saved = policy.with_name(f"{policy.name}.nfvperf-saved")
     _restore(policy, saved)
     if policy.exists() or policy.is_symlink():

@@ -1,7 +1,7 @@
 """How long a thread that never sleeps was not running, whoever kept it from it.
 
 The kernel tells how long a runnable thread waited for its CPU (schedstat, run_delay), but not how long a hypervisor
-kept the CPU itself. Both are missing from the time that the thread ran: on a guest the scheduler's clock stands still
+kept the CPU itself. Both are missing from the time that the thread ran: on a guest the scheduler's clock stops
 while the host has the CPU (CONFIG_PARAVIRT_TIME_ACCOUNTING; on a machine without host there is nothing to subtract).
 That time is brought up to date at scheduler ticks only, up to 10 ms apart, so it is read when it changes.
 """

@@ -16,7 +16,7 @@ class LinkCollector:
     """Losses of link of every veth port."""
 
     def __init__(self, losses: Callable[[], Sequence[Mapping[str, int]]]) -> None:
-        """``losses``: of each topology that stands, by its ports' names."""
+        """``losses``: of each deployed topology, by its ports' names."""
         self._losses = losses
 
     def snapshot(self) -> CounterSnapshot:

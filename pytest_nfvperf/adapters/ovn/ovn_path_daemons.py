@@ -1,4 +1,4 @@
-"""The path of ovn-bgp-agent brought to life on a standing topology: OVN, FRR, BIRD and the agent."""
+"""Starts the path of ovn-bgp-agent on a deployed topology: OVN, FRR, BIRD and the agent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A private OVN over a topology that stands: two databases, northd, and a controller on the topology's OVS.
+"""A private OVN over a deployed topology: two databases, northd, and a controller on the topology's OVS.
 
 One chassis. Logical ports are bound to ports of the topology's integration bridge, whose flows are OVN's from then on.
 OVN makes br-int's pipeline from what the northbound database says; nothing of it needs a kernel module where the

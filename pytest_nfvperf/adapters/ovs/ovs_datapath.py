@@ -143,7 +143,7 @@ class OvsDatapath:
 
     @property
     def collector(self) -> OvsCollector:
-        """The counters that the ledger is made from, of all topologies that stand."""
+        """The counters that the ledger is made from, of all deployed topologies."""
         return self._collector
 
     def _live_topologies(self) -> list[BuiltOvsTopology]:
@@ -151,7 +151,7 @@ class OvsDatapath:
         return self._built
 
     def remove_topologies(self) -> None:
-        """Close every topology that still stands, the newest first."""
+        """Close every topology that is still deployed, the newest first."""
         for built in reversed(self._live_topologies()):
             built.close()
 

@@ -21,7 +21,7 @@ _DRAW = "`nfvperf report`, with this run's directory, draws all charts."
 
 
 class ChartFolder:
-    """Renders figures: SVG to stand in the page, and PNG files in ``directory`` (None: no files).
+    """Renders figures: SVG to embed in the page, and PNG files in ``directory`` (None: no files).
 
     ``time_left``: False once nobody waits for more: what is missing is then said in its place.
     """

@@ -100,7 +100,7 @@ def _legend_columns(width_in: float, labels: Sequence[str]) -> int:
 
 
 def to_svg(figure: Figure, title: str) -> str:
-    """The figure as an ``<svg>`` element to stand in a page; ``title`` is read out by screen readers."""
+    """The figure as an ``<svg>`` element to embed in a page; ``title`` is read out by screen readers."""
     out = io.StringIO()
     FigureCanvasSVG(figure)
     with rc_context(_STYLE):
@@ -128,7 +128,7 @@ def to_png(figure: Figure, dpi: int = 120) -> bytes:
     out = io.BytesIO()
     FigureCanvasAgg(figure)
     clear = figure.patch.get_alpha()
-    figure.patch.set_alpha(1)  # else dark letters stand on nothing, and cannot be read on a dark page
+    figure.patch.set_alpha(1)  # else dark letters have no background, and cannot be read on a dark page
     figure.savefig(out, format="png", dpi=dpi, facecolor="white", metadata={"Software": None})
     figure.patch.set_alpha(clear)
     return out.getvalue()

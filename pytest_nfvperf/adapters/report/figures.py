@@ -30,7 +30,7 @@ def is_lower_bound(goal: GoalOutcome) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class GoalFigures:
-    """One goal's load in the units people compare, as text; ``note`` says what stands behind a missing figure."""
+    """One goal's load in the units people compare, as text; ``note`` says why a figure is missing."""
 
     mpps: str = MISSING
     gbps: str = MISSING
@@ -61,7 +61,7 @@ def _without_load(goal: GoalOutcome) -> str:
 
 
 def goal_note(goal: GoalOutcome) -> str:
-    """What stands behind a goal's load: confirmation, bound, detail."""
+    """What a goal's load rests on: confirmation, bound, detail."""
     parts = [GENERATOR_LIMITED] if goal.generator_limited else []
     confirmation = goal.confirmation
     if confirmation is not None:

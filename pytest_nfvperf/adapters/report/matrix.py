@@ -54,7 +54,7 @@ class Row:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """What rows are ordered by: the same subject on all NICs stands together."""
+        """What rows are ordered by: the same subject on all NICs comes together."""
         return (self.subject, self.nic, self.firmware, self.datapath, self.offload)
 
 

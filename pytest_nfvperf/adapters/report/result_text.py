@@ -67,7 +67,7 @@ class ResultText:
 
         Args:
             width: columns of the terminal; None for a file or a pipe, where nothing is cut or folded.
-            widest: of all names that will be shown, for the columns to stand below each other; 0: not known.
+            widest: of all names that will be shown, for the columns to align; 0: not known.
         """
         name = test_name(self.node_id)
         column = min(widest or _NAME, _NAME)

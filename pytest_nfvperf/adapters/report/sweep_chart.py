@@ -161,7 +161,7 @@ def _draw_published(panel: Axes, slots: _Slots, other: PublishedSeries, marker: 
 
 
 def _draw_ceiling(panel: Axes, slots: _Slots, series: Sequence[SweepSeries], *, in_bits: bool) -> None:
-    """What the rig itself can do: the grey roof under which every figure stands."""
+    """What the rig itself can do: the grey roof above every figure."""
     roof = {
         slots.at(outcome): _value(outcome, outcome.ceiling_fps, in_bits=in_bits)
         for one in series

@@ -27,7 +27,7 @@ def environment() -> Environment:
 
 
 def style() -> Markup:
-    """The style sheet, to stand inside the page."""
+    """The style sheet, to embed in the page."""
     return Markup((TEMPLATES / "style.css").read_text(encoding="utf-8"))  # noqa: S704 - our own file
 
 

@@ -41,7 +41,7 @@ def command_line(argv: Sequence[str]) -> str:
 
 
 def drawn(deployed: TopologyData) -> str:
-    """A topology as it stood, in text."""
+    """A topology as it was deployed, in text."""
     return topology_text(deployed.topology, datapath=f"{deployed.datapath} datapath", kinds=deployed.port_kinds)
 
 

@@ -1,4 +1,4 @@
-"""Where the nodes of a drawn topology stand: the DUT's bridges in a row, VNFs and hosts above, the tester below.
+"""Where the nodes of a drawn topology are: the DUT's bridges in a row, VNFs and hosts above, the tester below.
 
 Pure geometry in inches, y upwards; ``topology_chart`` draws it. Of very many nodes a few are drawn, and one
 that says how many more there are.
@@ -29,7 +29,7 @@ LINE = 0.165
 BRIDGE_HEIGHT = 0.86
 MARGIN = 0.2
 DUT_LABEL = 0.95
-"""Kept free at the right of the bridges, for what they stand on."""
+"""Kept free at the right of the bridges, for the name of their datapath."""
 
 MOST_BRIDGES = 9
 _MOST_NODES = 6
@@ -98,7 +98,7 @@ class Layout:
 
 @dataclass(slots=True)
 class _Column:
-    """A bridge, or the ghost of those left out, with what stands above and below it."""
+    """A bridge, or the ghost of those left out, with what is above and below it."""
 
     name: str
     is_ghost: bool
@@ -230,7 +230,7 @@ class _Placing:
         return upper
 
     def _wire_spanning(self, node: Node, foot: Point, top: float) -> None:
-        """To the corner of each bridge that is nearest, past what stands upon it."""
+        """To the corner of each bridge that is nearest, past what is above it."""
         count = len(node.ends)
         for number, (bridge, port) in enumerate(node.ends):
             column = self._by_name.get(bridge)

@@ -1,4 +1,4 @@
-"""Who stands around the bridges of a topology: generator ports, VNFs, namespaces, tunnels; as boxes with text."""
+"""What is around the bridges of a topology: generator ports, VNFs, namespaces, tunnels; as boxes with text."""
 
 from __future__ import annotations
 

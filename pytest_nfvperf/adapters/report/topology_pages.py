@@ -1,4 +1,4 @@
-"""The topologies of a run for the HTML page: each drawn once, with the tests that it stood in."""
+"""The topologies of a run for the HTML page: each drawn once, with the tests that deployed it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class TopologyPage:
 
 
 def topology_pages(tests: Sequence[TestPage], charts: ChartFolder) -> list[TopologyPage]:
-    """In the order in which they stood first."""
+    """In the order in which they were first deployed."""
     pages: list[TopologyPage] = []
     for test in tests:
         for deployed in test.evidence.topologies.values():

@@ -1,4 +1,4 @@
-"""S1's path brought to life on a standing topology: FRR, BIRD, and the agent that turns routes into flows."""
+"""Starts S1's path on a deployed topology: FRR, BIRD, and the agent that turns routes into flows."""
 
 from __future__ import annotations
 

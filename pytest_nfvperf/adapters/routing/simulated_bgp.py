@@ -23,7 +23,7 @@ class SimulatedBgp:
         """Nothing."""
         return None
 
-    def start(self, built: BuiltTopology, plan: BgpPathPlan) -> BgpParts:  # noqa: ARG002 - nothing stands
+    def start(self, built: BuiltTopology, plan: BgpPathPlan) -> BgpParts:  # noqa: ARG002 - nothing is deployed
         """Two speakers that know of each other."""
         wire = FakeWire()
         dut = FakeSpeaker(wire, plan.frr_address, plan.frr_config())
@@ -33,7 +33,7 @@ class SimulatedBgp:
         return BgpParts(dut, neighbor, SimulatedAgent(), Links(SimulatedLink(), SimulatedLink()), NoSteps)
 
     def speaker(self, spec: LabSpeaker) -> BgpSpeaker:  # noqa: ARG002 - none is there
-        """One that stands for any of a lab's."""
+        """One that replaces any of a lab's."""
         plan = BgpPathPlan()
         speaker = FakeSpeaker(FakeWire(), plan.frr_address, plan.frr_config())
         speaker.start()

@@ -109,7 +109,7 @@ class TestConclusion:
 def conclude_test(facts: TestFacts) -> TestConclusion:
     """What became of one test.
 
-    A testbed that broke comes before all else, because it says nothing about the DUT; a recorded FAIL stands, even
+    A testbed that broke comes before all else, because it says nothing about the DUT; a recorded FAIL counts, even
     where the test caught it.
     """
     fate = _fate(facts)

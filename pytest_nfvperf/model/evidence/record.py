@@ -24,7 +24,7 @@ class RecordKind(StrEnum):
     STREAM = "stream"  # one finished run of streams, valid or not
     OUTCOME = "outcome"  # what a search or sweep found
     VERDICT = "verdict"  # one requirement judged
-    TOPOLOGY = "topology"  # what stood in a test, and on which datapath
+    TOPOLOGY = "topology"  # what a test deployed, and on which datapath
     ATTACHMENT = "attachment"  # a named text or file (OVS configuration, log)
     ERROR = "error"  # a testbed error with its evidence
     TEST_END = "test_end"  # a test ended: status, seconds

@@ -98,11 +98,11 @@ class TrialData:
 
 @dataclass(frozen=True, slots=True)
 class TopologyData:
-    """A topology stood in the test.
+    """The test deployed a topology.
 
     Attributes:
         topology: as data: bridges, ports, links, namespaces, flows.
-        datapath: the kind that it really stood on: dpdk, netdev, system, linux-bridge.
+        datapath: the kind that it was really built on: dpdk, netdev, system, linux-bridge.
         dut: which datapath the test asked for.
         port_kinds: what its ports for generator and VNFs were, by name: vhost-user, veth, physical, ...
     """

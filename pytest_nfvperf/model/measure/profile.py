@@ -1,4 +1,4 @@
-"""Profiles: how thoroughly is measured. All defaults of the measuring method stand here.
+"""Profiles: how thoroughly is measured. All defaults of the measuring method are here.
 
 A profile is chosen with ``--nfv-profile``: *smoke* to see that it works here, *quick* while developing, *gate* before
 something is accepted, *full* for a report, *soak* for hours. Times are in seconds, ratios are 0..1.

@@ -193,7 +193,7 @@ class CableSpec:
 
 @dataclass(frozen=True, slots=True)
 class Dut:
-    """Which datapath a topology stands on, where a suite compares several.
+    """Which datapath a topology is built on, where a suite compares several.
 
     ``kind``: "dpdk", "netdev", "system", "linux-bridge"; None for the testbed's own.
     ``userspace_tso``: segmentation offload in OVS's userspace datapath (``userspace-tso-enable``,

@@ -57,7 +57,7 @@ class FakeStreams:
         if self.clock is not None:
             self.clock.sleep(spec.run_s)
         spoiled = self.invalid_every is not None and len(self.specs) % self.invalid_every == 0
-        reason = InvalidReason(Reason.STRETCHED_TIME, "the simulated machine stood still")
+        reason = InvalidReason(Reason.STRETCHED_TIME, "the simulated machine paused")
         return StreamResult(
             spec=spec,
             ways=tuple(self._way(spec, way) for way in spec.ways),

@@ -103,7 +103,7 @@ def process_reasons(ended: Mapping[str, Ended]) -> Iterator[InvalidReason]:
 
 
 def time_reasons(spec: StreamSpec, ways: Sequence[WayCounts]) -> Iterator[InvalidReason]:
-    """A measured time that is not what was asked for: the machine, or the VM, stood still."""
+    """A measured time that is not what was asked for: the machine, or the VM, paused."""
     allowed_s = max(_STRETCH_S, _STRETCH_RATIO * spec.duration_s)
     for way in ways:
         elapsed_s = way.elapsed_ns / 1e9

@@ -48,7 +48,7 @@ def load(path: str) -> Library:
 def spoken(library: Library) -> str:
     """The version of the protocol that it tells servers, as its client object has it."""
     client = library.api.STLClient()
-    # Where it stands since v2.31, and where it stood in 2019.
+    # Where it is since v2.31, and where it was in 2019.
     version = client.ctx.api_ver if hasattr(client, "ctx") else client.conn.api_vers[0]
     return f"{version['major']}.{version['minor']}"
 

@@ -37,7 +37,7 @@ Interfaces = Mapping[Path, Mapping[str, str]]
 
 
 class KernelCollector:
-    """Kernel interfaces of all topologies that stand, in every namespace that one of them has an end in."""
+    """Kernel interfaces of all deployed topologies, in every namespace that one of them has an end in."""
 
     def __init__(self, home: Path, topologies: Callable[[], Sequence[BuiltOvsTopology]]) -> None:
         """``home``: the file of the namespace that OVS runs in."""

@@ -76,7 +76,7 @@ class BuiltOvsTopology:
 
     @property
     def instance(self) -> RunningOvs:
-        """The OVS that it stands on."""
+        """The OVS that it is built on."""
         return self._instance
 
     def _close_after(self, error: BaseException) -> None:
@@ -158,7 +158,7 @@ class BuiltOvsTopology:
         return found
 
     def set_mirrors(self, mirrors: Sequence[Mirror]) -> None:
-        """Make these the topology's mirrors by OVSDB while it stands; those by flows are there from the beginning.
+        """Make these the topology's mirrors by OVSDB while it is deployed; those by flows are there from the beginning.
 
         Raises:
             ValueError: they cannot be.
@@ -168,7 +168,7 @@ class BuiltOvsTopology:
         by_flows = [{m for m in of if m.by is MirrorMethod.FLOW} for of in (self.topology.mirrors, changed.mirrors)]
         if by_flows[0] != by_flows[1]:
             raise ValueError(
-                f"topology {changed.name!r}: mirrors by flows do not change while it stands: build it anew"
+                f"topology {changed.name!r}: mirrors by flows do not change while it is deployed: build it anew"
             )
         interfaces = {name: wired.interface for name, wired in self._wired.items()}
         replace_mirrors(self._instance.db, self._instance.ctl, changed, interfaces)
