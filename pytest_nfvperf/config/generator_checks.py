@@ -52,7 +52,7 @@ def _check_trex(generator: GeneratorModel, document: Document) -> None:
 def _check_recording(generator: GeneratorModel, document: Document) -> None:
     if generator.engine == "replay" and not generator.recording:
         raise document.error(
-            "engine 'replay' needs what it answers with: write e.g. 'recording: bug.jsonl'", ("generator", "engine")
+            "engine 'replay' needs a recording: write e.g. 'recording: bug.jsonl'", ("generator", "engine")
         )
     if generator.engine != "replay" and generator.recording:
         raise document.error(

@@ -54,7 +54,7 @@ def parse_limit(metric: str, text: object, at: object = None) -> Limit:
     whole = " ".join(share["whole"].split())
     if whole == "line rate":
         if not kind.line_ratio:
-            raise ValueError(f"{metric} is no share of line rate: write e.g. '{kind.example}'")
+            raise ValueError(f"{metric} cannot be a share of line rate: write e.g. '{kind.example}'")
         return Limit(operator, ratio, "line_ratio", shown, at=load)
     return Limit(operator, ratio, "ratio", shown, relative_to=parse_relation(whole), at=load)
 
@@ -90,9 +90,7 @@ def parse_load(metric: str, at: object) -> str | None:
     kind = METRICS[metric]
     if at is None:
         if kind.at == "required":
-            raise ValueError(
-                f"{metric} needs the load it is taken at: write '{{at: 50 % of pdr, limit: \"{kind.example}\"}}'"
-            )
+            raise ValueError(f"{metric} needs a load: write '{{at: 50 % of pdr, limit: \"{kind.example}\"}}'")
         return None
     if not kind.at:
         raise ValueError(f"{metric} is not taken at a load: leave 'at' out and write '{kind.example}'")

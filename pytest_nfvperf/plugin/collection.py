@@ -147,7 +147,7 @@ def _refuse(unmatched: Sequence[Rule], own: Mapping[str, str]) -> None:
         testbed = ", ".join(f"{name}: {value}" for name, value in own.items())
         where = ", ".join(f"{name}: {' | '.join(values)}" for name, values in rule.where)
         raise ConfigError(
-            f"{rule.source}: no test matches {{{where}}}, so this rule would judge nothing; correct the "
+            f"{rule.source}: no test matches {{{where}}}, so this rule judges nothing; correct the "
             f"selector (pytest --collect-only lists the tests; the testbed is {testbed}) or remove the rule"
         )
 

@@ -24,13 +24,13 @@ def add_options(parser: pytest.Parser) -> None:
         action="append",
         default=[],
         metavar="FILE",
-        help="testbed file; without one the embedded testbed is used. Give one a worker with -n.",
+        help="testbed file (default: the embedded testbed); with -n one for each worker",
     )
     group.addoption(
         "--nfv-profile",
         choices=PROFILE_NAMES,
         default="quick",
-        help="how thoroughly is measured (default: %(default)s)",
+        help="how thoroughly to measure (default: %(default)s)",
     )
     group.addoption(
         "--nfv-sla",
@@ -41,7 +41,7 @@ def add_options(parser: pytest.Parser) -> None:
     )
     group.addoption("--nfv-ovs", metavar="PREFIX", help="root of the Open vSwitch installation to test")
     group.addoption("--nfv-results", default="reports", metavar="DIR", help="where results go (default: %(default)s)")
-    group.addoption("--nfv-keep", action="store_true", help="leave the private OVS's directory and logs when done")
+    group.addoption("--nfv-keep", action="store_true", help="keep the private OVS's directory and logs after the run")
     group.addoption(
         "--nfv-record",
         metavar="DIR",

@@ -37,7 +37,7 @@ def header(session: NfvSession) -> list[str]:
 
 
 def skipped_lines(run: RunEvidence) -> list[str]:
-    """Why tests were skipped, a line for each reason: what was not measured must not go unseen."""
+    """Why tests were skipped, a line for each reason: the user must see what was not measured."""
     ends = [test.end for test in run.tests.values() if test.end is not None]
     reasons = Counter(
         end.reason or "no reason given" for end in ends if end.status == "skipped" and end.cause is not Cause.XFAIL

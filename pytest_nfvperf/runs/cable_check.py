@@ -109,7 +109,7 @@ def refuse_wrong_cables(ends: Sequence[CabledEnd], seen: Mapping[str, str | None
         f"[generator.{end.generator_port}, dut.{seen[end.name]}]" for end in ends if seen[end.name] is not None
     )
     advice = f"change the cables, or write in the testbed file: links: [{found}]" if found else "look at the cables"
-    raise TestbedError(f"the cabling is not that of the testbed file: {'; '.join(wrong)}; {advice}")
+    raise TestbedError(f"the cabling differs from the testbed file: {'; '.join(wrong)}; {advice}")
 
 
 def _wrong(end: CabledEnd, where: str | None) -> str:

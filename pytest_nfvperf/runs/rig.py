@@ -126,7 +126,7 @@ class LiveTopology:
         """Runs trials on it; ConfigError for a topology that the generator has no port on."""
         if self.deployment.runner is None:
             raise ConfigError(
-                f"topology {self.name!r} has no generator port: no trial can be run on it, and no search for loss. "
+                f"topology {self.name!r} has no generator port: it allows no trial and no search for loss. "
                 "Give it endpoints; or send streams between its namespaces, whose load is TCP's own: by the fixture "
                 "'streams', or study.tcp_throughput"
             )

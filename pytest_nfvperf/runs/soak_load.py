@@ -50,7 +50,7 @@ def ndr_to_share(live: LiveTopology, traffic: Traffic, search: Search, instead: 
     ndr = goal.reported_fps if goal is not None else None
     if ndr is None:
         why = goal.detail if goal is not None and goal.detail else "the search ended without one"
-        raise TestbedError(f"no NDR was found that the load is a share of ({why}): {instead}")
+        raise TestbedError(f"the load is a share of the NDR, and no NDR was found ({why}): {instead}")
     return ndr
 
 

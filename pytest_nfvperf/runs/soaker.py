@@ -215,9 +215,7 @@ class Soaker:
         generator = live.deployment.generator
         if not isinstance(generator, TellsIntervals):
             name = generator.info().engine if generator is not None else "none"
-            raise ConfigError(
-                f"generator {name} does not tell what a running trial has counted, which a soak needs: take another one"
-            )
+            raise ConfigError(f"generator {name} reports no counts during a trial, which a soak needs: use another one")
         running = generator.start_trial(spec, watched.plan.interval_s)
         signals.stop = lambda: _stop_quietly(running)  # not only when the interval is over
         watched.plan = replace(watched.plan, most_skipped=running.most_skipped)

@@ -24,7 +24,7 @@ def plan_vnfs(topology: Topology, built: BuiltTopology, maker: VnfMaker | None) 
     """The topology's VNFs that are not the generator's own loop's.
 
     Raises:
-        TestbedError: a VNF shall be a process, and this testbed starts none.
+        TestbedError: a VNF asks for a process, and this testbed starts none.
     """
     owners: dict[str, list[Port]] = {}
     for port in topology.ports:
@@ -35,7 +35,9 @@ def plan_vnfs(topology: Topology, built: BuiltTopology, maker: VnfMaker | None) 
     kinds = {name: _kind(ports[0].vnf_kind, specs[name], len(specs), maker) for name, ports in owners.items()}
     planned = tuple(PlannedVnf(kind, specs[name]) for name, kind in kinds.items() if kind is not VnfKind.LOOP)
     if planned and maker is None:
-        raise TestbedError(f"VNF {planned[0].spec.name!r} shall be {planned[0].kind}; this testbed has the loop only")
+        raise TestbedError(
+            f"VNF {planned[0].spec.name!r} asks for kind {planned[0].kind}, and this testbed has only the loop"
+        )
     return planned
 
 

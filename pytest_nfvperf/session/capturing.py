@@ -47,7 +47,7 @@ class Captures:
         own = self._plugins(output)
         if own is None:
             raise UnavailableError(
-                f"no capture interface for {output}: that is a lab's, which a plug-in brings by the hook {HOOK}"
+                f"no capture interface for {output}: a lab's plug-in provides one by the hook {HOOK}"
             )
         self._made.append(own)
         return own

@@ -26,7 +26,7 @@ class SlaFailure(AssertionError):  # noqa: N818 - it is a failed assertion, and 
 
 
 class InconclusiveWarning(UserWarning):
-    """An INCONCLUSIVE verdict that --nfv-inconclusive=warn let pass."""
+    """An INCONCLUSIVE verdict that --nfv-inconclusive=warn accepted."""
 
 
 class Measured:

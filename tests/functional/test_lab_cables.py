@@ -74,7 +74,7 @@ def test_cables_are_found_where_they_are_and_where_they_are_not() -> None:
         assert f"no link on dpdk1 ({near1})" in unplugged
         set_up(far1, somebody)
         assert problem([near0, near1], [far0, elsewhere]) == (
-            "the cabling is not that of the testbed file: port 1 of the generator is not connected to dpdk1, nor to "
+            "the cabling differs from the testbed file: port 1 of the generator is not connected to dpdk1, nor to "
             "another port of the DUT: its frames arrived nowhere; change the cables, or write in the testbed file: "
             "links: [[generator.0, dut.dpdk0]]"
         )
@@ -151,5 +151,5 @@ def test_a_bond_carries_frames_and_a_flow_would_pass_it_by() -> None:
             assert len(built.port_names("br0")) == 3
             generator.detach(["p0", "p1"])
             built.close()
-            with pytest.raises(ConfigError, match="a flow passes bond 'bond0' by: use single ports for it"):
+            with pytest.raises(ConfigError, match="flows bypass bond 'bond0': use single ports for it"):
                 ovs.build(pvp())

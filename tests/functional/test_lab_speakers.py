@@ -132,7 +132,9 @@ def test_what_is_theirs_is_refused(lab: Lab, journal: Journal) -> None:
     with pytest.raises(ConfigError, match=r"'tester' cannot announce 203.*'announces: \{203\.0\.113\.0/24: PROTO"):
         tester.announce([THEIRS])
     for speaker, engine in ((dut, "FRR"), (tester, "BIRD")):
-        with pytest.raises(TestbedError, match=rf"{engine} of speaker '\w+' is not ours, and is not restarted"):
+        with pytest.raises(
+            TestbedError, match=rf"{engine} of speaker '\w+' belongs to somebody else: nfvperf does not restart it"
+        ):
             speaker.restart()
         speaker.close()
     unknown = LabSpeaker("tester", "bird", lab.bird_spec.socket, ((OURS, "clients"),))

@@ -120,7 +120,7 @@ def result() -> TrialResult:
 
 
 def test_a_chain_of_no_bridge_is_none() -> None:
-    with pytest.raises(ValueError, match="a chain of 0 bridges is none: give at least 1"):
+    with pytest.raises(ValueError, match="a chain of 0 bridges is not possible: give at least 1"):
         bridge_chain(0)
 
 

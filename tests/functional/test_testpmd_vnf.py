@@ -93,7 +93,7 @@ def test_ports_that_are_not_vhost_user_are_refused() -> None:
         rig.deployment(vm_chain(1, kind="testpmd"))
     assert str(caught.value) == (
         "VNF 'vm1' is of kind testpmd, which needs vhost-user ports; 'vm1' is net_af_packet: "
-        'take Dut("dpdk"), or kind="loop"'
+        'use Dut("dpdk"), or kind="loop"'
     )
 
 
@@ -104,8 +104,8 @@ def test_without_testpmd_the_package_is_named(
     with pytest.raises(TestbedError) as caught:
         TestpmdVnf(journal, SPEC, PLACE)
     assert str(caught.value) == (
-        "VNF 'vm1' shall be a dpdk-testpmd process, and this machine has no dpdk-testpmd: "
-        'apt-get install dpdk-dev, or take kind="loop"'
+        "VNF 'vm1' asks for a dpdk-testpmd process, and this machine has no dpdk-testpmd: "
+        'apt-get install dpdk-dev, or use kind="loop"'
     )
 
 
@@ -114,8 +114,8 @@ def test_without_qemu_the_package_is_named(journal: Journal, tmp_path: Path, mon
     with pytest.raises(TestbedError) as caught:
         GuestVnf(journal, SPEC, (0,))
     assert str(caught.value) == (
-        "VNF 'vm1' shall be a QEMU guest, and this machine cannot run one: the guest needs qemu-system-x86_64: apt-get "
-        'install qemu-system-x86 (or `make test-kernel`, which does it); or take kind="testpmd" or "loop"'
+        "VNF 'vm1' asks for a QEMU guest, which this machine cannot run: the guest needs qemu-system-x86_64: apt-get "
+        'install qemu-system-x86 (or `make test-kernel`, which does it); or use kind="testpmd" or "loop"'
     )
 
 

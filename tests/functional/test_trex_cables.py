@@ -69,7 +69,7 @@ def test_right_cables_pass_and_swapped_ones_are_named() -> None:
                 result = generator.run_trial(TrialSpec(Traffic(), 1000, 0.5, ways))
                 assert [counts.received for counts in result.counts] == [500, 500]
     assert told.value.message == (
-        "the cabling is not that of the testbed file: port 0 of the generator is not connected to dpdk1 but to dpdk0; "
+        "the cabling differs from the testbed file: port 0 of the generator is not connected to dpdk1 but to dpdk0; "
         "port 1 of the generator is not connected to dpdk0 but to dpdk1; change the cables, or write in the testbed "
         "file: links: [[generator.0, dut.dpdk0], [generator.1, dut.dpdk1]]"
     )

@@ -110,7 +110,7 @@ def test_a_client_that_is_not_of_the_servers_generation(distribution: Path, spac
         (
             State.MISSING,
             f"{older} speaks STL 4.6, the server in {distribution} STL 5.1",
-            "leave generator.client out, or name the server's own distribution by it",
+            "leave generator.client out, or let it name the server's own distribution",
         )
     ]
 
@@ -144,6 +144,6 @@ def test_a_server_that_runs_and_does_not_understand_the_client() -> None:
 def test_a_client_that_nobody_could_try_is_not_ok() -> None:
     checks = trex_checks(bed(client=str(STAND_IN), trex=TrexSpec(rpc_port=4555)))
     ((state, seen, advice),) = said(checks, "TRex client")
-    assert (state, seen) == (State.WARN, f"{STAND_IN}, not tried: the server is not there")
+    assert (state, seen) == (State.WARN, f"{STAND_IN}, not tried: the server does not answer")
     assert advice == "start the server and run doctor again: only the server can say whether it understands the library"
     assert [state for state, _, _ in said(checks)] == [State.MISSING]

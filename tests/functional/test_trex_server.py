@@ -136,12 +136,12 @@ def test_a_gateway_that_nobody_answers_for(lab: TrexLab) -> None:
 
 
 def test_nobody_listens(lab: TrexLab) -> None:
-    with pytest.raises(GeneratorError, match=r"nothing takes connections on 127\.0\.0\.1:4555"):
+    with pytest.raises(GeneratorError, match=r"nothing listens on 127\.0\.0\.1:4555"):
         lab.generator(trex=TrexSpec(rpc_port=4555))
 
 
 def test_a_client_library_that_is_not_there(lab: TrexLab) -> None:
-    with pytest.raises(ConfigError, match=r"generator\.client: no TRex client library lies under /nowhere"):
+    with pytest.raises(ConfigError, match=r"generator\.client: there is no TRex client library under /nowhere"):
         lab.generator(client="/nowhere")
 
 

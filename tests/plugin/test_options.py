@@ -83,7 +83,7 @@ def test_an_sla_rule_that_matches_no_test_is_an_error(suite):
     result = run_plan(suite, "--nfv-sla", "mine.yaml")
 
     result.stderr.fnmatch_lines(
-        ["ERROR: *mine.yaml:5: rules[[]1]: no test matches {topology: pvvvvp}, so this rule would judge nothing*"]
+        ["ERROR: *mine.yaml:5: rules[[]1]: no test matches {topology: pvvvvp}, so this rule judges nothing*"]
     )
     assert result.ret == pytest.ExitCode.USAGE_ERROR
 

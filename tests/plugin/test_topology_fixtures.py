@@ -135,7 +135,7 @@ def test_topologies_of_parts(pytester):
         ),
         (
             "def test_x(bridge_chain): bridge_chain(0)",
-            "a chain of 0 bridges is none: give at least 1",
+            "a chain of 0 bridges is not possible: give at least 1",
         ),
     ],
 )

@@ -213,7 +213,7 @@ def test_a_tunnel_carries_what_the_underlay_leaves(kind, mtu):
 
 
 PATHS = {
-    "too short": (path("p0"), "path p0: a path has two stops or more"),
+    "too short": (path("p0"), "path p0: a path needs at least two nodes"),
     "unknown stop": (
         path("p0", "p9"),
         "path p0 - p9: no port, VNF or namespace is called 'p9'; there are: p0, p1",

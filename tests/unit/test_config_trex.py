@@ -76,5 +76,5 @@ def test_mistakes_say_what_to_write(old: str, new: str, message: str) -> None:
 
 
 def test_a_replay_needs_its_recording() -> None:
-    with pytest.raises(ConfigError, match=r"engine 'replay' needs what it answers with: write e\.g\. 'recording"):
+    with pytest.raises(ConfigError, match=r"engine 'replay' needs a recording: write e\.g\. 'recording"):
         parsed("schema: 1\nname: x\ngenerator: {engine: replay}\n")

@@ -130,7 +130,7 @@ def test_a_trex_client_is_looked_for_where_it_is_said_to_be(tmp_path: Path) -> N
     (tmp_path / "automation" / "trex_control_plane").mkdir(parents=True)
     there = by_name(checks(with_client(tmp_path)))["TRex client"]
     assert there.state is State.WARN
-    assert there.seen.endswith("not tried: the server is not there"), "only a server can say whether it understands it"
+    assert there.seen.endswith("not tried: the server does not answer"), "only a server knows whether it understands it"
 
 
 def with_client(path: Path) -> Testbed:

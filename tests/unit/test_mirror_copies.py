@@ -107,7 +107,7 @@ def test_a_way_that_nobody_knows_is_an_error() -> None:
     )
     way = Direction("p0", "p1")
     counts = replace(result(1, (), 0).counts[0], direction=way)
-    with pytest.raises(ValueError, match="topology 'loose' does not say which way p0->p1 takes"):
+    with pytest.raises(ValueError, match="topology 'loose' does not define the path of p0->p1"):
         copy_counts(loose, replace(result(1, (), 0), counts=(counts,)), {})
 
 

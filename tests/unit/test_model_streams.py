@@ -81,7 +81,7 @@ def test_udp_goes_as_fast_as_it_can_unless_told() -> None:
         ({"buffer_bytes": 1 << 21}, "buffer_bytes of tcp must be 1..1048576, not 2097152"),
         ({"protocol": "udp", "buffer_bytes": 15}, "buffer_bytes of udp must be 16..65507, not 15"),
         ({"bitrate_bps": 1}, "bitrate_bps is for udp: TCP finds its own rate; leave it out, or measure udp"),
-        ({"protocol": "udp", "bitrate_bps": 0}, "bitrate_bps must be at least 1 bit/s, not 0; None is as fast as it"),
+        ({"protocol": "udp", "bitrate_bps": 0}, "bitrate_bps must be at least 1 bit/s, not 0; None means no limit"),
         ({"protocol": "udp", "mss_bytes": 1000}, "mss_bytes is TCP's: leave it out for udp"),
         ({"protocol": "udp", "congestion": "bbr"}, "congestion is TCP's: leave it out for udp"),
         ({"client_cpus": (-1,)}, "client_cpus must be CPU numbers, not (-1,)"),

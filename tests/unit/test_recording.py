@@ -165,8 +165,8 @@ HEADER = json.dumps({"format": "nfvperf-engine-recording", "version": 1, "engine
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "holds no conversation"),
-        (HEADER, "holds no conversation"),
+        ("", "holds no recorded requests"),
+        (HEADER, "holds no recorded requests"),
         ("no json", "x:1: is not a recording"),
         ('{"cmd": "hello"}', "it was not made by --nfv-record"),
         ('{"format": "other"}', "is not a recording of version 1"),
@@ -176,7 +176,7 @@ HEADER = json.dumps({"format": "nfvperf-engine-recording", "version": 1, "engine
 def test_files_that_are_none(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "x").write_text(text)
     with pytest.raises(ConfigError) as told:
-        read(tmp_path / "x", None if message == "holds no conversation" else "embedded")
+        read(tmp_path / "x", None if message == "holds no recorded requests" else "embedded")
     assert message in str(told.value)
 
 

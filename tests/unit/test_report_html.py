@@ -97,7 +97,7 @@ def test_shows_every_trial_and_why_some_are_invalid(page: str, run: RunEvidence)
 def test_says_what_did_not_pass_first(page: str) -> None:
     assert page.index("What did not pass") < page.index(">Summary<")
     assert "Testbed broken: of 6 selected tests 2 testbed broken, 1 inconclusive, 3 passed" in page
-    assert "Nothing is said about the DUT: mend the testbed" in page
+    assert "The run says nothing about the DUT: repair the testbed" in page
     assert "generator-limited: the DUT does at least" in page
     assert "nfvperf-gen died with SIGSEGV during a trial at 1.5 Mpps" in page
     assert "vhost-user backend disconnected" in page

@@ -103,7 +103,7 @@ SLIPS = [
     ("ndr", ">= 90 % of {bridges: 1", None, "'{bridges: 1' cannot be read (is not YAML:"),
     ("ndr", ">= 90 % of {}", None, "'{}' names nothing that differs: write e.g. '{bridges: 1}'"),
     ("ndr", ">= 4 Mpps", "4 Mpps", "ndr is not taken at a load: leave 'at' out and write '>= 4 Mpps'"),
-    ("latency_p99", "<= 5 us", None, "latency_p99 needs the load it is taken at: write '{at: 50 % of pdr, limit:"),
+    ("latency_p99", "<= 5 us", None, "latency_p99 needs a load: write '{at: 50 % of pdr, limit:"),
     ("latency_p99", "<= 5 us", "pdr", "'pdr' is not a load: write '100 % of pdr'"),
     (
         "latency_p99",
@@ -115,7 +115,7 @@ SLIPS = [
     ("latency_p99", "<= 5 us", "50 of pdr", "'50 of' needs a per cent sign: write '50 % of'"),
     ("latency_p99", "<= 5 us", 4000, "'4000' has no unit: write '4000 Mpps' for the load"),
     ("latency_p99", "<= 5", "4 Mpps", "'5' has no unit: write '5 us' for latency_p99"),
-    ("latency_p99", "<= 90 % of line rate", "4 Mpps", "latency_p99 is no share of line rate"),
+    ("latency_p99", "<= 90 % of line rate", "4 Mpps", "latency_p99 cannot be a share of line rate"),
     ("loss_ratio", "<= 5 frames", None, "'5 frames' is a number of frames, but loss_ratio is a ratio"),
 ]
 

@@ -87,7 +87,7 @@ def test_what_ran_is_in_the_topology_as_it_stood() -> None:
 
 def test_a_testbed_without_processes_refuses_a_vnf_that_is_one() -> None:
     chain = vm_chain(1, kind="testpmd")
-    with pytest.raises(TestbedError, match=r"^VNF 'vm1' shall be testpmd; this testbed has the loop only$"):
+    with pytest.raises(TestbedError, match=r"^VNF 'vm1' asks for kind testpmd, and this testbed has only the loop$"):
         plan_vnfs(chain, deployment(chain), None)
 
 

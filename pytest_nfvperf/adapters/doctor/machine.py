@@ -78,7 +78,9 @@ def _distribution() -> Check:
         return Check("distribution", State.WARN, "package names not known", str(error))
     if distribution.tried:
         return Check("distribution", State.OK, distribution.name)
-    return Check("distribution", State.WARN, distribution.name, "package names are known, the set-up is untried here")
+    return Check(
+        "distribution", State.WARN, distribution.name, "package names are known, but nobody tried the set-up here"
+    )
 
 
 def _cores() -> Check:
@@ -91,7 +93,7 @@ def _cores() -> Check:
     owners = {"PMD": plan.pmd, "generator": plan.generator, "housekeeping": plan.housekeeping, "VNF": plan.vnf}
     given = "; ".join(f"{owner} {','.join(map(str, owned))}" for owner, owned in owners.items() if owned)
     if plan.shared:
-        advice = "generator and housekeeping share a core: a third one makes trials steadier"
+        advice = "generator and housekeeping share a core: with a third core fewer trials are invalid"
         return Check("cores", State.WARN, f"{seen}: {given}", advice, needed=True)
     return Check("cores", State.OK, f"{seen}: {given}", needed=True)
 
@@ -223,5 +225,5 @@ def _others() -> Check:
     """The rest of what `make setup` installs."""
     absent = [name for name, program in PROGRAMS.items() if program.use in SETUP_USES and find(name) is None]
     if not absent:
-        return Check("other programs", State.OK, "all that are called")
+        return Check("other programs", State.OK, "all installed")
     return Check("other programs", State.MISSING, f"no {', '.join(absent)}", f"{install_hint(*absent)} (or make setup)")

@@ -61,7 +61,7 @@ def _client_of_a_running(generator: GeneratorSpec, *, there: bool) -> Check:
     if not there:
         advice = "start the server and run doctor again: only the server can say whether it understands the library"
         return Check(
-            _CLIENT, State.WARN, f"{_named(found[0])}, not tried: the server is not there", advice, needed=True
+            _CLIENT, State.WARN, f"{_named(found[0])}, not tried: the server does not answer", advice, needed=True
         )
     with tempfile.TemporaryDirectory(prefix="nfv-doctor-") as directory:
         try:
@@ -90,7 +90,7 @@ def _client_for(start: TrexStart, generator: GeneratorSpec) -> Check:
             _CLIENT,
             State.MISSING,
             f"{_named(found[0])} speaks STL {spoken}, the server in {start.path} STL {own}",
-            "leave generator.client out, or name the server's own distribution by it",
+            "leave generator.client out, or let it name the server's own distribution",
             needed=True,
         )
     return Check(_CLIENT, State.OK, f"{_named(found[0])}, STL {spoken}", needed=True)

@@ -1,4 +1,4 @@
-"""Captured copies of a trial's frames, held against what was sent: byte for byte, and by their sequence numbers."""
+"""Compares captured copies of a trial's frames with what was sent: byte for byte, and by their sequence numbers."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ def legs_of(topology: Topology, direction: Direction, traffic: Traffic) -> tuple
     """The MAC addresses of a direction's frames at each crossing.
 
     Raises:
-        ValueError: the topology does not say which way frames take.
+        ValueError: the topology does not define the path of the direction.
     """
     way = route(topology, direction)
     if way is None:
-        raise ValueError(f"topology {topology.name!r} does not say which way {direction} takes")
+        raise ValueError(f"topology {topology.name!r} does not define the path of {direction}")
     first = topology.port(direction.tx)
     source = traffic.src_mac or first.mac
     destination = traffic.dst_mac or first.eth_peer or topology.port(direction.rx).mac
@@ -120,7 +120,9 @@ def _trial_and_number(frame: bytes, start: int) -> tuple[int, int] | None:
 
 def _expected(traffic: Traffic, leg: LegCopies) -> bytes:
     if isinstance(traffic.frame_size, Imix) or traffic.flows > 1:
-        raise ValueError("frames of several sizes or flows cannot be held against one: send one flow of one frame size")
+        raise ValueError(
+            "captured frames of several sizes or flows cannot be compared with one frame: send one flow of one size"
+        )
     addresses = Addresses(leg.source, leg.destination, traffic.src_ip, traffic.dst_ip, traffic.vlan, traffic.vxlan)
     return build_frame(traffic.frame_size, addresses)
 

@@ -216,7 +216,7 @@ def read(path: Path, engine: str | None = None) -> list[list[Mapping[str, Any]]]
         else:
             conversations[-1].append(entry)
     if not any(conversations):
-        raise ConfigError("holds no conversation", file=str(path))
+        raise ConfigError("holds no recorded requests", file=str(path))
     return [conversation for conversation in conversations if conversation]
 
 

@@ -92,7 +92,7 @@ def _announcement(changes: Sequence[Change], *, packages: bool) -> str:
     lines = ["about to change on this machine:"]
     lines += [f"  - {change.what}\n      by hand: {' '.join(change.command)}" for change in changes]
     if packages and not read_distribution().tried:
-        lines.append(f"  ({read_distribution().name}: package names are known, the set-up is untried there)")
+        lines.append(f"  ({read_distribution().name}: package names are known, but nobody tried the set-up there)")
     return "\n".join(lines)
 
 

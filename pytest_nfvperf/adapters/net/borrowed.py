@@ -75,13 +75,13 @@ class Borrowed:
         """Give all back. Can be called twice.
 
         Raises:
-            TestbedError: one could not be put back as it was.
+            TestbedError: one could not be restored.
         """
         for name, entry in reversed(tuple(self._entries.items())):
             try:
                 give_back(entry)
             except (OSError, TestbedError) as error:
-                raise TestbedError(f"interface {entry.name!r} could not be put back as it was: {error}") from error
+                raise TestbedError(f"interface {entry.name!r} could not be restored: {error}") from error
             self._journal.forget(entry)
             del self._entries[name]
 

@@ -153,16 +153,22 @@ class Cabling:
         """
         for name, namespace in self._namespaces.items():
             if not namespace.is_there():
-                raise TestbedError(f"namespace {name!r} ({namespace.name}) is gone: somebody removed it under the test")
+                raise TestbedError(
+                    f"namespace {name!r} ({namespace.name}) is gone: somebody removed it during the test"
+                )
         if not self._links:
             return
         now = self.states()
         for name, made in self._links.items():
             seen = now.get(name)
             if seen is None or seen.index != made.index:
-                raise TestbedError(f"interface {name!r} is gone: somebody removed it, or its other end, under the test")
+                raise TestbedError(
+                    f"interface {name!r} is gone: somebody removed it, or its other end, during the test"
+                )
             if not seen.carrier:
-                raise TestbedError(f"interface {name!r} has no link: it, or its other end, was set down under the test")
+                raise TestbedError(
+                    f"interface {name!r} has no link: it, or its other end, was set down during the test"
+                )
 
     def not_running(self) -> list[str]:
         """Ends, here or there, that the kernel still drops what is sent on; it takes note of a link a little later."""
@@ -180,7 +186,7 @@ class Cabling:
         try:
             now = inside(self._home.path, read_links)
         except OSError as error:
-            raise TestbedError(f"namespace {self._home.name} is gone: somebody removed it under the test") from error
+            raise TestbedError(f"namespace {self._home.name} is gone: somebody removed it during the test") from error
         return {name: now[name] for name in now if name in names}
 
     def losses(self) -> dict[str, int]:

@@ -35,7 +35,7 @@ class Chassis:
         for bridge in (INTEGRATION_BRIDGE, *mappings.values()):
             if bridge not in built.topology.bridges:
                 raise ConfigError(
-                    f"topology {built.topology.name!r} has no bridge {bridge!r}, which OVN shall have there; "
+                    f"topology {built.topology.name!r} has no bridge {bridge!r}, which OVN needs; "
                     f"it has {', '.join(built.topology.bridges)}: add one by bridge({bridge!r})"
                 )
 

@@ -189,7 +189,7 @@ def _system(testbed: Testbed, journal: Journal, dut: Dut, name: str) -> OvsDatap
     """The system's OVS, through its sockets."""
     spec = testbed.ovs
     if dut.userspace_tso:
-        raise TestbedError("userspace TSO is read at OVS's start, and the system's OVS is not ours to restart")
+        raise TestbedError("OVS reads userspace TSO at its start, and nfvperf does not restart the system's OVS")
     binaries = locate(spec.prefix, dpdk=spec.datapath == "dpdk")
     tuning = dut.tuning.over(spec.tuning)
     wanted = other_config(spec) | _tuned(tuning, binaries)

@@ -79,8 +79,8 @@ class GuestVnf:
             initramfs = build_initramfs(kernel, self._directory, _SECOND_STAGE)
         except ConfigError as error:
             raise TestbedError(
-                f"VNF {self._spec.name!r} shall be a QEMU guest, and this machine cannot run one: {error.message}; "
-                'or take kind="testpmd" or "loop"'
+                f"VNF {self._spec.name!r} asks for a QEMU guest, which this machine cannot run: {error.message}; "
+                'or use kind="testpmd" or "loop"'
             ) from error
         return qemu_command(self._spec, kernel, initramfs, self._shared, self._directory / "console", kvm=has_kvm())
 

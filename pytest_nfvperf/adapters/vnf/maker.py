@@ -39,7 +39,7 @@ class LocalVnfs:
             if not port.device.startswith(_VHOST_USER):
                 raise ConfigError(
                     f"VNF {spec.name!r} is of kind {kind}, which needs vhost-user ports; {port.name!r} is "
-                    f'{port.device.partition(",")[0] or "cabled"}: take Dut("dpdk"), or kind="loop"'
+                    f'{port.device.partition(",")[0] or "cabled"}: use Dut("dpdk"), or kind="loop"'
                 )
         if kind is VnfKind.QEMU:
             return GuestVnf(self._journal, spec, self._guest_cpus(index))

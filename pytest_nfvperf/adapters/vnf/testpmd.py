@@ -137,6 +137,6 @@ def _refuse_missing(vnf: str) -> None:
     for program in (PROGRAM, "stdbuf"):
         if shutil.which(program) is None:
             raise TestbedError(
-                f"VNF {vnf!r} shall be a {PROGRAM} process, and this machine has no {program}: "
-                f'{install_hint(program)}, or take kind="loop"'
+                f"VNF {vnf!r} asks for a {PROGRAM} process, and this machine has no {program}: "
+                f'{install_hint(program)}, or use kind="loop"'
             )

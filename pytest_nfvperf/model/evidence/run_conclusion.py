@@ -72,13 +72,13 @@ _HEADS = {
 
 
 _ADVICE = {
-    RunFate.KILLED: "What had finished is in the evidence; `nfvperf clean` removes what it left on the machine",
+    RunFate.KILLED: "The evidence has what had finished; `nfvperf clean` removes what the run left on the machine",
     RunFate.INTERNAL: "This is a fault of nfvperf or of a plugin: report it with the traceback",
-    RunFate.INTERRUPTED: "What had finished is in the evidence; run the rest again",
+    RunFate.INTERRUPTED: "The evidence has what had finished; run the rest again",
     RunFate.USAGE: "Correct what the message names and run it again",
-    RunFate.BROKEN: "Nothing is said about the DUT: mend the testbed (`nfvperf doctor` looks at it) and run it again",
-    RunFate.FAILED: "The reasons are above and in the report: the DUT, its configuration or the SLA has to change",
-    RunFate.INCONCLUSIVE: "Nothing failed, but it is no acceptance either: the reasons say what was in the way; "
+    RunFate.BROKEN: "The run says nothing about the DUT: repair the testbed (see `nfvperf doctor`) and run it again",
+    RunFate.FAILED: "The reasons are above and in the report: change the DUT, its configuration or the SLA",
+    RunFate.INCONCLUSIVE: "Nothing failed, but this is no acceptance: the reasons say what could not be judged; "
     "measure again on a quieter machine or longer (--nfv-profile gate)",
     RunFate.EMPTY: "Look at the paths, -k and --nfv-profile",
 }
@@ -240,11 +240,11 @@ def _advice(fate: RunFate, tests: Sequence[TestConclusion], *, smoke: bool) -> s
     if fate is not RunFate.PASSED:
         return _ADVICE.get(fate, "")
     if any(test.tolerated for test in tests):
-        return "This is no acceptance: --nfv-inconclusive warn let pass what could not be judged"
+        return "This is no acceptance: --nfv-inconclusive warn accepted what could not be judged"
     if any(test.fate is Fate.SKIPPED for test in tests):
         return "This is no acceptance of all: the reasons of the skips say what is missing"
     if smoke:
         return "It works here, which is no acceptance: for that, measure longer (--nfv-profile gate)"
     if not any(test.judged for test in tests):
         return "This is no acceptance: give requirements in an sla.yaml beside the suite or by --nfv-sla FILE"
-    return "This is no acceptance: what failed as expected is still to be mended"
+    return "This is no acceptance: what failed as expected still needs a fix"

@@ -67,7 +67,7 @@ def copy_counts(topology: Topology, result: TrialResult, moved: Mapping[str, int
         moved: moves of counters by name: ``<port>.rx_packets``, ``<port>.tx_dropped``, ``<port>.far.ring_drops``.
 
     Raises:
-        ValueError: the topology does not say which way frames take.
+        ValueError: the topology does not define the path of a direction.
     """
     outputs = [mirror.output for mirror in topology.mirrors if mirror.output is not None]
     vlan = result.spec.traffic.vlan or 0
@@ -110,7 +110,7 @@ def _crossings(
     for count in result.counts:
         way = route(topology, count.direction)
         if way is None:
-            raise ValueError(f"topology {topology.name!r} does not say which way {count.direction} takes")
+            raise ValueError(f"topology {topology.name!r} does not define the path of {count.direction}")
         for number, crossed in enumerate(way):
             known = count.sent if number == 0 else by_vnfs.get(crossed.entry)
             yield crossed, moved.get(_received_by(crossed.entry)) if known is None else known

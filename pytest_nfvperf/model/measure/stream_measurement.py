@@ -104,9 +104,7 @@ class StreamSpec:
         if self.protocol == "tcp" and self.bitrate_bps is not None:
             raise ValueError("bitrate_bps is for udp: TCP finds its own rate; leave it out, or measure udp")
         if self.bitrate_bps is not None and self.bitrate_bps < 1:
-            raise ValueError(
-                f"bitrate_bps must be at least 1 bit/s, not {self.bitrate_bps}; None is as fast as it goes"
-            )
+            raise ValueError(f"bitrate_bps must be at least 1 bit/s, not {self.bitrate_bps}; None means no limit")
         for name, value in (("mss_bytes", self.mss_bytes), ("congestion", self.congestion)):
             if self.protocol == "udp" and value is not None:
                 raise ValueError(f"{name} is TCP's: leave it out for udp")

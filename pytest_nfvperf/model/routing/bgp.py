@@ -43,10 +43,12 @@ class BgpTimers:
     def __post_init__(self) -> None:
         if self.hold_s < _SHORTEST_HOLD_S:
             raise ValueError(
-                f"a hold time of {self.hold_s} s is not possible: RFC 4271 wants {_SHORTEST_HOLD_S} or more"
+                f"a hold time of {self.hold_s} s is not possible: RFC 4271 requires {_SHORTEST_HOLD_S} or more"
             )
         if not 1 <= self.keepalive_s < self.hold_s:
-            raise ValueError(f"keepalives every {self.keepalive_s} s do not hold a session of {self.hold_s} s")
+            raise ValueError(
+                f"keepalives every {self.keepalive_s} s cannot keep up a session with a hold time of {self.hold_s} s"
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ def vm_chain(
         ValueError: so many VMs have no MAC addresses here, or the parts do not fit.
     """
     if not 1 <= vms <= 15:
-        raise ValueError(f"a chain of {vms} VMs has no MAC addresses of S4's: give 1 to 15")
+        raise ValueError(f"S4's MAC addresses allow 1 to 15 VMs in a chain, not {vms}")
     stops = [vm_mac(number) for number in range(1, vms + 1)]
     chain = [
         one_armed(f"vm{number}", BRIDGE, mac=mac, eth_peer=behind, mtu=mtu, kind=kind)

@@ -120,7 +120,7 @@ def bridge_chain(
         ValueError: no bridge, or an unknown kind of link or end, or version of IP.
     """
     if bridges < 1:
-        raise ValueError(f"a chain of {bridges} bridges is none: give at least 1")
+        raise ValueError(f"a chain of {bridges} bridges is not possible: give at least 1")
     names = [f"ovs-{number}" for number in range(1, bridges + 1)]
     joints = [_joint(link, number, mtu, offloads) for number in range(1, bridges)]
     return Topology(

@@ -190,7 +190,7 @@ class _Paths:
         """Those of all paths."""
         for path in paths:
             if len(path.stops) < 2:
-                raise self._wrong(path, "a path has two stops or more")
+                raise self._wrong(path, "a path needs at least two nodes")
             for near, far in zip(path.stops, path.stops[1:], strict=False):
                 yield from self._hop(path, near, far)
 

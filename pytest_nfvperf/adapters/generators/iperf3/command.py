@@ -60,7 +60,7 @@ def stream_options(spec: StreamSpec) -> list[str]:
 
 
 def udp_options(bitrate_bps: int | None) -> list[str]:
-    """UDP at a rate of each stream; 0 is as fast as it goes. 64-bit numbers, so that long runs do not wrap."""
+    """UDP at a rate of each stream; 0 means no limit. 64-bit numbers, so that long runs do not wrap."""
     return ["--udp", "--bitrate", str(bitrate_bps or 0), "--udp-counters-64bit"]
 
 

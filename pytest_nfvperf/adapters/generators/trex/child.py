@@ -54,7 +54,7 @@ def connect(spec: GeneratorSpec, log: Path, options: ChildOptions) -> tuple[Engi
 
     Raises:
         ConfigError: none fits; says which were tried.
-        GeneratorError: the server is not there or does not answer.
+        GeneratorError: the server cannot be reached, or does not answer.
     """
     tried: list[str] = []
     libraries = candidates(spec)

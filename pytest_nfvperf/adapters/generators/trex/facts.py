@@ -113,6 +113,6 @@ def _check_line_rate(streams: Sequence[Mapping[str, Any]], port: TrexPort) -> No
         fiction = ", which is what TRex takes a virtual port for" if port.virtual else ""
         raise ConfigError(
             f"{rate} on port {port.port.name!r} fill {wire / 1e9:.4g} Gbit/s on the wire, and TRex port {port.number} "
-            f"has {port.speed_bps / 1e9:g} Gbit/s{fiction}: lower the load, or say the port's line_rate in the "
+            f"has {port.speed_bps / 1e9:g} Gbit/s{fiction}: lower the load, or write the port's line_rate into the "
             "testbed file so that searches stay below it"
         )

@@ -11,7 +11,7 @@ from pytest_nfvperf.model.errors import ConfigError, GeneratorError, NfvperfErro
 from pytest_nfvperf.model.testbed.testbed import GeneratorSpec
 
 _USER_MISTAKES = {
-    "exceeds port line rate": "lower the load, or say the port's line_rate in the testbed file",
+    "exceeds port line rate": "lower the load, or write the port's line_rate into the testbed file",
     "Failed allocating statistic counter": "it has no more counters: use fewer directions or a mix of fewer sizes",
     "enforces a minimum rate": "raise the load, or measure without latency",
 }

@@ -66,7 +66,7 @@ class TrexServer:
         """End it and put its interfaces back. Can be called twice.
 
         Raises:
-            TestbedError: an interface could not be put back as it was.
+            TestbedError: an interface could not be restored.
         """
         self._process.stop()
         while self._kept:
@@ -74,7 +74,7 @@ class TrexServer:
             try:
                 put_back(entry)
             except OSError as error:
-                raise TestbedError(f"interface {entry.name!r} could not be put back as it was: {error}") from error
+                raise TestbedError(f"interface {entry.name!r} could not be restored: {error}") from error
             self._journal.forget(self._kept.pop())
 
 

@@ -42,7 +42,7 @@ def load(path: str) -> Library:
             if (directory / file).is_file():
                 sys.path.insert(0, str(directory))
                 return _imported(module, str(directory))
-    raise Failure("no_client", f"no TRex client library lies under {path}")
+    raise Failure("no_client", f"there is no TRex client library under {path}")
 
 
 def spoken(library: Library) -> str:

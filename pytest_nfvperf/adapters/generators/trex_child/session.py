@@ -202,7 +202,7 @@ def _check_listens(server: str, port: int) -> None:
     try:
         socket.create_connection((server, port), _CONNECT_S).close()
     except OSError as error:
-        raise Failure("unreachable", f"nothing takes connections on {server}:{port}: {error}") from error
+        raise Failure("unreachable", f"nothing listens on {server}:{port}: {error}") from error
 
 
 def _client(library: Library, server: str, rpc_port: int, event_port: int, user: str) -> Any:

@@ -165,7 +165,7 @@ class SystemOvs:
         """TestbedError when vswitchd is another process by now, or gone."""
         if not self.running():
             raise TestbedError(
-                f"the system's ovs-vswitchd (pid {self.pid}) has ended or was restarted under the test",
+                f"the system's ovs-vswitchd (pid {self.pid}) has ended or was restarted during the test",
                 evidence=self.logs(),
             )
 

@@ -106,6 +106,6 @@ def refuse_flows_on_bonds(topology: Topology, wired: Iterable[OvsPort]) -> None:
         ports = [port.name for port in topology.ports if port.bridge == one.bridge]
         if one.members and one.bridge in crossed and len(ports) > 2:
             raise ConfigError(
-                f"topology {topology.name!r} leads frames by flows over {len(ports)} ports of bridge {one.bridge!r}, "
-                f"and a flow passes bond {one.interface!r} by: use single ports for it, or the topology phy2phy"
+                f"topology {topology.name!r} forwards by flows over {len(ports)} ports of bridge {one.bridge!r}, "
+                f"and flows bypass bond {one.interface!r}: use single ports for it, or the topology phy2phy"
             )

@@ -22,7 +22,7 @@ def refuse_too_deep(topology: Topology) -> None:
     if longest > MOST_PATCHES:
         raise ConfigError(
             f"topology {topology.name!r} has {longest} patch ports in a row ({longest + 1} bridges), and OVS drops "
-            f"frames after {MOST_PATCHES}: take fewer bridges, or join some by veth"
+            f"frames after {MOST_PATCHES}: use fewer bridges, or join some by veth"
         )
 
 

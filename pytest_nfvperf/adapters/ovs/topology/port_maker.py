@@ -164,7 +164,7 @@ class PortMaker:
     def _vhost_user(self, port: Port) -> OvsPort:
         if not self._instance.options.dpdk:
             raise ConfigError(
-                f"port {port.name!r} is vhost-user, which needs DPDK: take Dut('dpdk'), or the kind TESTBED"
+                f"port {port.name!r} is vhost-user, which needs DPDK: use Dut('dpdk'), or the kind TESTBED"
             )
         socket = self._instance.directory / f"{port.name}.sock"
         self._sockets.append(socket)
@@ -187,7 +187,7 @@ class PortMaker:
         if self._instance.options.datapath_type != "netdev":
             raise ConfigError(
                 f"{what} is a tap, which OVS's userspace datapath reads and the kernel's does not: "
-                "take Dut('netdev') or Dut('dpdk'), or an internal port or a veth pair"
+                "use Dut('netdev') or Dut('dpdk'), or an internal port or a veth pair"
             )
 
     def _af_xdp(self, port: Port, pairs: list[Pair]) -> OvsPort:
@@ -203,7 +203,7 @@ class PortMaker:
             return replace(wired, type="dpdk", options={"dpdk-devargs": device}, kernel=port.name)
         raise ConfigError(
             f"port {port.name!r} is AF_XDP, which this OVS was built without: it has the interface types "
-            f"{', '.join(sorted(types))}; take Dut('dpdk') for DPDK's driver, or the kind AF_PACKET"
+            f"{', '.join(sorted(types))}; use Dut('dpdk') for DPDK's driver, or the kind AF_PACKET"
         )
 
     def _wire_nic(self, nic: Nic, pairs: list[Pair]) -> OvsPort:
@@ -234,7 +234,7 @@ class PortMaker:
         if nic.offloads.tx_checksum or nic.offloads.tso:
             raise ConfigError(
                 f"interface {nic.name!r} of namespace {nic.namespace!r}: tx checksum offload, and so TSO, must be off "
-                "on OVS's userspace datapath unless it has userspace TSO: take Dut(userspace_tso=True)"
+                "on OVS's userspace datapath unless it has userspace TSO: use Dut(userspace_tso=True)"
             )
         return replace(nic.offloads, tx_checksum=False)
 

@@ -71,7 +71,7 @@ class LabBird:
             self._protocols[address] = name
             neighbors.append(Neighbor(address, int(told["Neighbor AS"]), bfd=self._bfd(address)))
         if not neighbors:
-            raise TestbedError(f"BIRD of speaker {self._name!r} has no BGP protocol: there is no session to look at")
+            raise TestbedError(f"BIRD of speaker {self._name!r} has no BGP protocol: there is no session to watch")
         (router_id,) = (line.split()[-1] for line in self._run("show status") if line.startswith("Router ID"))
         return SpeakerConfig(asn, router_id, tuple(neighbors))
 
@@ -135,7 +135,7 @@ class LabBird:
                 continue
             protocol = self._protocol_for(prefix)
             if self._is_up(protocol):
-                raise ConfigError(f"BIRD of speaker {self._name!r} announces {prefix} already, by its own doing")
+                raise ConfigError(f"BIRD of speaker {self._name!r} already announces {prefix} from its own configuration")
             self._announced.note(prefix, "bird", self._socket, [f"disable {protocol}"])
             self._run(f"enable {protocol}")
         self.config = self.config.announcing(self._announced.prefixes)
@@ -165,7 +165,7 @@ class LabBird:
 
     def restart(self) -> None:
         """TestbedError: it is not ours."""
-        raise TestbedError(f"BIRD of speaker {self._name!r} is not ours, and is not restarted")
+        raise TestbedError(f"BIRD of speaker {self._name!r} belongs to somebody else: nfvperf does not restart it")
 
     def check(self) -> None:
         """TestbedError when it has ended or is stopped."""

@@ -61,7 +61,7 @@ class LabFrr:
         summary = self._ask("show bgp summary json")
         families = [family for family in summary.values() if isinstance(family, dict) and family.get("as")]
         if not families:
-            raise TestbedError(f"bgpd of speaker {self._name!r} has no neighbour: there is no session to look at")
+            raise TestbedError(f"bgpd of speaker {self._name!r} has no neighbour: there is no session to watch")
         peers = self._ask("show bgp neighbors json")
         neighbors = tuple(
             Neighbor(address, told["remoteAs"], bfd=_bfd(told))
@@ -142,7 +142,7 @@ class LabFrr:
 
     def restart(self) -> None:
         """TestbedError: it is not ours."""
-        raise TestbedError(f"FRR of speaker {self._name!r} is not ours, and is not restarted")
+        raise TestbedError(f"FRR of speaker {self._name!r} belongs to somebody else: nfvperf does not restart it")
 
     def check(self) -> None:
         """TestbedError when it has ended or is stopped."""
