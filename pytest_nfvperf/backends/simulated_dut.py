@@ -23,7 +23,7 @@ _START_S = 2.0
 
 @dataclass
 class SimulatedTopology:
-    """A topology that stands nowhere. ``devices``: by port, where a generator wants to know them."""
+    """A topology that is built nowhere. ``devices``: by port, where a generator wants to know them."""
 
     topology: Topology
     devices: Mapping[str, str] = field(default_factory=dict)

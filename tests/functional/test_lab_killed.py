@@ -99,9 +99,7 @@ def test_nor_at_the_end_of_a_run_that_goes_on() -> None:
             ovs.build(phy2phy())
         finally:
             host.link("add", ifname=near[1], kind="veth", peer="nfvtest-new")
-            with pytest.raises(
-                TestbedError, match=f"interface '{near[1]}' could not be restored: there is an"
-            ):
+            with pytest.raises(TestbedError, match=f"interface '{near[1]}' could not be restored: there is an"):
                 ovs.close()
             remove_link("nfvtest-new")
         journal.close()

@@ -68,5 +68,5 @@ def test_cut_copies_are_compared_as_far_as_they_go() -> None:
 
 @pytest.mark.parametrize("traffic", [Traffic(flows=2), Traffic(frame_size=IMIXES["simple"])])
 def test_mixtures_cannot_be_held_against_one_frame(traffic: Traffic) -> None:
-    with pytest.raises(ValueError, match="send one flow of one frame size"):
+    with pytest.raises(ValueError, match="send one flow of one size"):
         check_frames([], CHAIN, WAY, traffic)

@@ -135,7 +135,9 @@ class LabBird:
                 continue
             protocol = self._protocol_for(prefix)
             if self._is_up(protocol):
-                raise ConfigError(f"BIRD of speaker {self._name!r} already announces {prefix} from its own configuration")
+                raise ConfigError(
+                    f"BIRD of speaker {self._name!r} already announces {prefix} from its own configuration"
+                )
             self._announced.note(prefix, "bird", self._socket, [f"disable {protocol}"])
             self._run(f"enable {protocol}")
         self.config = self.config.announcing(self._announced.prefixes)
