@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from pytest_nfvperf.config.near import did_you_mean, listed
-from pytest_nfvperf.model.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,31 +127,6 @@ def _unknown_unit(shown: str, unit: str, wanted: Dimension) -> str:
         unit, [name for every in DIMENSIONS for name in every.units]
     )
     return f"'{shown}' has unknown unit '{unit}'{hint}: {wanted.noun} is written in {units}, e.g. '{wanted.example}'"
-
-
-def _parser(wanted: Dimension, doc: str) -> Callable[[object, str], float]:
-    def parse(text: object, key: str) -> float:
-        try:
-            return quantity(text, wanted, key.rpartition(".")[2] or "the value")
-        except UnitError as error:
-            raise ConfigError(str(error), key=key) from None
-
-    parse.__doc__ = doc
-    return parse
-
-
-parse_rate_fps = _parser(FRAME_RATE, "Frames/s from e.g. ``4 Mpps``; ConfigError naming the key.")
-parse_bit_rate = _parser(BIT_RATE, "Bit/s from e.g. ``100 Gbps``; ConfigError naming the key.")
-parse_duration_s = _parser(TIME, "Seconds from e.g. ``50 us``; ConfigError naming the key.")
-parse_ratio = _parser(RATIO, "0.5 from ``50 %`` or ``0.5``; ConfigError naming the key.")
-
-
-def parse_size_bytes(text: object, key: str) -> int:
-    """Bytes from e.g. ``512 MiB`` or ``1500 bytes``; ConfigError naming the key."""
-    size = _parser(SIZE, "")(text, key)
-    if not size.is_integer():
-        raise ConfigError(f"'{text}' is not a whole number of bytes", key=key)
-    return int(size)
 
 
 def shortest(value: float, dimension: Dimension) -> str:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise
+from itertools import combinations
 from statistics import NormalDist, median
 
 CONFIDENCE = 0.95
@@ -106,44 +106,17 @@ def rule_of_three(offered: int) -> float:
     return min(1.0, 3 / offered)
 
 
-@dataclass(frozen=True, slots=True)
-class Trend:
-    """Does a series rise or fall?
+def trend_p_value(y: Sequence[float]) -> float:
+    """Does a series, in the order of time, rise or fall? Two-sided Mann-Kendall test; 1.0 for a constant series.
 
-    Attributes:
-        slope: Theil-Sen, units of y per unit of x.
-        relative_change: slope times the span of x, over the median of y; None with a median of 0.
-        p_value: two-sided Mann-Kendall; 1.0 for a constant series.
-    """
-
-    slope: float
-    relative_change: float | None
-    p_value: float
-
-    def significant(self, alpha: float = 0.05) -> bool:
-        """True when so ordered a series would be rare without a trend."""
-        return self.p_value < alpha
-
-
-def trend(x: Sequence[float], y: Sequence[float]) -> Trend:
-    """Mann-Kendall test and Theil-Sen slope of y over strictly rising x. Quadratic: give it hundreds, not millions.
+    Quadratic in the number of values: give it hundreds, not millions.
 
     Raises:
-        ValueError: for fewer than 3 points, unequal lengths, or x that does not rise.
+        ValueError: for fewer than 3 values.
     """
-    if len(x) != len(y) or len(x) < 3:
-        raise ValueError(f"a trend needs 3 points or more of equal number, not {len(x)} and {len(y)}")
-    if any(later <= earlier for earlier, later in pairwise(x)):
-        raise ValueError("x must rise strictly")
-    pairs = [(i, j) for i in range(len(x)) for j in range(i + 1, len(x))]
-    slope = median((y[j] - y[i]) / (x[j] - x[i]) for i, j in pairs)
-    score = sum((y[j] > y[i]) - (y[j] < y[i]) for i, j in pairs)
-    middle = median(y)
-    change = slope * (x[-1] - x[0]) / abs(middle) if middle else None
-    return Trend(slope, change, _mann_kendall_p(score, y))
-
-
-def _mann_kendall_p(score: int, y: Sequence[float]) -> float:
+    if len(y) < 3:
+        raise ValueError(f"a trend needs 3 values or more, not {len(y)}")
+    score = sum((later > earlier) - (later < earlier) for earlier, later in combinations(y, 2))
     ties = [list(y).count(value) for value in set(y)]
     n = len(y)
     if n <= 10 and max(ties) == 1:

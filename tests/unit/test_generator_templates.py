@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -38,7 +39,7 @@ VXLANS = [None, Vxlan(vni=42), Vxlan(src_ip="2001:db8::1", dst_ip="2001:db8::2")
 def any_traffic(draw: st.DrawFn) -> Traffic:
     kind = Traffic(9216, vlan=draw(st.none() | st.integers(1, 4094)), vxlan=draw(st.sampled_from(VXLANS)))
     kind = kind.over_ipv6() if draw(st.booleans()) else kind
-    return kind.with_frame_size(draw(st.integers(kind.least_frame_size, 9216)))
+    return replace(kind, frame_size=draw(st.integers(kind.least_frame_size, 9216)))
 
 
 def template(traffic: Traffic, way: int = 0) -> bytes:

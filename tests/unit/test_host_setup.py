@@ -12,7 +12,7 @@ import pytest
 
 import pytest_nfvperf
 from pytest_nfvperf.adapters.host import packages, setup
-from pytest_nfvperf.adapters.host.hugepages import Change, Hugepages, hugetlbfs_mounts, plan, read_hugepages, reserve
+from pytest_nfvperf.adapters.host.hugepages import Change, Hugepages, plan, read_hugepages, reserve
 from pytest_nfvperf.adapters.host.packages import SetupError, enabled_services, read_distribution, services_held
 
 
@@ -55,12 +55,6 @@ def test_a_kernel_that_gives_fewer_is_reported(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(Path, "write_text", lambda *_: 0)
     with pytest.raises(OSError, match="asked for 512 hugepages of 2 MiB, the kernel could give 10"):
         reserve(1024, pools)
-
-
-def test_mounts_of_hugetlbfs_are_found(tmp_path: Path) -> None:
-    mounts = tmp_path / "mounts"
-    mounts.write_text("proc /proc proc rw 0 0\nnone /dev/hugepages hugetlbfs rw 0 0\n")
-    assert hugetlbfs_mounts(mounts) == ("/dev/hugepages",)
 
 
 def os_release(tmp_path: Path, text: str) -> Path:

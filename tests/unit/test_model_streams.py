@@ -108,7 +108,6 @@ def test_rates_are_computed_from_counts_and_measured_times() -> None:
     assert both.received_bytes == 1750
     assert both.retransmits == 8
     assert both.cores == pytest.approx(1.8)
-    assert both.cores_per_gbps == pytest.approx(1.8 / 36e-6)
     assert (CPU.seconds, CPU.iperf3_cores) == (0.9, 0.88)
 
 
@@ -117,7 +116,6 @@ def test_what_is_not_known_is_absent() -> None:
     assert not nothing.valid
     assert (nothing.goodput_bps, nothing.received_bytes, nothing.retransmits, nothing.cores) == (None,) * 4
     assert result(FORWARD, client_cpu=CPU).cores is None
-    assert result(FORWARD, client_cpu=CPU).cores_per_gbps is None
     udp = WayCounts("forward", 1, (StreamCounts(1, datagrams=3, lost_datagrams=1), StreamCounts(1)))
     assert (udp.retransmits, udp.datagrams, udp.lost_datagrams) == (None, None, None)
     assert WayCounts("forward", 0, ()).goodput_bps is None
@@ -128,7 +126,6 @@ def test_what_is_not_known_is_absent() -> None:
 def test_nothing_received_is_a_rate_of_none_at_all_not_unknown() -> None:
     silent = result(WayCounts("forward", 10**9, (StreamCounts(0),)), client_cpu=CPU, server_cpu=CPU)
     assert silent.goodput_bps == 0
-    assert silent.cores_per_gbps is None
 
 
 def test_evidence_is_what_the_counters_did() -> None:

@@ -178,7 +178,3 @@ def test_a_mix_lies_between_its_sizes(recipe):
     sizes = [size for size, _ in recipe]
     assert min(sizes) - 1e-9 <= mix.mean_size <= max(sizes) + 1e-9
     assert Traffic(frame_size=mix).largest_frame_size == max(sizes)
-
-
-def test_with_frame_size_keeps_the_rest():
-    assert Traffic(flows=7, vlan=3).with_frame_size(128) == Traffic(frame_size=128, flows=7, vlan=3)

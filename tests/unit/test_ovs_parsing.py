@@ -16,11 +16,12 @@ from hypothesis import strategies as st
 
 from pytest_nfvperf.adapters.ovs.counters.ovs_sampler import parse_rxqs, rxq_question
 from pytest_nfvperf.adapters.ovs.counters.pmd_stats import LOOKUP_ENDS, parse_pmd_perf, parse_pmd_stats
-from pytest_nfvperf.adapters.ovs.counters.port_stats import parse_port_stats, read_port_stats
+from pytest_nfvperf.adapters.ovs.counters.port_stats import PORT_STATS, parse_port_stats
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
 from pytest_nfvperf.adapters.ovs.instance.ovsdb import present_columns
 from pytest_nfvperf.adapters.ovs.instance.unixctl import Unixctl, UnixctlError
 from pytest_nfvperf.adapters.ovs.instance.vhost_connector import listening_sockets
+from pytest_nfvperf.adapters.ovs.openflow.multipart import asking
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
 
 STATS = """\
@@ -175,8 +176,13 @@ def test_port_statistics_in_parts_amid_other_messages_are_put_together(tmp_path:
         heard.append(connection.recv(100))
 
     with served(tmp_path / "s", serve):
-        assert read_port_stats(tmp_path / "s") == {1: {"rx_packets": 4}, 2: {"ovs_tx_retries": 5}}
+        assert asked(tmp_path / "s") == {1: {"rx_packets": 4}, 2: {"ovs_tx_retries": 5}}
     assert heard == [message(3, 77, b"ping")]
+
+
+def asked(management_socket: Path, deadline_s: float = 2.0) -> dict[int, dict[str, int]]:
+    with asking(management_socket, deadline_s) as bridge:
+        return parse_port_stats(bridge.ask(PORT_STATS))
 
 
 def test_port_statistics_refused_silent_or_absent_are_errors(tmp_path: Path) -> None:
@@ -185,16 +191,16 @@ def test_port_statistics_refused_silent_or_absent_are_errors(tmp_path: Path) -> 
         connection.sendall(message(1, 1, b"\x00\x01\x00\x02"))
 
     with served(tmp_path / "r", refuse), pytest.raises(TestbedError, match="OpenFlow error 00010002"):
-        read_port_stats(tmp_path / "r")
+        asked(tmp_path / "r")
     with served(tmp_path / "d", lambda c: c.recv(100) and None), pytest.raises(TestbedError, match="closed"):
-        read_port_stats(tmp_path / "d")
+        asked(tmp_path / "d")
     done = threading.Event()
     with served(tmp_path / "s", lambda c: done.wait(5) and None):
         with pytest.raises(DeadlineError, match=r"waited 0.1 s for statistics"):
-            read_port_stats(tmp_path / "s", deadline_s=0.1)
+            asked(tmp_path / "s", deadline_s=0.1)
         done.set()
     with pytest.raises(TestbedError, match=r"no statistics from .*/none"):
-        read_port_stats(tmp_path / "none")
+        asked(tmp_path / "none")
 
 
 def reply(connection: socket.socket, answer: dict[str, object], pieces: int = 1) -> None:

@@ -17,7 +17,7 @@ from pytest_nfvperf.model.statistics import (
     relative_spread,
     rule_of_three,
     slope_estimate,
-    trend,
+    trend_p_value,
     two_bands,
 )
 
@@ -97,15 +97,11 @@ class TestLoss:
 
 class TestTrend:
     def test_a_falling_series(self):
-        found = trend(range(12), [100.0 - 2 * k for k in range(12)])
-        assert found.slope == -2
-        assert found.relative_change == pytest.approx(-22 / 89)
-        assert found.significant()
+        assert trend_p_value([100.0 - 2 * k for k in range(12)]) < 0.05
 
     def test_constant_is_no_trend(self):
-        assert trend(range(20), [7.0] * 20).p_value == 1.0
-        assert not trend(range(20), [7.0] * 20).significant()
-        assert trend(range(3), [0.0] * 3).relative_change is None
+        assert trend_p_value([7.0] * 20) == 1.0
+        assert trend_p_value([0.0] * 3) == 1.0
 
     @pytest.mark.parametrize("n", [4, 5, 6, 7])
     def test_small_samples_are_exact(self, n):
@@ -118,44 +114,30 @@ class TestTrend:
         scores = [score(order) for order in orders]
         for order in random.Random(1).sample(orders, 20):
             share = sum(other >= score(order) for other in scores) / len(orders)
-            assert trend(range(n), [float(value) for value in order]).p_value == pytest.approx(share)
+            assert trend_p_value([float(value) for value in order]) == pytest.approx(share)
 
     def test_ties_are_corrected_for(self):
         """S = 9, variance (5 * 4 * 15 - 2 * 1 * 9) / 18, z = 8 / 3.958."""
-        assert trend(range(5), [1.0, 1.0, 2.0, 3.0, 4.0]).p_value == pytest.approx(0.0433, abs=1e-4)
+        assert trend_p_value([1.0, 1.0, 2.0, 3.0, 4.0]) == pytest.approx(0.0433, abs=1e-4)
 
     def test_false_alarms_are_as_rare_as_stated(self):
         """Noise without a trend over 30 samples: about 5 % are called significant."""
         rng = random.Random(7)
-        alarms = sum(trend(range(30), [rng.gauss(100, 1) for _ in range(30)]).significant() for _ in range(600))
+        alarms = sum(trend_p_value([rng.gauss(100, 1) for _ in range(30)]) < 0.05 for _ in range(600))
         assert 0.02 < alarms / 600 < 0.08
 
     def test_one_outlier_does_not_tilt(self):
         series = [100.0] * 30
         series[15] = 1.0
-        assert trend(range(30), series).slope == 0
-        assert not trend(range(30), series).significant()
-
-    @given(st.lists(st.floats(-1e6, 1e6), min_size=3, max_size=25), st.floats(0.001, 1000))
-    def test_scaling_time_scales_the_slope(self, y, factor):
-        plain = trend(range(len(y)), y)
-        scaled = trend([k * factor for k in range(len(y))], y)
-        assert scaled.slope * factor == pytest.approx(plain.slope, rel=1e-6, abs=1e-9)
-        assert scaled.p_value == plain.p_value
+        assert trend_p_value(series) >= 0.05
 
     @given(st.lists(st.floats(-1e6, 1e6), min_size=3, max_size=25))
-    def test_reversing_turns_it_round(self, y):
-        forth, back = trend(range(len(y)), y), trend(range(len(y)), y[::-1])
-        assert back.slope == pytest.approx(-forth.slope)
-        assert back.p_value == pytest.approx(forth.p_value)
+    def test_reversing_changes_nothing(self, y):
+        assert trend_p_value(y) == pytest.approx(trend_p_value(y[::-1]))
 
     def test_what_it_refuses(self):
-        with pytest.raises(ValueError, match="a trend needs 3 points or more of equal number, not 2 and 2"):
-            trend([1, 2], [1, 2])
-        with pytest.raises(ValueError, match="not 3 and 4"):
-            trend([1, 2, 3], [1, 2, 3, 4])
-        with pytest.raises(ValueError, match="x must rise strictly"):
-            trend([1, 1, 2], [1, 2, 3])
+        with pytest.raises(ValueError, match="a trend needs 3 values or more, not 2"):
+            trend_p_value([1, 2])
 
 
 class TestBands:

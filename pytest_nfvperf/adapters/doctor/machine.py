@@ -58,7 +58,6 @@ _OPTIONAL: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("FRR", "bgpd", ()),
     ("BIRD", "bird", ()),
     ("QEMU", "qemu-system-x86_64", ()),
-    ("Allure", "allure", ()),
     ("Chromium", "chromium", ("chromium-browser", "google-chrome")),
 )
 """What a line of its own shows; its program, and other names of that."""

@@ -78,9 +78,3 @@ def reserve(mib: int, pools: Path = _POOLS) -> Change | None:
     if got.total < pages:
         raise OSError(f"asked for {pages} hugepages of 2 MiB, the kernel could give {got.total}; free memory or reboot")
     return change
-
-
-def hugetlbfs_mounts(mounts: Path = Path("/proc/mounts")) -> tuple[str, ...]:
-    """Where a hugetlbfs is mounted. We need none: DPDK runs with ``--in-memory``; other tools may."""
-    fields = [line.split() for line in mounts.read_text(encoding="utf-8").splitlines()]
-    return tuple(entry[1] for entry in fields if len(entry) > 2 and entry[2] == "hugetlbfs")

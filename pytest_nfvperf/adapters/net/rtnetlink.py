@@ -125,11 +125,6 @@ def delete_group(group: int) -> Request:
     return Request(f"delete the interfaces of group {group}", message)
 
 
-def delete(index: int, name: str) -> Request:
-    """Delete an interface."""
-    return Request(f"delete {name}", _link(RTM_DELLINK, 0, index))
-
-
 def list_links(*, statistics: bool = False) -> Request:
     """All interfaces, as a dump."""
     message = _link(RTM_GETLINK, 0)

@@ -37,7 +37,6 @@ class Program:
         use: what calls it.
         lost: what does not work without it; empty when nothing does.
         elsewhere: package by system, such as "ubuntu 24.04", where it has another name.
-        by_hand: how to install it, where that is not by apt.
         directories: where it may lie beside PATH.
     """
 
@@ -47,7 +46,6 @@ class Program:
     use: Use = Use.RUN
     lost: str = ""
     elsewhere: Mapping[str, str] = field(default_factory=dict)
-    by_hand: str = ""
     directories: tuple[str, ...] = ()
 
 
@@ -135,10 +133,6 @@ _PROGRAMS = (
     Program("chroot", "coreutils", "to enter such a root", Use.FRESH, "the gate .ci/fresh"),
     Program("tar", "tar", "to unpack such a root", Use.FRESH, "the gate .ci/fresh"),
     Program("apt-config", "apt", "how this machine's apt fetches", Use.FRESH, "the gate .ci/fresh"),
-    Program("allure", "", "Allure's own HTML", Use.EXTRA, "`nfvperf report --allure`", by_hand="npm install -g allure"),
-    Program(
-        "npx", "npm", "finds an allure that npm has already", Use.EXTRA, "`nfvperf report --allure` without allure"
-    ),
     Program(
         "chromium",
         "chromium",
@@ -189,11 +183,9 @@ def install_hint(*names: str) -> str:
     Raises:
         KeyError: one that the table does not have.
     """
-    rows = [_row(name) for name in names]
-    by_hand = dict.fromkeys(row.by_hand for row in rows if row.by_hand)
     here = system(OS_RELEASE)
-    by_apt = dict.fromkeys(_package(row, here) for row in rows if not row.by_hand)
-    return " && ".join([*([f"apt-get install {' '.join(by_apt)}"] if by_apt else []), *by_hand])
+    by_apt = dict.fromkeys(_package(_row(name), here) for name in names)
+    return f"apt-get install {' '.join(by_apt)}"
 
 
 def not_installed(name: str) -> str:

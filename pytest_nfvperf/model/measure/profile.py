@@ -39,7 +39,7 @@ class Profile:
         rfc2544_trial_s: trials of the ``rfc2544`` binary search, s (RFC 2544 section 24: 60).
         rfc2544_residual_s: wait for residual frames (RFC 2544 section 23: 2).
         tst009_max_rejections: max(r) of ETSI TST 009's binary search with loss verification.
-        soak_s: length of a soak, s. ``soak_sample_s``: between samples. ``soak_report_s``: between reports.
+        soak_s: length of a soak, s. ``soak_sample_s``: between samples.
         comparison_repeats: fewest repeats a side, interleaved.
         comparison_trial_s: each reading of a comparison, s.
         comparison_stream_s, comparison_omit_s: each reading of TCP streams, and the time before it that is not
@@ -70,7 +70,6 @@ class Profile:
     tst009_max_rejections: int = 2
     soak_s: float = 900.0
     soak_sample_s: float = 1.0
-    soak_report_s: float = 60.0
     comparison_repeats: int = 5
     comparison_trial_s: float = 5.0
     comparison_stream_s: float = 8.0
@@ -122,7 +121,6 @@ QUICK = replace(
     rfc2544_trial_s=1.0,
     rfc2544_residual_s=0.2,
     soak_s=60.0,
-    soak_report_s=10.0,
     comparison_trial_s=0.3,
     comparison_stream_s=0.7,
     comparison_omit_s=0.3,
@@ -140,7 +138,6 @@ SMOKE = replace(
     loss_curve_trial_s=0.5,
     back_to_back_repeats=2,
     soak_s=15.0,
-    soak_report_s=5.0,
     comparison_budget_s=30.0,
 )
 """One case of each suite, in under 3 minutes in all: what passes it works here, and is not accepted by it."""

@@ -10,7 +10,7 @@ from statistics import median
 from pytest_nfvperf.model.measure.kept_off_cpu import KEPT_OFF_FLOOR_NS, KEPT_OFF_SLACK
 from pytest_nfvperf.model.measure.soak import Drift, Flap, Gap, Lossy, Soak, Spoiled
 from pytest_nfvperf.model.measure.soak_table import TIME, SoakTable, thinned
-from pytest_nfvperf.model.statistics import slope_estimate, trend
+from pytest_nfvperf.model.statistics import slope_estimate, trend_p_value
 
 MOST_NAMED = 50
 """Spoiled and lossy intervals, gaps and flaps are listed up to so many of each; all are counted."""
@@ -232,5 +232,6 @@ def _drift(metric: str, unit: str, times: Sequence[float], values: Sequence[floa
     middle = median(y)
     scale = (x[-1] - x[0]) / (1.0 if unit == "bytes" else middle or math.inf)
     found = slope_estimate(x, y)
-    p_value = trend(x, y).p_value
-    return Drift(metric, unit, found.slope * scale, found.low * scale, found.high * scale, p_value, len(points))
+    return Drift(
+        metric, unit, found.slope * scale, found.low * scale, found.high * scale, trend_p_value(y), len(points)
+    )

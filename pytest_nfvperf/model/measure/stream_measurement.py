@@ -302,9 +302,3 @@ class StreamResult:
             return None
         client, server = self.client_cpu.cores, self.server_cpu.cores
         return None if client is None or server is None else client + server
-
-    @property
-    def cores_per_gbps(self) -> float | None:
-        """CPUs of both ends per Gbit/s of goodput; None when one of them is not known."""
-        cores, goodput = self.cores, self.goodput_bps
-        return None if cores is None or not goodput else cores / (goodput / 1e9)

@@ -64,11 +64,6 @@ class BfdTimers:
         if not 2 <= self.multiplier <= 255:
             raise ValueError(f"a BFD multiplier must be 2..255, not {self.multiplier}")
 
-    @property
-    def detection_ms(self) -> int:
-        """Silence after which the session is down."""
-        return self.interval_ms * self.multiplier
-
 
 @dataclass(frozen=True, slots=True)
 class Policy:
@@ -139,10 +134,6 @@ class SpeakerConfig:
         addresses = [neighbor.address for neighbor in self.neighbors]
         if len(set(addresses)) < len(addresses):
             raise ValueError(f"a neighbour is listed twice: {', '.join(addresses)}")
-
-    def internal(self, neighbor: Neighbor) -> bool:
-        """True for iBGP."""
-        return neighbor.asn == self.asn
 
     def neighbor(self, address: str) -> Neighbor:
         """The neighbour of this address; KeyError for an unknown one."""

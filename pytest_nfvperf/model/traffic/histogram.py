@@ -11,8 +11,6 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-PERCENTILES = (50.0, 90.0, 99.0, 99.9)
-
 
 @dataclass(frozen=True, slots=True)
 class Histogram:

@@ -194,10 +194,6 @@ class Traffic:
         """Frame size and headers, ``64`` or ``128-vxlan``: what a generator's own ceiling depends on."""
         return "-".join(filter(None, (self.frame_label, self.headers_label)))
 
-    def with_frame_size(self, frame_size: int | Imix) -> Traffic:
-        """The same traffic with another frame size."""
-        return replace(self, frame_size=frame_size)
-
     def over_ipv6(self) -> Traffic:
         """The same traffic with IPv6 addresses of RFC 5180's range."""
         return replace(self, src_ip=IPV6_SOURCE, dst_ip=IPV6_DESTINATION)

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from pathlib import Path
 
-from pytest_nfvperf.adapters.ovs.openflow.multipart import Question, asking
+from pytest_nfvperf.adapters.ovs.openflow.multipart import Question
 
 _ANY_PORT = struct.Struct("!I4x")
 PORT_STATS = Question(4, _ANY_PORT.pack(0xFFFFFFFF))
@@ -25,19 +24,8 @@ _CUSTOM_HEADER_BYTES = 16
 _UNKNOWN = (1 << 64) - 1
 
 
-def read_port_stats(management_socket: Path, deadline_s: float = 2.0) -> dict[int, dict[str, int]]:
-    """Counters of every port of a bridge, by OpenFlow port number. A counter the port lacks is absent.
-
-    Raises:
-        DeadlineError: vswitchd did not answer in time.
-        TestbedError: nobody listens, or vswitchd refused.
-    """
-    with asking(management_socket, deadline_s) as bridge:
-        return parse_port_stats(bridge.ask(PORT_STATS))
-
-
 def parse_port_stats(body: bytes) -> dict[int, dict[str, int]]:
-    """The entries of a port statistics reply."""
+    """Counters of every port of a bridge, by OpenFlow port number; a counter that the port lacks is absent."""
     ports: dict[int, dict[str, int]] = {}
     while body:
         length, port, _, _, *counters = _STATS.unpack_from(body)
