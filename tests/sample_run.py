@@ -7,30 +7,20 @@ generator that dies. ``python -m tests.sample_run DIR`` writes it as evidence.
 
 from __future__ import annotations
 
-import random
 import sys
-from functools import cache
 from pathlib import Path
 
-from pytest_nfvperf.adapters.evidence.hdr import encode
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
 from pytest_nfvperf.model.evidence.record import Record
 from pytest_nfvperf.model.evidence.records import (
-    KINDS,
     AttachmentData,
     ErrorData,
-    Payload,
-    RecordIds,
     RunData,
     RunEndData,
     TestData,
     TestEndData,
     TopologyData,
-    make_record,
-    trial_data,
 )
-from pytest_nfvperf.model.ledger.ledger import CounterDelta, FramePath, HopKind, Ledger, Loss, ledger_of
-from pytest_nfvperf.model.ledger.loss_path import Stage, frame_path
 from pytest_nfvperf.model.measure.outcome import (
     BackToBack,
     Confirmation,
@@ -46,19 +36,9 @@ from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 from pytest_nfvperf.model.testbed.equipment import DatapathInfo, GeneratorInfo
 from pytest_nfvperf.model.testbed.testbed import CableSpec, CpuPlan, DutPort, GeneratorSpec, OvsSpec, Testbed
 from pytest_nfvperf.model.topology import catalogue
-from pytest_nfvperf.model.traffic.histogram import Histogram, thinned
 from pytest_nfvperf.model.traffic.traffic import IMIXES, RFC2544_FRAME_SIZES, Imix, Traffic
-from pytest_nfvperf.model.traffic.trial import (
-    Direction,
-    DirectionCounts,
-    InvalidReason,
-    Reason,
-    RigHealth,
-    TrialResult,
-    TrialSpec,
-)
+from tests.sample_trials import SampleTrials, latency_at
 
-DIRECTIONS = (Direction("p0", "p1"), Direction("p1", "p0"))
 NDR = Goal("ndr", 0.0)
 PDR = Goal("pdr", 0.005)
 CAPACITY_MPPS = {64: 7.3, 128: 7.1, 256: 6.9, 512: 6.4, 1024: 5.1, 1280: 4.5, 1518: 3.9}
@@ -95,35 +75,12 @@ FINGERPRINT = {
 }
 
 
-@cache
-def latency_at(load_ratio_percent: int, seed: int, samples: int = 4000) -> Histogram:
-    """Latency as a queue has it: low and tight at light load, a long tail near capacity. HdrHistogram buckets."""
-    rng = random.Random(load_ratio_percent * 1000 + seed)
-    load = min(load_ratio_percent, 99) / 100
-    median = 6500 + 9000 * load / (1.04 - load) ** 0.6
-    counts: dict[int, int] = {}
-    for _ in range(samples):
-        value = rng.lognormvariate(0, 0.16 + 0.3 * load) * median
-        if rng.random() < 0.004:
-            value += rng.uniform(2e5, 5e6) * load
-        counts[int(value)] = counts.get(int(value), 0) + 1
-    exact = Histogram(tuple(sorted(counts.items())), min(counts), max(counts), significant_digits=9)
-    return Histogram(thinned(exact, 3).counts, exact.min_ns, exact.max_ns, 3)
-
-
-FULL = "its transmit ring was full: the DUT did not drain it in time"
-
-
-class SampleRun:
+class SampleRun(SampleTrials):
     """Builds the records of one run; ``records`` has them in order."""
 
     def __init__(self, *, line_rate_bps: float | None = None, seed: int = 1, worker: str = "") -> None:
-        self.records: list[Record] = []
+        super().__init__(seed=seed, worker=worker)
         self.line_rate_bps = line_rate_bps
-        self._rng = random.Random(seed)
-        self._ids = RecordIds(worker)
-        self._now = 1_790_000_000_000_000_000
-        self._test = ""
 
     def build(
         self,
@@ -168,15 +125,6 @@ class SampleRun:
                 counts[record.data["status"]] = counts.get(record.data["status"], 0) + 1
         wrong = counts.get("failed", 0) + counts.get("error", 0)
         self.add(RunEndData(exit_status=1 if wrong else 0, seconds=431.7, counts=counts))
-
-    def add(self, payload: Payload, seconds: float = 0.01) -> str:
-        """One record; returns its id."""
-        self._now += int(seconds * 1e9)
-        record_id = self._ids.next(KINDS[type(payload)])
-        self.records.append(
-            make_record(payload, id=record_id, run="20261121-000759", test=self._test, time_ns=self._now)
-        )
-        return record_id
 
     def labels(self, suite: str, test: str, topology: str, traffic: Traffic) -> tuple[tuple[str, str], ...]:
         """Labels as the fixtures give them."""
@@ -301,101 +249,6 @@ class SampleRun:
         p50, p90, p99, p999 = (histogram.percentile_ns(p) for p in (50, 90, 99, 99.9))
         at, samples = f"{percent} % of pdr", 2 * histogram.total
         return LatencyPoint(at, load, trial, histogram.min_ns, p50, p90, p99, p999, histogram.max_ns, samples)
-
-    def trial_until_valid(self, traffic: Traffic, load: int, capacity: float, purpose: str, trials: list[str]) -> None:
-        """One trial; one in twelve is spoiled by the rig and repeated."""
-        spoiled = None
-        if self._rng.random() < 1 / 12:
-            spoiled = self.trial(traffic, load, capacity, purpose, invalid=True)
-            trials.append(spoiled)
-        trials.append(self.trial(traffic, load, capacity, purpose, repeat_of=spoiled))
-
-    def trial(
-        self,
-        traffic: Traffic,
-        load: int,
-        capacity: float,
-        purpose: str,
-        duration_s: float = 1.0,
-        *,
-        invalid: bool = False,
-        repeat_of: str | None = None,
-    ) -> str:
-        """One trial's record; what exceeds the capacity is lost, two thirds of it refused by the ring."""
-        spec = TrialSpec(traffic, load, duration_s, DIRECTIONS, purpose=purpose)
-        skipped = int(load * 0.004) if invalid else 0
-        counts = tuple(self.direction_counts(spec, d, capacity, skipped) for d in DIRECTIONS)
-        reasons: tuple[InvalidReason, ...] = ()
-        if invalid:
-            reasons = (
-                InvalidReason(
-                    Reason.SKIPPED_FRAMES, f"{2 * skipped} of {2 * load} frames were due while it did not run"
-                ),
-                InvalidReason(Reason.LATE_POLL, "receive ring not polled for 4.1 ms"),
-            )
-        health = RigHealth(
-            4_100_000 if invalid else 61_000, 58_000, 32, 1 if invalid else 0, 4_000_000 if invalid else 0, 0.83
-        )
-        result = TrialResult(spec, counts, health, reasons)
-        data = trial_data(
-            result, wall_s=duration_s + 0.14, ledger=self.ledger(result), repeat_of=repeat_of, encode=encode
-        )
-        return self.add(data, duration_s + 0.14)
-
-    def direction_counts(self, spec: TrialSpec, direction: Direction, capacity: float, skipped: int) -> DirectionCounts:
-        """Counts of one direction."""
-        intended = int(spec.load_fps * spec.duration_s)
-        due = intended - skipped
-        received = min(due, int(capacity * spec.duration_s))
-        refused = (due - received) * 2 // 3
-        sent = due - refused
-        size = int(spec.traffic.mean_frame_size)
-        seed = DIRECTIONS.index(direction)
-        latency = latency_at(int(spec.load_fps * 100 / capacity), seed)
-        raw = latency_at(int(spec.load_fps * 80 / capacity), seed)
-        elapsed = int(spec.duration_s * 1e9)
-        return DirectionCounts(
-            direction,
-            intended,
-            sent,
-            refused,
-            skipped,
-            received,
-            0,
-            0,
-            0,
-            0,
-            sent * size,
-            received * size,
-            elapsed,
-            latency,
-            raw,
-        )
-
-    def ledger(self, result: TrialResult) -> Ledger:
-        """Refused frames by the ring, the rest dropped at the far port, a few unexplained."""
-        return ledger_of([self.path(count) for count in result.counts], self.deltas(result))
-
-    def path(self, count: DirectionCounts) -> FramePath:
-        """One direction through one bridge."""
-        tx, rx = count.direction.tx, count.direction.rx
-        unexplained = 3 if count.lost > 10 else 0
-        dropped = count.sent - count.received - unexplained
-        stages = [
-            Stage(f"{tx} generator", HopKind.GENERATOR, count.sent, (Loss("refused", count.refused, FULL),)),
-            Stage(f"{tx} rx", HopKind.PORT, count.sent),
-            Stage("br0", HopKind.DATAPATH, count.sent - unexplained),
-            Stage(f"{rx} tx", HopKind.PORT, count.received, (Loss("ovs_tx_failure_drops", dropped),)),
-            Stage(f"{rx} generator", HopKind.GENERATOR, count.received),
-        ]
-        return frame_path(str(count.direction), count.offered, stages)
-
-    def deltas(self, result: TrialResult) -> tuple[CounterDelta, ...]:
-        """Counters that moved."""
-        return (
-            CounterDelta("p0.rx_packets", result.sent // 2, False),
-            CounterDelta("p1.tx_packets", result.received // 2, False),
-        )
 
     def judge(self, outcome: Outcome) -> str:
         """Three verdicts; returns the test's status."""
