@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pytest_nfvperf.model.errors import (
         ConfigError,
         DeadlineError,
+        DutFailure,
         GeneratorError,
         InconclusiveError,
         NfvperfError,
@@ -110,6 +111,7 @@ __all__ = [
     "Deployer",
     "DirectionCounts",
     "Dut",
+    "DutFailure",
     "Figure",
     "FreshDeployer",
     "Generator",
@@ -212,6 +214,7 @@ _PLACES = {
     "Deployer": "session.deploying",
     "DirectionCounts": "model.traffic.trial",
     "Dut": "model.testbed.testbed",
+    "DutFailure": "model.errors",
     "Figure": "runs.study",
     "FreshDeployer": "session.deploying",
     "Generator": "ports.generator",

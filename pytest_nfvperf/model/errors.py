@@ -5,6 +5,8 @@ A user's mistake ends as ``pytest.UsageError`` (the plugin turns
 and is remembered, so that later tests cite the first cause. A rig that works,
 and that still could not measure what was asked for, ends as
 :class:`InconclusiveError`: one spoiled trial is repeated, too many are that.
+A DUT that does not do what a test needs of it ends as :class:`DutFailure`: that
+is a result, though no SLA has a figure for it.
 """
 
 from __future__ import annotations
@@ -45,6 +47,24 @@ class InconclusiveError(NfvperfError):
     """
 
 
+class DutFailure(NfvperfError, AssertionError):  # noqa: N818 - it is a failed assertion, and reads as one
+    """The DUT did not do what the test asks, on a rig that worked: a FAIL, which no SLA need ask for.
+
+    Args:
+        message: what was expected and what was observed, in a sentence, with the figures.
+        evidence: named texts that show it (the end of a log, counters).
+    """
+
+    def __init__(self, message: str, *, evidence: Mapping[str, str] | None = None) -> None:
+        self.message = message
+        self.evidence = dict(evidence or {})
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        """The message, then each piece of evidence under its name."""
+        return _with_evidence(self.message, self.evidence)
+
+
 class TestbedError(NfvperfError):
     """The testbed is broken: nothing can be said about the DUT.
 
@@ -62,8 +82,12 @@ class TestbedError(NfvperfError):
 
     def __str__(self) -> str:
         """The message, then each piece of evidence under its name."""
-        shown = [f"--- {name} ---\n{text.rstrip()}" for name, text in self.evidence.items() if text]
-        return "\n".join([self.message, *shown])
+        return _with_evidence(self.message, self.evidence)
+
+
+def _with_evidence(message: str, evidence: Mapping[str, str]) -> str:
+    shown = [f"--- {name} ---\n{text.rstrip()}" for name, text in evidence.items() if text]
+    return "\n".join([message, *shown])
 
 
 class DeadlineError(TestbedError):

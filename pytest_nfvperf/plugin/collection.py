@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Mapping, Sequence
+import warnings
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,11 +14,13 @@ from typing import Any
 import pytest
 
 from pytest_nfvperf.adapters.report.junit import fate_properties
+from pytest_nfvperf.adapters.report.junit_kinds import XDIST_GROUP
 from pytest_nfvperf.adapters.report.result_text import Found, figures_text
 from pytest_nfvperf.adapters.report.texts import drawn
 from pytest_nfvperf.config.sla_file import unknown_labels, unmatched_rules
 from pytest_nfvperf.config.vocabulary import TESTBED_LABELS
-from pytest_nfvperf.model.errors import ConfigError, InconclusiveError, TestbedError
+from pytest_nfvperf.model.errors import ConfigError, DutFailure, InconclusiveError, TestbedError
+from pytest_nfvperf.model.evidence.conclusion import Cause, one_line
 from pytest_nfvperf.model.evidence.records import TestData, TestEndData
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.profile import QUICK, SMOKE
@@ -28,11 +32,13 @@ from pytest_nfvperf.plugin.parametrizing import SMOKE as SMOKE_TEST
 from pytest_nfvperf.session.options import Options
 from pytest_nfvperf.session.packs import refuse_empty
 from pytest_nfvperf.session.run import NfvSession
-from pytest_nfvperf.session.sla_check import SlaFailure
+from pytest_nfvperf.session.sla_check import InconclusiveWarning, SlaFailure
 
-XDIST_GROUP = "nfvperf-testbed"
 STARTED_KEY = pytest.StashKey[float]()
 ENDING_KEY = pytest.StashKey[Ending]()
+DUT_FAILED, INCONCLUSIVE = "FAIL", "INCONCLUSIVE"
+"""What the message begins with of a test that has no figure for an SLA."""
+
 NOT_ROOT = (
     "nfvperf needs root for namespaces, hugepages and its own Open vSwitch: run this with sudo, "
     "or use --nfv-plan to see what would be measured"
@@ -174,6 +180,30 @@ def own_id(item: pytest.Item) -> str:
     return item.nodeid.removesuffix(f"@{XDIST_GROUP}")
 
 
+@contextmanager
+def tolerating(item: pytest.Item, phase: str, session: NfvSession) -> Iterator[None]:
+    """Around a phase of a test: with ``--nfv-inconclusive warn`` what could not be measured is a warning.
+
+    The test passes then, as it does where a verdict is INCONCLUSIVE. One whose fixtures could not measure is skipped,
+    because it cannot run without them.
+
+    Args:
+        item: the test.
+        phase: "setup" or "call".
+        session: has the option.
+    """
+    try:
+        yield
+    except InconclusiveError as error:
+        if session.options.inconclusive != "warn":
+            raise
+        text, skipped = str(error), phase == "setup"
+        warnings.warn(InconclusiveWarning(text), stacklevel=2)
+        item.stash[ENDING_KEY] = Ending("skipped" if skipped else "passed", Cause.INCONCLUSIVE, one_line(text), text)
+        if skipped:
+            raise pytest.skip.Exception(f"INCONCLUSIVE: {text}") from error
+
+
 def explain(item: pytest.Item, call: pytest.CallInfo[Any], report: pytest.TestReport, session: NfvSession) -> None:
     """Show the message instead of a traceback, and remember a broken testbed and how the phase ended."""
     error = None if call.excinfo is None else call.excinfo.value
@@ -193,8 +223,10 @@ def _show(report: pytest.TestReport, error: BaseException) -> None:
         report.longrepr = str(error)
     elif isinstance(error, TestbedError):
         report.longrepr = f"testbed error: {error}"
+    elif isinstance(error, DutFailure):
+        report.longrepr = f"{DUT_FAILED}: {error}"
     elif isinstance(error, InconclusiveError):
-        report.longrepr = f"INCONCLUSIVE: {error}"
+        report.longrepr = f"{INCONCLUSIVE}: {error}"
     elif isinstance(error, (ConfigError, pytest.UsageError)):
         report.longrepr = f"usage error: {error}"
 

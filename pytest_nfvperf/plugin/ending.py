@@ -9,7 +9,7 @@ import pytest
 from pytest_nfvperf.model.errors import ConfigError, InconclusiveError, NfvperfError, TestbedError
 from pytest_nfvperf.model.evidence.conclusion import Cause
 from pytest_nfvperf.model.sla.verdict import Judgement
-from pytest_nfvperf.session.sla_check import SlaFailure
+from pytest_nfvperf.session.sla_check import InconclusiveWarning, SlaFailure
 
 LONGEST_TEXT = 20_000
 WORD = "nfv_word"
@@ -71,7 +71,7 @@ def cause_of(error: BaseException | None, phase: str) -> Cause:
             return Cause.INCONCLUSIVE if error.judgement is Judgement.INCONCLUSIVE else Cause.SLA
         case TestbedError():
             return Cause.TESTBED
-        case InconclusiveError():
+        case InconclusiveError() | InconclusiveWarning():  # the warning where warnings are errors
             return Cause.INCONCLUSIVE
         case ConfigError() | pytest.UsageError():
             return Cause.USAGE

@@ -19,6 +19,7 @@ from pytest_nfvperf.model.display import format_fps, format_seconds
 from pytest_nfvperf.model.evidence.records import TopologyData
 from pytest_nfvperf.model.measure.stream_measurement import StreamSpec
 from pytest_nfvperf.model.traffic.trial import TrialSpec
+from pytest_nfvperf.plugin.collection import DUT_FAILED, INCONCLUSIVE
 from pytest_nfvperf.plugin.labels import is_measuring
 from pytest_nfvperf.session.run import NfvSession
 
@@ -68,9 +69,9 @@ def _plan(item: pytest.Item, backend: SimulatedBackend, nfv: NfvSession) -> Plan
     nfv.deployed.clear()
     started, before, streamed = backend.clock.monotonic(), len(backend.specs), len(backend.stream_specs)
     reports = runtestprotocol(item, log=False, nextitem=None)
-    told = [str(report.longrepr).strip().splitlines()[-1] for report in reports if report.failed]
     # A test that looks at what it counted ends there on a DUT that copies nothing: what it sends is known by then.
-    failures = [line for line in told if not (line.endswith(": AssertionError") or line.startswith("INCONCLUSIVE"))]
+    told = [text for report in reports if report.failed and not _judges(text := str(report.longrepr).strip())]
+    failures = [text.splitlines()[-1] for text in told]
     specs, streams = tuple(backend.specs[before:]), tuple(backend.stream_specs[streamed:])
     return PlannedTest(
         item.nodeid,
@@ -82,6 +83,11 @@ def _plan(item: pytest.Item, backend: SimulatedBackend, nfv: NfvSession) -> Plan
         # One that skips after it has sent something did so for what it saw, which a plan does not know.
         "" if specs or streams else _why_skipped(reports),
     )
+
+
+def _judges(text: str) -> bool:
+    """The message is about what the test saw, which a plan does not know."""
+    return text.endswith(": AssertionError") or text.startswith((f"{DUT_FAILED}: ", f"{INCONCLUSIVE}: "))
 
 
 def _why_skipped(reports: Sequence[pytest.TestReport]) -> str:

@@ -118,7 +118,8 @@ class MirrorCost:
 
         Raises:
             InvalidTrialsError: no valid trial within the budget.
-            TestbedError: the load is a share of the NDR, and none was found.
+            InconclusiveError: the load is a share of the NDR, and the rig let none be found.
+            DutFailure: the DUT has no NDR.
         """
         if self.load.share_of == NDR and not live.topology.mirrors and not self.forwarded:
             self.forwarded.append(self.find_ndr(live, self.traffic))

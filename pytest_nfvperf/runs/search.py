@@ -112,6 +112,16 @@ class Search:
         """
         return self._find(live, traffic, "mlrsearch", self._mlr, latency=latency, sessions=sessions)
 
+    def ceiling_fps(self, live: LiveTopology, traffic: Traffic, *, anew: bool = False) -> float | None:
+        """What the rig itself can do with this traffic, frames/s per direction; None where it cannot be measured.
+
+        Args:
+            live: taken down and built again where it has to be measured.
+            traffic: what.
+            anew: measure it now, whatever was kept of another day.
+        """
+        return (self._limits_anew if anew else self._limits_of)(live, traffic).ceiling_fps
+
     def throughput(self, live: LiveTopology, traffic: Traffic, algorithm: str = "rfc2544") -> Outcome:
         """Throughput (RFC 1242 section 3.17) by ``rfc2544`` or ``tst009`` binary search."""
         find = {"rfc2544": self._rfc2544, "tst009": self._tst009}[algorithm]

@@ -93,7 +93,7 @@ class Soaker:
         open_samples: opens where samples go; None for a plan: none are written, and the time passes in few steps.
         take_signals: takes the process's signals while a soak runs.
         interrupted: told when a signal ended a soak, for the run to end after the test.
-        load: frames/s per direction where a test names none.
+        load: frames/s per direction, of what a test names or None; it refuses a load that the rig cannot bear.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Soaker:
         open_samples: OpenSamples | None,
         take_signals: TakeSignals,
         interrupted: Callable[[str], None],
-        load: Callable[[LiveTopology, Traffic], float],
+        load: Callable[[LiveTopology, Traffic, float | None], float],
     ) -> None:
         self.profile = profile
         self.labels = dict(labels)
@@ -133,12 +133,13 @@ class Soaker:
 
         Raises:
             ConfigError: the generator cannot tell intervals.
+            InconclusiveError: the rig bears no such load, or let none be found.
+            DutFailure: the load is a share of the NDR, and the DUT has none.
             TestbedError: generator or DUT broke; what there was until then is in the evidence.
         """
         for port in live.topology.ports:
             check_mtu(traffic, port.mtu)
-        load_fps = load_fps or self._find_load(live, traffic)
-        spec = self._spec(live, traffic, load_fps, duration_s or self.profile.soak_s)
+        spec = self._spec(live, traffic, self._find_load(live, traffic, load_fps), duration_s or self.profile.soak_s)
         live.learn(traffic)
         live.runner.run_once(self._warm_up(spec), spec.duration_s)
         live.runner.calm.pause()  # what is on the PMD's CPU now would be there until the end

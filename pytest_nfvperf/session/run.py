@@ -41,6 +41,7 @@ from pytest_nfvperf.model.ledger.ledger_text import ledger_text, weakness
 from pytest_nfvperf.model.measure.offloading import OFFLOAD_RULE
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.profile import PROFILES, Profile
+from pytest_nfvperf.model.measure.soak import SoakLoad
 from pytest_nfvperf.model.sla.rules import Rule, Sla
 from pytest_nfvperf.model.sla.verdict import Verdict
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut
@@ -185,8 +186,9 @@ class NfvSession:
         """Soaks of one test."""
         search = self.search(labels)
 
-        def load(live: LiveTopology, traffic: Traffic) -> float:
-            return find_load(self.options.soak_load, live, traffic, search)
+        def load(live: LiveTopology, traffic: Traffic, given_fps: float | None) -> float:
+            asked = self.options.soak_load if given_fps is None else SoakLoad(fps=given_fps)
+            return find_load(asked, live, traffic, search)
 
         open_samples = None if self.options.plan else samples_in(self.run_dir)
         return Soaker(self.profile, labels, self._context, open_samples, self._take_signals, self._interrupt, load)

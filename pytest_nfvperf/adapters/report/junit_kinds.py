@@ -15,6 +15,9 @@ from pytest_nfvperf.adapters.report.junit import RESULT
 from pytest_nfvperf.model.evidence.conclusion import Fate, TestConclusion
 from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion
 
+XDIST_GROUP = "nfvperf-testbed"
+"""The group of xdist that one testbed's tests form, which xdist appends to their names."""
+
 _KINDS = {
     Fate.FAILED: "failure",
     Fate.INCONCLUSIVE: "error",
@@ -28,7 +31,7 @@ _WRONG = ("failure", "error")
 
 
 def tell_junit(path: Path, conclusion: RunConclusion) -> None:
-    """Rewrite a JUnit file in place, whole or not at all.
+    """Rewrite a JUnit file in place, whole or not at all. Can be done again, when the conclusion is another one.
 
     Args:
         path: the file; where there is none, nothing is done.
@@ -42,13 +45,27 @@ def tell_junit(path: Path, conclusion: RunConclusion) -> None:
             suite.remove(nameless)  # pytest's, of a test that was interrupted
         cases = list(suite.iter("testcase"))
         for case in cases:
+            case.set("name", case.get("name", "").removesuffix(f"@{XDIST_GROUP}"))
+            _tell_result(case, cases, conclusion)
             _tell_kind(case, cases)
-        suite.extend(_case_of(test) for test in conclusion.tests if test.fate in {Fate.NOT_RUN, Fate.UNFINISHED})
+        written = {_name(case) for case in cases}
+        made = [_case_of(test) for test in conclusion.tests if test.fate in {Fate.NOT_RUN, Fate.UNFINISHED}]
+        suite.extend(case for case in made if _name(case) not in written)
         _tell_run(suite, conclusion)
         _count(suite)
     fresh = path.with_name(f".{path.name}-{os.getpid()}")
     tree.write(fresh, encoding="utf-8", xml_declaration=True)
     fresh.replace(path)
+
+
+def _tell_result(case: ET.Element, cases: list[ET.Element], conclusion: RunConclusion) -> None:
+    """Of a test whose process died nobody wrote the result: xdist tells of the crash alone."""
+    if any(_name(other) == _name(case) and _property(other, RESULT) for other in cases):
+        return
+    for test in conclusion.tests:
+        made = _case_of(test) if test.fate in _KINDS else None
+        if made is not None and _name(made) == _name(case):
+            case.extend(made.findall("properties"))
 
 
 def _tell_kind(case: ET.Element, cases: list[ET.Element]) -> None:
@@ -85,6 +102,8 @@ def _tell_run(suite: ET.Element, conclusion: RunConclusion) -> None:
     if properties is None:
         properties = ET.Element("properties")
         suite.insert(0, properties)
+    for told in [each for each in properties if each.get("name", "").startswith("nfvperf.")]:
+        properties.remove(told)
     said = {"run": str(conclusion.fate), "exit_status": str(conclusion.exit_status), "headline": conclusion.headline}
     for name, value in (said | ({"reason": conclusion.reason} if conclusion.reason else {})).items():
         ET.SubElement(properties, "property", name=f"nfvperf.{name}", value=value)

@@ -1,0 +1,88 @@
+"""At which load a soak runs, and what becomes of one that the rig cannot bear, on a simulated DUT."""
+
+from __future__ import annotations
+
+import pytest
+from user_project import CONFTEST, make_project, records
+
+SOAK = """
+from pytest_nfvperf import Traffic
+
+def test_soak(phy2phy, soak, sla):
+    sla.check(soak.run(phy2phy, Traffic(frame_size=64){load}))
+"""
+
+SIMULATED = """
+from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
+from pytest_nfvperf.backends.simulated import SimulatedBackend, SimulatedCeilings
+
+def measure(self, traffic, directions):
+    self.cached(traffic, directions)
+    return {today}
+
+SimulatedCeilings.measure = measure
+
+def pytest_nfvperf_make_backend(config, testbed):
+    return SimulatedBackend(testbed, lambda: FakeGenerator({dut}))
+"""
+SLA = "schema: 1\nrules: [{where: {topology: phy2phy}, require: {loss_ratio: '<= 0 %'}}]\n"
+
+
+@pytest.fixture
+def soaked(pytester: pytest.Pytester):
+    """Runs a soak on a simulated DUT and a rig with a ceiling of today."""
+
+    def run(*args: str, dut: str = "5e6", today: float = 9e6, load: str = "") -> pytest.RunResult:
+        make_project(pytester, SOAK.replace("{load}", load), CONFTEST + SIMULATED.format(dut=dut, today=today))
+        (pytester.path / "mine" / "sla.yaml").write_text(SLA)
+        return pytester.runpytest_subprocess("mine", "--nfv-report", "none", *args)
+
+    return run
+
+
+def soak_load(pytester: pytest.Pytester) -> int:
+    (record,) = records(pytester.path, "soak")
+    return int(record["data"]["soak"]["load_fps"])
+
+
+def test_a_load_above_the_rigs_ceiling_of_today_is_inconclusive(soaked, pytester):
+    result = soaked("--nfv-soak-load", "6 Mpps", today=4.5e6)
+
+    assert result.ret == 10
+    result.stdout.fnmatch_lines(
+        ["INCONCLUSIVE: the load of 6.00 Mpps per direction is above what the rig itself bears today, 4.50 Mpps: *"]
+    )
+    assert not records(pytester.path, "soak"), "it is not run for hours first"
+
+
+def test_a_load_that_the_suite_names_is_refused_like_the_users(soaked):
+    assert soaked(load=", load_fps=6e6", today=4.5e6).ret == 10
+
+
+def test_a_dut_that_loses_at_a_load_that_the_rig_bears_fails(soaked, pytester):
+    result = soaked("--nfv-soak-load", "6 Mpps")
+
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["FAIL * loss_ratio <= 0 %*"])
+    assert soak_load(pytester) == 6_000_000
+
+
+def test_the_load_of_s1_is_lowered_where_the_rig_does_not_bear_it(soaked, pytester):
+    result = soaked(today=3.5e6)
+
+    result.assert_outcomes(passed=1)
+    assert 2_000_000 < soak_load(pytester) < 3_500_000
+
+
+def test_an_aborted_search_for_the_load_is_inconclusive(soaked):
+    result = soaked("--nfv-soak-load", "80 %", dut="5e6, invalid_every=1")
+
+    assert result.ret == 10
+    result.stdout.fnmatch_lines(["INCONCLUSIVE: the load is a share of the NDR, and no NDR could be found (* trials*): *"])
+
+
+def test_a_dut_without_an_ndr_fails(soaked):
+    result = soaked("--nfv-soak-load", "80 %", dut="5e6, loss_ratio=0.01")
+
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["FAIL: the load is a share of the NDR, and the DUT has none: loss ratio above 0 *"])
