@@ -23,7 +23,7 @@ class Sessions(Protocol):
         ...
 
     def await_ready(self) -> None:
-        """Wait until all are up and their routes are in the datapath; DeadlineError when they do not come."""
+        """Wait until all are up and their routes are in the datapath; DutFailure when they do not come in time."""
         ...
 
     def flaps(self) -> int | None:

@@ -13,8 +13,9 @@ from pytest_nfvperf.model.scenarios.bgp_path import BgpPathPlan
 from pytest_nfvperf.model.traffic.traffic import Imix, Traffic
 from pytest_nfvperf.ports.bgp_daemons import BgpDaemons
 from pytest_nfvperf.ports.bgp_speaker import BgpSpeaker
-from pytest_nfvperf.runs.bgp_path import BgpPath
+from pytest_nfvperf.runs.bgp_path import ESTABLISHED_WITHIN_S, BgpPath
 from pytest_nfvperf.runs.rig import LiveTopology
+from pytest_nfvperf.session.daemons_result import daemons_result
 from pytest_nfvperf.session.deploying import Deployer
 from pytest_nfvperf.session.run import NfvSession
 
@@ -71,9 +72,38 @@ class LiveBgpPath:
         return f"BGP session with {self.plan.bird_address}"
 
     def await_ready(self) -> None:
-        """Wait until the session is up, BFD with it, and both ways' routes are flows: also after an overload."""
-        self.path.await_established(BACK_WITHIN_S)
-        self.path.await_ready()
+        """Wait until the session is up, BFD with it, and both ways' routes are flows: also after an overload.
+
+        Raises, as all of ``await_...`` here: DutFailure when the deadline passes, or InconclusiveError where the
+        machine did not let the daemons run; TestbedError when a daemon is gone.
+        """
+        with daemons_result(self._pids):
+            self.path.await_established(BACK_WITHIN_S)
+            self.path.await_ready()
+
+    def await_established(self, deadline_s: float = ESTABLISHED_WITHIN_S) -> SessionState:
+        """Wait until FRR's session is up, and its BFD session."""
+        with daemons_result(self._pids):
+            return self.path.await_established(deadline_s)
+
+    def await_received(self, prefixes: int, deadline_s: float) -> SessionState:
+        """Wait until FRR has received so many prefixes from the neighbour."""
+        neighbor, what = self.plan.bird_address, f"{prefixes} prefixes"
+        with daemons_result(self._pids):
+            return self.path.frr.await_session(neighbor, lambda seen: seen.received == prefixes, what, deadline_s)
+
+    def await_installed(self, prefix: str, deadline_s: float) -> None:
+        """Wait until the route to a prefix is a flow."""
+        with daemons_result(self._pids):
+            self.path.agent.await_installed(prefix, deadline_s)
+
+    def await_count(self, prefixes: int, deadline_s: float) -> None:
+        """Wait until so many prefixes are flows."""
+        with daemons_result(self._pids):
+            self.path.agent.await_count(prefixes, deadline_s)
+
+    def _pids(self) -> dict[str, int]:
+        return {**self.path.frr.pids(), **self.path.bird.pids()}
 
     def flaps(self) -> int | None:
         """How often the session left Established since FRR began; None where FRR does not tell."""

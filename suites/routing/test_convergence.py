@@ -23,9 +23,9 @@ def test_establishment(bgp: BgpPathDeployer, convergence: Convergence, sla: SlaC
     """
     path = bgp()
     began = path.started_s
-    state = path.path.await_established()
+    state = path.await_established()
     taken = path.now_s() - began
-    path.path.await_ready()
+    path.await_ready()
     seen = path.seen_since(replace(state, flaps=0))  # a daemon that was just started counts from 0
     sla.check(convergence.outcome(path.live, path.traffic(64), (), {"establishment_time": [taken]}, **seen))
 
@@ -64,7 +64,7 @@ def test_withdraw_and_announce(
     with bgp_path.path.steps() as steps:
         for _ in range(REPEATS.get(profile.name, 3)):
             reading = convergence.read(bgp_path.live, traffic, events, 1.8, ready=bgp_path.await_ready)
-            bgp_path.path.agent.await_installed(bgp_path.plan.clients, 5)
+            bgp_path.await_installed(bgp_path.plan.clients, 5)
             for metric, value in _times(reading, steps, bgp_path.plan.clients):
                 seconds[metric].append(value)
             readings.append(reading)
@@ -84,7 +84,7 @@ def test_flap_storm(bgp_path: LiveBgpPath, convergence: Convergence, sla: SlaChe
         for number, act in enumerate([bird.withdraw, bird.announce] * 7)
     ]
     storm = convergence.read(bgp_path.live, traffic, events, 2.0, ready=bgp_path.await_ready)
-    bgp_path.path.agent.await_installed(bgp_path.plan.clients, 5)
+    bgp_path.await_installed(bgp_path.plan.clients, 5)
     after = convergence.read(bgp_path.live, traffic, (), 0.5)
     seen = bgp_path.seen_since(before, storm.trial.id, after.trial.id)
     seconds, loss = {"outage_time": [storm.outage_s(VM)]}, (loss_point(after.trial),)

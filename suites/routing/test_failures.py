@@ -32,8 +32,8 @@ def _break_and_mend(
         before = bgp_path.path.session()
 
     reading = convergence.read(bgp_path.live, traffic, events, duration_s, ready=again)
-    state = bgp_path.path.await_established(RECOVERED_WITHIN_S)
-    bgp_path.path.agent.await_installed(bgp_path.plan.clients, RECOVERED_WITHIN_S)
+    state = bgp_path.await_established(RECOVERED_WITHIN_S)
+    bgp_path.await_installed(bgp_path.plan.clients, RECOVERED_WITHIN_S)
     times = {
         "withdrawal_time": reading.stopped_after_s(fail.name, VM),
         "outage_time": reading.outage_s(VM),
@@ -80,9 +80,9 @@ def test_graceful_restart(bgp: BgpPathDeployer, convergence: Convergence, sla: S
     Verify: the SLA on the outage: the routes were kept; the session is Established again.
     """
     path = bgp(BgpPathPlan(graceful_restart=True, bfd=None))
-    path.path.await_ready()
+    path.await_ready()
     bird, traffic = path.path.bird, path.traffic(64)
     events = [Event("kill", 0.4, lambda: _signal(bird, signal.SIGKILL)), Event("restart", 0.9, bird.restart)]
     reading = convergence.read(path.live, traffic, events, 4.0, ready=path.await_ready)
-    path.path.await_established(RECOVERED_WITHIN_S)
+    path.await_established(RECOVERED_WITHIN_S)
     sla.check(convergence.outcome(path.live, traffic, [reading], {"outage_time": [reading.outage_s(VM)]}))

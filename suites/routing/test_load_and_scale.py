@@ -47,7 +47,7 @@ def test_route_scale(prefixes: int, bgp: BgpPathDeployer, convergence: Convergen
     Verify: the SLA on both times and on how often the session went down; loss while the routes change is told.
     """
     bgp_path = bgp(BgpPathPlan(timers=BUSY_TIMERS))
-    bgp_path.path.await_ready()
+    bgp_path.await_ready()
     path, traffic, many = bgp_path.path, bgp_path.traffic(64), tuple(_prefixes(prefixes))
     own = 1
     marks: dict[str, float] = {}
@@ -55,23 +55,21 @@ def test_route_scale(prefixes: int, bgp: BgpPathDeployer, convergence: Convergen
     def announce() -> None:
         marks["announced"] = bgp_path.now_s()
         path.bird.announce(many)
-        path.frr.await_session(
-            bgp_path.plan.bird_address, lambda seen: seen.received == prefixes + own, f"{prefixes} prefixes", 60
-        )
+        bgp_path.await_received(prefixes + own, 60)
         marks["received"] = bgp_path.now_s()
-        path.agent.await_count(prefixes + own + 1, 60)
+        bgp_path.await_count(prefixes + own + 1, 60)
         marks["installed"] = bgp_path.now_s()
 
     def withdraw() -> None:
         path.bird.withdraw(many)
-        path.agent.await_count(own + 1, 60)
+        bgp_path.await_count(own + 1, 60)
 
     before = path.session()
     seconds_for = max(2.0, prefixes / 12_500)
     events = [Event("announce", 0.3, announce)]
     reading = convergence.read(bgp_path.live, traffic, events, seconds_for, CHURN_FPS, ready=withdraw)
     withdraw()
-    path.await_established()
+    bgp_path.await_established()
     seen, loss = bgp_path.seen_since(before, reading.trial.id), (loss_point(reading.trial),)
     times = {
         metric: [marks[mark] - marks["announced"]]
