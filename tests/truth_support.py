@@ -37,7 +37,7 @@ import signal
 
 import pytest
 
-from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.model.errors import DutFailure, InconclusiveError, TestbedError
 from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.runs.trials import InvalidTrialsError
@@ -56,6 +56,11 @@ class Spoiled:
 @pytest.fixture
 def falls_over():
     raise OSError("no such device")
+
+
+@pytest.fixture
+def cannot_measure():
+    raise InconclusiveError("the rig bears 3.00 Mpps, which is too little")
 
 """
 
@@ -118,6 +123,37 @@ CASES = {
         "cycles_per_packet was not measured",
         allure="passed",
         options=("--nfv-inconclusive", "warn", "-W", "default"),
+    ),
+    "test_let_pass": Case(
+        "def test_let_pass(phy2phy):\n    raise InconclusiveError('the rig bears 3.00 Mpps, which is too little')\n",
+        "inconclusive",
+        "Nothing was judged, no SLA applied: 0 of 1 selected test passed, 1 inconclusive",
+        0,
+        "INCONCLUSIVE",
+        "the rig bears 3.00 Mpps, which is too little",
+        allure="passed",
+        options=("--nfv-inconclusive", "warn", "-W", "default"),
+    ),
+    "test_let_skip": Case(
+        "def test_let_skip(phy2phy, cannot_measure):\n    raise AssertionError('not reached')\n",
+        "inconclusive",
+        "Nothing was judged, no SLA applied: 0 of 1 selected test passed, 1 inconclusive",
+        0,
+        "INCONCLUSIVE",
+        "the rig bears 3.00 Mpps, which is too little",
+        "skipped",
+        "skipped",
+        options=("--nfv-inconclusive", "warn", "-W", "default"),
+    ),
+    "test_dut": Case(
+        "def test_dut(phy2phy):\n    raise DutFailure('the session is down', evidence={'bgpd.log': 'hold timer'})\n",
+        "failed",
+        "Failed",
+        1,
+        "FAIL",
+        "the session is down",
+        "failure",
+        "failed",
     ),
     "test_invalid": Case(
         "def test_invalid(phy2phy):\n    raise InvalidTrialsError([Spoiled()])\n",
@@ -210,6 +246,18 @@ ENDS = {
     "killed": "def test_end(phy2phy):\n    os.kill(os.getpid(), signal.SIGKILL)\n",
 }
 
+ENDS_LATE = """
+import os, signal
+
+def pytest_terminal_summary():
+    os.kill(os.getpid(), signal.SIGINT)
+"""
+ENDS_WITHIN = """
+def pytest_runtest_logfinish():
+    raise RuntimeError("a plugin's fault")
+"""
+"""For conftest files: a signal while the report is written, and a hook that fails after the first test."""
+
 
 @dataclass
 class Told:
@@ -237,10 +285,12 @@ LISTED = (
 )
 
 
-def run_cases(pytester: pytest.Pytester, names: Sequence[str], *options: str, more: str = "") -> Told:
-    """A run of these cases, and of ``more`` tests before them; what each place says of it."""
+def run_cases(
+    pytester: pytest.Pytester, names: Sequence[str], *options: str, more: str = "", conftest: str = ""
+) -> Told:
+    """A run of these cases after ``more`` tests, with ``conftest`` added to its own; what each says of it."""
     sources = [more, *(CASES[name].source for name in names)]
-    make_project(pytester, HEAD + "\n\n".join(sources), CONFTEST + SIMULATED)
+    make_project(pytester, HEAD + "\n\n".join(sources), CONFTEST + SIMULATED + conftest)
     rules = [f"  - {{where: {{test: {name}}}, require: {{{REQUIRED[name]}}}}}\n" for name in names if name in REQUIRED]
     pytester.makefile(".yaml", sla="schema: 1\nrules:\n" + "".join(rules))
     sla = ("--nfv-sla", "sla.yaml") if rules else ()

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.evidence.conclusions import CONTROLLER, conclude
+from pytest_nfvperf.adapters.evidence.conclusions import CONTROLLER, STOPPED, conclude
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, read_run
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
 from pytest_nfvperf.adapters.report.junit_kinds import tell_junit
@@ -27,6 +28,7 @@ from pytest_nfvperf.runs.recorder import Recorder
 from pytest_nfvperf.session.run import NfvSession
 
 CONCLUDED_KEY = pytest.StashKey[tuple[RunEvidence, RunConclusion]]()
+EVIDENCE = "evidence.jsonl"
 GOOD = frozenset({RunFate.ACCEPTED, RunFate.PASSED})
 
 
@@ -48,6 +50,25 @@ def begin(session: pytest.Session, nfv: NfvSession, uncollected: Sequence[pytest
         nfv.end_test(TestEndData("error", 0.0, reason, Cause.USAGE, report.longreprtext))
 
 
+def refuse(run_dir: Path, nfv: NfvSession | None, items: Sequence[pytest.Item], error: pytest.UsageError) -> None:
+    """The run ends before its first test, by a mistake of the user's: that is what became of it, and is recorded.
+
+    Args:
+        run_dir: where results go.
+        nfv: None where not even the testbed file can be used: then there is no run record, and the evidence is how
+            the run ended.
+        items: the tests that were selected.
+        error: what pytest tells the user.
+    """
+    with suppress(ConfigError, TestbedError):  # there is no place for evidence either: the message says the rest
+        if nfv is None:
+            _write_end(run_dir / EVIDENCE, int(pytest.ExitCode.USAGE_ERROR), one_line(str(error)))
+        else:
+            nfv.selected = tuple(own_id(item) for item in items)
+            _ = nfv.recorder
+        point_latest(run_dir)
+
+
 def _last_line(text: str) -> str:
     """Of a traceback: the exception, which pytest marks by ``E``."""
     lines = [line.removeprefix("E").strip() for line in text.splitlines() if line.startswith("E ")]
@@ -65,7 +86,33 @@ def conclude_session(session: pytest.Session, exitstatus: int, watch: Watch) -> 
     if run_dir is None or not any(run_dir.glob("evidence*.jsonl")):
         return
     if config.getoption("numprocesses", None) or config.getoption("tx", None):
-        _end_of_controller(run_dir, exitstatus, one_line(watch.reason(session)))
+        _write_end(run_dir / CONTROLLER, exitstatus, one_line(watch.reason(session)))
+    _decide(session, run_dir, watch)
+
+
+def conclude_stopped(session: pytest.Session, watch: Watch, asked: str) -> bool:
+    """A signal came after the evidence had ended: the run was interrupted all the same, and every place says so.
+
+    Args:
+        session: pytest's.
+        watch: of this process.
+        asked: name of the signal.
+
+    Returns:
+        True when the conclusion changed: a report that was written before says what is not so any more.
+    """
+    concluded = session.config.stash.get(CONCLUDED_KEY, None)
+    if concluded is None or concluded[1].fate is RunFate.INTERRUPTED:
+        return False
+    run_dir = session.config.stash[RUN_DIR_KEY]
+    reason = f"stopped by {asked} while the report was written: every test had ended"
+    _write_end(run_dir / STOPPED, int(pytest.ExitCode.INTERRUPTED), reason)
+    _decide(session, run_dir, watch)
+    return True
+
+
+def _decide(session: pytest.Session, run_dir: Path, watch: Watch) -> None:
+    config = session.config
     try:
         run = read_run(run_dir)
     except ConfigError:
@@ -78,8 +125,9 @@ def conclude_session(session: pytest.Session, exitstatus: int, watch: Watch) -> 
         tell_junit(Path(os.path.expandvars(junit)).expanduser(), conclusion)
 
 
-def _end_of_controller(run_dir: Path, exitstatus: int, reason: str) -> None:
-    """How the run ended; its workers know only how they did."""
-    recorder = Recorder(run_dir.name, [EvidenceWriter(run_dir / CONTROLLER)], SystemClock(), "controller")
+def _write_end(file: Path, exitstatus: int, reason: str) -> None:
+    """How the run ended, in a file of its own: for who knows more than those who measured."""
+    who = file.stem.removeprefix("evidence").removeprefix("-")
+    recorder = Recorder(file.parent.name, [EvidenceWriter(file)], SystemClock(), who)
     recorder.emit(RunEndData(exitstatus, 0.0, {}, reason))
     recorder.close()

@@ -17,7 +17,7 @@ from pytest_nfvperf.plugin.labels import MARKER, is_measuring
 from pytest_nfvperf.plugin.options import add_options, read_options
 from pytest_nfvperf.plugin.parametrizing import NOT_QUICK, QUICK_ONLY, SMOKE
 from pytest_nfvperf.plugin.result_lines import ResultLines, attach
-from pytest_nfvperf.plugin.rundir import RUN_DIR_KEY
+from pytest_nfvperf.plugin.rundir import RUN_DIR_KEY, run_directory
 from pytest_nfvperf.plugin.suite_order import add_ini, sort_suites
 from pytest_nfvperf.plugin.watch import Watch
 from pytest_nfvperf.session.options import Options
@@ -78,12 +78,32 @@ def _keep_one_testbed_to_one_worker(config: pytest.Config, options: Options) -> 
         config.option.loadgroup = True  # a worker parses the command line anew, and finds no --dist there
 
 
+def _refuse(config: pytest.Config, measuring: list[pytest.Item], error: pytest.UsageError) -> None:
+    """Put into the evidence that the run ends before its first test, by a mistake of the user's."""
+    _watch(config).note(str(error))
+    options = config.stash[OPTIONS_KEY]
+    if hasattr(config, "workerinput") or options.plan or config.option.collectonly:
+        return
+    from pytest_nfvperf.plugin import concluding  # noqa: PLC0415 - only for who was about to measure
+
+    run_dir = run_directory(config, options)
+    concluding.refuse(run_dir, config.stash.get(SESSION_KEY, None), measuring, error)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what the profile leaves out, put suites in order, check SLAs against what is there, group for xdist."""
     measuring = [item for item in items if is_measuring(item)]
     if not measuring:
         return
+    try:
+        _prepare(config, items, measuring)
+    except pytest.UsageError as error:
+        _refuse(config, measuring, error)
+        raise
+
+
+def _prepare(config: pytest.Config, items: list[pytest.Item], measuring: list[pytest.Item]) -> None:
     from pytest_nfvperf.plugin import collection  # noqa: PLC0415 - only when there is something to measure
 
     collection.check_root(config, config.stash[OPTIONS_KEY])
@@ -135,6 +155,28 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     if session.interrupted:
         item.session.shouldstop = f"{session.interrupted} during a soak; its verdict is on what there was until then"
     return result
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
+    """Let pass with a warning what fixtures could not measure, where the user wants that."""
+    return (yield from _tolerating(item, "setup"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Let pass with a warning what the test could not measure, where the user wants that."""
+    return (yield from _tolerating(item, "call"))
+
+
+def _tolerating(item: pytest.Item, phase: str) -> Generator[None, object, object]:
+    if not _is_recorded(item):
+        return (yield)
+    from pytest_nfvperf.plugin import collection  # noqa: PLC0415
+
+    with collection.tolerating(item, phase, session_of(item.config)):
+        return (yield)
+    return None
 
 
 @pytest.hookimpl(wrapper=True)

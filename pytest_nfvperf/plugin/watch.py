@@ -23,6 +23,10 @@ class Watch:
         self._reason = ""
         self._summarized = False
 
+    def note(self, reason: str) -> None:
+        """Remember what ends the run, for what pytest tells no hook."""
+        self._reason = reason
+
     def reason(self, session: pytest.Session) -> str:
         """What ended the run before its time; "" for nothing."""
         return self._reason or str(session.shouldfail or session.shouldstop or "")
@@ -53,6 +57,7 @@ class Watch:
     def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, object, object]:
         """After all others: the last line."""
         result = yield
+        self._stopped_late(session)
         reporter = session.config.pluginmanager.get_plugin("terminalreporter")
         if self.last_line is None or reporter is None or reporter.verbosity < -1:
             return result
@@ -62,3 +67,15 @@ class Watch:
             show_summary(reporter, session.config)
         reporter.write_line(f"nfvperf: {self.last_line}", bold=True, green=self.good, red=not self.good)
         return result
+
+    def _stopped_late(self, session: pytest.Session) -> None:
+        """A signal that came while the report was written: the report is written again, and says so."""
+        from pytest_nfvperf.plugin import stopping  # noqa: PLC0415 - the plugin imports this module
+
+        ending = stopping.ending(session.config)
+        if not ending.asked or self.last_line is None:
+            return
+        from pytest_nfvperf.plugin.concluding import conclude_stopped  # noqa: PLC0415 - only who measured has it
+
+        if conclude_stopped(session, self, ending.asked):
+            self._summarized = False

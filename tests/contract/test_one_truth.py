@@ -9,11 +9,23 @@ from __future__ import annotations
 import signal
 
 import pytest
-from truth_support import CASES, ENDS, HEAD, SIMULATED, check_run, check_test, headline_of, read, run_cases
+from truth_support import (
+    CASES,
+    ENDS,
+    ENDS_LATE,
+    ENDS_WITHIN,
+    HEAD,
+    SIMULATED,
+    check_run,
+    check_test,
+    headline_of,
+    read,
+    run_cases,
+)
 from user_project import CONFTEST, make_project
 
 ALL = (
-    "Usage error: of 13 selected tests 1 usage error, 2 testbed broken, 4 failed, 2 inconclusive, "
+    "Usage error: of 14 selected tests 1 usage error, 2 testbed broken, 5 failed, 2 inconclusive, "
     "1 failed as expected, 1 skipped, 2 passed"
 )
 
@@ -25,6 +37,8 @@ def test_alone(pytester: pytest.Pytester, name: str) -> None:
     check_run(told, case.run, case.status)
     check_test(told, name, case)
     assert ("Accepted" in headline_of(told.page)) == (name == "test_pass")
+    if name == "test_fail":
+        assert "mine/test_mine.py::test_fail: ndr: observed 4.00 Mpps, limit >= 5 Mpps." in told.last_line
 
 
 @pytest.mark.parametrize(
@@ -63,6 +77,14 @@ def test_interrupted(pytester: pytest.Pytester) -> None:
         assert said == {"test_end": "unfinished", "test_pass": "not run"}
 
 
+def test_stopped_while_the_report_is_written(pytester: pytest.Pytester) -> None:
+    told = run_cases(pytester, ["test_pass", "test_assert"], "--maxfail", "9", conftest=ENDS_LATE)
+    check_run(told, "Interrupted: of 2 selected tests 1 failed, 1 passed", 2)
+    assert "stopped by SIGINT while the report was written: every test had ended" in told.last_line
+    for name in ("test_pass", "test_assert"):
+        check_test(told, name, CASES[name])
+
+
 def test_killed(pytester: pytest.Pytester) -> None:
     told = run_cases(pytester, ["test_pass"], more=ENDS["killed"])
     assert told.status == -signal.SIGKILL
@@ -71,7 +93,7 @@ def test_killed(pytester: pytest.Pytester) -> None:
         headline_of(told.page) == "Killed: the run did not end by itself: of 2 selected tests 1 unfinished, 1 not run"
     )
     assert told.badges["show"] == told.badges["page"] == {"test_end": "unfinished", "test_pass": "not run"}
-    assert "`nfvperf clean` removes what it left" in told.shown
+    assert "`nfvperf clean` removes what the run left" in told.shown
     assert not told.junit
     assert not told.allure
 
@@ -99,6 +121,45 @@ def test_what_cannot_be_collected_is_told(pytester: pytest.Pytester) -> None:
     check_run(told, "Interrupted: of 2 selected tests 1 usage error, 1 not run", 2)
     assert "1 error during collection" in told.last_line
     assert "cannot be collected: ModuleNotFoundError: No module named 'no_such_module'" in told.shown
+
+
+def test_a_rule_that_judges_nothing_ends_the_run_before_it_begins(pytester: pytest.Pytester) -> None:
+    pytester.makefile(".yaml", other="schema: 1\nrules: [{where: {test: test_nobody}, require: {ndr: '>= 1 Mpps'}}]\n")
+    told = run_cases(pytester, ["test_pass", "test_assert"], "--nfv-sla", "other.yaml")
+    check_run(told, "Usage error: of 2 selected tests 2 not run", 4)
+    assert "no test matches {test: test_nobody}, so this rule judges nothing" in told.last_line
+    not_run = dict.fromkeys(("test_pass", "test_assert"), "not run")
+    assert told.badges["show"] == told.badges["page"] == told.words["junit"] == not_run
+    assert set(told.junit.values()) == {"skipped"}
+
+
+def test_a_testbed_file_that_cannot_be_used(pytester: pytest.Pytester) -> None:
+    told = run_cases(pytester, ["test_assert"], "--nfv-testbed", "nowhere.yaml")
+    check_run(told, "Usage error", 4)
+    assert "nowhere.yaml" in told.last_line
+
+
+def test_a_usage_error_of_a_plan_leaves_nothing(pytester: pytest.Pytester) -> None:
+    make_project(pytester, HEAD + CASES["test_assert"].source, CONFTEST + SIMULATED)
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "--nfv-plan", "--nfv-testbed", "nowhere.yaml")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert not (pytester.path / "reports").exists()
+
+
+def test_an_internal_error(pytester: pytest.Pytester) -> None:
+    told = run_cases(pytester, ["test_pass", "test_assert"], conftest=ENDS_WITHIN)
+    check_run(told, "Internal error: of 2 selected tests 1 not run, 1 passed", 3)
+    assert "RuntimeError: a plugin's fault" in told.last_line
+    assert told.badges["show"] == told.badges["page"] == {"test_pass": "PASS", "test_assert": "not run"}
+
+
+def test_a_worker_that_dies(pytester: pytest.Pytester) -> None:
+    told = run_cases(pytester, ["test_pass"], "-n", "1", "--max-worker-restart", "0", more=ENDS["killed"])
+    check_run(told, "Testbed broken: of 2 selected tests 1 testbed broken, 1 not run", 11)
+    assert "test_end: the worker that ran it died" in told.last_line
+    for said in (told.badges["show"], told.badges["page"]):
+        assert said == {"test_end": "BROKEN", "test_pass": "not run"}
+    assert told.junit["test_end"] == "error"
 
 
 def test_with_workers_the_controller_tells_the_same(pytester: pytest.Pytester) -> None:

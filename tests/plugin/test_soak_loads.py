@@ -78,7 +78,9 @@ def test_an_aborted_search_for_the_load_is_inconclusive(soaked):
     result = soaked("--nfv-soak-load", "80 %", dut="5e6, invalid_every=1")
 
     assert result.ret == 10
-    result.stdout.fnmatch_lines(["INCONCLUSIVE: the load is a share of the NDR, and no NDR could be found (* trials*): *"])
+    result.stdout.fnmatch_lines(
+        ["INCONCLUSIVE: the load is a share of the NDR, and no NDR could be found (* trials*): *"]
+    )
 
 
 def test_a_dut_without_an_ndr_fails(soaked):

@@ -10,6 +10,8 @@ from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence
 from pytest_nfvperf.adapters.report.matrix import matrix_of, render_matrix
 from pytest_nfvperf.adapters.report.published_series import PublishedSeries
 from pytest_nfvperf.cli.main import main
+from pytest_nfvperf.model.evidence.conclusion import Cause
+from pytest_nfvperf.model.evidence.records import RunEndData, TestEndData
 from pytest_nfvperf.model.measure.outcome import Goal, GoalOutcome, Outcome, SearchStatus
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 
@@ -20,6 +22,10 @@ S1 = PublishedSeries(
     ((64, 5e6), (1500, 2.03e6)),
     where=(("topology", "phy2phy"), ("test", "test_ndr_pdr")),
 )
+
+
+PASSED = TestEndData("passed", 1.0)
+MISSED = TestEndData("failed", 1.0, "an SLA", Cause.SLA)
 
 
 def outcome(size, fps, **labels):
@@ -35,13 +41,13 @@ def verdict(of, judgement):
     return Verdict(judgement, "ndr >= 4 Mpps", "ndr", reason=reason, subject=of.labels, **limit)
 
 
-def run(name, *outcomes_with_judgements):
-    evidence = TestEvidence("suites/throughput/test_frame_sizes.py::test_ndr_pdr")
+def run(name, *outcomes_with_judgements, end=PASSED):
+    evidence = TestEvidence("suites/throughput/test_frame_sizes.py::test_ndr_pdr", end=end)
     for number, (measured, judgement) in enumerate(outcomes_with_judgements):
         evidence.outcomes[f"outcome-{number}"] = measured
         if judgement is not None:
             evidence.verdicts[f"verdict-{number}"] = verdict(measured, judgement)
-    made = RunEvidence(Path(name))
+    made = RunEvidence(Path(name), ends={"evidence.jsonl": RunEndData(0, 1.0, {})})
     made.tests[evidence.node_id] = evidence
     return made
 
@@ -54,8 +60,9 @@ def matrix():
         (outcome(64, 4_100_000, **nic, offload="off"), Judgement.PASS),
         (outcome(1500, 1_900_000, **nic, offload="off"), Judgement.FAIL),
         (outcome("imix-simple", 3_000_000, **nic, offload="off"), None),
+        end=MISSED,
     )
-    hardware = run("run-b", (outcome(64, None, **nic, offload="on"), Judgement.INCONCLUSIVE))
+    hardware = run("run-b", (outcome(64, None, **nic, offload="on"), Judgement.INCONCLUSIVE), end=MISSED)
     embedded = run("run-c", (outcome(64, 6_000_000), Judgement.PASS))
     return matrix_of((each, [S1]) for each in (software, hardware, embedded))
 
@@ -72,18 +79,39 @@ def test_rows_are_settings_and_columns_frame_sizes(matrix):
 
 def test_cells_have_verdict_figure_and_what_was_published(matrix):
     (small,), (large,), (mix,) = (matrix.rows[0].cells[size] for size in matrix.sizes)
-    assert (small.judgement, small.figures) == ("PASS", (("NDR", "4.10 Mpps"),))
+    assert (small.badge, small.figures) == ("PASS", (("NDR", "4.10 Mpps"),))
     assert [(one.value, one.share, one.source) for one in small.published] == [("5.00 Mpps", "82 %", "2025 (S1)")]
-    assert (large.judgement, large.why) == ("FAIL", "ndr >= 4 Mpps: too slow")
-    assert (mix.judgement, mix.published) == ("not judged", ())
+    assert (large.badge, large.why) == ("FAIL", "ndr >= 4 Mpps: too slow")
+    assert (mix.badge, mix.published) == ("no SLA", ())
     (aborted,) = matrix.rows[1].cells["64"]
-    assert (aborted.judgement, aborted.figures) == ("INCONCLUSIVE", (("NDR", "aborted"),))
+    assert (aborted.badge, aborted.figures) == ("INCONCLUSIVE", (("NDR", "aborted"),))
     assert [one.share for one in aborted.published] == ["-"]
+
+
+@pytest.mark.parametrize(
+    ("end", "badge"),
+    [
+        (TestEndData("failed", 1.0, "two is not three", Cause.ASSERTION), "FAIL"),
+        (TestEndData("error", 1.0, "the switch is gone", Cause.TESTBED), "BROKEN"),
+        (TestEndData("failed", 1.0, "the rig bears 3.00 Mpps", Cause.INCONCLUSIVE), "INCONCLUSIVE"),
+        (None, "unfinished"),
+    ],
+)
+def test_a_cell_says_what_became_of_its_test_whatever_its_verdict(end, badge):
+    made = matrix_of([(run("run-a", (outcome(64, 4_100_000), Judgement.PASS), end=end), [])])
+    (cell,) = made.rows[0].cells["64"]
+    assert cell.badge == badge
+    assert cell.why == ("it had begun when the run ended" if end is None else end.reason)
+
+
+def test_the_page_says_what_became_of_each_run(matrix, tmp_path):
+    assert [run[4].split(":")[0] for run in matrix.runs] == ["Failed", "Inconclusive", "Accepted"]
+    assert "Inconclusive: of 1 selected test 1 inconclusive" in render_matrix(matrix, tmp_path / "m.html").read_text()
 
 
 def test_the_page_stands_alone(matrix, tmp_path):
     page = render_matrix(matrix, tmp_path / "new" / "matrix.html").read_text(encoding="utf-8")
-    for text in ("ConnectX-6 Dx", "22.36.1010", "4.10 Mpps", "published 5.00 Mpps: 82 %", "1500 B", "not judged"):
+    for text in ("ConnectX-6 Dx", "22.36.1010", "4.10 Mpps", "published 5.00 Mpps: 82 %", "1500 B", "no SLA"):
         assert text in page
     assert "http" not in page.replace("http-equiv", "")
     assert "<script" not in page

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence
 from pytest_nfvperf.model.evidence.conclusion import Cause, TestFacts
-from pytest_nfvperf.model.evidence.records import RunEndData
+from pytest_nfvperf.model.evidence.records import RunEndData, TestEndData
 from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion, RunFacts, conclude_run
 from pytest_nfvperf.model.measure.profile import SMOKE
 
 CONTROLLER = "evidence-controller.jsonl"
 """What the process writes that only distributes tests to xdist's workers: how the run ended."""
+
+STOPPED = "evidence-stopped.jsonl"
+"""What a process writes that was stopped after its evidence had ended, while it wrote the report."""
 
 
 def conclude(run: RunEvidence) -> RunConclusion:
@@ -33,8 +36,9 @@ def run_facts(run: RunEvidence) -> RunFacts:
 
 def _ended(run: RunEvidence) -> RunEndData | None:
     """How it ended; None when it was killed. A worker that was killed did not kill the run, its controller knows."""
-    if CONTROLLER in run.ends:
-        return run.ends[CONTROLLER]
+    for file in (STOPPED, CONTROLLER):
+        if file in run.ends:
+            return run.ends[file]
     if not run.ends or set(run.runs) - set(run.ends):
         return None
     return max(run.ends.values(), key=lambda end: end.exit_status)
@@ -43,12 +47,13 @@ def _ended(run: RunEvidence) -> RunEndData | None:
 def test_facts(test: TestEvidence, run: RunEvidence) -> TestFacts:
     """What the evidence holds of one test."""
     end = test.end
-    reason = _why_unfinished(run) if end is None else end.reason
+    if end is None and _lost_a_worker(run):
+        end = TestEndData("error", 0.0, "the worker that ran it died", Cause.TESTBED)
     return TestFacts(
         test.node_id,
         status=None if end is None else end.status,
         cause=Cause.UNKNOWN if end is None else end.cause,
-        reason=reason,
+        reason=_why_unfinished(run) if end is None else end.reason,
         verdicts=tuple(test.verdicts.values()),
         errors=tuple(error.message for error in test.errors.values()),
         spoiled=_spoiled(test),
@@ -57,6 +62,11 @@ def test_facts(test: TestEvidence, run: RunEvidence) -> TestFacts:
 
 
 test_facts.__test__ = False  # type: ignore[attr-defined]
+
+
+def _lost_a_worker(run: RunEvidence) -> bool:
+    """One of xdist's workers was killed or crashed, which its controller outlived."""
+    return CONTROLLER in run.ends and bool(set(run.runs) - set(run.ends))
 
 
 def _spoiled(test: TestEvidence) -> str:

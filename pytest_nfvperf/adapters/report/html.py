@@ -28,13 +28,10 @@ from pytest_nfvperf.adapters.report.sweep_chart import sweep_chart
 from pytest_nfvperf.adapters.report.sweeps import Sweep, find_sweeps
 from pytest_nfvperf.adapters.report.templating import environment, style
 from pytest_nfvperf.adapters.report.topology_pages import MOST_OPEN, topology_pages
-from pytest_nfvperf.model.evidence.conclusion import Fate, TestConclusion, subject_badge
+from pytest_nfvperf.model.evidence.conclusion import OUTSIDE, subject_badge
 from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.traffic.latency_origin import latency_origin
-
-OUTSIDE = TestConclusion("", Fate.PASSED, measured=True)
-"""For what was measured outside of any test."""
 
 
 def render_report(

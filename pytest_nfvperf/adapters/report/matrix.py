@@ -6,15 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pytest_nfvperf.adapters.evidence.reader import RunEvidence
+from pytest_nfvperf.adapters.evidence.conclusions import conclude
+from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence
 from pytest_nfvperf.adapters.report.published_series import PublishedSeries
 from pytest_nfvperf.adapters.report.templating import environment, style
 from pytest_nfvperf.model.display import format_fps, format_ratio
+from pytest_nfvperf.model.evidence.conclusion import OUTSIDE, TestConclusion, subject_badge
 from pytest_nfvperf.model.measure.outcome import GoalOutcome, Outcome
 from pytest_nfvperf.model.sla.judge import worst
-from pytest_nfvperf.model.sla.verdict import Verdict
 
-NOT_JUDGED = "not judged"
 _OWN_PORTS = "embedded (vhost-user)"
 _GOALS = ("ndr", "pdr", "throughput")
 
@@ -31,10 +31,10 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One outcome. ``figures``: goal and load per direction, as text; ``judgement``: of all its verdicts the worst."""
+    """One outcome. ``figures``: goal and load per direction, as text; ``badge``: what became of it, as everywhere."""
 
     figures: tuple[tuple[str, str], ...]
-    judgement: str
+    badge: str
     why: str
     published: tuple[Published, ...]
     run: str
@@ -60,11 +60,11 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """The whole. ``runs``: name, testbed, DUT and profile of each."""
+    """The whole. ``runs``: name, testbed, DUT, profile and conclusion of each."""
 
     sizes: tuple[str, ...]
     rows: tuple[Row, ...]
-    runs: tuple[tuple[str, str, str, str], ...]
+    runs: tuple[tuple[str, str, str, str, str], ...]
 
 
 def matrix_of(runs: Iterable[tuple[RunEvidence, Sequence[PublishedSeries]]]) -> Matrix:
@@ -72,13 +72,15 @@ def matrix_of(runs: Iterable[tuple[RunEvidence, Sequence[PublishedSeries]]]) -> 
     rows: dict[tuple[str, ...], Row] = {}
     named = []
     for run, published in runs:
-        named.append(_run_facts(run))
+        conclusion = conclude(run)
+        named.append((*_run_facts(run), conclusion.headline))
         for node_id, test in run.tests.items():
             for outcome in test.outcomes.values():
                 if not any(outcome.goal(name) for name in _GOALS):
                     continue
                 row = _row(outcome.label)
-                cell = _cell(outcome, test.verdicts.values(), published, run.path.name, node_id)
+                became = conclusion.test(node_id) if node_id else OUTSIDE
+                cell = _cell(outcome, test, became, published, run.path.name)
                 size = outcome.label.get("frame_size", "-")
                 rows.setdefault(row.key, row).cells.setdefault(size, []).append(cell)
     sizes = {size for row in rows.values() for size in row.cells}
@@ -119,18 +121,19 @@ def _row(labels: Mapping[str, str]) -> Row:
 
 
 def _cell(
-    outcome: Outcome, verdicts: Iterable[Verdict], published: Sequence[PublishedSeries], run: str, node_id: str
+    outcome: Outcome, test: TestEvidence, became: TestConclusion, published: Sequence[PublishedSeries], run: str
 ) -> Cell:
-    own = [verdict for verdict in verdicts if dict(verdict.subject) == outcome.label]
+    own = [verdict for verdict in test.verdicts.values() if verdict.is_about(outcome.labels)]
+    badge = subject_badge(became, worst(own) if own else None, len(test.outcomes))
     goals = [goal for name in _GOALS if (goal := outcome.goal(name)) is not None]
     bad = [verdict for verdict in own if str(verdict.judgement) != "PASS"]
     return Cell(
         figures=tuple((goal.goal.name.upper(), _figure(goal)) for goal in goals),
-        judgement=str(worst(own)) if own else NOT_JUDGED,
-        why="; ".join(f"{verdict.requirement}: {verdict.reason}" for verdict in bad),
+        badge=badge,
+        why="; ".join(f"{verdict.requirement}: {verdict.reason}" for verdict in bad) or became.reason,
         published=tuple(_published(outcome, goals, published)),
         run=run,
-        test=node_id,
+        test=test.node_id,
     )
 
 

@@ -80,6 +80,7 @@ class TestConclusion:
 
     Attributes:
         reason: one line; "" for a plain pass.
+        told: the same in full, for where it stands alone: of a FAIL metric, figure and limit; "" for the reason.
         judged: it has verdicts. measured: it has outcomes.
         tolerated: INCONCLUSIVE, and ``--nfv-inconclusive warn`` let it pass.
     """
@@ -92,6 +93,7 @@ class TestConclusion:
     judged: bool = False
     measured: bool = False
     tolerated: bool = False
+    told: str = ""
 
     @property
     def badge(self) -> str:
@@ -121,7 +123,12 @@ def conclude_test(facts: TestFacts) -> TestConclusion:
         judged=bool(facts.verdicts),
         measured=facts.measured,
         tolerated=tolerated,
+        told=one_line(_in_full(facts.verdicts)) if fate is Fate.FAILED else "",
     )
+
+
+OUTSIDE = TestConclusion("", Fate.PASSED, measured=True)
+"""For what was measured outside of any test."""
 
 
 def _fate(facts: TestFacts) -> Fate:
@@ -143,7 +150,7 @@ def _judged(facts: TestFacts) -> Fate:
     judgements = {verdict.judgement for verdict in facts.verdicts}
     if Judgement.FAIL in judgements:
         return Fate.FAILED
-    doubtful = Judgement.INCONCLUSIVE in judgements
+    doubtful = Judgement.INCONCLUSIVE in judgements or (facts.cause is Cause.INCONCLUSIVE and facts.status != "failed")
     if facts.status == "failed":
         if facts.cause is Cause.UNKNOWN:
             return Fate.INCONCLUSIVE if doubtful or facts.spoiled else Fate.FAILED
@@ -173,6 +180,19 @@ def _verdicts_reason(verdicts: Sequence[Verdict], judgement: Judgement) -> str:
     such = [verdict for verdict in verdicts if verdict.judgement is judgement]
     more = f" (and {len(such) - 1} more)" if len(such) > 1 else ""
     return next((f"{verdict.requirement}: {verdict.reason}{more}" for verdict in such), "")
+
+
+def _in_full(verdicts: Sequence[Verdict]) -> str:
+    """``ndr of bridges 9: observed 4.00 Mpps, limit >= 5 Mpps``: the first FAIL; "" without one."""
+    failed = [verdict for verdict in verdicts if verdict.judgement is Judgement.FAIL]
+    if not failed:
+        return ""
+    first = failed[0]
+    differing = {label for label in first.subject if any(label not in verdict.subject for verdict in verdicts)}
+    of = " of " + ", ".join(f"{name} {value}" for name, value in sorted(differing)) if differing else ""
+    limit = first.requirement.removeprefix(f"{first.metric} ")
+    more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
+    return f"{first.metric}{of}: observed {first.reason}, limit {limit}{more}"
 
 
 def one_line(text: str) -> str:

@@ -227,13 +227,18 @@ def _run_reason(facts: RunFacts, fate: RunFate, tests: Sequence[TestConclusion])
     """What ended the run; else the first test of those that decided it."""
     own = one_line(facts.reason)
     if own and fate in {RunFate.INTERRUPTED, RunFate.INTERNAL, RunFate.USAGE}:
-        return own.rstrip(".")
+        return _without_stop(own)
     decided = next((test for test in tests if _RUNS.get(test.fate) is fate and test.wrong), None)
     if decided is not None:
-        return f"{decided.node_id}: {decided.reason}".rstrip(".")
+        return _without_stop(f"{decided.node_id}: {decided.told or decided.reason}")
     if fate is RunFate.FAILED:
         return f"pytest ended with status {facts.exit_status}, and no test says why: see above"
-    return own.rstrip(".")
+    return _without_stop(own)
+
+
+def _without_stop(text: str) -> str:
+    """The sentence goes on, or its end was cut off and says so."""
+    return text if text.endswith("...") else text.rstrip(".")
 
 
 def _advice(fate: RunFate, tests: Sequence[TestConclusion], *, smoke: bool) -> str:
