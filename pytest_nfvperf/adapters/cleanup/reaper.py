@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from pyroute2 import netns
 from pyroute2.netlink.exceptions import NetlinkError
 
 from pytest_nfvperf.adapters.journal.identity import ProcessId, boot_id, command_line, processes_of_run
@@ -38,6 +37,7 @@ from pytest_nfvperf.adapters.net.borrowed import give_back
 from pytest_nfvperf.adapters.net.ends import OURS
 from pytest_nfvperf.adapters.net.kept_settings import put_back
 from pytest_nfvperf.adapters.net.link_removal import remove_link
+from pytest_nfvperf.adapters.net.netns_names import remove_name
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.ovs.instance.restore import remove_bridge, restore_setting
 from pytest_nfvperf.adapters.process.wait import wait_until
@@ -160,7 +160,7 @@ def _remove_tagged_netns(tag: str, removed: list[str], left: set[str]) -> list[F
         for path in sorted(NETNS_DIRECTORY.glob(f"{NAME_PREFIX}{tag}-*")):
             what = f"netns {path.name}"
             if what not in left:
-                _attempt(what, partial(_remove_netns, path.name), removed, failed)
+                _attempt(what, partial(remove_name, path.name), removed, failed)
     return failed
 
 
@@ -244,16 +244,6 @@ def _send_kill(identity: ProcessId) -> bool:
     return True
 
 
-def _remove_netns(name: str) -> bool:
-    if not (NETNS_DIRECTORY / name).exists():
-        return False
-    try:
-        netns.remove(name)
-    except FileNotFoundError:
-        return False
-    return True
-
-
 def _remove_link(entry: Entry) -> bool:
     namespace = Path(entry.details.get("namespace", OURS))
     if not namespace.exists():
@@ -282,7 +272,7 @@ def _remove_hugepages(pattern: Path) -> bool:
 
 _REMOVERS: dict[Kind, Callable[[Entry], bool]] = {
     Kind.PROCESS: _kill_noted,
-    Kind.NETNS: lambda entry: _remove_netns(entry.name),
+    Kind.NETNS: lambda entry: remove_name(entry.name),
     Kind.LINK: _remove_link,
     Kind.BORROWED: give_back,
     Kind.SETTINGS: put_back,

@@ -13,11 +13,10 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from pyroute2 import netns
-
 from pytest_nfvperf.adapters.journal.journal import Entry, Journal, Kind
 from pytest_nfvperf.adapters.net import rtnetlink
 from pytest_nfvperf.adapters.net.netlink import KernelRefusedError, Netlink
+from pytest_nfvperf.adapters.net.netns_names import is_named, remove_name
 from pytest_nfvperf.adapters.net.threads import enter_new, in_own_thread, name_own
 from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY, run
 from pytest_nfvperf.model.errors import TestbedError
@@ -121,8 +120,10 @@ class Namespace:
 
     def is_there(self) -> bool:
         """False once somebody removed it, or put another one in its place."""
+        if self._inode is None:
+            return False
         try:
-            return self.path.stat().st_ino == self._inode
+            return self.path.stat().st_ino == self._inode or is_named(self.name, self._inode)
         except FileNotFoundError:
             return False
 
@@ -135,7 +136,7 @@ class Namespace:
         """Remove many. Can be called twice. The kernel takes what is in them apart a little later."""
         for namespace in namespaces:
             if namespace.is_there():
-                netns.remove(namespace.name)
+                remove_name(namespace.name)
         journal.forget_all([namespace._entry for namespace in namespaces])
 
     def make(self, plan: NamespacePlan) -> None:
