@@ -21,6 +21,7 @@ from pytest_nfvperf.adapters.guest.kernel_image import Kernel
 from pytest_nfvperf.adapters.guest.tools import QEMU, need
 from pytest_nfvperf.adapters.journal.journal import Journal, Kind
 from pytest_nfvperf.adapters.process.process import ManagedProcess, describe_exit, spawn, tail
+from pytest_nfvperf.adapters.vnf.guest_watch import GuestWatch, HungGuestError
 from pytest_nfvperf.model.errors import DeadlineError, TestbedError
 from tests.kernel.machine import Machine, Time, qemu_command
 
@@ -88,6 +89,7 @@ def run_in_guest(
 
     Raises:
         ConfigError: QEMU is not installed; names the package.
+        HungGuestError: the guest hangs at its start: it neither prints nor uses a CPU; with QEMU's own state.
         DeadlineError: says what was awaited, with the console's and the output's end; QEMU is gone by then.
         TestbedError: the guest ended without the command's status (a panic, QEMU died), with the console's end.
     """
@@ -125,7 +127,11 @@ class _Guest:
         initramfs = build_initramfs(kernel, directory, _SECOND_STAGE)
         argv = qemu_command(machine, kernel, initramfs, shared.resolve(), self._console)
         self._began = time.monotonic()
+        monitor = directory / "monitor"
+        argv += ["-qmp", f"unix:{monitor},server=on,wait=off"]
         self._qemu: ManagedProcess = spawn(journal, "qemu", argv, log=directory / "qemu.log")
+        outputs = [self._console, *(output.path for output in self._outputs)]
+        self._watch = GuestWatch(self._qemu, outputs, (), monitor)
 
     def _write_command(self) -> None:
         for name in _OURS:
@@ -137,14 +143,24 @@ class _Guest:
 
     def run(self, boot_deadline_s: float, deadline_s: float) -> GuestRun:
         try:
-            self._follow((self._shared / "started").exists, boot_deadline_s, "the guest to boot")
+            self._follow((self._shared / "started").exists, boot_deadline_s, "the guest to boot", self._watch_boot)
             boot_s = time.monotonic() - self._began
             self._follow(lambda: False, deadline_s, f"`{shlex.join(self._command)}` to end in the guest")
         finally:
             self._qemu.stop()
         return self._result(boot_s)
 
-    def _follow(self, done: Callable[[], bool], deadline_s: float, awaited: str) -> None:
+    def _watch_boot(self) -> None:
+        """A guest that hangs at its start is told from a slow one; what the command does then is its own affair."""
+        try:
+            self._watch.look(0)
+        except HungGuestError as error:
+            error.evidence.update(self._evidence())
+            raise
+
+    def _follow(
+        self, done: Callable[[], bool], deadline_s: float, awaited: str, look: Callable[[], None] = lambda: None
+    ) -> None:
         """Pass the output on until done, or QEMU has ended."""
         end = time.monotonic() + deadline_s
         while not done():
@@ -153,6 +169,7 @@ class _Guest:
                 output.pump()
             if ended:
                 return
+            look()
             if time.monotonic() >= end:
                 raise DeadlineError(
                     f"waited {deadline_s:g} s for {awaited}; QEMU (pid {self._qemu.pid}) still ran, and was killed",

@@ -10,6 +10,7 @@ import json
 import socket
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ class JsonRpc:
         self._socket: socket.socket | None = None
         self._received = b""
         self._id = 0
+        self._aborted = False
 
     def request(self, method: str, params: Sequence[Any], deadline_s: float = 5.0) -> Any:
         """Ask, and return the result.
@@ -56,6 +58,8 @@ class JsonRpc:
 
     def _exchange(self, request: bytes, end: float) -> dict[str, Any]:
         connection = self._connect(end)
+        if self._aborted:
+            raise ConnectionAbortedError("nobody waits for the answer any more")
         connection.sendall(request)
         while True:
             reply = self._take_reply()
@@ -92,6 +96,14 @@ class JsonRpc:
         if not isinstance(reply, dict):
             raise ConnectionError(f"not a JSON-RPC reply: {reply!r}")
         return reply
+
+    def abort(self) -> None:
+        """For good: a request that another thread waits for ends now, with TestbedError, and so do all after it."""
+        self._aborted = True
+        connection = self._socket
+        if connection is not None:
+            with suppress(OSError):  # it has hung up meanwhile
+                connection.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Hang up. Can be called twice; the next call connects again."""

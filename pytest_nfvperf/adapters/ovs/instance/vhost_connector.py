@@ -17,9 +17,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pytest_nfvperf.adapters.ovs.instance.jsonrpc import JsonRpc
-from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.model.errors import DeadlineError, TestbedError
 
 _LISTENING = 0x00010000  # __SO_ACCEPTCON in the flags of /proc/net/unix
+TELL_DEADLINE_S = 30.0
+"""On two busy CPUs ovsdb-server was seen to take more than 5 s. Who waits for the link has a deadline of its own."""
 _SOON_S, _SOON_INTERVAL_S, _LATER_INTERVAL_S = 10.0, 0.005, 0.1
 
 
@@ -38,10 +40,14 @@ class VhostConnector:
 
     THREAD_NAME = "vhost-connector"
 
-    def __init__(self, database: Path, sockets: Mapping[str, Path]) -> None:
-        """``sockets``: where the far end of each interface will listen, by the interface's name."""
+    def __init__(self, database: Path, sockets: Mapping[str, Path], deadline_s: float = TELL_DEADLINE_S) -> None:
+        """``sockets``: where the far end of each interface will listen, by the interface's name.
+
+        ``deadline_s``: for the database to take one of them.
+        """
         self._rpc = JsonRpc(database, "ovsdb-server")
         self._waiting = dict(sockets)
+        self._deadline_s = deadline_s
         self._stop = threading.Event()
         self._failure: TestbedError | None = None
         self._thread = threading.Thread(target=self._watch, name=self.THREAD_NAME, daemon=True)
@@ -80,12 +86,20 @@ class VhostConnector:
             "where": [["name", "==", interface]],
             "row": {"options": ["map", [["vhost-server-path", str(path)]]]},
         }
-        (result,) = self._rpc.request("transact", ["Open_vSwitch", operation])[:1]
+        try:
+            answer = self._rpc.request("transact", ["Open_vSwitch", operation], self._deadline_s)
+        except DeadlineError as error:
+            raise DeadlineError(
+                f"waited {self._deadline_s:g} s for ovsdb-server to take where interface {interface!r} connects, "
+                f"{path}: it does not answer, and OVS does not connect meanwhile"
+            ) from error
+        (result,) = answer[:1]
         if result.get("count") != 1:
             raise TestbedError(f"OVS was not told where interface {interface!r} connects: {result}")
 
     def close(self) -> None:
-        """Stop watching. Can be called twice."""
+        """Stop watching, and wait for no answer. Can be called twice."""
         self._stop.set()
+        self._rpc.abort()
         if self._thread.is_alive():
             self._thread.join()
