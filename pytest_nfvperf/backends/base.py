@@ -15,32 +15,32 @@ from pytest_nfvperf.runs.rig_parts import RigParts
 
 
 class Backend(Protocol):
-    """How a testbed becomes real, or is simulated."""
+    """Makes a testbed real, or simulates it."""
 
     @property
     def testbed(self) -> Testbed:
-        """What is wired."""
+        """The testbed that this backend makes real."""
         ...
 
     @property
     def clock(self) -> Clock:
-        """The time that runs live in."""
+        """The clock that runs go by."""
         ...
 
     def check(self) -> None:
-        """ConfigError or TestbedError when something that a run needs is missing. Starts nothing."""
+        """Raise ConfigError or TestbedError if something that a run needs is missing. Starts nothing."""
         ...
 
     def lacks(self, dut: Dut) -> str | None:
-        """What this machine lacks for a datapath, for a person, and what to do; None when it has all."""
+        """What this machine lacks for a datapath, and what to do, as text for the user; None if it lacks nothing."""
         ...
 
     def lacks_roles(self, topology: Topology, dut: Dut) -> str | None:
-        """What a topology wants of the generator and this one cannot be, and what to do; None when it can be all."""
+        """Which port roles of a topology this generator cannot take, and what to do; None if it can take all."""
         ...
 
     def lacks_streams(self) -> str | None:
-        """What this machine lacks for TCP and UDP streams, and what to do; None when it has all."""
+        """What this machine lacks for TCP and UDP streams, and what to do; None if it lacks nothing."""
         ...
 
     def labels(self) -> dict[str, str]:
@@ -52,7 +52,7 @@ class Backend(Protocol):
         ...
 
     def parts(self) -> RigParts:
-        """What a rig is made of; takes the machine."""
+        """The parts of the rig. Locks the machine for this run."""
         ...
 
     def fingerprint(self) -> Mapping[str, Any]:
@@ -68,11 +68,11 @@ class Backend(Protocol):
         ...
 
     def leftovers(self) -> list[str]:
-        """What was left on the machine on purpose."""
+        """What the run leaves on the machine on purpose."""
         ...
 
     def close(self) -> None:
-        """Give the machine back. Can be called twice."""
+        """Release the machine. Can be called twice."""
         ...
 
 
@@ -81,7 +81,7 @@ class RunsBgp(Protocol):
     """A backend that starts routing daemons: for the fixtures ``bgp``, ``bgp_path`` and ``lab_speakers``."""
 
     def bgp(self) -> BgpDaemons:
-        """Who starts them, on topologies of this backend."""
+        """Starts routing daemons on topologies of this backend."""
         ...
 
 
@@ -90,7 +90,7 @@ class RunsOvn(Protocol):
     """A backend that starts OVN: for the fixtures ``private_ovn`` and ``ovn_bgp_agent``."""
 
     def ovn(self) -> OvnDaemons:
-        """Who starts it, over topologies of this backend."""
+        """Starts OVN over topologies of this backend."""
         ...
 
 

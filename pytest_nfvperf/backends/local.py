@@ -76,11 +76,11 @@ class LocalBackend:
         check_iperf3(self.testbed.streams)
 
     def lacks(self, dut: Dut) -> str | None:
-        """What this machine lacks for a datapath, for a person, and what to do; None when it has all."""
+        """What this machine lacks for a datapath, and what to do, as text for the user; None if it lacks nothing."""
         return BridgeDatapath.lacks(dut) if dut.kind == LINUX_BRIDGE else OvsDatapath.lacks(self.testbed, dut)
 
     def lacks_roles(self, topology: Topology, dut: Dut) -> str | None:
-        """What a topology wants of the generator and this one cannot be, and what to do; None when it can be all."""
+        """Which port roles of a topology this generator cannot take, and what to do; None if it can take all."""
         return lacks_roles(self.testbed.generator.engine, self.testbed, topology, dut)
 
     @property
@@ -91,7 +91,7 @@ class LocalBackend:
         return self._journal
 
     def lacks_streams(self) -> str | None:
-        """What this machine lacks for TCP and UDP streams, and what to do; None when it has all."""
+        """What this machine lacks for TCP and UDP streams, and what to do; None if it lacks nothing."""
         try:
             find_iperf3(iperf3_options(self.testbed.streams).binary)
         except GeneratorError as error:
@@ -168,7 +168,7 @@ class LocalBackend:
         return estimate_search_s(profile, profile.goals)
 
     def leftovers(self) -> list[str]:
-        """What was left on the machine on purpose."""
+        """What the run leaves on the machine on purpose."""
         kept = [f"kept {self._kept}; remove it with `nfvperf clean`"] if self._kept else []
         return [*kept, *([f"recorded {self._recorded}"] if self._recorded else [])]
 

@@ -123,7 +123,7 @@ def _to_port(port: PortModel) -> DutPort:
 
 
 def testbed_to_yaml(testbed: Testbed) -> str:
-    """The testbed as a file that reads back to an equal one: a discovered testbed as if it had been given."""
+    """The testbed as the text of a file that reads back to an equal testbed. A discovered testbed is written too."""
     plan = testbed.cpus
     owners = {"housekeeping": plan.housekeeping, "pmd": plan.pmd, "generator": plan.generator, "vnf": plan.vnf}
     ovs = {

@@ -66,7 +66,7 @@ class DutFailure(NfvperfError, AssertionError):  # noqa: N818 - it is a failed a
 
 
 class TestbedError(NfvperfError):
-    """The testbed is broken: nothing can be said about the DUT.
+    """The testbed is broken, so a run can say nothing about the DUT.
 
     Args:
         message: what was observed, and what to do about it.

@@ -45,7 +45,7 @@ class Steps(Protocol):
 
 
 class Link(Protocol):
-    """A cable that can be pulled."""
+    """A link that a test can set down and up."""
 
     def down(self) -> None:
         """Pull it."""
@@ -56,7 +56,7 @@ class Link(Protocol):
         ...
 
     def close(self) -> None:
-        """Put it back if it was left pulled."""
+        """Set it up again if a test left it down."""
         ...
 
 

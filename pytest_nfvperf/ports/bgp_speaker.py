@@ -43,27 +43,27 @@ class BgpSpeaker(Protocol):
         ...
 
     def announce(self, prefixes: Sequence[str]) -> None:
-        """Originate these prefixes, too. Returns when the daemon has taken it, not when neighbours know."""
+        """Originate these prefixes too. Returns when the daemon accepted them, not when neighbours know."""
         ...
 
     def withdraw(self, prefixes: Sequence[str]) -> None:
-        """Originate these no longer; unknown ones are ignored."""
+        """Stop originating these prefixes; ignores unknown ones."""
         ...
 
     def pids(self) -> Mapping[str, int]:
-        """Process ids of the daemons by name, of those that run: for faults, and for what they cost."""
+        """Process ids of the running daemons, by name: to cause faults, and to read their cost."""
         ...
 
     def restart(self) -> None:
-        """Start again daemons that were killed, with the same configuration."""
+        """Restart killed daemons with the same configuration."""
         ...
 
     def check(self) -> None:
-        """TestbedError when a daemon has died or is stopped."""
+        """Raise TestbedError if a daemon has died or is stopped."""
         ...
 
     def logs(self) -> Mapping[str, str]:
-        """The ends of the daemons' logs by name, for errors."""
+        """The last lines of the daemons' logs, by name, for errors."""
         ...
 
     def close(self) -> None:

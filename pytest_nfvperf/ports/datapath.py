@@ -24,7 +24,7 @@ class Attachment:
 
 
 class BuiltTopology(Protocol):
-    """A live topology. Owns its teardown."""
+    """A deployed topology. It owns its teardown."""
 
     topology: Topology
 
@@ -37,7 +37,7 @@ class BuiltTopology(Protocol):
         ...
 
     def firewall(self) -> Mapping[str, Sequence[str]]:
-        """What filters frames in its namespaces and in the datapath's own, by namespace; empty where nothing does."""
+        """Active firewall rules in its namespaces and the datapath's own, by namespace; empty if there are none."""
         ...
 
     def not_offloaded(self) -> str | None:

@@ -12,14 +12,14 @@ from pytest_nfvperf.ports.datapath import BuiltTopology
 
 
 class LogicalNetwork(Protocol):
-    """What a test does with an OVN."""
+    """OVN's northbound database, as a test uses it."""
 
     def add(self, switch: LogicalSwitch) -> None:
-        """Make a switch and wait until br-int forwards for it."""
+        """Create a logical switch and wait until br-int forwards for it."""
         ...
 
     def remove_port(self, name: str) -> None:
-        """Take a logical port away, and its flows."""
+        """Remove a logical port and its flows."""
         ...
 
     def flows(self) -> str:
@@ -67,11 +67,11 @@ class AgentPath(Protocol):
         ...
 
     def connect_vm(self) -> None:
-        """Make the VM's logical port; returns when it is up. The agent hears of it meanwhile."""
+        """Create the VM's logical port; returns when it is up. The agent then sees it."""
         ...
 
     def disconnect_vm(self) -> None:
-        """Take the VM's logical port away."""
+        """Remove the VM's logical port."""
         ...
 
     def await_announced(self, prefix: str, deadline_s: float, *, gone: bool = False) -> None:
@@ -98,7 +98,7 @@ class OvnDaemons(Protocol):
         """Start OVN over a live topology that has br-int, with these switches.
 
         Raises:
-            ConfigError: no br-int, or a logical port that is at none of its ports.
+            ConfigError: there is no br-int, or a logical port names none of its ports.
             TestbedError: OVN did not start.
         """
         ...

@@ -9,7 +9,7 @@ from pytest_nfvperf.model.traffic.trial import TrialResult, TrialSpec
 
 
 class RunningTrial(Protocol):
-    """A trial under way. To be read to its end: until ``next_interval`` returns None."""
+    """A running trial. Read it to its end: call ``next_interval`` until it returns None."""
 
     @property
     def most_skipped(self) -> float:
@@ -17,14 +17,14 @@ class RunningTrial(Protocol):
         ...
 
     def next_interval(self) -> IntervalCounts | None:
-        """Wait for the end of the next interval; None when the trial has ended, and its result is there.
+        """Wait for the end of the next interval; None once the trial has ended and its result is available.
 
         Raises GeneratorError when the engine died or stopped answering.
         """
         ...
 
     def stop(self) -> None:
-        """Send no more; what is under way is received and counted.
+        """Stop sending. The trial still receives and counts frames in flight.
 
         Can be called twice, and from a signal handler while ``next_interval`` waits.
         """

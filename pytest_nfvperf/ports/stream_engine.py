@@ -16,7 +16,7 @@ class StreamEnd:
     Attributes:
         namespace: name of the network namespace (ip-netns(8)).
         address: IP address on the interface, that the engine binds to.
-        interface: its name in the namespace, for counters and for noticing that it went away.
+        interface: its name in the namespace; the engine reads its counters and notices if it goes away.
     """
 
     namespace: str

@@ -40,7 +40,7 @@ _NOTHING: Mapping[str, str] = {}
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What happens during a trial. ``at_s``: after its start."""
+    """An event during a trial. ``at_s``: seconds after the trial's start."""
 
     name: str
     at_s: float
@@ -49,7 +49,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class ConvergenceReading:
-    """A trial with what happened during it.
+    """A trial and the events during it.
 
     ``began_ns``: when each event's action was begun, by its name; CLOCK_MONOTONIC.
     """
@@ -65,17 +65,17 @@ class ConvergenceReading:
         raise KeyError(f"port {tx!r} sent nothing in {self.trial.id}")
 
     def stopped_after_s(self, event: str, tx: str) -> float | None:
-        """From an event to the last frame before the longest gap; None where there was none."""
+        """Seconds from an event to the last frame before the longest gap; None without a gap."""
         seen = self.arrivals(tx)
         return self._since(event, seen.gap_after_ns if seen is not None else None)
 
     def went_on_after_s(self, event: str, tx: str) -> float | None:
-        """From an event to the first frame after the longest gap; None where there was none."""
+        """Seconds from an event to the first frame after the longest gap; None without a gap."""
         seen = self.arrivals(tx)
         return self._since(event, seen.gap_before_ns if seen is not None else None)
 
     def outage_s(self, tx: str) -> float:
-        """The longest gap; 0 for none."""
+        """The longest gap in seconds; 0 for none."""
         seen = self.arrivals(tx)
         return seen.outage_ns / 1e9 if seen is not None else 0.0
 
@@ -91,7 +91,7 @@ class Convergence:
 
     Args:
         labels: what identifies the test in SLAs and reports.
-        simulated: for a plan: nothing happens at its time, and nothing is told of arrivals.
+        simulated: for a plan: no event happens, and a reading has no arrivals.
     """
 
     def __init__(self, labels: Mapping[str, str], *, simulated: bool = False) -> None:
@@ -109,13 +109,13 @@ class Convergence:
         saturating: bool = False,
         ready: Callable[[], object] | None = None,
     ) -> ConvergenceReading:
-        """Send at a constant rate, and let things happen meanwhile.
+        """Send at a constant rate, and cause events during the trial.
 
         A reading that the rig spoiled is taken again.
 
         Args:
-            live: where.
-            traffic: what.
+            live: the topology to measure on.
+            traffic: what to send.
             events: in the order of their times.
             duration_s: of the trial.
             fps: frames/s per direction.
@@ -159,11 +159,11 @@ class Convergence:
         at_least: Mapping[str, str] = _NOTHING,
         **found: Any,
     ) -> Outcome:
-        """Times as an outcome that is in the evidence.
+        """Make an outcome of the times, and write it to the evidence.
 
         Args:
-            live: where.
-            traffic: what.
+            live: the topology to measure on.
+            traffic: what to send.
             readings: which they were read from.
             seconds: by metric; those without a reading are left out.
             at_least: why the times of a metric are lower bounds only, for those that are.

@@ -106,7 +106,7 @@ class LiveTopology:
 
     @property
     def as_deployed(self) -> Topology:
-        """The topology, with what really runs its VNFs."""
+        """The topology, with the kinds of VNF that really run."""
         return with_kinds(self.topology, self.deployment.vnfs.kinds)
 
     @property
@@ -142,7 +142,7 @@ class LiveTopology:
         return [collector.snapshot() for collector in self.deployment.collectors]
 
     def firewall(self) -> Mapping[str, Sequence[str]]:
-        """What filters frames in its namespaces and in the datapath's own, by namespace; empty where nothing does."""
+        """Active firewall rules in its namespaces and the datapath's own, by namespace; empty if there are none."""
         return self.deployment.built.firewall()
 
     def netns(self, namespace: str) -> str:

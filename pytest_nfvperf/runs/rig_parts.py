@@ -34,7 +34,7 @@ class Ceilings(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RigParts:
-    """What a rig is made of. Factories, because a broken rig is made anew.
+    """The parts of a rig. Most are factories, because a broken rig is built anew.
 
     ``pmd_cpus``: number of CPUs given to poll-mode threads, 0 if unknown.
     ``polling_cpus``: of the DUT, whose distance from the generator's is looked at; ``round_trips``: seen before.

@@ -104,8 +104,8 @@ class Search:
         """NDR and PDR by MLRsearch in one pass, each with its confirmation trial.
 
         Args:
-            live: where.
-            traffic: what.
+            live: the topology to measure on.
+            traffic: what to send.
             latency: also measure latency at the profile's shares of the PDR.
             sessions: routing sessions on the path. They are up before each trial, and judged at loads up to the one
                 confirmed: a search overloads the path on purpose, and their frames share its queues.
@@ -117,7 +117,7 @@ class Search:
 
         Args:
             live: taken down and built again where it has to be measured.
-            traffic: what.
+            traffic: what to send.
             anew: measure it now, whatever was kept of another day.
         """
         return (self._limits_anew if anew else self._limits_of)(live, traffic).ceiling_fps
@@ -141,7 +141,7 @@ class Search:
     def back_to_back(self, live: LiveTopology, traffic: Traffic, throughput_fps: float | None = None) -> Outcome:
         """Longest lossless burst at the maximum rate (RFC 9004), repeated and averaged.
 
-        Where ports have no line rate the burst rate is 85 % of what the generator can do. Where the rig cannot hold
+        Where ports have no line rate, the burst rate is 85 % of the generator's ceiling. If the rig cannot hold
         that rate, its ceiling is measured again, and then the rate is lowered; a rate at which it can is a figure,
         and none at all leaves the metric missing, with the rates that were tried.
         """
@@ -185,7 +185,7 @@ class Search:
         )
 
     def loss_at(self, live: LiveTopology, traffic: Traffic, load_fps: float, duration_s: float) -> Outcome:
-        """One valid trial at a fixed load: its loss ratio, latency and cost."""
+        """Loss ratio, latency and cost of one valid trial at a fixed load."""
         measurer, limits = self._start(live, traffic)
         measurer.attempt(self.profile.warmup_s, load_fps, "warm-up")
         trial = measurer.measure(duration_s, load_fps, "fixed load")

@@ -42,8 +42,8 @@ def ndr_to_share(live: LiveTopology, traffic: Traffic, search: Search, instead: 
     """The NDR that a load is a share of, frames/s per direction.
 
     Args:
-        live: where.
-        traffic: what.
+        live: the topology to measure on.
+        traffic: what to send.
         search: finds it.
         instead: what to do where there is none.
 

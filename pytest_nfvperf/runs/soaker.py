@@ -122,11 +122,11 @@ class Soaker:
         duration_s: float | None = None,
         also: Sequence[Sampler] = (),
     ) -> Outcome:
-        """Soak, and summarise; recorded however it ends.
+        """Run a soak and summarise it. The evidence has it, however it ends.
 
         Args:
-            live: where.
-            traffic: what.
+            live: the topology to measure on.
+            traffic: what to send.
             load_fps: frames/s per direction; what the user asked for, or S1's, if not given: see ``find_load``.
             duration_s: the profile's ``soak_s`` if not given.
             also: further samplers, such as those of routing sessions.
@@ -135,7 +135,7 @@ class Soaker:
             ConfigError: the generator cannot tell intervals.
             InconclusiveError: the rig bears no such load, or let none be found.
             DutFailure: the load is a share of the NDR, and the DUT has none.
-            TestbedError: generator or DUT broke; what there was until then is in the evidence.
+            TestbedError: generator or DUT broke; the evidence has the samples until then.
         """
         for port in live.topology.ports:
             check_mtu(traffic, port.mtu)

@@ -68,7 +68,7 @@ class LiveBgpPath:
 
     @property
     def name(self) -> str:
-        """What is watched during a search: fulfils runs.session_watch.Sessions."""
+        """The name of the session, for reports: fulfils runs.session_watch.Sessions."""
         return f"BGP session with {self.plan.bird_address}"
 
     def await_ready(self) -> None:
@@ -106,11 +106,11 @@ class LiveBgpPath:
         return {**self.path.frr.pids(), **self.path.bird.pids()}
 
     def flaps(self) -> int | None:
-        """How often the session left Established since FRR began; None where FRR does not tell."""
+        """How often the session left Established since FRR started; None if FRR does not report it."""
         return self.path.session().flaps
 
     def seen_since(self, before: SessionState, *trials: str) -> dict[str, Any]:
-        """Fields of an Outcome: how often the session went down since ``before``, or that nobody tells."""
+        """Fields of an Outcome: how often the session went down since ``before``, or why this is not known."""
         now = self.path.session()
         if now.flaps is None or before.flaps is None:
             return {"missing": (("session_flaps", f"{self.name}: FRR does not tell how often it went down"),)}
@@ -118,12 +118,12 @@ class LiveBgpPath:
         return {"sessions": SessionsSeen(self.name, down, trials)}
 
     def traffic(self, frame_size: int | Imix = 64, **changes: Any) -> Traffic:
-        """From a client to the VM, and back."""
+        """Traffic from a client to the VM, and back."""
         return self.plan.traffic(frame_size, **changes)
 
 
 class BgpPathDeployer:
-    """What the fixture ``bgp`` gives to a test. ``last``: of an earlier test; shared with it when still as planned."""
+    """The fixture ``bgp``. ``last``: the path of an earlier test, which this test shares if it is still as planned."""
 
     def __init__(self, session: NfvSession, deploy: Deployer, last: list[LiveBgpPath]) -> None:
         self._session = session

@@ -42,7 +42,7 @@ class LiveOvn:
 
 
 class OvnDeployer:
-    """What the fixture ``private_ovn`` gives to a test."""
+    """The fixture ``private_ovn``: deploys a topology and starts OVN over it."""
 
     def __init__(self, session: NfvSession, deploy: Deployer) -> None:
         self._session = session
@@ -61,7 +61,7 @@ class OvnDeployer:
             named: ``name`` of a topology made of parts.
 
         Raises:
-            ConfigError: no br-int, or a logical port that is at none of its ports.
+            ConfigError: there is no br-int, or a logical port names none of its ports.
             TestbedError: it could not be built, or OVN did not start.
         """
         lacking = ovn_daemons(self._session).lacks()
@@ -104,7 +104,7 @@ class LiveOvnPath:
 
 
 class OvnAgentDeployer:
-    """What the fixture ``ovn_bgp_agent`` gives to a test."""
+    """The fixture ``ovn_bgp_agent``: deploys the path of the real agent."""
 
     def __init__(self, session: NfvSession, deploy: Deployer) -> None:
         self._session = session

@@ -163,7 +163,7 @@ class NfvSession:
         _ = self.rig
 
     def live(self, topology: Topology, dut: Dut = TESTBEDS_OWN) -> LiveTopology:
-        """A topology deployed on the rig."""
+        """This topology, deployed on the rig."""
         live = self.rig.live(topology, self.profile.invalid_trial_budget, dut)
         self._describe()
         self._note_topology(live)
@@ -211,7 +211,7 @@ class NfvSession:
         return Study(self.profile, labels, deploy, self._limits_of, streams, decided, self._context)
 
     def stream_runner(self) -> StreamRunner:
-        """What runs TCP and UDP streams; its ends may run on every CPU of the testbed, where it says nothing else."""
+        """Runs TCP and UDP streams. Unless the testbed says otherwise, both ends may use all its CPUs."""
         cpus = self.backend.testbed.cpus
         every = tuple(sorted({*cpus.housekeeping, *cpus.pmd, *cpus.generator, *cpus.vnf}))
         asked = self.backend.testbed.streams
@@ -257,7 +257,7 @@ class NfvSession:
         return [pair for outcome in outcomes for pair in junit_properties(outcome, verdicts)]
 
     def end_test(self, end: TestEndData) -> TestConclusion:
-        """It ended; returns what became of it."""
+        """The test ended; returns its result."""
         self._progress.clear()
         self._statuses[end.status] += 1
         became = conclude_test(self._facts(end))
@@ -278,7 +278,7 @@ class NfvSession:
         )
 
     def broken(self, error: TestbedError) -> TestbedError:
-        """The testbed broke in the running test; returns the error to show: what died, if something did."""
+        """The testbed broke in the running test. Returns the error to show: which process died, if one did."""
         return error if self._rig is None else self._rig.broken(self.recorder.test, error)
 
     @property
@@ -287,15 +287,15 @@ class NfvSession:
         return "recorder" in self.__dict__
 
     def abandon(self) -> None:
-        """End at once what runs for this run on the machine, gently only where somebody else's is to be given back.
+        """Stop at once all that this run started on the machine, gently only where it must restore somebody else's.
 
-        Called from a signal handler, at any moment. What is left of it is ``close``'s to remove.
+        Called from a signal handler, at any moment. ``close`` removes what is left.
         """
         if isinstance(self.backend, Abandons):
             self.backend.abandon()
 
     def close(self, exit_status: int, reason: str = "") -> None:
-        """Take the rig down and finish the evidence; can be called twice.
+        """Take the rig down and finish the evidence. Can be called twice.
 
         Args:
             exit_status: pytest's own.

@@ -77,14 +77,14 @@ class SlaCheck:
         self._inconclusive = inconclusive
 
     def check(self, *outcomes: Outcome) -> tuple[Verdict, ...]:
-        """Judge outcomes of one subject together; none is judged twice.
+        """Judge outcomes of one subject together. It judges no outcome twice.
 
         Returns:
-            The verdicts; empty when no rule applies: then it was measured, not judged.
+            The verdicts; empty when no rule applies: then the outcome is measured but not judged.
 
         Raises:
             SlaFailure: a requirement is not met, or not shown to be met.
-            InconclusiveError: the outcomes have no figure at all, and no rule that could say so.
+            InconclusiveError: the outcomes have no figure, and no rule applies that could report this.
         """
         if not outcomes:
             raise NfvperfError("sla.check() needs at least one outcome")
@@ -93,7 +93,7 @@ class SlaCheck:
         return judged.verdicts
 
     def check_each(self, outcomes: Sequence[Outcome]) -> tuple[Verdict, ...]:
-        """Judge outcomes of several subjects, each by itself: all of them, before any fails.
+        """Judge outcomes of several subjects, each by itself. It judges all of them before it fails the test.
 
         Returns:
             The verdicts on all.
@@ -106,7 +106,7 @@ class SlaCheck:
         return tuple(verdict for each in judged for verdict in each.verdicts)
 
     def decided(self, outcome: Outcome) -> bool:
-        """True when more readings would not change the verdict on an outcome: it is carried, or limited by the rig."""
+        """True if more readings would not change the verdict: the data decide it, or the rig limits it."""
         observed = _distinct([outcome])
         verdicts = judge(self._rules, outcome.label, observed, self._measured.peers, unmeasured(outcome))
         open_ended = {samples.metric for samples in outcome.samples if samples.at_least or samples.at_most}

@@ -1,4 +1,4 @@
-"""The summary table: right figures, honest marks, fits the terminal."""
+"""The summary table: right figures, right marks, fits the terminal."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ class RunEvidence:
 def read_run(path: Path) -> RunEvidence:
     """Read a results directory (all its evidence files) or one evidence file.
 
-    A last line that was cut off is left out and said (``truncated``, ``problems``).
+    The reader leaves out an incomplete last line and reports it (``truncated``, ``problems``).
 
     Raises:
         ConfigError: nothing there, a line that is not evidence, another schema version, or files of several runs.

@@ -81,9 +81,9 @@ def legs_of(topology: Topology, direction: Direction, traffic: Traffic) -> tuple
 def check_frames(
     frames: Iterable[bytes], topology: Topology, direction: Direction, traffic: Traffic, *, snaplen: int | None = None
 ) -> CopiedFrames:
-    """Hold frames against the ones that the generator sent, each at the crossing that its addresses tell.
+    """Compare captured frames with those that the generator sent. Their addresses tell at which crossing.
 
-    All bytes are compared but those of the signature, in which the sequence number and the time of sending are.
+    It compares all bytes except the signature, which holds the sequence number and the send time.
 
     Args:
         frames: captured, without FCS.

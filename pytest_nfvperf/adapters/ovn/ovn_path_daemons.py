@@ -33,11 +33,11 @@ class OvnPath:
         self.agent = agent
 
     def connect_vm(self) -> None:
-        """Make the VM's logical port; returns when it is up. The agent hears of it meanwhile."""
+        """Create the VM's logical port; returns when it is up. The agent then sees it."""
         self.ovn.add(self.plan.switch(self.ovn.chassis.name))
 
     def disconnect_vm(self) -> None:
-        """Take the VM's logical port away."""
+        """Remove the VM's logical port."""
         self.ovn.remove_port(VM_PORT)
 
     def await_announced(self, prefix: str, deadline_s: float, *, gone: bool = False) -> None:

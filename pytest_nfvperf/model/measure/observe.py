@@ -54,7 +54,7 @@ def observations(outcome: Outcome) -> tuple[Observation, ...]:
 
 
 def unmeasured(outcome: Outcome) -> dict[str, str]:
-    """Metrics that were asked for and have no figure, with the reason for a person."""
+    """Metrics that a test asked for and could not measure, each with the reason as text."""
     missing = dict(outcome.missing)
     for goal in outcome.goals:
         if not any(True for _ in _of_goal(goal, outcome)):

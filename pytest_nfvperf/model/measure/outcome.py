@@ -189,13 +189,13 @@ class Outcome:
         line_rate_fps: per direction; None on ports without a line rate (vhost-user).
         mean_frame_size: bytes with FCS; 0 for streams, whose segments have no one size.
         samples: repeated readings, where several subjects were compared in interleaved rounds.
-        relatives: this subject's samples over those of the baseline.
-        slopes: what each one more costs, over the whole series; on its last subject only.
-        notes: what a reader must know, such as two bands.
+        relatives: ratios of this subject's samples to those of the baseline.
+        slopes: the cost of each further unit over the whole series; only on the last subject.
+        notes: what the reader must know, such as two bands.
         soak: what a soak found.
-        offload: where flows were handled, on a testbed that asks for hardware offload.
-        sessions: routing sessions that were watched meanwhile.
-        missing: metrics that were asked for and could not be measured, each with the reason.
+        offload: how many flows were in hardware, on a testbed that asks for hardware offload.
+        sessions: routing sessions that were watched during the measurement.
+        missing: metrics that a test asked for and could not measure, each with the reason.
     """
 
     labels: tuple[tuple[str, str], ...]

@@ -39,7 +39,7 @@ _BUFFER_BYTES = {"tcp": (1, 1 << 20), "udp": (16, 65507)}
 
 @dataclass(frozen=True, slots=True)
 class StreamSpec:
-    """What a stream measurement shall do. ValueError for what cannot be done.
+    """Parameters of a stream measurement. Raises ValueError for those that cannot be measured.
 
     Attributes:
         protocol: "tcp" or "udp".
@@ -54,8 +54,8 @@ class StreamSpec:
         mss_bytes: TCP's maximum segment size; None: from the MTU.
         buffer_bytes: length of one read or write; for UDP the payload of one datagram. None: 128 KiB for
             TCP; for UDP what fits the path's MTU.
-        bitrate_bps: UDP only: payload bits/s **of each stream**, as iperf3's ``-b`` counts; None: as fast
-            as it goes. TCP finds its own rate.
+        bitrate_bps: UDP only: payload bits/s **of each stream**, as iperf3's ``-b`` counts; None: no
+            limit. TCP finds its own rate.
         congestion: TCP's congestion control by the kernel's name ("cubic"); None: the namespace's default.
         client_cpus, server_cpus: CPUs that the two processes may run on; empty: any.
     """
@@ -116,7 +116,7 @@ class StreamSpec:
 
     @property
     def ways(self) -> tuple[Way, ...]:
-        """Who sends: one way, or both."""
+        """Directions in which streams send: one or both."""
         if self.direction == "both":
             return ("forward", "reverse")
         return ("reverse",) if self.direction == "reverse" else ("forward",)

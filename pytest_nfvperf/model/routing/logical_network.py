@@ -15,11 +15,11 @@ class LogicalPort:
     """A port of a logical switch.
 
     Attributes:
-        name: in OVN, where it is known by nothing else.
+        name: its name in OVN.
         at: the port of the topology's br-int that it is bound to.
-        mac: of what is behind it.
+        mac: the MAC address behind it.
         addresses: without prefix length.
-        external_ids: what somebody else notes of it, as OpenStack's Neutron does.
+        external_ids: notes of the management system, such as OpenStack's Neutron.
         options: of ovn-nb(5), such as "requested-chassis".
     """
 

@@ -29,7 +29,7 @@ _PROVIDER_VLAN = 101
 
 @dataclass(frozen=True, slots=True)
 class BgpPathPlan:
-    """What S1 has, and what may be changed of it.
+    """The parameters of S1's path; change those that a test needs.
 
     Attributes:
         vlan: of BGP on the generator's port; ``neighbor_vlan``: what the neighbour uses, None for the same.
@@ -81,7 +81,7 @@ class BgpPathPlan:
         )
 
     def traffic(self, frame_size: int | Imix = 64, **changes: Any) -> Traffic:
-        """From a client to the VM, and back: each way is routed by what BGP said."""
+        """Traffic from a client to the VM, and back. BGP's routes forward each direction."""
         return Traffic(frame_size=frame_size, **{"src_ip": self.client, "dst_ip": self.vm, **changes})
 
     def frr_config(self) -> SpeakerConfig:

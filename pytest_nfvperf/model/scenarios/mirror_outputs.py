@@ -16,7 +16,7 @@ _OF_HOST = {
 
 
 def mirror_output(output: str, bridge: str = BRIDGE, *, mtu: int = DEFAULT_MTU) -> Port:
-    """The port that copies leave by, on which the generator counts them.
+    """The output port of a mirror, on which the generator counts copies.
 
     Args:
         output: ``virtual`` (vm3, a monitor VM's), ``physical`` (p1, the generator's second port; on the embedded

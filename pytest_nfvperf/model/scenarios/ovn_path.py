@@ -35,14 +35,14 @@ def _everything_by_default() -> BgpPathPlan:
 
 @dataclass(frozen=True, slots=True)
 class OvnPathPlan:
-    """What the path has. ``bgp``: addresses, AS numbers and timers. ``gateway``: the VM's, which nobody has."""
+    """The parameters of the path. ``bgp``: addresses, AS numbers and timers. ``gateway``: the VM's, unused."""
 
     bgp: BgpPathPlan = field(default_factory=_everything_by_default)
     gateway: str = "172.16.101.1"
 
     @property
     def vm_prefix(self) -> str:
-        """What is announced for the VM."""
+        """The prefix that FRR announces for the VM."""
         return f"{self.bgp.vm}/32"
 
     @property

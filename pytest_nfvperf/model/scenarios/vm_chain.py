@@ -30,13 +30,13 @@ def vm_chain(
 
     Args:
         vms: how many, 1 to 15.
-        parts: what else there shall be, such as a monitor and a mirror; the bridge is br0.
+        parts: further parts, such as a monitor and a mirror; the bridge is br0.
         kind: what runs the VMs: "loop", "testpmd" or "qemu"; "testbed" for what the testbed says.
         mtu: bytes without Ethernet header and FCS.
         name: of the topology; None for ``vm-chain-2`` and the like.
 
     Raises:
-        ValueError: so many VMs have no MAC addresses here, or the parts do not fit.
+        ValueError: S4 has no MAC addresses for so many VMs, or the parts do not fit.
     """
     if not 1 <= vms <= 15:
         raise ValueError(f"S4's MAC addresses allow 1 to 15 VMs in a chain, not {vms}")
@@ -55,7 +55,7 @@ def vm_receiving(*parts: Part, mtu: int = DEFAULT_MTU, name: str = "vm-receiving
     The receiver is the generator's own, so that sequence numbers tell loss from duplicates.
 
     Args:
-        parts: what else there shall be; the bridge is br0.
+        parts: further parts; the bridge is br0.
         mtu: bytes without Ethernet header and FCS.
         name: of the topology.
     """

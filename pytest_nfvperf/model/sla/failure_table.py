@@ -21,7 +21,7 @@ _SHOWN_IDS = 2
 def failure_table(
     verdicts: Sequence[Verdict], ledger: str | None = None, *, subject: str = "", fallback: str = ""
 ) -> str:
-    """All verdicts of one subject, the worst first, each with its reason.
+    """All verdicts on one subject as a table, the worst first, each with its reason.
 
     Args:
         verdicts: what was judged.

@@ -40,7 +40,7 @@ def judge(
     """Judge a subject by every rule that selects it.
 
     Args:
-        rules: all rules; those whose selectors do not match the labels are passed over.
+        rules: all rules; rules whose selectors do not match the labels do not apply.
         labels: what the subject is.
         observed: what was measured on it.
         peers: finds the observations of a relation's other side; called with this subject's
@@ -60,7 +60,7 @@ def judge(
 
 
 def worst(verdicts: Sequence[Verdict]) -> Judgement:
-    """FAIL before INCONCLUSIVE before PASS. Nothing judged is INCONCLUSIVE, never a pass."""
+    """The worst judgement: FAIL, then INCONCLUSIVE, then PASS. Without verdicts it is INCONCLUSIVE, never a pass."""
     judgements = {verdict.judgement for verdict in verdicts}
     if Judgement.FAIL in judgements:
         return Judgement.FAIL

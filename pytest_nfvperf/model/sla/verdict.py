@@ -51,7 +51,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One requirement, judged.
+    """The judgement of one requirement.
 
     ``observed`` is None when it was not measured. ``margin`` is (observed - limit) / |limit|,
     signed so that positive is better; None when it cannot be computed.
@@ -72,5 +72,5 @@ class Verdict:
     subject: tuple[tuple[str, str], ...] = ()
 
     def is_about(self, labels: tuple[tuple[str, str], ...]) -> bool:
-        """True unless it is of another subject of the same test."""
+        """False for a verdict on another subject of the same test."""
         return not self.subject or set(labels) <= set(self.subject)

@@ -171,7 +171,7 @@ class StreamsSpec:
 
 @dataclass(frozen=True, slots=True)
 class LabSpeaker:
-    """A routing daemon that runs on this machine already, and is somebody else's.
+    """A routing daemon that runs on this machine already and belongs to somebody else.
 
     ``engine``: "frr", ``socket`` being the directory of its ``*.vty`` sockets, or "bird", ``socket`` being its control
     socket. ``announces``: of BIRD, pairs of a prefix and the static protocol of its configuration that has it.

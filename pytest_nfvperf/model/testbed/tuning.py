@@ -73,12 +73,12 @@ class Tuning:
         return " ".join(f"{name}={_shown(value)}" for name, value in self._set()) or "default"
 
     def over(self, below: Tuning) -> Tuning:
-        """This, and what ``below`` sets where this sets nothing."""
+        """These settings, and those of ``below`` where this one sets nothing."""
         merged = replace(below, **dict(self._set()))
         return replace(merged, other_config=tuple({**dict(below.other_config), **dict(self.other_config)}.items()))
 
     def config(self, version: tuple[int, ...]) -> dict[str, str]:
-        """As keys of Open_vSwitch other_config, for an OVS of this version.
+        """The settings as keys of Open_vSwitch other_config, for an OVS of this version.
 
         Raises:
             ValueError: the version does not know a setting.
@@ -90,9 +90,9 @@ class Tuning:
         return given | dict(self.other_config)
 
     def unknown_to(self, version: tuple[int, ...]) -> str | None:
-        """Which setting an OVS of this version does not know, and what to do; None when it knows all.
+        """Which setting an OVS of this version does not know, and what to do; None if it knows all.
 
-        OVS itself takes any key without a word, and does nothing.
+        OVS itself accepts any key silently, and ignores those that it does not know.
         """
         for name, _ in self._set():
             key, since = KEYS.get(name, ("", (0, 0)))

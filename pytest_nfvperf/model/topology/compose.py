@@ -33,16 +33,16 @@ _End = tuple[str, str]
 
 
 def compose(name: str, *parts: Part) -> Topology:
-    """A topology of these parts.
+    """Make a topology of these parts.
 
-    Bridges need not be listed: those that the parts name are made, in the order in which they are named. Once
-    one is listed all have to be, which finds slips of the pen.
+    You need not list bridges: the topology has those that the parts name, in that order. If you list one, list
+    all: this finds typing errors.
 
     Two endpoints send to each other unless a ``Direction`` says otherwise. Bridges on no ``path`` (and
     without a ``Crossing``) learn MAC addresses.
 
     Raises:
-        ValueError: names the topology, what is wrong with it, and what would be right.
+        ValueError: names the topology, what is wrong with it, and what to write instead.
     """
     given = list(_flat(name, parts))
     ports = tuple(_with_macs(_only(given, Port)))

@@ -52,7 +52,7 @@ class Topology:
 
     Raises:
         ValueError: it cannot be built: a name used twice, unknown, or too long for the kernel, a port
-            that nothing crosses to, an MTU that does not fit into a tunnel, a VLAN that is none, a mirror that
+            that nothing crosses to, an MTU that does not fit into a tunnel, an invalid VLAN, a mirror that
             cannot be.
     """
 
@@ -81,7 +81,7 @@ class Topology:
 
     @property
     def interfaces(self) -> tuple[Nic | Behind, ...]:
-        """Of namespaces, on bridges and behind generators' ports."""
+        """Interfaces of namespaces, on bridges and behind generators' ports."""
         return (*self.nics, *self.behind)
 
     def bridge_mirrors(self, bridge: str) -> tuple[Mirror, ...]:
@@ -89,5 +89,5 @@ class Topology:
         return tuple(mirror for mirror in self.mirrors if mirror.bridge == bridge)
 
     def bridge_ports(self, bridge: str) -> tuple[str, ...]:
-        """Names of all ports of a bridge, links' ends included, its own local port not."""
+        """Names of all ports of a bridge, with the ends of links, without its own local port."""
         return tuple(name for on, name in all_ports(self) if on == bridge)

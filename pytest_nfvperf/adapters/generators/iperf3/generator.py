@@ -1,6 +1,6 @@
 """iperf3 as a load generator: UDP at a fixed load between namespaces, behind the Generator port.
 
-What it can do honestly: frames of one size, up to 128 flows that differ in their source port, a load that is
+What it can measure: frames of one size, up to 128 flows that differ in their source port, a load that is
 kept on average (bursts each millisecond), and exact counts of frames sent and arrived. What it cannot, it
 refuses or leaves out: no latency, no mixes, no header fields, no telling of late from duplicated
 frames, nothing about its own lateness (``RigHealth`` is empty). A loss search over TCP does not exist: TCP's load

@@ -191,7 +191,7 @@ class FrrSpeaker:
             self._await_answer(name)
 
     def check(self) -> None:
-        """TestbedError when a daemon has died or is stopped."""
+        """Raise TestbedError if a daemon has died or is stopped."""
         self._daemons.check()
 
     def logs(self) -> Mapping[str, str]:
