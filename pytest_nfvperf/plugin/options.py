@@ -9,7 +9,6 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_nfvperf.config.units import FRAME_RATE, RATIO, TIME, UnitError, quantity
 from pytest_nfvperf.model.measure.soak import SoakLoad
 from pytest_nfvperf.session.options import Options, is_pack
 
@@ -96,6 +95,8 @@ def read_options(config: pytest.Config) -> Options:
 def _duration_s(text: str | None) -> float | None:
     if text is None:
         return None
+    from pytest_nfvperf.config.units import TIME, UnitError, quantity  # noqa: PLC0415 - 8 ms, only when needed
+
     try:
         seconds = quantity(text, replace(TIME, example="15 min"), "the length of a soak")
     except UnitError as error:
@@ -108,6 +109,8 @@ def _duration_s(text: str | None) -> float | None:
 def _load(text: str | None) -> SoakLoad:
     if text is None:
         return SoakLoad()
+    from pytest_nfvperf.config.units import FRAME_RATE, RATIO, UnitError, quantity  # noqa: PLC0415 - as above
+
     share = text.rstrip().endswith("%")
     try:
         value = quantity(text, RATIO if share else FRAME_RATE, "the load of a soak")

@@ -1,4 +1,4 @@
-"""A pause after a trial that was robbed of the DUT's CPU; none after others, nor again and again."""
+"""A pause after a trial that was kept_off of the DUT's CPU; none after others, nor again and again."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def test_no_pause_where_nobody_took_the_pmds_cpu(codes: tuple[Reason, ...]) -> N
 
 def test_one_pause_and_the_next_only_some_time_later() -> None:
     clock = VirtualClock()
-    calm, robbed = Calm(clock), after(Reason.SKIPPED_FRAMES, Reason.DUT_CPU_STOLEN)
+    calm, kept_off = Calm(clock), after(Reason.SKIPPED_FRAMES, Reason.DUT_CPU_STOLEN)
     for _ in range(3):
-        calm.after(robbed)
+        calm.after(kept_off)
     assert clock.monotonic() == PAUSE_S
     clock.sleep(9)
-    calm.after(robbed)
+    calm.after(kept_off)
     assert clock.monotonic() == PAUSE_S + 9
     clock.sleep(1.1)
-    calm.after(robbed)
+    calm.after(kept_off)
     assert clock.monotonic() == pytest.approx(2 * PAUSE_S + 10.1)

@@ -63,14 +63,14 @@ def legs_of(topology: Topology, direction: Direction, traffic: Traffic) -> tuple
     Raises:
         ValueError: the topology does not define the path of the direction.
     """
-    way = route(topology, direction)
-    if way is None:
+    passes = route(topology, direction)
+    if passes is None:
         raise ValueError(f"topology {topology.name!r} does not define the path of {direction}")
     first = topology.port(direction.tx)
     source = traffic.src_mac or first.mac
     destination = traffic.dst_mac or first.eth_peer or topology.port(direction.rx).mac
     legs = [LegCopies(source, destination)]
-    for crossed in way[:-1]:
+    for crossed in passes[:-1]:
         vnf = topology.port(crossed.exit)
         if vnf.eth_peer is not None and vnf.peer is not None:
             source, destination = topology.port(vnf.peer).mac, vnf.eth_peer

@@ -108,9 +108,9 @@ def _crossings(
     for vnf in result.vnfs:
         by_vnfs[vnf.peer] += vnf.sent
     for count in result.counts:
-        way = route(topology, count.direction)
-        if way is None:
+        passes = route(topology, count.direction)
+        if passes is None:
             raise ValueError(f"topology {topology.name!r} does not define the path of {count.direction}")
-        for number, crossed in enumerate(way):
+        for number, crossed in enumerate(passes):
             known = count.sent if number == 0 else by_vnfs.get(crossed.entry)
             yield crossed, moved.get(_received_by(crossed.entry)) if known is None else known

@@ -1,4 +1,4 @@
-"""A topology drawn in text, for the terminal: as one line where frames take one way, else bridge by bridge."""
+"""A topology drawn in text, for the terminal: as one line where frames take a single path, else bridge by bridge."""
 
 from __future__ import annotations
 
@@ -128,9 +128,9 @@ def _link_cells(topology: Topology, bridge: str) -> list[tuple[str, str, str]]:
 
 def _flows(topology: Topology, bridge: str) -> list[str]:
     """``p0 <-> v1a`` for a pair of crossings, ``p0 -> m0`` for a single one, a line for all of a bridge."""
-    ways = [(c.in_port, c.out_port) for c in topology.crossings if c.bridge == bridge]
-    pairs = {frozenset(way): way for way in reversed(ways)}  # the first of two that are each other's way back
-    arrows = [f"{a} {'<->' if (b, a) in ways else '->'} {b}" for a, b in reversed(pairs.values())]
+    crossed = [(c.in_port, c.out_port) for c in topology.crossings if c.bridge == bridge]
+    pairs = {frozenset(pair): pair for pair in reversed(crossed)}  # the first of two that are each other's reverse
+    arrows = [f"{a} {'<->' if (b, a) in crossed else '->'} {b}" for a, b in reversed(pairs.values())]
     return [", ".join(_shortened(arrows, "more"))] if arrows else []
 
 

@@ -1,1 +1,1 @@
-"""Topologies as data: nodes, links, the ways of frames, and the checks of all three."""
+"""Topologies as data: nodes, links, the paths of frames, and the checks of all three."""

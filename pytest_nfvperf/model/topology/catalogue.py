@@ -47,7 +47,7 @@ def vnf_mac(vnf: int, side: int) -> str:
 
 
 def phy2phy(*, bidirectional: bool = True, mtu: int = 1500) -> Topology:
-    """Port - bridge - port: the shortest way through the datapath."""
+    """Port - bridge - port: the shortest path through the datapath."""
     return vnf_chain(0, bidirectional=bidirectional, mtu=mtu)
 
 
@@ -69,9 +69,9 @@ def vnf_chain(vnfs: int, *, bidirectional: bool = True, mtu: int = 1500) -> Topo
     """
     ends = [_endpoint(side, mtu) for side in (0, 1)]
     stops = [_vnf_ports(number, mtu) for number in range(1, vnfs + 1)]
-    way = [ends[0].name, *(port.name for stop in stops for port in stop), ends[1].name]
-    hops = list(zip(way[::2], way[1::2], strict=True))
-    crossings = [Crossing(BRIDGE, a, b) for hop in hops for a, b in (hop, hop[::-1])]
+    passed = [ends[0].name, *(port.name for stop in stops for port in stop), ends[1].name]
+    pairs = list(zip(passed[::2], passed[1::2], strict=True))
+    crossings = [Crossing(BRIDGE, a, b) for pair in pairs for a, b in (pair, pair[::-1])]
     directions = [Direction("p0", "p1"), Direction("p1", "p0")]
     return Topology(
         name={0: "phy2phy", 1: "pvp", 2: "pvvp"}.get(vnfs, f"pv{vnfs}p"),

@@ -351,7 +351,7 @@ def router(
 
 
 def path(*stops: str) -> Path:
-    """OpenFlow flows that lead frames from stop to stop over the fewest links, and back the same way.
+    """OpenFlow flows that lead frames from node to node over the fewest links, and back by the same path.
 
     Stops are names of ports; or of VNFs, which are entered by port a and left by port b; or of
     namespaces, routers being entered by their first interface and left by their last. Bridges on no

@@ -32,11 +32,11 @@ def measure(generator: TrexGenerator, numbers: Sequence[int], traffic: Traffic, 
     generator.attach(ports)
     try:
         names = [port.name for port in ports]
-        ways = [Direction(names[0], names[-1]), Direction(names[-1], names[0])][:directions]
+        both = [Direction(names[0], names[-1]), Direction(names[-1], names[0])][:directions]
         rates = [held.speed_bps for held in generator.held.values() if held.speed_bps]
         load = int(min([traffic.line_rate_fps(rate) for rate in rates], default=_START_FPS))
         while True:
-            spec = TrialSpec(traffic, load, _DURATION_S, tuple(ways), latency=False, residual_s=0.0, purpose="ceiling")
+            spec = TrialSpec(traffic, load, _DURATION_S, tuple(both), latency=False, residual_s=0.0, purpose="ceiling")
             reached = generator.run_trial(replace(spec, saturating=True)).offered_fps or 0.0
             if reached >= load * _ENOUGH:
                 return reached

@@ -1,4 +1,4 @@
-"""What the counters of OVS, the kernel, the VNFs and the generator say of each stage of a frame's way. Pure.
+"""What the counters of OVS, the kernel, the VNFs and the generator say of each stage of a frame's path. Pure.
 
 Counters are the moves of a trial by name, as ``collectors`` and ``kernel_counters`` explain them.
 """
@@ -19,7 +19,7 @@ Moved = Mapping[str, int]
 
 
 def stages(
-    counts: DirectionCounts, way: Sequence[Crossed], moved: Moved, topology: Topology, vnfs: Sequence[VnfCounts]
+    counts: DirectionCounts, passes: Sequence[Crossed], moved: Moved, topology: Topology, vnfs: Sequence[VnfCounts]
 ) -> Iterator[Stage]:
     """From the generator over all passes of the datapath back to the generator."""
     by_port = {vnf.port: vnf for vnf in vnfs}
@@ -27,12 +27,12 @@ def stages(
     refused = Loss("refused", counts.refused, "its transmit ring was full: the DUT did not drain it in time")
     yield Stage(f"{tx} generator", HopKind.GENERATOR, counts.sent, (refused,))
     yield from _far_end(tx, moved)
-    for number, crossed in enumerate(way):
+    for number, crossed in enumerate(passes):
         yield from _received(crossed.entry, moved)
         yield Stage(" + ".join(crossed.bridges), HopKind.DATAPATH, offered_to(crossed.exit, moved))
         sent = moved.get(f"{crossed.exit}.tx_packets")
         yield Stage(f"{crossed.exit} tx", HopKind.PORT, sent, _tx(crossed.exit, moved))
-        if number + 1 < len(way):
+        if number + 1 < len(passes):
             yield from _vnf(crossed.exit, topology, by_port)
     yield from _far_socket(rx, moved)
     yield Stage(f"{rx} generator", HopKind.GENERATOR, counts.received)
@@ -103,7 +103,7 @@ def _vnf(port: str, topology: Topology, vnfs: Mapping[str, VnfCounts]) -> Iterat
 
 
 def branches(
-    topology: Topology, ways: Sequence[Sequence[Crossed]], moved: Moved, result: TrialResult
+    topology: Topology, routes: Sequence[Sequence[Crossed]], moved: Moved, result: TrialResult
 ) -> Iterator[FramePath]:
     """A path for the copies of each mirror, from the frames that it selects to what the monitor at its output got.
 
@@ -113,8 +113,8 @@ def branches(
     for mirror in topology.mirrors:
         selected = [
             moved.get(f"{crossed.entry}.rx_packets")
-            for way in ways
-            for crossed in way
+            for passes in routes
+            for crossed in passes
             if mirror.bridge in crossed.bridges and mirror.copies(crossed.entry, crossed.exit, vlan)
         ]
         counted = [frames for frames in selected if frames is not None]
@@ -132,9 +132,9 @@ def _copied(mirror: Mirror, output: str, moved: Moved, result: TrialResult) -> I
     yield Stage(f"{output} monitor", HopKind.GENERATOR, got)
 
 
-def beside(topology: Topology, ways: Sequence[Sequence[Crossed]], moved: Moved) -> Iterator[Hop]:
+def beside(topology: Topology, routes: Sequence[Sequence[Crossed]], moved: Moved) -> Iterator[Hop]:
     """Ports that no direction leaves by, and no mirror's copies, and that sent all the same."""
-    used = {crossed.exit for way in ways for crossed in way} | {mirror.output for mirror in topology.mirrors}
+    used = {crossed.exit for passes in routes for crossed in passes} | {mirror.output for mirror in topology.mirrors}
     for port in topology.ports:
         offered, sent = offered_to(port.name, moved), moved.get(f"{port.name}.tx_packets")
         if port.name not in used and offered and sent is not None:

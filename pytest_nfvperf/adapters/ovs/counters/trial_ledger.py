@@ -45,13 +45,13 @@ def trial_ledger(
     changes = _changes(before, after)
     moved = {change.name: change.delta for change in changes if not change.went_back}
     shown = tuple(change for change in changes if change.delta)
-    ways = [route(topology, count.direction) for count in result.counts]
-    known = [way for way in ways if way is not None]
-    if len(known) < len(ways) or _shared(known):
+    routes = [route(topology, count.direction) for count in result.counts]
+    known = [passes for passes in routes if passes is not None]
+    if len(known) < len(routes) or _shared(known):
         return replace(_without_paths(topology, result, before, after), deltas=shown)
     paths = [
-        frame_path(str(count.direction), count.offered, list(stages(count, way, moved, topology, result.vnfs)))
-        for count, way in zip(result.counts, known, strict=True)
+        frame_path(str(count.direction), count.offered, list(stages(count, passes, moved, topology, result.vnfs)))
+        for count, passes in zip(result.counts, known, strict=True)
     ]
     explained, left = attribute(paths, drop_pool(moved), _details(moved))
     explained = tuple(_with_batches(path) for path in explained)
@@ -69,10 +69,10 @@ def _changes(before: Sequence[CounterSnapshot], after: Sequence[CounterSnapshot]
     ]
 
 
-def _shared(ways: Iterable[Sequence[Crossed]]) -> bool:
+def _shared(routes: Iterable[Sequence[Crossed]]) -> bool:
     """Two directions by the same side of a port: its counters do not tell them apart."""
-    entries = Counter(crossed.entry for way in ways for crossed in way)
-    exits = Counter(crossed.exit for way in ways for crossed in way)
+    entries = Counter(crossed.entry for passes in routes for crossed in passes)
+    exits = Counter(crossed.exit for passes in routes for crossed in passes)
     return max([*entries.values(), *exits.values()], default=0) > 1
 
 
