@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from pytest_nfvperf.plugin.labels import item_labels
     from pytest_nfvperf.plugin.parametrizing import NOT_QUICK, chosen, compares, sweep
     from pytest_nfvperf.ports.capture import Capture, Captured
+    from pytest_nfvperf.ports.ceilings import Ceilings
     from pytest_nfvperf.ports.clock import Clock
     from pytest_nfvperf.ports.collector import Collector
     from pytest_nfvperf.ports.datapath import Attachment, BuiltTopology, Datapath
@@ -72,7 +73,7 @@ if TYPE_CHECKING:
     from pytest_nfvperf.runs.load_series import loss_point
     from pytest_nfvperf.runs.mirroring import CopyTrials, MirrorLoad
     from pytest_nfvperf.runs.rig import LiveTopology
-    from pytest_nfvperf.runs.rig_parts import Ceilings, RigParts
+    from pytest_nfvperf.runs.rig_parts import RigParts
     from pytest_nfvperf.runs.search import Search
     from pytest_nfvperf.runs.soaker import Soaker
     from pytest_nfvperf.runs.stream_runner import StreamRunner
@@ -201,7 +202,7 @@ _PLACES = {
     "Capture": "ports.capture",
     "Captured": "ports.capture",
     "Captures": "session.capturing",
-    "Ceilings": "runs.rig_parts",
+    "Ceilings": "ports.ceilings",
     "Clock": "ports.clock",
     "Collector": "ports.collector",
     "Composition": "model.topology.compose",

@@ -9,6 +9,7 @@ from pytest_nfvperf.adapters.generators.embedded.ceiling import METHOD, LoopRig,
 from pytest_nfvperf.adapters.generators.embedded.engine_health import ValidityPolicy
 from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator, EngineOptions
 from pytest_nfvperf.adapters.generators.recording import recording
+from pytest_nfvperf.adapters.host.kept_file import KeptFile
 from pytest_nfvperf.adapters.journal.identity import TAG_VARIABLE
 from pytest_nfvperf.adapters.journal.journal import Kind
 from pytest_nfvperf.backends.generator_side import TakenMachine, note_process
@@ -17,10 +18,10 @@ from pytest_nfvperf.model.display import cpu_list
 from pytest_nfvperf.model.testbed.lab_cables import is_lab
 from pytest_nfvperf.model.testbed.testbed import Testbed
 from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.ports.ceilings import Ceilings
 from pytest_nfvperf.ports.generator import VIRTIO_RING, Generator
 from pytest_nfvperf.runs.ceilings import CachedCeilings, Ceiling, NoCeilings
 from pytest_nfvperf.runs.placement import KeptRoundTrips, Placement
-from pytest_nfvperf.runs.rig_parts import Ceilings
 
 HUGEPAGES_MIB = 256
 """Of the generator."""
@@ -66,7 +67,8 @@ class EmbeddedSide:
 
     def round_trips(self, machine: TakenMachine) -> KeptRoundTrips:
         """Kept for the same CPUs of the same machine: their round trips are alike."""
-        return KeptRoundTrips(build.default_cache_dir() / "round-trips.json", machine.digest(_PLACEMENT_FACTS))
+        path = build.default_cache_dir() / "round-trips.json"
+        return KeptRoundTrips(KeptFile(path, machine.digest(_PLACEMENT_FACTS)))
 
     def ceilings(self, machine: TakenMachine) -> Ceilings:
         """Measured on vhost-user ports, and kept for the same machine and program; a lab has none."""
@@ -77,7 +79,7 @@ class EmbeddedSide:
         def meter(traffic: Traffic, directions: int) -> Ceiling:
             return self._measure_ceiling(machine, replace(traffic, bidirectional=directions == 2))
 
-        return CachedCeilings(build.default_cache_dir() / "ceilings.json", digest, "vhost-user", meter)
+        return CachedCeilings(KeptFile(build.default_cache_dir() / "ceilings.json", digest), "vhost-user", meter)
 
     def make(self, machine: TakenMachine) -> Generator:
         """Start the program, with the interfaces that it is to send by."""

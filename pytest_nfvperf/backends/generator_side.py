@@ -11,10 +11,10 @@ from typing import Any, Protocol
 
 from pytest_nfvperf.adapters.journal.identity import ProcessId
 from pytest_nfvperf.adapters.journal.journal import Entry, Journal
+from pytest_nfvperf.ports.ceilings import Ceilings
 from pytest_nfvperf.ports.clock import Clock
 from pytest_nfvperf.ports.generator import Generator
 from pytest_nfvperf.runs.placement import RoundTrips
-from pytest_nfvperf.runs.rig_parts import Ceilings
 
 
 @dataclass(frozen=True, slots=True)

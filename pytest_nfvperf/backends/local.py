@@ -17,6 +17,7 @@ from pytest_nfvperf.adapters.bridge.bridge_datapath import BridgeDatapath
 from pytest_nfvperf.adapters.cleanup.reaper import kill_noted, kill_rest, open_journal, reap
 from pytest_nfvperf.adapters.fingerprint.fingerprint import fingerprint
 from pytest_nfvperf.adapters.generators.iperf3.engine import Iperf3Engine, check_iperf3, find_iperf3, iperf3_options
+from pytest_nfvperf.adapters.generators.recorded_ceilings import RecordedCeilings
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.ovs.counters.trial_ledger import trial_ledger
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
@@ -35,12 +36,12 @@ from pytest_nfvperf.model.measure.profile import Profile, estimate_search_s
 from pytest_nfvperf.model.testbed.lab_cables import is_lab
 from pytest_nfvperf.model.testbed.testbed import Dut, Testbed
 from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.ports.ceilings import Ceilings
 from pytest_nfvperf.ports.clock import Clock
 from pytest_nfvperf.ports.datapath import Datapath
 from pytest_nfvperf.runs.cable_check import check_cabling
 from pytest_nfvperf.runs.clocks import SystemClock
-from pytest_nfvperf.runs.replayed_ceilings import RecordedCeilings
-from pytest_nfvperf.runs.rig_parts import Ceilings, RigParts
+from pytest_nfvperf.runs.rig_parts import RigParts
 
 
 class LocalBackend:

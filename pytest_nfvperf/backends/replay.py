@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator, EngineOptions
+from pytest_nfvperf.adapters.generators.recorded_ceilings import ReplayedCeilings
 from pytest_nfvperf.adapters.generators.recording import engine_of, read, replaying
 from pytest_nfvperf.adapters.generators.trex.child import ChildOptions
 from pytest_nfvperf.adapters.generators.trex.generator import TrexGenerator
@@ -25,7 +26,6 @@ from pytest_nfvperf.model.testbed.testbed import Dut, GeneratorSpec, Testbed
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.generator import Generator
 from pytest_nfvperf.runs.clocks import VirtualClock
-from pytest_nfvperf.runs.replayed_ceilings import ReplayedCeilings
 from pytest_nfvperf.runs.rig_parts import RigParts
 
 

@@ -10,16 +10,17 @@ from pytest_nfvperf.adapters.generators.trex.child import ChildOptions
 from pytest_nfvperf.adapters.generators.trex.clients import candidates
 from pytest_nfvperf.adapters.generators.trex.generator import TrexGenerator
 from pytest_nfvperf.adapters.generators.trex.server import TrexServer, start_server
+from pytest_nfvperf.adapters.host.kept_file import KeptFile
 from pytest_nfvperf.adapters.journal.identity import TAG_VARIABLE
 from pytest_nfvperf.adapters.journal.journal import Journal, Kind
 from pytest_nfvperf.backends.generator_side import TakenMachine, digest, note_process
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed.testbed import Testbed
 from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.ports.ceilings import Ceilings
 from pytest_nfvperf.ports.generator import Generator
 from pytest_nfvperf.runs.ceilings import CachedCeilings, Ceiling
 from pytest_nfvperf.runs.placement import ForgottenRoundTrips
-from pytest_nfvperf.runs.rig_parts import Ceilings
 
 
 class TrexSide:
@@ -65,7 +66,7 @@ class TrexSide:
             return Ceiling(measure(self._trex, spec.ports, traffic, directions))
 
         facts = digest({"server": spec.server, "ports": spec.ports, "run": journal.tag})
-        return CachedCeilings(journal.directory / "trex-ceilings.json", facts, "trex", meter)
+        return CachedCeilings(KeptFile(journal.directory / "trex-ceilings.json", facts), "trex", meter)
 
     def make(self, machine: TakenMachine) -> Generator:
         """Connect to the server; one that is the run's is started before."""

@@ -9,17 +9,14 @@ its figures say so.
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from pathlib import Path
 from typing import Protocol
 
 from pytest_nfvperf.model.traffic.cpu_placement import Bands, Placed, farthest, find_bands
 from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason
 from pytest_nfvperf.ports.clock import Clock
 from pytest_nfvperf.ports.generator import Generator, MeasuresDistance
+from pytest_nfvperf.ports.kept import Kept
 
 PATIENCE_S = 20.0
 """How long the near band is waited for, once an absence: hosts leave CPUs apart for seconds, or for many minutes."""
@@ -55,37 +52,19 @@ class ForgottenRoundTrips:
 
 
 class KeptRoundTrips:
-    """Round trips in a JSON file, by the fingerprint of what they belong to.
+    """Round trips that later runs know of. ``kept``: where, for one fingerprint of machine and CPUs."""
 
-    Args:
-        path: the file; made when first written. One that cannot be read is begun anew: it is a cache.
-        fingerprint: machine and CPUs; others' round trips are kept apart.
-    """
-
-    def __init__(self, path: Path, fingerprint: str) -> None:
-        self._path = path
-        self._fingerprint = fingerprint
+    def __init__(self, kept: Kept) -> None:
+        self._kept = kept
 
     def read(self) -> list[float]:
-        """Of this fingerprint."""
-        found = self._all().get(self._fingerprint, [])
-        return [float(trip) for trip in found[-KEPT:]]
+        """The latest."""
+        found = self._kept.read()
+        return [float(trip) for trip in found[-KEPT:]] if isinstance(found, list) else []
 
     def write(self, trips: Sequence[float]) -> None:
-        """In place of what was kept of this fingerprint. A full disk costs the memory, and nothing else."""
-        kept = self._all() | {self._fingerprint: list(trips[-KEPT:])}
-        fresh = self._path.with_name(f"{self._path.name}.{os.getpid()}")
-        with suppress(OSError):
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            fresh.write_text(json.dumps(kept))
-            fresh.replace(self._path)
-
-    def _all(self) -> dict[str, list[float]]:
-        try:
-            kept = json.loads(self._path.read_text())
-        except (OSError, json.JSONDecodeError, UnicodeDecodeError):
-            return {}
-        return kept if isinstance(kept, dict) else {}
+        """In place of what was kept."""
+        self._kept.write(list(trips[-KEPT:]))
 
 
 class Placement:

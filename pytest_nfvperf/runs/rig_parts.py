@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot, Ledger
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.topology import Topology
-from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialResult
+from pytest_nfvperf.ports.ceilings import Ceilings
 from pytest_nfvperf.ports.datapath import Datapath
 from pytest_nfvperf.ports.generator import Generator
 from pytest_nfvperf.ports.stream_engine import StreamEngine
@@ -18,18 +17,6 @@ from pytest_nfvperf.ports.vnf import VnfMaker
 from pytest_nfvperf.runs.placement import ForgottenRoundTrips, RoundTrips
 
 LedgerFactory = Callable[[Topology, TrialResult, Sequence[CounterSnapshot], Sequence[CounterSnapshot]], Ledger]
-
-
-class Ceilings(Protocol):
-    """The generator's own limits, frames/s per direction, without the DUT."""
-
-    def cached(self, traffic: Traffic, directions: int) -> float | None:
-        """The kept ceiling; None when it is not known yet."""
-        ...
-
-    def measure(self, traffic: Traffic, directions: int) -> float | None:
-        """Measure and keep it; None where it cannot be measured. Needs the PMD's CPU."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from pytest_nfvperf.adapters.generators.embedded.ceiling import ceiling_of, directions
+from pytest_nfvperf.adapters.host.kept_file import KeptFile
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
@@ -46,7 +47,9 @@ def test_no_frame_at_all_is_an_error():
 
 def test_a_ceiling_that_does_not_last_is_not_kept(tmp_path: Path) -> None:
     found = [Ceiling(3e6, lasting=False), Ceiling(9e6)]
-    ceilings = CachedCeilings(tmp_path / "ceilings.json", "here", "vhost-user", lambda _traffic, _ways: found.pop(0))
+    ceilings = CachedCeilings(
+        KeptFile(tmp_path / "ceilings.json", "here"), "vhost-user", lambda _traffic, _ways: found.pop(0)
+    )
     assert ceilings.measure(Traffic(), 2) == 3e6
     assert ceilings.cached(Traffic(), 2) is None
     assert ceilings.measure(Traffic(), 2) == 9e6

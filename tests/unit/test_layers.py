@@ -215,6 +215,15 @@ def test_runs_know_no_adapter():
     assert not found
 
 
+def test_runs_touch_no_file_and_no_process():
+    """What they read and keep comes through ports, so that it can be simulated, and works on any machine."""
+    system = {"io", "json", "os", "pathlib", "shutil", "signal", "socket", "subprocess", "tempfile"}
+    found = {(one.importer, one.imported) for one in imports() if one.importer.startswith("pytest_nfvperf.runs.")}
+
+    assert ("pytest_nfvperf.runs.clocks", "time") in found
+    assert not {(importer, imported) for importer, imported in found if imported.split(".")[0] in system}
+
+
 def classes_that_are_tested_for() -> Iterator[tuple[str, str, str]]:
     """Modules above the backends, with each class that ``isinstance`` or ``case`` tests for, and where it is from."""
     above = next(i for i, layer in enumerate(LAYERS) if layer == "backends")

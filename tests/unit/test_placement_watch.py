@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
+from pytest_nfvperf.adapters.host.kept_file import KeptFile
 from pytest_nfvperf.model.topology.catalogue import phy2phy
 from pytest_nfvperf.model.traffic.cpu_placement import Band, Distance, Placed
 from pytest_nfvperf.model.traffic.traffic import Traffic
@@ -148,12 +149,12 @@ def test_a_generator_that_cannot_tell_is_not_asked() -> None:
 
 def test_round_trips_are_kept_by_fingerprint(tmp_path: Path) -> None:
     path = tmp_path / "cache" / "round-trips.json"
-    KeptRoundTrips(path, "here").write(KNOWN)
-    KeptRoundTrips(path, "there").write([50.0])
-    assert KeptRoundTrips(path, "here").read() == KNOWN
-    assert KeptRoundTrips(path, "nowhere").read() == []
+    KeptRoundTrips(KeptFile(path, "here")).write(KNOWN)
+    KeptRoundTrips(KeptFile(path, "there")).write([50.0])
+    assert KeptRoundTrips(KeptFile(path, "here")).read() == KNOWN
+    assert KeptRoundTrips(KeptFile(path, "nowhere")).read() == []
     path.write_text("{")
-    assert KeptRoundTrips(path, "here").read() == []
+    assert KeptRoundTrips(KeptFile(path, "here")).read() == []
 
 
 def test_what_was_seen_is_kept_at_the_end() -> None:
@@ -168,5 +169,5 @@ def test_what_was_seen_is_kept_at_the_end() -> None:
 
 def test_a_memory_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    KeptRoundTrips(tmp_path / "file" / "round-trips.json", "here").write(KNOWN)
+    KeptRoundTrips(KeptFile(tmp_path / "file" / "round-trips.json", "here")).write(KNOWN)
     assert (tmp_path / "file").read_bytes() == b""
