@@ -10,6 +10,7 @@ from pathlib import Path
 from benchmarks.chains import patch_chain_flat
 from benchmarks.generator import against_testpmd, large_frames, lossless, pacing
 from benchmarks.ledger import ledger_cost
+from benchmarks.plugin_start import plugin_start
 from benchmarks.scale import chain_against_vsctl, long_chains, many_namespaces, many_ports
 from benchmarks.searches import gate_beside_quick, quick_repeats
 from benchmarks.soak import soak_sampling
@@ -18,6 +19,7 @@ from benchmarks.testbench import Bench, bench
 from benchmarks.times import cpu_of_pytest, ovs_ready, topology_change
 
 BENCHMARKS: dict[str, Callable[[Bench], list[Figure]]] = {
+    "plugin-start": plugin_start,
     "ovs-ready": ovs_ready,
     "topology-change": topology_change,
     "ledger-cost": ledger_cost,

@@ -6,7 +6,6 @@ import itertools
 
 import pytest
 
-from pytest_nfvperf.model.sla.rules import ON_OR_OFF
 from pytest_nfvperf.plugin.parametrizing import Compared
 
 TOPOLOGY_FIXTURES = frozenset({"phy2phy", "pvp", "pvvp"})
@@ -58,6 +57,8 @@ def subject_labels(item: pytest.Item, profile: str) -> list[dict[str, str]]:
 
 def as_label(value: object) -> str:
     """A parameter as a label: ``on`` and ``off`` for True and False, else its text."""
+    from pytest_nfvperf.model.sla.rules import ON_OR_OFF  # noqa: PLC0415 - every pytest run imports this module
+
     return ON_OR_OFF[value] if isinstance(value, bool) else str(value)
 
 

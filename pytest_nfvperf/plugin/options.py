@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_nfvperf.model.measure.soak import SoakLoad
+from pytest_nfvperf.model.measure.asked_load import SoakLoad
 from pytest_nfvperf.session.options import Options, is_pack
 
 PROFILE_NAMES = ("smoke", "quick", "gate", "full", "soak")

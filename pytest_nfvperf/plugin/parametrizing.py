@@ -7,8 +7,6 @@ from typing import Any, TypeVar
 
 import pytest
 
-from pytest_nfvperf.model.traffic.traffic import Imix
-
 NOT_QUICK = "nfv_not_quick"
 """Marker of parameters that the quick profile leaves out."""
 
@@ -132,4 +130,6 @@ def _series(name: str, values: Compared) -> str:
 def _identify(value: Any) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
+    from pytest_nfvperf.model.traffic.traffic import Imix  # noqa: PLC0415 - every pytest run imports this module
+
     return f"imix-{value.name}" if isinstance(value, Imix) else str(value)

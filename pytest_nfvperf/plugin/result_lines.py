@@ -45,9 +45,12 @@ class ResultLines:
     @pytest.hookimpl
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Note how wide names are. The controller of xdist has no tests, but a session."""
-        from pytest_nfvperf.adapters.report.result_text import test_name  # noqa: PLC0415 - only when tests run
+        measuring = [item for item in session.items if is_measuring(item)]
+        if not measuring:
+            return
+        from pytest_nfvperf.adapters.report.result_text import test_name  # noqa: PLC0415 - only for tests that measure
 
-        self._widest = max((len(test_name(item.nodeid)) for item in session.items if is_measuring(item)), default=0)
+        self._widest = max(len(test_name(item.nodeid)) for item in measuring)
 
     @pytest.hookimpl
     def pytest_sessionstart(self, session: pytest.Session) -> None:

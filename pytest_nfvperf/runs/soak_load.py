@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.errors import DutFailure, InconclusiveError
+from pytest_nfvperf.model.measure.asked_load import SoakLoad
 from pytest_nfvperf.model.measure.outcome import Outcome, SearchStatus
-from pytest_nfvperf.model.measure.soak import SoakLoad
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialResult, TrialSpec
 from pytest_nfvperf.runs.rig import LiveTopology

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pytest_nfvperf.model.measure.soak import SoakLoad
+from pytest_nfvperf.model.measure.asked_load import SoakLoad
 
 PACK = "published"
 

@@ -38,10 +38,10 @@ from pytest_nfvperf.model.evidence.records import (
     TopologyData,
 )
 from pytest_nfvperf.model.ledger.ledger_text import ledger_text, weakness
+from pytest_nfvperf.model.measure.asked_load import SoakLoad
 from pytest_nfvperf.model.measure.offloading import OFFLOAD_RULE
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.profile import PROFILES, Profile
-from pytest_nfvperf.model.measure.soak import SoakLoad
 from pytest_nfvperf.model.sla.rules import Rule, Sla
 from pytest_nfvperf.model.sla.verdict import Verdict
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut

@@ -17,14 +17,6 @@ who has CPUs of their own can demand less by the metric ``spoiled_ratio``."""
 
 
 @dataclass(frozen=True, slots=True)
-class SoakLoad:
-    """What load a user wants: frames/s per direction, or a share of the NDR (0..1); neither: the default."""
-
-    fps: float | None = None
-    ndr_share: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Gap:
     """A time without samples of one source.
 
