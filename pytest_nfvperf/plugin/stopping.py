@@ -11,6 +11,8 @@ after it.
 
 from __future__ import annotations
 
+import gc
+import importlib
 import os
 import signal
 import sys
@@ -28,11 +30,12 @@ SOAK_END_S = 5.0
 """A soak that was asked to end has so long for its verdict: on a machine at rest it takes a fraction of a second."""
 CLOSE_S = 0.5
 """Who closes something for longer is interrupted: its processes are dead by then, and the journal knows the rest."""
-CHARTS_S = 2.0
+CHARTS_S = 1.2
 """So long after the signal the report is written without the charts that are still missing."""
 GIVE_UP_S = 3.0
 """A test that goes on although it was interrupted again and again is ended with the process, without a report."""
 _FIRST_REMINDER_S, _REMINDER_S = 0.5, 0.2
+_HYPOTHESIS = "hypothesispytest"
 _TAKEN = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
 
 
@@ -61,6 +64,8 @@ def _import_now(config: pytest.Config) -> None:
         return
     from pytest_nfvperf.plugin import terminal  # noqa: F401, PLC0415
 
+    if config.pluginmanager.hasplugin(_HYPOTHESIS):
+        importlib.import_module("hypothesis.internal.observability")  # its plugin does, in every run's summary
     if config.getoption("--nfv-report") == "html":
         from pytest_nfvperf.adapters.report import html  # noqa: F401, PLC0415
 
@@ -76,6 +81,8 @@ def unwatch(config: pytest.Config) -> None:
     """Give the signals back."""
     if STOPPING_KEY in config.stash:
         config.stash[STOPPING_KEY].uninstall()
+        if config.stash[STOPPING_KEY].asked:
+            gc.freeze()  # pytest and the interpreter collect several times at their end, which takes half a second
 
 
 def ending(config: pytest.Config) -> Stopping:
