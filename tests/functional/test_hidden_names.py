@@ -55,6 +55,6 @@ def test_names_below_a_mount_of_the_folder_are_removed(how: str, tmp_path: Path)
 
     Verify: closing and reaping remove ours, and theirs is as it was.
     """
-    argv = ["unshare", "--mount", "--propagation", "private", sys.executable, "-c", SITUATION, how, str(tmp_path)]
+    argv = ["unshare", "--mount", "--propagation=private", sys.executable, "-c", SITUATION, how, str(tmp_path)]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, cwd=Path.cwd())
     assert (done.returncode, done.stdout) == (0, "all removed\n"), done.stderr
