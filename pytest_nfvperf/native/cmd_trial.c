@@ -8,6 +8,7 @@
 #include "plan.h"
 #include "report.h"
 #include "windows.h"
+#include "witnesses.h"
 
 static const char *plan_all_windows(struct engine *engine)
 {
@@ -23,13 +24,17 @@ static bool run_to_end(struct engine *engine, json_t *answer)
 
 	if (wrong == NULL)
 		wrong = plan_all_windows(engine);
+	if (wrong == NULL && !witnesses_start(&engine->run.witnesses, &engine->run))
+		engine->run.witnesses.stop = true; /* the run says nothing of those CPUs */
 	if (wrong == NULL)
 		wrong = launch_start(engine);
-	if (wrong != NULL)
-		return answer_error(answer, "cannot_run", "%s", wrong);
-	launch_wait(engine);
-	report_run(engine, answer);
-	return true;
+	if (wrong == NULL)
+		launch_wait(engine);
+	witnesses_stop(&engine->run.witnesses);
+	if (wrong == NULL)
+		report_run(engine, answer);
+	witnesses_report(&engine->run, answer);
+	return wrong == NULL || answer_error(answer, "cannot_run", "%s", wrong);
 }
 
 bool command_trial(struct engine *engine, json_t *request, json_t *answer)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <rte_cycles.h>
 
 #include "distance.h"
+#include "rt_thread.h"
 
 enum { OWN_LINE = 128 }; /* bytes: two cache lines, since CPUs fetch them in pairs */
 
@@ -71,37 +71,16 @@ static int by_size(const void *one, const void *other)
  * instruction on, our thread runs there at once, and no longer than `until`: a millisecond in
  * which nothing is measured.
  */
-static int create_preempting(pthread_t *thread, pthread_attr_t *attributes, struct court *court)
-{
-	struct sched_param priority = {.sched_priority = 1};
-
-	(void)pthread_attr_setinheritsched(attributes, PTHREAD_EXPLICIT_SCHED);
-	(void)pthread_attr_setschedpolicy(attributes, SCHED_FIFO);
-	(void)pthread_attr_setschedparam(attributes, &priority);
-	court->preempts = true;
-	return pthread_create(thread, attributes, far_side, court);
-}
-
 static int start_far_side(pthread_t *thread, struct court *court, unsigned int cpu)
 {
-	pthread_attr_t attributes;
-	cpu_set_t cpus;
-	int error = pthread_attr_init(&attributes);
+	int error;
 
-	if (error != 0)
+	court->preempts = true;
+	error = rt_thread_create(thread, cpu, far_side, court);
+	if (error != EPERM)
 		return error;
-	CPU_ZERO(&cpus);
-	CPU_SET(cpu, &cpus);
-	error = pthread_attr_setaffinity_np(&attributes, sizeof(cpus), &cpus);
-	if (error == 0)
-		error = create_preempting(thread, &attributes, court);
-	if (error == EPERM) {
-		(void)pthread_attr_setinheritsched(&attributes, PTHREAD_INHERIT_SCHED);
-		court->preempts = false;
-		error = pthread_create(thread, &attributes, far_side, court);
-	}
-	pthread_attr_destroy(&attributes);
-	return error;
+	court->preempts = false;
+	return cpu_thread_create(thread, cpu, far_side, court);
 }
 
 static void play_rally(struct rally *rally, struct court *court, uint64_t *took)

@@ -12,6 +12,7 @@
 #include "stream.h"
 #include "track.h"
 #include "window.h"
+#include "witness.h"
 
 struct run;
 
@@ -56,6 +57,7 @@ struct run {
 	uint64_t interval_ns; /* between counts told while it runs; 0: none are */
 	uint64_t window; /* cycles between counts kept of a trial, told with its answer; 0: none are */
 	uint32_t window_room; /* most windows that are kept */
+	struct witnesses witnesses; /* of those windows */
 	uint64_t most_refused; /* frames: with more of them it is given up early; UINT64_MAX: never */
 	struct timebase timebase;
 	struct stream *streams;

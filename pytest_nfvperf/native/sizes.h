@@ -7,6 +7,7 @@ enum {
 	BURST_FRAMES = 32, /* most frames handed to a port at once */
 	MAX_STREAMS = 64,
 	MAX_PORT_STREAMS = 8, /* that send on one port: each holds a burst of its buffers */
+	MAX_WITNESSES = 16,
 	MAX_PORTS = 32,
 	MAX_ADDRESSES = 16, /* destinations by which a monitor tells copies apart */
 	MAX_WORKERS = 32,

@@ -20,6 +20,7 @@ struct window {
 	uint64_t rx_frames;
 	uint64_t tx_cycles; /* the same of transmit bursts */
 	uint64_t tx_frames;
+	uint64_t speed; /* cycles that the probe took at its end (speed.h) */
 };
 
 struct window_log {

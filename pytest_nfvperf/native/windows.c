@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
+#include "speed.h"
 #include "windows.h"
 
 bool window_plan(struct worker *worker, const struct run *run)
@@ -62,6 +63,7 @@ void window_keep(struct worker *worker, uint64_t now)
 
 	count_streams(worker, &window);
 	count_arrivals(worker, &window);
+	window.speed = speed_probe();
 	/* A thread that was away for several windows has the same counts at the end of each. */
 	for (; now >= log->next && log->count < log->room; log->next += log->length) {
 		window.late = now - log->next;
@@ -76,14 +78,14 @@ static json_t *report_row(const struct run *run, const struct window *before, co
 {
 	const struct timebase *base = &run->timebase;
 
-	return json_pack("[I, I, I, I, I, I, I, I, I, I]", (json_int_t)cycles_to_ns(base, now->late),
+	return json_pack("[I, I, I, I, I, I, I, I, I, I, I]", (json_int_t)cycles_to_ns(base, now->late),
 			 (json_int_t)(now->sent - before->sent), (json_int_t)(now->refused - before->refused),
 			 (json_int_t)(now->skipped - before->skipped), (json_int_t)(now->received - before->received),
 			 (json_int_t)cycles_to_ns(base, now->absent_cycles - before->absent_cycles),
 			 (json_int_t)cycles_to_ns(base, now->rx_cycles - before->rx_cycles),
 			 (json_int_t)(now->rx_frames - before->rx_frames),
 			 (json_int_t)cycles_to_ns(base, now->tx_cycles - before->tx_cycles),
-			 (json_int_t)(now->tx_frames - before->tx_frames));
+			 (json_int_t)(now->tx_frames - before->tx_frames), (json_int_t)now->speed);
 }
 
 json_t *window_report(const struct run *run, const struct worker *worker)
@@ -96,7 +98,7 @@ json_t *window_report(const struct run *run, const struct worker *worker)
 		json_array_append_new(rows, report_row(run, &before, &log->kept[at]));
 		before = log->kept[at];
 	}
-	return json_pack("{s:I, s:[s, s, s, s, s, s, s, s, s, s], s:o}", "window_ns",
+	return json_pack("{s:I, s:[s, s, s, s, s, s, s, s, s, s, s], s:o}", "window_ns",
 			 (json_int_t)cycles_to_ns(&run->timebase, log->length), "columns", "late_ns", "sent", "refused",
-			 "skipped", "received", "absent_ns", "rx_ns", "rx_frames", "tx_ns", "tx_frames", "rows", rows);
+			 "skipped", "received", "absent_ns", "rx_ns", "rx_frames", "tx_ns", "tx_frames", "speed", "rows", rows);
 }

@@ -5,100 +5,27 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pytest_nfvperf.adapters.generators.embedded.build import build
-from pytest_nfvperf.adapters.generators.embedded.generator import eal_arguments
-from pytest_nfvperf.adapters.generators.templates import Addresses, build_frame
-from tests.functional.generator_support import hugepages_mib, run_dir
+from tests.functional.engine_talk import (
+    FRAME,
+    PORT,
+    SECONDS,
+    STREAM,
+    TRIAL,
+    Talk,
+    documented_line,
+    examples,
+    shape,
+    talk,
+)
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "engine-protocol.md"
-FRAME = build_frame(64, Addresses("02:00:00:00:00:01", "02:00:00:00:00:02", "198.18.0.1", "198.19.0.1")).hex()
-STREAM = {"tx": "p0", "rx": "p0", "fps": 1000, "frames": 10, "signature": 42, "templates": [FRAME]}
-PORT = {"cmd": "attach", "name": "p0", "device": "net_ring", "mac": "02:00:00:00:00:01", "rx_descriptors": 512}
-
-
-class Talk:
-    """A bare engine process, spoken to line by line."""
-
-    def __init__(self, directory: Path) -> None:
-        eal = eal_arguments([0], [0], "talk", hugepages_mib(), ())
-        self.process = subprocess.Popen(
-            [str(build()), "--parent", str(os.getpid()), "--nice", "0", *eal],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            env={**os.environ, "RUNTIME_DIRECTORY": str(directory)},
-        )
-
-    def line(self, text: str) -> Any:
-        assert self.process.stdin is not None
-        self.process.stdin.write(text + "\n")
-        self.process.stdin.flush()
-        return self.read()
-
-    def read(self) -> Any:
-        assert self.process.stdout is not None
-        return json.loads(self.process.stdout.readline())
-
-    def send(self, **request: Any) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(request) + "\n")
-        self.process.stdin.flush()
-
-    def answer(self, number: int) -> Any:
-        """The next one to this request; intervals before it are passed over."""
-        while True:
-            line = self.read()
-            if line["id"] == number and "interval" not in line:
-                return line
-
-    def ask(self, **request: Any) -> Any:
-        return self.line(json.dumps({"id": 1, **request}))
-
-
-@pytest.fixture
-def talk() -> Iterator[Talk]:
-    with run_dir() as directory:
-        made = Talk(directory)
-        with made.process:
-            yield made
-            made.process.kill()
-
-
-def examples() -> list[tuple[Any, Any]]:
-    """Requests and answers of the document, in order."""
-    lines = [
-        json.loads(line)
-        for block in re.findall(r"```json\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
-        for line in block.splitlines()
-    ]
-    return list(zip(lines[::2], lines[1::2], strict=True))
-
-
-def documented_line(key: str) -> Any:
-    """The document's example that is no pair of request and answer, by a key of it."""
-    blocks = re.findall(r"```jsonl\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
-    (found,) = [line for line in map(json.loads, blocks) if key in line]
-    return found
-
-
-def shape(value: Any) -> Any:
-    """Keys and types, without the values; a list has the shape of its first item."""
-    if isinstance(value, dict):
-        return {key: shape(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [shape(value[0])] if value else []
-    return type(value).__name__
+__all__ = ["talk"]
 
 
 def test_the_document_is_what_the_engine_does(talk: Talk) -> None:
@@ -243,10 +170,6 @@ def test_wrong_arguments_are_named(arguments: list[str], message: str) -> None:
     assert message in done.stderr
 
 
-SECONDS = {**STREAM, "fps": 100_000, "frames": 10**9}
-TRIAL = {"cmd": "trial", "residual_ns": 10**8, "interval_ns": 20_000_000}
-
-
 def test_intervals_add_up_to_the_trial(talk: Talk) -> None:
     talk.ask(**PORT)
     lines = [talk.ask(**TRIAL, streams=[{**SECONDS, "frames": 20_000}])]
@@ -284,62 +207,6 @@ def test_an_interval_too_short_is_refused(talk: Talk) -> None:
     talk.ask(**PORT)
     answer = talk.ask(**{**TRIAL, "interval_ns": 1000}, streams=[STREAM])
     assert answer["error"] == "interval_ns must be 10000000 or more, or 0 for none"
-
-
-def test_windows_add_up_to_the_trial(talk: Talk) -> None:
-    talk.ask(**PORT)
-    stream = {**STREAM, "fps": 100_000, "frames": 20_000}
-    answer = talk.ask(cmd="trial", residual_ns=10**8, window_ns=10_000_000, streams=[stream])
-    (windows,) = [worker["windows"] for worker in answer["workers"]]
-    documented = documented_line("windows")["windows"]
-    assert shape(windows) == shape(documented)
-    assert windows["columns"] == documented["columns"]
-    assert windows["window_ns"] == pytest.approx(10_000_000, rel=1e-6)
-    assert 18 <= len(windows["rows"]) <= 32  # 0.2 s of frames; what arrives at once leaves nothing to wait for
-    column = {name: [row[at] for row in windows["rows"]] for at, name in enumerate(windows["columns"])}
-    told = answer["streams"][0]
-    for key in ("sent", "refused", "skipped", "received"):
-        # The last frames fall behind the last whole window.
-        assert told[key] - 1_100 <= sum(column[key]) <= told[key], key
-    assert sum(column["rx_frames"]) <= told["received"]
-    assert all(cost > 0 for cost, frames in zip(column["rx_ns"], column["rx_frames"], strict=True) if frames)
-    assert all(cost > 0 for cost, frames in zip(column["tx_ns"], column["tx_frames"], strict=True) if frames)
-
-
-def test_a_stopped_thread_is_late_in_its_windows(talk: Talk) -> None:
-    talk.ask(**PORT)
-    talk.send(
-        id=2,
-        cmd="trial",
-        residual_ns=0,
-        window_ns=10_000_000,
-        interval_ns=20_000_000,
-        streams=[{**SECONDS, "frames": 40_000}],
-    )
-    assert "interval" in talk.read()
-    os.kill(talk.process.pid, signal.SIGSTOP)
-    time.sleep(0.05)
-    os.kill(talk.process.pid, signal.SIGCONT)
-    (windows,) = [worker["windows"] for worker in talk.answer(2)["workers"]]
-    column = {name: [row[at] for row in windows["rows"]] for at, name in enumerate(windows["columns"])}
-    assert max(column["late_ns"]) > 30_000_000
-    assert max(column["absent_ns"]) > 40_000_000
-    away = column["late_ns"].index(max(column["late_ns"]))
-    assert column["absent_ns"][away] > 40_000_000
-    assert column["received"][away + 1 : away + 4] == [0, 0, 0]
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"window_ns": 1000}, "window_ns must be 1000000 or more, or 0 for none"),
-        ({"window_ns": 10**6, "streams": [SECONDS]}, "window_ns is too short for this trial: more than 100000 windows"),
-    ],
-)
-def test_windows_that_cannot_be_are_refused(talk: Talk, change: dict[str, Any], message: str) -> None:
-    talk.ask(**PORT)
-    answer = talk.ask(**{"cmd": "trial", "residual_ns": 0, "streams": [STREAM], **change})
-    assert (answer["code"], answer["error"]) == ("bad_request", message)
 
 
 @pytest.mark.parametrize(

@@ -205,4 +205,6 @@ def trial_request(spec: TrialSpec, ports: Mapping[str, GeneratorPort]) -> dict[s
     }
     if spec.give_up_loss is not None:
         request["most_refused"] = math.floor(spec.give_up_loss * frames * len(spec.directions))
+    if spec.window_s is not None:
+        request["window_ns"] = round(spec.window_s * 1e9)
     return request

@@ -18,6 +18,7 @@ from enum import StrEnum
 from pytest_nfvperf.model.traffic.cpu_placement import Placed
 from pytest_nfvperf.model.traffic.histogram import Histogram
 from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.windows import Windows
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,7 @@ class TrialSpec:
         saturating: the load is meant to be above what the DUT takes: the rate received counts, not what is lost.
         give_up_loss: once more of all its frames than this ratio are refused, the trial cannot meet its goal any more
             and may be ended early, after no less than a second; None: never. Engines that cannot tell run on.
+        window_s: length of the windows that counts are also kept by; None: none are. Engines without them ignore it.
     """
 
     traffic: Traffic
@@ -57,6 +59,7 @@ class TrialSpec:
     purpose: str = "trial"
     saturating: bool = False
     give_up_loss: float | None = None
+    window_s: float | None = None
 
     def __post_init__(self) -> None:
         if self.load_fps < 1:
@@ -257,6 +260,7 @@ class TrialResult:
     ``started_ns``: when the first frame was due, CLOCK_MONOTONIC (clock_gettime(2)); None where not told.
     ``given_up``: ended early by the spec's ``give_up_loss``; ``intended`` is what was dealt with until then.
     ``placement``: where the CPUs of generator and DUT were; None where nobody can tell.
+    ``windows``: counts by short windows, where the spec asked for them; None where the engine has none.
     """
 
     spec: TrialSpec
@@ -268,6 +272,7 @@ class TrialResult:
     started_ns: int | None = None
     given_up: bool = False
     placement: Placed | None = None
+    windows: Windows | None = None
 
     @property
     def due_s(self) -> float:

@@ -21,12 +21,14 @@ class ValidityPolicy:
             generator was not running, or fell behind. 0.5 %: the load was right within that.
         max_skipped_saturating: the same of a trial whose load is only to be above what the DUT takes: the time
             in which the generator was absent is taken off its rate.
+        max_skipped_windowed: the same where only windows count in which the generator was there.
         max_poll_gap_ns: a longer gap spoils a trial on any port.
         max_foreign_frames: frames of earlier trials, misdirected or unknown ones, per trial.
     """
 
     max_skipped_ratio: float = 0.005
     max_skipped_saturating: float = 0.05
+    max_skipped_windowed: float = 0.5
     max_poll_gap_ns: int = 250_000_000
     max_foreign_frames: int = 0
 
@@ -34,7 +36,8 @@ class ValidityPolicy:
         """The policy for one trial."""
         if not spec.saturating:
             return self
-        return replace(self, max_skipped_ratio=max(self.max_skipped_ratio, self.max_skipped_saturating))
+        allowed = self.max_skipped_saturating if spec.window_s is None else self.max_skipped_windowed
+        return replace(self, max_skipped_ratio=max(self.max_skipped_ratio, allowed))
 
 
 @dataclass(frozen=True, slots=True)

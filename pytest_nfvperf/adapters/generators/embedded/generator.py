@@ -12,7 +12,7 @@ from typing import Any
 from pytest_nfvperf.adapters.generators.checks import check_directions, check_new_ports, check_spec, check_traffic
 from pytest_nfvperf.adapters.generators.embedded.engine_health import ValidityPolicy
 from pytest_nfvperf.adapters.generators.embedded.engine_trial import EngineTrial
-from pytest_nfvperf.adapters.generators.embedded.trial_results import trial_result
+from pytest_nfvperf.adapters.generators.embedded.trial_results import trial_result, trial_windows
 from pytest_nfvperf.adapters.generators.engine import Engine, StartEngine
 from pytest_nfvperf.adapters.generators.templates import streams, trial_request
 from pytest_nfvperf.adapters.process.interrupts import held
@@ -74,6 +74,7 @@ class EngineOptions:
         nice: of the polling threads. Where they share a CPU with the rest of the machine, a raised
             priority is what keeps trials valid; it costs the others their CPU during a trial only.
         env: environment variables added to the engine's, such as the tag that a reaper knows it by.
+        witness_cpus: of the DUT's polling threads, on which it is watched whether they have their CPU for themselves.
         start: starts the engine; one that records, or that plays a recording.
     """
 
@@ -83,6 +84,7 @@ class EngineOptions:
     learn_timeout_s: float = 2.0
     nice: int = -15
     env: Mapping[str, str] = field(default_factory=dict)
+    witness_cpus: tuple[int, ...] = ()
     start: StartEngine = Engine
 
 
@@ -119,6 +121,7 @@ class EmbeddedGenerator:
         self._ports: dict[str, GeneratorPort] = {}
         self._back_pressure: dict[str, bool] = {}
         self._last_ports: Mapping[str, Any] = {}
+        self._full_speed = 0
         self._closed = False
         eal = eal_arguments(cpus, control_cpus, file_prefix, hugepages_mib, self._options.pci)
         argv = [str(binary), "--parent", str(os.getpid()), "--nice", str(self._options.nice), *eal]
@@ -204,7 +207,7 @@ class EmbeddedGenerator:
     def run_trial(self, spec: TrialSpec) -> TrialResult:
         """Run one trial."""
         check_spec(self._ports, spec)
-        request = trial_request(spec, self._ports)
+        request = self._request(spec)
         deadline_s = spec.duration_s + spec.residual_s + _TRIAL_GRACE_S
         return self._result(spec, self._command("trial", deadline_s, **request))
 
@@ -212,14 +215,23 @@ class EmbeddedGenerator:
         self._last_ports = answer["ports"]
         down = self._links_down()
         link = [InvalidReason(Reason.LINK_DOWN, f"no link after the trial on: {', '.join(down)}")] if down else []
-        return trial_result(spec, answer, self._ports, self._back_pressure, self._options.policy, link)
+        windows = trial_windows(answer, self._full_speed)
+        if windows is not None:
+            self._full_speed = windows.full_speed
+        return trial_result(spec, answer, self._ports, self._back_pressure, self._options.policy, link, windows)
+
+    def _request(self, spec: TrialSpec) -> dict[str, Any]:
+        request = trial_request(spec, self._ports)
+        if spec.window_s is not None:
+            request["witness_cpus"] = [cpu for cpu in self._options.witness_cpus if cpu not in self._cpus]
+        return request
 
     def start_trial(self, spec: TrialSpec, interval_s: float) -> EngineTrial:
         """Begin a trial that tells its counts every ``interval_s``. Until its end no other command is possible."""
         check_spec(self._ports, spec)
         if self._closed:
             raise GeneratorError("the generator is closed")
-        request = trial_request(spec, self._ports) | {"interval_ns": round(interval_s * 1e9)}
+        request = self._request(spec) | {"interval_ns": round(interval_s * 1e9)}
         number = self._engine.send("trial", _COMMAND_DEADLINE_S, **request)
         policy = self._options.policy.of(spec)
         return EngineTrial(

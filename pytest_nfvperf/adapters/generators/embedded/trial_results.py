@@ -18,6 +18,7 @@ from pytest_nfvperf.model.traffic.trial import (
     TrialSpec,
     VnfCounts,
 )
+from pytest_nfvperf.model.traffic.windows import ThreadWindows, Windows, WitnessWindows, fewest_cycles
 from pytest_nfvperf.ports.generator import GeneratorPort
 
 
@@ -28,8 +29,9 @@ def trial_result(
     back_pressure: Mapping[str, bool],
     policy: ValidityPolicy,
     also_invalid: Sequence[InvalidReason] = (),
+    windows: Windows | None = None,
 ) -> TrialResult:
-    """The answer as a result, judged by the policy."""
+    """The answer as a result, judged by the policy. ``windows``: of the same answer."""
     ports = {
         name: PortFacts(port["foreign"], back_pressure[name])
         for name, port in answer["ports"].items()
@@ -52,7 +54,31 @@ def trial_result(
         monitors=tuple(_monitors(spec, answer["ports"])),
         started_ns=answer.get("started_ns"),
         given_up=answer.get("given_up", False),
+        windows=windows,
     )
+
+
+def trial_windows(answer: Mapping[str, Any], full_speed: int = 0) -> Windows | None:
+    """Rows of each thread and witness as columns; None where no windows were asked for.
+
+    Args:
+        answer: the engine's.
+        full_speed: fewest cycles that the speed probe took in earlier trials of this engine; 0: there were none.
+    """
+    told = [worker["windows"] for worker in answer["workers"] if "windows" in worker]
+    if not told:
+        return None
+    threads = tuple(ThreadWindows(**_columns(one)) for one in told)
+    witnesses = tuple(WitnessWindows(one["cpu"], **_columns(one)) for one in answer.get("witnesses", ()))
+    speeds = [speed for thread in threads for speed in thread.speed]
+    speeds += [speed for witness in witnesses for speed in witness.speed]
+    return Windows(told[0]["window_ns"], threads, witnesses, fewest_cycles(speeds, full_speed))
+
+
+def _columns(told: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    rows = told["rows"]
+    columns = zip(*rows, strict=True) if rows else ((),) * len(told["columns"])
+    return dict(zip(told["columns"], map(tuple, columns), strict=True))
 
 
 def _monitors(spec: TrialSpec, ports: Mapping[str, Any]) -> Iterator[MonitorCounts]:

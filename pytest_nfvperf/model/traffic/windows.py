@@ -1,0 +1,214 @@
+"""What a generator's polling threads and its witnesses saw by short windows of a trial, such as 10 ms.
+
+A trial's mean mixes what the DUT does with what the machine does to it. A host takes a CPU away for milliseconds, or
+lets somebody else use the other hardware thread of its core, which then computes half as fast. Both are *dated* here:
+each window knows whether the CPUs of generator and DUT were there, and at full speed. What is measured in the
+undisturbed windows is the DUT's, and repeats.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
+from statistics import median
+
+FEWEST_WINDOWS = 2
+"""Undisturbed ones that a rate can be read from."""
+
+MOST_ABSENT = 0.05
+"""Share of a window that the generator's thread may be away: what it does not offer the DUT cannot forward."""
+
+LATEST_NS = 500_000
+"""A witness that comes later than this was kept from its CPU: the DUT was, too. A timer tick takes 20-70 us."""
+
+FULL_SPEED = 1.06
+"""Cycles that the probe takes over the fewest that it ever took there: up to this it had its core for itself.
+
+Seen on shared hosts: 1.00 .. 1.01 alone, 1.1 .. 1.9 beside a busy hardware thread, and nothing between."""
+
+
+class State(StrEnum):
+    """What the machine did in a window: the first that holds."""
+
+    ABSENT = "generator absent"
+    PAUSED = "DUT's CPU taken away"
+    CHANGED = "state changed"
+    BOTH_SHARED = "both cores shared"
+    GENERATOR_SHARED = "generator's core shared"
+    DUT_SHARED = "DUT's core shared"
+    ALONE = "undisturbed"
+
+
+STEADY = (State.ALONE, State.GENERATOR_SHARED, State.DUT_SHARED, State.BOTH_SHARED)
+"""States in which a rate means something: it is compared with others of the same state only."""
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadWindows:
+    """Counts of one polling thread: a value a window in each, the first window from the trial's start.
+
+    Attributes:
+        late_ns: from the window's end to when the thread looked: its counts are up to then.
+        sent, refused, skipped: frames, as in DirectionCounts, of the streams that it sends.
+        received: distinct frames of the streams that end at its ports.
+        absent_ns: in which the thread did not poll.
+        rx_ns, rx_frames: time in receive bursts that brought frames, and those frames; the generator's own cost.
+        tx_ns, tx_frames: the same of transmit bursts.
+        speed: cycles that a fixed piece of arithmetic took on its CPU at the window's end.
+    """
+
+    late_ns: tuple[int, ...]
+    sent: tuple[int, ...]
+    refused: tuple[int, ...]
+    skipped: tuple[int, ...]
+    received: tuple[int, ...]
+    absent_ns: tuple[int, ...]
+    rx_ns: tuple[int, ...]
+    rx_frames: tuple[int, ...]
+    tx_ns: tuple[int, ...]
+    tx_frames: tuple[int, ...]
+    speed: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WitnessWindows:
+    """What a witness saw of one CPU of the DUT at the end of each window.
+
+    ``late_ns``: how late it got the CPU. ``speed``: as ThreadWindows'.
+    """
+
+    cpu: int
+    late_ns: tuple[int, ...]
+    speed: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """The windows of a trial.
+
+    Attributes:
+        length_ns: of a window.
+        threads: of each polling thread of the generator.
+        witnesses: of each CPU of the DUT that was watched.
+        full_speed: cycles that the probe takes on a core of its own: the fewest that this generator ever saw.
+    """
+
+    length_ns: int
+    threads: tuple[ThreadWindows, ...]
+    witnesses: tuple[WitnessWindows, ...] = ()
+    full_speed: int = 0
+
+    def within(self, duration_s: float) -> int:
+        """How many windows lie whole within so many seconds of sending, and were seen by all."""
+        seen = [len(thread.late_ns) for thread in self.threads] + [len(witness.late_ns) for witness in self.witnesses]
+        return min(min(seen, default=0), math.floor(duration_s * 1e9 / self.length_ns))
+
+    def received_fps(self, duration_s: float) -> tuple[float, ...]:
+        """Rate received in each window, frames/s over all threads."""
+        lengths = [self._lengths(thread) for thread in self.threads]
+        return tuple(
+            sum(_rate(thread.received[at], own[at]) for thread, own in zip(self.threads, lengths, strict=True))
+            for at in range(self.within(duration_s))
+        )
+
+    def states(self, duration_s: float) -> tuple[State, ...]:
+        """What the machine did in each window.
+
+        Speed is looked at between windows, so a window is steady that has the same state at either end. The first, of
+        which only the end is known, is not; nor is one after an absence, which brings what waited in rings meanwhile.
+        """
+        found = [self._state_at_end(at) for at in range(self.within(duration_s))]
+        before = (State.CHANGED, *found[:-1])
+        return tuple(_between(early, late) for early, late in zip(before, found, strict=True))
+
+    def alike(self, duration_s: float) -> dict[State, tuple[float, ...]]:
+        """Rates received in the windows of each steady state, frames/s over all threads."""
+        rates, states = self.received_fps(duration_s), self.states(duration_s)
+        found = {state: tuple(rate for rate, of in zip(rates, states, strict=True) if of is state) for state in STEADY}
+        return {state: of for state, of in found.items() if of}
+
+    def unrefused_share(self, duration_s: float) -> float:
+        """Share of the steady windows in which no frame found its ring full; 1 where none was steady."""
+        steady = [at for at, state in enumerate(self.states(duration_s)) if state in STEADY]
+        unrefused = sum(not any(thread.refused[at] for thread in self.threads) for at in steady)
+        return unrefused / len(steady) if steady else 1.0
+
+    def _lengths(self, thread: ThreadWindows) -> list[int]:
+        """Of each window as that thread saw it, ns."""
+        return [self.length_ns + later - earlier for earlier, later in pairwise((0, *thread.late_ns))]
+
+    def _state_at_end(self, at: int) -> State:
+        if any(thread.absent_ns[at] > MOST_ABSENT * self.length_ns for thread in self.threads):
+            return State.ABSENT
+        if any(witness.late_ns[at] > LATEST_NS for witness in self.witnesses):
+            return State.PAUSED
+        generator = any(self._shared(thread.speed[at]) for thread in self.threads)
+        dut = any(self._shared(witness.speed[at]) for witness in self.witnesses)
+        if generator:
+            return State.BOTH_SHARED if dut else State.GENERATOR_SHARED
+        return State.DUT_SHARED if dut else State.ALONE
+
+    def _shared(self, speed: int) -> bool:
+        return self.full_speed > 0 and speed > FULL_SPEED * self.full_speed
+
+
+def _between(early: State, late: State) -> State:
+    """Of a window, from what was seen at its ends."""
+    if late in {State.ABSENT, State.PAUSED}:
+        return late
+    return late if early is late else State.CHANGED
+
+
+def _rate(frames: int, length_ns: int) -> float:
+    return frames * 1e9 / length_ns if length_ns > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plateau:
+    """The rate of a trial's undisturbed windows, those in state ALONE, frames/s over all threads.
+
+    Attributes:
+        fps: their median.
+        low_fps, high_fps: its 95 % interval, by order statistics.
+        worst_fps: of the slowest of all windows, disturbed ones too.
+        windows: how many were undisturbed.
+        others: states of the others, each with how many.
+    """
+
+    fps: float
+    low_fps: float
+    high_fps: float
+    worst_fps: float
+    windows: int
+    others: tuple[tuple[State, int], ...]
+
+
+def plateau(windows: Windows, duration_s: float) -> Plateau | None:
+    """The plateau of a saturating trial; None where fewer than FEWEST_WINDOWS windows were undisturbed.
+
+    Args:
+        windows: of the trial.
+        duration_s: for how long it sent; later windows are of residual frames.
+    """
+    alone = sorted(windows.alike(duration_s).get(State.ALONE, ()))
+    if len(alone) < FEWEST_WINDOWS:
+        return None
+    states = windows.states(duration_s)
+    low, high = _median_ranks(len(alone))
+    others = tuple((state, states.count(state)) for state in State if state in states and state is not State.ALONE)
+    worst = min(windows.received_fps(duration_s))
+    return Plateau(median(alone), alone[low], alone[high], worst, len(alone), others)
+
+
+def _median_ranks(count: int) -> tuple[int, int]:
+    """Ranks around the median by the normal approximation of the binomial (Conover 1999, 3.2)."""
+    reach = 0.98 * math.sqrt(count)
+    return max(0, math.floor(count / 2 - reach)), min(count - 1, math.ceil(count / 2 + reach) - 1)
+
+
+def fewest_cycles(speeds: Sequence[int], known: int = 0) -> int:
+    """The fewest cycles that a probe took, ``known`` from earlier trials among them; 0 where nothing is known."""
+    return min((speed for speed in (known, *speeds) if speed > 0), default=0)

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A thread on a CPU of the DUT that wakes at the end of each window of a trial, says how late it
+ * came and how fast that CPU computes, and sleeps again. What it sees is the machine's doing and
+ * not the DUT's: a CPU that was taken away, or a core that somebody else uses, too.
+ *
+ * It has a real-time priority, because a poll-mode thread never leaves its CPU by itself; it takes
+ * some microseconds of each window.
+ */
+#ifndef NFVPERF_WITNESS_H
+#define NFVPERF_WITNESS_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sizes.h"
+
+struct run;
+
+struct look {
+	uint64_t late; /* cycles from the window's end to the look */
+	uint64_t speed; /* cycles that the probe took (speed.h) */
+};
+
+struct witness {
+	unsigned int cpu;
+	struct run *run;
+	pthread_t thread;
+	struct look *kept; /* owned */
+	uint32_t count;
+	uint32_t room;
+	bool started;
+};
+
+struct witnesses {
+	struct witness witness[MAX_WITNESSES];
+	unsigned int count;
+	bool stop; /* atomic */
+};
+
+#endif

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "rt_thread.h"
+#include "speed.h"
+#include "witnesses.h"
+
+enum { START_LOOK_NS = 100000 };
+
+static bool stopped(const struct run *run)
+{
+	return __atomic_load_n(&run->witnesses.stop, __ATOMIC_ACQUIRE);
+}
+
+static void sleep_ns(uint64_t ns)
+{
+	struct timespec time = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
+
+	(void)clock_nanosleep(CLOCK_MONOTONIC, 0, &time, NULL);
+}
+
+/* Returns the TSC of the start, or 0 when there was none. */
+static uint64_t wait_for_start(const struct run *run)
+{
+	uint64_t start;
+
+	while ((start = __atomic_load_n(&run->start, __ATOMIC_ACQUIRE)) == 0) {
+		if (stopped(run))
+			return 0;
+		sleep_ns(START_LOOK_NS);
+	}
+	return start;
+}
+
+static void *witness_main(void *opaque)
+{
+	struct witness *witness = opaque;
+	const struct run *run = witness->run;
+	uint64_t due = wait_for_start(run);
+
+	if (due == 0)
+		return NULL;
+	while (witness->count < witness->room && !stopped(run)) {
+		uint64_t now = rte_rdtsc();
+
+		due += run->window;
+		if (due > now)
+			sleep_ns(cycles_to_ns(&run->timebase, due - now));
+		now = rte_rdtsc();
+		witness->kept[witness->count] = (struct look){.late = now > due ? now - due : 0, .speed = speed_probe()};
+		witness->count++;
+	}
+	return NULL;
+}
+
+bool witnesses_start(struct witnesses *witnesses, struct run *run)
+{
+	for (unsigned int at = 0; at < witnesses->count; at++) {
+		struct witness *witness = &witnesses->witness[at];
+
+		witness->run = run;
+		witness->room = run->window_room;
+		witness->kept = calloc(witness->room, sizeof(*witness->kept));
+		if (witness->kept == NULL)
+			return false;
+		if (rt_thread_create(&witness->thread, witness->cpu, witness_main, witness) != 0)
+			return false; /* without the right to preempt it would come when the DUT lets it */
+		witness->started = true;
+	}
+	return true;
+}
+
+void witnesses_stop(struct witnesses *witnesses)
+{
+	__atomic_store_n(&witnesses->stop, true, __ATOMIC_RELEASE);
+	for (unsigned int at = 0; at < witnesses->count; at++)
+		if (witnesses->witness[at].started)
+			(void)pthread_join(witnesses->witness[at].thread, NULL);
+}
+
+static json_t *report_witness(const struct run *run, const struct witness *witness)
+{
+	json_t *rows = json_array();
+
+	for (uint32_t at = 0; at < witness->count; at++)
+		json_array_append_new(rows, json_pack("[I, I]",
+						      (json_int_t)cycles_to_ns(&run->timebase, witness->kept[at].late),
+						      (json_int_t)witness->kept[at].speed));
+	return json_pack("{s:I, s:[s, s], s:o}", "cpu", (json_int_t)witness->cpu, "columns", "late_ns", "speed",
+			 "rows", rows);
+}
+
+void witnesses_report(struct run *run, json_t *answer)
+{
+	struct witnesses *witnesses = &run->witnesses;
+	json_t *all = json_array();
+
+	for (unsigned int at = 0; at < witnesses->count; at++) {
+		struct witness *witness = &witnesses->witness[at];
+
+		if (witness->started)
+			json_array_append_new(all, report_witness(run, witness));
+		free(witness->kept);
+		witness->kept = NULL;
+	}
+	if (witnesses->count > 0)
+		json_object_set(answer, "witnesses", all);
+	json_decref(all);
+}

@@ -1,0 +1,102 @@
+"""Speaks to nfvperf-gen in its protocol (docs/engine-protocol.md), for the tests of that."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_nfvperf.adapters.generators.embedded.build import build
+from pytest_nfvperf.adapters.generators.embedded.generator import eal_arguments
+from pytest_nfvperf.adapters.generators.templates import Addresses, build_frame
+from tests.functional.generator_support import hugepages_mib, run_dir
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "engine-protocol.md"
+FRAME = build_frame(64, Addresses("02:00:00:00:00:01", "02:00:00:00:00:02", "198.18.0.1", "198.19.0.1")).hex()
+STREAM = {"tx": "p0", "rx": "p0", "fps": 1000, "frames": 10, "signature": 42, "templates": [FRAME]}
+PORT = {"cmd": "attach", "name": "p0", "device": "net_ring", "mac": "02:00:00:00:00:01", "rx_descriptors": 512}
+
+
+class Talk:
+    """A bare engine process, spoken to line by line."""
+
+    def __init__(self, directory: Path) -> None:
+        eal = eal_arguments([0], [0], "talk", hugepages_mib(), ())
+        self.process = subprocess.Popen(
+            [str(build()), "--parent", str(os.getpid()), "--nice", "0", *eal],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env={**os.environ, "RUNTIME_DIRECTORY": str(directory)},
+        )
+
+    def line(self, text: str) -> Any:
+        assert self.process.stdin is not None
+        self.process.stdin.write(text + "\n")
+        self.process.stdin.flush()
+        return self.read()
+
+    def read(self) -> Any:
+        assert self.process.stdout is not None
+        return json.loads(self.process.stdout.readline())
+
+    def send(self, **request: Any) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(request) + "\n")
+        self.process.stdin.flush()
+
+    def answer(self, number: int) -> Any:
+        """The next one to this request; intervals before it are passed over."""
+        while True:
+            line = self.read()
+            if line["id"] == number and "interval" not in line:
+                return line
+
+    def ask(self, **request: Any) -> Any:
+        return self.line(json.dumps({"id": 1, **request}))
+
+
+@pytest.fixture
+def talk() -> Iterator[Talk]:
+    with run_dir() as directory:
+        made = Talk(directory)
+        with made.process:
+            yield made
+            made.process.kill()
+
+
+def examples() -> list[tuple[Any, Any]]:
+    """Requests and answers of the document, in order."""
+    lines = [
+        json.loads(line)
+        for block in re.findall(r"```json\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+        for line in block.splitlines()
+    ]
+    return list(zip(lines[::2], lines[1::2], strict=True))
+
+
+def documented_line(key: str) -> Any:
+    """The document's example that is no pair of request and answer, by a key of it."""
+    blocks = re.findall(r"```jsonl\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+    (found,) = [line for line in map(json.loads, blocks) if key in line]
+    return found
+
+
+def shape(value: Any) -> Any:
+    """Keys and types, without the values; a list has the shape of its first item."""
+    if isinstance(value, dict):
+        return {key: shape(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [shape(value[0])] if value else []
+    return type(value).__name__
+
+
+SECONDS = {**STREAM, "fps": 100_000, "frames": 10**9}
+TRIAL = {"cmd": "trial", "residual_ns": 10**8, "interval_ns": 20_000_000}

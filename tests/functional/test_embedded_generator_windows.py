@@ -1,0 +1,115 @@
+"""Windows and witnesses of a trial, in the engine's protocol (docs/engine-protocol.md)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import Any
+
+import pytest
+
+from tests.functional.engine_talk import PORT, SECONDS, STREAM, TRIAL, Talk, documented_line, shape, talk
+
+__all__ = ["talk"]
+
+
+def test_windows_add_up_to_the_trial(talk: Talk) -> None:
+    talk.ask(**PORT)
+    stream = {**STREAM, "fps": 100_000, "frames": 20_000}
+    answer = talk.ask(cmd="trial", residual_ns=10**8, window_ns=10_000_000, streams=[stream])
+    (windows,) = [worker["windows"] for worker in answer["workers"]]
+    documented = documented_line("windows")["windows"]
+    assert shape(windows) == shape(documented)
+    assert windows["columns"] == documented["columns"]
+    assert windows["window_ns"] == pytest.approx(10_000_000, rel=1e-6)
+    assert 18 <= len(windows["rows"]) <= 32  # 0.2 s of frames; what arrives at once leaves nothing to wait for
+    column = {name: [row[at] for row in windows["rows"]] for at, name in enumerate(windows["columns"])}
+    told = answer["streams"][0]
+    for key in ("sent", "refused", "skipped", "received"):
+        # The last frames fall behind the last whole window.
+        assert told[key] - 1_100 <= sum(column[key]) <= told[key], key
+    assert sum(column["rx_frames"]) <= told["received"]
+    assert all(cost > 0 for cost, frames in zip(column["rx_ns"], column["rx_frames"], strict=True) if frames)
+    assert all(cost > 0 for cost, frames in zip(column["tx_ns"], column["tx_frames"], strict=True) if frames)
+
+
+def test_a_witness_looks_at_the_end_of_each_window(talk: Talk) -> None:
+    talk.ask(**PORT)
+    stream = {**STREAM, "fps": 100_000, "frames": 20_000}
+    answer = talk.ask(cmd="trial", residual_ns=10**8, window_ns=10_000_000, witness_cpus=[1], streams=[stream])
+    (witness,) = answer["witnesses"]
+    (documented,) = documented_line("witnesses")["witnesses"]
+    assert shape(witness) == shape(documented)
+    assert witness["columns"] == documented["columns"]
+    assert witness["cpu"] == 1
+    (windows,) = [worker["windows"] for worker in answer["workers"]]
+    assert 0 <= len(witness["rows"]) - len(windows["rows"]) <= 3  # until the last thread has ended
+    own = [row[windows["columns"].index("speed")] for row in windows["rows"]]
+    seen = [speed for _, speed in witness["rows"]]
+    assert min(own) > 0
+    assert 0.4 < min(own) / min(seen) < 2.5  # the same work: a shared core takes up to twice as long
+
+
+def test_a_witness_is_late_while_its_cpu_is_taken_away(talk: Talk) -> None:
+    """Steps: stop the whole engine for 50 ms in a trial. Verify: the witness is late by it once, and goes on."""
+    talk.ask(**PORT)
+    talk.send(
+        id=2,
+        cmd="trial",
+        residual_ns=0,
+        window_ns=10_000_000,
+        witness_cpus=[1],
+        interval_ns=20_000_000,
+        streams=[{**SECONDS, "frames": 40_000}],
+    )
+    assert "interval" in talk.read()
+    os.kill(talk.process.pid, signal.SIGSTOP)
+    time.sleep(0.05)
+    os.kill(talk.process.pid, signal.SIGCONT)
+    late = [row[0] for row in talk.answer(2)["witnesses"][0]["rows"]]
+    assert max(late) > 30_000_000
+    assert late[-1] < 10_000_000
+
+
+@pytest.mark.parametrize("cpus", [[-1], ["0"], list(range(17)), 1])
+def test_witness_cpus_that_are_none_are_refused(talk: Talk, cpus: object) -> None:
+    talk.ask(**PORT)
+    answer = talk.ask(**{**TRIAL, "window_ns": 10_000_000, "witness_cpus": cpus}, streams=[STREAM])
+    assert answer["error"] == "witness_cpus must be a list of at most 16 CPUs"
+
+
+def test_a_stopped_thread_is_late_in_its_windows(talk: Talk) -> None:
+    talk.ask(**PORT)
+    talk.send(
+        id=2,
+        cmd="trial",
+        residual_ns=0,
+        window_ns=10_000_000,
+        interval_ns=20_000_000,
+        streams=[{**SECONDS, "frames": 40_000}],
+    )
+    assert "interval" in talk.read()
+    os.kill(talk.process.pid, signal.SIGSTOP)
+    time.sleep(0.05)
+    os.kill(talk.process.pid, signal.SIGCONT)
+    (windows,) = [worker["windows"] for worker in talk.answer(2)["workers"]]
+    column = {name: [row[at] for row in windows["rows"]] for at, name in enumerate(windows["columns"])}
+    assert max(column["late_ns"]) > 30_000_000
+    assert max(column["absent_ns"]) > 40_000_000
+    away = column["late_ns"].index(max(column["late_ns"]))
+    assert column["absent_ns"][away] > 40_000_000
+    assert column["received"][away + 1 : away + 4] == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"window_ns": 1000}, "window_ns must be 1000000 or more, or 0 for none"),
+        ({"window_ns": 10**6, "streams": [SECONDS]}, "window_ns is too short for this trial: more than 100000 windows"),
+    ],
+)
+def test_windows_that_cannot_be_are_refused(talk: Talk, change: dict[str, Any], message: str) -> None:
+    talk.ask(**PORT)
+    answer = talk.ask(**{"cmd": "trial", "residual_ns": 0, "streams": [STREAM], **change})
+    assert (answer["code"], answer["error"]) == ("bad_request", message)

@@ -1,0 +1,118 @@
+"""Windows of a trial: what the machine did in each, and the rates of those that it left alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pytest_nfvperf.model.traffic.windows import (
+    FEWEST_WINDOWS,
+    State,
+    ThreadWindows,
+    Windows,
+    WitnessWindows,
+    fewest_cycles,
+    plateau,
+)
+
+LENGTH_NS = 10_000_000
+ALONE, SHARED = 1600, 2200
+
+
+def thread(received: list[int], **columns: list[int]) -> ThreadWindows:
+    """One polling thread; what is not given was undisturbed."""
+    count = len(received)
+    names = ("late_ns", "sent", "refused", "skipped", "absent_ns", "rx_ns", "rx_frames", "tx_ns", "tx_frames")
+    zeros = dict.fromkeys(names, (0,) * count)
+    given = {name: tuple(values) for name, values in columns.items()}
+    return ThreadWindows(**{"received": tuple(received), "speed": (ALONE,) * count, **zeros, **given})
+
+
+def windows(received: list[int], witness: list[int] | None = None, late: list[int] | None = None, **columns: list[int]):
+    """Of one thread and one witness."""
+    count = len(received)
+    seen = WitnessWindows(1, tuple(late or [0] * count), tuple(witness or [ALONE] * count))
+    return Windows(LENGTH_NS, (thread(received, **columns),), (seen,), full_speed=ALONE)
+
+
+def test_rates_count_what_came_in_the_time_that_the_thread_saw() -> None:
+    late = [0, 5_000_000, 0]
+    rates = windows([100, 150, 50], late_ns=late).received_fps(0.03)
+    assert rates == pytest.approx((10_000, 10_000, 10_000))
+
+
+def test_windows_behind_the_last_frame_do_not_count() -> None:
+    assert windows([1] * 10).within(0.055) == 5
+    assert windows([1] * 3).within(0.055) == 3
+
+
+def test_a_window_has_a_state_that_was_the_same_at_both_ends() -> None:
+    speed = [ALONE, ALONE, SHARED, SHARED, SHARED, ALONE, ALONE]
+    witness = [ALONE, ALONE, ALONE, ALONE, SHARED, SHARED, ALONE]
+    found = windows([1] * 7, witness, speed=speed).states(1.0)
+    assert found == (
+        State.CHANGED,  # nobody saw its beginning
+        State.ALONE,
+        State.CHANGED,
+        State.GENERATOR_SHARED,
+        State.CHANGED,
+        State.CHANGED,
+        State.CHANGED,
+    )
+
+
+@pytest.mark.parametrize(
+    ("speed", "witness", "state"),
+    [
+        (ALONE, ALONE, State.ALONE),
+        (SHARED, ALONE, State.GENERATOR_SHARED),
+        (ALONE, SHARED, State.DUT_SHARED),
+        (SHARED, SHARED, State.BOTH_SHARED),
+    ],
+)
+def test_each_steady_state_has_its_rates(speed: int, witness: int, state: State) -> None:
+    found = windows([10, 20, 30], [witness] * 3, speed=[speed] * 3).alike(1.0)
+    assert found == {state: pytest.approx((2_000, 3_000))}
+
+
+def test_an_absence_spoils_its_window_and_the_next() -> None:
+    found = windows([1] * 5, absent_ns=[0, 0, 600_000, 0, 0]).states(1.0)
+    assert found == (State.CHANGED, State.ALONE, State.ABSENT, State.CHANGED, State.ALONE)
+
+
+def test_a_witness_that_came_late_says_that_the_duts_cpu_was_taken_away() -> None:
+    found = windows([1] * 4, late=[0, 0, 2_000_000, 0]).states(1.0)
+    assert found == (State.CHANGED, State.ALONE, State.PAUSED, State.CHANGED)
+
+
+def test_without_a_known_full_speed_nobody_shares() -> None:
+    made = replace(windows([1] * 3, [SHARED] * 3), full_speed=0)
+    assert made.states(1.0)[1:] == (State.ALONE, State.ALONE)
+
+
+def test_the_plateau_is_the_median_of_undisturbed_windows() -> None:
+    speed = [ALONE] * 6 + [SHARED] * 4
+    found = plateau(windows([70, 70, 71, 69, 70, 70, 70, 40, 40, 40], speed=speed), 0.1)
+    assert found is not None
+    assert found.fps == pytest.approx(7_000)
+    assert found.low_fps <= found.fps <= found.high_fps
+    assert found.worst_fps == pytest.approx(4_000)
+    assert found.windows == 5
+    assert dict(found.others) == {State.CHANGED: 2, State.GENERATOR_SHARED: 3}
+
+
+def test_too_few_undisturbed_windows_make_no_plateau() -> None:
+    assert plateau(windows([1] * FEWEST_WINDOWS), 1.0) is None
+    assert plateau(windows([1] * (FEWEST_WINDOWS + 1)), 1.0) is not None
+
+
+def test_windows_that_refused_nothing_had_room_in_the_ring() -> None:
+    assert windows([1] * 5, refused=[9, 0, 5, 5, 0]).unrefused_share(1.0) == pytest.approx(0.5)
+    assert windows([1]).unrefused_share(1.0) == 1
+
+
+def test_full_speed_is_the_fewest_cycles_ever_seen() -> None:
+    assert fewest_cycles([1700, 1600, 2000]) == 1600
+    assert fewest_cycles([1700], known=1590) == 1590
+    assert fewest_cycles([]) == 0
