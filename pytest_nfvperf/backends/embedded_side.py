@@ -26,6 +26,9 @@ from pytest_nfvperf.runs.placement import KeptRoundTrips, Placement
 HUGEPAGES_MIB = 256
 """Of the generator."""
 
+BESIDE_MIB = 128
+"""Of one beside another, which serves one topology."""
+
 SHARED_SKIPPED_RATIO = 0.04
 """Share of frames that a generator on a shared CPU may skip in a valid trial: its rates are those really offered."""
 
@@ -81,7 +84,11 @@ class EmbeddedSide:
 
         return CachedCeilings(KeptFile(build.default_cache_dir() / "ceilings.json", digest), "vhost-user", meter)
 
-    def make(self, machine: TakenMachine) -> Generator:
+    def beside_mib(self) -> int | None:
+        """As much as one topology takes; a lab's interfaces are there once."""
+        return None if is_lab(self._testbed) else BESIDE_MIB if self._testbed.hugepages_mib else 0
+
+    def make(self, machine: TakenMachine, beside: str = "") -> Generator:
         """Start the program, with the interfaces that it is to send by."""
         testbed, journal = self._testbed, machine.journal
         options = self._options(machine)
@@ -94,8 +101,8 @@ class EmbeddedSide:
             cpus=testbed.cpus.generator,
             control_cpus=testbed.cpus.housekeeping,
             run_dir=journal.directory,
-            file_prefix=f"nfv-{journal.tag}-gen",
-            hugepages_mib=self._hugepages_mib,
+            file_prefix=f"nfv-{journal.tag}-gen{beside}",
+            hugepages_mib=min(self._hugepages_mib, BESIDE_MIB) if beside else self._hugepages_mib,
             options=options,
             on_spawn=lambda pid: note_process(journal, entry, pid),
         )
@@ -110,7 +117,7 @@ class EmbeddedSide:
 
     def _options(self, machine: TakenMachine) -> EngineOptions:
         env = {TAG_VARIABLE: machine.journal.tag}
-        return EngineOptions(pci=self._interfaces.pci, env=env, policy=self._policy())
+        return EngineOptions(pci=self._interfaces.pci, env=env, policy=self._policy(), witness_cpus=self.polling_cpus())
 
     def _policy(self) -> ValidityPolicy:
         """What the generator may forgive itself: on a shared CPU it is absent more often.

@@ -65,8 +65,16 @@ class GeneratorSide(Protocol):
         """Its own limits on this machine."""
         ...
 
-    def make(self, machine: TakenMachine) -> Generator:
+    def beside_mib(self) -> int | None:
+        """Hugepages, MiB, of one more generator on the same CPUs; None where there can be but one."""
+        ...
+
+    def make(self, machine: TakenMachine, beside: str = "") -> Generator:
         """Start it; a second one takes the place of one that broke.
+
+        Args:
+            machine: that was taken.
+            beside: name of one more, where there can be several; "" for the run's own.
 
         Raises:
             TestbedError: it did not start.

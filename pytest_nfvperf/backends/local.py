@@ -18,8 +18,10 @@ from pytest_nfvperf.adapters.cleanup.reaper import kill_noted, kill_rest, open_j
 from pytest_nfvperf.adapters.fingerprint.fingerprint import fingerprint
 from pytest_nfvperf.adapters.generators.iperf3.engine import Iperf3Engine, check_iperf3, find_iperf3, iperf3_options
 from pytest_nfvperf.adapters.generators.recorded_ceilings import RecordedCeilings
+from pytest_nfvperf.adapters.host.hugepages import read_hugepages
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.ovs.counters.trial_ledger import trial_ledger
+from pytest_nfvperf.adapters.ovs.instance.datapath_support import MEMORY_MIB
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
 from pytest_nfvperf.adapters.ovs.instance.system_sockets import find_system
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
@@ -42,6 +44,8 @@ from pytest_nfvperf.ports.datapath import Datapath
 from pytest_nfvperf.runs.cable_check import check_cabling
 from pytest_nfvperf.runs.clocks import SystemClock
 from pytest_nfvperf.runs.rig_parts import RigParts
+
+_MOST_WITHOUT_HUGEPAGES = 5
 
 
 class LocalBackend:
@@ -123,11 +127,14 @@ class LocalBackend:
 
     def parts(self) -> RigParts:
         """Take the machine and say what a rig is made of."""
-        machine = self._take_machine()
+        return self._parts(self._take_machine())
+
+    def _parts(self, machine: TakenMachine, name: str = "") -> RigParts:
+        """``name``: of a rig beside the run's own one, "" for that."""
         journal = machine.journal
         return RigParts(
-            make_datapath=lambda dut: self._make_datapath(journal, dut),
-            make_generator=lambda: self._side.make(machine),
+            make_datapath=lambda dut: self._make_datapath(journal, dut, f"ovs{name}"),
+            make_generator=lambda: self._side.make(machine, name),
             make_ledger=trial_ledger,
             ceilings=_noted(self._side.ceilings(machine), machine.recording),
             pmd_cpus=len(self.testbed.cpus.pmd),
@@ -136,6 +143,8 @@ class LocalBackend:
             make_streams=lambda: Iperf3Engine(journal, iperf3_options(self.testbed.streams)),
             vnfs=LocalVnfs(journal, self.testbed),
             check_cabling=partial(check_cabling, self.testbed) if is_lab(self.testbed) else None,
+            beside=(lambda beside: self._parts(machine, f"-{beside}")) if self._can_be_two() and not name else None,
+            room_beside=self._room_beside,
         )
 
     def bgp(self) -> LocalBgp:
@@ -146,10 +155,23 @@ class LocalBackend:
         """Starts OVN of this machine."""
         return LocalOvn(lambda: self.journal, self.testbed.ovs)
 
-    def _make_datapath(self, journal: Journal, dut: Dut) -> Datapath:
+    def _can_be_two(self) -> bool:
+        """True where a second DUT can be started: a private OVS in userspace whose ports are ours to make."""
+        ovs = self.testbed.ovs
+        private = not is_lab(self.testbed) and ovs.instance != "system" and ovs.datapath != "system"
+        return private and self._side.beside_mib() is not None
+
+    def _room_beside(self) -> int:
+        """By the hugepages that are free; without any, memory is no limit that could be told beforehand."""
+        generator_mib = self._side.beside_mib()
+        if generator_mib is None:
+            return 0
+        return read_hugepages().free_mib // (MEMORY_MIB + generator_mib) if generator_mib else _MOST_WITHOUT_HUGEPAGES
+
+    def _make_datapath(self, journal: Journal, dut: Dut, name: str) -> Datapath:
         if dut.kind == LINUX_BRIDGE:
             return BridgeDatapath(journal, dut)
-        return OvsDatapath.start(self.testbed, journal, dut)
+        return OvsDatapath.start(self.testbed, journal, dut, name=name)
 
     @cached_property
     def _fingerprint(self) -> dict[str, Any]:

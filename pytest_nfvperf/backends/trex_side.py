@@ -68,7 +68,11 @@ class TrexSide:
         facts = digest({"server": spec.server, "ports": spec.ports, "run": journal.tag})
         return CachedCeilings(KeptFile(journal.directory / "trex-ceilings.json", facts), "trex", meter)
 
-    def make(self, machine: TakenMachine) -> Generator:
+    def beside_mib(self) -> int | None:
+        """There is one TRex."""
+        return None
+
+    def make(self, machine: TakenMachine, beside: str = "") -> Generator:  # noqa: ARG002 - there is one
         """Connect to the server; one that is the run's is started before."""
         journal, start = machine.journal, self._spec.trex.start
         self._start_server(journal)

@@ -66,6 +66,19 @@ class Offloading(Protocol):
         ...
 
 
+@runtime_checkable
+class Freezing(Protocol):
+    """A DUT that can be stopped where it is, so that another one has its CPUs."""
+
+    def freeze(self) -> None:
+        """From now on it takes no CPU and answers nothing. TestbedError where it died."""
+        ...
+
+    def thaw(self) -> None:
+        """It goes on where it was. Nothing happens where it is not frozen, or is gone."""
+        ...
+
+
 class Datapath(Protocol):
     """A DUT on which topologies are built."""
 

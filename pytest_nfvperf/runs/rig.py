@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
 from pytest_nfvperf.model.evidence.records import ErrorData
@@ -18,13 +17,13 @@ from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut
 from pytest_nfvperf.model.testbed.tuning import with_queues
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.ports.collector import Collector
-from pytest_nfvperf.ports.datapath import BuiltTopology, Datapath
+from pytest_nfvperf.ports.datapath import Datapath, Freezing
 from pytest_nfvperf.ports.generator import Generator
-from pytest_nfvperf.ports.sampler import Sampled, Sampler
+from pytest_nfvperf.ports.sampler import Sampled
 from pytest_nfvperf.ports.stream_engine import StreamEngine
 from pytest_nfvperf.runs.attaching import generator_port_names, generator_ports, learning_directions
 from pytest_nfvperf.runs.deaths import death_behind
+from pytest_nfvperf.runs.deployment import Deployment, Service
 from pytest_nfvperf.runs.placement import Placement
 from pytest_nfvperf.runs.rig_parts import RigParts
 from pytest_nfvperf.runs.trials import Context, TrialRunner
@@ -33,43 +32,6 @@ from pytest_nfvperf.runs.vnf_processes import RunningVnfs, plan_vnfs, ports_of, 
 LINK_DEADLINE_S = 10.0
 MAX_RECOVERIES = 2
 """How often a broken testbed is built anew in one run before later tests cite the first cause."""
-
-
-class Service(Protocol):
-    """What runs on a deployed topology, beside generator and DUT: routing daemons, for example."""
-
-    def close(self) -> None:
-        """End it. Can be called twice."""
-        ...
-
-
-@dataclass(slots=True)
-class Deployment:
-    """What a topology consists of while it is deployed. ``collectors``, ``samplers``: the datapath's counters."""
-
-    built: BuiltTopology
-    dut: Dut
-    datapath_kind: str
-    generator: Generator | None
-    runner: TrialRunner | None
-    collectors: tuple[Collector, ...] = ()
-    samplers: tuple[Sampler, ...] = ()
-    check_alive: Callable[[], None] = lambda: None
-    vnfs: RunningVnfs = field(default_factory=RunningVnfs)
-    services: list[Service] = field(default_factory=list)
-
-    def close(self) -> None:
-        """Stop services and VNFs, and remove what was built."""
-        try:
-            self.stop_services()
-            self.vnfs.close()
-        finally:
-            self.built.close()
-
-    def stop_services(self) -> None:
-        """Stop them, the last first."""
-        while self.services:
-            self.services.pop().close()
 
 
 @dataclass(slots=True, eq=False)
@@ -159,10 +121,13 @@ class LiveTopology:
 class Rig:
     """Owns the DUT, the generator and the live topology; everything is made when first needed."""
 
-    def __init__(self, parts: RigParts, context: Context) -> None:
+    def __init__(self, parts: RigParts, context: Context, placement: Placement | None = None) -> None:
+        """``placement``: of the rig beside which this one works, on the same CPUs."""
         self.context = context
         self._parts = parts
-        self._placement = Placement(parts.polling_cpus, parts.round_trips, context.clock, context.progress.soaking)
+        self._placement = placement or Placement(
+            parts.polling_cpus, parts.round_trips, context.clock, context.progress.soaking
+        )
         self._datapath: Datapath | None = None
         self._dut = TESTBEDS_OWN
         self._generator: Generator | None = None
@@ -188,6 +153,37 @@ class Rig:
         datapath, self._datapath = self._datapath, None
         if datapath is not None:
             datapath.close()
+
+    def room_beside(self) -> int:
+        """How many more DUTs the testbed can have on the same CPUs; this one and its generator are started first."""
+        if self._parts.beside is None:
+            return 0
+        self.datapath()
+        self.generator()
+        return self._parts.room_beside()
+
+    def beside(self, name: str) -> Rig | None:
+        """One more rig on the same CPUs, not started yet; None where the testbed has but one DUT.
+
+        One of the two is frozen while the other works. Whoever asked for it closes it.
+        """
+        if self._parts.beside is None:
+            return None
+        return Rig(self._parts.beside(name), self.context, self._placement)
+
+    def freeze(self) -> None:
+        """Stop the DUT where it is, if it runs: it takes no CPU, and nothing can be asked of it."""
+        if isinstance(self._datapath, Freezing):
+            self._datapath.freeze()
+
+    def thaw(self) -> None:
+        """Let the DUT go on."""
+        if isinstance(self._datapath, Freezing):
+            self._datapath.thaw()
+
+    def logs(self) -> Mapping[str, str]:
+        """The ends of the DUT's logs; empty before it was started."""
+        return self._datapath.logs() if self._datapath is not None else {}
 
     def generator(self) -> Generator:
         """The generator, started if need be."""

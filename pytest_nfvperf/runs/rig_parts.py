@@ -27,6 +27,8 @@ class RigParts:
     ``polling_cpus``: of the DUT, whose distance from the generator's is looked at; ``round_trips``: seen before.
     ``make_streams``: None where the testbed has no engine for streams.
     ``vnfs``: starts VNFs that are processes; None where there is only the generator's loop.
+    ``beside``: the parts of one more rig by a name of its own, that shares this one's CPUs: while one of them works
+    the others are frozen. ``room_beside``: for how many more there is memory now; 0 where the testbed has but one DUT.
     ``check_cabling``: raises TestbedError when cables are not where the testbed file says; None where there are none.
     """
 
@@ -40,3 +42,5 @@ class RigParts:
     make_streams: Callable[[], StreamEngine] | None = None
     vnfs: VnfMaker | None = None
     check_cabling: Callable[[Datapath, Generator], None] | None = None
+    beside: Callable[[str], RigParts] | None = None
+    room_beside: Callable[[], int] = lambda: 0

@@ -54,6 +54,7 @@ from pytest_nfvperf.ports.sink import Sink
 from pytest_nfvperf.runs.recorder import Recorder
 from pytest_nfvperf.runs.rig import LiveTopology, Rig
 from pytest_nfvperf.runs.search import Limits, Search
+from pytest_nfvperf.runs.side_by_side import SideBySide
 from pytest_nfvperf.runs.soak_load import find_load
 from pytest_nfvperf.runs.soaker import Soaker
 from pytest_nfvperf.runs.stream_runner import StreamRunner
@@ -164,11 +165,26 @@ class NfvSession:
 
     def live(self, topology: Topology, dut: Dut = TESTBEDS_OWN) -> LiveTopology:
         """This topology, deployed on the rig."""
-        live = self.rig.live(topology, self.profile.invalid_trial_budget, dut)
+        return self._live_on(self.rig, topology, dut)
+
+    def _live_on(self, rig: Rig, topology: Topology, dut: Dut) -> LiveTopology:
+        live = rig.live(topology, self.profile.invalid_trial_budget, dut)
         self._describe()
         self._note_topology(live)
         self._attach("OVS configuration", live.deployment.built.configuration())
         return live
+
+    def side_by_side(self) -> SideBySide:
+        """Deploys several topologies at once, one of which works at a time. Whoever asked for it closes it."""
+        noted: set[tuple[Topology, Dut]] = set()
+
+        def deploy(rig: Rig, topology: Topology, dut: Dut) -> LiveTopology:
+            if (topology, dut) in noted:
+                return rig.live(topology, self.profile.invalid_trial_budget, dut)
+            noted.add((topology, dut))
+            return self._live_on(rig, topology, dut)
+
+        return SideBySide(self.rig, deploy)
 
     def _note_topology(self, live: LiveTopology) -> None:
         """Put it into the evidence, once a test."""

@@ -110,7 +110,7 @@ def _hugepages() -> Check:
     seen = f"{pages.free_mib} of {pages.total_mib} MiB free" if pages.supported else "not in this kernel"
     if pages.free_mib >= 2 * MIN_HUGEPAGES_MIB:
         return Check("hugepages", State.OK, seen)
-    advice = "sysctl -w vm.nr_hugepages=1024 (2 GiB); below 512 MiB the datapath runs without DPDK"
+    advice = "sysctl -w vm.nr_hugepages=2048 (4 GiB); below 512 MiB the datapath runs without DPDK"
     enough = pages.free_mib >= MIN_HUGEPAGES_MIB
     return Check("hugepages", State.WARN if enough else State.MISSING, seen, advice)
 

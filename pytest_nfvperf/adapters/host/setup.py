@@ -15,7 +15,7 @@ from pytest_nfvperf.adapters.host.hugepages import Change, plan, reserve
 from pytest_nfvperf.adapters.host.packages import SETUP_USES, SetupError, install, plan_packages, read_distribution
 from pytest_nfvperf.adapters.process.programs import Use
 
-DEFAULT_HUGEPAGES_MIB = 2048
+DEFAULT_HUGEPAGES_MIB = 4096
 _MOST_OF_MEMORY = 0.5
 
 
@@ -25,7 +25,7 @@ def setup_plan(
     """What ``apply`` would change; empty when the machine is ready.
 
     Args:
-        hugepages_mib: MiB to reserve; by default 2 GiB, or half the memory of a small machine.
+        hugepages_mib: MiB to reserve; by default 4 GiB, or half the memory of a small machine.
         packages: look at packages, too.
         also: uses beside those of `make setup` whose packages are looked at.
 

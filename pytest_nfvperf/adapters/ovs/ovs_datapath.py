@@ -155,6 +155,16 @@ class OvsDatapath:
         for built in reversed(self._live_topologies()):
             built.close()
 
+    def freeze(self) -> None:
+        """Stop a private vswitchd with its PMDs where it is; the system's OVS is not ours to stop."""
+        if isinstance(self.instance, OvsInstance):
+            self.instance.freeze()
+
+    def thaw(self) -> None:
+        """Let it go on."""
+        if isinstance(self.instance, OvsInstance):
+            self.instance.thaw()
+
     def check_alive(self) -> None:
         """TestbedError when a daemon died, with the end of its log, or that names a namespace or link that went."""
         self.instance.check_alive()

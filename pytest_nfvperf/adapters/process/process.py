@@ -25,10 +25,13 @@ from pytest_nfvperf.adapters.journal.identity import TAG_VARIABLE, ProcessId
 from pytest_nfvperf.adapters.journal.journal import Entry, Journal, Kind
 from pytest_nfvperf.adapters.process.interrupts import held
 from pytest_nfvperf.adapters.process.programs import absent, not_installed
+from pytest_nfvperf.adapters.process.wait import wait_until
 from pytest_nfvperf.model.errors import TestbedError
 
 NETNS_DIRECTORY = Path("/run/netns")
 _LOG_TAIL_LINES = 20
+_FREEZE_DEADLINE_S = 2.0
+_FREEZE_LOOK_S = 0.0005
 _NOT_FOUND = 127
 """The status of env(1), nsenter(1) and the like when there is no such command."""
 _DPDK_RUNTIME = "RUNTIME_DIRECTORY"
@@ -81,6 +84,26 @@ class ManagedProcess:
                 f"{self.name} (pid {self.pid}) {describe_exit(status)}", evidence={f"{self.log.name}": self.log_tail()}
             )
 
+    def freeze(self) -> None:
+        """SIGSTOP, and wait until it has stopped. A frozen child ends with its parent all the same (setpriv(1)).
+
+        Raises:
+            TestbedError: it has ended, or does not stop.
+        """
+        self.check()
+        self.popen.send_signal(signal.SIGSTOP)
+        wait_until(
+            lambda: self.state()[:1] == "T",
+            f"{self.name} (pid {self.pid}) to stop on SIGSTOP",
+            _FREEZE_DEADLINE_S,
+            interval_s=_FREEZE_LOOK_S,
+            last_seen=self.state,
+        )
+
+    def thaw(self) -> None:
+        """SIGCONT; nothing happens where it is not frozen, or has ended."""
+        self.popen.send_signal(signal.SIGCONT)
+
     def stop(self, deadline_s: float = 5.0) -> None:
         """SIGTERM, then SIGKILL after the deadline; reaped and forgotten. Can be called twice."""
         for stream in (self.popen.stdin, self.popen.stdout):
@@ -88,6 +111,7 @@ class ManagedProcess:
                 stream.close()
         if self.popen.poll() is None:
             self.popen.terminate()
+            self.thaw()  # a frozen one would not hear of it
             try:
                 self.popen.wait(deadline_s)
             except subprocess.TimeoutExpired:

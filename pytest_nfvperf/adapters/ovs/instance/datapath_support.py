@@ -83,4 +83,4 @@ def dpdk_memory(binaries: OvsBinaries) -> tuple[int, str]:
             f"{free} MiB of free hugepages, OVS needs {MIN_MEMORY_MIB} and the generator as much: "
             "sysctl -w vm.nr_hugepages=1024"
         )
-    return (MEMORY_MIB if free >= 3 * MEMORY_MIB else MIN_MEMORY_MIB), ""
+    return (MEMORY_MIB if free >= MEMORY_MIB + MIN_MEMORY_MIB else MIN_MEMORY_MIB), ""

@@ -248,6 +248,14 @@ class OvsInstance:
         for process in self._processes:
             process.check()
 
+    def freeze(self) -> None:
+        """Stop vswitchd where it is, its PMDs too, until ``thaw``: it takes no CPU, and answers nobody."""
+        self.vswitchd.freeze()
+
+    def thaw(self) -> None:
+        """Let vswitchd go on."""
+        self.vswitchd.thaw()
+
     def running(self) -> bool:
         """True while both daemons run."""
         return bool(self._processes) and all(process.running() for process in self._processes)
@@ -267,6 +275,7 @@ class OvsInstance:
         Can be called twice.
         """
         if len(self._processes) == 2 and self._processes[1].running():
+            self._processes[1].thaw()
             self._ask_to_exit()
         self.ctl.close()
         if hasattr(self, "db"):

@@ -1,0 +1,52 @@
+"""What a topology consists of while it is deployed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from pytest_nfvperf.model.testbed.testbed import Dut
+from pytest_nfvperf.ports.collector import Collector
+from pytest_nfvperf.ports.datapath import BuiltTopology
+from pytest_nfvperf.ports.generator import Generator
+from pytest_nfvperf.ports.sampler import Sampler
+from pytest_nfvperf.runs.trials import TrialRunner
+from pytest_nfvperf.runs.vnf_processes import RunningVnfs
+
+
+class Service(Protocol):
+    """What runs on a deployed topology, beside generator and DUT: routing daemons, for example."""
+
+    def close(self) -> None:
+        """End it. Can be called twice."""
+        ...
+
+
+@dataclass(slots=True)
+class Deployment:
+    """What a topology consists of while it is deployed. ``collectors``, ``samplers``: the datapath's counters."""
+
+    built: BuiltTopology
+    dut: Dut
+    datapath_kind: str
+    generator: Generator | None
+    runner: TrialRunner | None
+    collectors: tuple[Collector, ...] = ()
+    samplers: tuple[Sampler, ...] = ()
+    check_alive: Callable[[], None] = lambda: None
+    vnfs: RunningVnfs = field(default_factory=RunningVnfs)
+    services: list[Service] = field(default_factory=list)
+
+    def close(self) -> None:
+        """Stop services and VNFs, and remove what was built."""
+        try:
+            self.stop_services()
+            self.vnfs.close()
+        finally:
+            self.built.close()
+
+    def stop_services(self) -> None:
+        """Stop them, the last first."""
+        while self.services:
+            self.services.pop().close()

@@ -1,0 +1,102 @@
+"""Deploys the subjects of a comparison side by side, so that readings can alternate between them.
+
+Each subject has a DUT and a generator of its own. They share the CPUs: while one is measured the others' DUTs are
+frozen (SIGSTOP), and a frozen poll-mode thread costs nothing. To change from one to the next takes some
+milliseconds, where building anew takes tenths of a second. So two readings that are compared are taken in the same
+state of the machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.model.testbed.testbed import Dut
+from pytest_nfvperf.model.topology.topology import PortRole, Topology, VnfKind
+from pytest_nfvperf.runs.rig import LiveTopology, Rig
+
+Placed = tuple[Topology, Dut]
+"""What a rig carries."""
+
+
+class SideBySide:
+    """The run's own rig and those beside it, of which one works at a time.
+
+    Args:
+        own: the run's rig.
+        deploy: makes a rig carry a topology, built anew.
+    """
+
+    def __init__(self, own: Rig, deploy: Callable[[Rig, Topology, Dut], LiveTopology]) -> None:
+        self._rigs = [own]
+        self._deploy = deploy
+        self._subjects: list[Placed] = []
+        self._lives: list[LiveTopology | None] = []
+        self._order: list[int] = []
+
+    @staticmethod
+    def possible(own: Rig, subjects: Sequence[Placed]) -> bool:
+        """True where that many DUTs can be there at once, and none of them goes on when frozen."""
+        freeze = all(_freezes(topology, dut) for topology, dut in subjects)
+        return freeze and len(subjects) <= 1 + own.room_beside()
+
+    def begin_block(self, subjects: Sequence[Placed], number: int) -> None:
+        """Remove what the last block deployed; from now on ``run`` builds anew.
+
+        Which rig carries which subject changes from block to block where they want the same DUT: what is peculiar
+        to one rig, such as where its memory lies, then meets all subjects alike.
+
+        Args:
+            subjects: topology and DUT of each.
+            number: of the block, from 0.
+        """
+        for count in range(len(self._rigs), len(subjects)):
+            beside = self._rigs[0].beside(str(count))
+            if beside is None:
+                raise TestbedError("this testbed has no room for a second DUT")
+            self._rigs.append(beside)
+        for rig in self._rigs:
+            self._wake(rig)
+            rig.remove_topology()
+        turned = number if len({dut for _, dut in subjects}) == 1 else 0
+        self._order = [(at + turned) % len(subjects) for at in range(len(subjects))]
+        self._subjects = list(subjects)
+        self._lives = [None] * len(subjects)
+
+    def run(self, subject: int) -> LiveTopology:
+        """Let this one work, alone; it is built at its first call in a block.
+
+        Raises:
+            TestbedError: it could not be built, or died while it was frozen.
+        """
+        rig = self._rigs[self._order[subject]]
+        self._wake(rig)
+        live = self._lives[subject]
+        if live is None:
+            try:
+                live = self._deploy(rig, *self._subjects[subject])
+            except TestbedError as error:
+                for name, text in rig.logs().items():
+                    error.evidence.setdefault(name, text)
+                raise
+            self._lives[subject] = live
+        return live
+
+    def close(self) -> None:
+        """Close the rigs beside the run's own, and let that one go on. Can be called twice."""
+        for rig in self._rigs:
+            rig.thaw()
+        while len(self._rigs) > 1:
+            self._rigs.pop().close()
+
+    def _wake(self, rig: Rig) -> None:
+        for other in self._rigs:
+            if other is not rig:
+                other.freeze()
+        rig.thaw()
+
+
+def _freezes(topology: Topology, dut: Dut) -> bool:
+    """False for the kernel's OVS, of which a machine has one, and for VNFs that may be processes, which poll on."""
+    vnfs = (port for port in topology.ports if port.role is PortRole.FORWARDER)
+    return dut.kind != "system" and all(port.vnf_kind is VnfKind.LOOP for port in vnfs)
