@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pytest_nfvperf.model.measure.observe import observations, unmeasured
     from pytest_nfvperf.model.measure.outcome import LossPoint, Outcome
     from pytest_nfvperf.model.measure.profile import Profile
+    from pytest_nfvperf.model.measure.reading import Reading
     from pytest_nfvperf.model.measure.stream_measurement import StreamSpec
     from pytest_nfvperf.model.scenarios.mirror_outputs import mirror_output
     from pytest_nfvperf.model.scenarios.vm_chain import vm_chain, vm_receiving
@@ -69,7 +70,6 @@ if TYPE_CHECKING:
     from pytest_nfvperf.ports.generator import Generator, GeneratorPort
     from pytest_nfvperf.ports.running_trial import RunningTrial, TellsIntervals
     from pytest_nfvperf.ports.stream_engine import StreamEnd
-    from pytest_nfvperf.runs.interleave import Reading
     from pytest_nfvperf.runs.load_series import loss_point
     from pytest_nfvperf.runs.mirroring import CopyTrials, MirrorLoad
     from pytest_nfvperf.runs.rig import LiveTopology
@@ -242,7 +242,7 @@ _PLACES = {
     "Part": "model.topology.compose",
     "Profile": "model.measure.profile",
     "RFC2544_FRAME_SIZES": "model.traffic.traffic",
-    "Reading": "runs.interleave",
+    "Reading": "model.measure.reading",
     "Reason": "model.traffic.trial",
     "RigHealth": "model.traffic.trial",
     "RigParts": "runs.rig_parts",

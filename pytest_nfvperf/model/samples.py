@@ -50,6 +50,32 @@ class Samples:
 
 
 @dataclass(frozen=True, slots=True)
+class Pairing:
+    """How a ratio was found from readings that alternated.
+
+    Attributes:
+        blocks: of fresh builds, each of which gives one ratio.
+        pairs: readings of subject and baseline in the same turn, over all blocks.
+        dropped: reasons for which readings of any subject were dropped, each with how often.
+        noise_low, noise_high: interval of the ratio of the baseline to a second build of itself, measured alike: the
+            session's noise floor. None where so few blocks bound nothing.
+    """
+
+    blocks: int
+    pairs: int
+    dropped: tuple[tuple[str, int], ...] = ()
+    noise_low: float | None = None
+    noise_high: float | None = None
+
+    @property
+    def bias(self) -> float:
+        """How far equal subjects differ beyond their interval: 1 where they do not, else a factor above 1."""
+        if self.noise_low is None or self.noise_high is None:
+            return 1.0
+        return max(1.0, self.noise_low, 1 / self.noise_high)
+
+
+@dataclass(frozen=True, slots=True)
 class Relative:
     """A subject's samples over those of a baseline measured in the same rounds.
 
@@ -63,6 +89,7 @@ class Relative:
         bound_reason: why an end is open though the samples are many: "generator-limited".
         baseline_value: the baseline's median, in the samples' unit; None where it was not kept.
         baseline_bound: "at least" or "at most" where the baseline is only a bound itself; else empty.
+        pairing: how it was found where readings alternated; None for rounds of rebuilt readings.
     """
 
     metric: str
@@ -75,6 +102,7 @@ class Relative:
     bound_reason: str = ""
     baseline_value: float | None = None
     baseline_bound: str = ""
+    pairing: Pairing | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,15 +19,27 @@ from typing import Any
 
 from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.measure.profile import TRIAL_OVERHEAD_S, Profile
+from pytest_nfvperf.model.measure.reading import Reading
 from pytest_nfvperf.model.traffic.traffic import Traffic, check_mtu
 from pytest_nfvperf.model.traffic.trial import TrialResult, TrialSpec
-from pytest_nfvperf.runs.interleave import Reading
+from pytest_nfvperf.model.traffic.windows import State, plateau
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.search import NEAR_CEILING, OWN_LIMIT, Limits, LimitsOf, measured_labels
-from pytest_nfvperf.runs.trials import Trial
+from pytest_nfvperf.runs.trials import InvalidTrialsError, Trial
 
 CLEARLY_MORE = 1.02
 """Offered over received, above which the DUT, and not the generator, set the rate."""
+
+WINDOW_S = 0.005
+"""Long enough for a rate within a percent, short enough to lie between two disturbances."""
+
+_RINGS_NOT_FULL = "what it offered went into the DUT's rings"
+OVERLOAD = 1.4
+"""Load over the generator's ceiling where what does not fit into a ring is refused: then it is always full, and the DUT
+is the limit. The ceiling is what passes when nothing is refused."""
+
+MOST_UNREFUSED = 0.25
+"""Share of undisturbed windows in which nothing may be refused, and the DUT still be the limit."""
 
 _LOWER = 0.9
 _LOWEST_TRIES = 8
@@ -65,6 +77,11 @@ class ForwardingRate:
         """Warm-up, trial, their overheads and learning frames."""
         return _WARM_UP_S + self.profile.comparison_trial_s + 2 * (self.profile.search_residual_s + TRIAL_OVERHEAD_S)
 
+    @property
+    def alternates(self) -> bool:
+        """A reading takes tenths of a second."""
+        return True
+
     def labels(self, live: LiveTopology) -> dict[str, str]:
         """What is really measured."""
         return measured_labels(live, self.traffic)
@@ -87,6 +104,23 @@ class ForwardingRate:
         """
         return self.measure(live, remaining_s)[1]
 
+    def begin(self, live: LiveTopology, remaining_s: float | None) -> None:
+        """Learn, and find a load that the generator holds."""
+        self._prepare(live)
+        self._warm_up(live, remaining_s)
+
+    def turn(self, live: LiveTopology, remaining_s: float | None) -> Reading:
+        """A short reading; InvalidTrialsError where it was spoiled."""
+        return self.turn_trial(live, remaining_s)[1]
+
+    def turn_trial(self, live: LiveTopology, remaining_s: float | None) -> tuple[Trial, Reading]:
+        """The trial of a turn, and the reading; errors as in ``turn``."""
+        spec = self._spec(live, self.profile.comparison_turn_s, "forwarding rate, in turns")
+        trial = live.runner.run_once(spec, remaining_s)
+        if not trial.result.valid:
+            raise InvalidTrialsError([trial])
+        return trial, _reading(trial, self._prepare(live))
+
     def measure(self, live: LiveTopology, remaining_s: float | None) -> tuple[Trial, Reading]:
         """The trial of a reading, and the reading; errors as in ``read``."""
         limits = self._prepare(live)
@@ -107,9 +141,19 @@ class ForwardingRate:
         live.learn(self.traffic)
         for _ in range(_LOWEST_TRIES):
             trial = live.runner.run_once(self._spec(live, _WARM_UP_S, "warm-up"), remaining_s)
+            if self._overload(trial):
+                return
             if not any(reason.code in OWN_LIMIT for reason in trial.result.invalid):
                 return
             self.load_fps *= _LOWER
+
+    def _overload(self, trial: Trial) -> bool:
+        """On an engine that dates what is refused, ask for more than it can send; False on others."""
+        limits = self.limits
+        if trial.result.windows is None or limits is None or limits.line_rate_fps is not None:
+            return False
+        self.load_fps = limits.maximum_fps * OVERLOAD
+        return True
 
     def _spec(self, live: LiveTopology, duration_s: float, purpose: str) -> TrialSpec:
         both = live.topology.directions
@@ -122,22 +166,48 @@ class ForwardingRate:
             residual_s=self.profile.search_residual_s,
             purpose=purpose,
             saturating=True,
+            window_s=WINDOW_S,
         )
 
 
 def _reading(trial: Trial, limits: Limits) -> Reading:
+    """What a trial says, for the DUT as it is, or for the rig that limited it."""
     result = trial.result
-    rate = (result.received_fps or 0.0) / _present(result)
-    values = {"forwarding_rate": rate}
-    if rate > 0:
+    rate, alike = _rate(result), _alike(result)
+    values = {} if rate is None else {"forwarding_rate": rate}
+    if rate:
         values["packet_time"] = 1e9 / (rate * len(result.counts))
     if trial.cost.pmd_cycles_per_packet is not None:
         values["cycles_per_packet"] = trial.cost.pmd_cycles_per_packet
-    why = _limited(result, rate, limits)
+    why = _limited(result, rate or 0.0, limits)
     if not why:
-        return Reading(values, trial.id)
+        return Reading(values, trial.id, alike=alike)
     # Below saturation a PMD counts its idle time to the packets: it needs no more for them than this.
-    return Reading(values, trial.id, {"forwarding_rate": why}, dict.fromkeys(("packet_time", "cycles_per_packet"), why))
+    at_most = dict.fromkeys(("packet_time", "cycles_per_packet"), why)
+    return Reading(values, trial.id, {"forwarding_rate": why}, at_most, alike)
+
+
+def _rate(result: TrialResult) -> float | None:
+    """Frames/s per direction: of the undisturbed windows, or where the engine has none of the whole trial.
+
+    None where it has windows and none was undisturbed.
+    """
+    if result.windows is None:
+        return (result.received_fps or 0.0) / _present(result)
+    found = plateau(result.windows, result.spec.duration_s)
+    return None if found is None else found.fps / len(result.counts)
+
+
+def _alike(result: TrialResult) -> dict[str, dict[State, tuple[float, ...]]]:
+    """Rates and times a packet in the windows of each state."""
+    if result.windows is None:
+        return {}
+    ways = len(result.counts)
+    rates = {
+        state: tuple(fps / ways for fps in of) for state, of in result.windows.alike(result.spec.duration_s).items()
+    }
+    times = {state: tuple(1e9 / (fps * ways) for fps in of if fps > 0) for state, of in rates.items()}
+    return {"forwarding_rate": rates, "packet_time": times}
 
 
 def _present(result: TrialResult) -> float:
@@ -148,6 +218,9 @@ def _present(result: TrialResult) -> float:
 
 def _limited(result: TrialResult, rate: float, limits: Limits) -> str:
     """Why the rig, and not the DUT, set the rate; empty when it was the DUT, or the line."""
+    if result.windows is not None and limits.line_rate_fps is None:
+        share = result.windows.unrefused_share(result.spec.duration_s)
+        return "" if share <= MOST_UNREFUSED else f"generator-limited: {_RINGS_NOT_FULL} in {share:.0%} of the windows"
     if limits.line_rate_fps is not None and result.spec.load_fps >= math.floor(limits.line_rate_fps):
         return ""
     if limits.ceiling_fps is not None and rate >= limits.ceiling_fps * NEAR_CEILING:

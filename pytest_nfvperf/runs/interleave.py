@@ -6,9 +6,10 @@ there are few looks, planned beforehand, and each takes its share of the error p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
+from pytest_nfvperf.model.measure.reading import Reading
 from pytest_nfvperf.model.statistics import CONFIDENCE
 from pytest_nfvperf.runs.trials import InvalidTrialsError
 
@@ -19,23 +20,6 @@ LOOK_CONFIDENCE = 1 - (1 - CONFIDENCE) / len(LOOKS)
 """Of each interval, so that all looks together err in at most 5 % of the cases (Bonferroni)."""
 
 MAX_SPOILED_READINGS = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """What one measurement of one subject gave.
-
-    Attributes:
-        values: metric to value, in the metric's base unit.
-        evidence: id of the trial.
-        at_least: metric to the reason why the value is only a lower bound.
-        at_most: metric to the reason why it is only an upper bound.
-    """
-
-    values: Mapping[str, float]
-    evidence: str
-    at_least: Mapping[str, str] = field(default_factory=dict)
-    at_most: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

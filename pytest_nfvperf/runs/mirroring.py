@@ -15,13 +15,13 @@ from pytest_nfvperf.model.errors import InconclusiveError
 from pytest_nfvperf.model.ledger.ledger import CounterDelta
 from pytest_nfvperf.model.ledger.mirror_copies import CopyCounts, copy_counts
 from pytest_nfvperf.model.measure.profile import TRIAL_OVERHEAD_S, Profile
+from pytest_nfvperf.model.measure.reading import Reading
 from pytest_nfvperf.model.topology.topology import PortRole
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason, TrialResult, TrialSpec
 from pytest_nfvperf.ports.generator import RX_DESCRIPTORS
 from pytest_nfvperf.runs import forwarding
 from pytest_nfvperf.runs.forwarding import ForwardingRate
-from pytest_nfvperf.runs.interleave import Reading
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.search import LimitsOf
 from pytest_nfvperf.runs.trials import InvalidTrialsError, Trial
@@ -105,6 +105,21 @@ class MirrorCost:
         """As a forwarding rate's, and the trial at the set load."""
         return self._forwarding.reading_s + self.profile.comparison_trial_s + _RESIDUAL_S + TRIAL_OVERHEAD_S
 
+    @property
+    def alternates(self) -> bool:
+        """As a forwarding rate, with a second short trial."""
+        return True
+
+    def begin(self, live: LiveTopology, remaining_s: float | None) -> None:
+        """As a forwarding rate; the NDR is searched for once, where the load is a share of it."""
+        if self.load.share_of == NDR and not live.topology.mirrors and not self.forwarded:
+            self.forwarded.append(self.find_ndr(live, self.traffic))
+        self._forwarding.begin(live, remaining_s)
+
+    def turn(self, live: LiveTopology, remaining_s: float | None) -> Reading:
+        """A short reading; InvalidTrialsError where it was spoiled."""
+        return self._with_copies(live, self._forwarding.turn_trial(live, remaining_s), remaining_s)
+
     def labels(self, live: LiveTopology) -> dict[str, str]:
         """What is really measured."""
         return self._forwarding.labels(live)
@@ -123,7 +138,11 @@ class MirrorCost:
         """
         if self.load.share_of == NDR and not live.topology.mirrors and not self.forwarded:
             self.forwarded.append(self.find_ndr(live, self.traffic))
-        trial, reading = self._forwarding.measure(live, remaining_s)
+        return self._with_copies(live, self._forwarding.measure(live, remaining_s), remaining_s)
+
+    def _with_copies(self, live: LiveTopology, read: tuple[Trial, Reading], remaining_s: float | None) -> Reading:
+        """A forwarding rate's reading, and what became of the copies."""
+        trial, reading = read
         if not live.topology.mirrors:
             if self.load.share_of == FORWARDING_RATE:
                 self.forwarded.append(reading.values["forwarding_rate"])

@@ -15,10 +15,10 @@ from pytest_nfvperf.model.evidence.record import RecordKind
 from pytest_nfvperf.model.evidence.records import StreamData
 from pytest_nfvperf.model.ledger.ledger import deltas
 from pytest_nfvperf.model.measure.profile import Profile
+from pytest_nfvperf.model.measure.reading import Reading
 from pytest_nfvperf.model.measure.stream_measurement import StreamResult, StreamSpec, WayCounts
 from pytest_nfvperf.model.topology.topology import Nic
 from pytest_nfvperf.ports.stream_engine import StreamEnd, StreamEngine
-from pytest_nfvperf.runs.interleave import Reading
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.trials import Context, InvalidTrialsError
 
@@ -145,6 +145,18 @@ class TcpThroughput:
     def reading_s(self) -> float:
         """Whole seconds of streams, and what surrounds them."""
         return self.spec.run_s + _RUN_OVERHEAD_S
+
+    @property
+    def alternates(self) -> bool:
+        """No: TCP needs whole seconds to find its rate."""
+        return False
+
+    def begin(self, live: LiveTopology, remaining_s: float | None) -> None:
+        """Nothing is to be made ready."""
+
+    def turn(self, live: LiveTopology, remaining_s: float | None) -> Reading:
+        """As any reading."""
+        return self.read(live, remaining_s)
 
     def read(self, live: LiveTopology, remaining_s: float | None) -> Reading:
         """One reading; InvalidTrialsError when the machine spoiled it."""

@@ -1,25 +1,30 @@
 """Studies: one figure on several subjects, measured in interleaved rounds in one test.
 
-Each reading has a topology that is built anew: what differs from build to build, such as where memory comes
-to lie, is then within the samples; a study that built once would take it for a difference.
+Where the testbed can deploy all subjects side by side, readings alternate between them in short turns, in blocks of
+fresh builds (runs/alternate.py). Elsewhere each reading stands on a topology that is built anew, in rounds
+(runs/interleave.py). Either way what differs from build to build, such as where memory comes to lie, is within the
+samples; a study that built once would take it for a difference.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from pytest_nfvperf.model.measure.comparison import bands_note, relative, slope
 from pytest_nfvperf.model.measure.offloading import OffloadShare, worst_share
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.profile import Profile, estimate_search_s
-from pytest_nfvperf.model.samples import Relative, Samples, Slope
+from pytest_nfvperf.model.measure.reading import Reading
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.ports.clock import Clock
+from pytest_nfvperf.runs.alternate import Alternated, Blocks, alternated
+from pytest_nfvperf.runs.compared import found_in_rounds, found_in_turns
 from pytest_nfvperf.runs.forwarding import ForwardingRate
-from pytest_nfvperf.runs.interleave import LOOK_CONFIDENCE, Reading, Rounds, interleaved
+from pytest_nfvperf.runs.interleave import Rounds, interleaved
 from pytest_nfvperf.runs.mirroring import MirrorCost, MirrorLoad
 from pytest_nfvperf.runs.offload_share import share_after
 from pytest_nfvperf.runs.rig import LiveTopology
@@ -38,15 +43,31 @@ class Subject:
     dut: Dut = TESTBEDS_OWN
 
 
+class Beside(Protocol):
+    """All subjects side by side: one works, the others are frozen (runs/side_by_side.py)."""
+
+    def begin_block(self, subjects: Sequence[tuple[Topology, Dut]], number: int) -> None:
+        """Remove what the last block deployed."""
+        ...
+
+    def run(self, subject: int) -> LiveTopology:
+        """Let this one work, alone; it is built at its first call in a block."""
+        ...
+
+
 class SubjectDeployer(Protocol):
-    """Builds a topology anew and deploys it."""
+    """Deploys the subjects of a study."""
 
     def check(self, topology: Topology, dut: Dut) -> None:
         """Whatever ends the test where a subject cannot be measured here; called for all before the first reading."""
         ...
 
     def __call__(self, topology: Topology, dut: Dut, *, quiet: bool) -> LiveTopology:
-        """``quiet``: leave its configuration out of the evidence, which has it already."""
+        """Build it anew. ``quiet``: leave its configuration out of the evidence, which has it already."""
+        ...
+
+    def side_by_side(self, subjects: Sequence[tuple[Topology, Dut]]) -> AbstractContextManager[Beside] | None:
+        """All of them at once; None where that cannot be."""
         ...
 
 
@@ -68,8 +89,21 @@ class Figure(Protocol):
         """How long a reading usually takes, beside building its topology."""
         ...
 
+    @property
+    def alternates(self) -> bool:
+        """True where a reading is so short that readings of several subjects can be taken in turns."""
+        ...
+
     def read(self, live: LiveTopology, remaining_s: float | None) -> Reading:
-        """One reading; InvalidTrialsError when the rig spoiled it."""
+        """One reading of a topology that was just built; InvalidTrialsError when the rig spoiled it."""
+        ...
+
+    def begin(self, live: LiveTopology, remaining_s: float | None) -> None:
+        """Make a topology ready for turns, once after it was built."""
+        ...
+
+    def turn(self, live: LiveTopology, remaining_s: float | None) -> Reading:
+        """A short reading of a topology that is ready; InvalidTrialsError when the rig spoiled it, without repeats."""
         ...
 
     def labels(self, live: LiveTopology) -> dict[str, str]:
@@ -97,6 +131,31 @@ class _Collected:
     labels: dict[str, str] = field(default_factory=dict)
     trials: list[str] = field(default_factory=list)
     shares: list[OffloadShare] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Work:
+    """A comparison under way. ``collected``: of each subject."""
+
+    per: str
+    subjects: Sequence[Subject]
+    figure: Figure
+    clock: Clock
+    collected: list[_Collected] = field(init=False)
+    started: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.collected = [_Collected() for _ in self.subjects]
+        self.started = self.clock.monotonic()
+
+    @property
+    def values(self) -> list[str]:
+        """Of the label that the subjects differ in."""
+        return [subject.value for subject in self.subjects]
+
+    def elapsed_s(self) -> float:
+        """Since it began."""
+        return self.clock.monotonic() - self.started
 
 
 class Study:
@@ -169,10 +228,10 @@ class Study:
         return self.compare(per, subjects, TcpThroughput(runner, self.profile, tcp_spec(self.profile, streams)))
 
     def compare(self, per: str, subjects: Sequence[Subject], figure: Figure) -> tuple[Outcome, ...]:
-        """Measure a figure on all subjects in interleaved rounds.
+        """Measure a figure on all subjects, in alternating turns where they can be deployed at once, else in rounds.
 
-        At least the profile's ``comparison_repeats`` rounds; more, at planned looks, while the SLA's verdict
-        is not carried and the profile's ``comparison_budget_s`` lasts.
+        At least FEWEST_BLOCKS blocks of turns, or the profile's ``comparison_repeats`` rounds; more, at planned
+        looks, while the SLA's verdict is not carried and the profile's ``comparison_budget_s`` lasts.
 
         Returns:
             An outcome a subject, already in the evidence; the last one has the slopes.
@@ -182,48 +241,105 @@ class Study:
         """
         for subject in subjects:
             self._deploy.check(subject.topology, subject.dut)
-        clock = self._context.clock
-        started = clock.monotonic()
-        collected = [_Collected() for _ in subjects]
-
-        def read(number: int, round_number: int, left: int) -> Reading:
-            subject, known = subjects[number], self._runs()
-            live = self._deploy(subject.topology, subject.dut, quiet=round_number > 0)
-            collected[number].labels = figure.labels(live)
-            try:
-                reading = figure.read(live, left * (figure.reading_s + _TOPOLOGY_CHANGE_S))
-                if share := share_after(live, self.labels):
-                    collected[number].shares.append(share)
-                return reading
-            finally:
-                collected[number].trials += [run for run in self._runs() if run not in known]
-
-        def outcomes(readings: Sequence[Sequence[Reading]]) -> tuple[Outcome, ...]:
-            facts = {**figure.facts(), "algorithm": figure.name, "elapsed_s": clock.monotonic() - started}
-            return tuple(
-                Outcome(
-                    labels=self._labels({**known.labels, per: subject.value}),
-                    trials=tuple(known.trials),
-                    offload=worst_share(known.shares),
-                    **facts,
-                    **found,
-                )
-                for subject, known, found in zip(
-                    subjects, collected, _found(per, subjects, figure.units, readings), strict=True
-                )
-            )
-
-        readings = interleaved(
-            len(subjects),
-            read,
-            Rounds(self.profile.comparison_repeats, self.profile.comparison_budget_s),
-            enough=lambda so_far: all(self._decided(outcome) for outcome in outcomes(so_far)),
-            elapsed_s=lambda: clock.monotonic() - started,
-        )
-        made = outcomes(readings)
+        work = _Work(per, subjects, figure, self._context.clock)
+        beside = self._deploy.side_by_side(_copies(subjects)) if figure.alternates else None
+        if beside is None:
+            made = self._rebuilt(work)
+        else:
+            with beside as rigs:
+                made = self._alternating(work, rigs)
         for outcome in made:
             self._context.recorder.emit(outcome)
         return made
+
+    def _rebuilt(self, work: _Work) -> tuple[Outcome, ...]:
+        """In rounds, each reading on a topology that was built for it."""
+        subjects, figure = work.subjects, work.figure
+
+        def read(number: int, round_number: int, left: int) -> Reading:
+            subject = subjects[number]
+            with self._noting(work.collected[number]):
+                live = self._deploy(subject.topology, subject.dut, quiet=round_number > 0)
+                work.collected[number].labels = figure.labels(live)
+                reading = figure.read(live, left * (figure.reading_s + _TOPOLOGY_CHANGE_S))
+                self._note_share(live, work.collected[number])
+                return reading
+
+        def outcomes(readings: Sequence[Sequence[Reading]]) -> tuple[Outcome, ...]:
+            return self._outcomes(work, found_in_rounds(work.per, work.values, figure.units, readings))
+
+        return outcomes(
+            interleaved(
+                len(subjects),
+                read,
+                Rounds(self.profile.comparison_repeats, self.profile.comparison_budget_s),
+                enough=lambda so_far: all(self._decided(outcome) for outcome in outcomes(so_far)),
+                elapsed_s=work.elapsed_s,
+            )
+        )
+
+    def _alternating(self, work: _Work, rigs: Beside) -> tuple[Outcome, ...]:
+        """In turns, all subjects deployed at once, and a second build of the baseline for the noise floor."""
+        copies, figure = _copies(work.subjects), work.figure
+        ready: set[tuple[int, int]] = set()
+
+        def take(number: int, block: int, left: int) -> Reading:
+            collected = work.collected[number % len(work.subjects)]
+            with self._noting(collected):
+                live = rigs.run(number)
+                remaining_s = left * figure.reading_s
+                if (block, number) not in ready:
+                    figure.begin(live, remaining_s)
+                    ready.add((block, number))
+                collected.labels = figure.labels(live)
+                reading = figure.turn(live, remaining_s)
+                self._note_share(live, collected)
+                return reading
+
+        def begin_block(number: int) -> None:
+            rigs.begin_block(copies, number)
+            # The baseline first: the rig's ceiling, where it is not known, needs the CPUs of DUTs that do not run yet.
+            figure.begin(rigs.run(0), None)
+            ready.add((number, 0))
+
+        def outcomes(so_far: Alternated) -> tuple[Outcome, ...]:
+            return self._outcomes(work, found_in_turns(work.per, work.values, figure.units, so_far))
+
+        return outcomes(
+            alternated(
+                len(copies),
+                begin_block,
+                take,
+                Blocks(self.profile.comparison_turns, self.profile.comparison_budget_s),
+                enough=lambda so_far: all(self._decided(outcome) for outcome in outcomes(so_far)),
+                elapsed_s=work.elapsed_s,
+            )
+        )
+
+    def _outcomes(self, work: _Work, found: Sequence[Mapping[str, Any]]) -> tuple[Outcome, ...]:
+        facts = {**work.figure.facts(), "algorithm": work.figure.name, "elapsed_s": work.elapsed_s()}
+        return tuple(
+            Outcome(
+                labels=self._labels({**known.labels, work.per: subject.value}),
+                trials=tuple(known.trials),
+                offload=worst_share(known.shares),
+                **{**facts, **fields},
+            )
+            for subject, known, fields in zip(work.subjects, work.collected, found, strict=True)
+        )
+
+    @contextmanager
+    def _noting(self, collected: _Collected) -> Iterator[None]:
+        """Whatever is measured meanwhile is this subject's."""
+        known = self._runs()
+        try:
+            yield
+        finally:
+            collected.trials += [run for run in self._runs() if run not in known]
+
+    def _note_share(self, live: LiveTopology, collected: _Collected) -> None:
+        if share := share_after(live, self.labels):
+            collected.shares.append(share)
 
     def _runs(self) -> dict[str, None]:
         """Ids of all trials and runs of streams so far, in order."""
@@ -235,63 +351,6 @@ class Study:
         return tuple(sorted({**self.labels, **measured, **own}.items()))
 
 
-def _found(
-    per: str, subjects: Sequence[Subject], units: Mapping[str, str], readings: Sequence[Sequence[Reading]]
-) -> list[dict[str, Any]]:
-    """Samples, ratios, slopes and notes of each subject, as the Outcome's fields."""
-    samples = [_samples(units, own) for own in readings]
-    baseline = ((per, subjects[0].value),)
-    ratios = [_relatives(own, samples[0], baseline) if number else () for number, own in enumerate(samples)]
-    slopes = _slopes(per, subjects, units, samples)
-    notes = [tuple(filter(None, (bands_note(each) for each in own[:1]))) for own in samples]
-    return [
-        {
-            "samples": samples[number],
-            "relatives": ratios[number],
-            "slopes": slopes if number == len(subjects) - 1 else (),
-            "notes": notes[number],
-        }
-        for number in range(len(subjects))
-    ]
-
-
-def _samples(units: Mapping[str, str], readings: Sequence[Reading]) -> tuple[Samples, ...]:
-    found = []
-    for metric, unit in units.items():
-        with_it = [reading for reading in readings if metric in reading.values]
-        if with_it:
-            low = next((reading.at_least[metric] for reading in with_it if reading.at_least.get(metric)), "")
-            high = next((reading.at_most[metric] for reading in with_it if reading.at_most.get(metric)), "")
-            values = tuple(reading.values[metric] for reading in with_it)
-            found.append(Samples(metric, unit, values, tuple(reading.evidence for reading in with_it), low, high))
-    return tuple(found)
-
-
-def _relatives(
-    own: Sequence[Samples], baseline: Sequence[Samples], differing: tuple[tuple[str, str], ...]
-) -> tuple[Relative, ...]:
-    by_metric = {samples.metric: samples for samples in baseline}
-    found = (
-        relative(samples, by_metric[samples.metric], differing, LOOK_CONFIDENCE)
-        for samples in own
-        if samples.metric in by_metric
-    )
-    return tuple(ratio for ratio in found if ratio is not None)
-
-
-def _slopes(
-    per: str, subjects: Sequence[Subject], units: Mapping[str, str], samples: Sequence[Sequence[Samples]]
-) -> tuple[Slope, ...]:
-    """One a metric; none where the label counts nothing."""
-    if not all(subject.value.isdigit() for subject in subjects):
-        return ()
-    found = []
-    for metric in units:
-        series = [
-            (float(subject.value), each)
-            for subject, own in zip(subjects, samples, strict=True)
-            for each in own
-            if each.metric == metric
-        ]
-        found.append(slope(series, per, LOOK_CONFIDENCE))
-    return tuple(each for each in found if each is not None)
+def _copies(subjects: Sequence[Subject]) -> list[tuple[Topology, Dut]]:
+    """What is deployed side by side: the subjects, and the baseline once more."""
+    return [(subject.topology, subject.dut) for subject in (*subjects, subjects[0])]

@@ -90,6 +90,7 @@ class InvalidTrialsError(InconclusiveError):
     def __init__(self, trials: Sequence[Spoiled]) -> None:
         self.trials = tuple(trials)
         codes = Counter(str(reason.code) for trial in trials for reason in trial.result.invalid)
+        self.codes = tuple(codes)
         self.counted = ", ".join(f"{code} {count}x" for code, count in codes.most_common())
         last = trials[-1]
         super().__init__(

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, closing
+
 from pytest_nfvperf.model.errors import UnavailableError
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut
 from pytest_nfvperf.model.topology.compose import Composition
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.runs.rig import LiveTopology
+from pytest_nfvperf.runs.side_by_side import SideBySide
 from pytest_nfvperf.runs.stream_runner import StreamRunner
 from pytest_nfvperf.session.run import NfvSession
 
@@ -62,6 +66,10 @@ class FreshDeployer:
     def __call__(self, topology: Topology, dut: Dut, *, quiet: bool) -> LiveTopology:
         """Build it, even if it is deployed already."""
         return self._session.anew(topology, dut, quiet=quiet)
+
+    def side_by_side(self, subjects: Sequence[tuple[Topology, Dut]]) -> AbstractContextManager[SideBySide] | None:
+        """All of them at once, one of which works at a time; None where the testbed has but one DUT."""
+        return closing(self._session.side_by_side()) if SideBySide.possible(self._session.rig, subjects) else None
 
     def streams(self) -> StreamRunner:
         """What runs streams; skips the test where the machine lacks the engine."""

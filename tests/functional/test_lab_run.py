@@ -27,7 +27,7 @@ STUDY = """
 from pytest_nfvperf.model.topology.catalogue import bridge_chain
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
-from pytest_nfvperf.runs.interleave import Reading
+from pytest_nfvperf.model.measure.reading import Reading
 from pytest_nfvperf.runs.search import measured_labels
 from pytest_nfvperf.runs.study import Subject
 

@@ -14,6 +14,7 @@ from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.evidence.record import Record
 from pytest_nfvperf.model.measure.observe import observations
 from pytest_nfvperf.model.measure.profile import QUICK
+from pytest_nfvperf.model.measure.reading import Reading
 from pytest_nfvperf.model.measure.stream_measurement import StreamResult, StreamSpec
 from pytest_nfvperf.model.sla.rules import Rule
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN
@@ -22,7 +23,7 @@ from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason
 from pytest_nfvperf.ports.generator import GeneratorPort
 from pytest_nfvperf.runs.clocks import VirtualClock
-from pytest_nfvperf.runs.interleave import Reading, Rounds, interleaved
+from pytest_nfvperf.runs.interleave import Rounds, interleaved
 from pytest_nfvperf.runs.recorder import Recorder
 from pytest_nfvperf.runs.search import Limits
 from pytest_nfvperf.runs.stream_runner import StreamRun, StreamRunner
@@ -94,6 +95,9 @@ class Bench:
 
     def check(self, topology, dut):
         """All can be measured."""
+
+    def side_by_side(self, subjects):
+        """One DUT: each reading is built for."""
 
     def __call__(self, topology, dut, *, quiet):
         assert dut == TESTBEDS_OWN

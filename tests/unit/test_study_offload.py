@@ -30,6 +30,7 @@ class OffloadBench:
             return live
 
         deployment.check = bench.check
+        deployment.side_by_side = bench.side_by_side
         return Study(
             QUICK, {"suite": "s", "test": "t", "topology": "chain", "offload": "on"}, deployment,
             lambda *_: Limits(CEILING, None), lambda: None, lambda _: True, bench.context,

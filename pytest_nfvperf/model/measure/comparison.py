@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from pytest_nfvperf.model.display import format_value
 from pytest_nfvperf.model.samples import Relative, Samples, Slope
-from pytest_nfvperf.model.statistics import CONFIDENCE, ratio_estimate, slope_estimate, two_bands
+from pytest_nfvperf.model.statistics import CONFIDENCE, RatioEstimate, ratio_estimate, slope_estimate, two_bands
 
 FEWEST_FOR_A_SLOPE = 3
 """Subjects. Two make a ratio, not a line."""
@@ -26,7 +26,13 @@ def relative(
     """
     if not _positive(samples) or not _positive(baseline):
         return None
-    found = ratio_estimate(baseline.values, samples.values, confidence)
+    return bounded(ratio_estimate(baseline.values, samples.values, confidence), samples, baseline, differing)
+
+
+def bounded(
+    found: RatioEstimate, samples: Samples, baseline: Samples, differing: tuple[tuple[str, str], ...]
+) -> Relative:
+    """An estimate as what it says of the subject: where either side is only a bound, an end is open."""
     own, others = samples.at_least or samples.at_most, baseline.at_least or baseline.at_most
     reasons = [own, f"baseline: {others}" if others else ""]
     unbounded = math.isinf(found.high) or bool(samples.at_least or baseline.at_most)

@@ -169,10 +169,30 @@ def _side(seen: Observation) -> str:
 
 
 def _ratio_confidence(ratio: Relative, found: Observation) -> str:
-    text = f"{len(found.evidence)} readings in interleaved rounds, interval at {format_ratio(ratio.confidence)}"
+    text = f"{len(found.evidence)} readings in interleaved rounds"
+    if ratio.pairing is not None:
+        text = f"{ratio.pairing.pairs} pairs in {ratio.pairing.blocks} blocks of fresh builds"
+    text += f", interval at {format_ratio(ratio.confidence)}"
     if ratio.smallest_detectable is None:
         return f"{text}; so few show no difference at all"
-    return f"{text}; a difference of {format_ratio(round(ratio.smallest_detectable, 4))} would have shown"
+    text += f"; a difference of {format_ratio(round(ratio.smallest_detectable, 4))} would have shown"
+    return text + _noise_floor(ratio)
+
+
+def _noise_floor(ratio: Relative) -> str:
+    """What the baseline against itself says, and what was dropped; empty for rounds of rebuilt readings."""
+    pairing = ratio.pairing
+    if pairing is None:
+        return ""
+    text = ""
+    if pairing.noise_low is not None and pairing.noise_high is not None:
+        text += (
+            f"; the baseline against itself: {format_ratio(pairing.noise_low)} .. {format_ratio(pairing.noise_high)}"
+        )
+    if pairing.dropped:
+        listed = ", ".join(f"{reason} {count}x" for reason, count in pairing.dropped)
+        text += f"; readings dropped: {listed}"
+    return text
 
 
 def _find(metric: str, limit: Limit, observed: Sequence[Observation]) -> Observation | str:

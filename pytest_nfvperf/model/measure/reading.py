@@ -1,0 +1,28 @@
+"""A reading: one measurement of one subject of a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pytest_nfvperf.model.traffic.windows import State
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one measurement of one subject gave.
+
+    Attributes:
+        values: metric to value, in the metric's base unit.
+        evidence: id of the trial.
+        at_least: metric to the reason why the value is only a lower bound.
+        at_most: metric to the reason why it is only an upper bound.
+        alike: metric to its values in windows of each state of the machine (model/traffic/windows.py): those of two
+            readings are compared state by state.
+    """
+
+    values: Mapping[str, float]
+    evidence: str
+    at_least: Mapping[str, str] = field(default_factory=dict)
+    at_most: Mapping[str, str] = field(default_factory=dict)
+    alike: Mapping[str, Mapping[State, Sequence[float]]] = field(default_factory=dict)

@@ -1,0 +1,153 @@
+"""Alternating readings: all subjects deployed at once, one measured at a time, in short turns.
+
+A comparison is a row of *blocks*. Each block builds all subjects anew, and then reads them in *turns*: every subject
+once, in a random order, and then in the opposite order. A turn in which a reading was spoiled, or in which the host
+moved a CPU, has no pair for that subject. What is compared is in runs/study.py, what it says in runs/paired.py.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from pytest_nfvperf.model.measure.reading import Reading
+from pytest_nfvperf.runs.interleave import LOOKS
+from pytest_nfvperf.runs.trials import InvalidTrialsError
+
+Turn = Sequence[Reading | None]
+"""A reading of each subject; None where it was spoiled."""
+
+FEWEST_BLOCKS = 8
+"""With a pair for every subject, at the first look. Seven bound a ratio at the confidence of a look."""
+
+FEWEST_PAIRED = 4
+"""Blocks with a pair for each subject, without which there is no figure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """How often is measured.
+
+    Attributes:
+        turns: of each block, an even number.
+        budget_s: after it no further block begins, once there are FEWEST_BLOCKS.
+        seed: of the random order, so that it can be had again.
+    """
+
+    turns: int
+    budget_s: float
+    seed: int = 1
+
+    @property
+    def looks(self) -> tuple[int, ...]:
+        """Numbers of blocks with a pair for every subject after which an interim look happens."""
+        return tuple(FEWEST_BLOCKS * factor for factor in LOOKS)
+
+
+@dataclass(slots=True)
+class Alternated:
+    """The turns of each block, and why readings were dropped, each reason with how often."""
+
+    blocks: list[list[Turn]] = field(default_factory=list)
+    dropped: Counter[str] = field(default_factory=Counter)
+
+    def readings(self, subject: int) -> list[list[Reading]]:
+        """What was read of a subject, by block."""
+        return [[reading for turn in block if (reading := turn[subject]) is not None] for block in self.blocks]
+
+    def pairs(self, baseline: int, subject: int) -> list[list[tuple[Reading, Reading]]]:
+        """Readings of both in the same turn, by block."""
+        return [
+            [(a, b) for turn in block if (a := turn[baseline]) is not None and (b := turn[subject]) is not None]
+            for block in self.blocks
+        ]
+
+
+BeginBlock = Callable[[int], None]
+"""Removes what was deployed; told the block's number."""
+
+Take = Callable[[int, int, int], Reading]
+"""Reads the subject of this number, in this block, with so many readings still to come at least."""
+
+
+def alternated(
+    subjects: int,
+    begin_block: BeginBlock,
+    take: Take,
+    blocks: Blocks,
+    *,
+    enough: Callable[[Alternated], bool],
+    elapsed_s: Callable[[], float],
+) -> Alternated:
+    """Read all subjects, block by block, until it is enough.
+
+    Args:
+        subjects: how many.
+        begin_block: called before each.
+        take: measures one.
+        blocks: how often.
+        enough: asked at each look.
+        elapsed_s: seconds since the beginning.
+
+    Raises:
+        InvalidTrialsError: the rig spoiled so much that too few blocks have a pair; the last spoiled reading's.
+    """
+    found = Alternated()
+    shuffle = random.Random(blocks.seed)  # noqa: S311 - an order, no secret
+    spoiled: list[InvalidTrialsError] = []
+    for look in blocks.looks:
+        while _fewest_paired(found, subjects) < look and (
+            len(found.blocks) < FEWEST_BLOCKS or elapsed_s() < blocks.budget_s
+        ):
+            number = len(found.blocks)
+            begin_block(number)
+            orders = list(_orders(subjects, blocks.turns, shuffle))
+            left = max(1, look - number) * blocks.turns * subjects
+            found.blocks.append(_read_block(orders, partial(_take_in, take, number), left, spoiled))
+        over = elapsed_s() >= blocks.budget_s
+        if over and spoiled and _fewest_paired(found, subjects) < FEWEST_PAIRED:
+            raise spoiled[-1]
+        if over or enough(found):
+            break
+    found.dropped.update(code for error in spoiled for code in set(error.codes))
+    return found
+
+
+def _take_in(take: Take, block: int, subject: int, left: int) -> Reading:
+    return take(subject, block, left)
+
+
+def _read_block(
+    orders: Sequence[Sequence[int]], take: Callable[[int, int], Reading], left: int, spoiled: list[InvalidTrialsError]
+) -> list[Turn]:
+    """The turns of one block; what was spoiled is added to ``spoiled``."""
+    turns: list[Turn] = []
+    for order in orders:
+        turn: list[Reading | None] = [None] * len(order)
+        for subject in order:
+            try:
+                turn[subject] = take(subject, left)
+            except InvalidTrialsError as error:
+                spoiled.append(error)
+            left -= 1
+        turns.append(turn)
+    return turns
+
+
+def _orders(subjects: int, turns: int, shuffle: random.Random) -> Iterator[list[int]]:
+    """A random order, then the opposite, and so on: what drifts evenly meets all alike."""
+    order = list(range(subjects))
+    for turn in range(turns):
+        if turn % 2 == 0:
+            shuffle.shuffle(order)
+            yield list(order)
+        else:
+            yield list(reversed(order))
+
+
+def _fewest_paired(found: Alternated, subjects: int) -> int:
+    """Blocks with a pair, of the subject that has the fewest."""
+    return min(sum(bool(pairs) for pairs in found.pairs(0, subject)) for subject in range(1, subjects))

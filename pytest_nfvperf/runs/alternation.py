@@ -1,0 +1,189 @@
+"""From readings that alternated to samples, ratios and slopes. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+
+from pytest_nfvperf.model.measure.comparison import FEWEST_FOR_A_SLOPE, bounded, slope
+from pytest_nfvperf.model.measure.reading import Reading
+from pytest_nfvperf.model.samples import TO_THE_LAST, Pairing, Relative, Samples, Slope
+from pytest_nfvperf.model.statistics import RatioEstimate, slope_estimate
+from pytest_nfvperf.model.traffic.windows import State
+from pytest_nfvperf.runs.paired import AlikeBlock, alike_estimate, alike_ratio, block_ratio, jackknife, paired_ratio
+
+MOST_LIMITED = 0.25
+"""Share of a subject's readings that may be bounds only: a median does not feel so few."""
+
+
+Blocked = Sequence[Sequence[Reading]]
+"""Readings of one subject, by block."""
+
+Paired = Sequence[Sequence[tuple[Reading, Reading]]]
+"""Readings of baseline and subject in the same turn, by block."""
+
+
+def block_samples(metric: str, unit: str, blocks: Blocked) -> Samples | None:
+    """One value a block: the median of its readings, or of metrics that are whole or not the worst one.
+
+    Returns:
+        None where no block has the metric.
+    """
+    with_it = [[reading for reading in block if metric in reading.values] for block in blocks]
+    chosen = [_typical(metric, block) for block in with_it if block]
+    if not chosen:
+        return None
+    every = [reading for block in with_it for reading in block]
+    return Samples(
+        metric,
+        unit,
+        tuple(reading.values[metric] for reading in chosen),
+        tuple(reading.evidence for reading in chosen),
+        _limited([reading.at_least.get(metric, "") for reading in every]),
+        _limited([reading.at_most.get(metric, "") for reading in every]),
+    )
+
+
+def _typical(metric: str, block: Sequence[Reading]) -> Reading:
+    """The reading in the middle, or the one farthest from 1."""
+    if metric in TO_THE_LAST:
+        return max(block, key=lambda reading: abs(reading.values[metric] - 1))
+    middle = median(reading.values[metric] for reading in block)
+    return min(block, key=lambda reading: abs(reading.values[metric] - middle))
+
+
+def _limited(reasons: Sequence[str]) -> str:
+    given = [reason for reason in reasons if reason]
+    return given[0] if len(given) > MOST_LIMITED * len(reasons) else ""
+
+
+def block_ratios(metric: str, blocks: Paired) -> list[float]:
+    """Subject over baseline, one a block that has a pair."""
+    found = (
+        block_ratio([(a[metric], b[metric]) for a, b in _values(block) if metric in a and metric in b])
+        for block in blocks
+    )
+    return [ratio for ratio in found if ratio is not None]
+
+
+def _values(block: Sequence[tuple[Reading, Reading]]) -> list[tuple[Mapping[str, float], Mapping[str, float]]]:
+    return [(first.values, second.values) for first, second in block]
+
+
+def _alike(metric: str, blocks: Paired) -> list[AlikeBlock[State]] | None:
+    """Values by state of baseline and subject, by block; None where readings do not know states."""
+    if not any(metric in a.alike and metric in b.alike for block in blocks for a, b in block):
+        return None
+    return [
+        ([a.alike.get(metric, {}) for a, _ in block], [b.alike.get(metric, {}) for _, b in block])
+        for block in blocks
+        if block
+    ]
+
+
+def _estimate(metric: str, blocks: Paired, confidence: float) -> RatioEstimate | None:
+    """Subject over baseline; None where no block has a pair."""
+    alike = _alike(metric, blocks)
+    if alike is not None:
+        return alike_estimate(alike, confidence)
+    ratios = block_ratios(metric, blocks)
+    return paired_ratio(ratios, confidence) if ratios else None
+
+
+@dataclass(frozen=True, slots=True)
+class Against:
+    """A baseline.
+
+    Attributes:
+        differing: the labels in which it differs.
+        itself: pairs of it with a second build of itself: the noise floor.
+        dropped: reasons for which readings were dropped, with how often.
+    """
+
+    differing: tuple[tuple[str, str], ...]
+    itself: Paired
+    dropped: tuple[tuple[str, int], ...] = ()
+
+
+def block_relative(
+    own: Samples, baseline: Samples, blocks: Paired, against: Against, confidence: float
+) -> Relative | None:
+    """The ratio of a subject to its baseline; None where no block has one.
+
+    Where the baseline differs from a second build of itself beyond the interval, the ratio's interval is widened by
+    that factor: what equal subjects show says nothing of unequal ones.
+    """
+    estimate = _estimate(own.metric, blocks, confidence)
+    if estimate is None:
+        return None
+    found = bounded(estimate, own, baseline, against.differing)
+    floor = _estimate(own.metric, against.itself, confidence)
+    bounds = (floor.low, floor.high) if floor is not None and floor.low > 0 and floor.high < math.inf else (None, None)
+    pairing = Pairing(sum(map(bool, blocks)), sum(map(len, blocks)), against.dropped, *bounds)
+    wide = pairing.bias
+    return replace(found, low=found.low / wide, high=None if found.high is None else found.high * wide, pairing=pairing)
+
+
+def block_slope(subjects: Sequence[tuple[float, Samples, Paired | None]], per: str, confidence: float) -> Slope | None:
+    """The change for each one more, from the ratios of each block: what the machine did meanwhile is out of them.
+
+    Args:
+        subjects: how many, samples, and pairs with the baseline; the baseline first, with None.
+        per: the label that counts.
+        confidence: of the interval.
+    """
+    baseline = subjects[0][1]
+    if any(_alike(samples.metric, blocks or ()) is not None for _, samples, blocks in subjects[1:]):
+        return _alike_slope(subjects, per, confidence)
+    middle = baseline.median
+    series = [(subjects[0][0], replace(baseline, values=(middle,) * len(baseline.values)))]
+    for count, samples, blocks in subjects[1:]:
+        values = tuple(ratio * middle for ratio in block_ratios(samples.metric, blocks or ()))
+        if values:
+            series.append((count, replace(samples, values=values)))
+    return slope(series, per, confidence)
+
+
+def _alike_slope(subjects: Sequence[tuple[float, Samples, Paired | None]], per: str, confidence: float) -> Slope | None:
+    """The slope of the ratios over the counts, its interval by leaving out blocks of all subjects."""
+    alike = [(count, _alike(samples.metric, blocks or ())) for count, samples, blocks in subjects[1:]]
+    series = [(count, blocks) for count, blocks in alike if blocks]
+    if len(series) + 1 < FEWEST_FOR_A_SLOPE:
+        return None
+    found = jackknife(
+        lambda chosen: _share_slope(subjects[0][0], series, chosen),
+        min(len(blocks) for _, blocks in series),
+        confidence,
+    )
+    if found is None:
+        return None
+    share, reach = found
+    baseline = subjects[0][1]
+    return Slope(
+        metric=baseline.metric,
+        unit=baseline.unit,
+        per=per,
+        value=share * baseline.median,
+        low=(share - reach) * baseline.median,
+        high=(share + reach) * baseline.median,
+        share=share,
+        share_low=share - reach,
+        share_high=share + reach,
+        confidence=confidence,
+        bound_reason=next((why for _, each, _ in subjects if (why := each.at_least or each.at_most)), ""),
+    )
+
+
+def _share_slope(
+    first: float, series: Sequence[tuple[float, Sequence[AlikeBlock[State]]]], chosen: Sequence[int]
+) -> float | None:
+    """Theil-Sen slope of the ratios of the chosen blocks, from 1 at the baseline's count."""
+    points = [(first, 1.0)]
+    for count, blocks in series:
+        ratio = alike_ratio([blocks[at] for at in chosen])
+        if ratio is None:
+            return None
+        points.append((count, ratio))
+    return slope_estimate([x for x, _ in points], [y for _, y in points]).slope

@@ -1,0 +1,128 @@
+"""What the readings of a comparison say: samples, ratios, slopes and notes of each subject, as an Outcome's fields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pytest_nfvperf.model.measure.comparison import bands_note, relative, slope
+from pytest_nfvperf.model.measure.reading import Reading
+from pytest_nfvperf.model.samples import Relative, Samples, Slope
+from pytest_nfvperf.runs.alternate import Alternated
+from pytest_nfvperf.runs.alternation import Against, Paired, block_relative, block_samples, block_slope
+from pytest_nfvperf.runs.interleave import LOOK_CONFIDENCE
+
+Units = Mapping[str, str]
+"""Base unit of each metric."""
+
+
+def found_in_turns(per: str, values: Sequence[str], units: Units, found: Alternated) -> list[dict[str, Any]]:
+    """Of readings that alternated; behind the subjects comes a second build of the baseline.
+
+    Args:
+        per: the label that the subjects differ in.
+        values: its value of each subject, the baseline's first.
+        units: of the metrics.
+        found: the readings.
+    """
+    samples = [
+        [each for metric, unit in units.items() if (each := block_samples(metric, unit, found.readings(number)))]
+        for number in range(len(values))
+    ]
+    pairs: list[Paired] = [found.pairs(0, number) for number in range(len(values))]
+    against = Against(((per, values[0]),), found.pairs(0, len(values)), tuple(found.dropped.most_common()))
+    baseline = {each.metric: each for each in samples[0]}
+    ratios = [
+        tuple(
+            ratio
+            for own in samples[number]
+            if own.metric in baseline
+            and (ratio := block_relative(own, baseline[own.metric], pairs[number], against, LOOK_CONFIDENCE))
+        )
+        for number in range(1, len(values))
+    ]
+    slopes = _block_slopes(per, values, units, samples, pairs)
+    return _fields(samples, [(), *ratios], slopes)
+
+
+def found_in_rounds(
+    per: str, values: Sequence[str], units: Units, readings: Sequence[Sequence[Reading]]
+) -> list[dict[str, Any]]:
+    """Of readings each of which was built for, in rounds. Arguments as in found_in_turns, readings by subject."""
+    samples = [_samples(units, own) for own in readings]
+    baseline = ((per, values[0]),)
+    ratios = [_relatives(own, samples[0], baseline) if number else () for number, own in enumerate(samples)]
+    return _fields(samples, ratios, _slopes(per, values, units, samples))
+
+
+def _fields(
+    samples: Sequence[Sequence[Samples]], ratios: Sequence[tuple[Relative, ...]], slopes: tuple[Slope, ...]
+) -> list[dict[str, Any]]:
+    last = len(samples) - 1
+    return [
+        {
+            "samples": tuple(own),
+            "relatives": ratios[number],
+            "slopes": slopes if number == last else (),
+            "notes": tuple(filter(None, (bands_note(each) for each in own[:1]))),
+        }
+        for number, own in enumerate(samples)
+    ]
+
+
+def _block_slopes(
+    per: str, values: Sequence[str], units: Units, samples: Sequence[Sequence[Samples]], pairs: Sequence[Paired]
+) -> tuple[Slope, ...]:
+    if not all(value.isdigit() for value in values):
+        return ()
+    found = []
+    for metric in units:
+        series = [
+            (float(value), each, pairs[number] if number else None)
+            for number, (value, own) in enumerate(zip(values, samples, strict=True))
+            for each in own
+            if each.metric == metric
+        ]
+        if series and series[0][2] is None:
+            found.append(block_slope(series, per, LOOK_CONFIDENCE))
+    return tuple(each for each in found if each is not None)
+
+
+def _samples(units: Units, readings: Sequence[Reading]) -> tuple[Samples, ...]:
+    found = []
+    for metric, unit in units.items():
+        with_it = [reading for reading in readings if metric in reading.values]
+        if with_it:
+            low = next((reading.at_least[metric] for reading in with_it if reading.at_least.get(metric)), "")
+            high = next((reading.at_most[metric] for reading in with_it if reading.at_most.get(metric)), "")
+            values = tuple(reading.values[metric] for reading in with_it)
+            found.append(Samples(metric, unit, values, tuple(reading.evidence for reading in with_it), low, high))
+    return tuple(found)
+
+
+def _relatives(
+    own: Sequence[Samples], baseline: Sequence[Samples], differing: tuple[tuple[str, str], ...]
+) -> tuple[Relative, ...]:
+    by_metric = {samples.metric: samples for samples in baseline}
+    found = (
+        relative(samples, by_metric[samples.metric], differing, LOOK_CONFIDENCE)
+        for samples in own
+        if samples.metric in by_metric
+    )
+    return tuple(ratio for ratio in found if ratio is not None)
+
+
+def _slopes(per: str, values: Sequence[str], units: Units, samples: Sequence[Sequence[Samples]]) -> tuple[Slope, ...]:
+    """One a metric; none where the label counts nothing."""
+    if not all(value.isdigit() for value in values):
+        return ()
+    found = []
+    for metric in units:
+        series = [
+            (float(value), each)
+            for value, own in zip(values, samples, strict=True)
+            for each in own
+            if each.metric == metric
+        ]
+        found.append(slope(series, per, LOOK_CONFIDENCE))
+    return tuple(each for each in found if each is not None)

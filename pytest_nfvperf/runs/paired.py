@@ -1,0 +1,163 @@
+"""Ratios from readings that were taken in pairs, in blocks. Pure.
+
+Readings that alternate within tenths of a second share the machine's state, so their ratio repeats where the
+readings do not. Pairs of one build share more than that, such as where memory lies: so each block of pairs on fresh
+builds gives one value, the median of its pairs, and the blocks are the sample.
+
+Readings that know the state of the machine in each of their windows are compared state by state instead, over all
+blocks; the interval still comes from the blocks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import cache
+from statistics import fmean, median
+from typing import TypeVar
+
+from pytest_nfvperf.model.statistics import CONFIDENCE, RatioEstimate
+
+T = TypeVar("T", bound=Hashable)
+"""A state."""
+
+Alike = Mapping[T, Sequence[float]]
+"""Values of one reading by the state they came in."""
+
+AlikeBlock = tuple[Sequence[Alike[T]], Sequence[Alike[T]]]
+"""Readings of a and of b in one block of fresh builds."""
+
+FEWEST_JACKKNIFED = 5
+"""Blocks: the spread of fewer says too little of itself."""
+
+FEWEST_ALIKE = 3
+"""Values of a state on either side that a ratio of medians is made of."""
+
+
+def block_ratio(pairs: Sequence[tuple[float, float]]) -> float | None:
+    """Median of b / a over the pairs (a, b) of one block; None without a pair of positive finite values."""
+    ratios = [b / a for a, b in pairs if 0 < a < math.inf and 0 < b < math.inf]
+    return median(ratios) if ratios else None
+
+
+def alike_ratio(blocks: Sequence[AlikeBlock[T]]) -> float | None:
+    """B / a of values that came in several states, each compared with values of the same state only.
+
+    In each state it is the ratio of the interquartile means over all blocks, and it counts as much as its values carry,
+    by the harmonic mean of their numbers.
+
+    Returns:
+        None where no state has FEWEST_ALIKE values on both sides.
+    """
+    of_a = _pooled([reading for block, _ in blocks for reading in block])
+    of_b = _pooled([reading for _, block in blocks for reading in block])
+    total = logs = 0.0
+    for state in of_a.keys() & of_b.keys():
+        mine, theirs = of_a[state], of_b[state]
+        if min(len(mine), len(theirs)) >= FEWEST_ALIKE:
+            weight = 1 / (1 / len(mine) + 1 / len(theirs))
+            total += weight
+            logs += weight * math.log(interquartile_mean(theirs) / interquartile_mean(mine))
+    return math.exp(logs / total) if total else None
+
+
+def interquartile_mean(values: Sequence[float]) -> float:
+    """Mean of the middle half: as steady as a mean, as deaf to outliers as a median. ValueError for no values."""
+    if not values:
+        raise ValueError("no values have no mean")
+    ordered, cut = sorted(values), len(values) // 4
+    return fmean(ordered[cut : len(ordered) - cut])
+
+
+def _pooled(readings: Sequence[Alike[T]]) -> dict[T, list[float]]:
+    pooled: dict[T, list[float]] = {}
+    for reading in readings:
+        for state, values in reading.items():
+            pooled.setdefault(state, []).extend(value for value in values if 0 < value < math.inf)
+    return pooled
+
+
+def paired_ratio(ratios: Sequence[float], confidence: float = CONFIDENCE) -> RatioEstimate:
+    """The ratio behind independent ratios, one a block.
+
+    Hodges-Lehmann's estimate for one sample, with the exact interval of Wilcoxon's signed-rank test (Hollander and
+    Wolfe, 3.2 and 3.3), on logarithms: six blocks are the fewest that bound anything at 95 %.
+
+    Raises:
+        ValueError: none, or one that is not positive and finite.
+    """
+    if not ratios:
+        raise ValueError("a ratio needs at least one block")
+    if not all(0 < ratio < math.inf for ratio in ratios):
+        raise ValueError(f"a ratio is positive and finite, unlike one of {list(ratios)}")
+    logs = sorted(math.log(ratio) for ratio in ratios)
+    averages = sorted((a + b) / 2 for at, a in enumerate(logs) for b in logs[at:])
+    middle = math.exp(median(averages))
+    rank, level = _interval_rank(len(logs), confidence)
+    if rank == 0:
+        return RatioEstimate(middle, 0.0, math.inf, level)
+    return RatioEstimate(middle, math.exp(averages[rank - 1]), math.exp(averages[-rank]), level)
+
+
+def alike_estimate(blocks: Sequence[AlikeBlock[T]], confidence: float = CONFIDENCE) -> RatioEstimate | None:
+    """``alike_ratio`` with its interval, by leaving out one block after another; None where there is no ratio."""
+    found = jackknife(lambda chosen: _log(alike_ratio([blocks[at] for at in chosen])), len(blocks), confidence)
+    if found is None:
+        return None
+    middle, reach = found
+    if math.isinf(reach):
+        return RatioEstimate(math.exp(middle), 0.0, math.inf, 0.0)
+    return RatioEstimate(math.exp(middle), math.exp(middle - reach), math.exp(middle + reach), confidence)
+
+
+def _log(ratio: float | None) -> float | None:
+    return None if ratio is None else math.log(ratio)
+
+
+def jackknife(
+    statistic: Callable[[Sequence[int]], float | None], blocks: int, confidence: float = CONFIDENCE
+) -> tuple[float, float] | None:
+    """A statistic of all blocks, and how far its interval reaches either way (Efron and Tibshirani 1993, chapter 11).
+
+    Args:
+        statistic: of the blocks of these numbers; None where they hold too little.
+        blocks: how many there are.
+        confidence: of the interval, by Student's t.
+
+    Returns:
+        None where all blocks hold too little; a reach of infinity where too few do without one.
+    """
+    from scipy.stats import t  # noqa: PLC0415 - half a second, for who compares only
+
+    whole = statistic(range(blocks))
+    if whole is None:
+        return None
+    others = [statistic([at for at in range(blocks) if at != left_out]) for left_out in range(blocks)]
+    known = [value for value in others if value is not None]
+    if len(known) < max(blocks, FEWEST_JACKKNIFED):
+        return whole, math.inf
+    mean = fmean(known)
+    error = math.sqrt((blocks - 1) / blocks * sum((value - mean) ** 2 for value in known))
+    return whole, float(t.ppf((1 + confidence) / 2, blocks - 1)) * error
+
+
+def _interval_rank(n: int, confidence: float) -> tuple[int, float]:
+    """Rank of the interval's ends among the averages of pairs, and its real level; rank 0 if none reaches it."""
+    rank, level, tail = 0, 0.0, 0
+    for at, count in enumerate(_signed_rank_counts(n)):
+        tail += count
+        reached = 1 - 2 * tail / 2**n
+        if reached < confidence:
+            break
+        rank, level = at + 1, reached
+    return rank, level
+
+
+@cache
+def _signed_rank_counts(n: int) -> tuple[int, ...]:
+    """Number of sign patterns for each value 0 .. n(n+1)/2 of the signed-rank statistic."""
+    counts = [1] + [0] * (n * (n + 1) // 2)
+    for weight in range(1, n + 1):
+        for value in range(len(counts) - 1, weight - 1, -1):
+            counts[value] += counts[value - weight]
+    return tuple(counts)

@@ -1,0 +1,167 @@
+"""Comparisons in turns: order, spoiled readings, looks and budget; and what is made of them."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from pytest_nfvperf.model.measure.reading import Reading
+from pytest_nfvperf.model.traffic.windows import State
+from pytest_nfvperf.runs.alternate import FEWEST_BLOCKS, Alternated, Blocks, alternated
+from pytest_nfvperf.runs.compared import found_in_turns
+from pytest_nfvperf.runs.trials import InvalidTrialsError
+
+UNITS = {"forwarding_rate": "pps", "packet_time": "ns"}
+
+
+@dataclass
+class Spoiled:
+    """What InvalidTrialsError wants of a trial."""
+
+    id: str = "trial-1"
+    result: Any = None
+
+    def __post_init__(self) -> None:
+        reason = type("R", (), {"code": "cpu_moved", "__str__": lambda _: "cpu_moved: 100 ns before, 300 ns after"})()
+        self.result = type("T", (), {"invalid": (reason,)})()
+
+
+@dataclass
+class Bench:
+    """Notes who is read, and takes a second for each."""
+
+    rates: tuple[float, ...] = (10.0, 10.0)
+    spoils: Callable[[int, int], bool] = lambda _subject, _number: False
+    clock: float = 0.0
+    order: list[list[int]] = field(default_factory=list)
+    number: int = 0
+
+    def begin(self, block: int) -> None:
+        assert block == len(self.order)
+        self.order.append([])
+
+    def take(self, subject: int, block: int, left: int) -> Reading:
+        assert left > 0
+        assert block == len(self.order) - 1
+        self.order[-1].append(subject)
+        self.number += 1
+        self.clock += 1
+        if self.spoils(subject, self.number):
+            raise InvalidTrialsError([Spoiled()])
+        return Reading({"forwarding_rate": self.rates[subject]}, f"trial-{self.number}")
+
+    def run(self, turns: int = 2, budget_s: float = 1e9, enough: bool = True) -> Alternated:
+        return alternated(
+            len(self.rates),
+            self.begin,
+            self.take,
+            Blocks(turns, budget_s),
+            enough=lambda _: enough,
+            elapsed_s=lambda: self.clock,
+        )
+
+
+def test_each_second_turn_goes_the_other_way() -> None:
+    bench = Bench((1.0,) * 4)
+    bench.run(turns=4)
+    for block in bench.order:
+        first, second, third, fourth = (block[at : at + 4] for at in range(0, 16, 4))
+        assert second == first[::-1]
+        assert fourth == third[::-1]
+        assert sorted(first) == sorted(third) == [0, 1, 2, 3]
+    assert len({tuple(block) for block in bench.order}) > 1
+
+
+def test_a_carried_verdict_needs_the_fewest_blocks() -> None:
+    assert len(Bench().run().blocks) == FEWEST_BLOCKS
+
+
+def test_an_open_verdict_is_looked_at_again_until_the_last_look_or_the_budget() -> None:
+    assert len(Bench().run(enough=False).blocks) == 4 * FEWEST_BLOCKS
+    assert len(Bench().run(enough=False, budget_s=4 * (FEWEST_BLOCKS + 3)).blocks) == FEWEST_BLOCKS + 3
+
+
+def test_a_spoiled_reading_costs_its_pair_and_is_told() -> None:
+    found = Bench(spoils=lambda subject, number: subject == 1 and number < 5).run()
+    assert [len(pairs) for pairs in found.pairs(0, 1)][:2] == [0, 2]
+    assert len(found.blocks) == FEWEST_BLOCKS + 1  # a block without a pair is made up for
+    assert dict(found.dropped) == {"cpu_moved": 2}
+
+
+def test_a_rig_that_spoils_all_gives_up_when_the_time_is_over() -> None:
+    bench = Bench(spoils=lambda _subject, _number: True)
+    with pytest.raises(InvalidTrialsError, match="cpu_moved"):
+        bench.run(budget_s=100)
+    assert bench.clock >= 100
+
+
+def alternating(ratio: float, blocks: int = 10, machine: float = 0.5) -> Alternated:
+    """A subject and the baseline twice, on a machine whose windows are slower by ``machine`` half of the time."""
+    chance = random.Random(3)
+
+    def reading(rate: float) -> Reading:
+        alone = tuple(rate * chance.gauss(1, 0.02) for _ in range(6))
+        shared = tuple(rate * machine * chance.gauss(1, 0.02) for _ in range(chance.randrange(12)))
+        alike = {"forwarding_rate": {State.ALONE: alone, State.BOTH_SHARED: shared}}
+        return Reading({"forwarding_rate": alone[0]}, "trial-1", alike=alike)
+
+    turns = [[[reading(10), reading(10 * ratio), reading(10)] for _ in range(4)] for _ in range(blocks)]
+    return Alternated(turns, dropped=Counter({"cpu_moved": 3}))
+
+
+def test_a_difference_is_found_whatever_the_machine_did_meanwhile() -> None:
+    _, subject = found_in_turns("bridges", ["1", "2"], UNITS, alternating(0.95))
+    (ratio,) = subject["relatives"]
+    assert ratio.low < 0.95 < ratio.high < 1
+    assert ratio.high - ratio.low < 0.04
+    assert ratio.baseline == (("bridges", "1"),)
+    pairing = ratio.pairing
+    assert (pairing.blocks, pairing.pairs, pairing.dropped) == (10, 40, (("cpu_moved", 3),))
+    assert pairing.noise_low < 1 < pairing.noise_high
+    assert pairing.bias == 1
+
+
+def test_the_same_is_not_called_different() -> None:
+    _, subject = found_in_turns("bridges", ["1", "2"], UNITS, alternating(1.0))
+    assert subject["relatives"][0].low < 1 < subject["relatives"][0].high
+
+
+def test_a_baseline_that_differs_from_itself_widens_the_interval() -> None:
+    found = alternating(1.0)
+    slower = [[[turn[0], turn[1], _scaled(turn[2], 0.8)] for turn in block] for block in found.blocks]
+    _, subject = found_in_turns("bridges", ["1", "2"], UNITS, Alternated(slower))
+    ratio = subject["relatives"][0]
+    assert ratio.pairing.noise_high < 0.85
+    assert ratio.pairing.bias == pytest.approx(1 / ratio.pairing.noise_high)
+    assert ratio.low < 0.85
+    assert ratio.high > 1.15
+
+
+def _scaled(reading: Reading, factor: float) -> Reading:
+    alike = {
+        metric: {state: tuple(value * factor for value in values) for state, values in states.items()}
+        for metric, states in reading.alike.items()
+    }
+    return Reading(dict(reading.values), reading.evidence, alike=alike)
+
+
+def test_one_reading_in_four_may_be_a_bound_only() -> None:
+    def limited(every: int) -> list[list[list[Reading]]]:
+        made = alternating(1.0).blocks
+        number = 0
+        for block in made:
+            for turn in block:
+                number += 1
+                if number % every == 0:
+                    turn[1] = Reading(turn[1].values, "t", {"forwarding_rate": "generator-limited"}, {}, turn[1].alike)
+        return made
+
+    few, many = (found_in_turns("bridges", ["1", "2"], UNITS, Alternated(limited(every)))[1] for every in (5, 2))
+    assert few["samples"][0].at_least == ""
+    assert many["samples"][0].at_least == "generator-limited"
+    assert many["relatives"][0].high is None
