@@ -1,7 +1,7 @@
 """Studies: one figure on several subjects, measured in interleaved rounds in one test.
 
 Where the testbed can deploy all subjects side by side, readings alternate between them in short turns, in blocks of
-fresh builds (runs/alternate.py). Elsewhere each reading stands on a topology that is built anew, in rounds
+fresh builds (runs/alternate.py). Elsewhere each reading has a topology that is built anew, in rounds
 (runs/interleave.py). Either way what differs from build to build, such as where memory comes to lie, is within the
 samples; a study that built once would take it for a difference.
 """
