@@ -77,7 +77,7 @@ if TYPE_CHECKING:
     from pytest_nfvperf.runs.search import Search
     from pytest_nfvperf.runs.soaker import Soaker
     from pytest_nfvperf.runs.stream_runner import StreamRunner
-    from pytest_nfvperf.runs.study import Figure, Study, Subject
+    from pytest_nfvperf.runs.study import Figure, ShortFigure, Study, Subject
     from pytest_nfvperf.session.capturing import Captures
     from pytest_nfvperf.session.deploying import Deployer, FreshDeployer
     from pytest_nfvperf.session.run import NfvSession
@@ -143,6 +143,7 @@ __all__ = [
     "RunsBgp",
     "RunsOvn",
     "Search",
+    "ShortFigure",
     "SlaCheck",
     "SlaFailure",
     "SoFar",
@@ -251,6 +252,7 @@ _PLACES = {
     "RunsOvn": "backends.base",
     "S1_FRAME_SIZES": "model.traffic.traffic",
     "Search": "runs.search",
+    "ShortFigure": "runs.study",
     "SlaCheck": "session.sla_check",
     "SlaFailure": "session.sla_check",
     "SoFar": "model.traffic.interval_counts",

@@ -77,11 +77,6 @@ class ForwardingRate:
         """Warm-up, trial, their overheads and learning frames."""
         return _WARM_UP_S + self.profile.comparison_trial_s + 2 * (self.profile.search_residual_s + TRIAL_OVERHEAD_S)
 
-    @property
-    def alternates(self) -> bool:
-        """A reading takes tenths of a second."""
-        return True
-
     def labels(self, live: LiveTopology) -> dict[str, str]:
         """What is really measured."""
         return measured_labels(live, self.traffic)

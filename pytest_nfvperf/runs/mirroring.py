@@ -105,11 +105,6 @@ class MirrorCost:
         """As a forwarding rate's, and the trial at the set load."""
         return self._forwarding.reading_s + self.profile.comparison_trial_s + _RESIDUAL_S + TRIAL_OVERHEAD_S
 
-    @property
-    def alternates(self) -> bool:
-        """As a forwarding rate, with a second short trial."""
-        return True
-
     def begin(self, live: LiveTopology, remaining_s: float | None) -> None:
         """As a forwarding rate; the NDR is searched for once, where the load is a share of it."""
         if self.load.share_of == NDR and not live.topology.mirrors and not self.forwarded:

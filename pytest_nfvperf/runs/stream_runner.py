@@ -146,18 +146,6 @@ class TcpThroughput:
         """Whole seconds of streams, and what surrounds them."""
         return self.spec.run_s + _RUN_OVERHEAD_S
 
-    @property
-    def alternates(self) -> bool:
-        """No: TCP needs whole seconds to find its rate."""
-        return False
-
-    def begin(self, live: LiveTopology, remaining_s: float | None) -> None:
-        """Nothing is to be made ready."""
-
-    def turn(self, live: LiveTopology, remaining_s: float | None) -> Reading:
-        """As any reading."""
-        return self.read(live, remaining_s)
-
     def read(self, live: LiveTopology, remaining_s: float | None) -> Reading:
         """One reading; InvalidTrialsError when the machine spoiled it."""
         run = self.runner.run(live, self.spec, remaining_s)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from pytest_nfvperf.model.measure.offloading import OffloadShare, worst_share
 from pytest_nfvperf.model.measure.outcome import Outcome
@@ -89,21 +89,8 @@ class Figure(Protocol):
         """How long a reading usually takes, beside building its topology."""
         ...
 
-    @property
-    def alternates(self) -> bool:
-        """True where a reading is so short that readings of several subjects can be taken in turns."""
-        ...
-
     def read(self, live: LiveTopology, remaining_s: float | None) -> Reading:
         """One reading of a topology that was just built; InvalidTrialsError when the rig spoiled it."""
-        ...
-
-    def begin(self, live: LiveTopology, remaining_s: float | None) -> None:
-        """Make a topology ready for turns, once after it was built."""
-        ...
-
-    def turn(self, live: LiveTopology, remaining_s: float | None) -> Reading:
-        """A short reading of a topology that is ready; InvalidTrialsError when the rig spoiled it, without repeats."""
         ...
 
     def labels(self, live: LiveTopology) -> dict[str, str]:
@@ -112,6 +99,19 @@ class Figure(Protocol):
 
     def facts(self) -> dict[str, Any]:
         """Fields of the Outcome that do not depend on the subject."""
+        ...
+
+
+@runtime_checkable
+class ShortFigure(Figure, Protocol):
+    """A figure whose readings are so short that those of several subjects can be taken in turns."""
+
+    def begin(self, live: LiveTopology, remaining_s: float | None) -> None:
+        """Make a topology ready for turns, once after it was built."""
+        ...
+
+    def turn(self, live: LiveTopology, remaining_s: float | None) -> Reading:
+        """A short reading of a topology that is ready; InvalidTrialsError when the rig spoiled it, without repeats."""
         ...
 
 
@@ -242,12 +242,12 @@ class Study:
         for subject in subjects:
             self._deploy.check(subject.topology, subject.dut)
         work = _Work(per, subjects, figure, self._context.clock)
-        beside = self._deploy.side_by_side(_copies(subjects)) if figure.alternates else None
-        if beside is None:
-            made = self._rebuilt(work)
-        else:
+        beside = self._deploy.side_by_side(_copies(subjects)) if isinstance(figure, ShortFigure) else None
+        if beside is not None and isinstance(figure, ShortFigure):
             with beside as rigs:
-                made = self._alternating(work, rigs)
+                made = self._alternating(work, figure, rigs)
+        else:
+            made = self._rebuilt(work)
         for outcome in made:
             self._context.recorder.emit(outcome)
         return made
@@ -278,9 +278,9 @@ class Study:
             )
         )
 
-    def _alternating(self, work: _Work, rigs: Beside) -> tuple[Outcome, ...]:
+    def _alternating(self, work: _Work, figure: ShortFigure, rigs: Beside) -> tuple[Outcome, ...]:
         """In turns, all subjects deployed at once, and a second build of the baseline for the noise floor."""
-        copies, figure = _copies(work.subjects), work.figure
+        copies = _copies(work.subjects)
         ready: set[tuple[int, int]] = set()
 
         def take(number: int, block: int, left: int) -> Reading:
