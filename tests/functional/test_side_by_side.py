@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from pathlib import Path
 
 import psutil
 import pytest
@@ -68,6 +72,16 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytes
     return pytester
 
 
+@pytest.fixture
+def run_dir(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A run directory of this test's own: a short path, because sockets are in it."""
+    path = Path(f"/run/nfvperf-side-{os.getpid()}")
+    monkeypatch.setenv("NFVPERF_RUN_DIR", str(path))
+    path.mkdir()
+    yield path
+    shutil.rmtree(path)
+
+
 def test_one_works_and_the_others_are_frozen(project: pytest.Pytester) -> None:
     """Steps: compare two chains on OVS-DPDK; look at all vswitchd before each turn. Verify: all but one stopped."""
     result = project.runpytest_subprocess("-p", "no:cacheprovider", "--nfv-profile", "quick", timeout=240)
@@ -78,8 +92,8 @@ def test_one_works_and_the_others_are_frozen(project: pytest.Pytester) -> None:
     assert all(windows["witnesses"][0]["late_ns"] for windows in watched)
 
 
-def test_kill_9_leaves_nobody_frozen(project: pytest.Pytester) -> None:
-    """Steps: kill -9 pytest in a turn, while DUTs are stopped. Verify: no process of the run is left."""
+def test_kill_9_leaves_nobody_frozen(project: pytest.Pytester, run_dir: Path) -> None:
+    """Steps: kill -9 pytest in a turn, while DUTs are stopped; clean. Verify: no process is left, then nothing."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     with subprocess.Popen(command, cwd=project.path, stdout=subprocess.DEVNULL) as child:
         assert until((project.path / "turning").exists, deadline_s=60)
@@ -91,3 +105,6 @@ def test_kill_9_leaves_nobody_frozen(project: pytest.Pytester) -> None:
     gone, alive = psutil.wait_procs(theirs, timeout=10)
     assert alive == []
     assert gone
+    clean = [sys.executable, "-m", "pytest_nfvperf.cli.main", "clean"]
+    subprocess.run(clean, check=True, stdout=subprocess.DEVNULL)
+    assert [path for path in run_dir.iterdir() if path.is_dir()] == []
