@@ -73,13 +73,11 @@ def _values(block: Sequence[tuple[Reading, Reading]]) -> list[tuple[Mapping[str,
 
 
 def _alike(metric: str, blocks: Paired) -> list[AlikeBlock[State]] | None:
-    """Values by state of baseline and subject, by block; None where readings do not know states."""
+    """Values by state of baseline and subject, of every block in order; None where readings do not know states."""
     if not any(metric in a.alike and metric in b.alike for block in blocks for a, b in block):
         return None
     return [
-        ([a.alike.get(metric, {}) for a, _ in block], [b.alike.get(metric, {}) for _, b in block])
-        for block in blocks
-        if block
+        ([a.alike.get(metric, {}) for a, _ in block], [b.alike.get(metric, {}) for _, b in block]) for block in blocks
     ]
 
 
@@ -87,7 +85,7 @@ def _estimate(metric: str, blocks: Paired, confidence: float) -> RatioEstimate |
     """Subject over baseline; None where no block has a pair."""
     alike = _alike(metric, blocks)
     if alike is not None:
-        return alike_estimate(alike, confidence)
+        return alike_estimate([(mine, theirs) for mine, theirs in alike if mine], confidence)
     ratios = block_ratios(metric, blocks)
     return paired_ratio(ratios, confidence) if ratios else None
 
@@ -152,11 +150,8 @@ def _alike_slope(subjects: Sequence[tuple[float, Samples, Paired | None]], per: 
     series = [(count, blocks) for count, blocks in alike if blocks]
     if len(series) + 1 < FEWEST_FOR_A_SLOPE:
         return None
-    found = jackknife(
-        lambda chosen: _share_slope(subjects[0][0], series, chosen),
-        min(len(blocks) for _, blocks in series),
-        confidence,
-    )
+    blocks = len(series[0][1])  # the same of all subjects: they were read in the same blocks
+    found = jackknife(lambda chosen: _share_slope(subjects[0][0], series, chosen), blocks, confidence)
     if found is None:
         return None
     share, reach = found

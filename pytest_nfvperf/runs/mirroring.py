@@ -106,10 +106,12 @@ class MirrorCost:
         return self._forwarding.reading_s + self.profile.comparison_trial_s + _RESIDUAL_S + TRIAL_OVERHEAD_S
 
     def begin(self, live: LiveTopology, remaining_s: float | None) -> None:
-        """As a forwarding rate; the NDR is searched for once, where the load is a share of it."""
-        if self.load.share_of == NDR and not live.topology.mirrors and not self.forwarded:
-            self.forwarded.append(self.find_ndr(live, self.traffic))
-        self._forwarding.begin(live, remaining_s)
+        """As a forwarding rate; of the baseline, which begins first, also what the set load is a share of."""
+        self._search_if_needed(live)
+        if live.topology.mirrors or self.forwarded:
+            self._forwarding.begin(live, remaining_s)
+        else:
+            self._note_forwarded(*self._forwarding.measure(live, remaining_s))
 
     def turn(self, live: LiveTopology, remaining_s: float | None) -> Reading:
         """A short reading; InvalidTrialsError where it was spoiled."""
@@ -131,21 +133,30 @@ class MirrorCost:
             InconclusiveError: the load is a share of the NDR, and the rig let none be found.
             DutFailure: the DUT has no NDR.
         """
+        self._search_if_needed(live)
+        return self._with_copies(live, self._forwarding.measure(live, remaining_s), remaining_s)
+
+    def _search_if_needed(self, live: LiveTopology) -> None:
+        """Once, where the load is a share of the NDR."""
         if self.load.share_of == NDR and not live.topology.mirrors and not self.forwarded:
             self.forwarded.append(self.find_ndr(live, self.traffic))
-        return self._with_copies(live, self._forwarding.measure(live, remaining_s), remaining_s)
+
+    def _note_forwarded(self, trial: Trial, reading: Reading) -> None:
+        """What the load is a share of; the trial's mean where none of its windows was undisturbed."""
+        rate = reading.values.get("forwarding_rate", trial.result.received_fps)
+        if self.load.share_of == FORWARDING_RATE and rate:
+            self.forwarded.append(rate)
 
     def _with_copies(self, live: LiveTopology, read: tuple[Trial, Reading], remaining_s: float | None) -> Reading:
         """A forwarding rate's reading, and what became of the copies."""
         trial, reading = read
         if not live.topology.mirrors:
-            if self.load.share_of == FORWARDING_RATE:
-                self.forwarded.append(reading.values["forwarding_rate"])
+            self._note_forwarded(trial, reading)
             return reading
         overloaded = copies_of(live, trial)
         calm = counted_trial(live, self._calm(live), self.profile.invalid_trial_budget, remaining_s)
         values = {**reading.values, **_values(trial, overloaded, copies_of(live, calm))}
-        return Reading(values, calm.id, reading.at_least, reading.at_most)
+        return Reading(values, calm.id, reading.at_least, reading.at_most, reading.alike)
 
     def _calm(self, live: LiveTopology) -> TrialSpec:
         both = live.topology.directions

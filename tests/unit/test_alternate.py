@@ -10,10 +10,14 @@ from typing import Any
 
 import pytest
 
+from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.measure.reading import Reading
+from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.windows import State
 from pytest_nfvperf.runs.alternate import FEWEST_BLOCKS, Alternated, Blocks, alternated
 from pytest_nfvperf.runs.compared import found_in_turns
+from pytest_nfvperf.runs.mirroring import MirrorCost, MirrorLoad
+from pytest_nfvperf.runs.search import Limits
 from pytest_nfvperf.runs.trials import InvalidTrialsError
 
 UNITS = {"forwarding_rate": "pps", "packet_time": "ns"}
@@ -165,3 +169,25 @@ def test_one_reading_in_four_may_be_a_bound_only() -> None:
     assert few["samples"][0].at_least == ""
     assert many["samples"][0].at_least == "generator-limited"
     assert many["relatives"][0].high is None
+
+
+def test_a_slope_leaves_the_same_block_out_of_all_subjects() -> None:
+    """A block in which one subject was spoiled holds no pair of it, and shifts no other block into its place."""
+    found = alternating(0.9)
+    wide = [
+        [[turn[0], _scaled(turn[0], 0.9), _scaled(turn[0], 0.8), turn[2]] for turn in block] for block in found.blocks
+    ]
+    for turn in wide[2]:
+        turn[1] = None
+    *_, last = found_in_turns("bridges", ["1", "2", "3"], UNITS, Alternated(wide))
+    (slope,) = last["slopes"]
+    assert slope.share == pytest.approx(-0.1, abs=0.01)
+    assert slope.share_high - slope.share_low < 0.02
+
+
+def test_mirrors_are_loaded_by_a_share_of_what_passed_without_one_whatever_the_windows() -> None:
+    trial = type("Trial", (), {"result": type("Result", (), {"received_fps": 4e6})()})()
+    cost = MirrorCost(Traffic(), QUICK, lambda *_: Limits(None, None), MirrorLoad(share=0.1), lambda *_: 0.0)
+    cost._note_forwarded(trial, Reading({}, "trial-1"))
+    cost._note_forwarded(trial, Reading({"forwarding_rate": 7e6}, "trial-2"))
+    assert cost.forwarded == [4e6, 7e6]
