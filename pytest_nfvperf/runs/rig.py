@@ -258,7 +258,7 @@ class Rig:
         """Remember that the testbed broke, with logs, and take everything down; returns what died behind the error."""
         if self._datapath is not None:
             error = death_behind(error, self._datapath.check_alive, self.context.clock)
-            _add_evidence(error, self._datapath.logs())
+            add_evidence(error, self._datapath.logs())
         if self._first_cause is None:
             self._first_cause = (test, error)
         self._recoveries += 1
@@ -321,7 +321,7 @@ class Rig:
             built.wait_ready(LINK_DEADLINE_S)
         except NfvperfError as error:
             if isinstance(error, TestbedError):
-                _add_evidence(error, datapath.logs())  # now: taking the topology down fills the logs with its own
+                add_evidence(error, datapath.logs())  # now: taking the topology down fills the logs with its own
             vnfs.close()
             built.close()
             raise
@@ -344,7 +344,7 @@ class Rig:
             try:
                 self._parts.check_cabling(datapath, generator)
             except TestbedError as error:
-                _add_evidence(error, datapath.logs())
+                add_evidence(error, datapath.logs())
                 raise
         self._cabling_checked = True
 
@@ -367,6 +367,7 @@ def _all_alive(datapath: Datapath, vnfs: RunningVnfs) -> None:
     vnfs.check_alive()
 
 
-def _add_evidence(error: TestbedError, logs: Mapping[str, str]) -> None:
+def add_evidence(error: TestbedError, logs: Mapping[str, str]) -> None:
+    """Add logs to what an error shows, but for those that it has already."""
     for name, text in logs.items():
         error.evidence.setdefault(name, text)

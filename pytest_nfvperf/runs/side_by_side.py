@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.topology import PortRole, Topology, VnfKind
-from pytest_nfvperf.runs.rig import LiveTopology, Rig
+from pytest_nfvperf.runs.rig import LiveTopology, Rig, add_evidence
 
 Placed = tuple[Topology, Dut]
 """What a rig carries."""
@@ -76,8 +76,7 @@ class SideBySide:
             try:
                 live = self._deploy(rig, *self._subjects[subject])
             except TestbedError as error:
-                for name, text in rig.logs().items():
-                    error.evidence.setdefault(name, text)
+                add_evidence(error, rig.logs())
                 raise
             self._lives[subject] = live
         return live
