@@ -50,8 +50,15 @@ class RingDrops:
 def _children_here() -> Iterator[int]:
     """Children of all threads of ours; none on a kernel without CONFIG_PROC_CHILDREN."""
     here = Path("/proc/self/ns/net").readlink()
-    for listed in Path("/proc/self/task").glob("*/children"):
-        for pid in map(int, listed.read_text(encoding="ascii").split()):
+    for thread in Path("/proc/self/task").iterdir():
+        for pid in _children_of(thread):
             with suppress(OSError):
                 if Path(f"/proc/{pid}/ns/net").readlink() == here:
                     yield pid
+
+
+def _children_of(thread: Path) -> list[int]:
+    try:
+        return [int(pid) for pid in (thread / "children").read_text(encoding="ascii").split()]
+    except (FileNotFoundError, ProcessLookupError):  # the thread ended since it was listed, or no such file here
+        return []
