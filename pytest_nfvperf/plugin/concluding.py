@@ -17,9 +17,9 @@ from pytest_nfvperf.adapters.evidence.reader import RunEvidence, read_run
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
 from pytest_nfvperf.adapters.report.junit_kinds import tell_junit
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
-from pytest_nfvperf.model.evidence.conclusion import Cause, one_line
+from pytest_nfvperf.model.evidence.conclusion import Cause, TestFacts, one_line
 from pytest_nfvperf.model.evidence.records import RunEndData, TestData, TestEndData
-from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion, RunFate
+from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion, RunFacts, RunFate, conclude_run
 from pytest_nfvperf.plugin.collection import own_id
 from pytest_nfvperf.plugin.rundir import RUN_DIR_KEY, point_latest
 from pytest_nfvperf.plugin.watch import Watch
@@ -50,21 +50,28 @@ def begin(session: pytest.Session, nfv: NfvSession, uncollected: Sequence[pytest
         nfv.end_test(TestEndData("error", 0.0, reason, Cause.USAGE, report.longreprtext))
 
 
-def refuse(run_dir: Path, nfv: NfvSession | None, items: Sequence[pytest.Item], error: pytest.UsageError) -> None:
+def refuse(
+    run_dir: Path, nfv: NfvSession | None, items: Sequence[pytest.Item], watch: Watch, error: pytest.UsageError
+) -> None:
     """The run ends before its first test, by a mistake of the user's: that is what became of it, and is recorded.
 
     Args:
         run_dir: where results go.
-        nfv: None where not even the testbed file can be used: then there is no run record, and the evidence is how
-            the run ended.
+        nfv: None where not even an option or the testbed file can be used: then there is no run record, and the
+            evidence is how the run ended.
         items: the tests that were selected.
+        watch: writes the last line, also where there is no place for evidence.
         error: what pytest tells the user.
     """
-    with suppress(ConfigError, TestbedError):  # there is no place for evidence either: the message says the rest
+    status, reason = int(pytest.ExitCode.USAGE_ERROR), one_line(str(error))
+    selected = tuple(own_id(item) for item in items)
+    never = tuple(TestFacts(node_id, began=False) for node_id in selected)
+    watch.last_line = conclude_run(RunFacts(never, status, reason)).last_line
+    with suppress(ConfigError, TestbedError):  # there is no place for evidence either
         if nfv is None:
-            _write_end(run_dir / EVIDENCE, int(pytest.ExitCode.USAGE_ERROR), one_line(str(error)))
+            _write_end(run_dir / EVIDENCE, status, reason)
         else:
-            nfv.selected = tuple(own_id(item) for item in items)
+            nfv.selected = selected
             _ = nfv.recorder
         point_latest(run_dir)
 

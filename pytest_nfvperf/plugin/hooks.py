@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 SESSION_KEY = pytest.StashKey["NfvSession"]()
 OPTIONS_KEY = pytest.StashKey[Options]()
+MISTAKE_KEY = pytest.StashKey[pytest.UsageError | None]()
+"""What is wrong with the options: the run ends by it where it can leave evidence, which pytest_configure cannot."""
 WATCH_KEY = pytest.StashKey[Watch]()
 MEASURING_KEY = pytest.StashKey[bool]()
 RECORDED_KEY = pytest.StashKey[bool]()
@@ -54,7 +56,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", f"{NOT_QUICK}: left out by --nfv-profile quick and smoke")
     config.addinivalue_line("markers", f"{QUICK_ONLY}: left out by every profile but quick and smoke")
     config.addinivalue_line("markers", f"{SMOKE}: what --nfv-profile smoke runs of its suite, with its first case")
-    config.stash[OPTIONS_KEY] = options = read_options(config)
+    options, config.stash[MISTAKE_KEY] = read_options(config)
+    config.stash[OPTIONS_KEY] = options
     config.stash[MEASURING_KEY] = False
     config.stash[RECORDED_KEY] = False
     config.stash[WATCH_KEY] = watch = Watch()
@@ -78,16 +81,43 @@ def _keep_one_testbed_to_one_worker(config: pytest.Config, options: Options) -> 
         config.option.loadgroup = True  # a worker parses the command line anew, and finds no --dist there
 
 
-def _refuse(config: pytest.Config, measuring: list[pytest.Item], error: pytest.UsageError) -> None:
+def _refuse(config: pytest.Config, selected: list[pytest.Item], error: pytest.UsageError) -> None:
     """Put into the evidence that the run ends before its first test, by a mistake of the user's."""
-    _watch(config).note(str(error))
+    watch = _watch(config)
+    watch.note(str(error))
     options = config.stash[OPTIONS_KEY]
     if hasattr(config, "workerinput") or options.plan or config.option.collectonly:
         return
     from pytest_nfvperf.plugin import concluding  # noqa: PLC0415 - only for who was about to measure
 
     run_dir = run_directory(config, options)
-    concluding.refuse(run_dir, config.stash.get(SESSION_KEY, None), measuring, error)
+    concluding.refuse(run_dir, config.stash.get(SESSION_KEY, None), selected, watch, error)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """End the run if an option cannot be used. With xdist the controller does: workers cannot say why a run ends."""
+    config = session.config
+    if hasattr(config, "workerinput"):
+        return
+    mistake = config.stash[MISTAKE_KEY] or _mistake_in_testbeds(config)
+    if mistake is not None:
+        _refuse(config, [], mistake)
+        raise mistake
+
+
+def _mistake_in_testbeds(config: pytest.Config) -> pytest.UsageError | None:
+    """Without workers only who measures reads the testbed file."""
+    options, workers = config.stash[OPTIONS_KEY], len(config.getoption("tx", None) or ())
+    if not options.testbeds or not workers:
+        return None
+    from pytest_nfvperf.plugin.session_factory import check_testbeds  # noqa: PLC0415 - only when it is needed
+
+    try:
+        check_testbeds(options, workers)
+    except pytest.UsageError as error:
+        return error
+    return None
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -137,7 +167,11 @@ def pytest_runtestloop(session: pytest.Session) -> object:
         return plan.show_plan(session, session_of(config))
     from pytest_nfvperf.plugin import concluding  # noqa: PLC0415
 
-    concluding.begin(session, session_of(config), _watch(config).uncollected)
+    try:
+        concluding.begin(session, session_of(config), _watch(config).uncollected)
+    except pytest.UsageError as error:
+        _refuse(config, session.items, error)
+        raise
     config.stash[RECORDED_KEY] = True
     return None
 

@@ -5,6 +5,7 @@ Imports nothing heavy: pytest loads this in every run of every project of the en
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -12,7 +13,13 @@ import pytest
 from pytest_nfvperf.model.measure.asked_load import SoakLoad
 from pytest_nfvperf.session.options import Options, is_pack
 
-PROFILE_NAMES = ("smoke", "quick", "gate", "full", "soak")
+CHOICES = {
+    "profile": ("quick", ("smoke", "quick", "gate", "full", "soak")),
+    "report": ("html", ("html", "none")),
+    "inconclusive": ("fail", ("fail", "warn")),
+}
+"""Default and values of each option that is a choice. The parser does not check them: it would end the run before any
+hook, and without evidence."""
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -25,12 +32,7 @@ def add_options(parser: pytest.Parser) -> None:
         metavar="FILE",
         help="testbed file (default: the embedded testbed); with -n one for each worker",
     )
-    group.addoption(
-        "--nfv-profile",
-        choices=PROFILE_NAMES,
-        default="quick",
-        help="how thoroughly to measure (default: %(default)s)",
-    )
+    _add_choice(group, "profile", "how thoroughly to measure")
     group.addoption(
         "--nfv-sla",
         action="append",
@@ -47,12 +49,7 @@ def add_options(parser: pytest.Parser) -> None:
         help="record the conversation with the generator in this directory, for engine 'replay' of a testbed file",
     )
     group.addoption("--nfv-plan", action="store_true", help="list trials and an estimate of the time; send nothing")
-    group.addoption(
-        "--nfv-report",
-        choices=("html", "none"),
-        default="html",
-        help="render the evidence as a page at the end (default: %(default)s; later: nfvperf report)",
-    )
+    _add_choice(group, "report", "render the evidence as a page at the end; later: nfvperf report")
     group.addoption(
         "--nfv-soak-duration",
         metavar="TIME",
@@ -63,33 +60,56 @@ def add_options(parser: pytest.Parser) -> None:
         metavar="LOAD",
         help="load of soaks: '4 Mpps' per direction or '80 %%' of the NDR (default: 4 Mpps, where that is lossless)",
     )
-    group.addoption(
-        "--nfv-inconclusive",
-        choices=("fail", "warn"),
-        default="fail",
-        help="what an INCONCLUSIVE verdict does to its test (default: %(default)s)",
-    )
+    _add_choice(group, "inconclusive", "what an INCONCLUSIVE verdict does to its test")
 
 
-def read_options(config: pytest.Config) -> Options:
-    """The options of this run. Paths are relative to where pytest was called."""
+def _add_choice(group: pytest.OptionGroup, name: str, what: str) -> None:
+    default, values = CHOICES[name]
+    metavar = "{" + ",".join(values) + "}"
+    group.addoption(f"--nfv-{name}", default=default, metavar=metavar, help=f"{what} (default: %(default)s)")
+
+
+def read_options(config: pytest.Config) -> tuple[Options, pytest.UsageError | None]:
+    """The options of this run, and the first mistake in them.
+
+    With a mistake the defaults stand for what could be wrong, so that the options still say where evidence goes.
+    """
+    try:
+        choices = {name: _choice(name, config.getoption(f"--nfv-{name}")) for name in CHOICES}
+        duration_s = _duration_s(config.getoption("--nfv-soak-duration"))
+        load = _load(config.getoption("--nfv-soak-load"))
+    except pytest.UsageError as mistake:
+        return _options(config, {name: default for name, (default, _) in CHOICES.items()}), mistake
+    return replace(_options(config, choices), soak_duration_s=duration_s, soak_load=load), None
+
+
+def _options(config: pytest.Config, choices: Mapping[str, str]) -> Options:
+    """Without those about soaks. Paths are relative to where pytest was called."""
     base = config.invocation_params.dir
     record = config.getoption("--nfv-record")
     return Options(
         testbeds=tuple(base / path for path in config.getoption("--nfv-testbed")),
-        profile=config.getoption("--nfv-profile"),
+        profile=choices["profile"],
         slas=tuple(base / given for given in config.getoption("--nfv-sla") if not is_pack(given)),
         packs=tuple(given for given in config.getoption("--nfv-sla") if is_pack(given)),
         ovs=config.getoption("--nfv-ovs"),
         results=base / config.getoption("--nfv-results"),
         keep=config.getoption("--nfv-keep"),
         plan=config.getoption("--nfv-plan"),
-        inconclusive=config.getoption("--nfv-inconclusive"),
-        report=config.getoption("--nfv-report") == "html",
-        soak_duration_s=_duration_s(config.getoption("--nfv-soak-duration")),
-        soak_load=_load(config.getoption("--nfv-soak-load")),
+        inconclusive=choices["inconclusive"],
+        report=choices["report"] == "html",
         record=base / record if record else None,
     )
+
+
+def _choice(name: str, given: str) -> str:
+    _, values = CHOICES[name]
+    if given in values:
+        return given
+    from pytest_nfvperf.config.near import did_you_mean, listed  # noqa: PLC0415 - only for a mistake
+
+    hint = did_you_mean(given, values)
+    raise pytest.UsageError(f"--nfv-{name}: invalid choice: '{given}'{hint} (choose from {listed(values)})")
 
 
 def _duration_s(text: str | None) -> float | None:

@@ -7,6 +7,7 @@ taken from the function that decides.
 from __future__ import annotations
 
 import signal
+from html import unescape
 
 import pytest
 from truth_support import (
@@ -29,6 +30,8 @@ ALL = (
     "1 failed as expected, 1 skipped, 2 passed"
 )
 
+
+ONE = "schema: 1\nname: one\ndut: {ovs: {instance: private, datapath: netdev}}\ngenerator: {engine: embedded}\n"
 
 @pytest.mark.parametrize("name", CASES)
 def test_alone(pytester: pytest.Pytester, name: str) -> None:
@@ -139,9 +142,62 @@ def test_a_testbed_file_that_cannot_be_used(pytester: pytest.Pytester) -> None:
     assert "nowhere.yaml" in told.last_line
 
 
-def test_a_usage_error_of_a_plan_leaves_nothing(pytester: pytest.Pytester) -> None:
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("--nfv-profile", "gates", "invalid choice: 'gates', did you mean 'gate'? (choose from smoke, quick, gate, "),
+        ("--nfv-report", "pdf", "invalid choice: 'pdf' (choose from html, none)"),
+        ("--nfv-inconclusive", "pass", "invalid choice: 'pass' (choose from fail, warn)"),
+        ("--nfv-soak-duration", "long", "'long'"),
+        ("--nfv-soak-duration", "1 ms", "'1 ms' is too short: write at least '1 s'"),
+        ("--nfv-soak-load", "0 Mpps", "'0 Mpps' is no load"),
+    ],
+)
+def test_an_option_that_cannot_be_used(pytester: pytest.Pytester, option: str, value: str, message: str) -> None:
+    told = run_cases(pytester, ["test_assert"], option, value)
+    check_run(told, "Usage error", 4)
+    assert f"{option}: {message}" in told.last_line
+    assert message in unescape(told.page)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--nfv-profile", "thorough"), "--nfv-profile: invalid choice: 'thorough'"),
+        (("--nfv-testbed", "nowhere.yaml"), "nowhere.yaml"),
+        (("--nfv-testbed", "one.yaml"), "worker gw1 has no testbed: 1 were given; give one --nfv-testbed a worker"),
+    ],
+)
+def test_with_workers_a_usage_error_ends_the_run_the_same(
+    pytester: pytest.Pytester, options: tuple[str, ...], message: str
+) -> None:
+    pytester.makefile(".yaml", one=ONE)
+    told = run_cases(pytester, ["test_assert"], *options, "-n", "2")
+    check_run(told, "Usage error", 4)
+    assert message in told.last_line
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--nfv-profile", "thorough"), "Usage error. --nfv-profile: invalid choice: 'thorough'"),
+        ((), "Usage error: of 1 selected test 1 not run. evidence"),
+    ],
+)
+def test_without_a_place_for_evidence_the_last_line_is_there(
+    pytester: pytest.Pytester, options: tuple[str, ...], message: str
+) -> None:
     make_project(pytester, HEAD + CASES["test_assert"].source, CONFTEST + SIMULATED)
-    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "--nfv-plan", "--nfv-testbed", "nowhere.yaml")
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "--nfv-results", "/proc/nowhere", *options)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert result.outlines[-1].startswith(f"nfvperf: {message}")
+    assert result.outlines[-1].endswith("(exit status 4)")
+
+
+@pytest.mark.parametrize("options", [("--nfv-testbed", "nowhere.yaml"), ("--nfv-profile", "thorough")])
+def test_a_usage_error_of_a_plan_leaves_nothing(pytester: pytest.Pytester, options: tuple[str, ...]) -> None:
+    make_project(pytester, HEAD + CASES["test_assert"].source, CONFTEST + SIMULATED)
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "--nfv-plan", *options)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert not (pytester.path / "reports").exists()
 
