@@ -261,7 +261,7 @@ def pytest_runtest_logfinish():
 
 @dataclass
 class Told:
-    """What the six places say. ``words``: of each test; ``badges``: the same as tables have it."""
+    """What the six places say. ``words``: of each test; ``badges``: the same as tables have it; ``reasons``: why."""
 
     status: int
     terminal: str
@@ -273,6 +273,7 @@ class Told:
     junit: dict[str, str] = field(default_factory=dict)
     allure: dict[str, str] = field(default_factory=dict)
     junit_run: dict[str, str] = field(default_factory=dict)
+    reasons: dict[str, dict[str, str]] = field(default_factory=dict)
 
     @property
     def last_line(self) -> str:
@@ -329,7 +330,7 @@ def badges_of(page: str) -> dict[str, str]:
 
 def read_junit(told: Told, path: Path) -> None:
     """Kind and word of each test, and the run's properties."""
-    told.words["junit"] = {}
+    told.words["junit"], told.reasons["junit"] = {}, {}
     if not path.exists():
         return
     (suite,) = ET.parse(path).iter("testsuite")
@@ -340,15 +341,18 @@ def read_junit(told: Told, path: Path) -> None:
         counts |= {kind: counts[kind] + 1 for kind in kinds}
         name = str(case.get("name"))
         told.junit[name] = ",".join(kinds)
-        found = [each.get("value", "") for each in case.iter("property") if each.get("name") == "nfvperf.result"]
-        told.words["junit"][name] = ",".join(found)
+        for kind, property_name in (("words", "nfvperf.result"), ("reasons", "nfvperf.reason")):
+            found = [each.get("value", "") for each in case.iter("property") if each.get("name") == property_name]
+            getattr(told, kind)["junit"][name] = ",".join(found)
     assert [suite.get(name) for name in ("failures", "errors", "skipped")] == [str(count) for count in counts.values()]
 
 
 def read_allure(told: Told, folder: Path) -> None:
-    """Status and label of each test that ended."""
+    """Status, label and message of each test."""
     results = [json.loads(path.read_text()) for path in folder.glob("*-result.json")]
     told.allure = {result["name"]: result["status"] for result in results}
+    told.reasons["allure"] = {result["name"]: result.get("statusDetails", {}).get("message", "") for result in results}
+    assert len(told.allure) == len(results), "a test has two results for Allure"
     told.words["allure"] = {
         result["name"]: ",".join(label["value"] for label in result["labels"] if label["name"] == "nfvperf.result")
         for result in results

@@ -32,6 +32,7 @@ from pytest_nfvperf.plugin.parametrizing import SMOKE as SMOKE_TEST
 from pytest_nfvperf.session.options import Options
 from pytest_nfvperf.session.packs import refuse_empty
 from pytest_nfvperf.session.run import NfvSession
+from pytest_nfvperf.session.running_test import conclude_interrupted
 from pytest_nfvperf.session.sla_check import InconclusiveWarning, SlaFailure
 
 STARTED_KEY = pytest.StashKey[float]()
@@ -173,6 +174,14 @@ def begin(item: pytest.Item, session: NfvSession) -> None:
     item.stash[STARTED_KEY] = time.monotonic()
     item.stash[ENDING_KEY] = Ending()
     session.begin_test(own_id(item), TestData(labels, parameters, doc.strip()))
+
+
+def interrupted(config: pytest.Config, session: NfvSession) -> None:
+    """The running test does not end, because the run does: Allure goes by its set-up, and would call it passed."""
+    if config.getoption("--alluredir", None):
+        from pytest_nfvperf.adapters.report.allure_status import tell_allure  # noqa: PLC0415 - only for Allure's users
+
+        tell_allure(conclude_interrupted(session.recorder))
 
 
 def own_id(item: pytest.Item) -> str:

@@ -95,6 +95,16 @@ def conclude_session(session: pytest.Session, exitstatus: int, watch: Watch) -> 
     if config.getoption("numprocesses", None) or config.getoption("tx", None):
         _write_end(run_dir / CONTROLLER, exitstatus, one_line(watch.reason(session)))
     _decide(session, run_dir, watch)
+    _tell_allure(config)
+
+
+def _tell_allure(config: pytest.Config) -> None:
+    """Write results of tests that no process could write one for; allure-pytest is loaded only for its users."""
+    allure_dir, concluded = config.getoption("--alluredir", None), config.stash.get(CONCLUDED_KEY, None)
+    if allure_dir and concluded is not None:
+        from pytest_nfvperf.adapters.report.allure_results import write_missing_results  # noqa: PLC0415 - as it says
+
+        write_missing_results(Path(allure_dir), *concluded)
 
 
 def conclude_stopped(session: pytest.Session, watch: Watch, asked: str) -> bool:

@@ -185,7 +185,11 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
     session = session_of(item.config)
     collection.begin(item, session)
-    result = yield
+    try:
+        result = yield
+    except BaseException:
+        collection.interrupted(item.config, session)
+        raise
     if session.interrupted:
         item.session.shouldstop = f"{session.interrupted} during a soak; its verdict is on what there was until then"
     return result

@@ -27,10 +27,9 @@ from pytest_nfvperf.config.sla_file import load_sla
 from pytest_nfvperf.config.testbed_file import testbed_to_yaml
 from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.errors import TestbedError
-from pytest_nfvperf.model.evidence.conclusion import TestConclusion, TestFacts, conclude_test
+from pytest_nfvperf.model.evidence.conclusion import TestConclusion
 from pytest_nfvperf.model.evidence.records import (
     AttachmentData,
-    ErrorData,
     RunData,
     RunEndData,
     TestData,
@@ -62,6 +61,7 @@ from pytest_nfvperf.runs.study import Decided, Study, SubjectDeployer
 from pytest_nfvperf.runs.trials import Context
 from pytest_nfvperf.session.options import Options
 from pytest_nfvperf.session.packs import PUBLISHED_FILE, pack_rules
+from pytest_nfvperf.session.running_test import conclude_running
 from pytest_nfvperf.session.sla_check import Measured, SlaCheck
 
 SUITE_SLA = "sla.yaml"
@@ -276,22 +276,10 @@ class NfvSession:
         """The test ended; returns its result."""
         self._progress.clear()
         self._statuses[end.status] += 1
-        became = conclude_test(self._facts(end))
+        became = conclude_running(self.recorder, end)
         self.recorder.emit(end)
         self.recorder.test = ""
         return became
-
-    def _facts(self, end: TestEndData) -> TestFacts:
-        findings = self.recorder.findings
-        return TestFacts(
-            self.recorder.test,
-            status=end.status,
-            cause=end.cause,
-            reason=end.reason,
-            verdicts=tuple(finding for finding in findings if isinstance(finding, Verdict)),
-            errors=tuple(finding.message for finding in findings if isinstance(finding, ErrorData)),
-            measured=any(isinstance(finding, Outcome) for finding in findings),
-        )
 
     def broken(self, error: TestbedError) -> TestbedError:
         """The testbed broke in the running test. Returns the error to show: which process died, if one did."""

@@ -17,6 +17,7 @@ from truth_support import (
     ENDS_WITHIN,
     HEAD,
     SIMULATED,
+    Told,
     check_run,
     check_test,
     headline_of,
@@ -30,8 +31,8 @@ ALL = (
     "1 failed as expected, 1 skipped, 2 passed"
 )
 
-
 ONE = "schema: 1\nname: one\ndut: {ovs: {instance: private, datapath: netdev}}\ngenerator: {engine: embedded}\n"
+
 
 @pytest.mark.parametrize("name", CASES)
 def test_alone(pytester: pytest.Pytester, name: str) -> None:
@@ -71,13 +72,24 @@ def test_left_out_after_a_failure(pytester: pytest.Pytester) -> None:
     check_run(told, "Failed: of 2 selected tests 1 failed, 1 not run", 1)
     assert told.badges["show"]["test_pass"] == told.badges["page"]["test_pass"] == "not run"
     assert (told.junit["test_pass"], told.words["junit"]["test_pass"]) == ("skipped", "not run")
+    check_unended(told, {"test_pass": "skipped"})
+
+
+def check_unended(told: Told, allure: dict[str, str]) -> None:
+    """JUnit and Allure say the same of tests that did not end: ``allure`` has the status of each."""
+    for name, status in allure.items():
+        assert told.allure[name] == status
+        assert told.words["allure"][name] == told.words["junit"][name]
+        assert told.reasons["allure"][name] == told.reasons["junit"][name] != ""
 
 
 def test_interrupted(pytester: pytest.Pytester) -> None:
     told = run_cases(pytester, ["test_pass"], more=ENDS["interrupted"])
     check_run(told, "Interrupted: of 2 selected tests 1 unfinished, 1 not run", 2)
-    for said in (told.badges["show"], told.badges["page"], told.words["junit"]):
+    for said in (told.badges["show"], told.badges["page"], told.words["junit"], told.words["allure"]):
         assert said == {"test_end": "unfinished", "test_pass": "not run"}
+    check_unended(told, {"test_end": "broken", "test_pass": "skipped"})
+    assert told.reasons["allure"]["test_end"] == "it had begun when the run ended"
 
 
 def test_stopped_while_the_report_is_written(pytester: pytest.Pytester) -> None:
@@ -119,11 +131,16 @@ def test_ordinary_tests_alone_are_pytests_own(pytester: pytest.Pytester) -> None
 def test_what_cannot_be_collected_is_told(pytester: pytest.Pytester) -> None:
     make_project(pytester, HEAD + CASES["test_pass"].source, CONFTEST + SIMULATED)
     (pytester.path / "mine" / "test_typo.py").write_text("import no_such_module\n")
-    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "--junitxml", "junit.xml", "mine")
+    result = pytester.runpytest_subprocess(
+        "-p", "no:cacheprovider", "--junitxml", "junit.xml", "--alluredir", "allure", "mine"
+    )
     told = read(pytester.path, int(result.ret), result.stdout.str())
     check_run(told, "Interrupted: of 2 selected tests 1 usage error, 1 not run", 2)
     assert "1 error during collection" in told.last_line
     assert "cannot be collected: ModuleNotFoundError: No module named 'no_such_module'" in told.shown
+    assert told.allure == {"mine/test_typo.py": "broken", "test_pass": "skipped"}
+    assert told.words["allure"] == {"mine/test_typo.py": "usage", "test_pass": "not run"}
+    assert "No module named 'no_such_module'" in told.reasons["allure"]["mine/test_typo.py"]
 
 
 def test_a_rule_that_judges_nothing_ends_the_run_before_it_begins(pytester: pytest.Pytester) -> None:
@@ -132,7 +149,7 @@ def test_a_rule_that_judges_nothing_ends_the_run_before_it_begins(pytester: pyte
     check_run(told, "Usage error: of 2 selected tests 2 not run", 4)
     assert "no test matches {test: test_nobody}, so this rule judges nothing" in told.last_line
     not_run = dict.fromkeys(("test_pass", "test_assert"), "not run")
-    assert told.badges["show"] == told.badges["page"] == told.words["junit"] == not_run
+    assert told.badges["show"] == told.badges["page"] == told.words["junit"] == told.words["allure"] == not_run
     assert set(told.junit.values()) == {"skipped"}
 
 
@@ -216,6 +233,9 @@ def test_a_worker_that_dies(pytester: pytest.Pytester) -> None:
     for said in (told.badges["show"], told.badges["page"]):
         assert said == {"test_end": "BROKEN", "test_pass": "not run"}
     assert told.junit["test_end"] == "error"
+    check_unended(told, {"test_end": "broken", "test_pass": "skipped"})
+    assert told.words["allure"] == {"test_end": "broken", "test_pass": "not run"}
+    assert told.reasons["allure"]["test_end"] == "the worker that ran it died"
 
 
 def test_with_workers_the_controller_tells_the_same(pytester: pytest.Pytester) -> None:

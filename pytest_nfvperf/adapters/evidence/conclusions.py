@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence
-from pytest_nfvperf.model.evidence.conclusion import Cause, TestFacts
+from pytest_nfvperf.model.evidence.conclusion import WHEN_THE_RUN_ENDED, Cause, TestFacts
 from pytest_nfvperf.model.evidence.records import RunEndData, TestEndData
 from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion, RunFacts, conclude_run
 from pytest_nfvperf.model.measure.profile import SMOKE
@@ -77,4 +77,4 @@ def _spoiled(test: TestEvidence) -> str:
 
 
 def _why_unfinished(run: RunEvidence) -> str:
-    return "it had begun when the run was killed" if _ended(run) is None else "it had begun when the run ended"
+    return "it had begun when the run was killed" if _ended(run) is None else WHEN_THE_RUN_ENDED

@@ -15,12 +15,15 @@ from allure_commons.model2 import Status, StatusDetails
 from pytest_nfvperf.model.evidence.conclusion import Fate, TestConclusion
 
 RESULT = "nfvperf.result"
-_STATUS = {
+STATUS = {
     Fate.FAILED: Status.FAILED,
     Fate.INCONCLUSIVE: Status.BROKEN,
     Fate.BROKEN: Status.BROKEN,
     Fate.USAGE: Status.BROKEN,
+    Fate.UNFINISHED: Status.BROKEN,
+    Fate.NOT_RUN: Status.SKIPPED,
 }
+"""For what Allure by itself would call something else; it knows what passed and what was skipped."""
 
 
 def tell_allure(became: TestConclusion) -> None:
@@ -28,7 +31,7 @@ def tell_allure(became: TestConclusion) -> None:
     dynamic: Any = allure.dynamic
     dynamic.label(RESULT, str(became.fate))
     result = _running()
-    status = _STATUS.get(became.fate)
+    status = STATUS.get(became.fate)
     if result is None or status is None or became.tolerated:
         return
     result.status = status

@@ -12,6 +12,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 from pytest_nfvperf.adapters.report.junit import RESULT
+from pytest_nfvperf.adapters.report.node_ids import module_of, split_node_id
 from pytest_nfvperf.model.evidence.conclusion import Fate, TestConclusion
 from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion
 
@@ -85,10 +86,8 @@ def _tell_kind(case: ET.Element, cases: list[ET.Element]) -> None:
 
 def _case_of(test: TestConclusion) -> ET.Element:
     """A testcase for what pytest wrote none of: it never ended."""
-    address, _, name = test.node_id.partition("::")
-    *classes, last = name.split("::") if name else ["", ""]
-    module = address.removesuffix(".py").replace("/", ".")
-    case = ET.Element("testcase", classname=".".join([module, *filter(None, classes)]), name=last, time="0")
+    path, classes, name = split_node_id(test.node_id)
+    case = ET.Element("testcase", classname=".".join([module_of(path), *classes]), name=name, time="0")
     properties = ET.SubElement(case, "properties")
     for key, value in ((RESULT, str(test.fate)), ("nfvperf.reason", test.reason)):
         ET.SubElement(properties, "property", name=key, value=value)

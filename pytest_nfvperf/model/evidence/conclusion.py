@@ -42,6 +42,8 @@ class Fate(StrEnum):
 _BADGES = {Fate.PASSED: "PASS", Fate.FAILED: "FAIL", Fate.INCONCLUSIVE: "INCONCLUSIVE", Fate.BROKEN: "BROKEN"}
 _BADGES |= {Fate.USAGE: "USAGE"}
 NO_SLA = "no SLA"
+WHEN_THE_RUN_ENDED = "it had begun when the run ended"
+"""Why a test is unfinished in a run that was not killed."""
 GRAVITY = (Fate.USAGE, Fate.BROKEN, Fate.FAILED, Fate.INCONCLUSIVE)
 """What did not pass, the gravest first: what is wrong with the question or the testbed comes before any answer."""
 
