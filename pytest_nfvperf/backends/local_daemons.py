@@ -12,8 +12,7 @@ from pytest_nfvperf.adapters.ovn.private_ovn import PrivateOvn
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
 from pytest_nfvperf.adapters.ovs.topology.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.routing.bgp_path_daemons import lacks_daemons, start_bgp
-from pytest_nfvperf.adapters.routing.lab.lab_bird import LabBird
-from pytest_nfvperf.adapters.routing.lab.lab_frr import LabFrr
+from pytest_nfvperf.adapters.routing.lab.lab_speaker import LabBgpSpeaker
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.routing.logical_network import LogicalSwitch
 from pytest_nfvperf.model.scenarios.bgp_path import BgpPathPlan
@@ -44,7 +43,7 @@ class LocalBgp:
 
     def speaker(self, spec: LabSpeaker) -> BgpSpeaker:
         """By the sockets of a daemon that runs already."""
-        return LabFrr(self._journal(), spec) if spec.engine == "frr" else LabBird(self._journal(), spec)
+        return LabBgpSpeaker(self._journal(), spec)
 
 
 class LocalOvn:

@@ -19,8 +19,7 @@ from pytest_nfvperf.adapters.routing.bird.bird_control import BirdControl
 from pytest_nfvperf.adapters.routing.bird.bird_speaker import BirdSpeaker
 from pytest_nfvperf.adapters.routing.frr.frr_speaker import FrrSpeaker
 from pytest_nfvperf.adapters.routing.frr.frr_vty import Vty
-from pytest_nfvperf.adapters.routing.lab.lab_bird import LabBird
-from pytest_nfvperf.adapters.routing.lab.lab_frr import LabFrr
+from pytest_nfvperf.adapters.routing.lab.lab_speaker import LabBgpSpeaker
 from pytest_nfvperf.adapters.routing.speakers.daemons import is_stopped
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.routing.bgp import BfdTimers
@@ -90,7 +89,7 @@ def journal() -> Iterator[Journal]:
 
 
 def test_sessions_are_seen_as_the_daemons_tell_them(lab: Lab, journal: Journal) -> None:
-    dut, tester = LabFrr(journal, lab.frr_spec), LabBird(journal, lab.bird_spec)
+    dut, tester = LabBgpSpeaker(journal, lab.frr_spec), LabBgpSpeaker(journal, lab.bird_spec)
     assert (dut.config.asn, dut.config.router_id, tester.config.asn) == (64999, HERE, 65000)
     assert [(one.address, one.asn) for one in dut.config.neighbors] == [(THERE, 65000)]
     assert [(one.address, one.asn) for one in tester.config.neighbors] == [(HERE, 64999)]
@@ -107,7 +106,7 @@ def test_sessions_are_seen_as_the_daemons_tell_them(lab: Lab, journal: Journal) 
 
 def test_what_they_announce_for_us_is_taken_back(lab: Lab, journal: Journal) -> None:
     before = lab.configurations()
-    dut, tester = LabFrr(journal, lab.frr_spec), LabBird(journal, lab.bird_spec)
+    dut, tester = LabBgpSpeaker(journal, lab.frr_spec), LabBgpSpeaker(journal, lab.bird_spec)
     dut.announce([OURS])
     dut.announce([OURS])
     lab.bird.await_session(HERE, lambda seen: seen.received == 2, "theirs and ours", 5)
@@ -126,7 +125,7 @@ def test_what_they_announce_for_us_is_taken_back(lab: Lab, journal: Journal) -> 
 
 
 def test_what_is_theirs_is_refused(lab: Lab, journal: Journal) -> None:
-    dut, tester = LabFrr(journal, lab.frr_spec), LabBird(journal, lab.bird_spec)
+    dut, tester = LabBgpSpeaker(journal, lab.frr_spec), LabBgpSpeaker(journal, lab.bird_spec)
     with pytest.raises(ConfigError, match=r"speaker 'dut' has 'ip route 203\.0\.113\.0/24 blackhole' in its own"):
         dut.announce([THEIRS])
     with pytest.raises(ConfigError, match=r"'tester' cannot announce 203.*'announces: \{203\.0\.113\.0/24: PROTO"):
@@ -139,27 +138,26 @@ def test_what_is_theirs_is_refused(lab: Lab, journal: Journal) -> None:
         speaker.close()
     unknown = LabSpeaker("tester", "bird", lab.bird_spec.socket, ((OURS, "clients"),))
     with pytest.raises(ConfigError, match=r"'tester' has no static protocol 'clients' with 192.*; it has: own_ipv4"):
-        LabBird(journal, unknown)
+        LabBgpSpeaker(journal, unknown)
 
 
 def test_nobody_there(journal: Journal, tmp_path: Path) -> None:
     with pytest.raises(TestbedError, match=r"no bgpd listens on .*/bgpd\.vty: No such file.*'dut' of the testbed file"):
-        LabFrr(journal, LabSpeaker("dut", "frr", str(tmp_path)))
+        LabBgpSpeaker(journal, LabSpeaker("dut", "frr", str(tmp_path)))
     with pytest.raises(TestbedError, match=r"no bird listens on .*/b\.ctl: No such file.*'tester' of the testbed file"):
-        LabBird(journal, LabSpeaker("tester", "bird", str(tmp_path / "b.ctl")))
+        LabBgpSpeaker(journal, LabSpeaker("tester", "bird", str(tmp_path / "b.ctl")))
 
 
 KILLED = """
 import sys, time
 from pathlib import Path
 from pytest_nfvperf.adapters.cleanup.reaper import open_journal
-from pytest_nfvperf.adapters.routing.lab.lab_bird import LabBird
-from pytest_nfvperf.adapters.routing.lab.lab_frr import LabFrr
+from pytest_nfvperf.adapters.routing.lab.lab_speaker import LabBgpSpeaker
 from pytest_nfvperf.model.testbed.testbed import LabSpeaker
 base, frr, bird, prefix = sys.argv[1:]
 journal = open_journal(Path(base))
-for speaker in (LabFrr(journal, LabSpeaker("dut", "frr", frr)),
-                LabBird(journal, LabSpeaker("tester", "bird", bird, ((prefix, "own_lab"),)))):
+for speaker in (LabBgpSpeaker(journal, LabSpeaker("dut", "frr", frr)),
+                LabBgpSpeaker(journal, LabSpeaker("tester", "bird", bird, ((prefix, "own_lab"),)))):
     speaker.announce([prefix])
 print("announced", flush=True)
 time.sleep(60)
@@ -187,7 +185,7 @@ def test_kill_minus_9_leaves_them_as_they_were(lab: Lab) -> None:
 
 def test_a_daemon_that_is_stopped_or_dies(lab: Lab, journal: Journal) -> None:
     """Last: the module's daemons are not put back."""
-    tester = LabBird(journal, lab.bird_spec)
+    tester = LabBgpSpeaker(journal, lab.bird_spec)
     tester.announce([OURS])
     pid = tester.pids()["bird"]
     os.kill(pid, signal.SIGSTOP)

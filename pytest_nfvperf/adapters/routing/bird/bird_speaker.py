@@ -6,21 +6,23 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from pytest_nfvperf.adapters.journal.journal import Journal
-from pytest_nfvperf.adapters.process.process import run
 from pytest_nfvperf.adapters.process.programs import PROGRAMS
-from pytest_nfvperf.adapters.process.wait import wait_until
 from pytest_nfvperf.adapters.routing.bird.bird_config import ROUTES, configuration, protocol_name, routes
 from pytest_nfvperf.adapters.routing.bird.bird_control import BirdControl
 from pytest_nfvperf.adapters.routing.bird.bird_state import bfd_status, session_state
 from pytest_nfvperf.adapters.routing.speakers.awaiting import await_session
-from pytest_nfvperf.adapters.routing.speakers.daemons import Daemon, Daemons, executable
+from pytest_nfvperf.adapters.routing.speakers.daemons import (
+    BULK_DEADLINE_S,
+    Daemon,
+    Daemons,
+    checked_configuration,
+    executable,
+)
 from pytest_nfvperf.adapters.routing.speakers.session_log import BirdLog
-from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.routing.bgp import SessionCondition, SessionState, SpeakerConfig, SpeakerInfo
 
 DIRECTORIES = PROGRAMS["bird"].directories
-_START_DEADLINE_S = 10.0
-_BULK_DEADLINE_S = 60.0
 
 
 class BirdSpeaker:
@@ -54,13 +56,9 @@ class BirdSpeaker:
         directory = self._daemons.directory
         (directory / "bird.conf").write_text(configuration(self.config, directory), encoding="utf-8")
         self._write_routes()
-        try:
-            run([self._binary, "-p", "-c", str(directory / "bird.conf")], deadline_s=_BULK_DEADLINE_S)
-        except TestbedError as error:
-            words = error.evidence.get("stderr", "").strip() or error.message
-            raise ConfigError(f"bird refuses the configuration made for it: {words}") from error
+        checked_configuration("bird", [self._binary, "-p", "-c", str(directory / "bird.conf")])
         self._daemons.start(self._daemon())
-        self._await_answer()
+        self._daemons.await_answer("bird", self._ask_version)
 
     def _daemon(self, *more: str) -> Daemon:
         directory = self._daemons.directory
@@ -71,16 +69,8 @@ class BirdSpeaker:
         for family, name in ROUTES.items():
             (self._daemons.directory / name).write_text(routes(self.config.announced, family), encoding="ascii")
 
-    def _await_answer(self) -> None:
-        def answers() -> bool:
-            self._daemons.check()
-            try:
-                self._version = self._control.run("show status")[0].split()[-1]
-            except TestbedError:
-                return False
-            return True
-
-        wait_until(answers, "bird to answer", _START_DEADLINE_S)
+    def _ask_version(self) -> None:
+        self._version = self._control.run("show status")[0].split()[-1]
 
     def session(self, neighbor: str) -> SessionState:
         """The session with a neighbour."""
@@ -91,12 +81,8 @@ class BirdSpeaker:
         return session_state(known, lines, ends=self._log.ends_of(name), now=datetime.now(), bfd=bfd)
 
     def _run(self, command: str, *, deadline_s: float | None = None) -> list[str]:
-        try:
+        with self._daemons.explaining():
             return self._control.run(command, deadline_s=deadline_s)
-        except TestbedError as error:
-            self._daemons.check()  # that it died, or is stopped, says more
-            error.evidence.update(self.logs())
-            raise
 
     def await_session(
         self, neighbor: str, condition: SessionCondition, awaited: str, deadline_s: float
@@ -117,7 +103,7 @@ class BirdSpeaker:
     def _originate(self, prefixes: tuple[str, ...]) -> None:
         self.config = self.config.announcing(prefixes)
         self._write_routes()
-        self._run("configure soft", deadline_s=_BULK_DEADLINE_S)
+        self._run("configure soft", deadline_s=BULK_DEADLINE_S)
 
     def pids(self) -> Mapping[str, int]:
         """Process ids by daemon."""
@@ -129,7 +115,7 @@ class BirdSpeaker:
             return
         self._control.close()
         self._daemons.start(self._daemon(*(["-R"] if self.config.graceful_restart else [])))
-        self._await_answer()
+        self._daemons.await_answer("bird", self._ask_version)
 
     def check(self) -> None:
         """TestbedError when it has died or is stopped."""

@@ -14,21 +14,24 @@ from pathlib import Path
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY, run
 from pytest_nfvperf.adapters.process.programs import PROGRAMS
-from pytest_nfvperf.adapters.process.wait import wait_until
 from pytest_nfvperf.adapters.routing.frr.frr_config import configuration, network
 from pytest_nfvperf.adapters.routing.frr.frr_state import session_state
 from pytest_nfvperf.adapters.routing.frr.frr_vty import Vty
 from pytest_nfvperf.adapters.routing.speakers.awaiting import await_session
-from pytest_nfvperf.adapters.routing.speakers.daemons import Daemon, Daemons, executable
+from pytest_nfvperf.adapters.routing.speakers.daemons import (
+    BULK_DEADLINE_S,
+    Daemon,
+    Daemons,
+    checked_configuration,
+    executable,
+    refusal,
+)
 from pytest_nfvperf.adapters.routing.speakers.session_log import FrrLog
-from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.routing.bgp import SessionCondition, SessionState, SpeakerConfig, SpeakerInfo
 
 DIRECTORIES = PROGRAMS["bgpd"].directories
 _REFUSED = "on config line"
 _BFD_CONTROL = "--bfdctl"
-_START_DEADLINE_S = 10.0
-_BULK_DEADLINE_S = 60.0
 
 
 class FrrSpeaker:
@@ -81,14 +84,10 @@ class FrrSpeaker:
 
     def _check_configuration(self, name: str) -> None:
         """By the daemon itself, which ends well even when it passed over a line, and only logs that."""
-        try:
-            said = run([self._binaries[name], "-C", *self._common(name), "--log", "stdout"])
-        except TestbedError as error:
-            words = error.evidence.get("stderr", "").strip() or error.message
-            raise ConfigError(f"{name} refuses the configuration made for it: {words}") from error
+        said = checked_configuration(name, [self._binaries[name], "-C", *self._common(name), "--log", "stdout"])
         refused = [line for line in said.splitlines() if _REFUSED in line]
         if refused:
-            raise ConfigError(f"{name} refuses the configuration made for it: {'; '.join(refused)}")
+            raise refusal(name, "; ".join(refused))
 
     def _common(self, name: str) -> tuple[str, ...]:
         directory = self._daemons.directory
@@ -112,15 +111,7 @@ class FrrSpeaker:
         return Daemon(name, argv, f"{name}.vty")
 
     def _await_answer(self, name: str) -> None:
-        def answers() -> bool:
-            self._daemons.check()
-            try:
-                self._vtys[name].run("show version")
-            except TestbedError:
-                return False
-            return True
-
-        wait_until(answers, f"{name} to answer", _START_DEADLINE_S)
+        self._daemons.await_answer(name, lambda: self._vtys[name].run("show version"))
 
     def session(self, neighbor: str) -> SessionState:
         """The session with a neighbour."""
@@ -139,12 +130,8 @@ class FrrSpeaker:
         return answer
 
     def _run(self, daemon: str, *commands: str, deadline_s: float | None = None) -> str:
-        try:
+        with self._daemons.explaining():
             return self._vtys[daemon].run(*commands, deadline_s=deadline_s)
-        except TestbedError as error:
-            self._daemons.check()  # that it died, or is stopped, says more
-            error.evidence.update(self.logs())
-            raise
 
     def await_session(
         self, neighbor: str, condition: SessionCondition, awaited: str, deadline_s: float
@@ -169,14 +156,14 @@ class FrrSpeaker:
     def _configure(self, prefixes: Sequence[str], *, undo: bool = False) -> None:
         lines = [line for prefix in prefixes for line in network(self.config.asn, prefix, undo=undo)]
         if lines:
-            self._run("bgpd", "configure terminal", *lines, "end", deadline_s=_BULK_DEADLINE_S)
+            self._run("bgpd", "configure terminal", *lines, "end", deadline_s=BULK_DEADLINE_S)
 
     def _route(self, verb: str, prefixes: Sequence[str]) -> None:
         """Routes to nowhere in the kernel: ip(8) does many at once."""
         lines = [f"route {verb} blackhole {prefix} proto static\n" for prefix in prefixes]
         if lines:
             within = ["nsenter", f"--net={NETNS_DIRECTORY / self._namespace}"]
-            run([*within, "ip", "-batch", "-"], stdin="".join(lines), deadline_s=_BULK_DEADLINE_S)
+            run([*within, "ip", "-batch", "-"], stdin="".join(lines), deadline_s=BULK_DEADLINE_S)
 
     def pids(self) -> Mapping[str, int]:
         """Process ids by daemon."""

@@ -1,4 +1,4 @@
-"""A BIRD that runs already and is somebody else's, as a ports.bgp_speaker.BgpSpeaker: looked at, and asked to announce.
+"""A BIRD that runs already and is somebody else's.
 
 BIRD takes no routes at run time; it can enable and disable protocols. So what it can announce are the prefixes of
 static protocols that its own configuration has, and the testbed file names (``announces``). Each is left as it was.
@@ -7,25 +7,16 @@ static protocols that its own configuration has, and the testbed file names (``a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
-from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.routing.bird.bird_control import BirdControl
 from pytest_nfvperf.adapters.routing.bird.bird_state import bfd_status, session_state
 from pytest_nfvperf.adapters.routing.lab.lab_process import LabProcess
 from pytest_nfvperf.adapters.routing.lab.lab_undo import Announced
-from pytest_nfvperf.adapters.routing.speakers.awaiting import await_session
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
-from pytest_nfvperf.model.routing.bgp import (
-    BfdTimers,
-    Neighbor,
-    SessionCondition,
-    SessionState,
-    SpeakerConfig,
-    SpeakerInfo,
-)
+from pytest_nfvperf.model.routing.bgp import BfdTimers, Neighbor, SessionState, SpeakerConfig
 from pytest_nfvperf.model.testbed.testbed import LabSpeaker
 
 _FIELD = re.compile(r"^\s+(Neighbor address|Neighbor AS|Local AS):\s+(\S+)")
@@ -34,10 +25,9 @@ _SCOPE = "%"
 
 
 class LabBird:
-    """BIRD by its control socket.
+    """Fulfils lab_speaker.LabEngine: BIRD by its control socket.
 
     Args:
-        journal: of this run: what is announced is noted before.
         spec: which one.
 
     Raises:
@@ -45,14 +35,15 @@ class LabBird:
         TestbedError: it does not listen there, or has no BGP protocol.
     """
 
-    def __init__(self, journal: Journal, spec: LabSpeaker) -> None:
-        self._name = spec.name
+    name = "BIRD"
+
+    def __init__(self, spec: LabSpeaker) -> None:
+        self._speaker = spec.name
         self._socket = Path(spec.socket)
         advice = f"is BIRD running, and is this its control socket? (speaker {spec.name!r} of the testbed file)"
-        self._process = LabProcess("bird", self._socket, advice)
+        self.process = LabProcess("bird", self._socket, advice)
         self._control = BirdControl(self._socket)
         self._can = dict(spec.announces)
-        self._announced = Announced(journal)
         self._protocols: dict[str, str] = {}
         try:
             self.config = self._discover()
@@ -71,7 +62,7 @@ class LabBird:
             self._protocols[address] = name
             neighbors.append(Neighbor(address, int(told["Neighbor AS"]), bfd=self._bfd(address)))
         if not neighbors:
-            raise TestbedError(f"BIRD of speaker {self._name!r} has no BGP protocol: there is no session to watch")
+            raise TestbedError(f"BIRD of speaker {self._speaker!r} has no BGP protocol: there is no session to watch")
         (router_id,) = (line.split()[-1] for line in self._run("show status") if line.startswith("Router ID"))
         return SpeakerConfig(asn, router_id, tuple(neighbors))
 
@@ -91,18 +82,14 @@ class LabBird:
         for prefix, protocol in self._can.items():
             if protocol not in there:
                 raise ConfigError(
-                    f"BIRD of speaker {self._name!r} has no static protocol {protocol!r} with {prefix}; it has: "
+                    f"BIRD of speaker {self._speaker!r} has no static protocol {protocol!r} with {prefix}; it has: "
                     f"{', '.join(sorted(there)) or 'none'}",
                     key="speakers",
                 )
 
-    def info(self) -> SpeakerInfo:
-        """Engine, version, daemons."""
-        return SpeakerInfo("BIRD", self._run("show status")[0].split()[-1], ("bird",))
-
-    def start(self) -> None:
-        """It runs already; TestbedError when it does not."""
-        self.check()
+    def version(self) -> str:
+        """Of the daemon."""
+        return self._run("show status")[0].split()[-1]
 
     def session(self, neighbor: str) -> SessionState:
         """The session with a neighbour; BIRD counts no flaps."""
@@ -115,38 +102,28 @@ class LabBird:
         try:
             return self._control.run(command)
         except TestbedError:
-            self._process.check_after_error()  # that it died, or is stopped, says more
+            self.process.check_after_error()  # that it died, or is stopped, says more
             raise
 
-    def await_session(
-        self, neighbor: str, condition: SessionCondition, awaited: str, deadline_s: float
-    ) -> SessionState:
-        """Wait until a session is as wanted."""
-        return await_session(self, neighbor, condition, awaited, deadline_s)
-
-    def announce(self, prefixes: Sequence[str]) -> None:
-        """Enable their protocols, until ``withdraw`` or ``close``.
+    def announce(self, prefix: str, announced: Announced) -> None:
+        """Enable its protocol.
 
         Raises:
             ConfigError: no protocol of the testbed file has it, or it is announced already.
         """
-        for prefix in prefixes:
-            if prefix in self._announced.prefixes:
-                continue
-            protocol = self._protocol_for(prefix)
-            if self._is_up(protocol):
-                raise ConfigError(
-                    f"BIRD of speaker {self._name!r} already announces {prefix} from its own configuration"
-                )
-            self._announced.note(prefix, "bird", self._socket, [f"disable {protocol}"])
-            self._run(f"enable {protocol}")
-        self.config = self.config.announcing(self._announced.prefixes)
+        protocol = self._protocol_for(prefix)
+        if self._is_up(protocol):
+            raise ConfigError(
+                f"BIRD of speaker {self._speaker!r} already announces {prefix} from its own configuration"
+            )
+        announced.note(prefix, "bird", self._socket, [f"disable {protocol}"])
+        self._run(f"enable {protocol}")
 
     def _protocol_for(self, prefix: str) -> str:
         if prefix not in self._can:
             raise ConfigError(
-                f"BIRD of speaker {self._name!r} cannot announce {prefix}: name a static protocol of its configuration "
-                f"that has it, 'announces: {{{prefix}: PROTOCOL}}', and leave that disabled",
+                f"BIRD of speaker {self._speaker!r} cannot announce {prefix}: name a static protocol of its "
+                f"configuration that has it, 'announces: {{{prefix}: PROTOCOL}}', and leave that disabled",
                 key="speakers",
             )
         return self._can[prefix]
@@ -155,29 +132,6 @@ class LabBird:
         rows = (line.split() for line in self._run(f"show protocols {protocol}"))
         return any(words[0] == protocol and words[3] == "up" for words in rows if len(words) > 3)
 
-    def withdraw(self, prefixes: Sequence[str]) -> None:
-        """What we announced; BIRD's own announcements stay."""
-        for prefix in prefixes:
-            self._announced.take_back(prefix)
-        self.config = self.config.announcing(self._announced.prefixes)
-
-    def pids(self) -> Mapping[str, int]:
-        """Of bird."""
-        return {} if self._process.pid is None else {"bird": self._process.pid}
-
-    def restart(self) -> None:
-        """TestbedError: it is not ours."""
-        raise TestbedError(f"BIRD of speaker {self._name!r} belongs to somebody else: nfvperf does not restart it")
-
-    def check(self) -> None:
-        """TestbedError when it has ended or is stopped."""
-        self._process.check()
-
-    def logs(self) -> Mapping[str, str]:
-        """Where they are is not known."""
-        return {}
-
     def close(self) -> None:
-        """Take back what we announced. Can be called twice."""
-        self.withdraw(self._announced.prefixes)
+        """Hang up."""
         self._control.close()

@@ -29,7 +29,7 @@ class LabProcess:
     """
 
     def __init__(self, name: str, path: Path, advice: str) -> None:
-        self._name = name
+        self.name = name
         self._path = path
         try:
             self._identity = ProcessId.of(_listener(path))
@@ -45,19 +45,19 @@ class LabProcess:
         """TestbedError when it has ended or is stopped."""
         pid = self.pid
         if pid is not None and is_stopped(pid):
-            raise TestbedError(f"{self._name} (pid {pid}), which is not ours, is stopped (SIGSTOP)")
+            raise TestbedError(f"{self.name} (pid {pid}), which is not ours, is stopped (SIGSTOP)")
         try:
             _listener(self._path)
         except OSError as error:
             raise TestbedError(
-                f"{self._name} at {self._path}, which is not ours, has ended ({error.strerror}): start it again"
+                f"{self.name} at {self._path}, which is not ours, has ended ({error.strerror}): start it again"
             ) from error
 
     def check_after_error(self) -> None:
         """``check``, when a connection to it broke: one that dies may listen for a moment longer than it answers."""
         self.check()
         with suppress(DeadlineError):
-            wait_until(lambda: not listens(self._path), f"{self._name} to listen no longer", _DYING_S)
+            wait_until(lambda: not listens(self._path), f"{self.name} to listen no longer", _DYING_S)
         self.check()
 
 

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_nfvperf.adapters.journal.journal import Journal, Kind
-from pytest_nfvperf.adapters.process.process import ManagedProcess, spawn, tail
+from pytest_nfvperf.adapters.process.process import ManagedProcess, run, spawn, tail
 from pytest_nfvperf.adapters.process.programs import install_hint
-from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.adapters.process.wait import wait_until
+from pytest_nfvperf.model.errors import ConfigError, TestbedError
 
 NICE = -10
 """Of each daemon's session. Where they share a CPU with the generator (-15), one with the usual priority waits 80 ms
 before it runs at each step from a neighbour's message to a flow, and BFD's 900 ms are soon over. With this they run at
 once, and take from the generator what they need: skipped frames, which are counted."""
+
+BULK_DEADLINE_S = 60.0
+"""For what may be about 100,000 prefixes."""
+_START_DEADLINE_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +84,29 @@ class Daemons:
         )
         return process
 
+    def await_answer(self, name: str, ask: Callable[[], object]) -> None:
+        """Wait until a daemon that was started answers. ``ask``: raises TestbedError as long as it does not."""
+
+        def answers() -> bool:
+            self.check()
+            try:
+                ask()
+            except TestbedError:
+                return False
+            return True
+
+        wait_until(answers, f"{name} to answer", _START_DEADLINE_S)
+
+    @contextmanager
+    def explaining(self) -> Iterator[None]:
+        """Around a command: when it fails, say that a daemon died or is stopped, or what the logs have."""
+        try:
+            yield
+        except TestbedError as error:
+            self.check()
+            error.evidence.update(self.logs())
+            raise
+
     def start_missing(self) -> list[str]:
         """Start those again that have ended; their names."""
         missing = [name for name in self._wanted if not self._running[name].running()]
@@ -127,6 +156,23 @@ def is_stopped(pid: int) -> bool:
     except OSError:
         return False
     return stat.rpartition(")")[2].split()[0] == "T"
+
+
+def checked_configuration(name: str, argv: Sequence[str]) -> str:
+    """Have a daemon check its configuration; what it printed.
+
+    Raises:
+        ConfigError: it refuses it, with the daemon's own words.
+    """
+    try:
+        return run(argv, deadline_s=BULK_DEADLINE_S)
+    except TestbedError as error:
+        raise refusal(name, error.evidence.get("stderr", "").strip() or error.message) from error
+
+
+def refusal(name: str, words: str) -> ConfigError:
+    """The error for a configuration that a daemon does not take."""
+    return ConfigError(f"{name} refuses the configuration made for it: {words}")
 
 
 def executable(name: str, directories: Sequence[str]) -> str:
