@@ -19,11 +19,11 @@ from pytest_nfvperf.adapters.cleanup.reaper import open_journal
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.process.wait import wait_until
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
-from pytest_nfvperf.model.measure.instructions import InstructionCost
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, GeneratorSpec, OvsSpec, Testbed
 from pytest_nfvperf.model.topology.catalogue import bridge_chain
 from pytest_nfvperf.model.topology.topology import Crossing, Topology
 from pytest_nfvperf.ports.datapath import BuiltTopology
+from tests.kernel.instruction_cost import InstructionCost
 from tests.kernel.machine import INSTRUCTION_NS_PARAMETER
 from tests.kernel.pktgen import Flow, received, send
 

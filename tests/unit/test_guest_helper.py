@@ -14,10 +14,10 @@ from pytest_nfvperf.adapters.guest.kernel_image import Kernel, prepare_kernel
 from pytest_nfvperf.adapters.guest.vmlinux import extract_vmlinux, read_module
 from pytest_nfvperf.adapters.process import programs
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
-from pytest_nfvperf.model.measure.instructions import InstructionCost
 from tests.kernel.chain_cost import ChainCost, crossed_chain, instruction_ns
 from tests.kernel.guest import GuestRun
 from tests.kernel.inner_tests import check, results
+from tests.kernel.instruction_cost import InstructionCost
 from tests.kernel.machine import VIRTUAL_TIME, Machine, Time, qemu_command
 from tests.kernel.pktgen import Sent, parse_report
 
