@@ -11,7 +11,8 @@ from pytest_nfvperf.model.lazy import lazily
 
 if TYPE_CHECKING:
     from pytest_nfvperf.adapters.evidence.hdr import exact_latency
-    from pytest_nfvperf.adapters.evidence.reader import read_run
+    from pytest_nfvperf.adapters.evidence.reader import RunEvidence, read_run
+    from pytest_nfvperf.adapters.evidence.samples_file import read_samples
     from pytest_nfvperf.adapters.generators.copied_frames import check_frames
     from pytest_nfvperf.adapters.generators.iperf3.engine import Iperf3Engine
     from pytest_nfvperf.backends.base import Backend, RunsBgp, RunsOvn
@@ -28,12 +29,31 @@ if TYPE_CHECKING:
         TestbedError,
         UnavailableError,
     )
-    from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
+    from pytest_nfvperf.model.ledger.ledger import (
+        CounterDelta,
+        CounterSnapshot,
+        FramePath,
+        Hop,
+        HopKind,
+        Ledger,
+        LedgerLine,
+        Loss,
+        ledger_of,
+    )
+    from pytest_nfvperf.model.ledger.ledger_text import ledger_text
     from pytest_nfvperf.model.measure.observe import observations, unmeasured
-    from pytest_nfvperf.model.measure.outcome import LossPoint, Outcome
+    from pytest_nfvperf.model.measure.outcome import Cost, LossPoint, Outcome
     from pytest_nfvperf.model.measure.profile import Profile
     from pytest_nfvperf.model.measure.reading import Reading
-    from pytest_nfvperf.model.measure.stream_measurement import StreamSpec
+    from pytest_nfvperf.model.measure.soak_table import SoakTable
+    from pytest_nfvperf.model.measure.stream_measurement import (
+        SideCpu,
+        StreamCounts,
+        StreamEvidence,
+        StreamResult,
+        StreamSpec,
+        WayCounts,
+    )
     from pytest_nfvperf.model.scenarios.mirror_outputs import mirror_output
     from pytest_nfvperf.model.scenarios.vm_chain import vm_chain, vm_receiving
     from pytest_nfvperf.model.sla.failure_table import failure_table
@@ -58,6 +78,7 @@ if TYPE_CHECKING:
         RigHealth,
         TrialResult,
         TrialSpec,
+        VnfCounts,
     )
     from pytest_nfvperf.plugin.hooks import session_of
     from pytest_nfvperf.plugin.labels import item_labels
@@ -69,15 +90,17 @@ if TYPE_CHECKING:
     from pytest_nfvperf.ports.datapath import Attachment, BuiltTopology, Datapath
     from pytest_nfvperf.ports.generator import Generator, GeneratorPort
     from pytest_nfvperf.ports.running_trial import RunningTrial, TellsIntervals
-    from pytest_nfvperf.ports.stream_engine import StreamEnd
+    from pytest_nfvperf.ports.stream_engine import StreamEnd, StreamEngine
+    from pytest_nfvperf.ports.vnf import Vnf, VnfMaker, VnfPort, VnfSpec
     from pytest_nfvperf.runs.load_series import loss_point
     from pytest_nfvperf.runs.mirroring import CopyTrials, MirrorLoad
     from pytest_nfvperf.runs.rig import LiveTopology
     from pytest_nfvperf.runs.rig_parts import RigParts
     from pytest_nfvperf.runs.search import Search
     from pytest_nfvperf.runs.soaker import Soaker
-    from pytest_nfvperf.runs.stream_runner import StreamRunner
+    from pytest_nfvperf.runs.stream_runner import StreamRun, StreamRunner
     from pytest_nfvperf.runs.study import Figure, ShortFigure, Study, Subject
+    from pytest_nfvperf.runs.trials import Trial
     from pytest_nfvperf.session.capturing import Captures
     from pytest_nfvperf.session.deploying import Deployer, FreshDeployer
     from pytest_nfvperf.session.run import NfvSession
@@ -105,6 +128,8 @@ __all__ = [
     "Composition",
     "ConfigError",
     "CopyTrials",
+    "Cost",
+    "CounterDelta",
     "CounterSnapshot",
     "Datapath",
     "DatapathInfo",
@@ -114,12 +139,15 @@ __all__ = [
     "Dut",
     "DutFailure",
     "Figure",
+    "FramePath",
     "FreshDeployer",
     "Generator",
     "GeneratorError",
     "GeneratorInfo",
     "GeneratorPort",
     "Histogram",
+    "Hop",
+    "HopKind",
     "Imix",
     "InconclusiveError",
     "IntervalCounts",
@@ -127,7 +155,10 @@ __all__ = [
     "InvalidReason",
     "Iperf3Engine",
     "Judgement",
+    "Ledger",
+    "LedgerLine",
     "LiveTopology",
+    "Loss",
     "LossPoint",
     "MirrorLoad",
     "NfvSession",
@@ -139,16 +170,24 @@ __all__ = [
     "Reason",
     "RigHealth",
     "RigParts",
+    "RunEvidence",
     "RunningTrial",
     "RunsBgp",
     "RunsOvn",
     "Search",
     "ShortFigure",
+    "SideCpu",
     "SlaCheck",
     "SlaFailure",
     "SoFar",
+    "SoakTable",
     "Soaker",
+    "StreamCounts",
     "StreamEnd",
+    "StreamEngine",
+    "StreamEvidence",
+    "StreamResult",
+    "StreamRun",
     "StreamRunner",
     "StreamSpec",
     "Study",
@@ -158,12 +197,19 @@ __all__ = [
     "TestbedError",
     "Topology",
     "Traffic",
+    "Trial",
     "TrialResult",
     "TrialSpec",
     "Tuning",
     "UnavailableError",
     "Verdict",
+    "Vnf",
+    "VnfCounts",
+    "VnfMaker",
+    "VnfPort",
+    "VnfSpec",
     "Vxlan",
+    "WayCounts",
     "__version__",
     "bridge_chain",
     "check_frames",
@@ -176,6 +222,8 @@ __all__ = [
     "format_ratio",
     "item_labels",
     "judge",
+    "ledger_of",
+    "ledger_text",
     "load_sla",
     "load_testbed",
     "loss_point",
@@ -185,6 +233,7 @@ __all__ = [
     "pvp",
     "pvvp",
     "read_run",
+    "read_samples",
     "session_of",
     "sweep",
     "testbed_to_yaml",
@@ -209,6 +258,8 @@ _PLACES = {
     "Composition": "model.topology.compose",
     "ConfigError": "model.errors",
     "CopyTrials": "runs.mirroring",
+    "Cost": "model.measure.outcome",
+    "CounterDelta": "model.ledger.ledger",
     "CounterSnapshot": "model.ledger.ledger",
     "Datapath": "ports.datapath",
     "DatapathInfo": "model.testbed.equipment",
@@ -218,12 +269,15 @@ _PLACES = {
     "Dut": "model.testbed.testbed",
     "DutFailure": "model.errors",
     "Figure": "runs.study",
+    "FramePath": "model.ledger.ledger",
     "FreshDeployer": "session.deploying",
     "Generator": "ports.generator",
     "GeneratorError": "model.errors",
     "GeneratorInfo": "model.testbed.equipment",
     "GeneratorPort": "ports.generator",
     "Histogram": "model.traffic.histogram",
+    "Hop": "model.ledger.ledger",
+    "HopKind": "model.ledger.ledger",
     "IMIXES": "model.traffic.traffic",
     "Imix": "model.traffic.traffic",
     "InconclusiveError": "model.errors",
@@ -232,7 +286,10 @@ _PLACES = {
     "InvalidReason": "model.traffic.trial",
     "Iperf3Engine": "adapters.generators.iperf3.engine",
     "Judgement": "model.sla.verdict",
+    "Ledger": "model.ledger.ledger",
+    "LedgerLine": "model.ledger.ledger",
     "LiveTopology": "runs.rig",
+    "Loss": "model.ledger.ledger",
     "LossPoint": "model.measure.outcome",
     "MirrorLoad": "runs.mirroring",
     "NOT_QUICK": "plugin.parametrizing",
@@ -247,17 +304,25 @@ _PLACES = {
     "Reason": "model.traffic.trial",
     "RigHealth": "model.traffic.trial",
     "RigParts": "runs.rig_parts",
+    "RunEvidence": "adapters.evidence.reader",
     "RunningTrial": "ports.running_trial",
     "RunsBgp": "backends.base",
     "RunsOvn": "backends.base",
     "S1_FRAME_SIZES": "model.traffic.traffic",
     "Search": "runs.search",
     "ShortFigure": "runs.study",
+    "SideCpu": "model.measure.stream_measurement",
     "SlaCheck": "session.sla_check",
     "SlaFailure": "session.sla_check",
     "SoFar": "model.traffic.interval_counts",
+    "SoakTable": "model.measure.soak_table",
     "Soaker": "runs.soaker",
+    "StreamCounts": "model.measure.stream_measurement",
     "StreamEnd": "ports.stream_engine",
+    "StreamEngine": "ports.stream_engine",
+    "StreamEvidence": "model.measure.stream_measurement",
+    "StreamResult": "model.measure.stream_measurement",
+    "StreamRun": "runs.stream_runner",
     "StreamRunner": "runs.stream_runner",
     "StreamSpec": "model.measure.stream_measurement",
     "Study": "runs.study",
@@ -268,12 +333,19 @@ _PLACES = {
     "TestbedError": "model.errors",
     "Topology": "model.topology.topology",
     "Traffic": "model.traffic.traffic",
+    "Trial": "runs.trials",
     "TrialResult": "model.traffic.trial",
     "TrialSpec": "model.traffic.trial",
     "Tuning": "model.testbed.tuning",
     "UnavailableError": "model.errors",
     "Verdict": "model.sla.verdict",
+    "Vnf": "ports.vnf",
+    "VnfCounts": "model.traffic.trial",
+    "VnfMaker": "ports.vnf",
+    "VnfPort": "ports.vnf",
+    "VnfSpec": "ports.vnf",
     "Vxlan": "model.traffic.headers",
+    "WayCounts": "model.measure.stream_measurement",
     "bridge_chain": "model.topology.catalogue",
     "check_frames": "adapters.generators.copied_frames",
     "chosen": "plugin.parametrizing",
@@ -285,6 +357,8 @@ _PLACES = {
     "format_ratio": "model.display",
     "item_labels": "plugin.labels",
     "judge": "model.sla.judge",
+    "ledger_of": "model.ledger.ledger",
+    "ledger_text": "model.ledger.ledger_text",
     "load_sla": "config.sla_file",
     "load_testbed": "config.testbed_file",
     "loss_point": "runs.load_series",
@@ -294,6 +368,7 @@ _PLACES = {
     "pvp": "model.topology.catalogue",
     "pvvp": "model.topology.catalogue",
     "read_run": "adapters.evidence.reader",
+    "read_samples": "adapters.evidence.samples_file",
     "session_of": "plugin.hooks",
     "sweep": "plugin.parametrizing",
     "testbed_to_yaml": "config.testbed_file",

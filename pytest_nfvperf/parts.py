@@ -2,7 +2,7 @@
 
 from pytest_nfvperf.model.topology.links import Crossing, Patch, Tunnel, VethLink
 from pytest_nfvperf.model.topology.mirrors import Mirror
-from pytest_nfvperf.model.topology.nodes import Behind, Namespace, Nic, Offloads, Port
+from pytest_nfvperf.model.topology.nodes import Behind, Namespace, Nic, Offloads, Port, VnfKind, VnfMode
 from pytest_nfvperf.model.topology.parts import (
     Path,
     behind,
@@ -36,6 +36,8 @@ __all__ = [
     "Port",
     "Tunnel",
     "VethLink",
+    "VnfKind",
+    "VnfMode",
     "behind",
     "bridge",
     "endpoint",

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from pytest_nfvperf.adapters.generators.iperf3.command import interval_s, stream_options
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
 from pytest_nfvperf.model.measure.stream_measurement import (
-    Evidence,
     SideCpu,
     StreamCounts,
+    StreamEvidence,
     StreamResult,
     StreamSpec,
     WayCounts,
@@ -131,7 +131,7 @@ def test_nothing_received_is_a_rate_of_none_at_all_not_unknown() -> None:
 def test_evidence_is_what_the_counters_did() -> None:
     before = CounterSnapshot("softirq", 1, (("NET_RX.cpu0", 5), ("NET_TX.cpu0", 1)))
     after = CounterSnapshot("softirq", 2, (("NET_RX.cpu0", 9), ("NET_TX.cpu0", 0)))
-    evidence = Evidence(before, after)
+    evidence = StreamEvidence(before, after)
     assert evidence.source == "softirq"
     assert [(delta.name, delta.delta, delta.went_back) for delta in evidence.deltas] == [
         ("NET_RX.cpu0", 4, False),

@@ -7,6 +7,7 @@ import importlib
 import re
 import subprocess
 import sys
+import typing
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,32 @@ def test_type_checkers_see_what_is_there_at_run_time(module):
     for name in names_of(module):
         value = getattr(imported, name)
         assert value is getattr(importlib.import_module(typed[name]), name)
+
+
+def types_in(hint):
+    """The package's own classes in an annotation."""
+    inner = [found for part in typing.get_args(hint) for found in types_in(part)]
+    own = isinstance(hint, type) and hint.__module__.startswith("pytest_nfvperf.")
+    return [*inner, hint] if own else inner
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("StreamRunner", "StreamRun", "StreamResult", "StreamEngine", "WayCounts"),
+        *("VnfMaker", "Vnf", "VnfSpec", "VnfCounts"),
+        *("Trial", "Ledger", "FramePath", "Hop", "CounterDelta"),
+    ],
+)
+def test_what_streams_vnfs_and_ledgers_are_annotated_with_is_public(name):
+    public = {name for module in PUBLIC for name in names_of(module)}
+    described = getattr(importlib.import_module("pytest_nfvperf"), name)
+    methods = [one for key, one in vars(described).items() if callable(one) and not key.startswith("_")]
+    properties = [one.fget for one in vars(described).values() if isinstance(one, property)]
+    hints = [hint for one in (described, *methods, *properties) for hint in typing.get_type_hints(one).values()]
+
+    assert hints
+    assert {found.__name__ for hint in hints for found in types_in(hint)} <= public
 
 
 def test_a_wrong_name_is_said():

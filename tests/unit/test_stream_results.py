@@ -24,7 +24,7 @@ from pytest_nfvperf.adapters.generators.iperf3.stream_results import (
     time_reasons,
 )
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
-from pytest_nfvperf.model.measure.stream_measurement import Evidence, StreamSpec, WayCounts
+from pytest_nfvperf.model.measure.stream_measurement import StreamEvidence, StreamSpec, WayCounts
 from pytest_nfvperf.model.traffic.trial import Reason
 from pytest_nfvperf.ports.stream_engine import StreamEnd
 
@@ -153,7 +153,7 @@ def snapshot(**counters: int) -> CounterSnapshot:
 
 def test_a_counter_that_fell_is_a_reason_but_not_a_gauge() -> None:
     names = {"e0.rx_bytes": 5, "Tcp.CurrEstab": 9, "idle": 7}
-    fell = Evidence(snapshot(**names), snapshot(**dict.fromkeys(names, 1)))
+    fell = StreamEvidence(snapshot(**names), snapshot(**dict.fromkeys(names, 1)))
     [reason] = counter_reasons([fell])
     assert (reason.code, reason.detail) == (Reason.COUNTER_WENT_BACK, "client:ns: e0.rx_bytes")
 

@@ -232,7 +232,7 @@ class SideCpu:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class StreamEvidence:
     """Counters of one source before and after the run.
 
     Sources: ``client:NAMESPACE`` and ``server:NAMESPACE`` (interface, TCP and UDP counters), ``softirq`` (NET_RX,
@@ -270,7 +270,7 @@ class StreamResult:
     client_cpu: SideCpu | None = None
     server_cpu: SideCpu | None = None
     facts: tuple[tuple[str, str], ...] = ()
-    evidence: tuple[Evidence, ...] = ()
+    evidence: tuple[StreamEvidence, ...] = ()
     invalid: tuple[InvalidReason, ...] = ()
 
     @property

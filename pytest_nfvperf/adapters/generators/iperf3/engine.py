@@ -29,7 +29,7 @@ from pytest_nfvperf.adapters.process.process import run
 from pytest_nfvperf.adapters.process.programs import not_installed
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError, TestbedError
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
-from pytest_nfvperf.model.measure.stream_measurement import Evidence, StreamResult, StreamSpec, WayCounts
+from pytest_nfvperf.model.measure.stream_measurement import StreamEvidence, StreamResult, StreamSpec, WayCounts
 from pytest_nfvperf.model.testbed.equipment import GeneratorInfo
 from pytest_nfvperf.model.testbed.testbed import StreamsSpec
 from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason
@@ -269,9 +269,11 @@ def _unread(spec: StreamSpec, ways: Sequence[WayCounts]) -> Iterable[InvalidReas
         yield InvalidReason(Reason.STRETCHED_TIME, detail)
 
 
-def _evidence(ends: Mapping[str, StreamEnd], before: _Look, after: _Look) -> tuple[Evidence, ...]:
+def _evidence(ends: Mapping[str, StreamEnd], before: _Look, after: _Look) -> tuple[StreamEvidence, ...]:
     found = [
-        Evidence(*(look.states[role].snapshot(f"{role}:{end.namespace}", end.interface) for look in (before, after)))
+        StreamEvidence(
+            *(look.states[role].snapshot(f"{role}:{end.namespace}", end.interface) for look in (before, after))
+        )
         for role, end in ends.items()
     ]
-    return (*found, Evidence(before.softirq, after.softirq), Evidence(before.cpu, after.cpu))
+    return (*found, StreamEvidence(before.softirq, after.softirq), StreamEvidence(before.cpu, after.cpu))

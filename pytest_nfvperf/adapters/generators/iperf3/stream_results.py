@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from pytest_nfvperf.adapters.generators.iperf3.end_counters import EndState
 from pytest_nfvperf.adapters.generators.iperf3.report_json import Report, StreamPart, bytes_within, unaccounted, window
 from pytest_nfvperf.adapters.generators.iperf3.session import Ended
-from pytest_nfvperf.model.measure.stream_measurement import Evidence, SideCpu, StreamCounts, StreamSpec, Way, WayCounts
+from pytest_nfvperf.model.measure.stream_measurement import (
+    SideCpu,
+    StreamCounts,
+    StreamEvidence,
+    StreamSpec,
+    Way,
+    WayCounts,
+)
 from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason
 from pytest_nfvperf.ports.stream_engine import StreamEnd
 
@@ -112,7 +119,7 @@ def time_reasons(spec: StreamSpec, ways: Sequence[WayCounts]) -> Iterator[Invali
             yield InvalidReason(Reason.STRETCHED_TIME, f"{detail} or less")
 
 
-def counter_reasons(evidence: Sequence[Evidence]) -> Iterator[InvalidReason]:
+def counter_reasons(evidence: Sequence[StreamEvidence]) -> Iterator[InvalidReason]:
     """A counter that fell: something was reset or replaced meanwhile."""
     for one in evidence:
         back = [delta.name for delta in one.deltas if delta.went_back and not _may_fall(delta.name)]
