@@ -89,7 +89,7 @@ def starts(config: pytest.Config, options: Options) -> bool:
 def check_before_run(config: pytest.Config, items: Sequence[pytest.Item], session: NfvSession) -> None:
     """Find a user's mistakes, and what the machine lacks, before anything is started.
 
-    An xdist worker cannot end the run with a message: there, each test says it for itself.
+    An xdist worker cannot end the run with a message: there, each test reports the mistake.
 
     Raises:
         pytest.UsageError: a file that cannot be used, an SLA rule that matches no test, no OVS, no generator.

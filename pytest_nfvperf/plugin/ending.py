@@ -65,7 +65,7 @@ def _skipped(report: pytest.TestReport) -> Ending:
 
 
 def cause_of(error: BaseException | None, phase: str) -> Cause:
-    """What an exception says about the test. What a test raises itself is its failure; a fixture's is none."""
+    """What an exception says about the test. The test's own is its failure; a fixture's is not."""
     match error:
         case SlaFailure():
             return Cause.INCONCLUSIVE if error.judgement is Judgement.INCONCLUSIVE else Cause.SLA

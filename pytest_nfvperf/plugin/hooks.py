@@ -197,13 +197,13 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
-    """Let pass with a warning what fixtures could not measure, where the user wants that."""
+    """With ``--nfv-inconclusive warn`` let what fixtures could not measure pass with a warning."""
     return (yield from _tolerating(item, "setup"))
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """Let pass with a warning what the test could not measure, where the user wants that."""
+    """With ``--nfv-inconclusive warn`` let what the test could not measure pass with a warning."""
     return (yield from _tolerating(item, "call"))
 
 
@@ -241,7 +241,7 @@ def pytest_runtest_makereport(
 
 
 def _is_recorded(item: pytest.Item) -> bool:
-    """True in a run that has evidence. A plan has none, and yet a test that measures must be explained in it."""
+    """True in a run that has evidence. A plan has none, but says why its measuring tests fail or skip."""
     return is_measuring(item) or item.config.stash[RECORDED_KEY]
 
 

@@ -26,8 +26,8 @@ def item_labels(item: pytest.Item, profile: str) -> dict[str, str]:
     """Labels known before the test runs.
 
     In rising precedence: suite (the folder), test, profile; the fixture that names a topology;
-    the test's parameters; the keywords of its ``nfv`` markers. What the test compares several values
-    of (``sweep.compares``) is no label of the test, but of each subject.
+    the test's parameters; the keywords of its ``nfv`` markers. A parameter that the test compares
+    (``compares``) is a label of each subject, not of the test.
     """
     labels = {
         "suite": item.path.parent.name,

@@ -80,7 +80,7 @@ def chosen(
 
 
 def _of_case(name: str, value: Any) -> str:
-    """Numbers, on and off say nothing without their names."""
+    """The id of one value. Numbers, on and off need the parameter's name to say something."""
     return f"{name}_{_identify(value)}" if isinstance(value, int) else _identify(value)
 
 
@@ -91,7 +91,7 @@ class Compared(tuple[Any, ...]):
 
 
 def compares(name: str, values: Iterable[Any], *, quick: Iterable[Any] | None = None) -> Callable[[F], F]:
-    """Give a test all of ``values`` at once, in the quick profile those of ``quick``, if given: it compares them.
+    """Give a test all of ``values`` at once, for it to compare; the quick profile gives it those of ``quick``.
 
     The first is the baseline. SLA rules select each of them by the label ``name``.
 

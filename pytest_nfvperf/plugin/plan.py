@@ -1,7 +1,7 @@
 """``--nfv-plan``: the very tests, run against a simulated DUT in virtual time.
 
-So the plan cannot drift from what a run does: every trial that the tests would send is counted, with
-its duration and the rig's overheads, but nothing is started and nothing is sent.
+So the plan cannot drift from what a run does. It counts every trial that the tests would send, with its duration and
+the rig's overheads; it starts nothing and sends nothing.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _plan(item: pytest.Item, backend: SimulatedBackend, nfv: NfvSession) -> Plan
     nfv.deployed.clear()
     started, before, streamed = backend.clock.monotonic(), len(backend.specs), len(backend.stream_specs)
     reports = runtestprotocol(item, log=False, nextitem=None)
-    # A test that looks at what it counted ends there on a DUT that copies nothing: what it sends is known by then.
+    # The simulated DUT copies nothing, so a test that looks at its counts ends there; what it sends is known by then.
     told = [text for report in reports if report.failed and not _judges(text := str(report.longrepr).strip())]
     failures = [text.splitlines()[-1] for text in told]
     specs, streams = tuple(backend.specs[before:]), tuple(backend.stream_specs[streamed:])
@@ -80,7 +80,7 @@ def _plan(item: pytest.Item, backend: SimulatedBackend, nfv: NfvSession) -> Plan
         failures[0] if failures else "",
         tuple(nfv.deployed),
         streams,
-        # One that skips after it has sent something did so for what it saw, which a plan does not know.
+        # A test that skips after it has sent something does so because of what it saw, which a plan cannot know.
         "" if specs or streams else _why_skipped(reports),
     )
 

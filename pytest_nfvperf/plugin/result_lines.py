@@ -59,7 +59,7 @@ class ResultLines:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
-        """No path before the dots that are not written; pytest's own setting again for what comes after."""
+        """Write no path: measuring tests have no dots that it would stand before. Then restore pytest's setting."""
         reporter = self._reporter
         if reporter is None or not is_measuring(item):
             return (yield)
@@ -107,7 +107,7 @@ class ResultLines:
 
 
 def _begin_line(reporter: pytest.TerminalReporter) -> None:
-    """End pytest's own line, of dots with their path or without: those of xdist have none."""
+    """End pytest's line of dots if one is open; under xdist it has no path before it."""
     reporter.ensure_newline()
     if reporter._tw.width_of_current_line:
         reporter.line("")

@@ -54,7 +54,7 @@ def check_testbeds(options: Options, workers: int) -> None:
 
 
 def _warn(config: pytest.Config, text: str) -> None:
-    """Say what is doubtful; an error of the user's only where warnings are asked to be errors."""
+    """Warn of what is doubtful; where warnings are errors, it is a usage error."""
     try:
         config.issue_config_time_warning(UserWarning(text), stacklevel=2)
     except UserWarning as warning:

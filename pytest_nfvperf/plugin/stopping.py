@@ -1,9 +1,8 @@
 """Ctrl-C and SIGTERM while a run measures: a line at once, the end soon, the report written, nothing left.
 
-The first signal ends what the run has started on the machine, because nothing that it could still say matters, and
-interrupts the main thread. What follows is the usual end, only that it waits for nobody long. A soak that runs is asked
-to end instead, since its verdict counts. Ctrl-C once more ends the process at once: what is left is then the next
-start's to remove.
+The first signal kills what the run has started on the machine, and interrupts the main thread. The usual end follows,
+but no step of it may take long. A running soak is asked to end instead, because its verdict counts. A second Ctrl-C
+ends the process at once; the next run removes what is left.
 
 Signal dispositions belong to the process (signal(7)): they are taken when a run is about to measure, and given back
 after it.
@@ -27,11 +26,11 @@ import pytest
 from pytest_nfvperf.model.errors import NfvperfError
 
 SOAK_END_S = 5.0
-"""A soak that was asked to end has so long for its verdict: on a machine at rest it takes a fraction of a second."""
+"""Time that a soak has for its verdict once it was asked to end. On an idle machine it takes a fraction of a second."""
 CLOSE_S = 0.5
-"""Who closes something for longer is interrupted: its processes are dead by then, and the journal knows the rest."""
+"""A close that takes longer is interrupted: its processes are dead by then, and the journal has the rest."""
 CHARTS_S = 1.2
-"""So long after the signal the report is written without the charts that are still missing."""
+"""Once so much time has passed since the signal, the report is written without the charts that are still missing."""
 GIVE_UP_S = 3.0
 """A test that goes on although it was interrupted again and again is ended with the process, without a report."""
 _FIRST_REMINDER_S, _REMINDER_S = 0.5, 0.2

@@ -24,7 +24,7 @@ class Watch:
         self._summarized = False
 
     def note(self, reason: str) -> None:
-        """Remember what ends the run, for what pytest tells no hook."""
+        """Remember what ends the run, where pytest calls no hook for it."""
         self._reason = reason
 
     def reason(self, session: pytest.Session) -> str:

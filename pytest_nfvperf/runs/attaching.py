@@ -10,7 +10,7 @@ from pytest_nfvperf.ports.datapath import BuiltTopology
 from pytest_nfvperf.ports.generator import MOST_ADDRESSES, GeneratorPort
 
 _NO_MAC = "00:00:00:00:00:00"
-"""Of a host whose kernel made one up; the generator passes its frames on as they are."""
+"""For a host whose kernel chose the address: the generator passes its frames on unchanged."""
 
 
 def generator_ports(topology: Topology, built: BuiltTopology, others: Collection[str] = ()) -> list[GeneratorPort]:
@@ -22,7 +22,7 @@ def generator_ports(topology: Topology, built: BuiltTopology, others: Collection
         others: ports that somebody else attaches to: VNFs that are processes of their own.
 
     Returns:
-        Those ports that are left; cabled ones, which have no device of ours, are none of them.
+        The ports that are left, without cabled ones: they have no device of ours.
     """
     devices = {found.port: found.device for found in built.attachments() if found.port not in others}
     ports = [
@@ -46,7 +46,7 @@ def generator_ports(topology: Topology, built: BuiltTopology, others: Collection
 
 
 def _hosts(topology: Topology, devices: Mapping[str, str | None]) -> list[GeneratorPort]:
-    """What is behind endpoints; it can be attached once they are."""
+    """Hosts behind endpoints. They can be attached once the endpoints are."""
     return [
         GeneratorPort(
             name=one.label,
@@ -63,12 +63,12 @@ def _hosts(topology: Topology, devices: Mapping[str, str | None]) -> list[Genera
 
 
 def generator_port_names(topology: Topology) -> list[str]:
-    """Names of all that ``generator_ports`` may have attached, hosts first: they use others' rings."""
+    """Names of all that ``generator_ports`` may have attached, hosts first, because they use the rings of others."""
     return [*(one.label for one in topology.behind), *(port.name for port in topology.ports)]
 
 
 def learning_directions(topology: Topology) -> tuple[Direction, ...]:
-    """The topology's directions; and back from receivers that send nothing, where only that lets a bridge learn them.
+    """The topology's directions, and the way back from receivers that send nothing, where a bridge must learn them.
 
     RFC 2544 section 23: both sides send learning frames. A bridge that never heard of a receiver floods its frames
     to all ports.
@@ -82,6 +82,6 @@ def learning_directions(topology: Topology) -> tuple[Direction, ...]:
 
 
 def _told_apart(topology: Topology) -> tuple[str, ...]:
-    """By where they go to, copies of a frame from its several crossings of a bridge are told apart."""
+    """Destinations, by which a monitor tells apart the copies of a frame that crosses a bridge several times."""
     macs = [port.mac for port in topology.ports if port.role is not PortRole.MONITOR]
     return tuple(dict.fromkeys(macs))[:MOST_ADDRESSES]

@@ -42,7 +42,7 @@ class BgpPath:
         )
 
     def await_ready(self) -> SessionState:
-        """Established, and both ways' routes are flows: the VM's and the clients'."""
+        """Wait until the session is established, and the routes of both directions (VM, clients) are flows."""
         state = self.await_established()
         for prefix in (self.plan.provider, self.plan.clients):
             self.agent.await_installed(prefix, _INSTALLED_WITHIN_S)

@@ -2,7 +2,7 @@
 
 All linked ports of the DUT are put on one bridge that learns MAC addresses. Each generator port sends
 learning frames (RFC 2544 section 23) from an address of its own, and the bridge says on which port it saw it.
-A wrong cable would else be a result: of another NIC, or no frame at all.
+Otherwise a wrong cable would pass for a result: of another NIC, or of a DUT that forwards nothing.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def check_cabling(
 ) -> None:
     """Raise TestbedError when a cable is not where the testbed file says, or has no link.
 
-    With a single link there is no other to confuse it with, and no way to send to: it is not checked.
+    A single link is not checked: there is no other to confuse it with, and no second port to send to.
     """
     ends = linked_ends(testbed)
     if len(ends) < 2:
@@ -97,7 +97,7 @@ def refuse_wrong_cables(ends: Sequence[CabledEnd], seen: Mapping[str, str | None
 
     Args:
         ends: the links.
-        seen: on which port of the DUT the frames turned up that were sent to each; None for on none.
+        seen: by end, the port of the DUT on which the bridge saw its frames; None for none.
 
     Raises:
         TestbedError: names every generator port that is cabled otherwise.

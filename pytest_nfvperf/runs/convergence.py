@@ -1,8 +1,8 @@
 """How long forwarding takes to follow routing, measured by the frames themselves.
 
-Frames are sent at a constant rate all the time, and something happens meanwhile: a route is withdrawn, a daemon
-dies. The frames that arrive have sequence numbers, and each number was due at a known time, so the last frame
-before the gap and the first one after it date what happened in the datapath, to one interval of the rate.
+The generator sends at a constant rate, and meanwhile something happens: a route is withdrawn, a daemon dies. Each
+frame has a sequence number, which was due at a known time. So the last frame before the gap and the first one after it
+date the change in the datapath, to within one interval of the rate.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from pytest_nfvperf.runs.search import measured_labels
 from pytest_nfvperf.runs.trials import InvalidTrialsError, Trial
 
 RATE_FPS = 100_000
-"""A frame each 10 us: a hundredth of the resolution that convergence is told with."""
+"""A frame each 10 us: a hundred times finer than convergence times are reported."""
 
 REPEATS = 2
-"""Of a reading that the rig spoiled; one takes seconds, and daemons restart in some."""
+"""How often a spoiled reading is repeated. One takes seconds, and daemons restart in some."""
 
 _OF_EVENTS = frozenset({Reason.LINK_DOWN})
-"""Reasons against any other trial that a reading has on purpose: its event pulled the cable."""
+"""Reasons that make any other trial invalid, and that a reading causes on purpose: its event pulls the cable."""
 
 _NOTABLE = 0.1
-"""Share of an outage above which the generator's absence is a part of it."""
+"""Above this share of an outage, the generator's absence is told as a part of it."""
 
 _RESIDUAL_S = 0.2
 _NOTHING: Mapping[str, str] = {}
@@ -119,7 +119,7 @@ class Convergence:
             events: in the order of their times.
             duration_s: of the trial.
             fps: frames/s per direction.
-            saturating: it is meant to be more than the DUT forwards.
+            saturating: the load is meant to exceed what the DUT forwards.
             ready: waits, before a reading is taken again, until the same events can happen again.
 
         Raises:
@@ -164,7 +164,7 @@ class Convergence:
         Args:
             live: the topology to measure on.
             traffic: what to send.
-            readings: which they were read from.
+            readings: what the times were read from.
             seconds: by metric; those without a reading are left out.
             at_least: why the times of a metric are lower bounds only, for those that are.
             found: what else the outcome has.
@@ -204,7 +204,7 @@ def _taken(live: LiveTopology, spec: TrialSpec, events: Sequence[Event], repeat_
 
 
 def _play(events: Sequence[Event], running: Future[Trial]) -> dict[str, int]:
-    """Each event at its time, and when it was begun. In the main thread: what it starts ends with the thread it is in.
+    """Run each event at its time; return when each began. In the main thread: what it starts ends with its thread.
 
     A trial that ends before its time was refused, and says why itself.
     """

@@ -1,4 +1,4 @@
-"""What died says more than what no longer answers: a death is looked for behind every broken testbed."""
+"""A process that died explains more than one that no longer answers: look for a death behind every broken testbed."""
 
 from __future__ import annotations
 

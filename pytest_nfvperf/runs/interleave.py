@@ -24,7 +24,7 @@ MAX_SPOILED_READINGS = 4
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
-    """How often is measured.
+    """How often to measure.
 
     ``fewest``: repeats a side, whatever they take. ``budget_s``: after it no further round begins.
     """
@@ -39,7 +39,7 @@ class Rounds:
 
 
 Read = Callable[[int, int, int], Reading]
-"""Measures the subject of this number, in this round, with so many readings still to come at least."""
+"""Measures a subject. Arguments: its number, the round's number, how many readings are still to come at least."""
 
 
 def interleaved(

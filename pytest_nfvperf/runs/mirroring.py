@@ -1,8 +1,8 @@
 """What a mirror costs, and whether it is complete: both of one topology, in one reading.
 
-A reading is two trials. At maximum offered load: the forwarding rate, which is held against the same topology without
-its mirror. At a set load, at which nothing need be dropped: copies received over copies expected, each time that a
-frame crosses the mirrored bridge being one.
+A reading is two trials. The one at maximum offered load gives the forwarding rate, to compare with the same topology
+without its mirror. The one at a set load, at which nothing need be dropped, gives the copies received over the copies
+expected: one for each time that a frame crosses the mirrored bridge.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ UNITS = {
     "mirror_dropped": "ratio",
     "mirror_unexplained": "ratio",
 }
-"""mirror_rate: copies/s at maximum offered load; the others over all copies expected, all but the first then, too."""
+"""mirror_rate: copies/s at maximum offered load. The others are shares of the copies expected: mirror_completeness at
+the set load, the rest at maximum offered load."""
 
 _RESIDUAL_S = 0.1
 
@@ -106,7 +107,7 @@ class MirrorCost:
         return self._forwarding.reading_s + self.profile.comparison_trial_s + _RESIDUAL_S + TRIAL_OVERHEAD_S
 
     def begin(self, live: LiveTopology, remaining_s: float | None) -> None:
-        """As a forwarding rate; of the baseline, which begins first, also what the set load is a share of."""
+        """As a forwarding rate begins. The baseline comes first: the set load is a share of what it forwards."""
         self._search_if_needed(live)
         if live.topology.mirrors or self.forwarded:
             self._forwarding.begin(live, remaining_s)
@@ -142,7 +143,7 @@ class MirrorCost:
             self.forwarded.append(self.find_ndr(live, self.traffic))
 
     def _note_forwarded(self, trial: Trial, reading: Reading) -> None:
-        """What the load is a share of; the trial's mean where none of its windows was undisturbed."""
+        """Keep what the load is a share of: the trial's mean where none of its windows was undisturbed."""
         rate = reading.values.get("forwarding_rate", trial.result.received_fps)
         if self.load.share_of == FORWARDING_RATE and rate:
             self.forwarded.append(rate)
@@ -190,20 +191,20 @@ def _moves(changes: Sequence[CounterDelta]) -> dict[str, int]:
 
 
 _LOAD_ONLY = frozenset({Reason.SKIPPED_FRAMES, Reason.FELL_BEHIND, Reason.DUT_CPU_STOLEN})
-"""What spoils a load and no count: each frame that was sent is a frame that must have been copied."""
+"""Reasons that spoil a load but no count: each frame that was sent must have been copied."""
 
 
 def counted_trial(
     live: LiveTopology, spec: TrialSpec, repeats: int, remaining_s: float | None = None, *, whole: bool = False
 ) -> Trial:
-    """A trial whose counts hold; its load may have been missed.
+    """A trial whose counts are valid, even where it missed its load.
 
     Args:
         live: with its mirrors.
         spec: at a load that the mirrors bear.
         repeats: of a trial that the rig spoiled.
         remaining_s: for the progress line.
-        whole: no frame may be lost by what spoils a load, either: each is waited for at every crossing.
+        whole: where it missed its load, it must not have lost a frame: each is awaited at every crossing.
 
     Raises:
         InvalidTrialsError: none within so many repeats.
@@ -268,7 +269,7 @@ class CopyTrials:
         return found
 
     def send(self, live: LiveTopology, traffic: Traffic, *, load_fps: int = CALM_FPS) -> CopyCounts:
-        """As a call, whatever the counts say: for who only wants frames to have passed."""
+        """As a call, but without a look at the counts: for callers that only need frames to have passed."""
         live.learn(traffic)
         both = live.topology.directions
         spec = TrialSpec(
@@ -276,7 +277,7 @@ class CopyTrials:
             load_fps=load_fps,
             duration_s=self.profile.comparison_trial_s,
             directions=both if traffic.bidirectional else both[:1],
-            latency=True,  # it is by the samples of latency that whole frames are compared
+            latency=True,  # whole frames are compared by the samples of latency
             residual_s=_RESIDUAL_S,
             purpose="copies",
         )

@@ -21,7 +21,7 @@ class PlannedVnf:
 
 
 def plan_vnfs(topology: Topology, built: BuiltTopology, maker: VnfMaker | None) -> tuple[PlannedVnf, ...]:
-    """The topology's VNFs that are not the generator's own loop's.
+    """The topology's VNFs that do not run in the generator's own loop.
 
     Raises:
         TestbedError: a VNF asks for a process, and this testbed starts none.
@@ -59,7 +59,7 @@ def ports_of(planned: Iterable[PlannedVnf]) -> set[str]:
 
 
 class RunningVnfs:
-    """Those that were planned, running. Owns their end."""
+    """The planned VNFs while they run. Owns their end."""
 
     def __init__(self, planned: Sequence[PlannedVnf] = (), maker: VnfMaker | None = None) -> None:
         """Start them all; they come up side by side.
@@ -105,7 +105,7 @@ class RunningVnfs:
 
 
 def with_kinds(topology: Topology, kinds: Mapping[str, VnfKind]) -> Topology:
-    """The topology with what runs its VNFs, also where it left that to the testbed."""
+    """The topology with the kind of every VNF, also where it left the kind to the testbed."""
     ports = tuple(replace(port, vnf_kind=kinds.get(port.owner, port.vnf_kind)) for port in topology.ports)
     return replace(topology, ports=ports)
 

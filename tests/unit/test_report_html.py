@@ -165,7 +165,7 @@ def test_a_killed_run_says_so_and_is_not_accepted(tmp_path: Path) -> None:
     sample.begin()
     sample.throughput_test("phy2phy", 512)
     page = render(sample, tmp_path)
-    assert "This evidence is not whole" in page
+    assert "This evidence is incomplete" in page
     assert "the run did not end by itself" in page
     assert "Killed: the run did not end by itself: of 1 selected test 1 passed" in page
     assert "Accepted" not in page

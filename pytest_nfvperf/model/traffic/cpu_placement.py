@@ -16,10 +16,10 @@ APART = 1.6
 """Two bands differ by this factor at least, between the slowest of the near and the fastest of the far one."""
 
 FEWEST = 3
-"""Round trips that make a band: fewer are a disturbed reading."""
+"""A band has at least so many round trips; fewer are a disturbed reading."""
 
 SMALLEST_SHARE = 0.03
-"""Share of all round trips that a band has at least."""
+"""A band has at least this share of all round trips."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Distance:
     Attributes:
         cpu: of the generator's polling thread.
         other: of the DUT's thread.
-        round_trip_ns: median time for a cache line to go there and back; None where the other CPU was not to be had.
+        round_trip_ns: median time for a cache line to go there and back; None where the other CPU could not be used.
     """
 
     cpu: int
@@ -79,7 +79,7 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class Bands:
-    """What is known of a machine: ``near`` alone where all round trips are alike, which is no band at all."""
+    """The bands that a machine has shown. Where all round trips are alike there is ``near`` alone."""
 
     near: Band
     far: Band | None = None
@@ -98,7 +98,7 @@ class Bands:
 def find_bands(round_trips_ns: Sequence[float]) -> Bands | None:
     """Two bands where the round trips fall into two clusters, else one; None without any.
 
-    They are split where the factor between neighbours is largest of all places that leave enough on either side.
+    The split is where the factor between neighbours is largest, among places that leave enough on either side.
     """
     if not round_trips_ns:
         return None

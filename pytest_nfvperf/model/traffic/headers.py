@@ -52,7 +52,7 @@ class Vxlan:
 
     Attributes:
         vni: VXLAN network identifier, 0..16777215.
-        src_ip, dst_ip: of the tunnel's ends, both IPv4 or both IPv6; on the way back they change sides.
+        src_ip, dst_ip: of the tunnel's ends, both IPv4 or both IPv6; the other direction swaps them.
         inner_src_mac, inner_dst_mac: of the inner frame; on the way back they change sides.
     """
 
@@ -81,7 +81,7 @@ class Vxlan:
         return IP_BYTES[self.ip_version] + UDP_BYTES + VXLAN_BYTES + HEADER_BYTES
 
     def reversed(self) -> Vxlan:
-        """That of the way back."""
+        """The VXLAN of the other direction."""
         return replace(
             self,
             src_ip=self.dst_ip,

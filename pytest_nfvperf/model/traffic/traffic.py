@@ -2,9 +2,9 @@
 
 Frame sizes include the FCS, as RFC 2544 section 9 counts them: a 64-byte frame
 is 60 bytes in memory. Line rate counts 20 bytes more on the wire for preamble,
-start-of-frame delimiter and inter-frame gap (IEEE 802.3). In a VXLAN it is the outer frame
-that has the size: what is on the DUT's link, as RFC 2544 counts. The frame inside is as much
-smaller as the headers around it are long, and has no FCS.
+start-of-frame delimiter and inter-frame gap (IEEE 802.3). With VXLAN the size is the outer
+frame's, because RFC 2544 counts what is on the DUT's link. The inner frame is smaller by the
+headers around it, and has no FCS.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ WIRE_OVERHEAD_BYTES = 20
 MIN_FRAME_SIZE = 64
 MAX_FRAME_SIZE = 9216
 TEST_PAYLOAD_BYTES = 14
-"""Behind the innermost UDP header of every frame: its stream, its number, when it was sent."""
+"""What follows the innermost UDP header of every frame: its stream, its number, when it was sent."""
 
 IPV6_SOURCE, IPV6_DESTINATION = "2001:2::1", "2001:2:0:8000::1"
 """Of RFC 5180's range for benchmarks, 2001:2::/48."""
@@ -84,7 +84,7 @@ IMIXES = {
         Imix("spirent512", ((64, 7), (512, 4), (1518, 1))),
     )
 }
-"""The mixes that can be asked for by name."""
+"""The mixes known by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +96,8 @@ class Traffic:
         bidirectional: both directions at once, each at the load.
         flows: distinct 5-tuples per direction. They differ in the lowest two bytes of the source
             address (from RFC 2544 appendix C.2.2's test range), beyond 65,534 also in UDP source
-            port. In a VXLAN that is inside, and the outer UDP source port differs with them, as
-            RFC 7348 section 5 asks for, in up to 16,384 values: what RSS spreads by.
+            port. With VXLAN these are the inner headers. The outer UDP source port differs with
+            them, in up to 16,384 values (RFC 7348 section 5), so that RSS can spread the flows.
         vlan: 802.1Q tag of every frame, or None. The tag's 4 bytes are inside the frame size. In a
             VXLAN it is the outer frame's.
         src_mac, dst_mac: override the addresses that the topology would give; None means
