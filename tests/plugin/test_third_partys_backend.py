@@ -54,6 +54,28 @@ def test_the_routing_suite_runs_on_it(acme, pytester):
     assert all(0 < value < 1 for metric in ("withdrawal_time", "announcement_time") for value in times[metric])
 
 
+def test_its_daemons_die_and_its_cables_are_cut(acme, pytester):
+    result = acme(
+        f"{ROUTING}/test_failures.py::test_neighbour_fails[killed]",
+        f"{ROUTING}/test_failures.py::test_link_fails[neighbour]",
+        f"{ROUTING}/test_failures.py::test_graceful_restart",
+    )
+
+    result.assert_outcomes(passed=3)
+    measured = outcomes(pytester.path)
+    outages = {
+        name: sample["values"][0]
+        for name, data in measured.items()
+        for sample in data["samples"]
+        if sample["metric"] == "outage_time"
+    }
+    assert outages["test_neighbour_fails[killed]"] > 1  # killed at 0.4 s, started again at 2.4 s
+    assert outages["test_link_fails[neighbour]"] > 1  # cut at 0.3 s, mended at 1.6 s
+    assert outages["test_graceful_restart"] == 0  # the routes were kept
+    flaps = {name: data["sessions"]["flaps"] for name, data in measured.items() if data["sessions"]}
+    assert flaps == {"test_neighbour_fails[killed]": 1, "test_link_fails[neighbour]": 1}
+
+
 def test_what_it_lacks_is_a_skip_with_its_own_words(acme):
     result = acme(f"{ROOT}/suites/throughput/test_vnfs.py", "--nfv-profile", "quick", "-rs")
 

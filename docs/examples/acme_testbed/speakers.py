@@ -1,4 +1,4 @@
-"""BGP on Acme's switch: two speakers that talk at once, and an agent that fills the switch's table."""
+"""BGP on Acme's switch: two speakers, a process each, and an agent that fills the switch's table."""
 
 from __future__ import annotations
 
@@ -6,42 +6,61 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 import pytest_nfvperf as nfv
+from acme_testbed.daemon import Daemon
 from acme_testbed.routes import Routes
+from acme_testbed.session import Cable, Session, wait_until
 from pytest_nfvperf import routing
-
-_LOOK_S = 0.01
 
 
 class AcmeSpeaker:
-    """Fulfils routing.BgpSpeaker. ``peer``: the one that it speaks with, known once both are made."""
+    """Fulfils routing.BgpSpeaker.
 
-    def __init__(self, config: routing.SpeakerConfig, routes: Routes) -> None:
+    Args:
+        role: "dut" or "neighbour".
+        config: what it is configured with.
+        session: with the other speaker.
+        learned: prefixes that the other speaker announces.
+    """
+
+    def __init__(
+        self, role: str, config: routing.SpeakerConfig, session: Session, learned: Callable[[], Sequence[str]]
+    ) -> None:
         self.config = config
-        self.peer: AcmeSpeaker | None = None
-        self._routes = routes
-        self._started_s: float | None = None
+        self._role = role
+        self._session = session
+        self._learned = learned
+        self._daemon = Daemon(self._tell)
+
+    def _tell(self, runs: bool) -> None:
+        """The process runs, or not any more: so does the session."""
+        if runs:
+            self._session.clear(self._role)
+        else:
+            self._session.hinder(self._role, keep_routes=self.config.graceful_restart)
 
     def info(self) -> routing.SpeakerInfo:
         """Engine and version."""
-        return routing.SpeakerInfo("acme-bgp", "1.0")
+        return routing.SpeakerInfo("acme-bgp", "1.0", ("acme-bgpd",))
 
     def start(self) -> None:
         """Speak, and announce what is configured."""
-        self._started_s = time.monotonic()
-        self._routes.add(self.config.announced)
+        self._session.learn(self.config.announced)
+        self._daemon.start()
 
     def session(self, neighbor: str) -> routing.SessionState:
-        """Established while both run."""
+        """As both see it."""
+        self.check()
         known = self.config.neighbor(neighbor)
-        if self.peer is None or self._started_s is None or self.peer._started_s is None:
-            return routing.SessionState(neighbor, known.asn, routing.SessionStatus.ACTIVE, flaps=0)
+        since_s, flaps = self._session.established_s, self._session.flaps
+        if since_s is None:
+            return routing.SessionState(neighbor, known.asn, routing.SessionStatus.ACTIVE, flaps=flaps)
         return routing.SessionState(
             neighbor,
             known.asn,
             routing.SessionStatus.ESTABLISHED,
-            uptime_s=time.monotonic() - max(self._started_s, self.peer._started_s),
-            flaps=0,
-            received=len(self.peer.config.announced),
+            uptime_s=time.monotonic() - since_s,
+            flaps=flaps,
+            received=len(self._learned()),
             sent=len(self.config.announced),
             bfd=routing.BfdStatus.UP if known.bfd else None,
         )
@@ -50,34 +69,32 @@ class AcmeSpeaker:
         self, neighbor: str, condition: Callable[[routing.SessionState], bool], awaited: str, deadline_s: float
     ) -> routing.SessionState:
         """Look again and again."""
-        until_s = time.monotonic() + deadline_s
-        while not condition(state := self.session(neighbor)):
-            if time.monotonic() > until_s:
-                raise nfv.DeadlineError(f"awaited {awaited} for {deadline_s:g} s; seen: {state}")
-            time.sleep(_LOOK_S)
-        return state
+        wait_until(lambda: condition(self.session(neighbor)), awaited, deadline_s, seen=lambda: self.session(neighbor))
+        return self.session(neighbor)
 
     def announce(self, prefixes: Sequence[str]) -> None:
         """The switch forwards to them at once."""
         self.config = self.config.announcing(tuple(dict.fromkeys((*self.config.announced, *prefixes))))
-        self._routes.add(prefixes)
+        self._session.learn(prefixes)
 
     def withdraw(self, prefixes: Sequence[str]) -> None:
         """The switch forwards to them no longer."""
         gone = set(prefixes)
         self.config = self.config.announcing(tuple(one for one in self.config.announced if one not in gone))
-        self._routes.remove(prefixes)
+        self._session.forget(prefixes)
 
     def pids(self) -> Mapping[str, int]:
-        """It is no process of this machine."""
-        return {}
+        """Of its process."""
+        return {} if self._daemon.pid is None else {"acme-bgpd": self._daemon.pid}
 
     def restart(self) -> None:
-        """As ``start``."""
-        self.start()
+        """Start it again, if it was killed."""
+        self._daemon.start()
 
     def check(self) -> None:
-        """It runs."""
+        """TestbedError when it was killed."""
+        if self._daemon.pid is None:
+            raise nfv.TestbedError(f"acme-bgpd of the {self._role} does not run")
 
     def logs(self) -> Mapping[str, str]:
         """It writes none."""
@@ -85,8 +102,8 @@ class AcmeSpeaker:
 
     def close(self) -> None:
         """Speak no longer."""
-        self._started_s = None
-        self._routes.remove(self.config.announced)
+        self._daemon.close()
+        self._session.forget(self.config.announced)
 
 
 class AcmeAgent:
@@ -96,14 +113,17 @@ class AcmeAgent:
         self._routes = routes
 
     def await_installed(self, prefix: str, deadline_s: float, *, gone: bool = False) -> None:
-        """It is there at once, or never."""
-        if (prefix in self._routes.present()) is gone:
-            raise nfv.DeadlineError(f"{prefix} is {'still' if gone else 'not'} in the switch's table")
+        """Until it is in the table, or not any more."""
+        awaited = f"{prefix} to be {'gone from' if gone else 'in'} the switch's table"
+        wait_until(lambda: (prefix in self._routes.present()) is not gone, awaited, deadline_s, self._count)
 
     def await_count(self, count: int, deadline_s: float) -> None:
-        """They are there at once, or never."""
-        if (seen := len(self._routes.present())) != count:
-            raise nfv.DeadlineError(f"awaited {count} prefixes in the switch's table; seen: {seen}")
+        """Until so many are in the table."""
+        awaited = f"{count} prefixes in the switch's table"
+        wait_until(lambda: len(self._routes.present()) == count, awaited, deadline_s, self._count)
+
+    def _count(self) -> str:
+        return f"{len(self._routes.present())} prefixes"
 
     def check(self) -> None:
         """It runs."""
@@ -111,20 +131,6 @@ class AcmeAgent:
     def close(self) -> None:
         """The switch forwards everything again."""
         self._routes.follows = False
-
-
-class NoLink:
-    """Fulfils routing.Link: Acme's cables cannot be pulled."""
-
-    def down(self) -> None:
-        """UnavailableError: nobody is there to pull it."""
-        raise nfv.UnavailableError("Acme's cables cannot be pulled")
-
-    def up(self) -> None:
-        """It is."""
-
-    def close(self) -> None:
-        """Nothing to put back."""
 
 
 class NoSteps:
@@ -151,12 +157,13 @@ class AcmeBgp:
     def start(self, built: nfv.BuiltTopology, plan: routing.BgpPathPlan) -> routing.BgpParts:
         """Both speakers, with the switch's table empty before."""
         self._routes.follows = True
-        dut = AcmeSpeaker(plan.frr_config(), self._routes)
-        neighbor = AcmeSpeaker(plan.bird_config(), self._routes)
-        dut.peer, neighbor.peer = neighbor, dut
+        session = Session(self._routes, obstacles=("dut", "neighbour"))
+        dut = AcmeSpeaker("dut", plan.frr_config(), session, lambda: neighbor.config.announced)
+        neighbor = AcmeSpeaker("neighbour", plan.bird_config(), session, lambda: dut.config.announced)
         dut.start()
         neighbor.start()
-        return routing.BgpParts(dut, neighbor, AcmeAgent(self._routes), routing.Links(NoLink(), NoLink()), NoSteps)
+        links = routing.Links(Cable("the DUT's cable", session), Cable("the neighbour's cable", session))
+        return routing.BgpParts(dut, neighbor, AcmeAgent(self._routes), links, NoSteps)
 
     def speaker(self, spec: routing.LabSpeaker) -> routing.BgpSpeaker:
         """ConfigError: a testbed of Acme's has none."""
