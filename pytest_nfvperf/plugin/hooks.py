@@ -81,12 +81,20 @@ def _keep_one_testbed_to_one_worker(config: pytest.Config, options: Options) -> 
         config.option.loadgroup = True  # a worker parses the command line anew, and finds no --dist there
 
 
-def _refuse(config: pytest.Config, selected: list[pytest.Item], error: pytest.UsageError) -> None:
-    """Put into the evidence that the run ends before its first test, by a mistake of the user's."""
+def refuse(config: pytest.Config, selected: list[pytest.Item], error: pytest.UsageError) -> None:
+    """Put into the evidence that the run ends before its first test, by a mistake of the user's.
+
+    A worker of xdist cannot end the run: it tells its controller, which does.
+    """
     watch = _watch(config)
     watch.note(str(error))
     options = config.stash[OPTIONS_KEY]
-    if hasattr(config, "workerinput") or options.plan or config.option.collectonly:
+    if hasattr(config, "workerinput"):
+        from pytest_nfvperf.plugin.xdist import tell_controller  # noqa: PLC0415 - only with xdist
+
+        tell_controller(config, error)
+        return
+    if options.plan or config.option.collectonly:
         return
     from pytest_nfvperf.plugin import concluding  # noqa: PLC0415 - only for who was about to measure
 
@@ -96,28 +104,14 @@ def _refuse(config: pytest.Config, selected: list[pytest.Item], error: pytest.Us
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session: pytest.Session) -> None:
-    """End the run if an option cannot be used. With xdist the controller does: workers cannot say why a run ends."""
+    """End the run if an option cannot be used. With xdist the controller does."""
     config = session.config
     if hasattr(config, "workerinput"):
         return
-    mistake = config.stash[MISTAKE_KEY] or _mistake_in_testbeds(config)
+    mistake = config.stash[MISTAKE_KEY]
     if mistake is not None:
-        _refuse(config, [], mistake)
+        refuse(config, [], mistake)
         raise mistake
-
-
-def _mistake_in_testbeds(config: pytest.Config) -> pytest.UsageError | None:
-    """Without workers only who measures reads the testbed file."""
-    options, workers = config.stash[OPTIONS_KEY], len(config.getoption("tx", None) or ())
-    if not options.testbeds or not workers:
-        return None
-    from pytest_nfvperf.plugin.session_factory import check_testbeds  # noqa: PLC0415 - only when it is needed
-
-    try:
-        check_testbeds(options, workers)
-    except pytest.UsageError as error:
-        return error
-    return None
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -129,7 +123,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     try:
         _prepare(config, items, measuring)
     except pytest.UsageError as error:
-        _refuse(config, measuring, error)
+        refuse(config, measuring, error)
         raise
 
 
@@ -170,7 +164,7 @@ def pytest_runtestloop(session: pytest.Session) -> object:
     try:
         concluding.begin(session, session_of(config), _watch(config).uncollected)
     except pytest.UsageError as error:
-        _refuse(config, session.items, error)
+        refuse(config, session.items, error)
         raise
     config.stash[RECORDED_KEY] = True
     return None

@@ -40,19 +40,6 @@ def make_session(config: pytest.Config, options: Options) -> NfvSession:
     return NfvSession(options, backend, run_dir, worker, _progress(config), _sinks(config, run_dir))
 
 
-def check_testbeds(options: Options, workers: int) -> None:
-    """Look at the testbed files of so many xdist workers, none of which could end the run with a message.
-
-    Raises:
-        pytest.UsageError: one cannot be used, or there are too few.
-    """
-    for number in range(max(workers, len(options.testbeds))):
-        try:
-            load_testbed(_pick(options.testbeds, number))
-        except ConfigError as error:
-            raise pytest.UsageError(str(error)) from error
-
-
 def _warn(config: pytest.Config, text: str) -> None:
     """Warn of what is doubtful; where warnings are errors, it is a usage error."""
     try:

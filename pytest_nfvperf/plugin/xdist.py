@@ -7,6 +7,12 @@ from typing import Any
 import pytest
 
 RUN_DIR = "nfv_run_dir"
+MISTAKE = "nfv_mistake"
+
+
+def tell_controller(config: Any, mistake: pytest.UsageError) -> None:
+    """In a worker: say what ends the run. Without this xdist ends it by an internal error that does not name it."""
+    config.workeroutput[MISTAKE] = str(mistake)
 
 
 class XdistHooks:
@@ -30,6 +36,19 @@ class XdistHooks:
         run_dir = self._config.stash.get(RUN_DIR_KEY, None)
         if self._nodes and run_dir is not None and run_dir.is_dir():
             stopping.watch_workers(self._config, self._local_pids)
+
+    @pytest.hookimpl
+    def pytest_testnodedown(self, node: Any) -> None:
+        """A worker has ended: if by a mistake of the user's, the run ends by it."""
+        output = getattr(node, "workeroutput", None)  # one that died left none
+        mistake = output.get(MISTAKE) if output else None
+        if mistake is None:
+            return
+        from pytest_nfvperf.plugin.hooks import refuse  # noqa: PLC0415 - the plugin imports this module
+
+        error = pytest.UsageError(mistake)
+        refuse(self._config, [], error)
+        raise error
 
     def _local_pids(self) -> list[int]:
         """Of the workers on this machine that still run; execnet tells them by the process that it started."""

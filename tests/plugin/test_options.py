@@ -152,7 +152,8 @@ def test_a_wrong_prefix_is_a_usage_error(suite, tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become nobody")
-def test_without_root_one_line_says_what_is_missing(suite):
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "workers"])
+def test_without_root_one_line_says_what_is_missing(suite, workers):
     # dropped only while the plugin looks: this test's own folder and interpreter may belong to root alone
     suite.makeconftest(
         CONFTEST
@@ -170,7 +171,7 @@ def pytest_collection_modifyitems():
 """
     )
 
-    result = suite.runpytest_subprocess("-p", "no:cacheprovider")
+    result = suite.runpytest_subprocess("-p", "no:cacheprovider", *workers)
 
     result.stderr.fnmatch_lines(
         ["ERROR: nfvperf needs root for namespaces, hugepages and its own Open vSwitch: run this with sudo, *"]
