@@ -78,7 +78,7 @@ class LiveLoss:
         """ovs-ofctl on br0: a command and what follows the bridge."""
         command, *rest = arguments
         target = f"unix:{self.rig.ovs.instance.directory}/br0.mgmt"
-        return run([self.rig.ovs.instance.binaries.ofctl, "-O", "OpenFlow14", command, target, *rest])
+        return run([*self.rig.ovs.instance.ofctl, "-O", "OpenFlow14", command, target, *rest])
 
     def add_flow(self, flow: str) -> None:
         """An OpenFlow flow on br0 that is at work when this returns."""

@@ -281,7 +281,7 @@ def test_every_queue_has_its_pmd(dpdk: OvsDatapath) -> None:
 
 def test_flows_that_ovs_does_not_understand_are_refused_in_its_words(netdev: OvsDatapath) -> None:
     built = netdev.build(phy2phy())
-    openflow = OpenFlow(netdev.instance.binaries.ofctl, netdev.instance.directory)
+    openflow = OpenFlow(netdev.instance.ofctl, netdev.instance.directory)
     with pytest.raises(TestbedError, match=r"replace-flows .*exited with status 1") as caught:
         openflow.replace_flows("br0", ["priority=1,actions=no-such-action"])
     assert "no-such-action" in caught.value.evidence["stderr"]

@@ -42,7 +42,7 @@ class Stood:
 
     def ofctl(self, command: str, *arguments: str) -> None:
         target = f"unix:{self.ovs.instance.directory}/br0.mgmt"
-        run([self.ovs.instance.binaries.ofctl, "-O", "OpenFlow14", command, target, *arguments])
+        run([*self.ovs.instance.ofctl, "-O", "OpenFlow14", command, target, *arguments])
         self.ovs.instance.ctl.call("revalidator/purge")
 
 

@@ -213,7 +213,9 @@ def _system(testbed: Testbed, journal: Journal, dut: Dut, name: str) -> OvsDatap
         other_config=wanted,
         tuning=tuning,
     )
-    instance = SystemOvs(journal, find_system(spec.run_dir), options, ofctl=binaries.ofctl, name=name)
+    sockets = find_system(spec.run_dir)
+    ofctl = binaries.command(binaries.ofctl, sockets.directory)
+    instance = SystemOvs(journal, sockets, options, ofctl=ofctl, name=name)
     detail = f"the system's OVS in {instance.sockets}, pid {instance.pid}; our bridges are marked nfvperf={journal.tag}"
     return OvsDatapath(
         instance,

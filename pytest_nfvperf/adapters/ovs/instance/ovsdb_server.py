@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -32,8 +33,12 @@ def serve_database(
         TestbedError: the server ended, with the end of its log.
         DeadlineError: its socket never came.
     """
-    run([binaries.ovsdb_tool, "create", database, schema])
-    server = start([binaries.ovsdb_server, database, f"--remote=punix:{socket}", f"--unixctl={control}"])
+    visible = (database.parent, socket.parent, control.parent)
+    own_schema = database.with_suffix(".ovsschema")  # whoever runs in a root sees no other directory of this machine
+    shutil.copyfile(schema, own_schema)
+    run([*binaries.command(binaries.ovsdb_tool, *visible), "create", database, own_schema])
+    server_command = binaries.command(binaries.ovsdb_server, *visible)
+    server = start([*server_command, database, f"--remote=punix:{socket}", f"--unixctl={control}"])
 
     def listening() -> bool:
         server.check()

@@ -175,7 +175,7 @@ class OvsInstance:
             "ovs-vswitchd",
             [
                 *("prlimit", f"--nofile={most}:{most}"),
-                self.binaries.vswitchd,
+                *self.binaries.command(self.binaries.vswitchd, self._journal.directory),
                 f"unix:{self.directory / 'db.sock'}",
                 f"--unixctl={self.directory / 'vswitchd.ctl'}",
             ],
@@ -218,9 +218,9 @@ class OvsInstance:
         return self.namespace
 
     @property
-    def ofctl(self) -> Path:
-        """The installation's ovs-ofctl."""
-        return self.binaries.ofctl
+    def ofctl(self) -> tuple[str, ...]:
+        """The words that start the installation's ovs-ofctl."""
+        return self.binaries.command(self.binaries.ofctl, self._journal.directory)
 
     @property
     def sockets(self) -> Path:

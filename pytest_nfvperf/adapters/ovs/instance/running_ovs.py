@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -36,8 +37,8 @@ class RunningOvs(Protocol):
         ...
 
     @property
-    def ofctl(self) -> Path:
-        """The ovs-ofctl that speaks to its bridges."""
+    def ofctl(self) -> Sequence[str | Path]:
+        """The words that start the ovs-ofctl that speaks to its bridges."""
         ...
 
     @property

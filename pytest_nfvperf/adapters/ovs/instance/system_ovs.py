@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import ovs.db.idl
@@ -60,7 +60,7 @@ class SystemOvs:
         sockets: SystemSockets,
         options: InstanceOptions,
         *,
-        ofctl: Path,
+        ofctl: Sequence[str | Path],
         name: str = "ovs",
     ) -> None:
         """Connect, and write what the options' other_config asks for.

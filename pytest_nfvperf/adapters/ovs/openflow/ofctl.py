@@ -11,7 +11,8 @@ from pytest_nfvperf.adapters.process.process import run
 class OpenFlow:
     """ovs-ofctl on the bridges of one instance."""
 
-    def __init__(self, ofctl: Path, run_directory: Path) -> None:
+    def __init__(self, ofctl: Sequence[str | Path], run_directory: Path) -> None:
+        """``ofctl``: the words that start ovs-ofctl."""
         self._ofctl = ofctl
         self._directory = run_directory
 
@@ -23,11 +24,11 @@ class OpenFlow:
         """Make these the bridge's flows, all at once (an OpenFlow 1.4 bundle); TestbedError with ovs-ofctl's words."""
         target = f"unix:{self.socket(bridge)}"
         run(
-            [self._ofctl, "-O", "OpenFlow14", "--bundle", "replace-flows", target, "-"],
+            [*self._ofctl, "-O", "OpenFlow14", "--bundle", "replace-flows", target, "-"],
             stdin="\n".join(flows) + "\n",
         )
 
     def dump_flows(self, bridge: str) -> str:
         """The bridge's flows as text, with their counters."""
         target = f"unix:{self.socket(bridge)}"
-        return run([self._ofctl, "-O", "OpenFlow14", "dump-flows", target])
+        return run([*self._ofctl, "-O", "OpenFlow14", "dump-flows", target])
