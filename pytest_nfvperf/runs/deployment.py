@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from pytest_nfvperf.model.testbed.equipment import DatapathInfo
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.ports.collector import Collector
 from pytest_nfvperf.ports.datapath import BuiltTopology
@@ -25,11 +26,14 @@ class Service(Protocol):
 
 @dataclass(slots=True)
 class Deployment:
-    """What a topology consists of while it is deployed. ``collectors``, ``samplers``: the datapath's counters."""
+    """What a topology consists of while it is deployed.
+
+    ``collectors``, ``samplers``: the datapath's counters. ``datapath``: what the DUT is.
+    """
 
     built: BuiltTopology
     dut: Dut
-    datapath_kind: str
+    datapath: DatapathInfo
     generator: Generator | None
     runner: TrialRunner | None
     collectors: tuple[Collector, ...] = ()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
 from pytest_nfvperf.model.evidence.records import ErrorData
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
-from pytest_nfvperf.model.testbed.equipment import GeneratorInfo
+from pytest_nfvperf.model.testbed.equipment import DatapathInfo, GeneratorInfo
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut
 from pytest_nfvperf.model.testbed.tuning import with_queues
 from pytest_nfvperf.model.topology.topology import Topology
@@ -97,7 +97,12 @@ class LiveTopology:
     @property
     def datapath_kind(self) -> str:
         """Of the datapath it is built on: dpdk, netdev, system."""
-        return self.deployment.datapath_kind
+        return self.deployment.datapath.kind
+
+    @property
+    def datapath_info(self) -> DatapathInfo:
+        """What the DUT is that it is built on: kind, versions, installation."""
+        return self.deployment.datapath
 
     def counters(self) -> list[CounterSnapshot]:
         """The datapath's counters now."""
@@ -325,9 +330,7 @@ class Rig:
             vnfs.close()
             built.close()
             raise
-        deployment = Deployment(
-            built, live.dut, datapath.info().kind, generator, None, datapath.collectors(), vnfs=vnfs
-        )
+        deployment = Deployment(built, live.dut, datapath.info(), generator, None, datapath.collectors(), vnfs=vnfs)
         if isinstance(datapath, Sampled):
             deployment.samplers = datapath.samplers()
         deployment.check_alive = lambda: _all_alive(datapath, vnfs)

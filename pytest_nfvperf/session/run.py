@@ -189,7 +189,7 @@ class NfvSession:
     def _note_topology(self, live: LiveTopology) -> None:
         """Put it into the evidence, once a test."""
         kinds = port_kinds(live.topology, live.datapath_kind, self.backend.testbed)
-        deployed = TopologyData(live.as_deployed, live.datapath_kind, live.dut, kinds)
+        deployed = TopologyData(live.as_deployed, live.datapath_kind, live.dut, kinds, live.datapath_info)
         if deployed not in self.deployed:
             self.deployed.append(deployed)
             self.recorder.emit(deployed)

@@ -4,7 +4,7 @@ What cannot be read here is absent, never a guess. Top-level keys:
 
 ``os``, ``kernel``, ``kernel_command_line``, ``hypervisor``, ``cpu_model``, ``cpu_mhz_max``, ``smt``,
 ``cpus`` (online), ``isolated_cpus``, ``governor`` (by CPU), ``cpu_plan``, ``vnf_kind``, ``numa`` (CPU to node),
-``hugepages_mib``, ``memory_mib``, ``ovs``, ``dpdk``, ``ports``, ``generator``, ``python``,
+``hugepages_mib``, ``memory_mib``, ``ovs``, ``ovs_versions``, ``dpdk``, ``ports``, ``generator``, ``python``,
 ``nfvperf``; and of a running DUT ``rxq_to_pmd`` and ``other_config``.
 """
 
@@ -24,6 +24,7 @@ from pytest_nfvperf.adapters.host.nic import read_nic
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
 from pytest_nfvperf.model.errors import NfvperfError
 from pytest_nfvperf.model.evidence.record import plain
+from pytest_nfvperf.model.testbed.ovs_version import NamedOvs
 from pytest_nfvperf.model.testbed.testbed import DutPort, Testbed
 
 _SYS = Path("/sys")
@@ -133,7 +134,18 @@ def _ovs_facts(testbed: Testbed) -> dict[str, Any]:
         "ovs": binaries.version,
         "dpdk": binaries.dpdk_version,
         "ovs_binary": str(binaries.vswitchd),
+        "ovs_versions": {version.name: _version_facts(version) for version in testbed.ovs.versions},
     }
+
+
+def _version_facts(version: NamedOvs) -> dict[str, Any]:
+    """Of a version that tests ask for by name; what cannot be read is absent."""
+    try:
+        binaries = locate(version.prefix)
+    except NfvperfError:
+        return {}
+    facts = {"ovs": binaries.version, "dpdk": binaries.dpdk_version, "checksum": version.checksum}
+    return {"ovs_binary": str(binaries.vswitchd)} | {name: value for name, value in facts.items() if value}
 
 
 def _first_cpuinfo() -> dict[str, str]:

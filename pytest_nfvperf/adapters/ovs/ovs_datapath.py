@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 from pytest_nfvperf.adapters.host.cpus import MIN_HUGEPAGES_MIB, read_cpus
 from pytest_nfvperf.adapters.journal.journal import Journal
@@ -15,6 +16,7 @@ from pytest_nfvperf.adapters.ovs.counters.ovs_collector import OvsCollector
 from pytest_nfvperf.adapters.ovs.counters.ovs_sampler import OvsSampler, PmdSampler
 from pytest_nfvperf.adapters.ovs.counters.pmd_sched import PmdSchedCollector
 from pytest_nfvperf.adapters.ovs.instance.datapath_support import DATAPATHS, dpdk_memory, lacks
+from pytest_nfvperf.adapters.ovs.instance.installation_facts import installation_facts
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import OvsBinaries, locate
 from pytest_nfvperf.adapters.ovs.instance.private_ovs import InstanceOptions, OvsInstance
 from pytest_nfvperf.adapters.ovs.instance.running_ovs import RunningOvs
@@ -24,6 +26,7 @@ from pytest_nfvperf.adapters.ovs.topology.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.topology.lab_ports import Cabled
 from pytest_nfvperf.adapters.ovs.topology.port_maker import PortMaker
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.testbed.dut_version import ovs_of
 from pytest_nfvperf.model.testbed.equipment import DatapathInfo
 from pytest_nfvperf.model.testbed.lab_cables import ends_of
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut, OvsSpec, Testbed
@@ -66,11 +69,12 @@ class OvsDatapath:
 
         Raises:
             ConfigError: a prefix without OVS, or a datapath that this project does not have.
+            UnavailableError: the testbed has no version of the name that the dut asks for.
             TestbedError: OVS is missing, or did not start.
         """
-        if dut.kind is not None:
-            testbed = replace(testbed, ovs=replace(testbed.ovs, datapath=dut.kind))
-        spec = testbed.ovs
+        spec = ovs_of(testbed.ovs, dut)
+        spec = replace(spec, datapath=dut.kind or spec.datapath)
+        testbed = replace(testbed, ovs=spec)
         _check_spec(testbed)
         if spec.instance == "system":
             return _system(testbed, journal, dut, name)
@@ -94,7 +98,8 @@ class OvsDatapath:
             tuning=tuning,
         )
         instance = OvsInstance(journal, binaries, options, name)
-        return OvsDatapath(instance, testbed, journal, _describe(binaries, options, reason))
+        info = replace(_describe(binaries, options, reason), **installation_facts(spec, binaries, instance))
+        return OvsDatapath(instance, testbed, journal, info)
 
     def info(self) -> DatapathInfo:
         """Kind, versions, and why it is not DPDK when it is not."""
@@ -221,7 +226,14 @@ def _system(testbed: Testbed, journal: Journal, dut: Dut, name: str) -> OvsDatap
         instance,
         testbed,
         journal,
-        DatapathInfo(spec.datapath, instance.version, instance.dpdk_version if options.dpdk else None, detail),
+        DatapathInfo(
+            spec.datapath,
+            instance.version,
+            instance.dpdk_version if options.dpdk else None,
+            detail,
+            installation=str(Path(f"/proc/{instance.pid}/exe").resolve()),
+            origin="system",
+        ),
     )
 
 

@@ -17,6 +17,7 @@ from pytest_nfvperf.adapters.report.charts import (
     outcome_trials,
     search_figure,
 )
+from pytest_nfvperf.adapters.report.dut_facts import dut_facts
 from pytest_nfvperf.adapters.report.figures import goal_figures, proven_loss
 from pytest_nfvperf.adapters.report.ledger_chart import ledger_chart
 from pytest_nfvperf.adapters.report.soak_chart import soak_chart
@@ -212,10 +213,10 @@ def facts(run: RunEvidence, data: RunData) -> list[tuple[str, str]]:
     """What was tested with what, for the head of the page."""
     started = datetime.datetime.fromtimestamp(run.started_ns / 1e9, datetime.UTC)
     took = format_seconds((run.ended_ns - run.started_ns) / 1e9)
-    dut, generator, cpus = data.dut, data.generator, data.testbed.cpus
+    generator, cpus = data.generator, data.testbed.cpus
     plan = [("PMD", cpus.pmd), ("generator", cpus.generator), ("VNF", cpus.vnf), ("rest", cpus.housekeeping)]
     return [
-        ("DUT", "not started" if dut is None else _dut_text(dut.kind, dut.version, dut.dpdk_version, dut.detail)),
+        *dut_facts(run, data),
         (
             "Generator",
             "not started" if generator is None else f"{generator.engine} {generator.version}, {generator.detail}",
@@ -227,11 +228,6 @@ def facts(run: RunEvidence, data: RunData) -> list[tuple[str, str]]:
         ("Started", f"{started:%Y-%m-%d %H:%M:%S} UTC, took {took}"),
         ("Command", command_line(data.argv)),
     ]
-
-
-def _dut_text(kind: str, version: str, dpdk: str | None, detail: str) -> str:
-    versions = f"OVS {version}" + (f" with DPDK {dpdk}" if dpdk else "")
-    return f"{versions}, {kind} datapath" + (f": {detail}" if detail else "")
 
 
 def flattened(value: object, prefix: str = "") -> list[tuple[str, str]]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from markupsafe import Markup
 
 from pytest_nfvperf.adapters.report.charts import ChartFolder
+from pytest_nfvperf.adapters.report.dut_facts import versions_text
 from pytest_nfvperf.adapters.report.pages import TestPage
 from pytest_nfvperf.adapters.report.texts import drawn
 from pytest_nfvperf.adapters.report.topology_chart import topology_chart
@@ -35,17 +36,31 @@ def topology_pages(tests: Sequence[TestPage], charts: ChartFolder) -> list[Topol
     pages: list[TopologyPage] = []
     for test in tests:
         for deployed in test.evidence.topologies.values():
-            page = next((known for known in pages if known.deployed == deployed), None)
+            title = _title(deployed)
+            same = (known for known in pages if known.title == title and _drawing(known.deployed) == _drawing(deployed))
+            page = next(same, None)
             if page is None:
-                page = _page(deployed, len(pages) + 1, charts)
+                page = _page(deployed, title, len(pages) + 1, charts)
                 pages.append(page)
             page.tests.append(test)
     return pages
 
 
-def _page(deployed: TopologyData, number: int, charts: ChartFolder) -> TopologyPage:
+def _drawing(deployed: TopologyData) -> TopologyData:
+    """What the picture shows: how the DUT's instance was started is not in it."""
+    return replace(deployed, info=None)
+
+
+def _title(deployed: TopologyData) -> str:
     title = f"{deployed.topology.name} · {deployed.datapath} datapath"
+    title += (
+        f" · {deployed.dut.version}: {versions_text(deployed.info)}" if deployed.dut.version and deployed.info else ""
+    )
     title += " · userspace TSO" if deployed.dut.userspace_tso else ""
     title += f" · {deployed.dut.tuning}" if deployed.dut.tuning != OVS_DEFAULT else ""
+    return title
+
+
+def _page(deployed: TopologyData, title: str, number: int, charts: ChartFolder) -> TopologyPage:
     picture = charts.add(topology_chart(deployed), f"topology {number} {deployed.topology.name}", f"Topology {title}")
     return TopologyPage(f"topology-{number}", deployed, title, drawn(deployed), picture)

@@ -105,12 +105,15 @@ class TopologyData:
         datapath: the kind that it was really built on: dpdk, netdev, system, linux-bridge.
         dut: which datapath the test asked for.
         port_kinds: what its ports for generator and VNFs were, by name: vhost-user, veth, physical, ...
+        info: what the DUT is that it was built on: versions, installation, how that was built; None in evidence of
+            versions of this project that did not write it.
     """
 
     topology: Topology
     datapath: str
     dut: Dut = TESTBEDS_OWN
     port_kinds: dict[str, str] = field(default_factory=dict)
+    info: DatapathInfo | None = None
 
 
 @dataclass(frozen=True, slots=True)

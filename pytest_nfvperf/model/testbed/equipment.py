@@ -7,12 +7,25 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class DatapathInfo:
-    """What the DUT is: for headers, evidence and the fingerprint."""
+    """What the DUT is: for headers, evidence and the fingerprint.
 
-    kind: str  # "dpdk", "netdev", "system", "linux-bridge"
+    Attributes:
+        kind: "dpdk", "netdev", "system" or "linux-bridge".
+        version: of OVS, or of what else it is.
+        dpdk_version: None without DPDK.
+        detail: how it runs, in a sentence.
+        installation: path of the program that forwards; empty where there is none of its own.
+        origin: "installed", "prefix", "debian:bookworm", "git:<commit>"; empty where it is not known.
+        build: what is known of how it was built, by name: packages, options of configure, port types.
+    """
+
+    kind: str
     version: str
     dpdk_version: str | None
     detail: str
+    installation: str = ""
+    origin: str = ""
+    build: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

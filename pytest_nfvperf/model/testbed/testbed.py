@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pytest_nfvperf.model.testbed.ovs_version import NamedOvs
 from pytest_nfvperf.model.testbed.tuning import OVS_DEFAULT, Tuning
 
 
@@ -35,13 +36,15 @@ class OvsSpec:
     """How to get the DUT's OVS.
 
     ``instance``: "private" (ours, started and removed) or "system" (used as is).
-    ``prefix``: root of an installation (``/opt/ovs-3.3.4``), None for the distribution's package.
+    ``prefix``: of an installation (``/opt/ovs-3.3.4``), or a root; None for the distribution's package. As written in
+    a testbed file it may also be the name of a version that ``nfvperf ovs list`` has.
     ``datapath``: "dpdk", "netdev" (userspace without DPDK) or "system" (kernel module).
     ``other_config``: Open_vSwitch other_config keys added to ours.
     ``run_dir``: of a system instance, where its sockets are; None for /run/openvswitch.
     ``hw_offload``: flows shall be in the NIC (``hw-offload``, ovs-vswitchd.conf.db(5)).
     ``tc_policy``: "none", "skip_sw" or "skip_hw" (``tc-policy``); None leaves OVS's own.
     ``tuning``: of the userspace datapath, where a test asks for nothing else.
+    ``versions``: other installations, by the names that tests ask for them.
     """
 
     instance: str = "private"
@@ -52,6 +55,7 @@ class OvsSpec:
     hw_offload: bool = False
     tc_policy: str | None = None
     tuning: Tuning = OVS_DEFAULT
+    versions: tuple[NamedOvs, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,11 +203,13 @@ class Dut:
     ``userspace_tso``: segmentation offload in OVS's userspace datapath (``userspace-tso-enable``,
     ovs-vswitchd.conf.db(5)), which OVS reads at its start only.
     ``tuning``: stronger than the testbed's.
+    ``version``: the name of an OVS of the testbed (``--nfv-ovs NAME=WHERE``, ``ovs:`` in its file); None for its own.
     """
 
     kind: str | None = None
     userspace_tso: bool = False
     tuning: Tuning = OVS_DEFAULT
+    version: str | None = None
 
 
 TESTBEDS_OWN = Dut()

@@ -8,6 +8,7 @@ from pytest_nfvperf.adapters.host.hugepages import read_hugepages
 from pytest_nfvperf.adapters.net.families import has_family
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import OvsBinaries, locate
 from pytest_nfvperf.model.errors import NfvperfError
+from pytest_nfvperf.model.testbed.dut_version import ovs_of
 from pytest_nfvperf.model.testbed.testbed import Dut, Testbed
 from pytest_nfvperf.model.testbed.tuning import OVS_DEFAULT, Tuning
 
@@ -25,7 +26,7 @@ def lacks(testbed: Testbed, dut: Dut) -> str | None:
     if kind not in DATAPATHS:
         return f"{kind!r} is no datapath of Open vSwitch: write one of {', '.join(DATAPATHS)}"
     try:
-        binaries = locate(testbed.ovs.prefix, dpdk=kind == "dpdk" or dut.userspace_tso)
+        binaries = locate(ovs_of(testbed.ovs, dut).prefix, dpdk=kind == "dpdk" or dut.userspace_tso)
     except NfvperfError as error:
         return str(error)
     missing = _lacks_userspace_tso(kind, binaries) if dut.userspace_tso else None
@@ -34,8 +35,9 @@ def lacks(testbed: Testbed, dut: Dut) -> str | None:
         return missing
     if kind == "system":
         return lacks_kernel_module()
-    # The testbed's own falls back to the one without DPDK, and says so; one that is asked for by name does not.
-    if dut.kind == "dpdk":
+    # The testbed's own falls back to the one without DPDK, and says so. One that is asked for by name does
+    # not, nor does a version: figures of two datapaths would be taken for those of two versions.
+    if kind == "dpdk" and (dut.kind is not None or dut.version is not None):
         memory, reason = dpdk_memory(binaries)
         return None if memory else reason
     return None
