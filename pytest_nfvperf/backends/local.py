@@ -33,7 +33,7 @@ from pytest_nfvperf.backends.generator_side import GeneratorSide, TakenMachine
 from pytest_nfvperf.backends.lab_interfaces import cables_text, check_dut, lab_labels
 from pytest_nfvperf.backends.local_daemons import LocalBgp, LocalOvn
 from pytest_nfvperf.model.display import cpu_list
-from pytest_nfvperf.model.errors import GeneratorError, TestbedError
+from pytest_nfvperf.model.errors import ConfigError, GeneratorError, TestbedError
 from pytest_nfvperf.model.measure.profile import Profile, estimate_search_s
 from pytest_nfvperf.model.testbed.lab_cables import is_lab
 from pytest_nfvperf.model.testbed.testbed import Dut, Testbed
@@ -75,7 +75,13 @@ class LocalBackend:
 
     def check(self) -> None:
         """OVS, what is cabled to it, the generator and iperf3 must be there; says what to install, write or build."""
-        locate(self.testbed.ovs.prefix, dpdk=self.testbed.ovs.datapath == "dpdk")
+        dpdk = self.testbed.ovs.datapath == "dpdk"
+        locate(self.testbed.ovs.prefix, dpdk=dpdk)
+        for version in self.testbed.ovs.versions:
+            try:
+                locate(version.prefix, dpdk=dpdk)
+            except ConfigError as error:
+                raise ConfigError(error.message, key=f"ovs.{version.name}") from error
         check_dut(self.testbed)
         self._side.check()
         check_iperf3(self.testbed.streams)

@@ -6,10 +6,12 @@ import argparse
 import shutil
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_nfvperf import __version__
+from pytest_nfvperf.cli.ovs import add_parser as add_ovs
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError
 from pytest_nfvperf.model.evidence.run_conclusion import EXIT_STATUS, RunFate
 
@@ -50,6 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     matrix = _add(commands, "matrix", _matrix, "several runs as one page: NIC x frame size x datapath x offload")
     matrix.add_argument("runs", type=Path, nargs="+", metavar="DIR", help="results directories")
     matrix.add_argument("--output", type=Path, default=Path("reports/matrix.html"), help="default: %(default)s")
+    add_ovs(commands)
     schema = _add(commands, "schema", _schema, "print the JSON schema of a file format, for editors")
     schema.add_argument("which", choices=("testbed", "sla", "evidence"))
     return parser
@@ -65,10 +68,13 @@ def _doctor(arguments: argparse.Namespace) -> int:
     from pytest_nfvperf.adapters.doctor.lab_needs import lab_checks  # noqa: PLC0415
     from pytest_nfvperf.adapters.doctor.machine import checks  # noqa: PLC0415 - each command imports its own
     from pytest_nfvperf.adapters.host.cpus import planned  # noqa: PLC0415
+    from pytest_nfvperf.adapters.versions.resolving import with_versions  # noqa: PLC0415
     from pytest_nfvperf.cli.doctor_table import doctor_text, is_usable  # noqa: PLC0415
     from pytest_nfvperf.config.testbed_file import load_testbed  # noqa: PLC0415
 
     testbed = load_testbed(arguments.testbed)[0] if arguments.testbed else None
+    if testbed is not None:
+        testbed = replace(testbed, ovs=with_versions(testbed.ovs))
     found = checks(testbed) + (lab_checks(planned(testbed)) if testbed is not None else [])
     print(doctor_text(found, color=sys.stdout.isatty()))
     return 0 if is_usable(found) else 1

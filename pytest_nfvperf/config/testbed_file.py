@@ -21,6 +21,7 @@ from pytest_nfvperf.config.tuning_section import to_tuning, tuning_section
 from pytest_nfvperf.config.units import BIT_RATE, shortest
 from pytest_nfvperf.config.validate import validated
 from pytest_nfvperf.config.yaml_file import Document, dump, parse_document, read_document
+from pytest_nfvperf.model.testbed.ovs_version import NamedOvs
 from pytest_nfvperf.model.testbed.testbed import CableSpec, CpuPlan, DutBond, DutPort, GeneratorSpec, OvsSpec, Testbed
 
 LOOPBACK = "127.0.0.1"
@@ -77,6 +78,7 @@ def _to_testbed(model: TestbedModel, beside: Path) -> Testbed:
             ovs.hw_offload,
             ovs.tc_policy,
             to_tuning(ovs.tuning),
+            tuple(NamedOvs(name, _place(where, beside)) for name, where in model.ovs.items()),
         ),
         cpus=CpuPlan(*(claims.get(owner, ()) for owner in ("housekeeping", "pmd", "generator", "vnf"))),
         ports=tuple(_to_port(port) for port in model.dut.ports),
@@ -89,6 +91,11 @@ def _to_testbed(model: TestbedModel, beside: Path) -> Testbed:
         speakers=to_speakers(model.speakers),
         bonds=tuple(DutBond(bond.name, bond.members, bond.mode, bond.lacp) for bond in model.dut.bonds),
     )
+
+
+def _place(where: str, beside: Path) -> str:
+    """A path counts from the file; what has no slash is the name of a version."""
+    return str(beside / where) if "/" in where else where
 
 
 def _to_generator(model: GeneratorModel, beside: Path) -> GeneratorSpec:
@@ -163,6 +170,7 @@ def testbed_to_yaml(testbed: Testbed) -> str:
                 "speakers": speakers_section(testbed.speakers),
                 "vnf": {"kind": testbed.vnf_kind} if testbed.vnf_kind else None,
                 "streams": streams_section(testbed.streams),
+                "ovs": {version.name: version.where for version in testbed.ovs.versions} or None,
                 "hugepages": f"{testbed.hugepages_mib} MiB" if testbed.hugepages_mib else None,
                 "discovered": testbed.discovered or None,
             }

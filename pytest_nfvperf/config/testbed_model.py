@@ -11,6 +11,7 @@ from pytest_nfvperf.config.speakers_section import SpeakerModel
 from pytest_nfvperf.config.strict import Count, Flag, Name, Strict, Text, as_quantity
 from pytest_nfvperf.config.trex_model import TcpPort, TrexModel
 from pytest_nfvperf.config.units import BIT_RATE, SIZE
+from pytest_nfvperf.model.testbed.ovs_version import VERSION_NAME
 
 _PCI = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[01][0-9a-fA-F]\.[0-7]", re.ASCII)
 _SHORT_PCI = re.compile(r"[0-9a-fA-F]{2}:[01][0-9a-fA-F]\.[0-7]", re.ASCII)
@@ -59,6 +60,7 @@ def _numbers_schema(minimum: int, examples: list[Any]) -> WithJsonSchema:
 
 Cpus = Annotated[tuple[Cpu, ...], BeforeValidator(_cpu_list), _numbers_schema(0, [[2, 3], "2-5,8"])]
 Ports = Annotated[tuple[TcpPort, ...], BeforeValidator(_port_list), _numbers_schema(1, ["5201-5264", [5201, 5202]])]
+VersionName = Annotated[str, Field(pattern=VERSION_NAME)]
 BitRate = Annotated[
     float,
     as_quantity(BIT_RATE),
@@ -102,7 +104,9 @@ class OvsModel(Strict):
         default="private", description="private: ours; system: used as it runs"
     )
     prefix: Text | None = Field(
-        default=None, description="root of an OVS installation; the distribution's without", examples=["/opt/ovs-3.3.4"]
+        default=None,
+        description="prefix or root of an OVS installation, or a name of `nfvperf ovs list`; else the distribution's",
+        examples=["/opt/ovs-3.3.4", "debian:trixie"],
     )
     datapath: Literal["dpdk", "netdev", "system"] = Field(
         default="dpdk", description="netdev: userspace without DPDK; system: kernel"
@@ -274,6 +278,12 @@ class TestbedModel(Strict):
     vnf: VnfModel = Field(default_factory=VnfModel)
     streams: StreamsModel = Field(default_factory=StreamsModel)
     speakers: tuple[SpeakerModel, ...] = Field(default=(), description="routing daemons that run already")
+    ovs: dict[VersionName, Text] = Field(
+        default_factory=dict,
+        description="more versions of Open vSwitch, for tests that ask for one by name: a prefix or root, relative to "
+        "this file, 'installed', or a name of `nfvperf ovs list`",
+        examples=[{"old": "debian:bullseye", "new": "/opt/ovs-3.3.4"}],
+    )
     hugepages: Size | None = Field(default=None, description="hugepage memory of the run", examples=["1024 MiB"])
     discovered: Flag = Field(default=False, description="written by the tool for a testbed found without a file")
 

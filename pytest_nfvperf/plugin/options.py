@@ -40,7 +40,7 @@ def add_options(parser: pytest.Parser) -> None:
         metavar="FILE",
         help="SLA file(s) to judge by instead of the sla.yaml beside each suite; published:S1 for published figures",
     )
-    group.addoption("--nfv-ovs", metavar="PREFIX", help="root of the Open vSwitch installation to test")
+    _add_ovs(group)
     group.addoption("--nfv-results", default="reports", metavar="DIR", help="where results go (default: %(default)s)")
     group.addoption("--nfv-keep", action="store_true", help="keep the private OVS's directory and logs after the run")
     group.addoption(
@@ -61,6 +61,17 @@ def add_options(parser: pytest.Parser) -> None:
         help="load of soaks: '4 Mpps' per direction or '80 %%' of the NDR (default: 4 Mpps, where that is lossless)",
     )
     _add_choice(group, "inconclusive", "what an INCONCLUSIVE verdict does to its test")
+
+
+def _add_ovs(group: pytest.OptionGroup) -> None:
+    group.addoption(
+        "--nfv-ovs",
+        action="append",
+        default=[],
+        metavar="[NAME=]WHERE",
+        help="Open vSwitch to test: a prefix, a root, 'installed', or a name of `nfvperf ovs list`; with NAME= "
+        "one more, for tests that ask for it by Dut(version=NAME)",
+    )
 
 
 def _add_choice(group: pytest.OptionGroup, name: str, what: str) -> None:
@@ -92,7 +103,7 @@ def _options(config: pytest.Config, choices: Mapping[str, str]) -> Options:
         profile=choices["profile"],
         slas=tuple(base / given for given in config.getoption("--nfv-sla") if not is_pack(given)),
         packs=tuple(given for given in config.getoption("--nfv-sla") if is_pack(given)),
-        ovs=config.getoption("--nfv-ovs"),
+        ovs=tuple(config.getoption("--nfv-ovs")),
         results=base / config.getoption("--nfv-results"),
         keep=config.getoption("--nfv-keep"),
         plan=config.getoption("--nfv-plan"),

@@ -10,6 +10,7 @@ import pytest
 
 from pytest_nfvperf.adapters.host.cpus import discover_testbed, planned
 from pytest_nfvperf.adapters.report.terminal_progress import SilentProgress, TerminalProgress, progress_for
+from pytest_nfvperf.adapters.versions.resolving import with_versions
 from pytest_nfvperf.backends.base import Backend
 from pytest_nfvperf.backends.simulated import SimulatedBackend
 from pytest_nfvperf.config.testbed_file import load_testbed
@@ -57,9 +58,7 @@ def _testbed(config: pytest.Config, options: Options, worker: str) -> Testbed:
         testbed = given if options.plan else planned(given)
     else:
         testbed = discover_testbed()
-    if options.ovs is not None:
-        testbed = replace(testbed, ovs=replace(testbed.ovs, prefix=options.ovs))
-    return testbed
+    return testbed if options.plan else replace(testbed, ovs=with_versions(testbed.ovs, options.ovs))
 
 
 def _pick(testbeds: tuple[Path, ...], number: int) -> Path:

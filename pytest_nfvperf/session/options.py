@@ -24,7 +24,7 @@ class Options:
         profile: smoke, quick, gate, full or soak.
         slas: SLA files that replace the ``sla.yaml`` beside each suite.
         packs: as ``slas``, by name: "published:S1".
-        ovs: prefix of the OVS to test, None for the testbed's or the installed one.
+        ovs: OVS to test, each as WHERE (the testbed's own) or NAME=WHERE (for tests that ask for it by name).
         results: directory under which each run gets one of its own.
         keep: leave the run directory (logs, sockets, database) when the run ends.
         plan: list trials and the estimated time, send nothing.
@@ -39,7 +39,7 @@ class Options:
     profile: str
     slas: tuple[Path, ...]
     packs: tuple[str, ...]
-    ovs: str | None
+    ovs: tuple[str, ...]
     results: Path
     keep: bool
     plan: bool

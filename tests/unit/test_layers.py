@@ -29,7 +29,20 @@ FIXTURES, SUITES = len(LAYERS) + 1, len(LAYERS) + 2
 FOLDERS = {
     "model": ("", "traffic", "topology", "testbed", "routing", "ledger", "sla", "measure", "evidence", "scenarios"),
     "adapters": (
-        *("journal", "process", "net", "host", "generators", "bridge", "ovs", "guest", "evidence", "vnf", "routing"),
+        *(
+            "journal",
+            "process",
+            "net",
+            "host",
+            "generators",
+            "bridge",
+            "ovs",
+            "versions",
+            "guest",
+            "evidence",
+            "vnf",
+            "routing",
+        ),
         *("ovn", "fingerprint", "report", "cleanup", "doctor"),
     ),
     "adapters.ovs": ("instance", "openflow", "topology", "counters", ""),

@@ -23,6 +23,7 @@ class Use(StrEnum):
     TESTS = "make setup: only the project's own tests and CI call it"
     KERNEL = "make test-kernel, and VNFs of kind qemu"
     FRESH = ".ci/fresh"
+    BUILDS = "nfvperf ovs add git:REVISION"
     EXTRA = "nobody: taken where it is there"
 
 
@@ -53,6 +54,7 @@ _STREAMS = "TCP and UDP streams"
 _ROUTING = "suites/routing, and what else speaks BGP"
 _OVN = "the fixtures private_ovn and ovn_bgp_agent"
 _BUILD = "to build the embedded generator"
+_FROM_GIT, _OVS_BUILDS = "to build Open vSwitch from a git tree", "nfvperf ovs add git:REVISION"
 _GUEST = "guests: tests of the kernel datapath, and VNFs of kind qemu"
 _FRR_DIRECTORIES = ("/usr/lib/frr", "/usr/libexec/frr")
 _BIRD_DIRECTORIES = ("/usr/sbin", "/usr/local/sbin")
@@ -93,6 +95,7 @@ _PROGRAMS = (
     Program("apt-cache", "apt", "to find the guest's kernel"),
     Program("dpkg-query", "dpkg", "which packages are installed"),
     Program("dpkg-deb", "dpkg", "to unpack the guest's kernel"),
+    Program("tar", "tar", "to unpack packages of another release, and fresh roots", lost="nfvperf ovs add"),
     Program("update-rc.d", "init-system-helpers", "to disable the services of what the set-up installs"),
     Program("systemctl", "systemd", "to disable the services of what the set-up installs", Use.EXTRA, "nothing"),
     Program("sysctl", "procps", "to set what a namespace forwards, and to reserve hugepages by hand"),
@@ -114,8 +117,12 @@ _PROGRAMS = (
     Program("tc", "iproute2", "loss that tests cause", Use.TESTS),
     Program("ethtool", "ethtool", "offloads that tests switch", Use.TESTS),
     Program("jq", "jq", "the documents' examples read evidence with it", Use.TESTS),
-    Program("git", "git", "a fresh clone; a version that is not released", Use.TESTS),
-    Program("make", "make", "the README's commands", Use.TESTS),
+    Program("git", "git", "a fresh clone; Open vSwitch at a revision", Use.TESTS),
+    Program("make", "make", "the README's commands; Open vSwitch at a revision", Use.TESTS),
+    Program("autoreconf", "autoconf", _FROM_GIT, Use.BUILDS, _OVS_BUILDS),
+    Program("automake", "automake", _FROM_GIT, Use.BUILDS, _OVS_BUILDS),
+    Program("libtoolize", "libtool", _FROM_GIT, Use.BUILDS, _OVS_BUILDS),
+    Program("ccache", "ccache", "to compile less of a second revision", Use.EXTRA, "time"),
     Program("bash", "bash", ".ci/run", Use.TESTS),
     Program("grep", "grep", ".ci/run and the gates beside it", Use.TESTS),
     Program("find", "findutils", ".ci/left-behind", Use.TESTS),
@@ -123,6 +130,7 @@ _PROGRAMS = (
     Program("touch", "coreutils", "make setup", Use.TESTS),
     Program("dirname", "coreutils", ".ci/run", Use.TESTS),
     Program("pgrep", "procps", ".ci/left-behind", Use.TESTS),
+    Program("ldd", "libc-bin", "which libraries a root of a test needs", Use.TESTS),
     Program("python3", "python3", "the set-up and the virtual environment", Use.TESTS),
     Program("qemu-system-x86_64", "qemu-system-x86", "the guest itself", Use.KERNEL, _GUEST),
     Program("depmod", "kmod", "the modules of the guest's kernel", Use.KERNEL, _GUEST),
@@ -131,7 +139,6 @@ _PROGRAMS = (
     Program("zstd", "zstd", "to unpack kernels that are packed by it (Debian 13, Ubuntu)", Use.KERNEL, _GUEST),
     Program("mmdebstrap", "mmdebstrap", "roots of other releases", Use.FRESH, "the gate .ci/fresh"),
     Program("chroot", "coreutils", "to enter such a root", Use.FRESH, "the gate .ci/fresh"),
-    Program("tar", "tar", "to unpack such a root", Use.FRESH, "the gate .ci/fresh"),
     Program("apt-config", "apt", "how this machine's apt fetches", Use.FRESH, "the gate .ci/fresh"),
     Program(
         "chromium",

@@ -1,0 +1,172 @@
+"""Open vSwitch built from a git tree at a revision.
+
+The user's tree is only read: a clone of our own shares its objects, and stays with a build directory beside it, so that
+autoconf and configure run once, and a revision further only compiles what changed (ccache too, where it is installed).
+What is installed goes to a prefix of each revision's own.
+
+Layout of a workshop, below ``~/.cache/nfvperf/ovs-builds/<key>``: ``tree`` (the clone), ``build`` (out of tree),
+``configured`` (the options, once configure has ended well).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_nfvperf.adapters.process.process import run
+from pytest_nfvperf.adapters.process.programs import find, install_hint
+from pytest_nfvperf.model.errors import ConfigError, TestbedError
+
+TOOLS = ("git", "autoreconf", "automake", "libtoolize", "cc", "make", "pkg-config")
+_PREFIX = "/nfvperf-ovs"
+"""Built in, and used by nothing that a private instance reads: it is told its directories."""
+_GIT_DEADLINE_S, _BOOT_DEADLINE_S, _CONFIGURE_DEADLINE_S, _MAKE_DEADLINE_S = 120.0, 180.0, 300.0, 1800.0
+_MARKS = ("boot.sh", "vswitchd/ovs-vswitchd.c")
+_SAID_LINES = 15
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """A commit of a tree of Open vSwitch. ``tree``: its top; ``commit``: the whole id."""
+
+    tree: Path
+    commit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A prefix that was made. ``options``: how, by name."""
+
+    prefix: Path
+    options: tuple[tuple[str, str], ...]
+
+
+def find_revision(source: Path, revision: str) -> Revision:
+    """The commit that a revision of a tree is.
+
+    Raises:
+        ConfigError: no git tree of Open vSwitch, no such revision, or changes that a build of it would not have.
+    """
+    _check_tools(("git",))
+    try:
+        top = Path(_git(source, "rev-parse", "--show-toplevel"))
+    except TestbedError as error:
+        raise ConfigError(
+            f"{source} is in no git tree: name one of Open vSwitch's sources by --source ({_said(error)})"
+        ) from error
+    try:
+        commit = _git(top, "rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}")
+    except TestbedError as error:
+        raise ConfigError(
+            f"the tree {top} has no revision {revision!r}: git fetch it, or write a tag, branch or commit that it has"
+        ) from error
+    missing = [mark for mark in _MARKS if not _has(top, commit, mark)]
+    if missing:
+        raise ConfigError(
+            f"{revision!r} of {top} is no tree of Open vSwitch: it has no {' and no '.join(missing)}; name one by "
+            "--source"
+        )
+    changed = _git(top, "status", "--porcelain", "--untracked-files=no") if commit == _head(top) else ""
+    if changed:
+        raise ConfigError(
+            f"{top} has changes that are not committed, which a build of {revision!r} would not have "
+            f"({changed.split()[-1]}): commit or stash them"
+        )
+    return Revision(top, commit)
+
+
+def build(revision: Revision, workshops: Path, destination: Path, *, dpdk: bool) -> Built:
+    """Compile a revision and install it below ``destination``; the caller holds the lock.
+
+    Args:
+        revision: what to build.
+        workshops: where trees and build directories are kept.
+        destination: an empty directory, in which the prefix is made.
+        dpdk: against this machine's libdpdk.
+
+    Raises:
+        ConfigError: a compiler or a library is missing; says what to install.
+        TestbedError: it does not build, with the end of what the program said.
+    """
+    _check_tools(TOOLS)
+    options = _options(dpdk=dpdk)
+    key = hashlib.sha256("\0".join([str(revision.tree), *options]).encode()).hexdigest()[:16]
+    workshop = workshops / key
+    _check_out(revision, workshop / "tree")
+    _configure(workshop, options)
+    jobs = str(len(os.sched_getaffinity(0)))
+    make = ["make", "-C", str(workshop / "build")]
+    _checked([*make, "-j", jobs], "make", _MAKE_DEADLINE_S)
+    _checked([*make, "install", f"DESTDIR={destination}"], "make install", _MAKE_DEADLINE_S)
+    prefix = destination / "prefix"
+    (destination / _PREFIX.lstrip("/")).rename(prefix)
+    return Built(prefix, (("configure", " ".join(options)), ("compiler", _compiler())))
+
+
+def _check_tools(names: Sequence[str]) -> None:
+    missing = [name for name in names if find(name) is None]
+    if missing:
+        raise ConfigError(f"building Open vSwitch needs {', '.join(missing)}: {install_hint(*missing)}")
+
+
+def _options(*, dpdk: bool) -> list[str]:
+    with_dpdk = ["--with-dpdk=shared"] if dpdk else []
+    compiler = "ccache cc" if find("ccache") else "cc"
+    return [f"--prefix={_PREFIX}", *with_dpdk, f"CC={compiler}", "CFLAGS=-O2 -g"]
+
+
+def _check_out(revision: Revision, tree: Path) -> None:
+    """Our clone at this commit; objects are read from the user's tree, so nothing is fetched."""
+    if not (tree / ".git" / "HEAD").is_file():
+        shutil.rmtree(tree, ignore_errors=True)
+        tree.parent.mkdir(parents=True, exist_ok=True)
+        clone = ["clone", "--quiet", "--shared", "--no-checkout", str(revision.tree), str(tree)]
+        run(["git", *clone], deadline_s=_GIT_DEADLINE_S)
+    (tree / ".git" / "index.lock").unlink(missing_ok=True)  # of one that was killed: nobody else works here
+    _git(tree, "checkout", "--quiet", "--force", "--detach", revision.commit)
+
+
+def _configure(workshop: Path, options: Sequence[str]) -> None:
+    done = workshop / "configured"
+    if done.is_file():
+        return
+    tree, made = workshop / "tree", workshop / "build"
+    shutil.rmtree(made, ignore_errors=True)
+    made.mkdir()
+    _checked(["env", "-C", str(tree), "./boot.sh"], "boot.sh", _BOOT_DEADLINE_S)
+    _checked(["env", "-C", str(made), str(tree / "configure"), *options], "configure", _CONFIGURE_DEADLINE_S)
+    done.write_text("\n".join(options) + "\n", encoding="utf-8")
+
+
+def _checked(argv: Sequence[str], what: str, deadline_s: float) -> None:
+    try:
+        run(argv, deadline_s=deadline_s)
+    except TestbedError as error:
+        raise TestbedError(
+            f"{what} of Open vSwitch failed; it says: {_said(error)}", evidence=error.evidence
+        ) from error
+
+
+def _said(error: TestbedError) -> str:
+    lines = error.evidence.get("stderr", "").strip().splitlines()
+    return "\n".join(lines[-_SAID_LINES:]) or error.message
+
+
+def _git(tree: Path, *arguments: str) -> str:
+    return run(["git", "-C", str(tree), *arguments], deadline_s=_GIT_DEADLINE_S).strip()
+
+
+def _head(tree: Path) -> str:
+    return _git(tree, "rev-parse", "HEAD")
+
+
+def _has(tree: Path, commit: str, path: str) -> bool:
+    return bool(_git(tree, "ls-tree", "--name-only", commit, path))
+
+
+def _compiler() -> str:
+    return run(["cc", "--version"]).partition("\n")[0]

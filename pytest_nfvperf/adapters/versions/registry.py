@@ -1,0 +1,132 @@
+"""Which versions are kept, and where: one directory a version below ``~/.cache/nfvperf/ovs``.
+
+Layout::
+
+    lock                  held by whoever adds or removes
+    <name>/version.json   what is known of it
+    <name>/root/          its files, where they are ours; a prefix of the user's stays where it is
+
+A directory of a version appears by rename, so it is always whole: what a killed ``add`` left half made is removed by
+the next.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+from pytest_nfvperf.adapters.generators.embedded.build import default_cache_dir
+from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.testbed.ovs_version import KeptVersion, checked_name
+
+VERSION_FILE = "version.json"
+_PARTIAL, _GOING = ".partial-", ".going-"
+
+
+class Registry:
+    """The versions below one directory; ``~/.cache/nfvperf/ovs`` if none is given."""
+
+    def __init__(self, directory: Path | None = None) -> None:
+        self.directory = directory or default_cache_dir() / "ovs"
+
+    def all(self) -> list[KeptVersion]:
+        """Every version that is kept, by name.
+
+        Raises:
+            TestbedError: a description that cannot be read; says which file, and what to do.
+        """
+        found = sorted(self.directory.glob(f"[!.]*/{VERSION_FILE}"))
+        return [_read(path) for path in found]
+
+    def find(self, name: str) -> KeptVersion:
+        """The version of this name.
+
+        Raises:
+            ConfigError: there is none; lists those that there are, and says how to add one.
+        """
+        path = self.place(name) / VERSION_FILE
+        if path.is_file():
+            return _read(path)
+        known = ", ".join(each.name for each in self.all()) or "none"
+        raise ConfigError(
+            f"no version of Open vSwitch is kept as {name!r} (kept: {known}): `nfvperf ovs list` shows them, "
+            f"`nfvperf ovs add` adds one"
+        )
+
+    def has(self, name: str) -> bool:
+        """True where a version of this name is kept."""
+        return (self.place(name) / VERSION_FILE).is_file()
+
+    def place(self, name: str) -> Path:
+        """Where the version of this name is, or would be."""
+        return self.directory / checked_name(name)
+
+    @contextmanager
+    def making(self, name: str) -> Iterator[Path]:
+        """A directory to make a version in. It is removed at the end, unless ``keep`` has taken it.
+
+        Waits for another ``add`` or ``remove`` to end, and removes what killed ones left.
+
+        Raises:
+            TestbedError: the directory cannot be written.
+        """
+        checked_name(name)
+        with self._only_one():
+            partial = self.directory / f"{_PARTIAL}{name}"
+            try:
+                partial.mkdir()
+                yield partial
+            finally:
+                shutil.rmtree(partial, ignore_errors=True)
+
+    def keep(self, partial: Path, version: KeptVersion) -> None:
+        """What was made in ``partial`` is whole: it becomes the version."""
+        text = json.dumps(asdict(version), indent=2) + "\n"
+        (partial / VERSION_FILE).write_text(text, encoding="utf-8")
+        partial.rename(self.place(version.name))
+
+    def remove(self, name: str) -> None:
+        """Forget a version, and remove its files where they are ours.
+
+        Raises:
+            ConfigError: there is none of this name.
+        """
+        place = self.place(name)
+        if not place.is_dir():
+            self.find(name)
+        with self._only_one():
+            going = self.directory / f"{_GOING}{name}"
+            place.rename(going)  # from now on nobody finds it, even if we are killed
+            shutil.rmtree(going)
+
+    @contextmanager
+    def _only_one(self) -> Iterator[None]:
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            lock = (self.directory / "lock").open("w", encoding="ascii")
+        except OSError as error:
+            raise TestbedError(
+                f"versions cannot be kept in {self.directory}: {error.strerror}; set XDG_CACHE_HOME to a directory "
+                "that can be written"
+            ) from error
+        with lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            for pattern in (f"{_PARTIAL}*", f"{_GOING}*"):
+                for left in self.directory.glob(pattern):
+                    shutil.rmtree(left)
+            yield
+
+
+def _read(path: Path) -> KeptVersion:
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8"))
+        return KeptVersion(**{**raw, "build": tuple((str(key), str(value)) for key, value in raw["build"])})
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise TestbedError(
+            f"{path} cannot be read ({error}): remove {path.parent}, and add the version again"
+        ) from error

@@ -1,0 +1,304 @@
+"""Names of versions, what is kept of them, and the errors of adding and removing."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from pytest_nfvperf.adapters.host.debian_mirror import Archive, archives
+from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import is_root, locate
+from pytest_nfvperf.adapters.versions import git_build
+from pytest_nfvperf.adapters.versions.adding import Asked, add
+from pytest_nfvperf.adapters.versions.checksum import checksum
+from pytest_nfvperf.adapters.versions.git_build import find_revision
+from pytest_nfvperf.adapters.versions.registry import VERSION_FILE, Registry
+from pytest_nfvperf.adapters.versions.resolving import resolved, with_versions
+from pytest_nfvperf.cli.main import main
+from pytest_nfvperf.config.testbed_file import parse_testbed, testbed_to_yaml
+from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
+from pytest_nfvperf.model.testbed.dut_version import ovs_of
+from pytest_nfvperf.model.testbed.ovs_version import NamedOvs, given_versions
+from pytest_nfvperf.model.testbed.testbed import Dut, OvsSpec
+
+
+@pytest.fixture
+def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registry:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return Registry()
+
+
+def prefix(place: Path, version: str = "3.3.4", dpdk: str = "DPDK 23.11.1") -> Path:
+    """A prefix whose programs only say what they are."""
+    for directory in ("sbin", "bin", "share/openvswitch"):
+        (place / directory).mkdir(parents=True)
+    for name in ("sbin/ovs-vswitchd", "sbin/ovsdb-server", "bin/ovsdb-tool", "bin/ovs-ofctl"):
+        program = place / name
+        program.write_text(f"#!/bin/sh\necho 'ovs-vswitchd (Open vSwitch) {version}'\necho '{dpdk}'\n")
+        program.chmod(0o755)
+    (place / "share/openvswitch/vswitch.ovsschema").write_text("{}")
+    return place
+
+
+def repository(place: Path) -> Path:
+    """A git tree that has the files by which one of Open vSwitch is known, and one commit."""
+    (place / "vswitchd").mkdir(parents=True)
+    (place / "boot.sh").write_text("#!/bin/sh\necho planted >&2\nexit 3\n")
+    (place / "boot.sh").chmod(0o755)
+    (place / "vswitchd/ovs-vswitchd.c").write_text("int main(void) { return 0; }\n")
+    own = ("-c", "user.name=n", "-c", "user.email=e@example.org", "-c", "init.defaultBranch=main")
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
+        subprocess.run(["git", *own, *words], cwd=place, check=True)
+    return place
+
+
+def test_a_prefix_is_kept_with_version_origin_and_checksum(registry: Registry, tmp_path: Path) -> None:
+    place = prefix(tmp_path / "ovs-3.3.4")
+    added = add(Asked(str(place)), registry)
+    kept = registry.find("ovs-3.3.4")
+    assert added.new
+    assert kept == added.version
+    assert (kept.origin, kept.place, kept.version, kept.dpdk_version) == ("prefix", str(place), "3.3.4", "23.11.1")
+    assert len(kept.checksum) == 64
+    assert not add(Asked(str(place)), registry).new
+
+
+def test_removing_leaves_a_prefix_of_the_users(registry: Registry, tmp_path: Path) -> None:
+    place = prefix(tmp_path / "mine")
+    add(Asked(str(place)), registry)
+    registry.remove("mine")
+    assert (place / "sbin/ovs-vswitchd").is_file()
+    assert registry.all() == []
+    assert [path.name for path in registry.directory.iterdir()] == ["lock"]
+
+
+def test_a_name_that_another_version_has_is_refused(registry: Registry, tmp_path: Path) -> None:
+    add(Asked(str(prefix(tmp_path / "a" / "ovs"))), registry)
+    other = str(prefix(tmp_path / "b" / "ovs", "3.4.0"))
+    with pytest.raises(ConfigError, match=r"'ovs' is the name of another version, prefix in .*/a/ovs: .*--name"):
+        add(Asked(other), registry)
+    add(Asked(other, name="newer"), registry)
+    assert [(each.name, each.version) for each in registry.all()] == [("newer", "3.4.0"), ("ovs", "3.3.4")]
+
+
+@pytest.mark.parametrize("name", ["", "a b", "../x", "a/b", "-x", "a=b", "x" * 65, "installed"])
+def test_what_cannot_be_a_name(registry: Registry, tmp_path: Path, name: str) -> None:
+    place = prefix(tmp_path / "ovs")
+    with pytest.raises(ConfigError, match=r"cannot name a version of Open vSwitch: write letters, digits and"):
+        registry.find(name)
+    if name:
+        with pytest.raises(ConfigError, match="cannot name a version"):
+            add(Asked(str(place), name=name), registry)
+
+
+def test_an_unknown_name_lists_the_known_ones(registry: Registry, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"no version of Open vSwitch is kept as 'x' \(kept: none\): `nfvperf ovs"):
+        registry.remove("x")
+    add(Asked(str(prefix(tmp_path / "ovs"))), registry)
+    with pytest.raises(ConfigError, match=r"kept as 'x' \(kept: ovs\)"):
+        registry.find("x")
+
+
+def test_what_a_killed_add_or_remove_left_is_removed_by_the_next(registry: Registry, tmp_path: Path) -> None:
+    for name in (".partial-old", ".going-older"):
+        (registry.directory / name / "root").mkdir(parents=True)
+    add(Asked(str(prefix(tmp_path / "ovs"))), registry)
+    assert sorted(path.name for path in registry.directory.iterdir()) == ["lock", "ovs"]
+
+
+def test_a_failed_add_leaves_nothing(registry: Registry, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ConfigError, match="holds no Open vSwitch"):
+        add(Asked(str(tmp_path / "empty")), registry)
+    with pytest.raises(ConfigError, match=r"'/nowhere' is no directory: write debian:bookworm, git:v3\.3\.0, or"):
+        add(Asked("/nowhere"), registry)
+    with pytest.raises(ConfigError, match=r"'Bookworm!' is no codename of a Debian release"):
+        add(Asked("debian:Bookworm!", name="x", mirror="file:///nowhere"), registry)
+    assert registry.all() == []
+    assert [path.name for path in registry.directory.iterdir()] == ["lock"]
+
+
+def test_a_release_that_the_archive_does_not_have(registry: Registry, tmp_path: Path) -> None:
+    asked = Asked("debian:warty", mirror=f"file://{tmp_path}/archive")
+    with pytest.raises(ConfigError, match=r"lists of Debian 'warty' cannot be fetched from file://.*apt-get says: E: "):
+        add(asked, registry)
+    assert not list(registry.directory.glob(".partial-*"))
+
+
+def test_a_damaged_description_says_which_file_and_what_to_do(registry: Registry, tmp_path: Path) -> None:
+    add(Asked(str(prefix(tmp_path / "ovs"))), registry)
+    (registry.place("ovs") / VERSION_FILE).write_text('{"name": "ovs"')
+    with pytest.raises(TestbedError, match=r"ovs/version.json cannot be read .*: remove .*/ovs, and add the version"):
+        registry.all()
+    registry.remove("ovs")
+    assert registry.all() == []
+
+
+def test_the_checksum_sees_content_mode_links_and_names(tmp_path: Path) -> None:
+    file, link = tmp_path / "file", tmp_path / "link"
+    file.write_text("a")
+    link.symlink_to("file")
+    seen = [checksum([file, link], tmp_path)]
+    file.write_text("b")
+    seen.append(checksum([file, link], tmp_path))
+    file.chmod(0o700)
+    seen.append(checksum([file, link], tmp_path))
+    link.unlink()
+    link.symlink_to("elsewhere")
+    seen.append(checksum([file, link], tmp_path))
+    seen.append(checksum([file.rename(tmp_path / "g"), link], tmp_path))
+    assert len(set(seen)) == len(seen)
+
+
+def test_a_root_is_told_from_a_prefix(tmp_path: Path) -> None:
+    staged = prefix(tmp_path / "staged" / "usr").parent
+    assert not is_root(staged)
+    loader = staged / "lib64" / "ld-linux-x86-64.so.2"
+    loader.parent.mkdir()
+    loader.symlink_to("/lib/nowhere/ld.so")
+    assert is_root(staged)
+    assert not is_root(Path("/"))
+
+
+def test_a_root_without_vswitchd_says_what_to_unpack(tmp_path: Path) -> None:
+    (tmp_path / "usr/lib64").mkdir(parents=True)
+    (tmp_path / "usr/lib64/ld-linux-x86-64.so.2").touch()
+    with pytest.raises(ConfigError, match=r"holds no Open vSwitch: no ovs-vswitchd, .*; unpack openvswitch-swi"):
+        locate(str(tmp_path))
+
+
+def test_a_missing_library_is_named(tmp_path: Path) -> None:
+    place = prefix(tmp_path)
+    said = "ovs-vswitchd: error while loading shared libraries: librte_eal.so.21: cannot open shared object file"
+    (place / "sbin/ovs-vswitchd").write_text(f"#!/bin/sh\necho '{said}' >&2\nexit 127\n")
+    with pytest.raises(ConfigError, match=r"ovs-vswitchd does not start: the library librte_eal\.so\.21 is missing"):
+        locate(str(place))
+
+
+def test_debians_archive_is_found_among_apts_sources() -> None:
+    rows = [
+        ["https://other.example/", "bookworm", "main", "$(SIGNED_BY)", "$(TRUSTED)", "Somebody"],
+        ["https://deb.example/debian/", "bookworm-updates", "main", "$(SIGNED_BY)", "yes", "Debian"],
+        ["https://deb.example/debian/", "bookworm", "contrib", "$(SIGNED_BY)", "yes", "Debian"],
+        ["https://deb.example/debian/", "bookworm", "main", "/usr/share/keyrings/k.gpg", "$(TRUSTED)", "Debian"],
+    ]
+    assert archives(rows) == [Archive("https://deb.example/debian/", "/usr/share/keyrings/k.gpg")]
+    assert archives(rows)[0].source_line("sid") == (
+        "deb [signed-by=/usr/share/keyrings/k.gpg] https://deb.example/debian/ sid main\n"
+    )
+    assert Archive("file:///x", trusted=True).source_line("sid") == "deb [trusted=yes] file:///x sid main\n"
+
+
+def test_a_directory_outside_git_and_one_that_is_not_of_ovs(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"is in no git tree: name one of Open vSwitch's sources by --source"):
+        find_revision(tmp_path, "HEAD")
+    tree = repository(tmp_path / "tree")
+    subprocess.run(["git", "rm", "-q", "boot.sh"], cwd=tree, check=True)
+    own = ("-c", "user.name=n", "-c", "user.email=e@example.org")
+    subprocess.run(["git", *own, "commit", "-qm", "second"], cwd=tree, check=True)
+    with pytest.raises(ConfigError, match=r"'HEAD' of .* is no tree of Open vSwitch: it has no boot\.sh; name one"):
+        find_revision(tree, "HEAD")
+    assert len(find_revision(tree / "vswitchd", "HEAD~1").commit) == 40
+
+
+def test_an_unknown_revision_and_a_dirty_tree_are_refused(tmp_path: Path) -> None:
+    tree = repository(tmp_path / "tree")
+    with pytest.raises(ConfigError, match=r"has no revision 'v9\.9': git fetch it, or write a tag, branch or commit"):
+        find_revision(tree, "v9.9")
+    (tree / "vswitchd/ovs-vswitchd.c").write_text("changed")
+    with pytest.raises(ConfigError, match=r"changes that are not committed.*\(vswitchd/ovs-vswitchd\.c\): commit or"):
+        find_revision(tree, "HEAD")
+
+
+def test_a_missing_compiler_and_a_build_that_fails(
+    registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = repository(tmp_path / "tree")
+    asked = Asked("git:HEAD", source=tree)
+    monkeypatch.setattr(git_build, "find", lambda name: None if name == "cc" else f"/usr/bin/{name}")
+    with pytest.raises(ConfigError, match=r"building Open vSwitch needs cc: apt-get install gcc"):
+        add(asked, registry)
+    monkeypatch.setattr(git_build, "find", lambda name: f"/usr/bin/{name}")
+    with pytest.raises(TestbedError, match=r"boot\.sh of Open vSwitch failed; it says: planted"):
+        add(asked, registry)
+    assert registry.all() == []
+    assert not list(registry.directory.glob(".partial-*"))
+    assert subprocess.run(["git", "status", "--porcelain"], cwd=tree, check=True, capture_output=True).stdout == b""
+
+
+def test_places_of_the_command_line() -> None:
+    own, named = given_versions(["/opt/a=b", "old=debian:bullseye", "new=/opt/x=y"])
+    assert own == "/opt/a=b"
+    assert named == (NamedOvs("old", "debian:bullseye"), NamedOvs("new", "/opt/x=y"))
+    for given, message in (
+        (["/a", "/b"], r"^--nfv-ovs: '/a' and '/b' are both given as the testbed's own OVS: write NAME=WHERE"),
+        (["a=/x", "a=/y"], r"^--nfv-ovs: 'a' is given twice"),
+        (["a="], r"^--nfv-ovs: 'a=' says no place: write a=/opt/ovs-3\.3\.4"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            given_versions(given)
+
+
+def test_a_place_is_a_kept_version_a_path_or_the_installed_one(registry: Registry, tmp_path: Path) -> None:
+    kept = add(Asked(str(prefix(tmp_path / "ovs"))), registry).version
+    assert resolved(NamedOvs("n", "ovs"), registry).prefix == kept.place
+    assert resolved(NamedOvs("n", "ovs"), registry).checksum == kept.checksum
+    assert resolved(NamedOvs("n", str(tmp_path)), registry).prefix == str(tmp_path)
+    assert resolved(NamedOvs("n", "installed"), registry).prefix is None
+    with pytest.raises(ConfigError, match=r"no version of Open vSwitch is kept as 'debian:sid' \(kept: ovs\)"):
+        resolved(NamedOvs("n", "debian:sid"), registry)
+
+
+def test_the_command_line_is_stronger_than_the_testbed_file(registry: Registry, tmp_path: Path) -> None:
+    kept = add(Asked(str(prefix(tmp_path / "ovs"))), registry).version
+    file = OvsSpec(prefix="/file", versions=(NamedOvs("old", "/file/old"), NamedOvs("other", "/file/other")))
+    told = with_versions(file, ["ovs", "old=/given"])
+    assert told.prefix == kept.place
+    assert [(each.name, each.prefix) for each in told.versions] == [
+        ("old", "/given"),
+        ("other", "/file/other"),
+        ("ovs", kept.place),
+    ]
+    assert with_versions(file).prefix == "/file"
+    assert with_versions(file, ["installed"]).prefix is None
+
+
+def test_a_dut_names_a_version_of_the_testbed() -> None:
+    ovs = OvsSpec(prefix="/own", versions=(NamedOvs("old", "debian:bullseye", "/kept/old"),))
+    assert ovs_of(ovs, Dut()).prefix == "/own"
+    assert ovs_of(ovs, Dut(version="old")).prefix == "/kept/old"
+    with pytest.raises(UnavailableError, match=r"is called 'new' \(named: old\): give --nfv-ovs new=WHERE, or 'ovs: "):
+        ovs_of(ovs, Dut(version="new"))
+    with pytest.raises(UnavailableError, match=r"the system's, which has one version, not 'old'"):
+        ovs_of(dataclasses.replace(ovs, instance="system"), Dut(version="old"))
+
+
+def test_a_testbed_file_names_versions() -> None:
+    text = "schema: 1\nname: x\novs: {old: 'debian:bullseye', new: /opt/ovs-3.3.4, here: ./built}\n"
+    read, _ = parse_testbed(text, "/lab/testbed.yaml", cores=4)
+    assert [(each.name, each.where) for each in read.ovs.versions] == [
+        ("old", "debian:bullseye"),
+        ("new", "/opt/ovs-3.3.4"),
+        ("here", "/lab/built"),
+    ]
+    assert parse_testbed(testbed_to_yaml(read), "/lab/testbed.yaml", cores=4)[0] == read
+
+
+def test_the_commands_say_what_they_did(registry: Registry, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = prefix(tmp_path / "ovs", dpdk="no more")
+    assert main(["ovs", "list"]) == 0
+    assert main(["ovs", "add", str(place)]) == 0
+    assert main(["ovs", "add", str(place)]) == 0
+    assert main(["ovs", "list"]) == 0
+    assert main(["ovs", "remove", "ovs"]) == 0
+    assert main(["ovs", "remove", "ovs"]) == 1
+    printed = capsys.readouterr()
+    none, added, again, listed, removed = printed.out.splitlines()
+    assert none == "no version is kept: add one by `nfvperf ovs add debian:bookworm`"
+    assert added.startswith(f"added ovs: OVS 3.3.4, without DPDK, from prefix, in {place}, sha256 ")
+    assert again == f"there already: {listed}"
+    assert added == f"added {listed}"
+    assert removed == "removed ovs"
+    assert "nfvperf: no version of Open vSwitch is kept as 'ovs' (kept: none)" in printed.err
