@@ -302,3 +302,68 @@ def test_the_commands_say_what_they_did(registry: Registry, tmp_path: Path, caps
     assert added == f"added {listed}"
     assert removed == "removed ovs"
     assert "nfvperf: no version of Open vSwitch is kept as 'ovs' (kept: none)" in printed.err
+
+
+CONFIGURE = r"""#!/bin/sh
+echo "$@" >> configured.log
+tree=$(dirname "$0")
+cat > Makefile <<END
+all:
+	echo built >> made.log
+install:
+	$tree/install.sh \$(DESTDIR)/nfvperf-ovs
+END
+"""
+INSTALL = r"""#!/bin/sh
+tree=$(dirname "$0")
+mkdir -p "$1/sbin" "$1/bin" "$1/share/openvswitch"
+for name in sbin/ovs-vswitchd sbin/ovsdb-server bin/ovsdb-tool bin/ovs-ofctl; do
+    printf '#!/bin/sh\necho "ovs-vswitchd (Open vSwitch) %s"\n' "$(cat "$tree/version")" > "$1/$name"
+    chmod +x "$1/$name"
+done
+echo '{}' > "$1/share/openvswitch/vswitch.ovsschema"
+"""
+
+
+def buildable(place: Path) -> Path:
+    """A tree like Open vSwitch's that is built at once: two commits, 3.3.0 and 3.4.0."""
+    tree = repository(place)
+    (tree / "boot.sh").write_text("#!/bin/sh\necho booted >> boot.log\ncp configure.in configure\nchmod +x configure\n")
+    (tree / "configure.in").write_text(CONFIGURE)
+    (tree / "install.sh").write_text(INSTALL)
+    (tree / "install.sh").chmod(0o755)
+    own = ("-c", "user.name=n", "-c", "user.email=e@example.org")
+    for version in ("3.3.0", "3.4.0"):
+        (tree / "version").write_text(f"{version}\n")
+        for words in (["add", "."], ["commit", "-qm", version]):
+            subprocess.run(["git", *own, *words], cwd=tree, check=True)
+    return tree
+
+
+def test_revisions_get_a_prefix_each_and_are_configured_once(
+    registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = buildable(tmp_path / "tree")
+    monkeypatch.setattr(git_build, "find", lambda name: None if name == "ccache" else f"/usr/bin/{name}")
+    new = add(Asked("git:HEAD", source=tree, name="new"), registry).version
+    old = add(Asked("git:HEAD~1", source=tree, name="old", dpdk=True), registry).version
+    assert (old.version, new.version) == ("3.3.0", "3.4.0")
+    assert old.origin == f"git:{find_revision(tree, 'HEAD~1').commit}"
+    assert locate(old.place).vswitchd == registry.place("old") / "prefix/sbin/ovs-vswitchd"
+    assert dict(old.build)["configure"] == "--prefix=/nfvperf-ovs --with-dpdk=shared CC=cc CFLAGS=-O2 -g"
+    (workshop,) = (registry.directory.parent / "ovs-builds").iterdir()
+    assert (workshop / "tree/boot.log").read_text() == "booted\n"
+    assert len((workshop / "build/configured.log").read_text().splitlines()) == 1
+    assert (workshop / "build/made.log").read_text() == "built\nbuilt\n"
+    assert not add(Asked("git:HEAD", source=tree, name="new"), registry).new
+    assert subprocess.run(["git", "status", "--porcelain"], cwd=tree, check=True, capture_output=True).stdout == b""
+
+
+def test_a_branch_that_went_on_is_another_version(
+    registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = buildable(tmp_path / "tree")
+    monkeypatch.setattr(git_build, "find", lambda name: None if name == "ccache" else f"/usr/bin/{name}")
+    add(Asked("git:HEAD~1", source=tree, name="tip", dpdk=False), registry)
+    with pytest.raises(ConfigError, match=r"'tip' is the name of another version, git:[0-9a-f]{40} in .*tip/prefix: "):
+        add(Asked("git:HEAD", source=tree, name="tip", dpdk=False), registry)
