@@ -346,10 +346,11 @@ def test_revisions_get_a_prefix_each_and_are_configured_once(
     tree = buildable(tmp_path / "tree")
     monkeypatch.setattr(git_build, "find", lambda name: None if name == "ccache" else f"/usr/bin/{name}")
     new = add(Asked("git:HEAD", source=tree, name="new"), registry).version
-    old = add(Asked("git:HEAD~1", source=tree, name="old", dpdk=True), registry).version
+    old = add(Asked("git:HEAD~1", source=tree), registry).version
     assert (old.version, new.version) == ("3.3.0", "3.4.0")
     assert old.origin == f"git:{find_revision(tree, 'HEAD~1').commit}"
-    assert locate(old.place).vswitchd == registry.place("old") / "prefix/sbin/ovs-vswitchd"
+    assert old.name == old.origin[: len("git:") + 12], "HEAD~1 is no name"
+    assert locate(old.place).vswitchd == registry.place(old.name) / "prefix/sbin/ovs-vswitchd"
     assert dict(old.build)["configure"] == "--prefix=/nfvperf-ovs --with-dpdk=shared CC=cc CFLAGS=-O2 -g"
     (workshop,) = (registry.directory.parent / "ovs-builds").iterdir()
     assert (workshop / "tree/boot.log").read_text() == "booted\n"

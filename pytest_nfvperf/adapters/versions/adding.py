@@ -15,7 +15,7 @@ from pytest_nfvperf.adapters.versions.debian_root import make_root
 from pytest_nfvperf.adapters.versions.git_build import Revision, build, find_revision
 from pytest_nfvperf.adapters.versions.registry import Registry
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.testbed.ovs_version import KeptVersion, checked_name
+from pytest_nfvperf.model.testbed.ovs_version import KeptVersion, can_name, checked_name
 
 DEBIAN, GIT = "debian:", "git:"
 _PREFIX = "prefix"
@@ -27,7 +27,7 @@ class Asked:
 
     Attributes:
         what: "debian:bookworm", "git:v3.3.0", or the path of a prefix or root.
-        name: what it is called; None for ``what``, of a path its last part.
+        name: what it is called; None for ``what``, or the commit where that cannot be a name, or a path's last part.
         mirror: of Debian; None for that of this machine's apt.
         source: the git tree.
         dpdk: build with DPDK.
@@ -60,8 +60,8 @@ def add(asked: Asked, registry: Registry) -> Added:
         name = checked_name(asked.name or what)
         return _unless_there(registry, name, what, None, lambda: _add_debian(asked, name, registry))
     if what.startswith(GIT):
-        name = checked_name(asked.name or what)
         revision = find_revision(asked.source, what.removeprefix(GIT))
+        name = checked_name(asked.name or _name_of_revision(what, revision))
         origin = f"{GIT}{revision.commit}"
         return _unless_there(registry, name, origin, None, lambda: _add_git(asked, revision, name, registry))
     prefix = Path(what).resolve()
@@ -71,6 +71,11 @@ def add(asked: Asked, registry: Registry) -> Added:
         )
     name = checked_name(asked.name or prefix.name)
     return _unless_there(registry, name, _PREFIX, prefix, lambda: _add_prefix(prefix, name, registry))
+
+
+def _name_of_revision(what: str, revision: Revision) -> str:
+    """As it was asked for, if that can be a name; ``HEAD~1`` and branches with a slash cannot, and go by the commit."""
+    return what if can_name(what) else f"{GIT}{revision.commit[:12]}"
 
 
 def _unless_there(

@@ -57,13 +57,18 @@ class NamedOvs:
     build: tuple[tuple[str, str], ...] = ()
 
 
+def can_name(name: str) -> bool:
+    """True for what can be the name of a version."""
+    return re.fullmatch(VERSION_NAME, name) is not None and name != INSTALLED
+
+
 def checked_name(name: str) -> str:
     """The name, if it can be one.
 
     Raises:
         ConfigError: what a name consists of.
     """
-    if not re.fullmatch(VERSION_NAME, name) or name == INSTALLED:
+    if not can_name(name):
         raise ConfigError(
             f"{name!r} cannot name a version of Open vSwitch: write letters, digits and . _ : + -, beginning with a "
             f"letter or digit, 64 at most, and not {INSTALLED!r}, which is the distribution's package"
