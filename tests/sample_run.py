@@ -166,6 +166,7 @@ class SampleRun(SampleTrials):
         status = self.judge(outcome)
         self.add(AttachmentData("OVS configuration", text=f"bridge br0\n  port p0\n  port p1\n# {topology}\n"))
         reason = "" if status == "passed" else "SLA not met"
+        self.add_whole_ledger(outcome.trials)
         self.add(TestEndData(status, outcome.elapsed_s, reason))
 
     def capacity_fps(self, topology: str, traffic: Traffic) -> float:
@@ -186,7 +187,7 @@ class SampleRun(SampleTrials):
         goals = []
         low, high = 0.0, ceiling
         for goal, limit in ((NDR, capacity), (PDR, capacity * 1.0049)):
-            low, high = self.narrow(traffic, limit, capacity, (low, high), trials, goal.name)
+            low, high = self.narrow(traffic, limit, capacity, (low, high), trials)
             goals.append(self.goal_outcome(traffic, goal, (low, high), capacity, trials))
             low, high = low * 0.995, min(ceiling, high * 1.02)
         pdr = goals[1].load_fps or 1
@@ -214,14 +215,13 @@ class SampleRun(SampleTrials):
         capacity: float,
         bounds: tuple[float, float],
         trials: list[str],
-        purpose: str,
     ) -> tuple[float, float]:
         """Trials that halve the interval down to 0.5 %, bounds visited twice as the goal asks."""
         low, high = bounds
         while high - low > 0.005 * high:
             load = (low + high) / 2 if high - low > 0.1 * high else low + (high - low) * self._rng.uniform(0.35, 0.65)
             for _ in range(1 + (high - low < 0.1 * high)):
-                self.trial_until_valid(traffic, int(load), capacity, f"search {purpose}", trials)
+                self.trial_until_valid(traffic, int(load), capacity, "search", trials)
             low, high = (load, high) if load <= limit else (low, load)
         return low, high
 
@@ -230,7 +230,7 @@ class SampleRun(SampleTrials):
     ) -> GoalOutcome:
         """Found, confirmed by five seconds at the lower bound."""
         low, high = int(bounds[0]), int(bounds[1])
-        trial = self.trial(traffic, low, capacity, f"confirmation {goal.name}", 5.0)
+        trial = self.trial(traffic, low, capacity, f"confirmation of {goal.name}", 5.0)
         trials.append(trial)
         loss = max(0.0, 1 - int(capacity * 5) / (low * 5))
         limited = low >= 0.95 * self.ceiling_fps(traffic)
@@ -243,7 +243,7 @@ class SampleRun(SampleTrials):
     ) -> LatencyPoint:
         """Latency at a share of the PDR."""
         load = pdr * percent // 100
-        trial = self.trial(traffic, load, capacity, f"latency {percent} % of pdr", 2.0)
+        trial = self.trial(traffic, load, capacity, f"latency at {percent} % of pdr", 2.0)
         trials.append(trial)
         histogram = latency_at(int(load * 100 / capacity), 0)
         p50, p90, p99, p999 = (histogram.percentile_ns(p) for p in (50, 90, 99, 99.9))
@@ -326,7 +326,7 @@ class SampleRun(SampleTrials):
         points = []
         for percent in range(100, 50, -10):
             load = int(ceiling * percent / 100)
-            trial = self.trial(traffic, load, capacity, f"loss curve {percent} %")
+            trial = self.trial(traffic, load, capacity, "loss curve")
             points.append(LossPoint(load, max(0.0, 1 - capacity / load), trial))
         self.add(
             Outcome(

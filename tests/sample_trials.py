@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from functools import cache
 
 from pytest_nfvperf.adapters.evidence.hdr import encode
 from pytest_nfvperf.model.evidence.record import Record
 from pytest_nfvperf.model.evidence.records import (
     KINDS,
+    LedgerData,
     Payload,
     RecordIds,
     make_record,
     trial_data,
 )
 from pytest_nfvperf.model.ledger.ledger import CounterDelta, FramePath, HopKind, Ledger, Loss, ledger_of
+from pytest_nfvperf.model.ledger.ledger_text import weakness
 from pytest_nfvperf.model.ledger.loss_path import Stage, frame_path
 from pytest_nfvperf.model.traffic.histogram import Histogram, thinned
 from pytest_nfvperf.model.traffic.traffic import Traffic
@@ -59,6 +62,7 @@ class SampleTrials:
         self._ids = RecordIds(worker)
         self._now = 1_790_000_000_000_000_000
         self._test = ""
+        self._lossy: dict[str, tuple[tuple[int, bool], Ledger]] = {}
 
     def add(self, payload: Payload, seconds: float = 0.01) -> str:
         """One record; returns its id."""
@@ -107,7 +111,17 @@ class SampleTrials:
         data = trial_data(
             result, wall_s=duration_s + 0.14, ledger=self.ledger(result), repeat_of=repeat_of, encode=encode
         )
-        return self.add(data, duration_s + 0.14)
+        trial_id = self.add(data, duration_s + 0.14)
+        if result.valid and result.lost > 0:
+            self._lossy[trial_id] = weakness(spec), self.ledger(result)
+        return trial_id
+
+    def add_whole_ledger(self, trials: Sequence[str]) -> None:
+        """As the session does at the end of a test: of the trial that bounds the result."""
+        lossy = [trial_id for trial_id in trials if trial_id in self._lossy]
+        if lossy:
+            bounding = min(lossy, key=lambda trial_id: self._lossy[trial_id][0])
+            self.add(LedgerData(bounding, self._lossy[bounding][1]))
 
     def direction_counts(self, spec: TrialSpec, direction: Direction, capacity: float, skipped: int) -> DirectionCounts:
         """Counts of one direction."""

@@ -25,7 +25,6 @@ from pytest_nfvperf.adapters.report.subjects import title
 from pytest_nfvperf.backends.base import Abandons, Backend
 from pytest_nfvperf.config.sla_file import load_sla
 from pytest_nfvperf.config.testbed_file import testbed_to_yaml
-from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.evidence.conclusion import TestConclusion
 from pytest_nfvperf.model.evidence.records import (
@@ -36,7 +35,6 @@ from pytest_nfvperf.model.evidence.records import (
     TestEndData,
     TopologyData,
 )
-from pytest_nfvperf.model.ledger.ledger_text import ledger_text, weakness
 from pytest_nfvperf.model.measure.asked_load import SoakLoad
 from pytest_nfvperf.model.measure.offloading import OFFLOAD_RULE
 from pytest_nfvperf.model.measure.outcome import Outcome
@@ -59,6 +57,7 @@ from pytest_nfvperf.runs.soaker import Soaker
 from pytest_nfvperf.runs.stream_runner import StreamRunner
 from pytest_nfvperf.runs.study import Decided, Study, SubjectDeployer
 from pytest_nfvperf.runs.trials import Context
+from pytest_nfvperf.session.ledgers import bounding_text, whole_ledgers
 from pytest_nfvperf.session.options import Options
 from pytest_nfvperf.session.packs import PUBLISHED_FILE, pack_rules
 from pytest_nfvperf.session.running_test import conclude_running
@@ -277,6 +276,9 @@ class NfvSession:
         self._progress.clear()
         self._statuses[end.status] += 1
         became = conclude_running(self.recorder, end)
+        outcomes = [finding for finding in self.recorder.findings if isinstance(finding, Outcome)]
+        for ledger in whole_ledgers(outcomes, self._context.trials):
+            self.recorder.emit(ledger)
         self.recorder.emit(end)
         self.recorder.test = ""
         return became
@@ -338,16 +340,7 @@ class NfvSession:
         )
 
     def _ledger_text(self, outcomes: Sequence[Outcome]) -> str | None:
-        """Where frames went in the lossy valid trial of the lowest load: the one that bounds the result."""
-        trials = [
-            self._context.trials[key] for outcome in outcomes for key in outcome.trials if key in self._context.trials
-        ]
-        lossy = [trial for trial in trials if trial.result.valid and trial.result.lost > 0 and trial.ledger]
-        if not lossy:
-            return None
-        worst = min(lossy, key=lambda trial: weakness(trial.result.spec))
-        load = format_fps(worst.result.spec.load_fps)
-        return f"{worst.id}, {load} per direction\n{ledger_text(worst.ledger)}" if worst.ledger else None
+        return bounding_text(outcomes, self._context.trials)
 
     def _attach(self, name: str, text: str) -> None:
         self.recorder.emit(AttachmentData(name, text=text))

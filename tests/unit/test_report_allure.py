@@ -131,6 +131,14 @@ def test_environment_categories_and_executor_stand_beside(results: Path) -> None
     assert json.loads((results / "executor.json").read_text())["name"]
 
 
+def test_allure_3_gets_the_categories_by_its_configuration(results: Path) -> None:
+    """It takes them from nowhere else: without, an SLA failure is a "Product error"."""
+    allurerc = json.loads((results / "allurerc.json").read_text())
+
+    assert allurerc["categories"] == categories(results)
+    assert allurerc["name"] == f"Datapath acceptance: {TESTBED.name}"
+
+
 def categories(directory: Path) -> list[dict[str, Any]]:
     """categories.json."""
     read: list[dict[str, Any]] = json.loads((directory / "categories.json").read_text())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -12,6 +12,7 @@ from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.evidence.records import (
     AttachmentData,
     ErrorData,
+    LedgerData,
     RunData,
     RunEndData,
     SoakData,
@@ -174,6 +175,9 @@ def _take(evidence: RunEvidence, file: str, line: Line) -> None:
             evidence.ends[file] = data
         case TrialData():
             evidence.trials[line.id] = evidence.test(line.test).trials[line.id] = data
+        case LedgerData() if data.trial in evidence.trials:
+            trial = replace(evidence.trials[data.trial], ledger=data.ledger)
+            evidence.trials[data.trial] = evidence.test(line.test).trials[data.trial] = trial
         case _:
             _take_of_test(evidence.test(line.test), line)
 

@@ -11,6 +11,7 @@ from pytest_nfvperf.model.evidence.record import SCHEMA_VERSION
 from pytest_nfvperf.model.evidence.records import (
     AttachmentData,
     ErrorData,
+    LedgerData,
     RunData,
     RunEndData,
     SoakData,
@@ -57,6 +58,13 @@ class TrialLine(Envelope):
 
     kind: Literal["trial"]
     data: TrialData
+
+
+class BoundingLedgerLine(Envelope):
+    """The whole ledger of a trial that bounds a result."""
+
+    kind: Literal["ledger"]
+    data: LedgerData
 
 
 class StreamLine(Envelope):
@@ -128,6 +136,7 @@ Line = Annotated[
     RunLine
     | TestLine
     | TrialLine
+    | BoundingLedgerLine
     | StreamLine
     | SoakLine
     | OutcomeLine

@@ -1,4 +1,8 @@
-"""What Allure reads beside the results: environment, categories and executor."""
+"""What Allure reads beside the results: environment, categories and executor.
+
+Allure 2 takes categories from categories.json among the results. Allure 3 takes them from its configuration only, so
+they stand in a configuration, too: ``allure generate --config DIR/allurerc.json DIR``.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ CATEGORIES = Path(__file__).with_name("templates") / "categories.json"
 
 
 def write_allure_files(directory: Path, run: RunData, environ: Mapping[str, str]) -> None:
-    """Write environment.properties, categories.json and executor.json into an ``--alluredir``.
+    """Write environment.properties, categories.json, allurerc.json and executor.json into an ``--alluredir``.
 
     Args:
         directory: made when missing; existing files are replaced.
@@ -26,6 +30,14 @@ def write_allure_files(directory: Path, run: RunData, environ: Mapping[str, str]
     (directory / "environment.properties").write_text("\n".join(lines) + "\n", encoding="utf-8")
     (directory / "executor.json").write_text(json.dumps(executor(environ), indent=2) + "\n", encoding="utf-8")
     shutil.copyfile(CATEGORIES, directory / "categories.json")
+    allurerc = {"name": f"Datapath acceptance: {run.testbed.name}", "categories": categories()}
+    (directory / "allurerc.json").write_text(json.dumps(allurerc, indent=2) + "\n", encoding="utf-8")
+
+
+def categories() -> list[dict[str, object]]:
+    """Ours, in the form that both Allure 2 and 3 take."""
+    found: list[dict[str, object]] = json.loads(CATEGORIES.read_text(encoding="utf-8"))
+    return found
 
 
 def environment(run: RunData) -> dict[str, str]:

@@ -20,6 +20,7 @@ class RecordKind(StrEnum):
     RUN = "run"  # versions, command line, testbed, fingerprint: first record of a run
     TEST = "test"  # a test began (labels, parameters)
     TRIAL = "trial"  # one finished trial, valid or not, with ledger and cost
+    LEDGER = "ledger"  # the whole ledger of a trial that bounds a result, hop by hop
     SOAK = "soak"  # a soak's summary and curves; its samples are in a file beside the evidence
     STREAM = "stream"  # one finished run of streams, valid or not
     OUTCOME = "outcome"  # what a search or sweep found
@@ -60,6 +61,32 @@ class Record:
             "time_ns": self.time_ns,
             "data": self.data,
         }
+
+
+def without_defaults(value: Any, keep: frozenset[str], whole: frozenset[str]) -> Any:
+    """As ``plain``, without the fields that have their default, which a reader puts in again.
+
+    Args:
+        value: a model object.
+        keep: fields that are written all the same.
+        whole: fields that are written as ``plain`` does, with all that is in them.
+    """
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        written = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        default = {field.name: _default(field) for field in dataclasses.fields(value)}
+        return {
+            name: plain(item) if name in whole else without_defaults(item, keep, whole)
+            for name, item in written.items()
+            if name in keep or item != default[name] or type(item) is not type(default[name])
+        }
+    if isinstance(value, (list, tuple)):
+        return [without_defaults(item, keep, whole) for item in value]
+    return plain(value)
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    factory = field.default_factory
+    return field.default if factory is dataclasses.MISSING else factory()
 
 
 def plain(value: Any) -> Any:

@@ -8,11 +8,11 @@ gets the same objects back.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from pytest_nfvperf.model.evidence.conclusion import Cause
-from pytest_nfvperf.model.evidence.record import Record, RecordKind, plain
+from pytest_nfvperf.model.evidence.record import Record, RecordKind, plain, without_defaults
 from pytest_nfvperf.model.ledger.ledger import Ledger
 from pytest_nfvperf.model.measure.outcome import Cost, Outcome
 from pytest_nfvperf.model.measure.soak import Soak
@@ -22,7 +22,7 @@ from pytest_nfvperf.model.sla.verdict import Verdict
 from pytest_nfvperf.model.testbed.equipment import DatapathInfo, GeneratorInfo
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut, Testbed
 from pytest_nfvperf.model.topology.topology import Topology
-from pytest_nfvperf.model.traffic.histogram import Histogram, thinned
+from pytest_nfvperf.model.traffic.histogram import Histogram, summarised
 from pytest_nfvperf.model.traffic.trial import DirectionCounts, TrialResult
 
 EncodeHistogram = Callable[[Histogram], str]
@@ -80,12 +80,14 @@ class TrialData:
     """One finished trial, valid or not. Make it with :func:`trial_data`.
 
     Attributes:
-        result: counts, validity and health. Histogram counts are thinned to two significant digits.
+        result: counts, validity and health. Histograms keep the percentiles that people look at, or, of the steps of
+            a search, are left out.
         wall_s: seconds the trial took with settling and reading counters.
-        ledger: where frames went, None when no counters were read.
+        ledger: where frames went, None when no counters were read; of the steps of a search without hops and counters.
         cost: what it cost, None when not measured.
         repeat_of: id of the invalid trial that this one repeats.
-        hdr: exact histograms, HdrHistogram V2 base64, by "tx->rx" and "tx->rx raw" (from the actual send time).
+        hdr: exact histograms, HdrHistogram V2 base64, by "tx->rx" and "tx->rx raw" (from the actual send time); none
+            of the steps of a search and of its confirmations.
     """
 
     result: TrialResult
@@ -94,6 +96,19 @@ class TrialData:
     cost: Cost | None = None
     repeat_of: str | None = None
     hdr: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerData:
+    """The whole ledger of a step of a search: of the one that bounds a result, at the end of its test.
+
+    Attributes:
+        trial: id of its trial, whose own record has the losses only.
+        ledger: hop by hop, with the counters that moved.
+    """
+
+    trial: str
+    ledger: Ledger
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +241,7 @@ Payload = (
     RunData
     | TestData
     | TrialData
+    | LedgerData
     | StreamData
     | SoakData
     | Outcome
@@ -241,6 +257,7 @@ KINDS: dict[type[Payload], RecordKind] = {
     RunData: RecordKind.RUN,
     TestData: RecordKind.TEST,
     TrialData: RecordKind.TRIAL,
+    LedgerData: RecordKind.LEDGER,
     StreamData: RecordKind.STREAM,
     SoakData: RecordKind.SOAK,
     Outcome: RecordKind.OUTCOME,
@@ -255,7 +272,19 @@ KINDS: dict[type[Payload], RecordKind] = {
 
 def make_record(payload: Payload, *, id: str, run: str, test: str, time_ns: int) -> Record:  # noqa: A002
     """The record that carries ``payload``; the kind follows from its type. Arguments as in Record."""
-    return Record(KINDS[type(payload)], id, run, test, time_ns, plain(payload))
+    kind = KINDS[type(payload)]
+    data = without_defaults(payload, _KEPT, _WHOLE) if kind is RecordKind.TRIAL else plain(payload)
+    return Record(kind, id, run, test, time_ns, data)
+
+
+_KEPT = frozenset({"invalid", "ledger", "repeat_of", "hdr"})
+"""Of a trial: what scripts look at is there even where it is empty."""
+_WHOLE = frozenset({"windows"})
+
+STEPS = frozenset({"warm-up", "search", "loss curve", "back-to-back burst", "load for the soak"})
+"""Purposes of trials of which there are many, and whose latency nobody asked for: their records are short."""
+CONFIRMS = "confirmation of "
+"""Begins the purposes of trials that have a result to show, but no latency: no exact histograms."""
 
 
 def trial_data(
@@ -267,25 +296,43 @@ def trial_data(
     cost: Cost | None = None,
     repeat_of: str | None = None,
 ) -> TrialData:
-    """A trial as it goes to disk: histogram counts thinned, the exact histograms as text beside them.
+    """A trial as it goes to disk: exact histograms as text, of each the percentiles that people look at as numbers.
+
+    Of a step of a search (``STEPS``) there are no histograms and arrivals, and of its ledger only what was lost where.
 
     ``encode``: makes that text; None leaves it out. The others as in TrialData.
     """
+    wall_s, cost = round(wall_s, 6), None if cost is None else _rounded(cost)
+    if result.spec.purpose in STEPS:
+        counts = tuple(replace(count, latency=None, latency_raw=None, arrivals=None) for count in result.counts)
+        short = None if ledger is None else replace(ledger, deltas=(), paths=(), beside=(), branches=())
+        return TrialData(replace(result, counts=counts), wall_s, short, cost, repeat_of)
     exact: dict[str, str] = {}
+    confirms = result.spec.purpose.startswith(CONFIRMS)
     for count in result.counts:
         for name, histogram in ((str(count.direction), count.latency), (f"{count.direction} raw", count.latency_raw)):
-            if histogram is not None and encode is not None:
+            if histogram is not None and encode is not None and not confirms:
                 exact[name] = encode(histogram)
-    thin = replace(result, counts=tuple(_thin_counts(count) for count in result.counts))
-    return TrialData(thin, wall_s, ledger, cost, repeat_of, exact)
+    short_counts = tuple(_summarised_counts(count) for count in result.counts)
+    return TrialData(replace(result, counts=short_counts), wall_s, ledger, cost, repeat_of, exact)
 
 
-def _thin_counts(count: DirectionCounts) -> DirectionCounts:
-    return replace(count, latency=_thin(count.latency), latency_raw=_thin(count.latency_raw))
+def _summarised_counts(count: DirectionCounts) -> DirectionCounts:
+    return replace(count, latency=_summary(count.latency), latency_raw=_summary(count.latency_raw))
 
 
-def _thin(histogram: Histogram | None) -> Histogram | None:
-    return None if histogram is None else thinned(histogram)
+def _summary(histogram: Histogram | None) -> Histogram | None:
+    return None if histogram is None else summarised(histogram)
+
+
+def _rounded(cost: Cost) -> Cost:
+    """To six significant digits: no counter resolves more."""
+    values: dict[str, Any] = {
+        name: float(f"{value:.6g}")
+        for name in (field.name for field in fields(cost))
+        if isinstance(value := getattr(cost, name), float)
+    }
+    return replace(cost, **values)
 
 
 class RecordIds:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,30 @@ class Histogram:
             max_ns=max((h.max_ns for h in filled), default=0),
             significant_digits=given[0].significant_digits,
         )
+
+
+_RUNGS = (
+    *(1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 98, 99),
+    *(99.5, 99.8, 99.9, 99.95, 99.98, 99.99, 99.995, 99.999, 99.9999, 100),
+)
+
+
+def summarised(histogram: Histogram) -> Histogram:
+    """The same number of values in two dozen buckets: those percentiles that people look at stay exact.
+
+    Min and max stay exact, too. What lies between two of these percentiles is put into the upper one.
+    """
+    total, taken, seen = histogram.total, 0, 0
+    ranks = sorted({max(1, math.ceil(round(total * rung / 100, 9))) for rung in _RUNGS}) if total else []
+    kept: list[tuple[int, int]] = []
+    for value, count in histogram.counts:
+        seen += count
+        while ranks and ranks[0] <= seen:
+            del ranks[0]
+            if seen > taken:
+                kept.append((value, seen - taken))
+                taken = seen
+    return replace(histogram, counts=tuple(kept))
 
 
 def thinned(histogram: Histogram, significant_digits: int = 2) -> Histogram:
