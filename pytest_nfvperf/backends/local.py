@@ -19,6 +19,7 @@ from pytest_nfvperf.adapters.fingerprint.fingerprint import fingerprint
 from pytest_nfvperf.adapters.generators.iperf3.engine import Iperf3Engine, check_iperf3, find_iperf3, iperf3_options
 from pytest_nfvperf.adapters.generators.recorded_ceilings import RecordedCeilings
 from pytest_nfvperf.adapters.host.hugepages import read_hugepages
+from pytest_nfvperf.adapters.host.promised import check_promised
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.ovs.counters.trial_ledger import trial_ledger
 from pytest_nfvperf.adapters.ovs.instance.datapath_support import MEMORY_MIB
@@ -74,7 +75,8 @@ class LocalBackend:
         self._affinity: set[int] | None = None
 
     def check(self) -> None:
-        """OVS, what is cabled to it, the generator and iperf3 must be there; says what to install, write or build."""
+        """What the testbed file promises, OVS, the generator and iperf3 must be there; says what to write or do."""
+        check_promised(self.testbed)
         dpdk = self.testbed.ovs.datapath == "dpdk"
         locate(self.testbed.ovs.prefix, dpdk=dpdk)
         for version in self.testbed.ovs.versions:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pytest_nfvperf.config.near import did_you_mean, listed
 from pytest_nfvperf.config.testbed_model import BondModel, OvsModel, PortModel, TestbedModel
 from pytest_nfvperf.config.yaml_file import Document, KeyPath
+from pytest_nfvperf.model.near import did_you_mean, listed
 
 
 def port_kind(port: PortModel) -> str:

@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from pytest_nfvperf.config.near import MISSPELT, did_you_mean, listed
 from pytest_nfvperf.config.units import FRAME_RATE, RATIO, UnitError, quantity
 from pytest_nfvperf.config.vocabulary import GOALS, METRICS, OPERATORS, SELECTORS, Metric, Selector
 from pytest_nfvperf.config.yaml_file import parse_document
 from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.near import MISSPELT, did_you_mean, listed
 from pytest_nfvperf.model.sla.load_name import load_in_fps, share_of_goal
 from pytest_nfvperf.model.sla.rules import ON_OR_OFF, Limit
 from pytest_nfvperf.model.traffic.traffic import IMIXES, check_frame_size

@@ -9,12 +9,12 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, field_validator
 
 from pytest_nfvperf.config.limit import parse_limit, parse_selector
-from pytest_nfvperf.config.near import did_you_mean, listed
 from pytest_nfvperf.config.strict import Strict
 from pytest_nfvperf.config.validate import validated
 from pytest_nfvperf.config.vocabulary import METRICS, SELECTORS
 from pytest_nfvperf.config.yaml_file import Document, KeyPath, parse_document, read_document, show_path
 from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.near import did_you_mean, listed
 from pytest_nfvperf.model.sla.rules import Limit, Rule, Sla, unmatched_rules
 
 __all__ = ["load_sla", "parse_sla", "unknown_labels", "unmatched_rules"]

@@ -11,10 +11,10 @@ from typing import Protocol
 
 from pytest_nfvperf.config.generator_checks import check_generator
 from pytest_nfvperf.config.lab_checks import check_lab, port_kind
-from pytest_nfvperf.config.near import did_you_mean, listed
 from pytest_nfvperf.config.speakers_section import check_speakers
 from pytest_nfvperf.config.testbed_model import CpusModel, PortModel, TestbedModel
 from pytest_nfvperf.config.yaml_file import Document, KeyPath, show_path
+from pytest_nfvperf.model.near import did_you_mean, listed
 
 _END = re.compile(r"(?P<side>generator|dut)\.(?P<port>.+)")
 _MAY_SHARE = {"housekeeping", "generator"}

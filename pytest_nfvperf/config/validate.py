@@ -7,9 +7,9 @@ from typing import Any, TypeVar, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from pytest_nfvperf.config.near import did_you_mean, listed
 from pytest_nfvperf.config.yaml_file import Document, KeyPath, as_yaml, show_path
 from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.near import did_you_mean, listed
 
 Model = TypeVar("Model", bound=BaseModel)
 

@@ -41,9 +41,9 @@ def begin(session: pytest.Session, nfv: NfvSession, uncollected: Sequence[pytest
     nfv.selected = tuple(own_id(item) for item in session.items)
     try:
         _ = nfv.recorder
+        point_latest(nfv.run_dir)
     except (ConfigError, TestbedError) as error:
         raise pytest.UsageError(str(error)) from error
-    point_latest(nfv.run_dir)
     for report in uncollected:
         nfv.begin_test(report.nodeid, TestData(labels=(("suite", Path(report.nodeid).parent.name or "other"),)))
         reason = f"cannot be collected: {_last_line(report.longreprtext)}"

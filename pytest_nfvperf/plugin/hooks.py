@@ -36,6 +36,11 @@ RECORDED_KEY = pytest.StashKey[bool]()
 
 LOADGROUP = "nfv_loadgroup"
 
+NOT_LOADED = (
+    "this fixture needs pytest_nfvperf's plugin, which pytest did not load: leave out `-p no:nfvperf`, or, where "
+    "PYTEST_DISABLE_PLUGIN_AUTOLOAD is set, add `-p pytest_nfvperf.plugin.hooks`"
+)
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the --nfv-* options, and the ini option for the order of suites."""
@@ -144,9 +149,10 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
     """Name testbed, DUT, generator and profile."""
     if not config.stash[MEASURING_KEY]:
         return []
-    from pytest_nfvperf.plugin import terminal  # noqa: PLC0415
+    from pytest_nfvperf.plugin import collection, terminal  # noqa: PLC0415
 
-    return terminal.header(session_of(config))
+    measures = collection.starts(config, config.stash[OPTIONS_KEY])
+    return terminal.header(session_of(config), measures=measures)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -306,7 +312,13 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def session_of(config: pytest.Config) -> NfvSession:
-    """The session of this process, made when first asked for."""
+    """The session of this process, made when first asked for.
+
+    Raises:
+        pytest.UsageError: the plugin is not loaded, or the testbed file cannot be used.
+    """
+    if OPTIONS_KEY not in config.stash:
+        raise pytest.UsageError(NOT_LOADED)
     if SESSION_KEY not in config.stash:
         from pytest_nfvperf.plugin.session_factory import make_session  # noqa: PLC0415
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.session.options import Options
 
 RUN_DIR_KEY = pytest.StashKey[Path]()
@@ -24,9 +25,14 @@ def run_directory(config: pytest.Config, options: Options) -> Path:
 
 
 def point_latest(run_dir: Path) -> None:
-    """Let ``latest`` beside the run directory point at it, atomically."""
+    """Let ``latest`` beside the run directory point at it, atomically; ConfigError where that cannot be."""
     link = run_dir.parent / LATEST
     fresh = run_dir.parent / f".{LATEST}-{os.getpid()}"
-    fresh.unlink(missing_ok=True)
-    fresh.symlink_to(run_dir.name)
-    fresh.replace(link)
+    try:
+        fresh.unlink(missing_ok=True)
+        fresh.symlink_to(run_dir.name)
+        fresh.replace(link)
+    except OSError as error:
+        raise ConfigError(
+            f"{link} cannot point at this run: {error.strerror}. Free space, or choose another place (--nfv-results)"
+        ) from error

@@ -23,8 +23,8 @@ from pytest_nfvperf.session.run import NfvSession
 SMOKE_CARRIES = "a short look at one case of each suite: it shows that they work here, and accepts nothing"
 
 
-def header(session: NfvSession) -> list[str]:
-    """Testbed, DUT, generator and profile, one line each."""
+def header(session: NfvSession, *, measures: bool) -> list[str]:
+    """Testbed, DUT, generator and profile, one line each; where results go, of a run that measures."""
     try:
         lines = session.backend.describe()
     except (ConfigError, TestbedError) as error:  # only --collect-only comes here with something missing
@@ -33,6 +33,7 @@ def header(session: NfvSession) -> list[str]:
     return [
         f"nfvperf: profile {session.profile.name}{carries}, testbed {session.backend.testbed.name}",
         *(f"  {line}" for line in lines),
+        *([f"  results:   {session.run_dir}"] if measures else []),
     ]
 
 
@@ -67,7 +68,6 @@ def summary(
         _say_why_unread(reporter, run_dir)
         return
     run, conclusion = concluded
-    point_latest(run_dir)
     reporter.section("datapath acceptance", sep="=")
     rows = summary_rows(run, conclusion)
     if rows:
@@ -78,12 +78,21 @@ def summary(
     for line in (*skipped_lines(run), *run.problems, *leftovers):
         reporter.write_line(f"nfvperf: {line}", yellow=True)
     reporter.write_line(f"evidence: {run_dir}")
-    if options.report:
-        from pytest_nfvperf.adapters.report.html import render_report  # noqa: PLC0415 - matplotlib takes a second
+    try:
+        point_latest(run_dir)
+        if options.report:
+            reporter.write_line(f"report:   {_rendered(reporter, run, run_dir, time_for_charts)}")
+    except (ConfigError, OSError) as error:
+        reporter.write_line(f"nfvperf: the report cannot be written: {error}; then: nfvperf report {run_dir}", red=True)
 
-        published = published_for(run, reporter.config.rootpath)
-        page = render_report(run, run_dir, published, time_for_charts=time_for_charts)
-        reporter.write_line(f"report:   {page}")
+
+def _rendered(
+    reporter: pytest.TerminalReporter, run: RunEvidence, run_dir: Path, time_for_charts: Callable[[], bool]
+) -> Path:
+    from pytest_nfvperf.adapters.report.html import render_report  # noqa: PLC0415 - matplotlib takes a second
+
+    published = published_for(run, reporter.config.rootpath)
+    return render_report(run, run_dir, published, time_for_charts=time_for_charts)
 
 
 def _say_why_unread(reporter: pytest.TerminalReporter, run_dir: Path) -> None:

@@ -11,6 +11,7 @@ from pytest_nfvperf.model.display import format_fps, format_seconds
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.evidence.record import RecordKind
 from pytest_nfvperf.model.evidence.records import SoakData
+from pytest_nfvperf.model.measure.asked_load import checked_fps
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.profile import Profile
 from pytest_nfvperf.model.measure.soak import Gap, Soak
@@ -132,14 +133,15 @@ class Soaker:
             also: further samplers, such as those of routing sessions.
 
         Raises:
-            ConfigError: the generator cannot tell intervals.
+            ConfigError: the generator cannot tell intervals, or the load is no number of frames.
             InconclusiveError: the rig bears no such load, or let none be found.
             DutFailure: the load is a share of the NDR, and the DUT has none.
             TestbedError: generator or DUT broke; the evidence has the samples until then.
         """
         for port in live.topology.ports:
             check_mtu(traffic, port.mtu)
-        spec = self._spec(live, traffic, self._find_load(live, traffic, load_fps), duration_s or self.profile.soak_s)
+        load_fps = self._find_load(live, traffic, None if load_fps is None else checked_fps(load_fps))
+        spec = self._spec(live, traffic, load_fps, duration_s or self.profile.soak_s)
         live.learn(traffic)
         live.runner.run_once(self._warm_up(spec), spec.duration_s)
         live.runner.calm.pause()  # what is on the PMD's CPU now would be there until the end

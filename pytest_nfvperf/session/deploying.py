@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, closing
 
-from pytest_nfvperf.model.errors import UnavailableError
+from pytest_nfvperf.model.errors import ConfigError, UnavailableError
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut
 from pytest_nfvperf.model.topology.compose import Composition
 from pytest_nfvperf.model.topology.topology import Topology
@@ -42,15 +42,24 @@ class Deployer:
 
         Raises:
             ValueError: the parts make no topology.
-            ConfigError: the datapath cannot have it.
+            ConfigError: the datapath cannot have it, or it is no topology.
             TestbedError: it could not be built.
         """
-        wanted = topology or self._composed(name)
+        wanted = self._composed(name) if topology is None else _topology(topology)
         _skip_where_lacking(self._session, wanted, dut)
         return self._session.live(wanted, dut)
 
     def _composed(self, name: str | None) -> Topology:
         return self._composition.topology(name or self._test.removeprefix("test_"))
+
+
+def _topology(given: object) -> Topology:
+    if isinstance(given, Topology):
+        return given
+    raise ConfigError(
+        f"deploy() deploys a Topology, not {given!r}: write deploy(phy2phy()), or use a fixture such as phy2phy, pvp "
+        "or pvvp, or deploy() what compose(...) returned"
+    )
 
 
 class FreshDeployer:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from pytest_nfvperf.config.near import listed
 from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.near import listed
 from pytest_nfvperf.model.sla.rules import Rule, Sla
 from pytest_nfvperf.session.options import PACK
 

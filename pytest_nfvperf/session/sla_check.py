@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pytest_nfvperf.model.errors import InconclusiveError, NfvperfError
+from pytest_nfvperf.model.errors import InconclusiveError
 from pytest_nfvperf.model.measure.observe import observations, unmeasured
 from pytest_nfvperf.model.measure.offloading import fallback_text
 from pytest_nfvperf.model.measure.outcome import Outcome
@@ -15,6 +15,7 @@ from pytest_nfvperf.model.sla.judge import judge, worst
 from pytest_nfvperf.model.sla.rules import Rule
 from pytest_nfvperf.model.sla.verdict import Judgement, Observation, Verdict
 from pytest_nfvperf.runs.recorder import Recorder
+from pytest_nfvperf.session.sla_arguments import refuse_others
 
 
 class SlaFailure(AssertionError):  # noqa: N818 - it is a failed assertion, and reads as one
@@ -83,11 +84,11 @@ class SlaCheck:
             The verdicts; empty when no rule applies: then the outcome is measured but not judged.
 
         Raises:
+            ConfigError: one of them is no Outcome; says what to write instead.
             SlaFailure: a requirement is not met, or not shown to be met.
             InconclusiveError: the outcomes have no figure, and no rule applies that could report this.
         """
-        if not outcomes:
-            raise NfvperfError("sla.check() needs at least one outcome")
+        refuse_others(outcomes)
         judged = self._judge(outcomes)
         self._act([judged])
         return judged.verdicts
@@ -99,8 +100,10 @@ class SlaCheck:
             The verdicts on all.
 
         Raises:
+            ConfigError: as ``check``.
             SlaFailure: as ``check``; the table shows every subject that did not pass.
         """
+        refuse_others(outcomes)
         judged = [self._judge([outcome]) for outcome in outcomes]
         self._act(judged)
         return tuple(verdict for each in judged for verdict in each.verdicts)

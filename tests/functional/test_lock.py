@@ -45,6 +45,27 @@ def test_a_second_run_on_the_same_cpu_is_refused_and_the_first_is_named(tmp_path
         assert "give this run other CPUs in the testbed file" in message
 
 
+def test_a_sibling_of_xdist_is_called_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two workers of one run: plain -n 2 with one testbed."""
+    monkeypatch.setenv("PYTEST_XDIST_WORKER", "gw0")
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from pytest_nfvperf.adapters.process.lock import MeasurementLock\n"
+        "MeasurementLock([1], 'mine01', base=Path(sys.argv[1]))\n"
+    )
+    with holder(tmp_path, "1"):
+        monkeypatch.setenv("PYTEST_XDIST_WORKER", "gw1")
+        done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)
+        assert (
+            "CPU 1 is being measured by worker gw0 of this very run: one testbed measures one test at a time. Leave "
+            "out -n, let one worker measure (--dist loadgroup), or give each worker a testbed with CPUs of its own "
+            "(--nfv-testbed, once a worker)"
+        ) in done.stderr
+        monkeypatch.delenv("PYTEST_XDIST_WORKER")
+        with pytest.raises(TestbedError, match="by another run: pid"):
+            MeasurementLock([1], "mine01", base=tmp_path)
+
+
 def test_a_refused_run_holds_nothing(tmp_path: Path) -> None:
     with holder(tmp_path, "3"):
         with pytest.raises(TestbedError, match="CPU 3"):

@@ -41,6 +41,7 @@ def reasons(
     foreign: dict[str, int] | None = None,
     back_pressure: bool = True,
     tx_descriptors: int = 512,
+    cpus: tuple[int, ...] = (),
 ) -> list[tuple[Reason, str]]:
     ports = {"b": PortFacts(foreign or {}, back_pressure)}
     attached = {name: GeneratorPort(name, "x", "x", tx_descriptors=tx_descriptors) for name in ("a", "b")}
@@ -50,7 +51,7 @@ def reasons(
         ports,
         attached,
         health,
-        ValidityPolicy(),
+        ValidityPolicy(cpus=cpus),
     )
     return [(reason.code, reason.detail) for reason in judged]
 
@@ -62,6 +63,18 @@ def test_a_good_trial_is_valid() -> None:
 def test_refused_frames_are_the_duts_loss() -> None:
     half = {"sent": 500_000, "received": 500_000, "refused": 500_000}
     assert reasons(counts=half, facts={"highest_seq": 500_000}) == []
+
+
+def test_skipped_frames_name_the_cpu_and_the_remedy() -> None:
+    ((_, detail),) = reasons(counts={"skipped": 50_000}, cpus=(0,))
+
+    assert detail == (
+        "a->b: 50000 of 1000000 frames (5.00%) were due while the generator was not running, limit 0.50%; other work "
+        "took CPU 0 from it: let nothing else run there, or give the generator CPUs of its own "
+        "('cpus: {generator: [...]}' in the testbed file)"
+    )
+    ((_, detail),) = reasons(counts={"skipped": 50_000}, cpus=(2, 3))
+    assert "other work took CPUs 2, 3 from it" in detail
 
 
 def test_skipped_up_to_the_limit_is_forgiven() -> None:

@@ -104,7 +104,19 @@ WRONG = {
     ),
     "dangling": (
         {"ports": (P0, P1), "namespaces": (LEFT,), "nics": (NIC,), "crossings": STRAIGHT},
-        "port 'left0' is dangling: bridge 'br0' has crossings, and none uses it",
+        (
+            "port 'left0' is dangling: bridge 'br0' has crossings, and none uses it, so no frame would pass it; lead a "
+            "path over the port, such as path(..., 'left0', ...), leave out the part that makes it, or give 'br0' no "
+            "path at all: then it learns MAC addresses"
+        ),
+    ),
+    "dangling patch port": (
+        {"bridges": ("br0", "br1"), "ports": (P0, P1), "crossings": STRAIGHT, "patches": (PATCH,)},
+        (
+            "port 'to1' is dangling: bridge 'br0' has crossings, and none uses it, so no frame would pass it; lead a "
+            "path over the port, such as path(..., 'to1', ...), leave out patch('br0', 'br1'), or give 'br0' no path "
+            "at all: then it learns MAC addresses"
+        ),
     ),
     "no MAC": (
         {"ports": (replace(P0, mac=""),)},

@@ -20,6 +20,9 @@ from pytest_nfvperf.adapters.journal.journal import base_directory
 from pytest_nfvperf.adapters.process.wait import wait_until
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
 
+WORKER = "PYTEST_XDIST_WORKER"
+"""Environment variable that pytest-xdist sets in its workers."""
+
 
 class MeasurementLock:
     """Holds the CPUs of one run, exclusively, until ``close()`` or the end of the process."""
@@ -65,6 +68,13 @@ class MeasurementLock:
         return handle
 
     def _refusal(self, cpu: int, path: Path) -> str:
+        sibling = _sibling(path)
+        if sibling:
+            return (
+                f"CPU {cpu} is being measured by worker {sibling} of this very run: one testbed measures one test at "
+                "a time. Leave out -n, let one worker measure (--dist loadgroup), or give each worker a testbed "
+                "with CPUs of its own (--nfv-testbed, once a worker)"
+            )
         waited = f" (waited {self._wait_s:g} s)" if self._wait_s else ""
         return (
             f"CPU {cpu} is being measured by another run: {_read_holder(path)}{waited}; "
@@ -94,9 +104,30 @@ def _try_lock(handle: int) -> bool:
 
 
 def _write_holder(handle: int, tag: str) -> None:
-    holder = {"pid": os.getpid(), "tag": tag, "command": " ".join(sys.argv)}
+    holder = {
+        "pid": os.getpid(),
+        "tag": tag,
+        "command": " ".join(sys.argv),
+        "worker": _worker(),
+        "parent": os.getppid(),
+    }
     os.ftruncate(handle, 0)
     os.pwrite(handle, (json.dumps(holder) + "\n").encode(), 0)
+
+
+def _worker() -> str:
+    """The name of this worker of pytest-xdist; "" in a process that is none."""
+    return os.environ.get(WORKER, "")
+
+
+def _sibling(path: Path) -> str:
+    """The name of the holder, if it is a worker of the run that this worker is of; else ""."""
+    try:
+        holder = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return ""
+    ours = bool(_worker()) and holder.get("parent") == os.getppid()
+    return str(holder.get("worker", "")) if ours else ""
 
 
 def _read_holder(path: Path) -> str:

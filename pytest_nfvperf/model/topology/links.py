@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
+from pytest_nfvperf.model.choice import Choice
 from pytest_nfvperf.model.topology.nodes import AS_IT_IS, DEFAULT_MTU, Offloads, Vlan
 
 
@@ -44,7 +44,7 @@ class VethLink:
     vlan: Vlan | None = None
 
 
-class TunnelKind(StrEnum):
+class TunnelKind(Choice):
     """Encapsulations, by OVS's names of interface types."""
 
     VXLAN = "vxlan"

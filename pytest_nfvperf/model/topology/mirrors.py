@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
+
+from pytest_nfvperf.model.choice import Choice
 
 
-class MirrorMethod(StrEnum):
+class MirrorMethod(Choice):
     """Who copies: a row of OVS's Mirror table, or an output action more in every OpenFlow flow."""
 
     OVSDB = "ovsdb"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from pytest_nfvperf.model.choice import Choice
+
 LONGEST_KERNEL_NAME = 15
 """IFNAMSIZ less its final zero, linux/if.h."""
 
@@ -15,7 +17,7 @@ GENERATOR = "generator"
 """Owner of the generator's own ports."""
 
 
-class VnfMode(StrEnum):
+class VnfMode(Choice):
     """What a VNF does with a frame, in the words of testpmd's forwarding modes."""
 
     IO = "io"
@@ -23,7 +25,7 @@ class VnfMode(StrEnum):
     MACSWAP = "macswap"
 
 
-class VnfKind(StrEnum):
+class VnfKind(Choice):
     """What runs a VNF.
 
     TESTBED is what the testbed says, or what suits the number of cores. LOOP is the generator's own polling
@@ -45,7 +47,7 @@ class PortRole(StrEnum):
     HOST = "host"
 
 
-class PortKind(StrEnum):
+class PortKind(Choice):
     """What a port is on the DUT.
 
     TESTBED is what the testbed has for the generator: a cabled NIC of a lab, vhost-user with DPDK, a
@@ -59,7 +61,7 @@ class PortKind(StrEnum):
     TAP = "tap"
 
 
-class NicKind(StrEnum):
+class NicKind(Choice):
     """How a namespace is joined to a bridge: a veth pair, a bridge's internal port moved in, or a tap."""
 
     VETH = "veth"

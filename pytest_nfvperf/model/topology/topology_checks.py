@@ -174,8 +174,21 @@ def _dangling(topology: Topology) -> str | None:
     copied_to |= {mirror.output for mirror in topology.mirrors if mirror.output is not None}
     for bridge, port in all_ports(topology):
         if bridge in crossed and (bridge, port) not in used and port not in copied_to:
-            return f"port {port!r} is dangling: bridge {bridge!r} has crossings, and none uses it"
+            return (
+                f"port {port!r} is dangling: bridge {bridge!r} has crossings, and none uses it, so no frame would pass "
+                f"it; lead a path over the port, such as path(..., {port!r}, ...), leave out {_maker(topology, port)}, "
+                f"or give {bridge!r} no path at all: then it learns MAC addresses"
+            )
     return None
+
+
+def _maker(topology: Topology, port: str) -> str:
+    """The part that made a port, as its author wrote it."""
+    patch = next((link for link in topology.patches if port in {link.port_a, link.port_b}), None)
+    if patch is not None:
+        return f"patch({patch.bridge_a!r}, {patch.bridge_b!r})"
+    veth = next((link for link in topology.veths if port in {link.port_a, link.port_b}), None)
+    return f"veth({veth.bridge_a!r}, {veth.bridge_b!r})" if veth is not None else "the part that makes it"
 
 
 def _wrong_mac(topology: Topology) -> str | None:

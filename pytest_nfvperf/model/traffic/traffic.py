@@ -9,8 +9,11 @@ headers around it, and has no FCS.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import NoReturn
 
+from pytest_nfvperf.model.choice import unknown_word
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.traffic.headers import (
     HEADER_BYTES,
@@ -76,14 +79,21 @@ class Imix:
         return f"imix-{self.name} ({weights} of {sizes}, mean {self.mean_size:.1f})"
 
 
-IMIXES = {
-    mix.name: mix
+class _Mixes(dict[str, Imix]):
+    """Mixes by name; a name that none has is answered with those that there are."""
+
+    def __missing__(self, name: object) -> NoReturn:
+        raise unknown_word(str(name), "IMIX", list(self))
+
+
+IMIXES: Mapping[str, Imix] = _Mixes(
+    (mix.name, mix)
     for mix in (
         Imix("simple", ((64, 7), (594, 4), (1518, 1))),
         Imix("cisco570", ((64, 7), (570, 4), (1518, 1))),
         Imix("spirent512", ((64, 7), (512, 4), (1518, 1))),
     )
-}
+)
 """The mixes known by name."""
 
 

@@ -24,6 +24,7 @@ class ValidityPolicy:
         max_skipped_windowed: the same where only windows count in which the generator was there.
         max_poll_gap_ns: a longer gap spoils a trial on any port.
         max_foreign_frames: frames of earlier trials, misdirected or unknown ones, per trial.
+        cpus: of the generator's polling threads, which the reasons name; empty where nobody knows them.
     """
 
     max_skipped_ratio: float = 0.005
@@ -31,6 +32,7 @@ class ValidityPolicy:
     max_skipped_windowed: float = 0.5
     max_poll_gap_ns: int = 250_000_000
     max_foreign_frames: int = 0
+    cpus: tuple[int, ...] = ()
 
     def of(self, spec: TrialSpec) -> ValidityPolicy:
         """The policy for one trial."""
@@ -97,10 +99,21 @@ def _skipped(count: DirectionCounts, fact: StreamFacts, policy: ValidityPolicy) 
     limit = f"limit {policy.max_skipped_ratio:.2%}"
     if absent >= fact.fell_behind:
         detail = f"{count.direction}: {_share(absent, count.intended)} were due while the generator was not running"
-        yield InvalidReason(Reason.SKIPPED_FRAMES, f"{detail}, {limit}")
+        yield InvalidReason(Reason.SKIPPED_FRAMES, f"{detail}, {limit}{_remedy(policy.cpus)}")
     if fact.fell_behind > allowed or fact.fell_behind > absent:
         detail = f"{count.direction}: {_share(fact.fell_behind, count.intended)} were due faster than it could send"
         yield InvalidReason(Reason.FELL_BEHIND, f"{detail}, {limit}")
+
+
+def _remedy(cpus: Sequence[int]) -> str:
+    """Which CPU was taken from the generator, and what to do about it."""
+    if not cpus:
+        return ""
+    named = f"CPU{'s' if len(cpus) > 1 else ''} {', '.join(map(str, cpus))}"
+    return (
+        f"; other work took {named} from it: let nothing else run there, "
+        "or give the generator CPUs of its own ('cpus: {generator: [...]}' in the testbed file)"
+    )
 
 
 def _miscounted(count: DirectionCounts, fact: StreamFacts) -> Iterator[InvalidReason]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +118,7 @@ class EmbeddedGenerator:
     ) -> None:
         self._cpus = tuple(cpus)
         self._options = options or EngineOptions()
+        self._policy = replace(self._options.policy, cpus=self._cpus)
         self._ports: dict[str, GeneratorPort] = {}
         self._back_pressure: dict[str, bool] = {}
         self._last_ports: Mapping[str, Any] = {}
@@ -218,7 +219,7 @@ class EmbeddedGenerator:
         windows = trial_windows(answer, self._full_speed)
         if windows is not None:
             self._full_speed = windows.full_speed
-        return trial_result(spec, answer, self._ports, self._back_pressure, self._options.policy, link, windows)
+        return trial_result(spec, answer, self._ports, self._back_pressure, self._policy, link, windows)
 
     def _request(self, spec: TrialSpec) -> dict[str, Any]:
         request = trial_request(spec, self._ports)

@@ -1,0 +1,192 @@
+"""Mistakes of a newcomer, and the answers: each says what to write instead."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from user_project import CONFTEST
+
+SIMULATED = """
+from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
+from pytest_nfvperf.backends.simulated import SimulatedBackend
+
+def pytest_nfvperf_make_backend(config, testbed):
+    return SimulatedBackend(testbed, lambda: FakeGenerator(4e6))
+"""
+
+MISTAKES = """
+import pytest
+from pytest_nfvperf import IMIXES, StreamSpec, Traffic, bridge_chain
+
+def test_kind_of_a_port(bridge, endpoint):
+    endpoint("p0", "br0", kind="vhostuser")
+
+def test_kind_of_a_vnf(vnf):
+    vnf("v1", "br0", kind="testpmf")
+
+def test_mix():
+    Traffic(frame_size=IMIXES["simpel"])
+
+def test_name_of_a_topology(deploy):
+    deploy("phy2phy")
+
+def test_nothing_to_judge(sla):
+    sla.check(None)
+
+def test_no_outcome(sla):
+    sla.check()
+
+def test_a_list(sla, phy2phy, search):
+    sla.check([search.ndr_pdr(phy2phy, Traffic(frame_size=64))])
+
+def test_streams(sla, streams, deploy):
+    live = deploy(bridge_chain(2, ends="namespace"))
+    sla.check(streams.run(live, StreamSpec(streams=4, duration_s=0.8, omit_s=0.2)))
+
+@pytest.mark.parametrize("load", ["4 Mpps", -5])
+def test_load_of_a_soak(load, soak, phy2phy):
+    soak.run(phy2phy, Traffic(frame_size=64), load_fps=load)
+"""
+
+ANSWERS = {
+    "test_kind_of_a_port": (
+        "usage error: 'vhostuser' is no port kind, did you mean 'vhost-user'? "
+        "There are testbed, vhost-user, af_packet, af_xdp, tap"
+    ),
+    "test_kind_of_a_vnf": (
+        "usage error: 'testpmf' is no vnf kind, did you mean 'testpmd'? There are testbed, loop, testpmd, qemu"
+    ),
+    "test_mix": ("usage error: 'simpel' is no IMIX, did you mean 'simple'? There are simple, cisco570, spirent512"),
+    "test_name_of_a_topology": (
+        "usage error: deploy() deploys a Topology, not 'phy2phy': write deploy(phy2phy()), or use a fixture such as "
+        "phy2phy, pvp or pvvp, or deploy() what compose(...) returned"
+    ),
+    "test_nothing_to_judge": (
+        "usage error: sla.check() judges an Outcome, which search, study and soak return, not None: does the function "
+        "that measured return its Outcome?"
+    ),
+    "test_no_outcome": ("usage error: sla.check() has nothing to judge: give it what search, study or soak returned"),
+    "test_a_list": (
+        "usage error: sla.check() judges an Outcome, which search, study and soak return, not a list: write "
+        "sla.check_each(outcomes) for outcomes of several subjects, sla.check(*outcomes) for several of one"
+    ),
+    "test_streams": (
+        "usage error: sla.check() judges an Outcome, which search, study and soak return, not one run of streams, "
+        "which has no interval to judge by. Measure TCP by study.tcp_throughput(...) and judge by sla.check_each(...), "
+        "or assert on the run's result, such as run.result.goodput_bps > 1e9 (docs/streams.md)"
+    ),
+    "test_load_of_a_soak[[]4 Mpps]": (
+        "usage error: the load is '4 Mpps': write frames per second and direction as a number, such as 4e6"
+    ),
+    "test_load_of_a_soak[[]-5]": (
+        "usage error: the load is -5 frames per second and direction: write a number from 1, such as 4e6"
+    ),
+}
+
+
+def project(pytester: pytest.Pytester, text: str) -> None:
+    pytester.makeconftest(CONFTEST + SIMULATED)
+    (pytester.path / "mine").mkdir()
+    (pytester.path / "mine/test_mine.py").write_text(text)
+
+
+def test_each_mistake_is_answered_with_what_to_write(pytester):
+    project(pytester, MISTAKES)
+
+    result = pytester.runpytest_subprocess("--nfv-report", "none", "-q")
+
+    for name, answer in ANSWERS.items():
+        result.stdout.fnmatch_lines([f"_* {name} _*", answer], consecutive=False)
+    result.assert_outcomes(failed=len(ANSWERS))
+    assert result.ret == 4
+    result.stdout.no_fnmatch_line("*Traceback*")
+
+
+def test_a_plan_says_it_of_streams_too(pytester):
+    project(pytester, MISTAKES)
+
+    result = pytester.runpytest_subprocess("--nfv-plan", "-k", "test_streams")
+
+    result.stdout.fnmatch_lines([f"mine/test_mine.py::test_streams: cannot be planned: {ANSWERS['test_streams']}"])
+
+
+def test_our_fixtures_without_our_plugin(pytester):
+    project(pytester, "def test_mine(phy2phy):\n    pass\n")
+    pytester.makeconftest(CONFTEST)
+
+    result = pytester.runpytest_subprocess("-p", "no:nfvperf")
+
+    result.stdout.fnmatch_lines(
+        ["E*UsageError: this fixture needs pytest_nfvperf's plugin, which pytest did not load: leave out `-p no:*"]
+    )
+
+
+@pytest.mark.parametrize("options", [(), ("-q",), ("-qq",), ("--no-summary",)])
+def test_the_results_are_named_at_the_end(pytester, options):
+    project(pytester, "def test_mine(nfv_session):\n    pass\n")
+
+    result = pytester.runpytest_subprocess("--nfv-report", "none", *options)
+
+    result.stdout.fnmatch_lines([f"evidence: {pytester.path}/reports/*"])
+
+
+def test_the_results_are_named_before_the_first_test_and_after_a_mistake(pytester):
+    project(pytester, "def test_mine(nfv_session):\n    pass\n")
+    pytester.makefile(
+        ".yaml", wrong="schema: 1\nrules:\n  - where: {topology: none}\n    require: {ndr: '>= 1 Mpps'}\n"
+    )
+
+    fine = pytester.runpytest_subprocess("--nfv-report", "none")
+    wrong = pytester.runpytest_subprocess("--nfv-report", "none", "--nfv-sla", "wrong.yaml")
+
+    fine.stdout.fnmatch_lines([f"  results:   {pytester.path}/reports/*", "mine/*", f"evidence: {pytester.path}/*"])
+    assert wrong.ret == 4
+    wrong.stdout.fnmatch_lines([f"evidence: {pytester.path}/reports/*"])
+
+
+def test_a_plan_names_no_results(pytester):
+    project(pytester, "def test_mine(nfv_session):\n    pass\n")
+
+    pytester.runpytest_subprocess("--nfv-plan").stdout.no_fnmatch_line("*results:*")
+
+
+def no_room(pytester: pytest.Pytester, results: Path) -> str:
+    result = pytester.runpytest_subprocess("--nfv-results", str(results))
+    assert result.ret == 4
+    assert "INTERNALERROR" not in result.stdout.str() + result.stderr.str()
+    return next(line for line in result.stderr.lines if line.startswith("ERROR: "))
+
+
+def test_results_that_are_a_file(pytester):
+    project(pytester, "def test_mine(nfv_session):\n    pass\n")
+    (pytester.path / "taken").write_text("")
+
+    told = no_room(pytester, pytester.path / "taken")
+
+    assert "cannot be opened: Not a directory. Free space under" in told
+    assert "or choose another results directory (--nfv-results)" in told
+
+
+def test_results_below_a_place_that_takes_no_directory(pytester):
+    project(pytester, "def test_mine(nfv_session):\n    pass\n")
+
+    assert "or choose another results directory (--nfv-results)" in no_room(pytester, Path("/proc/nowhere"))
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists() or os.geteuid() != 0, reason="needs /dev/full")
+def test_results_on_a_full_disk(pytester, tmp_path):
+    """A tmpfs of one page takes the directory, and not the evidence."""
+    project(pytester, "def test_mine(nfv_session):\n    pass\n")
+    full = pytester.mkdir("full")
+    pytester.run("mount", "-t", "tmpfs", "-o", "size=4k,nr_inodes=3", "none", str(full))
+    try:
+        result = pytester.runpytest_subprocess("--nfv-results", str(full))
+    finally:
+        pytester.run("umount", str(full))
+
+    shown = result.stdout.str() + result.stderr.str()
+    assert "INTERNALERROR" not in shown
+    assert "(--nfv-results)" in shown
+    assert result.ret in {4, 11}
