@@ -11,7 +11,7 @@ from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
 from pytest_nfvperf.adapters.report.drawing import to_svg
 from pytest_nfvperf.adapters.report.figures import other_result
 from pytest_nfvperf.adapters.report.html import render_report
-from pytest_nfvperf.adapters.report.studies import find_comparisons, interval_text, slope_line
+from pytest_nfvperf.adapters.report.studies import OPEN_INTERVAL, find_comparisons, interval_text, slope_line
 from pytest_nfvperf.adapters.report.study_chart import study_chart
 from pytest_nfvperf.adapters.report.table import SummaryRow, summary_rows, summary_text
 from pytest_nfvperf.adapters.report.texts import samples_csv, stream_line
@@ -68,7 +68,18 @@ def test_an_open_interval_is_said_in_words():
     outcomes = study("t", {"forwarding_rate": ("pps", 5e6, 0.0)}, at_least="generator-limited", datapath="dpdk")
     assert interval_text(outcomes[1].relative("forwarding_rate")) == "open"
     assert other_result(outcomes[1]).startswith("≥ ")
-    assert "≥" in to_svg(study_chart(find_comparisons(outcomes)), "x")
+    assert ">open</text>" in to_svg(study_chart(find_comparisons(outcomes)), "x")
+
+
+def test_an_open_interval_draws_no_bar_and_is_explained():
+    outcomes = study("t", {"forwarding_rate": ("pps", 5e6, 0.0)}, at_least="generator-limited", datapath="dpdk")
+
+    ratios = study_chart(find_comparisons(outcomes)).axes[0]
+    lowest = [segment[:, 1].min() for bars in ratios.collections for segment in bars.get_segments()]
+    assert lowest
+    assert min(lowest) > 90, "a bar down to 0 would say that the ratio may be 0"
+    assert OPEN_INTERVAL in summary_text([SummaryRow(outcome) for outcome in outcomes])
+    assert OPEN_INTERVAL not in summary_text([SummaryRow(outcome) for outcome in patch_chain()])
 
 
 def test_one_line_of_an_outcome():

@@ -16,6 +16,7 @@ from pytest_nfvperf.adapters.report.conclusion_page import chips, faults, head_s
 from pytest_nfvperf.adapters.report.pages import SuitePage, TestPage, facts, flattened, test_page
 from pytest_nfvperf.adapters.report.published_series import PublishedSeries
 from pytest_nfvperf.adapters.report.studies import (
+    OPEN_INTERVAL,
     USERSPACE_VETH,
     Comparison,
     find_comparisons,
@@ -112,6 +113,7 @@ def _studies(suite: str, outcomes: Sequence[Outcome], charts: ChartFolder) -> li
 
 def _study_notes(comparisons: Sequence[Comparison]) -> Markup:
     lines = [f"{one.name}: {line}" for one in comparisons if (line := slope_line(one))]
+    lines += [OPEN_INTERVAL] if any(one.open_ended for one in comparisons) else []
     lines += [USERSPACE_VETH] if any(one.userspace_veth for one in comparisons) else []
     return Markup("").join(Markup('<figcaption class="soft small">{}</figcaption>').format(line) for line in lines)
 

@@ -17,6 +17,12 @@ USERSPACE_VETH = (
     "system calls; the kernel datapath, which S2 measured in 2014, passes frames inside the kernel."
 )
 
+OPEN = "open"
+OPEN_INTERVAL = (
+    f'"{OPEN}": these readings bound the ratio neither from below nor from above, since they are too few or only '
+    "bounds themselves (≥, ≤). Such a ratio has no bar in the chart, and decides no requirement."
+)
+
 _NAMES = {
     "forwarding_rate": "forwarding rate, per direction",
     "tcp_throughput": "TCP goodput",
@@ -58,6 +64,11 @@ class Comparison:
     def slopes(self) -> tuple[Slope, ...]:
         """Over the whole series."""
         return self.outcomes[-1].slopes
+
+    @property
+    def open_ended(self) -> bool:
+        """True when the interval of a ratio that is shown has no end."""
+        return any(is_open(outcome.relative(self.main)) for outcome in self.outcomes)
 
     @property
     def userspace_veth(self) -> bool:
@@ -112,8 +123,18 @@ def interval_text(ratio: Relative | None) -> str:
     if ratio is None:
         return MISSING
     if ratio.high is None:
-        return f"{percent(ratio.low)} or more" if ratio.low > 0 else "open"
+        return OPEN if is_open(ratio) else f"{percent(ratio.low)} or more"
     return f"{percent(ratio.low)[:-2]} .. {percent(ratio.high)}"
+
+
+def is_open(ratio: Relative | None) -> bool:
+    """True where nothing bounds the ratio, neither from above nor from below."""
+    return ratio is not None and ratio.high is None and ratio.low <= 0
+
+
+def has_open(outcome: Outcome) -> bool:
+    """True when one of its ratios has no interval that a reader could use."""
+    return any(is_open(ratio) for ratio in outcome.relatives)
 
 
 def percent(ratio: float) -> str:

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pytest_nfvperf.adapters.report.drawing import MUTED, SERIES, dress, finish, new_figure
-from pytest_nfvperf.adapters.report.studies import Comparison
+from pytest_nfvperf.adapters.report.studies import OPEN, Comparison, is_open
 from pytest_nfvperf.model.samples import Samples
 from pytest_nfvperf.model.statistics import median_interval
 
@@ -57,10 +57,11 @@ def _draw_ratio(panel: Axes, comparison: Comparison, places: dict[str, int], num
             continue
         x.append(places[outcome.label[comparison.per]] + shift)
         y.append(ratio.ratio * 100)
-        below.append((ratio.ratio - ratio.low) * 100)
+        below.append(0.0 if is_open(ratio) else (ratio.ratio - ratio.low) * 100)
         above.append(((ratio.high or ratio.ratio) - ratio.ratio) * 100)
         if ratio.high is None:
-            panel.annotate("≥", (x[-1], y[-1]), (6, 4), textcoords="offset points", color=SERIES[number], fontsize=11)
+            mark = OPEN if is_open(ratio) else "≥"
+            panel.annotate(mark, (x[-1], y[-1]), (6, 4), textcoords="offset points", color=SERIES[number], fontsize=11)
     _draw(panel, x, y, (below, above), number, comparison.name)
 
 

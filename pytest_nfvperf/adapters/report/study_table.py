@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pytest_nfvperf.adapters.report.studies import (
+    OPEN_INTERVAL,
     USERSPACE_VETH,
     Comparison,
     completeness_text,
@@ -36,6 +37,8 @@ def study_tables(verdicts: Sequence[tuple[Outcome, Text]]) -> list[RenderableTyp
         shown += [_study_table(comparison, by_labels), *(Text(line, style="dim") for line in _lines(comparison))]
     if any(comparison.main == "tcp_throughput" for comparison in comparisons):
         shown.append(Text("Cores: sender + receiver + datapath (vswitchd), where it has a process.", style="dim"))
+    if any(comparison.open_ended for comparison in comparisons):
+        shown.append(Text(OPEN_INTERVAL, style="dim"))
     if any(comparison.userspace_veth for comparison in comparisons):
         shown.append(Text(USERSPACE_VETH, style="dim"))
     return shown
