@@ -43,6 +43,8 @@ def _parser() -> argparse.ArgumentParser:
     build.add_argument("--sanitize", action="store_true", help="with AddressSanitizer and UBSan, for its tests")
     plan = _add(commands, "plan", _plan, "list the trials of a run and the time they take; sends nothing")
     plan.add_argument("pytest_arguments", nargs=argparse.REMAINDER, help="as for pytest, e.g. suites/throughput")
+    suites = _add(commands, "suites", _suites, "list the suites that came with nfvperf, or copy them to run them")
+    suites.add_argument("--copy", type=Path, metavar="DIR", help="copy suites, SLAs, published figures and documents")
     for name, command, text in (
         ("report", _report, "render a run's evidence as one HTML page with charts"),
         ("show", _show, "print a run's summary table and errors"),
@@ -53,6 +55,10 @@ def _parser() -> argparse.ArgumentParser:
     matrix.add_argument("runs", type=Path, nargs="+", metavar="DIR", help="results directories")
     matrix.add_argument("--output", type=Path, default=Path("reports/matrix.html"), help="default: %(default)s")
     add_ovs(commands)
+    export = _add(commands, "export", _export, "evidence as flat tables: trials, outcomes, figures, verdicts")
+    export.add_argument("runs", type=Path, nargs="*", default=[Path("reports/latest")], metavar="DIR")
+    export.add_argument("--format", choices=("csv", "parquet"), default="csv", help="default: %(default)s")
+    export.add_argument("--output", type=Path, default=Path("reports/export"), help="default: %(default)s")
     schema = _add(commands, "schema", _schema, "print the JSON schema of a file format, for editors")
     schema.add_argument("which", choices=("testbed", "sla", "evidence"))
     return parser
@@ -76,7 +82,7 @@ def _doctor(arguments: argparse.Namespace) -> int:
     if testbed is not None:
         testbed = replace(testbed, ovs=with_versions(testbed.ovs))
     found = checks(testbed) + (lab_checks(planned(testbed)) if testbed is not None else [])
-    print(doctor_text(found, color=sys.stdout.isatty()))
+    print(doctor_text(found, color=sys.stdout.isatty(), width=shutil.get_terminal_size((120, 24)).columns))
     return 0 if is_usable(found) else 1
 
 
@@ -99,6 +105,13 @@ def _plan(arguments: argparse.Namespace) -> int:
     from pytest_nfvperf.cli.plan import plan  # noqa: PLC0415
 
     return plan(arguments.pytest_arguments)
+
+
+def _suites(arguments: argparse.Namespace) -> int:
+    from pytest_nfvperf.cli.suites import copy, listing  # noqa: PLC0415
+
+    print(listing() if arguments.copy is None else copy(arguments.copy))
+    return 0
 
 
 def _report(arguments: argparse.Namespace) -> int:
@@ -153,6 +166,16 @@ def _matrix(arguments: argparse.Namespace) -> int:
         print("nfvperf: none of these runs has the outcome of a search (NDR, PDR or throughput)", file=sys.stderr)
         return 1
     print(render_matrix(matrix, arguments.output))
+    return 0
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    from pytest_nfvperf.adapters.evidence.export import export  # noqa: PLC0415
+    from pytest_nfvperf.adapters.evidence.reader import read_run  # noqa: PLC0415
+
+    runs = [read_run(path.resolve()) for path in arguments.runs]
+    for path in export(runs, arguments.output, parquet=arguments.format == "parquet"):
+        print(path)
     return 0
 
 

@@ -117,7 +117,7 @@ def _choice(name: str, given: str) -> str:
     _, values = CHOICES[name]
     if given in values:
         return given
-    from pytest_nfvperf.config.near import did_you_mean, listed  # noqa: PLC0415 - only for a mistake
+    from pytest_nfvperf.model.near import did_you_mean, listed  # noqa: PLC0415 - only for a mistake
 
     hint = did_you_mean(given, values)
     raise pytest.UsageError(f"--nfv-{name}: invalid choice: '{given}'{hint} (choose from {listed(values)})")

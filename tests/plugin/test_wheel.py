@@ -66,4 +66,16 @@ def test_a_suite_outside_the_tree_runs_on_the_wheel(wheel, tmp_path):
 
     assert "1 tests, " in shown
     assert "test_mine.py::test_mine: about" in shown
+    nfvperf = str(tmp_path / "env/bin/nfvperf")
+    assert "throughput " in run(nfvperf, "suites", cwd=tmp_path)
+    told = run(nfvperf, "suites", "--copy", "acceptance", cwd=tmp_path)
+    assert "run: cd acceptance && pytest suites/ --nfv-profile smoke" in told
+    shipped = {path.relative_to(tmp_path / "acceptance") for path in (tmp_path / "acceptance").rglob("*")}
+    ours = {path.relative_to(ROOT) for folder in ("suites", "docs") for path in (ROOT / folder).rglob("*.*")}
+    assert not {path for path in ours if "__pycache__" not in path.parts} - shipped
+    planned = run(python, "-m", "pytest", "suites/throughput", "--nfv-plan", cwd=tmp_path / "acceptance")
+    assert "suites/throughput/test_frame_sizes.py::test_ndr_pdr[64]: about" in planned
+    packed = run(python, "-m", "pytest", "suites/", "--nfv-plan", "--nfv-sla", "published:S1", "-k", "test_ndr_pdr",
+                 cwd=tmp_path / "acceptance")  # fmt: skip
+    assert "suites/routing/" in packed or "suites/throughput/" in packed
     assert "usage: nfvperf" in run(str(tmp_path / "env/bin/nfvperf"), "--help", cwd=tmp_path)

@@ -5,14 +5,28 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from pytest_nfvperf.plugin import options
+from pytest_nfvperf.plugin.options import add_options
 
 ROOT = Path(__file__).parents[2]
 
 
-def test_every_option_is_documented():
-    added = set(re.findall(r'"(--nfv-[a-z-]+)"', Path(options.__file__).read_text()))
-    listed = set(re.findall(r"^\| `(--nfv-[a-z-]+)", (ROOT / "docs/options.md").read_text(), re.MULTILINE))
+class Parser:
+    """Of pytest's parser what the plugin calls; it notes the options."""
 
-    assert added
-    assert listed == added
+    def __init__(self) -> None:
+        self.added: set[str] = set()
+
+    def getgroup(self, *_: str) -> Parser:
+        return self
+
+    def addoption(self, name: str, **_: object) -> None:
+        self.added.add(name)
+
+
+def test_every_option_is_documented():
+    parser = Parser()
+    add_options(parser)
+
+    listed = set(re.findall(r"^\| `(--nfv-[a-z-]+)", (ROOT / "docs/options.md").read_text(), re.MULTILINE))
+    assert parser.added
+    assert listed == parser.added

@@ -1,0 +1,74 @@
+"""``nfvperf suites``: the suites, their SLAs, published figures and documents that came with this installation."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest_nfvperf
+from pytest_nfvperf.model.errors import ConfigError
+
+_PACKAGE = Path(pytest_nfvperf.__file__).parent
+_FOLDERS = ("suites", "docs")
+
+CONFTEST = '''"""The fixtures that the suites use."""
+
+pytest_plugins = ["pytest_nfvperf.fixtures.all"]
+'''
+INI = """[pytest]
+addopts = -ra
+# What most people wait for comes first, what takes a minute by itself comes last.
+nfv_suite_order =
+    throughput/test_frame_sizes.py throughput chaining mirror tuning routing endurance
+"""
+
+
+def listing(package: Path = _PACKAGE) -> str:
+    """Where the suites are, what each asks, and how to run them."""
+    folder = package / "suites"
+    lines = [f"{name:<12} {', '.join(files)}" for name, files in _suites(folder)]
+    return "\n".join(
+        [
+            f"The suites that came with nfvperf are in {folder}:",
+            *(f"  {line}" for line in lines),
+            "To run and change them, copy them with their SLAs, published figures and documents:",
+            "  nfvperf suites --copy acceptance && cd acceptance && pytest suites/ --nfv-profile smoke",
+        ]
+    )
+
+
+def _suites(folder: Path) -> Iterator[tuple[str, list[str]]]:
+    for suite in sorted(path for path in folder.iterdir() if (path / "sla.yaml").is_file()):
+        count = sum(_tests_in(file) for file in suite.glob("test_*.py"))
+        packs = [file.name for file in sorted(suite.glob("*.yaml"))]
+        yield suite.name, [f"{count} tests", *packs]
+
+
+def _tests_in(file: Path) -> int:
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    return sum(isinstance(node, ast.FunctionDef) and node.name.startswith("test_") for node in tree.body)
+
+
+def copy(target: Path, package: Path = _PACKAGE) -> str:
+    """Copy suites and documents, with the two files that pytest needs beside them; says how to go on.
+
+    Raises:
+        ConfigError: something is there already, or the directory cannot be written.
+    """
+    files = {"conftest.py": CONFTEST, "pytest.ini": INI}
+    there = [name for name in (*_FOLDERS, *files) if (target / name).exists()]
+    if there:
+        raise ConfigError(f"{target} has {there[0]} already, and nothing is replaced: choose another directory")
+    try:
+        for name in _FOLDERS:
+            shutil.copytree(package / name, target / name, ignore=shutil.ignore_patterns("__pycache__"))
+        for name, text in files.items():
+            (target / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot copy the suites to {target}: {error}") from error
+    return (
+        f"copied to {target}: suites/ with an sla.yaml in each, docs/, conftest.py and pytest.ini\n"
+        f"run: cd {target} && pytest suites/ --nfv-profile smoke"
+    )

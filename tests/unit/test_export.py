@@ -1,0 +1,102 @@
+"""``nfvperf export``: flat tables, with the columns that docs/export.md lists."""
+
+from __future__ import annotations
+
+import csv
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from pyarrow import parquet
+
+from pytest_nfvperf.adapters.evidence.export import NO_PYARROW
+from pytest_nfvperf.adapters.evidence.export_columns import COMMON, TABLES
+from pytest_nfvperf.adapters.evidence.reader import read_run
+from pytest_nfvperf.cli.main import main
+from tests.sample_run import small_run, write_sample
+from tests.sample_study import study_records
+
+ROOT = Path(__file__).parents[2]
+NAMES = ("trials", "outcomes", "figures", "verdicts")
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    write_sample(folder, small_run())
+    return folder
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_csv_has_a_row_a_trial_outcome_figure_and_verdict(sample, tmp_path, capsys):
+    assert main(["export", str(sample), "--output", str(tmp_path)]) == 0
+
+    assert capsys.readouterr().out.split() == [str(tmp_path / f"{name}.csv") for name in NAMES]
+    run = read_run(sample)
+    trials, outcomes = rows(tmp_path / "trials.csv"), rows(tmp_path / "outcomes.csv")
+    assert [row["id"] for row in trials] == list(run.trials)
+    assert [row["id"] for row in outcomes] == list(run.outcomes)
+    assert [row["id"] for row in rows(tmp_path / "verdicts.csv")] == list(run.verdicts)
+    first, trial = trials[0], next(iter(run.trials.values()))
+    assert (first["purpose"], first["valid"], first["lost"]) == ("warm-up", "true", str(trial.result.lost))
+    assert (first["topology"], first["frame_size"], first["p50_ns"]) == ("phy2phy", "64", "")
+    found = next(iter(run.outcomes.values()))
+    assert float(outcomes[0]["ndr_fps"]) == found.goal("ndr").reported_fps
+    assert {"ndr", "pdr", "latency_p99"} <= {row["metric"] for row in rows(tmp_path / "figures.csv")}
+
+
+def test_parquet_has_the_same_rows_with_types(sample, tmp_path):
+    assert main(["export", str(sample), "--format", "parquet", "--output", str(tmp_path)]) == 0
+
+    assert main(["export", str(sample), "--output", str(tmp_path)]) == 0
+    for name in NAMES:
+        assert parquet.read_table(tmp_path / f"{name}.parquet").num_rows == len(rows(tmp_path / f"{name}.csv"))
+    table = parquet.read_table(tmp_path / "trials.parquet")
+    assert [str(table.schema.field(name).type) for name in ("lost", "valid", "loss_ratio", "purpose")] == [
+        "int64",
+        "bool",
+        "double",
+        "string",
+    ]
+    assert table.schema.field("lost").metadata == {b"meaning": b"offered less received"}
+
+
+def test_several_runs_are_one_table(sample, tmp_path):
+    write_sample(tmp_path / "other", study_records())
+
+    main(["export", str(sample), str(tmp_path / "other"), "--output", str(tmp_path)])
+
+    figures = rows(tmp_path / "figures.csv")
+    assert {row["suite"] for row in figures} >= {"throughput", "chaining"}
+    assert any(row["ratio"] and row["ratio_low"] for row in figures if row["metric"] == "forwarding_rate")
+
+
+def test_without_pyarrow_it_says_what_to_install(sample, tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+
+    assert main(["export", str(sample), "--format", "parquet", "--output", str(tmp_path)]) == 1
+
+    assert capsys.readouterr().err == f"nfvperf: {NO_PYARROW}\n"
+
+
+def test_a_place_that_cannot_be_written(sample, tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+
+    assert main(["export", str(sample), "--output", str(tmp_path / "file")]) == 1
+
+    assert f"nfvperf: cannot export to {tmp_path / 'file'}: " in capsys.readouterr().err
+
+
+def test_the_page_lists_every_column():
+    page = (ROOT / "docs/export.md").read_text()
+    listed = re.findall(r"^\| `(\w+)` \| (\w+) \| (.*) \|$", page, re.MULTILINE)
+
+    common = [column for column in TABLES[0].columns if column.name in COMMON]
+    further = [column for table in TABLES for column in table.columns[len(COMMON) :]]
+    expected = [(c.name, c.kind, c.meaning.replace("|", r"\|")) for c in [*common, *further]]
+    assert listed == expected
