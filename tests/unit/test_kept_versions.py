@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import subprocess
 from pathlib import Path
 
@@ -118,6 +119,23 @@ def test_a_failed_add_leaves_nothing(registry: Registry, tmp_path: Path) -> None
         add(Asked("debian:Bookworm!", name="x", mirror="file:///nowhere"), registry)
     assert registry.all() == []
     assert [path.name for path in registry.directory.iterdir()] == ["lock"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
+def test_a_full_disk_is_said_and_leaves_nothing(tmp_path: Path) -> None:
+    """Steps: add to a cache on a disk that is full. Verify: one message; no half version."""
+    disk, asked = tmp_path / "disk", Asked(str(prefix(tmp_path / "ovs")))
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", disk], check=True)
+    try:
+        (disk / "filler").write_bytes(b"x" * 16384)
+        registry = Registry(disk / "versions")
+        with pytest.raises(TestbedError, match=r"'ovs' cannot be kept in .*/disk/versions: No space left on device"):
+            add(asked, registry)
+        assert [path.name for path in registry.directory.iterdir()] == ["lock"]
+        assert registry.all() == []
+    finally:
+        subprocess.run(["umount", disk], check=True)
 
 
 def test_a_release_that_the_archive_does_not_have(registry: Registry, tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ class Registry:
         Waits for another ``add`` or ``remove`` to end, and removes what killed ones left.
 
         Raises:
-            TestbedError: the directory cannot be written.
+            TestbedError: the directory cannot be written, or the disk is full.
         """
         checked_name(name)
         with self._only_one():
@@ -81,6 +81,10 @@ class Registry:
             try:
                 partial.mkdir()
                 yield partial
+            except OSError as error:
+                raise TestbedError(
+                    f"{name!r} cannot be kept in {self.directory}: {error.strerror}: {error.filename or partial}"
+                ) from error
             finally:
                 shutil.rmtree(partial, ignore_errors=True)
 
