@@ -5,6 +5,7 @@
 
 #include "answer.h"
 #include "plan.h"
+#include "plan_windows.h"
 #include "windows.h"
 
 enum {
@@ -13,8 +14,6 @@ enum {
 	 * preemption takes milliseconds: what falls due in that is given up. */
 	DEFAULT_GAP_LIMIT_NS = 100000,
 	SHORTEST_INTERVAL_NS = 10000000,
-	SHORTEST_WINDOW_NS = 1000000,
-	MOST_WINDOWS = 100000, /* 80 bytes each and thread, and a row of the answer */
 };
 
 struct stream_request {
@@ -263,61 +262,22 @@ static bool plan_tracks(struct engine *engine, json_t *answer)
 	return true;
 }
 
-static bool plan_witnesses(struct witnesses *witnesses, json_t *cpus)
-{
-	size_t at;
-	json_t *cpu;
-
-	if (cpus == NULL)
-		return true;
-	if (!json_is_array(cpus) || json_array_size(cpus) > MAX_WITNESSES)
-		return false;
-	json_array_foreach(cpus, at, cpu) {
-		if (!json_is_integer(cpu) || json_integer_value(cpu) < 0 || json_integer_value(cpu) >= CPU_SETSIZE)
-			return false;
-		witnesses->witness[witnesses->count++].cpu = (unsigned int)json_integer_value(cpu);
-	}
-	return true;
-}
-
-/* Room for all windows of the trial, and for one that the last look is in. */
-static bool plan_windows(struct run *run, json_int_t window_ns, json_t *witness_cpus, json_t *answer)
-{
-	uint64_t longest = 0, windows;
-
-	if (window_ns == 0)
-		return true;
-	if (!plan_witnesses(&run->witnesses, witness_cpus))
-		return answer_error(answer, "bad_request", "witness_cpus must be a list of at most %d CPUs",
-				    MAX_WITNESSES);
-	if (window_ns < SHORTEST_WINDOW_NS)
-		return answer_error(answer, "bad_request", "window_ns must be %d or more, or 0 for none",
-				    SHORTEST_WINDOW_NS);
-	for (unsigned int at = 0; at < run->stream_count; at++)
-		longest = RTE_MAX(longest, run->streams[at].pacer.frames / run->streams[at].fps + 1);
-	run->window = ns_to_cycles(&run->timebase, (uint64_t)window_ns);
-	windows = (longest * run->timebase.hz + run->residual) / run->window + 1;
-	if (windows > MOST_WINDOWS)
-		return answer_error(answer, "bad_request", "window_ns is too short for this trial: more than %d windows",
-				    MOST_WINDOWS);
-	run->window_room = (uint32_t)windows;
-	return true;
-}
-
 bool plan_trial(struct engine *engine, json_t *request, json_t *answer)
 {
 	struct run *run = &engine->run;
-	json_t *streams, *witness_cpus = NULL;
+	json_t *streams;
+	struct window_wishes windows = {0};
 	json_int_t residual_ns, gap_limit_ns = DEFAULT_GAP_LIMIT_NS, samples_per_s = DEFAULT_SAMPLES_PER_S;
 	json_int_t interval_ns = 0, most_refused = -1, window_ns = 0;
 	int latency = 1;
 	json_error_t error;
 
 	memset(run, 0, sizeof(*run));
-	if (json_unpack_ex(request, &error, JSON_STRICT, "{s:o, s:I, s?b, s?I, s?I, s?I, s?I, s?I, s?o}", "streams", &streams,
+	if (json_unpack_ex(request, &error, JSON_STRICT, "{s:o, s:I, s?b, s?I, s?I, s?I, s?I, s?I, s?o, s?o}", "streams", &streams,
 			   "residual_ns", &residual_ns, "latency", &latency, "gap_limit_ns", &gap_limit_ns,
 			   "samples_per_s", &samples_per_s, "interval_ns", &interval_ns, "most_refused",
-			   &most_refused, "window_ns", &window_ns, "witness_cpus", &witness_cpus) != 0)
+			   &most_refused, "window_ns", &window_ns, "witnesses", &windows.witnesses,
+			   "undisturbed", &windows.undisturbed) != 0)
 		return answer_error(answer, "bad_request", "trial: %s", error.text);
 	if (residual_ns < 0 || gap_limit_ns < 1000 || samples_per_s < 1)
 		return answer_error(answer, "bad_request", "residual_ns must be 0 or more, gap_limit_ns 1000 or more, "
@@ -337,7 +297,7 @@ bool plan_trial(struct engine *engine, json_t *request, json_t *answer)
 	if (!plan_streams(engine, streams, (uint64_t)samples_per_s, answer) || !plan_tracks(engine, answer))
 		return false;
 	plan_buffers(run);
-	return plan_windows(run, window_ns, witness_cpus, answer);
+	return plan_windows(run, window_ns, &windows, answer);
 }
 
 void plan_free(struct engine *engine)

@@ -59,6 +59,7 @@ struct run {
 	uint32_t window_room; /* most windows that are kept */
 	struct witnesses witnesses; /* of those windows */
 	uint64_t most_refused; /* frames: with more of them it is given up early; UINT64_MAX: never */
+	struct undisturbed undisturbed; /* windows: refused frames of others do not count for that */
 	struct timebase timebase;
 	struct stream *streams;
 	unsigned int stream_count;

@@ -15,6 +15,7 @@ struct window {
 	uint64_t refused;
 	uint64_t skipped;
 	uint64_t received;
+	uint64_t missing; /* frames sent before one that came, and not come themselves */
 	uint64_t absent_cycles;
 	uint64_t rx_cycles; /* in receive bursts with frames, and those frames */
 	uint64_t rx_frames;
@@ -29,6 +30,15 @@ struct window_log {
 	uint32_t room;
 	uint64_t length; /* cycles */
 	uint64_t next; /* TSC of the next boundary; UINT64_MAX when none is left */
+	uint64_t refused_undisturbed; /* frames, in windows at whose ends nothing was amiss */
+};
+
+/* What may be seen at the end of a window in which the machine disturbed nothing. */
+struct undisturbed {
+	uint64_t most_speed; /* cycles of the probe; 0: nobody told, all windows count */
+	uint64_t most_late; /* cycles that a witness comes late */
+	uint64_t most_absent; /* cycles */
+	uint64_t most_waited_ns; /* that a thread of the DUT waited for its CPU */
 };
 
 #endif

@@ -45,9 +45,54 @@ static void count_arrivals(const struct worker *worker, struct window *window)
 		for (int id = 0; id < MAX_STREAMS; id++) {
 			const struct track *track = worker->receivers[at]->tracks[id];
 
-			if (track != NULL && track->stream->rx == worker->receivers[at])
+			if (track != NULL && track->stream->rx == worker->receivers[at]) {
 				window->received += track->window->received;
+				window->missing += track->window->next - track->window->received;
+			}
 		}
+}
+
+static bool undisturbed_witness(const struct witness *witness, const struct undisturbed *undisturbed, uint32_t at)
+{
+	const struct look *look = &witness->kept[at];
+	uint64_t waited_before = at > 0 ? witness->kept[at - 1].waited_ns : witness->began_ns;
+
+	return look->late <= undisturbed->most_late && look->speed <= undisturbed->most_speed &&
+	       look->waited_ns - waited_before <= undisturbed->most_waited_ns;
+}
+
+/* Nothing was amiss in this window and at its end, by this thread and all witnesses. */
+static bool undisturbed_end(const struct worker *worker, uint32_t at)
+{
+	const struct run *run = worker->run;
+	const struct window *kept = worker->windows.kept;
+	uint64_t before = at > 0 ? kept[at - 1].absent_cycles : 0;
+
+	if (kept[at].absent_cycles - before > run->undisturbed.most_absent ||
+	    kept[at].speed > run->undisturbed.most_speed)
+		return false;
+	for (unsigned int each = 0; each < run->witnesses.count; each++) {
+		const struct witness *witness = &run->witnesses.witness[each];
+
+		if (!witness->started)
+			continue;
+		if (at >= __atomic_load_n(&witness->count, __ATOMIC_ACQUIRE))
+			return false;
+		if (!undisturbed_witness(witness, &run->undisturbed, at))
+			return false;
+	}
+	return true;
+}
+
+/* Of the window before the latest, at whose end witnesses have looked by now. */
+static void count_refused(struct worker *worker)
+{
+	struct window_log *log = &worker->windows;
+	uint32_t at = log->count - 2;
+
+	if (log->count < 3 || !undisturbed_end(worker, at - 1) || !undisturbed_end(worker, at))
+		return;
+	log->refused_undisturbed += log->kept[at].refused - log->kept[at - 1].refused;
 }
 
 void window_keep(struct worker *worker, uint64_t now)
@@ -68,6 +113,7 @@ void window_keep(struct worker *worker, uint64_t now)
 	for (; now >= log->next && log->count < log->room; log->next += log->length) {
 		window.late = now - log->next;
 		log->kept[log->count++] = window;
+		count_refused(worker);
 	}
 	if (log->count == log->room)
 		log->next = UINT64_MAX;
@@ -78,9 +124,10 @@ static json_t *report_row(const struct run *run, const struct window *before, co
 {
 	const struct timebase *base = &run->timebase;
 
-	return json_pack("[I, I, I, I, I, I, I, I, I, I, I]", (json_int_t)cycles_to_ns(base, now->late),
+	return json_pack("[I, I, I, I, I, I, I, I, I, I, I, I]", (json_int_t)cycles_to_ns(base, now->late),
 			 (json_int_t)(now->sent - before->sent), (json_int_t)(now->refused - before->refused),
 			 (json_int_t)(now->skipped - before->skipped), (json_int_t)(now->received - before->received),
+			 (json_int_t)(now->missing - before->missing),
 			 (json_int_t)cycles_to_ns(base, now->absent_cycles - before->absent_cycles),
 			 (json_int_t)cycles_to_ns(base, now->rx_cycles - before->rx_cycles),
 			 (json_int_t)(now->rx_frames - before->rx_frames),
@@ -98,7 +145,7 @@ json_t *window_report(const struct run *run, const struct worker *worker)
 		json_array_append_new(rows, report_row(run, &before, &log->kept[at]));
 		before = log->kept[at];
 	}
-	return json_pack("{s:I, s:[s, s, s, s, s, s, s, s, s, s, s], s:o}", "window_ns",
+	return json_pack("{s:I, s:[s, s, s, s, s, s, s, s, s, s, s, s], s:o}", "window_ns",
 			 (json_int_t)cycles_to_ns(&run->timebase, log->length), "columns", "late_ns", "sent", "refused",
-			 "skipped", "received", "absent_ns", "rx_ns", "rx_frames", "tx_ns", "tx_frames", "speed", "rows", rows);
+			 "skipped", "received", "missing", "absent_ns", "rx_ns", "rx_frames", "tx_ns", "tx_frames", "speed", "rows", rows);
 }

@@ -21,15 +21,19 @@ struct run;
 struct look {
 	uint64_t late; /* cycles from the window's end to the look */
 	uint64_t speed; /* cycles that the probe took (speed.h) */
+	uint64_t waited_ns; /* that the watched thread has waited for its CPU so far */
 };
 
 struct witness {
 	unsigned int cpu;
+	int schedstat; /* of the thread that is watched; -1: none is */
 	struct run *run;
 	pthread_t thread;
 	struct look *kept; /* owned */
-	uint32_t count;
+	uint32_t count; /* atomic */
 	uint32_t room;
+	uint64_t began_ns; /* what waited_ns was at the start */
+	uint64_t took_ns; /* CPU time, over the trial: the DUT waited for so long at least */
 	bool started;
 };
 

@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "rt_thread.h"
 #include "speed.h"
@@ -35,6 +36,28 @@ static uint64_t wait_for_start(const struct run *run)
 	return start;
 }
 
+/* How long a runnable thread has waited for a CPU; 0 where nobody tells. */
+static uint64_t waited_ns(int schedstat)
+{
+	char text[64];
+	ssize_t length = schedstat < 0 ? 0 : pread(schedstat, text, sizeof(text) - 1, 0);
+	char *waited;
+
+	if (length <= 0)
+		return 0;
+	text[length] = '\0';
+	(void)strtoull(text, &waited, 10); /* how long it ran */
+	return strtoull(waited, NULL, 10);
+}
+
+static uint64_t cpu_time_ns(void)
+{
+	struct timespec time = {0};
+
+	(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
 static void *witness_main(void *opaque)
 {
 	struct witness *witness = opaque;
@@ -43,6 +66,7 @@ static void *witness_main(void *opaque)
 
 	if (due == 0)
 		return NULL;
+	witness->began_ns = waited_ns(witness->schedstat);
 	while (witness->count < witness->room && !stopped(run)) {
 		uint64_t now = rte_rdtsc();
 
@@ -50,9 +74,14 @@ static void *witness_main(void *opaque)
 		if (due > now)
 			sleep_ns(cycles_to_ns(&run->timebase, due - now));
 		now = rte_rdtsc();
-		witness->kept[witness->count] = (struct look){.late = now > due ? now - due : 0, .speed = speed_probe()};
-		witness->count++;
+		witness->kept[witness->count] = (struct look){
+			.late = now > due ? now - due : 0,
+			.speed = speed_probe(),
+			.waited_ns = waited_ns(witness->schedstat),
+		};
+		__atomic_store_n(&witness->count, witness->count + 1, __ATOMIC_RELEASE);
 	}
+	witness->took_ns = cpu_time_ns();
 	return NULL;
 }
 
@@ -84,13 +113,19 @@ void witnesses_stop(struct witnesses *witnesses)
 static json_t *report_witness(const struct run *run, const struct witness *witness)
 {
 	json_t *rows = json_array();
+	uint64_t waited_ns = witness->began_ns;
 
-	for (uint32_t at = 0; at < witness->count; at++)
-		json_array_append_new(rows, json_pack("[I, I]",
-						      (json_int_t)cycles_to_ns(&run->timebase, witness->kept[at].late),
-						      (json_int_t)witness->kept[at].speed));
-	return json_pack("{s:I, s:[s, s], s:o}", "cpu", (json_int_t)witness->cpu, "columns", "late_ns", "speed",
-			 "rows", rows);
+	for (uint32_t at = 0; at < witness->count; at++) {
+		const struct look *look = &witness->kept[at];
+
+		json_array_append_new(rows, json_pack("[I, I, I]", (json_int_t)cycles_to_ns(&run->timebase, look->late),
+						      (json_int_t)look->speed,
+						      (json_int_t)(look->waited_ns - waited_ns)));
+		waited_ns = look->waited_ns;
+	}
+	return json_pack("{s:I, s:I, s:[s, s, s], s:o}", "cpu", (json_int_t)witness->cpu, "took_ns",
+			 (json_int_t)witness->took_ns, "columns", "late_ns", "speed",
+			 "waited_ns", "rows", rows);
 }
 
 void witnesses_report(struct run *run, json_t *answer)
@@ -105,6 +140,8 @@ void witnesses_report(struct run *run, json_t *answer)
 			json_array_append_new(all, report_witness(run, witness));
 		free(witness->kept);
 		witness->kept = NULL;
+		if (witness->schedstat >= 0)
+			(void)close(witness->schedstat);
 	}
 	if (witnesses->count > 0)
 		json_object_set(answer, "witnesses", all);

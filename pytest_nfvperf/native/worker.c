@@ -128,8 +128,11 @@ static void give_up_if_lost(struct worker *worker)
 		return;
 	if (worker->clock.last - run->start < ns_to_cycles(&run->timebase, FIRST_GIVE_UP_MS * 1000000ull))
 		return;
-	for (unsigned int at = 0; at < worker->stream_count; at++)
-		refused += worker->streams[at]->refused;
+	if (run->undisturbed.most_speed != 0)
+		refused = worker->windows.refused_undisturbed;
+	else
+		for (unsigned int at = 0; at < worker->stream_count; at++)
+			refused += worker->streams[at]->refused;
 	if (refused > run->most_refused) {
 		__atomic_store_n(&run->given_up, true, __ATOMIC_RELEASE);
 		__atomic_store_n(&run->halt, true, __ATOMIC_RELEASE);

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol, runtime_checkable
 
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
+from pytest_nfvperf.model.traffic.cpu_placement import Poller
 
 
 class Collector(Protocol):
@@ -21,4 +22,13 @@ class Settling(Protocol):
 
     def settled(self, before: CounterSnapshot, missing: int) -> CounterSnapshot:
         """All counters, as soon as those of drops explain ``missing`` frames since ``before``, or have settled."""
+        ...
+
+
+@runtime_checkable
+class KnowsPollers(Protocol):
+    """A source that knows the DUT's polling threads."""
+
+    def pollers(self) -> tuple[Poller, ...]:
+        """Those that run now, each with the CPU that it keeps to."""
         ...

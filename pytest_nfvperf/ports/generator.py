@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from pytest_nfvperf.model.testbed.equipment import GeneratorInfo
 from pytest_nfvperf.model.topology.topology import PortRole, VnfMode
-from pytest_nfvperf.model.traffic.cpu_placement import Distance
+from pytest_nfvperf.model.traffic.cpu_placement import Distance, Poller
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, TrialResult, TrialSpec
 
@@ -116,4 +116,13 @@ class MeasuresDistance(Protocol):
 
         Only between trials.
         """
+        ...
+
+
+@runtime_checkable
+class WatchesPollers(Protocol):
+    """A generator that runs on the DUT's machine, and dates what happens to the DUT's polling threads there."""
+
+    def watch(self, pollers: Sequence[Poller]) -> None:
+        """Watch these from the next trial on, in place of those of before."""
         ...

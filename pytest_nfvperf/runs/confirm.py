@@ -109,8 +109,14 @@ def _one(measurer: LoadMeasurer, goal: Goal, duration_s: float, load_fps: float)
     """What was really offered is what was borne: skipped frames, though few, are no part of it."""
     trial = measurer.measure(duration_s, load_fps, f"confirmation of {goal.name}", _REPEATS, goal.loss_ratio)
     ratio, result = loss_of(trial), trial.result
-    offered = round(result.offered_fps or load_fps)
-    return Confirmation(trial.id, offered, result.due_s, ratio, ratio <= goal.loss_ratio, result.offered)
+    dated = result.dated
+    if dated is None or result.windows is None:
+        offered = round(result.offered_fps or load_fps)
+        return Confirmation(trial.id, offered, result.due_s, ratio, ratio <= goal.loss_ratio, result.offered)
+    offered = round(load_fps * (1 - dated.skipped_ratio))
+    seconds, elsewhere = dated.windows * result.windows.length_ns / 1e9, result.lost - dated.lost
+    holds = ratio <= goal.loss_ratio
+    return Confirmation(trial.id, offered, result.due_s, ratio, holds, dated.offered, seconds, elsewhere)
 
 
 _SHARES = (1.0, 0.99, 0.96, 0.9, 0.8, 0.5, 0.25)

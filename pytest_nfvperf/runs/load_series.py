@@ -35,7 +35,8 @@ def loss_curve(
 def loss_point(trial: Trial) -> LossPoint:
     """The loss of one trial."""
     result = trial.result
-    return LossPoint(result.spec.load_fps, loss_of(trial), trial.id, result.lost, result.offered)
+    counted = result.dated or result
+    return LossPoint(result.spec.load_fps, loss_of(trial), trial.id, counted.lost, counted.offered)
 
 
 def latency_profile(

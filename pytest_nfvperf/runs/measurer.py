@@ -12,6 +12,19 @@ from pytest_nfvperf.runs.trials import InvalidTrialsError, Trial, TrialRunner
 
 MAX_SPOILED_LOADS = 4
 
+WARM_UP = "warm-up"
+"""Purpose of a trial whose result is ignored."""
+
+SHORT_WINDOW_S, WINDOW_S = 0.005, 0.01
+"""Of a trial of up to a second, of which much would be spoiled by longer ones; and of others. Each look at the DUT's
+CPU keeps the DUT waiting for some 30 us."""
+
+FEWEST_WINDOWS, MOST_WINDOWS = 30, 6000
+"""Of a trial."""
+
+PATIENCE_S = 30.0
+"""How long a search may spend on trials that were too disturbed to say whose a loss was, in all."""
+
 
 @dataclass
 class LoadMeasurer:
@@ -23,6 +36,7 @@ class LoadMeasurer:
         trials: everything measured, in order; of repeated trials the valid one.
         spoiled: why loads could not be measured, in order.
         watch: looks at routing sessions around each trial; None: nobody does.
+        patience_s: what is left of the time for trials that said nothing, because too little of them was undisturbed.
     """
 
     runner: TrialRunner
@@ -34,6 +48,7 @@ class LoadMeasurer:
     spoiled: list[str] = field(default_factory=list)
     started: float | None = None
     watch: SessionWatch | None = None
+    patience_s: float = PATIENCE_S
 
     def measure(
         self,
@@ -56,12 +71,18 @@ class LoadMeasurer:
             InvalidTrialsError: no valid trial within the budget.
         """
         spec = self._spec(duration_s, load_fps, purpose, give_up_loss)
-        if self.watch is None:
-            trial = self.runner.run(spec, self._remaining_s(), repeats)
-        else:
-            trial = self.runner.run(spec, self._remaining_s(), repeats, before=self.watch.before)
-            self.watch.after(trial)
+        trial = self._valid(spec, repeats)
+        while trial.result.says_nothing and self.patience_s > 0:
+            self.patience_s -= trial.wall_s
+            trial = self._valid(spec, repeats)
         self.trials.append(trial)
+        return trial
+
+    def _valid(self, spec: TrialSpec, repeats: int | None) -> Trial:
+        if self.watch is None:
+            return self.runner.run(spec, self._remaining_s(), repeats)
+        trial = self.runner.run(spec, self._remaining_s(), repeats, before=self.watch.before)
+        self.watch.after(trial)
         return trial
 
     def measure_if_possible(self, duration_s: float, load_fps: float, purpose: str) -> Trial | None:
@@ -90,8 +111,20 @@ class LoadMeasurer:
     @property
     def apart(self) -> str:
         """Why a figure of these trials may be too low: the host kept the CPUs apart in one of them; else empty."""
-        placed = (trial.result.placement for trial in self.trials)
+        placed = (trial.result.placement for trial in self.trials if trial.result.dated is None)
         return next((place.apart for place in placed if place is not None and place.apart), "")
+
+    @property
+    def disturbed(self) -> str:
+        """Why a figure of these trials may be too low: some lost frames, and nobody can tell whose loss it was."""
+        judged = [trial for trial in self.trials if trial.result.spec.purpose != WARM_UP]
+        found = [trial for trial in judged if trial.result.says_nothing]
+        if not found:
+            return ""
+        return (
+            f"in {len(found)} of {len(judged)} trials, such as {found[0].id}, too little was undisturbed to tell "
+            "the DUT's loss from the machine's: the host shares the cores of generator and DUT, or takes them away"
+        )
 
     def elapsed_s(self) -> float:
         """Seconds since the first trial was asked for."""
@@ -109,11 +142,22 @@ class LoadMeasurer:
             residual_s=self.residual_s,
             purpose=purpose,
             give_up_loss=give_up_loss,
+            window_s=window_s(duration_s),
         )
 
     def _remaining_s(self) -> float | None:
         elapsed = self.elapsed_s()
         return None if self.estimate_s is None else max(0.0, self.estimate_s - elapsed)
+
+
+def window_s(duration_s: float) -> float | None:
+    """Length of the windows by which losses are dated; None for a trial that is too short for them.
+
+    They are as short as what disturbs: a pause of 2 ms should not spoil more than its own time.
+    """
+    if duration_s < FEWEST_WINDOWS * SHORT_WINDOW_S:
+        return None
+    return max(SHORT_WINDOW_S if duration_s <= 1 else WINDOW_S, duration_s / MOST_WINDOWS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +173,6 @@ class LoadLimits:
 
 
 def loss_of(trial: Trial) -> float:
-    """Loss ratio of a valid trial. A trial that offered nothing lost everything it was asked to send."""
-    ratio = trial.result.loss_ratio
+    """The DUT's loss ratio in a valid trial. A trial that offered nothing lost everything it was asked to send."""
+    ratio = trial.result.own_loss_ratio
     return 1.0 if ratio is None else ratio

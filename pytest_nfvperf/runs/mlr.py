@@ -21,7 +21,8 @@ class _Bridge(AbstractMeasurer):  # type: ignore[misc]  # the package is untyped
     """What MLRsearch calls to measure.
 
     Skipped frames are the rig's, below the validity limit, and were never offered: they are not
-    counted as loss. Refused frames were offered and are.
+    counted as loss. Refused frames were offered and are. Where the generator dates losses, those of
+    undisturbed windows count.
     """
 
     def __init__(self, measurer: LoadMeasurer) -> None:
@@ -31,11 +32,12 @@ class _Bridge(AbstractMeasurer):  # type: ignore[misc]  # the package is untyped
         trial = self._measurer.measure_if_possible(intended_duration, intended_load, "search")
         if trial is None:  # go on below; the outcome says that it is a lower bound
             return MeasurementResult(intended_duration, intended_load, offered_count=1, loss_count=1)
+        counted = trial.result.dated or trial.result
         return MeasurementResult(
             intended_duration=intended_duration,
             intended_load=intended_load,
-            offered_count=trial.result.offered,
-            loss_count=trial.result.lost,
+            offered_count=counted.offered,
+            loss_count=max(0, counted.lost),
             duration_with_overheads=trial.wall_s,
         )
 

@@ -27,7 +27,7 @@ from pytest_nfvperf.model.traffic.trial import Reason
 from pytest_nfvperf.runs.binary import rfc2544_search, tst009_search
 from pytest_nfvperf.runs.confirm import confirm_all
 from pytest_nfvperf.runs.load_series import back_to_back, latency_point, latency_profile, loss_curve, loss_point
-from pytest_nfvperf.runs.measurer import LoadLimits, LoadMeasurer
+from pytest_nfvperf.runs.measurer import WARM_UP, LoadLimits, LoadMeasurer
 from pytest_nfvperf.runs.mlr import mlr_search
 from pytest_nfvperf.runs.offload_share import share_after
 from pytest_nfvperf.runs.rig import LiveTopology
@@ -187,7 +187,7 @@ class Search:
     def loss_at(self, live: LiveTopology, traffic: Traffic, load_fps: float, duration_s: float) -> Outcome:
         """Loss ratio, latency and cost of one valid trial at a fixed load."""
         measurer, limits = self._start(live, traffic)
-        measurer.attempt(self.profile.warmup_s, load_fps, "warm-up")
+        measurer.attempt(self.profile.warmup_s, load_fps, WARM_UP)
         trial = measurer.measure(duration_s, load_fps, "fixed load")
         return self._finish(
             live,
@@ -218,7 +218,8 @@ class Search:
         maximum = self._usable_maximum(measurer, limits)
         found = find(measurer, LoadLimits(maximum * MINIMUM_SHARE, maximum))
         goals = self._confirmed(measurer, [_marked(goal, limits, measurer.spoiled) for goal in found])
-        goals = tuple(_marked_far(goal, measurer.apart) for goal in goals)
+        why_low = "; ".join(filter(None, (measurer.apart, measurer.disturbed)))
+        goals = tuple(_marked_low(goal, why_low) for goal in goals)
         found_more = {
             "goals": goals,
             "cost": _cost_of(goals, measurer),
@@ -266,7 +267,7 @@ class Search:
         """Warm up at full load; where the generator itself cannot keep that up, lower it until it can."""
         load = limits.maximum_fps
         for _ in range(_WARM_UPS):
-            trial = measurer.attempt(self.profile.warmup_s, load, "warm-up")
+            trial = measurer.attempt(self.profile.warmup_s, load, WARM_UP)
             if not any(reason.code in OWN_LIMIT for reason in trial.result.invalid):
                 return load
             # An overloaded tester may have offered far less than it was asked for: there it begins to be usable.
@@ -353,11 +354,11 @@ def _not_below(goal: GoalOutcome, spoiled: Sequence[str]) -> GoalOutcome:
     return replace(goal, status=SearchStatus.ABORTED, upper_fps=None, detail=detail)
 
 
-def _marked_far(goal: GoalOutcome, apart: str) -> GoalOutcome:
-    """Say so when the host kept the CPUs apart: side by side, the DUT does at least this."""
-    if goal.load_fps is None or not apart:
+def _marked_low(goal: GoalOutcome, why: str) -> GoalOutcome:
+    """Say so when the host kept CPUs apart, or shared their cores: undisturbed, the DUT does at least this."""
+    if goal.load_fps is None or not why:
         return goal
-    return replace(goal, generator_limited=True, detail="; ".join(filter(None, (goal.detail, apart))))
+    return replace(goal, generator_limited=True, detail="; ".join(filter(None, (goal.detail, why))))
 
 
 def _cost_of(goals: Sequence[GoalOutcome], measurer: LoadMeasurer) -> Cost | None:

@@ -72,22 +72,35 @@ def _kept_off_cpu_ns(changes: Sequence[CounterDelta]) -> int:
     return max(0, waited - own)
 
 
+def _dated_by_waits(result: TrialResult) -> bool:
+    """True where windows in which a PMD waited for its CPU are none of those that are judged."""
+    windows = result.windows
+    return result.dated is not None and windows is not None and all(seen.waited_ns for seen in windows.witnesses)
+
+
+def _witnesses_ns(result: TrialResult) -> int:
+    """What our own witnesses took of the PMDs' CPUs: some microseconds a window, which rings hold."""
+    return sum(witness.took_ns for witness in result.windows.witnesses) if result.windows is not None else 0
+
+
 def _holds(result: TrialResult) -> bool:
     """A goal that was met although PMDs were kept off their CPU is met."""
-    goal, ratio = result.spec.give_up_loss, result.loss_ratio
+    goal, ratio = result.spec.give_up_loss, result.own_loss_ratio
     return goal is not None and ratio is not None and ratio <= goal
 
 
 def _loss_explained(result: TrialResult, changes: Sequence[CounterDelta]) -> InvalidReason | None:
-    kept_off_ns = _kept_off_cpu_ns(changes)
+    kept_off_ns, lost = _kept_off_cpu_ns(changes) - _witnesses_ns(result), result.lost
     offered_fps = result.offered_fps
-    if result.lost <= 0 or kept_off_ns < KEPT_OFF_FLOOR_NS or offered_fps is None or _holds(result):
+    if _dated_by_waits(result):
+        return None
+    if lost <= 0 or kept_off_ns < KEPT_OFF_FLOOR_NS or offered_fps is None or _holds(result):
         return None
     explained = offered_fps * len(result.counts) * kept_off_ns / 1e9 * KEPT_OFF_SLACK
-    if result.lost > explained:
+    if lost > explained:
         return None
     return InvalidReason(
         Reason.DUT_CPU_STOLEN,
         f"the host kept PMD threads off their CPU for {kept_off_ns / 1e6:.2f} ms, "
-        f"which explains up to {explained:.0f} lost frames; {result.lost} were lost",
+        f"which explains up to {explained:.0f} lost frames; {lost} were lost",
     )

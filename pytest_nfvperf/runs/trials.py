@@ -16,8 +16,8 @@ from pytest_nfvperf.model.measure.outcome import Cost
 from pytest_nfvperf.model.measure.stream_measurement import StreamResult
 from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason, TrialResult, TrialSpec, VnfCounts
 from pytest_nfvperf.ports.clock import Clock
-from pytest_nfvperf.ports.collector import Collector, Settling
-from pytest_nfvperf.ports.generator import Generator
+from pytest_nfvperf.ports.collector import Collector, KnowsPollers, Settling
+from pytest_nfvperf.ports.generator import Generator, WatchesPollers
 from pytest_nfvperf.ports.progress import Progress
 from pytest_nfvperf.runs.calm import Calm
 from pytest_nfvperf.runs.cost import trial_cost
@@ -203,6 +203,7 @@ class TrialRunner:
         started = self.clock.monotonic()
         own_cpu = time.process_time()
         apart = self._placement.settle(self._generator)
+        self._watch(spec)
         before, vnfs_before = [collector.snapshot() for collector in self._collectors], self._vnf_counts()
         result = (execute or self._generator.run_trial)(spec)
         self._check_alive()
@@ -225,12 +226,20 @@ class TrialRunner:
         self.calm.after(result)
         return trial
 
+    def _watch(self, spec: TrialSpec) -> None:
+        """Tell a generator that dates what happens to the DUT's polling threads which these are: they come and go."""
+        if spec.window_s is None or not isinstance(self._generator, WatchesPollers):
+            return
+        known = (collector for collector in self._collectors if isinstance(collector, KnowsPollers))
+        self._generator.watch([poller for collector in known for poller in collector.pollers()])
+
     def _placed(self, result: TrialResult, before_ns: int | None, *, watched: bool) -> TrialResult:
         """With where the CPUs were. Who watches a long trial by intervals judges those: one move does not spoil all."""
         if before_ns is None:
             return result
         placed, moved = self._placement.judge(self._generator, before_ns)
-        reasons = (moved,) if moved and not watched else ()
+        # What was sent while the CPUs were far apart is no part of what is judged where enough is dated.
+        reasons = (moved,) if moved and not watched and result.dated is None else ()
         return replace(result, placement=placed, invalid=(*result.invalid, *reasons))
 
     def _ledger(

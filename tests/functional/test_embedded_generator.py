@@ -221,6 +221,24 @@ def test_a_trial_that_cannot_pass_any_more_is_given_up_after_a_second(
     assert 0.75 < result.due_s < 1.3 if given_up else result.due_s == 1.5
 
 
+def test_what_undisturbed_windows_refused_gives_a_trial_up(directory: Path) -> None:
+    """Whoever drains the rings pauses, which no witness explains: the frames of those windows count."""
+    with loop_in(directory) as loop, looped_rig(directory, loop) as rig:
+        rig.attach()
+        windowed = spec(rig.ways, load_fps=20_000, duration_s=1.5, give_up_loss=0.0, window_s=0.01)
+        before = rig.generator.run_trial(windowed)  # from here on the generator knows its full speed
+        os.kill(loop.pid, signal.SIGSTOP)
+        try:
+            result = rig.generator.run_trial(windowed)
+        finally:
+            os.kill(loop.pid, signal.SIGCONT)
+    assert not before.given_up
+    assert result.given_up
+    assert result.undisturbed is not None
+    assert result.undisturbed.lost > 0
+    assert sum(counts.refused for counts in result.counts) >= result.undisturbed.lost
+
+
 def test_a_trial_without_loss_is_not_given_up(directory: Path) -> None:
     with loop_in(directory) as loop, looped_rig(directory, loop) as rig:
         rig.attach()

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
@@ -37,7 +41,7 @@ def test_windows_add_up_to_the_trial(talk: Talk) -> None:
 def test_a_witness_looks_at_the_end_of_each_window(talk: Talk) -> None:
     talk.ask(**PORT)
     stream = {**STREAM, "fps": 100_000, "frames": 20_000}
-    answer = talk.ask(cmd="trial", residual_ns=10**8, window_ns=10_000_000, witness_cpus=[1], streams=[stream])
+    answer = talk.ask(cmd="trial", residual_ns=10**8, window_ns=10_000_000, witnesses=[{"cpu": 1}], streams=[stream])
     (witness,) = answer["witnesses"]
     (documented,) = documented_line("witnesses")["witnesses"]
     assert shape(witness) == shape(documented)
@@ -46,7 +50,7 @@ def test_a_witness_looks_at_the_end_of_each_window(talk: Talk) -> None:
     (windows,) = [worker["windows"] for worker in answer["workers"]]
     assert 0 <= len(witness["rows"]) - len(windows["rows"]) <= 3  # until the last thread has ended
     own = [row[windows["columns"].index("speed")] for row in windows["rows"]]
-    seen = [speed for _, speed in witness["rows"]]
+    seen = [speed for _, speed, _ in witness["rows"]]
     assert min(own) > 0
     assert 0.4 < min(own) / min(seen) < 2.5  # the same work: a shared core takes up to twice as long
 
@@ -59,7 +63,7 @@ def test_a_witness_is_late_while_its_cpu_is_taken_away(talk: Talk) -> None:
         cmd="trial",
         residual_ns=0,
         window_ns=10_000_000,
-        witness_cpus=[1],
+        witnesses=[{"cpu": 1}],
         interval_ns=20_000_000,
         streams=[{**SECONDS, "frames": 40_000}],
     )
@@ -72,11 +76,37 @@ def test_a_witness_is_late_while_its_cpu_is_taken_away(talk: Talk) -> None:
     assert late[-1] < 10_000_000
 
 
-@pytest.mark.parametrize("cpus", [[-1], ["0"], list(range(17)), 1])
-def test_witness_cpus_that_are_none_are_refused(talk: Talk, cpus: object) -> None:
+@pytest.mark.parametrize("told", [[{"cpu": -1}], [0], [{"cpu": at} for at in range(17)], 1, [{"cpu": 1, "task": 2}]])
+def test_witnesses_that_are_none_are_refused(talk: Talk, told: object) -> None:
     talk.ask(**PORT)
-    answer = talk.ask(**{**TRIAL, "window_ns": 10_000_000, "witness_cpus": cpus}, streams=[STREAM])
-    assert answer["error"] == "witness_cpus must be a list of at most 16 CPUs"
+    answer = talk.ask(**{**TRIAL, "window_ns": 10_000_000, "witnesses": told}, streams=[STREAM])
+    assert answer["error"] == "witnesses must be a list of at most 16 objects with cpu, process, thread"
+
+
+def test_a_witness_tells_how_long_a_thread_waits_for_its_cpu(talk: Talk) -> None:
+    """Steps: two processes spin on one CPU; one is watched. Verify: in all it waits for a good part of the trial."""
+    with ExitStack() as stack:
+        watched, _ = (stack.enter_context(_spinning_on(1)) for _ in range(2))
+        talk.ask(**PORT)
+        seen = [{"cpu": 1, "process": watched, "thread": watched}]
+        stream = {**STREAM, "fps": 100_000, "frames": 50_000}
+        answer = talk.ask(cmd="trial", residual_ns=0, window_ns=10_000_000, witnesses=seen, streams=[stream])
+    (witness,) = answer["witnesses"]
+    waited = [row[witness["columns"].index("waited_ns")] for row in witness["rows"]]
+    assert sum(waited) > 0.2 * len(waited) * 10_000_000
+    assert 0 < witness["took_ns"] < 0.1 * len(waited) * 10_000_000
+
+
+@contextmanager
+def _spinning_on(cpu: int) -> Iterator[int]:
+    code = f"import os; os.sched_setaffinity(0, {{{cpu}}}); print(flush=True)\nwhile True: pass"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()
+            yield process.pid
+        finally:
+            process.kill()
 
 
 def test_a_stopped_thread_is_late_in_its_windows(talk: Talk) -> None:

@@ -11,6 +11,7 @@ import pytest
 from pytest_nfvperf.adapters.generators.embedded.engine_health import PortFacts, StreamFacts, ValidityPolicy, judge
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, DirectionCounts, Reason, RigHealth, TrialSpec
+from pytest_nfvperf.model.traffic.undisturbed import Undisturbed
 from pytest_nfvperf.ports.generator import GeneratorPort
 
 WAY = Direction("a", "b")
@@ -154,3 +155,30 @@ def test_a_saturating_trial_may_miss_more_since_its_time_is_taken_off():
     assert policy.of(spec) == policy
     assert policy.of(replace(spec, saturating=True)).max_skipped_ratio == 0.05
     assert ValidityPolicy(max_skipped_ratio=0.1).of(replace(spec, saturating=True)).max_skipped_ratio == 0.1
+
+
+def judged_dated(dated: Undisturbed, **counts: Any) -> list[Reason]:
+    """Of a trial with so many undisturbed windows."""
+    ports = {"b": PortFacts({}, back_pressure=False)}
+    attached = {name: GeneratorPort(name, "x", "x") for name in ("a", "b")}
+    spec = TrialSpec(Traffic(64), 1_000_000, 1.0, (WAY,), window_s=0.01)
+    count, health = dataclasses.replace(GOOD, **counts), RigHealth(longest_poll_gap_ns=100_000_000)
+    judged = judge([count], [FACTS], ports, attached, health, ValidityPolicy().of(spec, dated=True), dated)
+    return [reason.code for reason in judged]
+
+
+def test_where_losses_are_dated_absences_are_no_reason() -> None:
+    undisturbed = Undisturbed(windows=60, of=100, due=600_000, offered=600_000, lost=0)
+    assert judged_dated(undisturbed, skipped=200_000, sent=800_000, received=700_000) == []
+
+
+def test_a_load_that_is_not_held_in_undisturbed_windows_is_too_high() -> None:
+    undisturbed = Undisturbed(windows=60, of=100, due=600_000, offered=587_999, lost=0)
+    assert judged_dated(undisturbed) == [Reason.FELL_BEHIND]
+    held = Undisturbed(windows=60, of=100, due=600_000, offered=588_001, lost=0)
+    assert judged_dated(held) == []
+
+
+def test_a_trial_that_was_disturbed_most_of_the_time_is_judged_as_one_without_windows() -> None:
+    spec = TrialSpec(Traffic(64), 1_000_000, 1.0, (WAY,), window_s=0.01)
+    assert ValidityPolicy().of(spec) == ValidityPolicy()

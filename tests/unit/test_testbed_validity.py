@@ -9,6 +9,7 @@ import pytest
 from pytest_nfvperf.model.ledger.ledger import CounterDelta
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, DirectionCounts, Reason, RigHealth, TrialResult, TrialSpec
+from pytest_nfvperf.model.traffic.windows import ThreadWindows, Windows, WitnessWindows
 from pytest_nfvperf.runs import trial_validity
 
 WAY = Direction("p0", "p1")
@@ -84,3 +85,27 @@ def test_a_goal_that_was_met_although_the_cpu_was_taken_is_met(goal: float | Non
         replace(result, spec=replace(result.spec, give_up_loss=goal)), changed(kept_off_ns=2 * MS)
     )
     assert bool(reasons) is says_nothing
+
+
+def windowed(lost: int, waited_ns: tuple[int, ...], took_ns: int = 0, undisturbed: int = 100) -> TrialResult:
+    """The same in 100 windows, each of which lost an equal share; so many were undisturbed."""
+    zeros, each = (0,) * 100, (10_000,) * 100
+    speed = (1600,) * undisturbed + (2200,) * (100 - undisturbed)
+    missing = (lost // 100,) * 100
+    thread = ThreadWindows(zeros, each, zeros, zeros, each, missing, zeros, zeros, zeros, zeros, zeros, speed)
+    seen = WitnessWindows(1, zeros, speed, waited_ns, took_ns)
+    return replace(trial(lost), windows=Windows(10 * MS, (thread,), (seen,), 1600))
+
+
+def test_where_waits_are_dated_a_loss_is_not_explained_by_their_sum() -> None:
+    stolen = changed(kept_off_ns=2 * MS)
+    assert trial_validity.testbed_reasons(windowed(3000, waited_ns=(0,) * 100), stolen) == ()
+    (reason,) = trial_validity.testbed_reasons(windowed(3000, waited_ns=()), stolen)
+    assert reason.code is Reason.DUT_CPU_STOLEN, "on a kernel that does not tell a thread's waits"
+
+
+def test_where_little_was_undisturbed_the_sum_counts_without_what_our_witnesses_took() -> None:
+    few = windowed(3000, waited_ns=(0,) * 100, undisturbed=5)
+    assert trial_validity.testbed_reasons(few, changed(kept_off_ns=2 * MS)) != ()
+    ours = windowed(3000, waited_ns=(0,) * 100, took_ns=2 * MS, undisturbed=5)
+    assert trial_validity.testbed_reasons(ours, changed(kept_off_ns=2 * MS)) == ()

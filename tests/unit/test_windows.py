@@ -8,11 +8,12 @@ import pytest
 
 from pytest_nfvperf.model.traffic.windows import (
     FEWEST_WINDOWS,
+    LONGEST_WAIT_NS,
     State,
     ThreadWindows,
     Windows,
     WitnessWindows,
-    fewest_cycles,
+    full_speed,
     plateau,
 )
 
@@ -23,8 +24,8 @@ ALONE, SHARED = 1600, 2200
 def thread(received: list[int], **columns: list[int]) -> ThreadWindows:
     """One polling thread; what is not given was undisturbed."""
     count = len(received)
-    names = ("late_ns", "sent", "refused", "skipped", "absent_ns", "rx_ns", "rx_frames", "tx_ns", "tx_frames")
-    zeros = dict.fromkeys(names, (0,) * count)
+    names = ("late_ns", "sent", "refused", "skipped", "missing", "absent_ns", "rx_ns", "rx_frames", "tx_ns")
+    zeros = dict.fromkeys((*names, "tx_frames"), (0,) * count)
     given = {name: tuple(values) for name, values in columns.items()}
     return ThreadWindows(**{"received": tuple(received), "speed": (ALONE,) * count, **zeros, **given})
 
@@ -112,7 +113,27 @@ def test_windows_that_refused_nothing_had_room_in_the_ring() -> None:
     assert windows([1]).unrefused_share(1.0) == 1
 
 
-def test_full_speed_is_the_fewest_cycles_ever_seen() -> None:
-    assert fewest_cycles([1700, 1600, 2000]) == 1600
-    assert fewest_cycles([1700], known=1590) == 1590
-    assert fewest_cycles([]) == 0
+def test_full_speed_is_about_the_fewest_cycles_seen() -> None:
+    assert full_speed({1600: 50, 1700: 50, 2400: 900}) == 1600
+    assert full_speed({}) == 0
+
+
+def test_a_few_looks_at_a_faster_clock_are_not_the_full_speed() -> None:
+    assert full_speed({1500: 3, 1600: 50}) == 1600
+    assert full_speed({1500: 20, 1600: 5000}) == 1600
+    assert full_speed({1500: 3}) == 1500, "nothing else was seen"
+
+
+def test_a_window_in_which_the_dut_waited_for_its_cpu_is_a_pause() -> None:
+    made = windows([1] * 4)
+    waiting = replace(made, witnesses=(replace(made.witnesses[0], waited_ns=(0, 0, LONGEST_WAIT_NS + 1, 0)),))
+    assert waiting.states(1.0) == (State.CHANGED, State.ALONE, State.PAUSED, State.CHANGED)
+
+
+def test_a_window_whose_frames_cost_much_more_is_far() -> None:
+    costs = [25, 25, 45, 46, 26, 25]
+    made = windows([1] * 6, tx_ns=[100 * cost for cost in costs], tx_frames=[100] * 6)
+    assert made.states(1.0)[1:] == (State.ALONE,) * 5, "nobody knows what is near"
+    assert made.costs(1.0) == (25, 45, 46, 26, 25)
+    known = replace(made, near_cost_ns=25.0).states(1.0)
+    assert known[1:] == (State.ALONE, State.FAR, State.FAR, State.CHANGED, State.ALONE)

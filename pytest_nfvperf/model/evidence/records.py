@@ -24,6 +24,13 @@ from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut, Testbed
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.histogram import Histogram, summarised
 from pytest_nfvperf.model.traffic.trial import DirectionCounts, TrialResult
+from pytest_nfvperf.model.traffic.undisturbed import (
+    LISTED_OF_STEPS,
+    MOST_LISTED,
+    Disturbance,
+    Undisturbed,
+    disturbances,
+)
 
 EncodeHistogram = Callable[[Histogram], str]
 """HdrHistogram V2 as text: adapters/evidence/hdr.py."""
@@ -88,6 +95,8 @@ class TrialData:
         repeat_of: id of the invalid trial that this one repeats.
         hdr: exact histograms, HdrHistogram V2 base64, by "tx->rx" and "tx->rx raw" (from the actual send time); none
             of the steps of a search and of its confirmations.
+        undisturbed: what was offered and lost while the machine disturbed nothing; None where nobody could tell.
+        disturbances: what the machine did meanwhile, and when. Windows themselves are kept of saturating trials only.
     """
 
     result: TrialResult
@@ -96,6 +105,8 @@ class TrialData:
     cost: Cost | None = None
     repeat_of: str | None = None
     hdr: dict[str, str] = field(default_factory=dict)
+    undisturbed: Undisturbed | None = None
+    disturbances: tuple[Disturbance, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +317,11 @@ def trial_data(
     if result.spec.purpose in STEPS:
         counts = tuple(replace(count, latency=None, latency_raw=None, arrivals=None) for count in result.counts)
         short = None if ledger is None else replace(ledger, deltas=(), paths=(), beside=(), branches=())
-        return TrialData(replace(result, counts=counts), wall_s, short, cost, repeat_of)
+        found = _disturbances(result, LISTED_OF_STEPS)
+        kept = replace(result, counts=counts, windows=None)
+        return TrialData(kept, wall_s, short, cost, repeat_of, {}, result.undisturbed, found)
+    kept = result if result.spec.saturating else replace(result, windows=None)
+    found = () if result.spec.saturating else _disturbances(result, MOST_LISTED)
     exact: dict[str, str] = {}
     confirms = result.spec.purpose.startswith(CONFIRMS)
     for count in result.counts:
@@ -314,7 +329,13 @@ def trial_data(
             if histogram is not None and encode is not None and not confirms:
                 exact[name] = encode(histogram)
     short_counts = tuple(_summarised_counts(count) for count in result.counts)
-    return TrialData(replace(result, counts=short_counts), wall_s, ledger, cost, repeat_of, exact)
+    return TrialData(
+        replace(kept, counts=short_counts), wall_s, ledger, cost, repeat_of, exact, result.undisturbed, found
+    )
+
+
+def _disturbances(result: TrialResult, most: int) -> tuple[Disturbance, ...]:
+    return () if result.windows is None else disturbances(result.windows, result.due_s, result.lost, most)
 
 
 def _summarised_counts(count: DirectionCounts) -> DirectionCounts:

@@ -146,10 +146,18 @@ def _goal_confidence(goal: GoalOutcome, outcome: Outcome) -> str:
         return goal.detail if goal.detail.startswith(NOT_CONFIRMED) else "not confirmed by a full-length trial"
     offered = _confirmed_frames(confirmation, outcome)
     text = f"{'confirmed' if confirmation.passed else 'not confirmed'} by {confirmation.duration_s:g} s: "
-    text += loss_bound_text(confirmation.loss_ratio, offered)
+    text += loss_bound_text(confirmation.loss_ratio, offered) + _elsewhere(confirmation)
     if goal.load_fps and confirmation.load_fps < goal.load_fps:
         text += f" (the search found {format_fps(goal.load_fps)})"
     return text
+
+
+def _elsewhere(confirmation: Confirmation) -> str:
+    """What was lost while the machine disturbed the trial, which is not the DUT's."""
+    if confirmation.undisturbed_s is None or not confirmation.lost_disturbed:
+        return ""
+    seconds = confirmation.undisturbed_s
+    return f" in {seconds:.2g} undisturbed s; {confirmation.lost_disturbed:,} more while the machine disturbed it"
 
 
 def _confirmed_frames(confirmation: Confirmation, outcome: Outcome) -> int:

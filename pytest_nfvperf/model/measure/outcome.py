@@ -42,7 +42,11 @@ NOT_CONFIRMED = "not confirmed"
 class Confirmation:
     """The full-length trial at the found load (docs/measuring-method.md, rule 6).
 
-    ``offered_frames``: over all directions, counted; None where only load and duration are known.
+    Attributes:
+        loss_ratio: the DUT's own, of the undisturbed windows where losses are dated (docs/noise.md).
+        offered_frames: those that it is the ratio of, over all directions; None where only load and duration are known.
+        undisturbed_s: for how long the trial was undisturbed; None where losses are not dated, and all of it counts.
+        lost_disturbed: frames lost in the rest of it.
     """
 
     trial_id: str
@@ -51,6 +55,8 @@ class Confirmation:
     loss_ratio: float | None
     passed: bool
     offered_frames: int | None = None
+    undisturbed_s: float | None = None
+    lost_disturbed: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,15 @@ SMALLEST_SHARE = 0.03
 
 
 @dataclass(frozen=True, slots=True)
+class Poller:
+    """A polling thread of the DUT. ``cpu``: that it keeps to. ``process``, ``thread``: their ids."""
+
+    cpu: int
+    process: int
+    thread: int
+
+
+@dataclass(frozen=True, slots=True)
 class Distance:
     """How far a CPU of the DUT is from one of the generator.
 

@@ -18,6 +18,7 @@ from enum import StrEnum
 from pytest_nfvperf.model.traffic.cpu_placement import Placed
 from pytest_nfvperf.model.traffic.histogram import Histogram
 from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.undisturbed import Undisturbed, undisturbed
 from pytest_nfvperf.model.traffic.windows import Windows
 
 
@@ -315,6 +316,30 @@ class TrialResult:
     def loss_ratio(self) -> float | None:
         """Lost / offered over all directions; None when nothing was offered."""
         return self.lost / self.offered if self.offered else None
+
+    @property
+    def undisturbed(self) -> Undisturbed | None:
+        """What it offered and lost in undisturbed windows; None where it has no windows, or no time to look at."""
+        if self.windows is None or not self.windows.within(self.due_s):
+            return None
+        return undisturbed(self.windows, self.due_s, self.lost)
+
+    @property
+    def dated(self) -> Undisturbed | None:
+        """The same, where those windows are enough to speak for the DUT; else None."""
+        found = self.undisturbed
+        return found if found is not None and found.enough else None
+
+    @property
+    def own_loss_ratio(self) -> float | None:
+        """The DUT's own loss ratio: of the undisturbed windows, or of the whole trial where they are not enough."""
+        dated = self.dated
+        return self.loss_ratio if dated is None else dated.loss_ratio
+
+    @property
+    def says_nothing(self) -> bool:
+        """True where frames were lost, and too little of it was undisturbed to tell whose loss that was."""
+        return self.windows is not None and not self.spec.saturating and self.dated is None and self.lost > 0
 
     @property
     def offered_fps(self) -> float | None:

@@ -9,11 +9,13 @@ undisturbed windows is the DUT's, and repeats.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
 from statistics import median
+
+from pytest_nfvperf.model.traffic.frame_cost import FAR_COST
 
 FEWEST_WINDOWS = 2
 """Undisturbed ones that a rate can be read from."""
@@ -21,11 +23,17 @@ FEWEST_WINDOWS = 2
 MOST_ABSENT = 0.05
 """Share of a window that the generator's thread may be away: what it does not offer the DUT cannot forward."""
 
+FREAKS, FREAK_SHARE = 3, 0.005
+"""Of the fewest cycles that a probe took, so many, or this share, do not count."""
+
 LATEST_NS = 500_000
 """A witness that comes later than this was kept from its CPU: the DUT was, too. A timer tick takes 20-70 us."""
 
+LONGEST_WAIT_NS = 150_000
+"""A thread of the DUT that waited longer for its CPU within a window was kept from its work. A look takes 30 us."""
+
 FULL_SPEED = 1.06
-"""Cycles that the probe takes over the fewest that it ever took there: up to this it had its core for itself.
+"""Cycles that the probe takes over those on a core of its own: up to this it had its core for itself.
 
 Seen on shared hosts: 1.00 .. 1.01 alone, 1.1 .. 1.9 beside a busy hardware thread, and nothing between."""
 
@@ -35,6 +43,7 @@ class State(StrEnum):
 
     ABSENT = "generator absent"
     PAUSED = "DUT's CPU taken away"
+    FAR = "CPUs far apart"
     CHANGED = "state changed"
     BOTH_SHARED = "both cores shared"
     GENERATOR_SHARED = "generator's core shared"
@@ -54,6 +63,8 @@ class ThreadWindows:
         late_ns: from the window's end to when the thread looked: its counts are up to then.
         sent, refused, skipped: frames, as in DirectionCounts, of the streams that it sends.
         received: distinct frames of the streams that end at its ports.
+        missing: frames that had not come to them when a later one of their stream came; below 0 when more came after
+            all.
         absent_ns: in which the thread did not poll.
         rx_ns, rx_frames: time in receive bursts that brought frames, and those frames; the generator's own cost.
         tx_ns, tx_frames: the same of transmit bursts.
@@ -65,6 +76,7 @@ class ThreadWindows:
     refused: tuple[int, ...]
     skipped: tuple[int, ...]
     received: tuple[int, ...]
+    missing: tuple[int, ...]
     absent_ns: tuple[int, ...]
     rx_ns: tuple[int, ...]
     rx_frames: tuple[int, ...]
@@ -77,12 +89,20 @@ class ThreadWindows:
 class WitnessWindows:
     """What a witness saw of one CPU of the DUT at the end of each window.
 
-    ``late_ns``: how late it got the CPU. ``speed``: as ThreadWindows'.
+    Attributes:
+        cpu: which.
+        late_ns: how late it got the CPU.
+        speed: as ThreadWindows'.
+        waited_ns: how long the DUT's thread had waited for the CPU in the window, the witness's own looks included; 0
+            where the kernel does not tell.
+        took_ns: CPU time that the witness took itself, over the trial.
     """
 
     cpu: int
     late_ns: tuple[int, ...]
     speed: tuple[int, ...]
+    waited_ns: tuple[int, ...] = ()
+    took_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +113,16 @@ class Windows:
         length_ns: of a window.
         threads: of each polling thread of the generator.
         witnesses: of each CPU of the DUT that was watched.
-        full_speed: cycles that the probe takes on a core of its own: the fewest that this generator ever saw.
+        full_speed: cycles that the probe takes on a core of its own, by all that this generator has seen so far.
+        near_cost_ns: time that a transmit burst takes a frame while the DUT's CPU is near (NearCosts); 0 where that is
+            not known.
     """
 
     length_ns: int
     threads: tuple[ThreadWindows, ...]
     witnesses: tuple[WitnessWindows, ...] = ()
     full_speed: int = 0
+    near_cost_ns: float = 0.0
 
     def within(self, duration_s: float) -> int:
         """How many windows lie whole within so many seconds of sending, and were seen by all."""
@@ -121,7 +144,7 @@ class Windows:
         which only the end is known, is not; nor is one after an absence, which brings what waited in rings meanwhile.
         """
         found = [self._state_at_end(at) for at in range(self.within(duration_s))]
-        before = (State.CHANGED, *found[:-1])
+        before = [State.CHANGED, *found][: len(found)]
         return tuple(_between(early, late) for early, late in zip(before, found, strict=True))
 
     def alike(self, duration_s: float) -> dict[State, tuple[float, ...]]:
@@ -143,21 +166,38 @@ class Windows:
     def _state_at_end(self, at: int) -> State:
         if any(thread.absent_ns[at] > MOST_ABSENT * self.length_ns for thread in self.threads):
             return State.ABSENT
-        if any(witness.late_ns[at] > LATEST_NS for witness in self.witnesses):
+        if any(witness.late_ns[at] > LATEST_NS or _waited(witness, at) for witness in self.witnesses):
             return State.PAUSED
         generator = any(self._shared(thread.speed[at]) for thread in self.threads)
         dut = any(self._shared(witness.speed[at]) for witness in self.witnesses)
         if generator:
             return State.BOTH_SHARED if dut else State.GENERATOR_SHARED
-        return State.DUT_SHARED if dut else State.ALONE
+        if dut:
+            return State.DUT_SHARED
+        return State.FAR if self.near_cost_ns and self.cost_ns(at) > FAR_COST * self.near_cost_ns else State.ALONE
+
+    def costs(self, duration_s: float) -> tuple[float, ...]:
+        """What a frame cost in the windows in which both cores were at full speed: see ``cost_ns``."""
+        states = replace(self, near_cost_ns=0.0).states(duration_s)
+        found = (self.cost_ns(at) for at, state in enumerate(states) if state is State.ALONE)
+        return tuple(cost for cost in found if cost > 0)
+
+    def cost_ns(self, at: int) -> float:
+        """Time that transmit bursts took a frame in a window, ns; 0 where none was sent."""
+        frames = sum(thread.tx_frames[at] for thread in self.threads)
+        return sum(thread.tx_ns[at] for thread in self.threads) / frames if frames else 0.0
 
     def _shared(self, speed: int) -> bool:
         return self.full_speed > 0 and speed > FULL_SPEED * self.full_speed
 
 
+def _waited(witness: WitnessWindows, at: int) -> bool:
+    return bool(witness.waited_ns) and witness.waited_ns[at] > LONGEST_WAIT_NS
+
+
 def _between(early: State, late: State) -> State:
     """Of a window, from what was seen at its ends."""
-    if late in {State.ABSENT, State.PAUSED}:
+    if late in {State.ABSENT, State.PAUSED, State.FAR}:
         return late
     return late if early is late else State.CHANGED
 
@@ -209,6 +249,15 @@ def _median_ranks(count: int) -> tuple[int, int]:
     return max(0, math.floor(count / 2 - reach)), min(count - 1, math.ceil(count / 2 + reach) - 1)
 
 
-def fewest_cycles(speeds: Sequence[int], known: int = 0) -> int:
-    """The fewest cycles that a probe took, ``known`` from earlier trials among them; 0 where nothing is known."""
-    return min((speed for speed in (known, *speeds) if speed > 0), default=0)
+def full_speed(seen: Mapping[int, int]) -> int:
+    """Cycles that the probe takes on a core of its own, from how often each number was seen; 0 where nothing was.
+
+    It is about the fewest. Of a thousand looks one falls into a moment in which the clock ran faster than usual, so a
+    few at the low end do not count.
+    """
+    left = max(FREAKS, FREAK_SHARE * sum(seen.values()))
+    for cycles in sorted(seen):
+        left -= seen[cycles]
+        if left < 0:
+            return cycles
+    return max(seen, default=0)

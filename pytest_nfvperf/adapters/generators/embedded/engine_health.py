@@ -6,10 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_nfvperf.model.traffic.trial import DirectionCounts, InvalidReason, Reason, RigHealth, TrialSpec
+from pytest_nfvperf.model.traffic.undisturbed import Undisturbed
 from pytest_nfvperf.ports.generator import GeneratorPort
 
 BYSTANDERS = ("arp", "ipv6", "lldp", "stp")
 """Foreign frames that a healthy switch or host sends on its own: counted, but no reason."""
+
+
+MOST_SKIPPED_UNDISTURBED = 0.02
+"""Share of the frames due in undisturbed windows that may be skipped: the load of those windows is what was offered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +26,7 @@ class ValidityPolicy:
             generator was not running, or fell behind. 0.5 %: the load was right within that.
         max_skipped_saturating: the same of a trial whose load is only to be above what the DUT takes: the time
             in which the generator was absent is taken off its rate.
-        max_skipped_windowed: the same where only windows count in which the generator was there.
+        max_skipped_windowed: the same where only undisturbed windows count, in which the generator was there.
         max_poll_gap_ns: a longer gap spoils a trial on any port.
         max_foreign_frames: frames of earlier trials, misdirected or unknown ones, per trial.
         cpus: of the generator's polling threads, which the reasons name; empty where nobody knows them.
@@ -34,11 +39,12 @@ class ValidityPolicy:
     max_foreign_frames: int = 0
     cpus: tuple[int, ...] = ()
 
-    def of(self, spec: TrialSpec) -> ValidityPolicy:
-        """The policy for one trial."""
-        if not spec.saturating:
+    def of(self, spec: TrialSpec, *, dated: bool = False) -> ValidityPolicy:
+        """The policy for one trial. ``dated``: enough of it was undisturbed, and its loss is that of those windows."""
+        windowed = dated or (spec.saturating and spec.window_s is not None)
+        if not (windowed or spec.saturating):
             return self
-        allowed = self.max_skipped_saturating if spec.window_s is None else self.max_skipped_windowed
+        allowed = self.max_skipped_windowed if windowed else self.max_skipped_saturating
         return replace(self, max_skipped_ratio=max(self.max_skipped_ratio, allowed))
 
 
@@ -70,13 +76,17 @@ def judge(
     attached: Mapping[str, GeneratorPort],
     health: RigHealth,
     policy: ValidityPolicy,
+    dated: Undisturbed | None = None,
 ) -> tuple[InvalidReason, ...]:
-    """All reasons, in the order of the directions."""
+    """All reasons, in the order of the directions. ``dated``: undisturbed windows, where they are enough."""
     reasons: list[InvalidReason] = []
     for count, fact in zip(counts, facts, strict=True):
         reasons += _skipped(count, fact, policy)
         reasons += _miscounted(count, fact)
-        reasons += _late_poll(count, ports[count.direction.rx], attached, health)
+        if dated is None:
+            reasons += _late_poll(count, ports[count.direction.rx], attached, health)
+    if dated is not None:
+        reasons += _skipped_undisturbed(dated)
     reasons += _foreign(ports, policy)
     reasons += _gap(health, policy)
     return tuple(reasons)
@@ -114,6 +124,16 @@ def _remedy(cpus: Sequence[int]) -> str:
         f"; other work took {named} from it: let nothing else run there, "
         "or give the generator CPUs of its own ('cpus: {generator: [...]}' in the testbed file)"
     )
+
+
+def _skipped_undisturbed(dated: Undisturbed) -> Iterator[InvalidReason]:
+    """A load that the generator does not hold while nobody disturbs it is too high for it."""
+    if dated.skipped_ratio > MOST_SKIPPED_UNDISTURBED:
+        behind = _share(dated.due - dated.offered, dated.due)
+        limit = f"limit {MOST_SKIPPED_UNDISTURBED:.2%}"
+        yield InvalidReason(
+            Reason.FELL_BEHIND, f"in undisturbed windows {behind} were due faster than it could send, {limit}"
+        )
 
 
 def _miscounted(count: DirectionCounts, fact: StreamFacts) -> Iterator[InvalidReason]:

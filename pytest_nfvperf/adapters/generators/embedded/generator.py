@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,16 +13,18 @@ from typing import Any
 from pytest_nfvperf.adapters.generators.checks import check_directions, check_new_ports, check_spec, check_traffic
 from pytest_nfvperf.adapters.generators.embedded.engine_health import ValidityPolicy
 from pytest_nfvperf.adapters.generators.embedded.engine_trial import EngineTrial
-from pytest_nfvperf.adapters.generators.embedded.trial_results import trial_result, trial_windows
+from pytest_nfvperf.adapters.generators.embedded.trial_results import trial_result, trial_windows, undisturbed_end
 from pytest_nfvperf.adapters.generators.engine import Engine, StartEngine
 from pytest_nfvperf.adapters.generators.templates import streams, trial_request
 from pytest_nfvperf.adapters.process.interrupts import held
 from pytest_nfvperf.adapters.process.wait import wait_until
 from pytest_nfvperf.model.errors import DeadlineError, GeneratorError
 from pytest_nfvperf.model.testbed.equipment import GeneratorInfo
-from pytest_nfvperf.model.traffic.cpu_placement import Distance
+from pytest_nfvperf.model.traffic.cpu_placement import Distance, Poller
+from pytest_nfvperf.model.traffic.frame_cost import NearCosts
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, InvalidReason, Reason, TrialResult, TrialSpec
+from pytest_nfvperf.model.traffic.windows import Windows, full_speed
 from pytest_nfvperf.ports.generator import GeneratorPort
 
 PROTOCOL = 1
@@ -122,7 +125,9 @@ class EmbeddedGenerator:
         self._ports: dict[str, GeneratorPort] = {}
         self._back_pressure: dict[str, bool] = {}
         self._last_ports: Mapping[str, Any] = {}
-        self._full_speed = 0
+        self._speeds: Counter[int] = Counter()
+        self._near_costs = NearCosts()
+        self._pollers: tuple[Poller, ...] = ()
         self._closed = False
         eal = eal_arguments(cpus, control_cpus, file_prefix, hugepages_mib, self._options.pci)
         argv = [str(binary), "--parent", str(os.getpid()), "--nice", str(self._options.nice), *eal]
@@ -216,16 +221,41 @@ class EmbeddedGenerator:
         self._last_ports = answer["ports"]
         down = self._links_down()
         link = [InvalidReason(Reason.LINK_DOWN, f"no link after the trial on: {', '.join(down)}")] if down else []
-        windows = trial_windows(answer, self._full_speed)
-        if windows is not None:
-            self._full_speed = windows.full_speed
+        windows = self._windows(spec, answer)
         return trial_result(spec, answer, self._ports, self._back_pressure, self._policy, link, windows)
+
+    def _windows(self, spec: TrialSpec, answer: Mapping[str, Any]) -> Windows | None:
+        """The windows of a trial, by the speed and the cost of a frame that this engine has seen so far."""
+        windows = trial_windows(answer, self._speeds)
+        if windows is None:
+            return None
+        costs = windows.costs(spec.duration_s)
+        return replace(windows, near_cost_ns=self._near_costs.learn(spec.traffic, spec.load_fps, costs))
 
     def _request(self, spec: TrialSpec) -> dict[str, Any]:
         request = trial_request(spec, self._ports)
         if spec.window_s is not None:
-            request["witness_cpus"] = [cpu for cpu in self._options.witness_cpus if cpu not in self._cpus]
+            request["witnesses"] = self._witnesses()
+            if speed := full_speed(self._speeds):
+                request["undisturbed"] = undisturbed_end(speed, round(spec.window_s * 1e9))
         return request
+
+    def watch(self, pollers: Sequence[Poller]) -> None:
+        """From now on, tell of these threads of the DUT how long they waited for their CPUs in each window."""
+        self._pollers = tuple(pollers)
+
+    def _witnesses(self) -> list[dict[str, int]]:
+        """One for each CPU of the DUT. Threads that share a CPU wait for one another: none of those is watched."""
+        on = Counter(poller.cpu for poller in self._pollers)
+        alone = {poller.cpu: poller for poller in self._pollers if on[poller.cpu] == 1}
+        wanted: list[dict[str, int]] = []
+        for cpu in self._options.witness_cpus:
+            if cpu in self._cpus:
+                continue
+            poller = alone.get(cpu)
+            watched = {} if poller is None else {"process": poller.process, "thread": poller.thread}
+            wanted.append({"cpu": cpu, **watched})
+        return wanted
 
     def start_trial(self, spec: TrialSpec, interval_s: float) -> EngineTrial:
         """Begin a trial that tells its counts every ``interval_s``. Until its end no other command is possible."""

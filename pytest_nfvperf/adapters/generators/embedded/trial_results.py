@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pytest_nfvperf.adapters.generators.embedded.engine_health import PortFacts, StreamFacts, ValidityPolicy, judge
@@ -18,7 +20,16 @@ from pytest_nfvperf.model.traffic.trial import (
     TrialSpec,
     VnfCounts,
 )
-from pytest_nfvperf.model.traffic.windows import ThreadWindows, Windows, WitnessWindows, fewest_cycles
+from pytest_nfvperf.model.traffic.windows import (
+    FULL_SPEED,
+    LATEST_NS,
+    LONGEST_WAIT_NS,
+    MOST_ABSENT,
+    ThreadWindows,
+    Windows,
+    WitnessWindows,
+    full_speed,
+)
 from pytest_nfvperf.ports.generator import GeneratorPort
 
 
@@ -41,38 +52,53 @@ def trial_result(
     counts = tuple(_counts(direction, stream, ports[direction.rx]) for direction, stream in pairs)
     facts = [StreamFacts(s["fell_behind"], s["highest_seq"], s["beyond_window"]) for s in answer["streams"]]
     health = _health(answer)
-    reasons = judge(counts, facts, ports, attached, health, policy.of(spec))
     vnfs = tuple(
         _vnf(attached[name], port["forwarded"]) for name, port in answer["ports"].items() if "forwarded" in port
     )
-    return TrialResult(
+    result = TrialResult(
         spec=spec,
         counts=counts,
         health=health,
-        invalid=(*also_invalid, *reasons),
         vnfs=vnfs,
         monitors=tuple(_monitors(spec, answer["ports"])),
         started_ns=answer.get("started_ns"),
         given_up=answer.get("given_up", False),
         windows=windows,
     )
+    dated = None if spec.saturating else result.dated
+    reasons = judge(counts, facts, ports, attached, health, policy.of(spec, dated=dated is not None), dated)
+    return replace(result, invalid=(*also_invalid, *reasons))
 
 
-def trial_windows(answer: Mapping[str, Any], full_speed: int = 0) -> Windows | None:
+def trial_windows(answer: Mapping[str, Any], speeds: Counter[int]) -> Windows | None:
     """Rows of each thread and witness as columns; None where no windows were asked for.
 
     Args:
         answer: the engine's.
-        full_speed: fewest cycles that the speed probe took in earlier trials of this engine; 0: there were none.
+        speeds: how often the engine's speed probe took so many cycles; those of this answer are added.
     """
     told = [worker["windows"] for worker in answer["workers"] if "windows" in worker]
     if not told:
         return None
     threads = tuple(ThreadWindows(**_columns(one)) for one in told)
-    witnesses = tuple(WitnessWindows(one["cpu"], **_columns(one)) for one in answer.get("witnesses", ()))
-    speeds = [speed for thread in threads for speed in thread.speed]
-    speeds += [speed for witness in witnesses for speed in witness.speed]
-    return Windows(told[0]["window_ns"], threads, witnesses, fewest_cycles(speeds, full_speed))
+    witnesses = tuple(
+        WitnessWindows(one["cpu"], took_ns=one["took_ns"], **_columns(one)) for one in answer.get("witnesses", ())
+    )
+    for thread in threads:
+        speeds.update(thread.speed)
+    for witness in witnesses:
+        speeds.update(witness.speed)
+    return Windows(told[0]["window_ns"], threads, witnesses, full_speed(speeds))
+
+
+def undisturbed_end(speed: int, window_ns: int) -> dict[str, int]:
+    """What the engine may see at the end of an undisturbed window: Windows.states() by the same limits."""
+    return {
+        "most_speed": int(FULL_SPEED * speed),
+        "most_late_ns": LATEST_NS,
+        "most_absent_ns": int(MOST_ABSENT * window_ns),
+        "most_waited_ns": LONGEST_WAIT_NS,
+    }
 
 
 def _columns(told: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:

@@ -23,6 +23,7 @@ from pathlib import Path
 from pytest_nfvperf.adapters.host.task_time import off_cpu_ns
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
+from pytest_nfvperf.model.traffic.cpu_placement import Poller
 
 _PMD_COMM = re.compile(r"^pmd-c(\d+)")
 _SWITCHES = {
@@ -52,6 +53,11 @@ class PmdSchedCollector:
             counters["pmd-sched.beside_run_ns"] = beside
         return CounterSnapshot("pmd-sched", time.time_ns(), tuple(sorted(counters.items())))
 
+    def pollers(self) -> tuple[Poller, ...]:
+        """The PMD threads. TestbedError when vswitchd is gone."""
+        found = ((_pmd_cpu(task), task) for task in self._all_tasks())
+        return tuple(Poller(cpu, self._main, int(task.name)) for cpu, task in found if cpu is not None)
+
     def _main_thread_beside(self, pmd_cpus: Set[int]) -> int | None:
         """How long the main thread ran so far, ns; None where it has no business on a PMD's CPU."""
         try:
@@ -62,17 +68,19 @@ class PmdSchedCollector:
         return _scheduling(self._tasks / str(self._main)).get("run_ns")
 
     def _pmd_tasks(self) -> list[tuple[int, dict[str, int]]]:
+        return [found for task in self._all_tasks() if (found := self._pmd(task)) is not None]
+
+    def _all_tasks(self) -> list[Path]:
         try:
-            tasks = list(self._tasks.iterdir())
+            return list(self._tasks.iterdir())
         except FileNotFoundError as error:
             raise TestbedError(f"ovs-vswitchd (pid {self._main}) is gone") from error
-        return [found for task in tasks if (found := self._pmd(task)) is not None]
 
     def _pmd(self, task: Path) -> tuple[int, dict[str, int]] | None:
         """CPU and figures of a PMD thread; None of another one, or of one that ended meanwhile: they come and go."""
+        cpu = _pmd_cpu(task)
         try:
-            match = _PMD_COMM.match((task / "comm").read_text(encoding="ascii", errors="replace"))
-            return (int(match[1]), self._figures(task)) if match is not None else None
+            return (cpu, self._figures(task)) if cpu is not None else None
         except (FileNotFoundError, ProcessLookupError):
             return None
 
@@ -108,6 +116,15 @@ class _KeptOff:
         self.last, self.off_ns = figures, off_ns
         self.total_ns += kept_ns
         return self.total_ns
+
+
+def _pmd_cpu(task: Path) -> int | None:
+    """The CPU in a PMD thread's name; None of another thread, or of one that ended meanwhile."""
+    try:
+        match = _PMD_COMM.match((task / "comm").read_text(encoding="ascii", errors="replace"))
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return int(match[1]) if match is not None else None
 
 
 def _scheduling(task: Path) -> dict[str, int]:

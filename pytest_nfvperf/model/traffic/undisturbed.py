@@ -1,0 +1,126 @@
+"""What a trial offered and lost while the machine disturbed nothing: the loss that is the DUT's own.
+
+Every lost frame is dated. The generator knows in which window a ring refused it. A frame that the DUT took and dropped
+is missed when the next one of its stream arrives, at most a latency later. So what was lost while the host had
+taken a CPU away, or let somebody else use the other hardware thread of a core, is told from the rest (docs/noise.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from pytest_nfvperf.model.traffic.windows import State, Windows
+
+LEAST_SHARE = 0.2
+"""Share of a trial that must be undisturbed for it to speak for the DUT."""
+
+FEWEST = 8
+"""Windows that must be undisturbed, however short the trial is."""
+
+MOST_LISTED, LISTED_OF_STEPS = 40, 4
+"""Disturbances of one trial that the evidence lists, the longest; and of a step of a search, of which there are many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Undisturbed:
+    """The undisturbed windows of a trial.
+
+    Attributes:
+        windows: how many there were.
+        of: windows of the whole trial.
+        due: frames that were due in them, all directions.
+        offered: of those, the ones that the DUT was asked to take.
+        lost: of those offered, or by a latency before.
+    """
+
+    windows: int
+    of: int
+    due: int
+    offered: int
+    lost: int
+
+    @property
+    def enough(self) -> bool:
+        """True when they are enough to speak for the DUT."""
+        return self.offered > 0 and self.windows >= max(FEWEST, LEAST_SHARE * self.of)
+
+    @property
+    def loss_ratio(self) -> float | None:
+        """Lost / offered; None when nothing was offered."""
+        return self.lost / self.offered if self.offered else None
+
+    @property
+    def skipped_ratio(self) -> float:
+        """Share of the frames due that the generator did not offer."""
+        return (self.due - self.offered) / self.due if self.due else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Disturbance:
+    """Windows in a row in which the machine did the same to a trial.
+
+    Attributes:
+        state: what it did, in words.
+        start_s: since the first frame was due.
+        length_s: for how long.
+        lost: frames lost meanwhile, all directions.
+        received_fps: rate received meanwhile, frames/s over all directions.
+    """
+
+    state: State
+    start_s: float
+    length_s: float
+    lost: int
+    received_fps: float
+
+
+def undisturbed(windows: Windows, duration_s: float, lost: int) -> Undisturbed:
+    """What was offered and lost in the undisturbed windows.
+
+    Args:
+        windows: of the trial.
+        duration_s: for how long frames were due.
+        lost: frames lost over the whole trial, all directions.
+    """
+    states, losses = windows.states(duration_s), lost_by_window(windows, duration_s, lost)
+    alone = [at for at, state in enumerate(states) if state is State.ALONE]
+    offered = sum(thread.sent[at] + thread.refused[at] for thread in windows.threads for at in alone)
+    skipped = sum(thread.skipped[at] for thread in windows.threads for at in alone)
+    return Undisturbed(len(alone), len(states), offered + skipped, offered, sum(losses[at] for at in alone))
+
+
+def disturbances(windows: Windows, duration_s: float, lost: int, most: int = MOST_LISTED) -> tuple[Disturbance, ...]:
+    """What the machine did and when, in order; the ``most`` longest of them. Other arguments as above."""
+    states, rates = windows.states(duration_s), windows.received_fps(duration_s)
+    losses, length_s = lost_by_window(windows, duration_s, lost), windows.length_ns / 1e9
+    found = []
+    for state, group in groupby(range(len(states)), key=lambda at: states[at]):
+        at = list(group)
+        if state is not State.ALONE:
+            rate = sum(rates[each] for each in at) / len(at)
+            found.append(Disturbance(state, at[0] * length_s, len(at) * length_s, sum(losses[i] for i in at), rate))
+    longest = sorted(found, key=lambda each: each.length_s, reverse=True)[:most]
+    return tuple(sorted(longest, key=lambda each: each.start_s))
+
+
+def lost_by_window(windows: Windows, duration_s: float, lost: int) -> Sequence[int]:
+    """Frames lost in each window: refused there, or missed there. May be below 0 where reordered frames came after all.
+
+    What came after the last window, while residual frames were waited for, counts to it. Frames that no later one
+    followed are those sent last.
+    """
+    count = windows.within(duration_s)
+    if not count:
+        return ()
+    losses = [sum(thread.refused[at] + thread.missing[at] for thread in windows.threads) for at in range(count)]
+    losses[-1] += sum(sum(thread.refused[count:]) + sum(thread.missing[count:]) for thread in windows.threads)
+    unfollowed = lost - sum(losses)
+    for at in reversed(range(count)):
+        if unfollowed <= 0:
+            break
+        last_sent = min(unfollowed, sum(thread.sent[at] for thread in windows.threads))
+        losses[at] += last_sent
+        unfollowed -= last_sent
+    return losses

@@ -1,0 +1,174 @@
+"""Searches on a host that shares the DUT's core now and then: what they find is the DUT's, not the host's."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import pytest
+
+from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
+from pytest_nfvperf.model.evidence.records import trial_data
+from pytest_nfvperf.model.measure.observe import observations
+from pytest_nfvperf.model.measure.outcome import Goal, Outcome, SearchStatus
+from pytest_nfvperf.model.traffic.trial import DirectionCounts, TrialResult, TrialSpec
+from pytest_nfvperf.model.traffic.windows import State, ThreadWindows, Windows, WitnessWindows
+from pytest_nfvperf.runs.confirm import confirm_all
+from pytest_nfvperf.runs.load_series import loss_point
+from pytest_nfvperf.runs.measurer import PATIENCE_S, WARM_UP, LoadLimits, LoadMeasurer, window_s
+from pytest_nfvperf.runs.mlr import mlr_search
+from tests.unit.test_search_algorithms import NDR, PDR, measurer_on
+
+CAPACITY, SLOW = 6e6, 0.6
+LIMITS = LoadLimits(10_000, 10e6)
+FULL, SHARED = 1600, 2200
+
+
+@dataclass
+class OnASharedHost(FakeGenerator):
+    """Its DUT forwards CAPACITY, but SLOW times that in windows in which somebody else uses the core.
+
+    ``shared``: share of the time in which that begins or ends. ``drops``: share that the DUT itself loses of all.
+    """
+
+    shared: float = 0.0
+    drops: float = 0.0
+
+    def _simulated(self, spec: TrialSpec) -> TrialResult:
+        if spec.window_s is None:
+            return super()._simulated(spec)
+        count = round(spec.duration_s / spec.window_s)
+        chance = random.Random(len(self.specs))
+        speed = [SHARED if chance.random() < self.shared else FULL for _ in range(count)]
+        ways = len(spec.directions)
+        due = round(spec.load_fps * spec.window_s) * ways
+        slow = [SHARED in ends for ends in pairwise([FULL, *speed])]
+        taken = [min(due, round(CAPACITY * (SLOW if each else 1) * spec.window_s) * ways) for each in slow]
+        missing = [round(frames * self.drops) for frames in taken]
+        windows = _windows(spec.window_s, due, taken, missing, speed)
+        lost = sum(due - frames for frames in taken) // ways, sum(missing) // ways
+        counts = tuple(_counts(way, due * count // ways, *lost) for way in spec.directions)
+        return replace(super()._simulated(spec), counts=counts, invalid=(), windows=windows)
+
+
+def _windows(window_s: float, due: int, taken: list[int], missing: list[int], speed: list[int]) -> Windows:
+    zeros = (0,) * len(taken)
+    thread = ThreadWindows(
+        late_ns=zeros,
+        sent=tuple(taken),
+        refused=tuple(due - frames for frames in taken),
+        skipped=zeros,
+        received=tuple(frames - gone for frames, gone in zip(taken, missing, strict=True)),
+        missing=tuple(missing),
+        absent_ns=zeros,
+        rx_ns=zeros,
+        rx_frames=zeros,
+        tx_ns=zeros,
+        tx_frames=zeros,
+        speed=(FULL,) * len(taken),
+    )
+    return Windows(round(window_s * 1e9), (thread,), (WitnessWindows(1, zeros, tuple(speed)),), FULL)
+
+
+def _counts(way: object, intended: int, refused: int, dropped: int) -> DirectionCounts:
+    sent = intended - refused
+    return DirectionCounts(
+        direction=way,  # type: ignore[arg-type]
+        intended=intended,
+        sent=sent,
+        refused=refused,
+        skipped=0,
+        received=sent - dropped,
+        duplicated=0,
+        out_of_order=0,
+        foreign=0,
+        corrupted=0,
+        sent_bytes=64 * sent,
+        received_bytes=64 * (sent - dropped),
+        elapsed_ns=10**9,
+    )
+
+
+def goals_on(generator: OnASharedHost) -> tuple[LoadMeasurer, dict[str, float | None]]:
+    measurer = measurer_on(generator)
+    found = mlr_search(measurer, [_short(NDR), _short(PDR)], LIMITS, timeout_s=3600)
+    return measurer, {goal.goal.name: goal.load_fps for goal in found}
+
+
+def _short(goal: Goal) -> Goal:
+    return replace(goal, initial_trial_s=0.2, final_trial_s=0.5, duration_sum_s=2.0)
+
+
+@pytest.mark.parametrize("shared", [0.0, 0.2, 0.4])
+def test_what_the_search_finds_does_not_depend_on_the_host(shared: float) -> None:
+    measurer, found = goals_on(OnASharedHost(CAPACITY, shared=shared))
+    assert found["ndr"] == pytest.approx(CAPACITY, rel=0.006)
+    assert found["pdr"] == pytest.approx(CAPACITY, rel=0.012)
+    lossy = [trial.result.loss_ratio for trial in measurer.trials if trial.result.spec.load_fps <= CAPACITY]
+    assert shared == 0 or max(lossy, default=0) > 0.02, "over the whole trial frames were lost below the capacity"
+    assert measurer.disturbed == ""
+
+
+def test_frames_that_the_dut_drops_are_its_own_on_any_host() -> None:
+    for shared in (0.0, 0.3):
+        measurer = measurer_on(OnASharedHost(CAPACITY, shared=shared, drops=0.01))
+        (ndr,) = mlr_search(measurer, [_short(NDR)], LIMITS, timeout_s=3600)
+        assert ndr.status is SearchStatus.BELOW_MINIMUM
+        point = loss_point(measurer.measure(1.0, 1e6, "fixed load"))
+        assert point.loss_ratio == pytest.approx(0.01, rel=0.01)
+
+
+def test_where_nothing_is_undisturbed_patience_ends_and_the_figure_is_at_least() -> None:
+    measurer = measurer_on(OnASharedHost(CAPACITY, shared=1.0))
+    trial = measurer.measure(0.5, 5e6, "search")
+    assert trial.result.says_nothing
+    assert measurer.patience_s <= 0
+    assert len(measurer.sink.records) == pytest.approx(1 + PATIENCE_S / (0.5 + measurer.residual_s), abs=2)
+    assert measurer.disturbed.startswith("in 1 of 1 trials, such as trial-")
+    assert "the host shares the cores of generator and DUT" in measurer.disturbed
+
+
+def test_without_loss_a_trial_speaks_however_disturbed_it_was() -> None:
+    measurer = measurer_on(OnASharedHost(CAPACITY, shared=1.0))
+    trial = measurer.measure(0.5, 3e6, "search")
+    assert not trial.result.says_nothing
+    assert measurer.patience_s == PATIENCE_S
+    assert measurer.disturbed == ""
+
+
+def test_an_ignored_trial_needs_no_patience() -> None:
+    measurer = measurer_on(OnASharedHost(CAPACITY, shared=1.0))
+    measurer.attempt(0.5, 8e6, WARM_UP)
+    assert measurer.disturbed == ""
+
+
+def test_a_confirmation_tells_both_losses() -> None:
+    measurer = measurer_on(OnASharedHost(CAPACITY, shared=0.2))
+    found = mlr_search(measurer, [_short(PDR)], LIMITS, timeout_s=3600)
+    (pdr,) = confirm_all(measurer, found, duration_s=5.0, attempts=3)
+    confirmation = pdr.confirmation
+    assert confirmation is not None
+    assert confirmation.passed
+    assert 1.0 < (confirmation.undisturbed_s or 0) < 4.5
+    assert confirmation.lost_disturbed > 100_000
+    outcome = Outcome(labels=(), algorithm="mlrsearch", mean_frame_size=64.0, directions=2, trials=(), goals=(pdr,))
+    observed = next(each for each in observations(outcome) if each.metric == "pdr")
+    assert f"{confirmation.lost_disturbed:,} more while the machine disturbed it" in observed.confidence
+
+
+def test_the_evidence_has_what_disturbed_a_trial_and_when() -> None:
+    measurer = measurer_on(OnASharedHost(CAPACITY, shared=0.3))
+    result = measurer.measure(1.0, 5.9e6, "search").result
+    data = trial_data(result, wall_s=1.0, encode=None)
+    assert data.result.windows is None, "their summary is enough, and a thousandth of the size"
+    assert data.undisturbed == result.undisturbed
+    assert {each.state for each in data.disturbances} >= {State.CHANGED, State.DUT_SHARED}
+    assert 0.4 * result.lost < sum(each.lost for each in data.disturbances) <= result.lost, "the longest are listed"
+
+
+@pytest.mark.parametrize(
+    ("duration_s", "expected"), [(0.05, None), (0.2, 0.005), (1.0, 0.005), (5.0, 0.01), (60.0, 0.01), (600.0, 0.1)]
+)
+def test_windows_are_short_but_not_too_many(duration_s: float, expected: float | None) -> None:
+    assert window_s(duration_s) == expected

@@ -1,0 +1,89 @@
+"""Loss that is dated: what was lost while the machine disturbed nothing is the DUT's own."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_nfvperf.model.traffic.undisturbed import (
+    FEWEST,
+    MOST_LISTED,
+    disturbances,
+    lost_by_window,
+    undisturbed,
+)
+from pytest_nfvperf.model.traffic.windows import State
+from tests.unit.test_windows import ALONE, SHARED, windows
+
+
+def test_frames_refused_while_the_core_was_shared_are_none_of_the_duts() -> None:
+    speed = [ALONE] * 4 + [SHARED] * 3 + [ALONE] * 3
+    refused = [0, 0, 0, 0, 500, 400, 300, 20, 1, 0]
+    made = windows([100] * 10, speed=speed, sent=[100] * 10, refused=refused)
+    found = undisturbed(made, 0.1, lost=sum(refused))
+    assert found.windows == 5, "the first, and one that changed, are not known to be"
+    assert (found.of, found.offered, found.lost) == (10, 501, 1)
+
+
+def test_frames_that_the_dut_dropped_are_dated_by_the_next_that_came() -> None:
+    missing = [0, 0, 7, 0, -2, 0]
+    made = windows([100] * 6, sent=[100] * 6, missing=missing)
+    assert undisturbed(made, 0.06, lost=5).lost == 5
+    assert lost_by_window(made, 0.06, 5) == missing
+
+
+def test_frames_that_none_followed_are_those_sent_last() -> None:
+    made = windows([100, 100, 40, 0], sent=[100] * 4)
+    assert lost_by_window(made, 0.04, 160) == [0, 0, 60, 100]
+
+
+def test_what_came_after_the_last_window_belongs_to_it() -> None:
+    made = windows([100] * 4 + [50], sent=[100] * 4 + [0], missing=[0, 0, 0, 3, 4])
+    assert lost_by_window(made, 0.04, 7) == [0, 0, 0, 7]
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 1000), st.integers(0, 50), st.integers(0, 50), st.booleans()), min_size=1, max_size=40
+    ),
+    st.integers(0, 500),
+)
+def test_no_lost_frame_is_forgotten(rows: list[tuple[int, int, int, bool]], unfollowed: int) -> None:
+    sent, refused, missing, shared = (list(column) for column in zip(*rows, strict=True))
+    unfollowed = min(unfollowed, sum(sent))
+    lost = sum(refused) + sum(missing) + unfollowed
+    speed = [SHARED if each else ALONE for each in shared]
+    made = windows([0] * len(rows), speed=speed, sent=sent, refused=refused, missing=missing)
+    duration_s = len(rows) * 0.01
+    assert sum(lost_by_window(made, duration_s, lost)) == lost
+    found = undisturbed(made, duration_s, lost)
+    listed = disturbances(made, duration_s, lost)
+    if len(listed) < MOST_LISTED:
+        assert found.lost + sum(each.lost for each in listed) == lost
+        assert found.windows + sum(round(each.length_s / 0.01) for each in listed) == len(rows)
+
+
+def test_disturbances_tell_when_and_what() -> None:
+    witness = [ALONE] * 4 + [SHARED] * 3 + [ALONE] * 3
+    made = windows([100] * 4 + [60] * 3 + [100] * 3, witness, sent=[100] * 10, refused=[0] * 5 + [30, 40] + [0] * 3)
+    _, changed, shared, back = disturbances(made, 0.1, 70)
+    assert (changed.state, changed.start_s) == (State.CHANGED, 0.04)
+    assert (shared.state, shared.start_s, shared.length_s, shared.lost) == (State.DUT_SHARED, 0.05, 0.02, 70)
+    assert shared.received_fps == 6000
+    assert back.state is State.CHANGED
+
+
+def test_too_few_windows_are_not_enough() -> None:
+    few = windows([1] * FEWEST, sent=[1] * FEWEST)
+    assert not undisturbed(few, 1.0, 0).enough, "the first is not known to be undisturbed"
+    one_more = windows([1] * (FEWEST + 1), sent=[1] * (FEWEST + 1))
+    assert undisturbed(one_more, 1.0, 0).enough
+    mostly_shared = [ALONE] * 12 + [SHARED] * 90
+    assert not undisturbed(windows([1] * 102, speed=mostly_shared, sent=[1] * 102), 2.0, 0).enough
+
+
+def test_skipped_frames_are_due_and_not_offered() -> None:
+    made = windows([90] * 10, sent=[90] * 10, skipped=[10] * 10)
+    found = undisturbed(made, 0.1, 0)
+    assert found.skipped_ratio == 0.1
+    assert found.loss_ratio == 0
