@@ -163,7 +163,8 @@ def judged_dated(dated: Undisturbed, **counts: Any) -> list[Reason]:
     attached = {name: GeneratorPort(name, "x", "x") for name in ("a", "b")}
     spec = TrialSpec(Traffic(64), 1_000_000, 1.0, (WAY,), window_s=0.01)
     count, health = dataclasses.replace(GOOD, **counts), RigHealth(longest_poll_gap_ns=100_000_000)
-    judged = judge([count], [FACTS], ports, attached, health, ValidityPolicy().of(spec, dated=True), dated)
+    facts = dataclasses.replace(FACTS, highest_seq=count.sent)
+    judged = judge([count], [facts], ports, attached, health, ValidityPolicy().of(spec, dated=True), dated)
     return [reason.code for reason in judged]
 
 

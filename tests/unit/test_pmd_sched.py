@@ -15,6 +15,7 @@ import pytest
 from pytest_nfvperf.adapters.host.task_time import off_cpu_ns
 from pytest_nfvperf.adapters.ovs.counters.pmd_sched import PmdSchedCollector, _KeptOff
 from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.model.traffic.cpu_placement import Poller
 
 MS = 1_000_000
 BUSY = "import os, sys; os.sched_setaffinity(0, {int(sys.argv[1])}); print(flush=True)\nwhile True: pass"
@@ -125,3 +126,24 @@ def test_threads_that_end_while_they_are_looked_at_are_passed_over() -> None:
         process.wait()
     with pytest.raises(TestbedError, match=rf"ovs-vswitchd \(pid {process.pid}\) is gone"):
         collector.snapshot()
+
+
+NAMED = """
+import threading, time
+def named():
+    open(f"/proc/self/task/{threading.get_native_id()}/comm", "w").write("pmd-c03/id:8")
+    print(threading.get_native_id(), flush=True)
+    time.sleep(60)
+threading.Thread(target=named, daemon=True).start()
+time.sleep(60)
+"""
+
+
+def test_pollers_are_the_threads_that_are_named_so() -> None:
+    with subprocess.Popen([sys.executable, "-c", NAMED], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            thread = int(process.stdout.readline())
+            assert PmdSchedCollector(process.pid).pollers() == (Poller(3, process.pid, thread),)
+        finally:
+            process.kill()

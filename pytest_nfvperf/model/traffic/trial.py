@@ -86,7 +86,6 @@ class Reason(StrEnum):
     UNCLEAR_SEQUENCE = "unclear_sequence"
     DUT_CPU_STOLEN = "dut_cpu_stolen"
     CPU_MOVED = "cpu_moved"
-    DUT_DIED = "dut_died"
     GENERATOR_DIED = "generator_died"
     LINK_DOWN = "link_down"
     STRETCHED_TIME = "stretched_time"
