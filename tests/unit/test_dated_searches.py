@@ -159,7 +159,7 @@ def test_a_confirmation_tells_both_losses() -> None:
 
 def test_the_evidence_has_what_disturbed_a_trial_and_when() -> None:
     measurer = measurer_on(OnASharedHost(CAPACITY, shared=0.3))
-    result = measurer.measure(1.0, 5.9e6, "search").result
+    result = measurer.measure(1.0, 5.9e6, "fixed load").result
     data = trial_data(result, wall_s=1.0, encode=None)
     assert data.result.windows is None, "their summary is enough, and a thousandth of the size"
     assert data.undisturbed == result.undisturbed

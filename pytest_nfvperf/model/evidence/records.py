@@ -329,9 +329,8 @@ def trial_data(
             if histogram is not None and encode is not None and not confirms:
                 exact[name] = encode(histogram)
     short_counts = tuple(_summarised_counts(count) for count in result.counts)
-    return TrialData(
-        replace(kept, counts=short_counts), wall_s, ledger, cost, repeat_of, exact, result.undisturbed, found
-    )
+    kept, undisturbed = replace(kept, counts=short_counts), None if result.spec.saturating else result.undisturbed
+    return TrialData(kept, wall_s, ledger, cost, repeat_of, exact, undisturbed, found)
 
 
 def _disturbances(result: TrialResult, most: int) -> tuple[Disturbance, ...]:

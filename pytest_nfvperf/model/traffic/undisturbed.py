@@ -20,7 +20,7 @@ FEWEST = 8
 """Windows that must be undisturbed, however short the trial is."""
 
 MOST_LISTED, LISTED_OF_STEPS = 40, 4
-"""Disturbances of one trial that the evidence lists, the longest; and of a step of a search, of which there are many."""
+"""Disturbances of one trial that the evidence lists, the longest; and of a step of a search, which are many."""
 
 
 @dataclass(frozen=True, slots=True)
