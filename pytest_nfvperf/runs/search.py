@@ -10,7 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pytest_nfvperf.model.choice import unknown_word
 from pytest_nfvperf.model.display import format_fps
+from pytest_nfvperf.model.measure.asked_load import checked_fps
 from pytest_nfvperf.model.measure.outcome import (
     BackToBack,
     Cost,
@@ -123,9 +125,11 @@ class Search:
         return (self._limits_anew if anew else self._limits_of)(live, traffic).ceiling_fps
 
     def throughput(self, live: LiveTopology, traffic: Traffic, algorithm: str = "rfc2544") -> Outcome:
-        """Throughput (RFC 1242 section 3.17) by ``rfc2544`` or ``tst009`` binary search."""
-        find = {"rfc2544": self._rfc2544, "tst009": self._tst009}[algorithm]
-        return self._find(live, traffic, algorithm, find)
+        """Throughput (RFC 1242 section 3.17) by ``rfc2544`` or ``tst009`` binary search; ConfigError for another."""
+        known: dict[str, Find] = {"rfc2544": self._rfc2544, "tst009": self._tst009}
+        if algorithm not in known:
+            raise unknown_word(algorithm, "algorithm", [*known])
+        return self._find(live, traffic, algorithm, known[algorithm])
 
     def loss_curve(self, live: LiveTopology, traffic: Traffic) -> Outcome:
         """Frame-loss curve (RFC 2544 section 26.3) from the maximum load down."""
@@ -185,7 +189,8 @@ class Search:
         )
 
     def loss_at(self, live: LiveTopology, traffic: Traffic, load_fps: float, duration_s: float) -> Outcome:
-        """Loss ratio, latency and cost of one valid trial at a fixed load."""
+        """Loss ratio, latency and cost of one valid trial at a fixed load; ConfigError for a load that is none."""
+        load_fps = checked_fps(load_fps)
         measurer, limits = self._start(live, traffic)
         measurer.attempt(self.profile.warmup_s, load_fps, WARM_UP)
         trial = measurer.measure(duration_s, load_fps, "fixed load")

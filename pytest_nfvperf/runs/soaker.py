@@ -15,6 +15,7 @@ from pytest_nfvperf.model.measure.asked_load import checked_fps
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.profile import Profile
 from pytest_nfvperf.model.measure.soak import Gap, Soak
+from pytest_nfvperf.model.measure.soak_dated import DatedInterval, dated_intervals
 from pytest_nfvperf.model.measure.soak_series import series
 from pytest_nfvperf.model.measure.soak_summary import SESSION_UP, Plan, summarise
 from pytest_nfvperf.model.measure.soak_table import TIME, SoakTable, fitting_interval_s
@@ -24,6 +25,7 @@ from pytest_nfvperf.ports.running_trial import RunningTrial, TellsIntervals
 from pytest_nfvperf.ports.sampler import Sampler
 from pytest_nfvperf.ports.samples import OpenSamples, SamplesSink
 from pytest_nfvperf.ports.signals import Signals, TakeSignals
+from pytest_nfvperf.runs.measurer import WINDOW_S
 from pytest_nfvperf.runs.offload_share import share_after
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.sampling import OWN_CPU, Rows
@@ -34,6 +36,9 @@ OF_INTERVALS = frozenset(
     {Reason.SKIPPED_FRAMES, Reason.FELL_BEHIND, Reason.LATE_POLL, Reason.BURST, Reason.DUT_CPU_STOLEN}
 )
 """Reasons against a trial that a soak holds against single intervals instead."""
+
+MOST_SOAK_WINDOWS = 90_000
+"""Windows by which the losses of a soak are dated: 15 minutes have those of 10 ms, longer soaks longer ones."""
 
 _PLANNED_STEPS = 60
 
@@ -53,6 +58,7 @@ class _Watched:
     faults: list[str] = field(default_factory=list)
     seen: int = 0
     lost: float = 0.0
+    dated: Mapping[int, DatedInterval] = field(default_factory=dict)
 
     def gaps(self) -> list[Gap]:
         """Of samplers, and rows that the disk refused."""
@@ -81,6 +87,7 @@ class _Watched:
             self.interrupted,
             self.faults,
             sampling_cores=spent / elapsed if elapsed else None,
+            dated=self.dated,
         )
 
 
@@ -175,6 +182,7 @@ class Soaker:
             directions=both if traffic.bidirectional else both[:1],
             residual_s=self.profile.rfc2544_residual_s,
             purpose="soak",
+            window_s=max(WINDOW_S, duration_s / MOST_SOAK_WINDOWS),
         )
 
     def _warm_up(self, spec: TrialSpec) -> TrialSpec:
@@ -208,6 +216,7 @@ class Soaker:
                 watched.interrupted = watched.interrupted or f"{_so_far(watched)}: {error.message}"
                 self._record("", watched)
                 raise
+        watched.dated = dated_intervals(watched.table, trial.result)
         watched.faults += [str(reason) for reason in trial.result.invalid if reason.code not in OF_INTERVALS]
         self._record(trial.id, watched)
         if signals.asked:

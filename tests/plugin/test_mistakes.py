@@ -48,6 +48,12 @@ def test_streams(sla, streams, deploy):
 @pytest.mark.parametrize("load", ["4 Mpps", -5])
 def test_load_of_a_soak(load, soak, phy2phy):
     soak.run(phy2phy, Traffic(frame_size=64), load_fps=load)
+
+def test_load_of_a_trial(search, phy2phy):
+    search.loss_at(phy2phy, Traffic(frame_size=64), "4 Mpps", 1.0)
+
+def test_algorithm(search, phy2phy):
+    search.throughput(phy2phy, Traffic(frame_size=64), "rfc2455")
 """
 
 ANSWERS = {
@@ -80,6 +86,10 @@ ANSWERS = {
     "test_load_of_a_soak[[]4 Mpps]": (
         "usage error: the load is '4 Mpps': write frames per second and direction as a number, such as 4e6"
     ),
+    "test_load_of_a_trial": (
+        "usage error: the load is '4 Mpps': write frames per second and direction as a number, such as 4e6"
+    ),
+    "test_algorithm": "usage error: 'rfc2455' is no algorithm, did you mean 'rfc2544'? There are rfc2544, tst009",
     "test_load_of_a_soak[[]-5]": (
         "usage error: the load is -5 frames per second and direction: write a number from 1, such as 4e6"
     ),

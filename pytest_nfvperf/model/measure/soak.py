@@ -91,7 +91,9 @@ class Soak:
         interval_s: between samples.
         intervals: rows that there are.
         offered, lost: frames of the intervals that the rig did not spoil, all directions.
+            Where losses are dated (docs/noise.md), ``lost`` are those of undisturbed windows.
         spoiled_offered, spoiled_lost: of those that it did.
+        disturbed_lost: of intervals that it did not, lost in windows that the machine disturbed.
         skipped: frames that were due while the generator was not there.
         spoiled, lossy, gaps, flaps: the first of them, at most MOST_NAMED each, and how many there are of each in
             ``spoiled_count``, ...
@@ -129,6 +131,7 @@ class Soak:
     rig_faults: tuple[str, ...] = ()
     sessions: tuple[str, ...] = ()
     sampling_cores: float | None = None
+    disturbed_lost: int = 0
 
     @property
     def spoiled_ratio(self) -> float:

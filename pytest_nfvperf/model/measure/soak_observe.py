@@ -65,9 +65,11 @@ def _bounded(seen: Observation, soak: Soak) -> Observation:
 
 
 def _spoiled_text(soak: Soak) -> str:
+    elsewhere = f"; {soak.disturbed_lost:,} more lost while the machine disturbed others" if soak.disturbed_lost else ""
     if not soak.spoiled_count:
-        return "no interval spoiled by the rig"
-    return f"{soak.spoiled_count} of {soak.intervals} intervals spoiled by the rig ({soak.spoiled_lost:,} lost in them)"
+        return f"no interval spoiled by the rig{elsewhere}"
+    counted = f"{soak.spoiled_count} of {soak.intervals} intervals spoiled by the rig"
+    return f"{counted} ({soak.spoiled_lost:,} lost in them){elsewhere}"
 
 
 def _samples_text(soak: Soak) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
 from pytest_nfvperf.model.measure.kept_off_cpu import KEPT_OFF_FLOOR_NS, KEPT_OFF_SLACK
 from pytest_nfvperf.model.measure.soak import Drift, Flap, Gap, Lossy, Soak, Spoiled
+from pytest_nfvperf.model.measure.soak_dated import DatedInterval
 from pytest_nfvperf.model.measure.soak_table import TIME, SoakTable, thinned
 from pytest_nfvperf.model.statistics import slope_estimate, trend_p_value
 
@@ -51,6 +52,7 @@ def summarise(
     interrupted: str = "",
     rig_faults: Sequence[str] = (),
     sampling_cores: float | None = None,
+    dated: Mapping[int, DatedInterval] | None = None,
 ) -> Soak:
     """The summary.
 
@@ -61,10 +63,13 @@ def summarise(
         interrupted: why it ended early, or "".
         rig_faults: what the rig says against the whole run.
         sampling_cores: see Soak.
+        dated: rows whose losses are dated by windows; the others are judged by what was lost in all of them.
     """
-    spoiled = {row: reason for row in range(len(table)) if (reason := spoiled_by(table, row, plan))}
+    dated = dated or {}
+    spoiled = {row: reason for row in range(len(table)) if (reason := _spoiled(table, row, plan, dated))}
     valid = [row for row in range(len(table)) if row not in spoiled]
-    lossy = [row for row in valid if _lost(table, row) > 0]
+    own = {row: max(0, dated[row].lost) if row in dated else _lost(table, row) for row in valid}
+    lossy = [row for row in valid if own[row] > 0]
     all_gaps = [*_late_intervals(table, plan), *gaps]
     flaps = list(_flaps(table))
     return Soak(
@@ -74,16 +79,17 @@ def summarise(
         interval_s=plan.interval_s,
         intervals=len(table),
         offered=_frames(table, (".sent", ".refused"), valid),
-        lost=_frames(table, (".lost",), valid),
+        lost=sum(own.values()),
         spoiled_offered=_frames(table, (".sent", ".refused"), spoiled),
         spoiled_lost=_frames(table, (".lost",), spoiled),
+        disturbed_lost=sum(dated[row].disturbed_lost for row in valid if row in dated),
         skipped=_frames(table, (".skipped",), range(len(table))),
         spoiled=tuple(
             Spoiled(*_times(table, row), reason, _lost(table, row))
             for row, reason in list(spoiled.items())[:MOST_NAMED]
         ),
         spoiled_count=len(spoiled),
-        lossy=tuple(Lossy(*_times(table, row), _lost(table, row)) for row in lossy[:MOST_NAMED]),
+        lossy=tuple(Lossy(*_times(table, row), own[row]) for row in lossy[:MOST_NAMED]),
         lossy_count=len(lossy),
         gaps=tuple(all_gaps[:MOST_NAMED]),
         gap_count=len(all_gaps),
@@ -118,8 +124,19 @@ def _due(table: SoakTable, plan: Plan) -> int:
     return math.floor(min(last, plan.duration_s) / plan.interval_s + 0.5)
 
 
+def _spoiled(table: SoakTable, row: int, plan: Plan, dated: Mapping[int, DatedInterval]) -> str:
+    """Why the rig spoiled an interval; where its losses are dated, the time that PMDs waited in it is, too."""
+    if row not in dated:
+        return spoiled_by(table, row, plan)
+    return dated[row].spoiled or _skipped(table, row, plan)
+
+
 def spoiled_by(table: SoakTable, row: int, plan: Plan) -> str:
     """Why the rig spoiled an interval; empty when it did not."""
+    return _skipped(table, row, plan) or _kept_off_cpu(table, row, plan)
+
+
+def _skipped(table: SoakTable, row: int, plan: Plan) -> str:
     for skipped in table.matching(".skipped"):
         direction = skipped.removesuffix(".skipped")
         names = (f"{direction}.sent", f"{direction}.refused", skipped)
@@ -127,7 +144,7 @@ def spoiled_by(table: SoakTable, row: int, plan: Plan) -> str:
         share = table.column(skipped)[row] / intended if intended else 0.0
         if share > plan.most_skipped:
             return f"{direction}: {share:.1%} of the frames were due while the generator was not running"
-    return _kept_off_cpu(table, row, plan)
+    return ""
 
 
 def _kept_off_cpu(table: SoakTable, row: int, plan: Plan) -> str:

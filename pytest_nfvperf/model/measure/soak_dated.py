@@ -1,0 +1,54 @@
+"""Which of a soak's lost frames are the DUT's own: its windows, told at its end, by the intervals that they lie in."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pytest_nfvperf.model.measure.soak_table import TIME, SoakTable
+from pytest_nfvperf.model.traffic.trial import TrialResult
+from pytest_nfvperf.model.traffic.undisturbed import LEAST_SHARE, lost_by_window
+from pytest_nfvperf.model.traffic.windows import State
+
+
+@dataclass(frozen=True, slots=True)
+class DatedInterval:
+    """An interval of a soak by its windows.
+
+    Attributes:
+        lost: frames lost in its undisturbed windows: the DUT's own.
+        disturbed_lost: frames lost in the others.
+        spoiled: why nothing can be said of its loss; empty where nothing was lost, or enough of it was undisturbed.
+    """
+
+    lost: int
+    disturbed_lost: int
+    spoiled: str = ""
+
+
+def dated_intervals(table: SoakTable, result: TrialResult) -> dict[int, DatedInterval]:
+    """Those rows of the table that the trial's windows cover, by number; none where it has no windows."""
+    windows = result.windows
+    if windows is None:
+        return {}
+    states = windows.states(result.due_s)
+    losses = lost_by_window(windows, result.due_s, result.lost)
+    length_s, found = windows.length_ns / 1e9, {}
+    for row, end_s in enumerate(table.column(TIME)):
+        first, last = round((end_s - table.span_s(row)) / length_s), round(end_s / length_s)
+        if first < last <= len(states):
+            found[row] = _dated(states[first:last], losses[first:last])
+    return found
+
+
+def _dated(states: Sequence[State], losses: Sequence[int]) -> DatedInterval:
+    alone = [state is State.ALONE for state in states]
+    own = sum(lost for lost, undisturbed in zip(losses, alone, strict=True) if undisturbed)
+    elsewhere = sum(losses) - own
+    if not sum(losses) or sum(alone) >= LEAST_SHARE * len(states):
+        return DatedInterval(own, elsewhere)
+    (usual, _), *_ = Counter(state for state in states if state is not State.ALONE).most_common(1)
+    share = sum(alone) / len(states)
+    why = f"{share:.0%} of it was undisturbed ({usual}), too little to tell whose loss it was"
+    return DatedInterval(own, elsewhere, why)
