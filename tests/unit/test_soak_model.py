@@ -126,6 +126,15 @@ def test_a_trend_is_judged_by_its_interval(metric, column, start, step, judgemen
     assert verdict.judgement is judgement, verdict.reason
 
 
+def test_what_the_generator_skipped_is_no_trend_of_the_duts() -> None:
+    """Of the second half 3 % was never offered: all of the rest came."""
+    less = round(0.97 * LOAD)
+    skipped = {"p0->p1.skipped": LOAD - less, "p0->p1.sent": less, "p0->p1.received": less}
+    soak = summarise(soak_table(changes=dict.fromkeys(range(30, 60), skipped)), replace(PLAN, most_skipped=0.04))
+    assert soak.spoiled_count == 0
+    assert judged(soak)["rate_change"].judgement is Judgement.PASS
+
+
 def test_a_missing_sample_is_seen_and_named() -> None:
     table = SoakTable([name for name in quiet_row(0) if name != "t"])
     for second in [*range(10), *range(14, 60)]:

@@ -97,7 +97,7 @@ def summarise(
         missing_intervals=max(0, _due(table, plan) - len(table)),
         flaps=tuple(flaps[:MOST_NAMED]),
         flap_count=len(flaps),
-        drifts=tuple(_drifts(table, valid)),
+        drifts=tuple(_drifts(table, valid, plan, dated)),
         interrupted=interrupted,
         rig_faults=tuple(rig_faults),
         sessions=tuple(name.removesuffix(SESSION_UP) for name in table.matching(SESSION_UP)),
@@ -201,12 +201,12 @@ def _downs(session: str, table: SoakTable, *, counted: bool) -> Iterator[Flap]:
         was_up = bool(up)
 
 
-def _drifts(table: SoakTable, valid: Sequence[int]) -> Iterator[Drift]:
+def _drifts(table: SoakTable, valid: Sequence[int], plan: Plan, dated: Mapping[int, DatedInterval]) -> Iterator[Drift]:
     start = table.column(TIME)[-1] * _SETTLING_SHARE if len(table) else 0.0
     rows = [row for row in valid if table.column(TIME)[row] > start]
     times = [table.column(TIME)[row] for row in rows]
     for metric, unit, values in (
-        ("rate_change", "ratio", rates(table, rows)),
+        ("rate_change", "ratio", [own_rate(table, row, plan, dated.get(row)) for row in rows]),
         ("latency_p99_change", "ratio", latencies(table, rows, "p99")),
         ("cycles_change", "ratio", cycles(table, rows)),
         ("memory_growth", "bytes", [table.column("vswitchd.rss")[row] for row in rows] if _has_memory(table) else []),
@@ -223,6 +223,16 @@ def _has_memory(table: SoakTable) -> bool:
 def rates(table: SoakTable, rows: Sequence[int]) -> list[float]:
     """Received frames/s, all directions, of these rows."""
     return [table.total(".received", [row]) / table.span_s(row) for row in rows]
+
+
+def own_rate(table: SoakTable, row: int, plan: Plan, dated: DatedInterval | None) -> float:
+    """What the DUT forwards of the load, frames/s, all directions; NaN where nothing was offered.
+
+    What the generator skipped was never asked of it, and what was lost while the machine disturbed it is not its loss.
+    """
+    offered = sum(table.total(suffix, [row]) for suffix in (".sent", ".refused"))
+    forwarded = table.total(".received", [row]) + (dated.disturbed_lost if dated is not None else 0)
+    return plan.load_fps * plan.directions * forwarded / offered if offered else math.nan
 
 
 def latencies(table: SoakTable, rows: Sequence[int], percentile: str) -> list[float]:
