@@ -59,6 +59,21 @@ def parse_limit(metric: str, text: object, at: object = None) -> Limit:
     return Limit(operator, ratio, "ratio", shown, relative_to=parse_relation(whole), at=load)
 
 
+def parse_repeats(metric: str, given: object) -> int:
+    """How many searches must stand behind a figure.
+
+    Raises:
+        ValueError: no whole number from 1, or the metric is no search's.
+    """
+    if given == 1 and not isinstance(given, bool):
+        return 1
+    if metric not in GOALS:
+        raise ValueError(f"{metric} is not repeated: leave 'repeats' out (searches are: {listed(GOALS)})")
+    if not isinstance(given, int) or isinstance(given, bool) or given < 1:
+        raise ValueError(f"repeats is {given!r}: write a whole number, such as 5")
+    return given
+
+
 def _share(text: str) -> float:
     if not text.endswith("%"):
         raise ValueError(f"'{text} of' needs a per cent sign: write '{text} % of'")

@@ -14,7 +14,7 @@ from typing import Any
 
 from pytest_nfvperf.config.sla_file import SlaModel
 from pytest_nfvperf.config.testbed_model import TestbedModel
-from pytest_nfvperf.config.vocabulary import METRICS, OPERATORS, SELECTORS, Metric, Selector
+from pytest_nfvperf.config.vocabulary import GOALS, METRICS, OPERATORS, SELECTORS, Metric, Selector
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -37,7 +37,7 @@ def sla_schema() -> dict[str, Any]:
         "propertyNames": {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"},
     }
     properties["require"] |= {
-        "properties": {name: _metric(metric) for name, metric in METRICS.items()},
+        "properties": {name: _metric(name, metric) for name, metric in METRICS.items()},
         "additionalProperties": False,
     }
     return schema
@@ -57,7 +57,7 @@ def _own_label() -> dict[str, Any]:
     return {"description": meaning, "anyOf": [one, {"type": "array", "items": one, "minItems": 1}]}
 
 
-def _metric(metric: Metric) -> dict[str, Any]:
+def _metric(name: str, metric: Metric) -> dict[str, Any]:
     operators = "|".join(re.escape(operator) for operator in OPERATORS)
     bound: dict[str, Any] = {
         "type": "string",
@@ -65,8 +65,13 @@ def _metric(metric: Metric) -> dict[str, Any]:
         "examples": [metric.example],
     }
     forms: list[dict[str, Any]] = [bound] if metric.at != "required" else []
+    optional: dict[str, Any] = {}
     if metric.at:
-        properties = {"at": {"type": "string", "examples": ["50 % of pdr", "4 Mpps"]}, "limit": bound}
+        optional["at"] = {"type": "string", "examples": ["50 % of pdr", "4 Mpps"]}
+    if name in GOALS:
+        optional["repeats"] = {"type": "integer", "minimum": 1, "examples": [5]}
+    if optional:
+        properties = {**optional, "limit": bound}
         required = ["at", "limit"] if metric.at == "required" else ["limit"]
         forms.append({"type": "object", "properties": properties, "required": required, "additionalProperties": False})
     return {

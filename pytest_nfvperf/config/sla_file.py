@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, field_validator
 
-from pytest_nfvperf.config.limit import parse_limit, parse_selector
+from pytest_nfvperf.config.limit import parse_limit, parse_repeats, parse_selector
 from pytest_nfvperf.config.strict import Strict
 from pytest_nfvperf.config.validate import validated
 from pytest_nfvperf.config.vocabulary import METRICS, SELECTORS
@@ -16,6 +17,8 @@ from pytest_nfvperf.config.yaml_file import Document, KeyPath, parse_document, r
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.near import did_you_mean, listed
 from pytest_nfvperf.model.sla.rules import Limit, Rule, Sla, unmatched_rules
+
+LIMIT_KEYS = ("at", "limit", "repeats")
 
 __all__ = ["load_sla", "parse_sla", "unknown_labels", "unmatched_rules"]
 
@@ -117,16 +120,17 @@ def _limits(metric: str, given: Any, document: Document, path: KeyPath) -> tuple
 
 
 def _limit(metric: str, given: Any, document: Document, path: KeyPath) -> Limit:
-    at, text = None, given
+    at, text, repeats = None, given, 1
     if isinstance(given, dict):
-        unknown = [key for key in given if key not in {"at", "limit"}]
+        unknown = [key for key in given if key not in LIMIT_KEYS]
         if unknown:
-            hint = did_you_mean(str(unknown[0]), ("at", "limit"))
-            raise document.error(f"unknown key '{unknown[0]}'{hint} (known here: at, limit)", (*path, unknown[0]))
+            hint = did_you_mean(str(unknown[0]), LIMIT_KEYS)
+            known = listed(LIMIT_KEYS)
+            raise document.error(f"unknown key '{unknown[0]}'{hint} (known here: {known})", (*path, unknown[0]))
         if "limit" not in given:
             raise document.error(f"is missing: write e.g. 'limit: \"{METRICS[metric].example}\"'", (*path, "limit"))
-        at, text = given.get("at"), given["limit"]
+        at, text, repeats = given.get("at"), given["limit"], given.get("repeats", 1)
     try:
-        return parse_limit(metric, text, at)
+        return replace(parse_limit(metric, text, at), repeats=parse_repeats(metric, repeats))
     except ValueError as error:
         raise document.error(str(error), path) from None

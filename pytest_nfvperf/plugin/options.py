@@ -60,6 +60,12 @@ def add_options(parser: pytest.Parser) -> None:
         metavar="LOAD",
         help="load of soaks: '4 Mpps' per direction or '80 %%' of the NDR (default: 4 Mpps, where that is lossless)",
     )
+    group.addoption(
+        "--nfv-repeat",
+        default="1",
+        metavar="N",
+        help="search NDR, PDR and throughput N times and judge the interval of their median (default: %(default)s)",
+    )
     _add_choice(group, "inconclusive", "what an INCONCLUSIVE verdict does to its test")
 
 
@@ -89,9 +95,10 @@ def read_options(config: pytest.Config) -> tuple[Options, pytest.UsageError | No
         choices = {name: _choice(name, config.getoption(f"--nfv-{name}")) for name in CHOICES}
         duration_s = _duration_s(config.getoption("--nfv-soak-duration"))
         load = _load(config.getoption("--nfv-soak-load"))
+        repeat = _repeat(config.getoption("--nfv-repeat"))
     except pytest.UsageError as mistake:
         return _options(config, {name: default for name, (default, _) in CHOICES.items()}), mistake
-    return replace(_options(config, choices), soak_duration_s=duration_s, soak_load=load), None
+    return replace(_options(config, choices), soak_duration_s=duration_s, soak_load=load, repeat=repeat), None
 
 
 def _options(config: pytest.Config, choices: Mapping[str, str]) -> Options:
@@ -121,6 +128,12 @@ def _choice(name: str, given: str) -> str:
 
     hint = did_you_mean(given, values)
     raise pytest.UsageError(f"--nfv-{name}: invalid choice: '{given}'{hint} (choose from {listed(values)})")
+
+
+def _repeat(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise pytest.UsageError(f"--nfv-repeat: '{text}' is no number of repeats: write a whole number from 1")
+    return int(text)
 
 
 def _duration_s(text: str | None) -> float | None:

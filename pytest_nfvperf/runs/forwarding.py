@@ -23,6 +23,7 @@ from pytest_nfvperf.model.measure.reading import Reading
 from pytest_nfvperf.model.traffic.traffic import Traffic, check_mtu
 from pytest_nfvperf.model.traffic.trial import TrialResult, TrialSpec
 from pytest_nfvperf.model.traffic.windows import State, plateau
+from pytest_nfvperf.runs.plateau import MOST_UNREFUSED, OVERLOAD
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.search import NEAR_CEILING, OWN_LIMIT, Limits, LimitsOf, measured_labels
 from pytest_nfvperf.runs.trials import InvalidTrialsError, Trial
@@ -34,13 +35,6 @@ WINDOW_S = 0.005
 """Long enough for a rate within a percent, short enough to lie between two disturbances."""
 
 _RINGS_NOT_FULL = "what it offered went into the DUT's rings"
-OVERLOAD = 1.4
-"""Load over the generator's ceiling where what does not fit into a ring is refused: then it is always full, and the DUT
-is the limit. The ceiling is what passes when nothing is refused."""
-
-MOST_UNREFUSED = 0.25
-"""Share of undisturbed windows in which nothing may be refused, and the DUT still be the limit."""
-
 _LOWER = 0.9
 _LOWEST_TRIES = 8
 _WARM_UP_S = 0.15

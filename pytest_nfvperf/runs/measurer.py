@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.traffic.traffic import Traffic
@@ -108,6 +108,13 @@ class LoadMeasurer:
         self.trials.append(trial)
         return trial
 
+    def saturate(self, duration_s: float, load_fps: float) -> Trial:
+        """One trial of which the rate received counts, and not what is lost, valid or not."""
+        spec = self._spec(duration_s, load_fps, "plateau")
+        trial = self.runner.run_once(replace(spec, saturating=True, latency=False), self._remaining_s())
+        self.trials.append(trial)
+        return trial
+
     @property
     def apart(self) -> str:
         """Why a figure of these trials may be too low: the host kept the CPUs apart in one of them; else empty."""
@@ -117,7 +124,9 @@ class LoadMeasurer:
     @property
     def disturbed(self) -> str:
         """Why a figure of these trials may be too low: some lost frames, and nobody can tell whose loss it was."""
-        judged = [trial for trial in self.trials if trial.result.spec.purpose != WARM_UP]
+        judged = [
+            each for each in self.trials if each.result.spec.purpose != WARM_UP and not each.result.spec.saturating
+        ]
         found = [trial for trial in judged if trial.result.says_nothing]
         if not found:
             return ""

@@ -32,6 +32,8 @@ from pytest_nfvperf.runs.load_series import back_to_back, latency_point, latency
 from pytest_nfvperf.runs.measurer import WARM_UP, LoadLimits, LoadMeasurer
 from pytest_nfvperf.runs.mlr import mlr_search
 from pytest_nfvperf.runs.offload_share import share_after
+from pytest_nfvperf.runs.plateau import plateaus
+from pytest_nfvperf.runs.repeats import over_repeats
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.session_watch import Sessions, SessionWatch
 from pytest_nfvperf.runs.trials import InvalidTrialsError
@@ -84,6 +86,7 @@ class Search:
         limits_of: the rig's ceiling and the line rate for a traffic.
         estimate_of: how long an NDR/PDR search is expected to take, seconds.
         limits_anew: as ``limits_of``, with a ceiling that is measured now; ``limits_of`` if not given.
+        repeats: how often NDR, PDR and throughput are searched; see ``over_repeats``.
     """
 
     def __init__(
@@ -93,12 +96,14 @@ class Search:
         limits_of: LimitsOf,
         estimate_of: EstimateOf,
         limits_anew: LimitsOf | None = None,
+        repeats: int = 1,
     ) -> None:
         self.profile = profile
         self.labels = dict(labels)
         self._limits_of = limits_of
         self._estimate_of = estimate_of
         self._limits_anew = limits_anew or limits_of
+        self._repeats = repeats
 
     def ndr_pdr(
         self, live: LiveTopology, traffic: Traffic, *, latency: bool = False, sessions: Sessions | None = None
@@ -218,9 +223,22 @@ class Search:
         latency: bool = False,
         sessions: Sessions | None = None,
     ) -> Outcome:
+        found = [self._found(live, traffic, algorithm, find, latency, sessions) for _ in range(self._repeats)]
+        return self._finish(live, over_repeats(found))
+
+    def _found(
+        self,
+        live: LiveTopology,
+        traffic: Traffic,
+        algorithm: str,
+        find: Find,
+        latency: bool,
+        sessions: Sessions | None,
+    ) -> Outcome:
         measurer, limits = self._start(live, traffic)
         measurer.watch = None if sessions is None else SessionWatch(sessions)
         maximum = self._usable_maximum(measurer, limits)
+        plateau = plateaus(measurer, limits.ceiling_fps, limits.line_rate_fps)
         found = find(measurer, LoadLimits(maximum * MINIMUM_SHARE, maximum))
         goals = self._confirmed(measurer, [_marked(goal, limits, measurer.spoiled) for goal in found])
         why_low = "; ".join(filter(None, (measurer.apart, measurer.disturbed)))
@@ -229,10 +247,11 @@ class Search:
             "goals": goals,
             "cost": _cost_of(goals, measurer),
             "latency": self._latency(measurer, goals) if latency else (),
+            "plateaus": plateau,
         }
         if measurer.watch is not None:
             found_more |= measurer.watch.judged(goals)
-        return self._finish(live, self._outcome(live, traffic, algorithm, measurer, limits, **found_more))
+        return self._outcome(live, traffic, algorithm, measurer, limits, **found_more)
 
     def _mlr(self, measurer: LoadMeasurer, limits: LoadLimits) -> tuple[GoalOutcome, ...]:
         return mlr_search(measurer, self.profile.goals, limits, timeout_s=self.profile.search_timeout_s)

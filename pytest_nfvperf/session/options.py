@@ -32,6 +32,7 @@ class Options:
         report: render the HTML page at the end.
         soak_duration_s: length of soaks instead of the profile's, s; None for the profile's.
         soak_load: their load: frames/s per direction or a share of the NDR.
+        repeat: how often NDR, PDR and throughput are searched.
         record: directory for recordings of the conversation with the generator; None: it is not recorded.
     """
 
@@ -48,3 +49,4 @@ class Options:
     soak_duration_s: float | None = None
     soak_load: SoakLoad = field(default_factory=SoakLoad)
     record: Path | None = None
+    repeat: int = 1

@@ -195,7 +195,14 @@ class NfvSession:
 
     def search(self, labels: Mapping[str, str]) -> Search:
         """Measurements of one test."""
-        return Search(self.profile, labels, self._limits_of, self.backend.estimate_search_s, self._limits_anew)
+        return Search(
+            self.profile,
+            labels,
+            self._limits_of,
+            self.backend.estimate_search_s,
+            self._limits_anew,
+            self.options.repeat,
+        )
 
     def soaker(self, labels: Mapping[str, str]) -> Soaker:
         """Soaks of one test."""

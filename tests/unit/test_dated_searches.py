@@ -18,6 +18,7 @@ from pytest_nfvperf.runs.confirm import confirm_all
 from pytest_nfvperf.runs.load_series import loss_point
 from pytest_nfvperf.runs.measurer import PATIENCE_S, WARM_UP, LoadLimits, LoadMeasurer, window_s
 from pytest_nfvperf.runs.mlr import mlr_search
+from pytest_nfvperf.runs.plateau import plateaus
 from tests.unit.test_search_algorithms import NDR, PDR, measurer_on
 
 CAPACITY, SLOW = 6e6, 0.6
@@ -172,3 +173,24 @@ def test_the_evidence_has_what_disturbed_a_trial_and_when() -> None:
 )
 def test_windows_are_short_but_not_too_many(duration_s: float, expected: float | None) -> None:
     assert window_s(duration_s) == expected
+
+
+@pytest.mark.parametrize("shared", [0.0, 0.4])
+def test_the_plateau_is_the_rate_at_overload_whatever_the_host_does(shared: float) -> None:
+    measurer = measurer_on(OnASharedHost(CAPACITY, shared=shared))
+    measurer.attempt(0.5, 8e6, WARM_UP)
+    (point,) = plateaus(measurer, 8e6, None)
+    assert point.fps == pytest.approx(CAPACITY, rel=0.001)
+    assert point.low_fps <= point.fps <= point.high_fps
+
+
+def test_there_is_no_plateau_where_the_dut_was_not_the_limit_or_never_undisturbed() -> None:
+    for generator, ceiling_fps, line_rate_fps in (
+        (OnASharedHost(CAPACITY), 4e6, None),
+        (OnASharedHost(CAPACITY, shared=1.0), 8e6, None),
+        (OnASharedHost(CAPACITY), 8e6, 14.88e6),
+        (OnASharedHost(CAPACITY), None, None),
+    ):
+        measurer = measurer_on(generator)
+        measurer.attempt(0.5, 8e6, WARM_UP)
+        assert plateaus(measurer, ceiling_fps, line_rate_fps) == ()

@@ -72,6 +72,8 @@ class GoalOutcome:
         detail: for a person: why aborted, what bounded it. Begins with NOT_CONFIRMED when a
             confirmation was asked for and could not be had.
         spoiled: which loads above the confirmed one the rig did not let confirm, so that the DUT may bear more.
+        repeated_fps: what each of several searches reported, this one among them; None of one that found nothing. Empty
+            where there was one search.
     """
 
     goal: Goal
@@ -82,6 +84,7 @@ class GoalOutcome:
     confirmation: Confirmation | None = None
     detail: str = ""
     spoiled: str = ""
+    repeated_fps: tuple[int | None, ...] = ()
 
     @property
     def reported_fps(self) -> int | None:
@@ -184,6 +187,24 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
+class PlateauPoint:
+    """The rate that the DUT forwards at overload while the machine disturbs nothing.
+
+    Attributes:
+        trial_id: of the saturating trial.
+        fps: median of its undisturbed windows, frames/s per direction.
+        low_fps, high_fps: its 95 % interval.
+        windows: how many were undisturbed.
+    """
+
+    trial_id: str
+    fps: float
+    low_fps: float
+    high_fps: float
+    windows: int
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """Everything one test measured about one subject.
 
@@ -202,6 +223,7 @@ class Outcome:
         offload: how many flows were in hardware, on a testbed that asks for hardware offload.
         sessions: routing sessions that were watched during the measurement.
         missing: metrics that a test asked for and could not measure, each with the reason.
+        plateaus: forwarding rates at overload beside a search, one a repeat; none where losses are not dated.
     """
 
     labels: tuple[tuple[str, str], ...]
@@ -225,6 +247,7 @@ class Outcome:
     offload: OffloadShare | None = None
     sessions: SessionsSeen | None = None
     missing: tuple[tuple[str, str], ...] = ()
+    plateaus: tuple[PlateauPoint, ...] = ()
 
     @property
     def label(self) -> dict[str, str]:

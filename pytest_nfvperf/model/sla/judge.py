@@ -69,7 +69,8 @@ def worst(verdicts: Sequence[Verdict]) -> Judgement:
 
 def requirement_text(metric: str, limit: Limit) -> str:
     """``latency_p99 <= 100 us at 50 % of pdr``."""
-    return f"{metric} {limit.text}" + (f" at {show_load(limit.at)}" if limit.at else "")
+    repeats = f" over {limit.repeats} repeats" if limit.repeats > 1 else ""
+    return f"{metric} {limit.text}" + (f" at {show_load(limit.at)}" if limit.at else "") + repeats
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +120,16 @@ def _judge_one(
         return _inconclusive(rule, metric, limit, why.get(metric, found))
     if not math.isfinite(found.value):
         return _inconclusive(rule, metric, limit, f"{metric} is {found.value}: not a figure", found)
+    if found.repeats < limit.repeats:
+        asked = f"the SLA asks for {limit.repeats} repeats, and it was measured {_times(found.repeats)}"
+        return _inconclusive(rule, metric, limit, f"{asked}: --nfv-repeat {limit.repeats}", found)
     if limit.relative_to is None:
         return _verdict(rule, metric, limit, found, _Figure.of(found))
     return _judge_relation(rule, metric, limit, found, labels, peers)
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
 
 
 def _judge_relation(

@@ -22,6 +22,7 @@ class Limit:
             comparison differs, e.g. (("bridges", "1"),) or (("topology", "one_bridge"),).
         at: the load the metric is taken at ("50 % of pdr", "4000000 pps"), or None.
         text: as the user wrote it.
+        repeats: so many searches, or more, must stand behind the figure.
     """
 
     operator: str
@@ -30,6 +31,7 @@ class Limit:
     text: str
     relative_to: tuple[tuple[str, str], ...] | None = None
     at: str | None = None
+    repeats: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ class Observation:
         evidence: trial ids.
         low, high: interval that the true value lies in, where it was sampled; None where it was not.
         relatives: ratios to baselines that were measured in the same rounds.
+        repeats: how many searches it is the middle of.
     """
 
     metric: str
@@ -47,6 +48,7 @@ class Observation:
     low: float | None = None
     high: float | None = None
     relatives: tuple[Relative, ...] = ()
+    repeats: int = 1
 
 
 @dataclass(frozen=True, slots=True)

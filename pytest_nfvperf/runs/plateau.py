@@ -1,0 +1,54 @@
+"""The plateau beside NDR and PDR: what the DUT forwards while its rings are full and the machine disturbs nothing.
+
+It repeats where a search moves: no loss decides it, only a rate. An engine that does not date what happens has none.
+"""
+
+from __future__ import annotations
+
+from pytest_nfvperf.model.measure.outcome import PlateauPoint
+from pytest_nfvperf.model.traffic.windows import plateau
+from pytest_nfvperf.runs.measurer import LoadMeasurer
+from pytest_nfvperf.runs.trials import Trial
+
+OVERLOAD = 1.4
+"""Load over the generator's ceiling where what does not fit into a ring is refused: then it is always full, and the DUT
+is the limit. The ceiling is what passes when nothing is refused."""
+
+MOST_UNREFUSED = 0.25
+"""Share of undisturbed windows in which nothing may be refused, and the DUT still be the limit."""
+
+TRIAL_S = 0.4
+_TRIES = 3
+
+
+def plateaus(
+    measurer: LoadMeasurer, ceiling_fps: float | None, line_rate_fps: float | None
+) -> tuple[PlateauPoint, ...]:
+    """The forwarding rate at 1.4 times the rig's ceiling.
+
+    Args:
+        measurer: of the topology, warmed up.
+        ceiling_fps: what the rig itself can do, per direction; None where that is not known.
+        line_rate_fps: per direction; no load is above it. None on ports without one.
+
+    Returns:
+        One, or none: where the engine does not date what happens, the DUT was not the limit, or was never undisturbed.
+    """
+    if measurer.trials[-1].result.windows is None or line_rate_fps is not None or ceiling_fps is None:
+        return ()
+    for _ in range(_TRIES):
+        point = _point(measurer.saturate(TRIAL_S, ceiling_fps * OVERLOAD))
+        if point is not None:
+            return (point,)
+    return ()
+
+
+def _point(trial: Trial) -> PlateauPoint | None:
+    windows, duration_s = trial.result.windows, trial.result.spec.duration_s
+    if windows is None or not trial.result.valid:
+        return None
+    found = plateau(windows, duration_s)
+    if found is None or windows.unrefused_share(duration_s) > MOST_UNREFUSED:
+        return None
+    ways = len(trial.result.counts)
+    return PlateauPoint(trial.id, found.fps / ways, found.low_fps / ways, found.high_fps / ways, found.windows)

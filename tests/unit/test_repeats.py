@@ -1,0 +1,128 @@
+"""Searches that are repeated: the middle one is the figure, all of them are its interval."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pytest_nfvperf.config.sla_file import parse_sla
+from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.measure.observe import observations, unmeasured
+from pytest_nfvperf.model.measure.outcome import (
+    Confirmation,
+    Goal,
+    GoalOutcome,
+    Outcome,
+    PlateauPoint,
+    SearchStatus,
+)
+from pytest_nfvperf.model.sla.judge import judge
+from pytest_nfvperf.model.sla.verdict import Judgement, Observation, Verdict
+from pytest_nfvperf.runs.repeats import over_repeats
+
+PDR = Goal("pdr", 0.005)
+
+
+def searched(number: int, mpps: float | None) -> Outcome:
+    """The outcome of one search; None: it was aborted."""
+    goal = GoalOutcome(PDR, SearchStatus.ABORTED, detail="the rig let nothing be measured")
+    if mpps is not None:
+        fps = round(mpps * 1e6)
+        confirmation = Confirmation(f"trial-{number}", fps, 5.0, 0.001, passed=True, offered_frames=10 * fps)
+        goal = GoalOutcome(PDR, SearchStatus.FOUND, fps, round(1.01 * fps), confirmation=confirmation)
+    return Outcome(
+        labels=(("suite", "mine"),),
+        algorithm="mlrsearch",
+        mean_frame_size=64.0,
+        directions=2,
+        goals=(goal,),
+        trials=(f"trial-{number}",),
+        elapsed_s=30.0,
+    )
+
+
+def repeated(*mpps: float | None) -> Outcome:
+    return over_repeats([searched(number, each) for number, each in enumerate(mpps)])
+
+
+def pdr_of(outcome: Outcome) -> Observation:
+    return next(seen for seen in observations(outcome) if (seen.metric, seen.unit) == ("pdr", "pps"))
+
+
+def judged(outcome: Outcome, limit: str) -> Verdict:
+    sla = parse_sla(f"schema: 1\nrules:\n  - require: {{pdr: {limit}}}\n")
+    (verdict,) = judge(sla.rules, outcome.label, observations(outcome), lambda _: None, unmeasured(outcome))
+    return verdict
+
+
+def test_a_single_search_is_what_it_was() -> None:
+    assert repeated(4.2) == searched(0, 4.2)
+    seen = pdr_of(repeated(4.2))
+    assert (seen.value, seen.low, seen.high, seen.repeats) == (4.2e6, None, None, 1)
+
+
+def test_the_middle_one_is_the_figure_and_its_trial_the_evidence() -> None:
+    outcome = repeated(4.4, 4.1, 4.3, 4.0, 4.2)
+    seen = pdr_of(outcome)
+    assert (seen.value, seen.low, seen.high, seen.repeats) == (4.2e6, 4.0e6, 4.4e6, 5)
+    assert seen.evidence == ("trial-4",)
+    assert seen.confidence.endswith("; the middle of 5 searches, 4.00 Mpps .. 4.40 Mpps at 94%")
+    assert outcome.trials == ("trial-0", "trial-1", "trial-2", "trial-3", "trial-4")
+    assert outcome.elapsed_s == 150
+
+
+def test_of_two_in_the_middle_it_is_the_lower() -> None:
+    assert pdr_of(repeated(4.4, 4.1, 4.3, 4.0)).value == 4.1e6
+
+
+@pytest.mark.parametrize(
+    ("limit", "judgement"),
+    [(">= 4 Mpps", Judgement.PASS), (">= 4.1 Mpps", Judgement.INCONCLUSIVE), (">= 4.5 Mpps", Judgement.FAIL)],
+)
+def test_the_verdict_is_about_the_interval(limit: str, judgement: Judgement) -> None:
+    assert judged(repeated(4.4, 4.1, 4.3, 4.0, 4.2), f'"{limit}"').judgement is judgement
+
+
+def test_a_search_that_found_nothing_is_told() -> None:
+    seen = pdr_of(repeated(4.4, None, 4.0))
+    assert (seen.value, seen.low, seen.high, seen.repeats) == (4.0e6, 4.0e6, 4.4e6, 3)
+    assert "the middle of 2 of 3 searches that found one" in seen.confidence
+
+
+def test_where_no_search_found_anything_the_reason_stays() -> None:
+    verdict = judged(repeated(None, None), '">= 4 Mpps"')
+    assert verdict.judgement is Judgement.INCONCLUSIVE
+    assert "the rig let nothing be measured" in verdict.reason
+
+
+def test_an_sla_can_ask_for_repeats() -> None:
+    limit = '{repeats: 3, limit: ">= 4 Mpps"}'
+    once = judged(repeated(4.4), limit)
+    assert once.judgement is Judgement.INCONCLUSIVE
+    assert once.requirement == "pdr >= 4 Mpps over 3 repeats"
+    assert once.reason.endswith("the SLA asks for 3 repeats, and it was measured once: --nfv-repeat 3")
+    assert judged(repeated(4.4, 4.2, 4.3), limit).judgement is Judgement.PASS
+
+
+@pytest.mark.parametrize(
+    ("require", "message"),
+    [
+        ('{pdr: {repeats: 0, limit: ">= 4 Mpps"}}', "repeats is 0: write a whole number, such as 5"),
+        ('{pdr: {repeats: many, limit: ">= 4 Mpps"}}', "repeats is 'many': write a whole number, such as 5"),
+        ('{pmd_busy: {repeats: 5, limit: ">= 90 %"}}', "pmd_busy is not repeated: leave 'repeats' out"),
+        ('{pdr: {repeat: 5, limit: ">= 4 Mpps"}}', "unknown key 'repeat', did you mean 'repeats'?"),
+    ],
+)
+def test_repeats_that_cannot_be_are_refused(require: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message.replace("?", r"\?")):
+        parse_sla(f"schema: 1\nrules:\n  - require: {require}\n")
+
+
+def test_a_plateau_stands_beside_the_search() -> None:
+    one = replace(searched(0, 4.2), plateaus=(PlateauPoint("trial-7", 6.8e6, 6.7e6, 6.9e6, 60),))
+    (seen,) = (each for each in observations(one) if (each.metric, each.unit) == ("forwarding_rate", "pps"))
+    assert (seen.value, seen.low, seen.high, seen.evidence) == (6.8e6, 6.7e6, 6.9e6, ("trial-7",))
+    both = over_repeats([one, replace(one, plateaus=(PlateauPoint("trial-9", 6.6e6, 6.5e6, 6.7e6, 60),))])
+    (seen,) = (each for each in observations(both) if (each.metric, each.unit) == ("forwarding_rate", "pps"))
+    assert (seen.value, seen.low, seen.high, seen.repeats) == (6.6e6, 6.6e6, 6.8e6, 2)
