@@ -222,7 +222,7 @@ class TrialRunner:
         )
         self._trials[trial.id] = trial
         self._record(trial, repeat_of)
-        self.progress.trial_finished(result.loss_ratio, result.valid)
+        self.progress.trial_finished(result.own_loss_ratio, result.valid)
         self.calm.after(result)
         return trial
 

@@ -9,6 +9,7 @@ from itertools import pairwise
 import pytest
 
 from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
+from pytest_nfvperf.adapters.report.texts import trial_line
 from pytest_nfvperf.model.evidence.records import trial_data
 from pytest_nfvperf.model.measure.observe import observations
 from pytest_nfvperf.model.measure.outcome import Goal, Outcome, SearchStatus
@@ -194,3 +195,18 @@ def test_there_is_no_plateau_where_the_dut_was_not_the_limit_or_never_undisturbe
         measurer = measurer_on(generator)
         measurer.attempt(0.5, 8e6, WARM_UP)
         assert plateaus(measurer, ceiling_fps, line_rate_fps) == ()
+
+
+def test_the_report_shows_the_loss_that_the_search_is_judged_by() -> None:
+    measurer = measurer_on(OnASharedHost(CAPACITY, shared=0.3))
+    result = measurer.measure(1.0, 5e6, "fixed load").result
+    data = trial_data(result, wall_s=1.0, encode=None)
+    assert result.lost > 100_000
+    assert (data.own_lost, data.own_loss_ratio) == (0, 0.0)
+    assert trial_line(data).endswith(
+        f"(0 %) in the undisturbed {data.undisturbed.windows / 200:.0%} of it; {result.lost:,} more in the rest"
+    )
+    shared = measurer_on(OnASharedHost(CAPACITY, shared=1.0)).attempt(1.0, 5e6, WARM_UP)
+    mostly_shared = trial_data(shared.result, wall_s=1.0, encode=None)
+    assert mostly_shared.own_lost == mostly_shared.result.lost > 0
+    assert "undisturbed" not in trial_line(mostly_shared)

@@ -116,6 +116,8 @@ _TRIAL = (
     _of("received", "int", "distinct frames received", lambda t: t.result.received),
     _of("lost", "int", "offered less received", lambda t: t.result.lost),
     _of("loss_ratio", "float", "lost / offered", lambda t: t.result.loss_ratio),
+    _of("own_offered", "int", "offered in undisturbed windows, or all", lambda t: t.own_offered),
+    _of("own_lost", "int", "of these lost, which is what a search is judged by", lambda t: t.own_lost),
     _of("unexplained", "int", "lost frames that no counter explains", _unexplained),
     _of("offered_fps", "float", "measured, frames/s per direction", lambda t: t.result.offered_fps),
     _of("received_fps", "float", "measured, frames/s per direction", lambda t: t.result.received_fps),

@@ -195,7 +195,7 @@ def _outcome_page(
 def _goal_row(outcome: Outcome, goal: GoalOutcome, trials: dict[str, TrialData]) -> GoalRow:
     figures = goal_figures(outcome, goal.goal.name)
     confirmed = trials.get(goal.confirmation.trial_id) if goal.confirmation else None
-    proof = "" if confirmed is None else proven_loss(confirmed.result.lost, confirmed.result.offered)
+    proof = "" if confirmed is None else proven_loss(confirmed.own_lost, confirmed.own_offered)
     return GoalRow(goal, figures.mpps, figures.gbps, figures.line, figures.note, proof)
 
 
@@ -204,7 +204,7 @@ def _lightest_lossy(outcome: Outcome, trials: dict[str, TrialData]) -> tuple[str
     lossy = [
         (key, trial, trial.ledger)
         for key, trial in outcome_trials(outcome, trials)
-        if trial.result.valid and trial.result.lost > 0 and trial.ledger is not None
+        if trial.result.valid and trial.own_lost > 0 and trial.ledger is not None
     ]
     return min(lossy, key=lambda item: weakness(item[1].result.spec), default=None)
 

@@ -46,14 +46,15 @@ def search_chart(trials: Sequence[TrialData], outcome: Outcome | None) -> Figure
     lossy = any(point.loss for point in points)
     finish(figure, panels, right_in=1.15 if lossy else 0.12)
     if lossy:
-        _loss_bar(figure, panels[-1])
+        dated = any(trial.dated is not None for trial in trials)
+        _loss_bar(figure, panels[-1], "lost frames, undisturbed windows" if dated else "lost frames")
     return figure
 
 
 def _point(number: int, trial: TrialData) -> _Point:
     result = trial.result
     phase = next((name for name in _MARKERS if name in result.spec.purpose), "search")
-    return _Point(number, result.spec.load_fps / 1e6, result.loss_ratio, result.valid, phase)
+    return _Point(number, result.spec.load_fps / 1e6, trial.own_loss_ratio, result.valid, phase)
 
 
 def _close_range(outcome: Outcome | None) -> tuple[float, float] | None:
@@ -113,12 +114,12 @@ def _draw_trials(panel: Axes, points: Sequence[_Point]) -> None:
         panel.scatter(x, y, s=34, marker="x", color=MUTED, linewidth=1.4, label="invalid: repeated", zorder=3)
 
 
-def _loss_bar(figure: Figure, panel: Axes) -> None:
+def _loss_bar(figure: Figure, panel: Axes, what: str) -> None:
     """The scale of the loss colours, at the right of the last panel."""
     place = panel.get_position()
     axes = figure.add_axes((place.x1 + 0.015, place.y0, 0.012, place.height))
     bar = figure.colorbar(ScalarMappable(LOSS_NORM, LOSS_COLORS), cax=axes)
-    bar.set_label("lost frames", color=INK, fontsize=8.5)
+    bar.set_label(what, color=INK, fontsize=8.5)
     powers = range(-6, 1)
     bar.set_ticks([10.0**power for power in powers], labels=[f"{10.0 ** (power + 2):g} %" for power in powers])
     bar.minorticks_off()

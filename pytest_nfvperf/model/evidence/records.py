@@ -108,6 +108,26 @@ class TrialData:
     undisturbed: Undisturbed | None = None
     disturbances: tuple[Disturbance, ...] = ()
 
+    @property
+    def dated(self) -> Undisturbed | None:
+        """What was offered and lost in undisturbed windows, where they are enough to speak for the DUT."""
+        return self.undisturbed if self.undisturbed is not None and self.undisturbed.enough else None
+
+    @property
+    def own_lost(self) -> int:
+        """Frames that the DUT itself lost: in undisturbed windows, or in the whole trial."""
+        return self.result.lost if self.dated is None else self.dated.lost
+
+    @property
+    def own_offered(self) -> int:
+        """Of how many."""
+        return self.result.offered if self.dated is None else self.dated.offered
+
+    @property
+    def own_loss_ratio(self) -> float | None:
+        """The DUT's own loss ratio, which searches are judged by; None when nothing was offered."""
+        return self.result.loss_ratio if self.dated is None else self.dated.loss_ratio
+
 
 @dataclass(frozen=True, slots=True)
 class LedgerData:
