@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from pytest_nfvperf.adapters.report.soak_words import soak_facts
 from pytest_nfvperf.model.measure.soak_dated import dated_intervals
 from pytest_nfvperf.model.measure.soak_observe import soak_observations
 from pytest_nfvperf.model.measure.soak_summary import Plan, summarise
@@ -46,6 +47,8 @@ def test_a_loss_while_a_core_was_shared_is_not() -> None:
     assert (found.lost, found.disturbed_lost, found.spoiled_count) == (3, 1200, 0)
     (ratio,) = (seen for seen in soak_observations(found) if seen.metric == "loss_ratio")
     assert "1,200 more lost while the machine disturbed others" in ratio.confidence
+    facts = dict(soak_facts(found))
+    assert facts["spoiled by the rig"] == "0 of 3 intervals; 1,200 lost in disturbed windows of others"
 
 
 def test_an_interval_of_which_little_was_undisturbed_is_spoiled_where_frames_were_lost() -> None:

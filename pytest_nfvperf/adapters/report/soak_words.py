@@ -90,7 +90,8 @@ def _loss(soak: Soak) -> str:
 
 def _spoiled(soak: Soak) -> str:
     text = f"{soak.spoiled_count} of {soak.intervals} intervals"
-    return f"{text}, {soak.spoiled_lost:,} frames lost in them" if soak.spoiled_count else text
+    text = f"{text}, {soak.spoiled_lost:,} frames lost in them" if soak.spoiled_count else text
+    return f"{text}; {soak.disturbed_lost:,} lost in disturbed windows of others" if soak.disturbed_lost else text
 
 
 def _span(start_s: float, end_s: float) -> str:
