@@ -87,7 +87,7 @@ def test_one_works_and_the_others_are_frozen(project: pytest.Pytester) -> None:
     result = project.runpytest_subprocess("-p", "no:cacheprovider", "--nfv-profile", "quick", timeout=240)
     result.assert_outcomes(passed=2)
     trials = [trial["data"]["result"] for trial in records(project.path, "trial")]
-    watched = [trial["windows"] for trial in trials if trial["windows"]]
+    watched = [trial["windows"] for trial in trials if trial.get("windows")]
     assert len(watched) > 90
     assert all(windows["witnesses"][0]["late_ns"] for windows in watched)
 

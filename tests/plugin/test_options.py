@@ -159,7 +159,7 @@ def test_without_root_one_line_says_what_is_missing(suite, workers):
         CONFTEST
         + """
 import os, pytest
-import pytest_nfvperf.plugin.collection, pytest_nfvperf.plugin.session_factory
+import pytest_nfvperf.plugin.collection, pytest_nfvperf.plugin.concluding, pytest_nfvperf.plugin.session_factory
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems():
