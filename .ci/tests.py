@@ -37,7 +37,8 @@ def main() -> int:
 
 def _make_test() -> str:
     """What make says at the end; "" where all passed. Prints everything as it comes."""
-    with subprocess.Popen(["make", "test"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as make:
+    command = ["make", "test"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as make:
         last = ""
         for line in make.stdout or ():
             print(line, end="", flush=True)

@@ -13,6 +13,12 @@ DURABLE = frozenset({RecordKind.TRIAL, RecordKind.SOAK, RecordKind.TEST_END, Rec
 """Kinds after which the file is synced: what took time to measure survives the machine going down, too."""
 
 
+_AFTERWARDS = frozenset(
+    {RecordKind.ERROR, RecordKind.ATTACHMENT, RecordKind.LEDGER, RecordKind.TEST_END, RecordKind.RUN_END}
+)
+"""Kinds that only say more of a test that has ended, or of the run."""
+
+
 class EvidenceWriter:
     """A Sink that appends lines to a file of its own.
 
@@ -35,12 +41,16 @@ class EvidenceWriter:
         except OSError as error:
             raise self._broken("cannot be opened", error) from error
         self._end = os.fstat(self._fd).st_size
+        self._refused = False
         if self._end:
             self.close()
             raise ConfigError("already holds the evidence of a run; choose another results directory", file=str(path))
 
     def emit(self, record: Record) -> None:
-        """Append one line; TestbedError when it cannot be written whole."""
+        """Append one line; TestbedError when it cannot be written whole.
+
+        After that, what only says more of the test that this ended is left out where there is no room for it either.
+        """
         if self._fd is None:
             raise ValueError(f"evidence file {self.path} is closed; record {record.id} came too late")
         line = json.dumps(record.to_json(), allow_nan=False, ensure_ascii=False, separators=(",", ":")) + "\n"
@@ -51,6 +61,9 @@ class EvidenceWriter:
                 os.fsync(self._fd)
         except OSError as error:
             self._take_back()
+            if self._refused and record.kind in _AFTERWARDS:
+                return  # the first refusal was told, and has ended its test
+            self._refused = True
             raise self._broken(f"cannot take record {record.id}", error) from error
         self._end += len(data)
 
