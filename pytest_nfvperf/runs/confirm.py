@@ -115,7 +115,7 @@ def _one(measurer: LoadMeasurer, goal: Goal, duration_s: float, load_fps: float)
         return Confirmation(trial.id, offered, result.due_s, ratio, ratio <= goal.loss_ratio, result.offered)
     offered = round(load_fps * (1 - dated.skipped_ratio))
     seconds, elsewhere = dated.windows * result.windows.length_ns / 1e9, result.lost - dated.lost
-    holds = ratio <= goal.loss_ratio
+    holds = ratio <= goal.loss_ratio and not result.given_up
     return Confirmation(trial.id, offered, result.due_s, ratio, holds, dated.offered, seconds, elsewhere)
 
 

@@ -210,3 +210,23 @@ def test_the_report_shows_the_loss_that_the_search_is_judged_by() -> None:
     mostly_shared = trial_data(shared.result, wall_s=1.0, encode=None)
     assert mostly_shared.own_lost == mostly_shared.result.lost > 0
     assert "undisturbed" not in trial_line(mostly_shared)
+
+
+def test_a_trial_that_was_given_up_for_the_hosts_loss_does_not_hold() -> None:
+    """The engine does not know which CPUs are far: it may give up for frames that are none of the DUT's."""
+    result = measurer_on(OnASharedHost(CAPACITY)).measure(1.0, 5e6, "search").result
+    full = replace(result, spec=replace(result.spec, give_up_loss=0.0))
+    assert not full.says_nothing
+    assert replace(full, given_up=True).says_nothing
+
+
+def test_a_short_trial_is_no_confirmation() -> None:
+    class GivesUp(OnASharedHost):
+        def _simulated(self, spec: TrialSpec) -> TrialResult:
+            return replace(super()._simulated(spec), given_up=spec.give_up_loss is not None)
+
+    measurer = measurer_on(GivesUp(CAPACITY))
+    found = mlr_search(measurer, [_short(PDR)], LIMITS, timeout_s=3600)
+    (pdr,) = confirm_all(measurer, found, duration_s=5.0, attempts=2)
+    assert pdr.confirmation is not None
+    assert not pdr.confirmation.passed

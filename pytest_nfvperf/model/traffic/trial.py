@@ -337,8 +337,18 @@ class TrialResult:
 
     @property
     def says_nothing(self) -> bool:
-        """True where frames were lost, and too little of it was undisturbed to tell whose loss that was."""
-        return self.windows is not None and not self.spec.saturating and self.dated is None and self.lost > 0
+        """True where frames were lost, and too little of it was undisturbed to tell whose loss that was.
+
+        Also of a trial that was given up for a loss that turned out not to be the DUT's: it is too short to hold.
+        """
+        if self.windows is None or self.spec.saturating:
+            return False
+        return (self.dated is None and self.lost > 0) or self._given_up_in_vain
+
+    @property
+    def _given_up_in_vain(self) -> bool:
+        goal, own = self.spec.give_up_loss, self.own_loss_ratio
+        return self.given_up and goal is not None and own is not None and own <= goal
 
     @property
     def offered_fps(self) -> float | None:
