@@ -14,7 +14,7 @@ from pytest_nfvperf.runs.trials import Trial
 def bounding(outcomes: Sequence[Outcome], trials: Mapping[str, Trial]) -> Trial | None:
     """The lossy valid trial of the lowest load that has a ledger; None where there is none."""
     own = [trials[key] for outcome in outcomes for key in outcome.trials if key in trials]
-    lossy = [trial for trial in own if trial.result.valid and trial.result.lost > 0 and trial.ledger]
+    lossy = [trial for trial in own if trial.result.valid and trial.result.own_lost > 0 and trial.ledger]
     return min(lossy, key=lambda trial: weakness(trial.result.spec), default=None)
 
 

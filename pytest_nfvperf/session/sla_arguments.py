@@ -14,9 +14,9 @@ def refuse_others(given: Sequence[object]) -> None:
     """Raise ConfigError for the first that is no Outcome, or where there is nothing to judge."""
     if not given:
         raise ConfigError("sla.check() has nothing to judge: give it what search, study or soak returned")
-    stranger = next((one for one in given if not isinstance(one, Outcome)), None)
-    if any(not isinstance(one, Outcome) for one in given):
-        raise ConfigError(f"sla.check() judges an Outcome, which search, study and soak return, {_instead(stranger)}")
+    for one in given:
+        if not isinstance(one, Outcome):
+            raise ConfigError(f"sla.check() judges an Outcome, which search, study and soak return, {_instead(one)}")
 
 
 def _instead(stranger: object) -> str:

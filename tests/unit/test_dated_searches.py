@@ -11,6 +11,7 @@ import pytest
 from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
 from pytest_nfvperf.adapters.report.texts import trial_line
 from pytest_nfvperf.model.evidence.records import trial_data
+from pytest_nfvperf.model.ledger.ledger import Ledger
 from pytest_nfvperf.model.measure.observe import observations
 from pytest_nfvperf.model.measure.outcome import Goal, Outcome, SearchStatus
 from pytest_nfvperf.model.traffic.trial import DirectionCounts, TrialResult, TrialSpec
@@ -20,6 +21,7 @@ from pytest_nfvperf.runs.load_series import loss_point
 from pytest_nfvperf.runs.measurer import PATIENCE_S, WARM_UP, LoadLimits, LoadMeasurer, window_s
 from pytest_nfvperf.runs.mlr import mlr_search
 from pytest_nfvperf.runs.plateau import plateaus
+from pytest_nfvperf.session.ledgers import bounding
 from tests.unit.test_search_algorithms import NDR, PDR, measurer_on
 
 CAPACITY, SLOW = 6e6, 0.6
@@ -230,3 +232,13 @@ def test_a_short_trial_is_no_confirmation() -> None:
     (pdr,) = confirm_all(measurer, found, duration_s=5.0, attempts=2)
     assert pdr.confirmation is not None
     assert not pdr.confirmation.passed
+
+
+def test_the_ledger_shown_is_of_a_trial_in_which_the_dut_lost_frames() -> None:
+    """The page looks for the same trial by its record: only its ledger is written whole."""
+    measurer = measurer_on(OnASharedHost(CAPACITY, shared=0.3))
+    trials = [replace(measurer.measure(1.0, load, "search"), ledger=Ledger(1, 0, (), 1)) for load in (5e6, 7e6)]
+    outcome = Outcome((), "mlrsearch", 64.0, 2, trials=tuple(trial.id for trial in trials))
+    assert all(trial.result.lost > 0 for trial in trials)
+    bounding_one = bounding([outcome], {trial.id: trial for trial in trials})
+    assert bounding_one is trials[1]

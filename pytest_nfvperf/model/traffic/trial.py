@@ -330,6 +330,11 @@ class TrialResult:
         return found if found is not None and found.enough else None
 
     @property
+    def own_lost(self) -> int:
+        """Frames that the DUT itself lost, of the same windows as ``own_loss_ratio``."""
+        return (self.dated or self).lost
+
+    @property
     def own_loss_ratio(self) -> float | None:
         """The DUT's own loss ratio: of the undisturbed windows, or of the whole trial where they are not enough."""
         dated = self.dated
