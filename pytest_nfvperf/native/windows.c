@@ -84,14 +84,18 @@ static bool undisturbed_end(const struct worker *worker, uint32_t at)
 	return true;
 }
 
-/* Of the window before the latest, at whose end witnesses have looked by now. */
+/* Of the window before the last but one. Nothing was amiss at both its ends, nor at those of the windows beside it: a
+ * disturbance begins before anybody sees it. At the end of the last but one the witnesses have looked by now. */
 static void count_refused(struct worker *worker)
 {
 	struct window_log *log = &worker->windows;
-	uint32_t at = log->count - 2;
+	uint32_t at = log->count - 3;
 
-	if (log->count < 3 || !undisturbed_end(worker, at - 1) || !undisturbed_end(worker, at))
+	if (log->count < 5)
 		return;
+	for (uint32_t end = at - 2; end <= at + 1; end++)
+		if (!undisturbed_end(worker, end))
+			return;
 	log->refused_undisturbed += log->kept[at].refused - log->kept[at - 1].refused;
 }
 

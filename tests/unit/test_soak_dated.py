@@ -57,7 +57,7 @@ def test_an_interval_of_which_little_was_undisturbed_is_spoiled_where_frames_wer
     assert (found.lost, found.spoiled_lost) == (5, 700)
     (spoiled,) = found.spoiled
     assert spoiled.start_s == 1.0
-    assert spoiled.reason == "9% of it was undisturbed (generator's core shared), too little to tell whose loss it was"
+    assert spoiled.reason == "7% of it was undisturbed (generator's core shared), too little to tell whose loss it was"
 
 
 def test_without_loss_no_interval_is_spoiled() -> None:

@@ -10,6 +10,7 @@ from pytest_nfvperf.model.traffic.undisturbed import (
     MOST_LISTED,
     disturbances,
     lost_by_window,
+    reaching,
     undisturbed,
 )
 from pytest_nfvperf.model.traffic.windows import State
@@ -18,11 +19,19 @@ from tests.unit.test_windows import ALONE, SHARED, windows
 
 def test_frames_refused_while_the_core_was_shared_are_none_of_the_duts() -> None:
     speed = [ALONE] * 4 + [SHARED] * 3 + [ALONE] * 3
-    refused = [0, 0, 0, 0, 500, 400, 300, 20, 1, 0]
+    refused = [0, 0, 1, 5, 500, 400, 300, 20, 7, 2]
     made = windows([100] * 10, speed=speed, sent=[100] * 10, refused=refused)
     found = undisturbed(made, 0.1, lost=sum(refused))
-    assert found.windows == 5, "the first, and one that changed, are not known to be"
-    assert (found.of, found.offered, found.lost) == (10, 501, 1)
+    assert found.windows == 2, "neither the first, nor one that changed, nor one beside them is known to be"
+    assert (found.of, found.offered, found.lost) == (10, 203, 3)
+
+
+def test_a_disturbance_reaches_into_the_windows_beside_it() -> None:
+    alone, paused, far = State.ALONE, State.PAUSED, State.FAR
+    assert reaching([alone, alone, paused, alone, alone, far]) == (alone, paused, paused, paused, far, far)
+    assert reaching([paused, alone, far]) == (paused, paused, far)
+    assert reaching([alone, alone]) == (alone, alone)
+    assert reaching([]) == ()
 
 
 def test_frames_that_the_dut_dropped_are_dated_by_the_next_that_came() -> None:
@@ -67,16 +76,16 @@ def test_disturbances_tell_when_and_what() -> None:
     witness = [ALONE] * 4 + [SHARED] * 3 + [ALONE] * 3
     made = windows([100] * 4 + [60] * 3 + [100] * 3, witness, sent=[100] * 10, refused=[0] * 5 + [30, 40] + [0] * 3)
     _, changed, shared, back = disturbances(made, 0.1, 70)
-    assert (changed.state, changed.start_s) == (State.CHANGED, 0.04)
+    assert (changed.state, changed.start_s) == (State.CHANGED, 0.03)
     assert (shared.state, shared.start_s, shared.length_s, shared.lost) == (State.DUT_SHARED, 0.05, 0.02, 70)
     assert shared.received_fps == 6000
     assert back.state is State.CHANGED
 
 
 def test_too_few_windows_are_not_enough() -> None:
-    few = windows([1] * FEWEST, sent=[1] * FEWEST)
-    assert not undisturbed(few, 1.0, 0).enough, "the first is not known to be undisturbed"
-    one_more = windows([1] * (FEWEST + 1), sent=[1] * (FEWEST + 1))
+    few = windows([1] * (FEWEST + 1), sent=[1] * (FEWEST + 1))
+    assert not undisturbed(few, 1.0, 0).enough, "the first is not known to be undisturbed, so the next is not, either"
+    one_more = windows([1] * (FEWEST + 2), sent=[1] * (FEWEST + 2))
     assert undisturbed(one_more, 1.0, 0).enough
     mostly_shared = [ALONE] * 12 + [SHARED] * 90
     assert not undisturbed(windows([1] * 102, speed=mostly_shared, sent=[1] * 102), 2.0, 0).enough

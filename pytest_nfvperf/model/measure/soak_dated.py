@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pytest_nfvperf.model.measure.soak_table import TIME, SoakTable
 from pytest_nfvperf.model.traffic.trial import TrialResult
-from pytest_nfvperf.model.traffic.undisturbed import LEAST_SHARE, lost_by_window
+from pytest_nfvperf.model.traffic.undisturbed import LEAST_SHARE, lost_by_window, reaching
 from pytest_nfvperf.model.traffic.windows import State
 
 
@@ -32,7 +32,7 @@ def dated_intervals(table: SoakTable, result: TrialResult) -> dict[int, DatedInt
     windows = result.windows
     if windows is None:
         return {}
-    states = windows.states(result.due_s)
+    states = reaching(windows.states(result.due_s))
     losses = lost_by_window(windows, result.due_s, result.lost)
     length_s, found = windows.length_ns / 1e9, {}
     for row, end_s in enumerate(table.column(TIME)):

@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
 from itertools import pairwise
 from statistics import median
 
@@ -105,9 +106,9 @@ class WitnessWindows:
     took_ns: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Windows:
-    """The windows of a trial.
+    """The windows of a trial. Without slots: it keeps what it has found out of itself.
 
     Attributes:
         length_ns: of a window.
@@ -126,8 +127,7 @@ class Windows:
 
     def within(self, duration_s: float) -> int:
         """How many windows lie whole within so many seconds of sending, and were seen by all."""
-        seen = [len(thread.late_ns) for thread in self.threads] + [len(witness.late_ns) for witness in self.witnesses]
-        return min(min(seen, default=0), math.floor(duration_s * 1e9 / self.length_ns))
+        return min(self._seen, math.floor(duration_s * 1e9 / self.length_ns))
 
     def received_fps(self, duration_s: float) -> tuple[float, ...]:
         """Rate received in each window, frames/s over all threads."""
@@ -143,8 +143,8 @@ class Windows:
         Speed is looked at between windows, so a window is steady that has the same state at either end. The first, of
         which only the end is known, is not; nor is one after an absence, which brings what waited in rings meanwhile.
         """
-        found = [self._state_at_end(at) for at in range(self.within(duration_s))]
-        before = [State.CHANGED, *found][: len(found)]
+        found = self._at_ends[: self.within(duration_s)]
+        before = (State.CHANGED, *found)[: len(found)]
         return tuple(_between(early, late) for early, late in zip(before, found, strict=True))
 
     def alike(self, duration_s: float) -> dict[State, tuple[float, ...]]:
@@ -158,6 +158,16 @@ class Windows:
         steady = [at for at, state in enumerate(self.states(duration_s)) if state in STEADY]
         unrefused = sum(not any(thread.refused[at] for thread in self.threads) for at in steady)
         return unrefused / len(steady) if steady else 1.0
+
+    @property
+    def _seen(self) -> int:
+        seen = [len(thread.late_ns) for thread in self.threads] + [len(witness.late_ns) for witness in self.witnesses]
+        return min(seen, default=0)
+
+    @cached_property
+    def _at_ends(self) -> tuple[State, ...]:
+        """Each figure of a trial asks for it, and a soak has thousands of windows: it is found out once."""
+        return tuple(self._state_at_end(at) for at in range(self._seen))
 
     def _lengths(self, thread: ThreadWindows) -> list[int]:
         """Of each window as that thread saw it, ns."""
