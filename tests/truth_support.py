@@ -161,7 +161,7 @@ CASES = {
         "Inconclusive",
         10,
         "INCONCLUSIVE",
-        "1 trials in a row were invalid (fell_behind 1x)",
+        "the only trial was invalid (fell_behind 1x)",
         "error",
     ),
     "test_assert": Case(

@@ -87,7 +87,7 @@ def _tried(
     """The last confirmation from the found load down, and why the rig could not bear a load."""
     confirmation: Confirmation | None = None
     spoiled: _Spoiled | None = None
-    for share in _SHARES[:attempts]:
+    for share in SHARES[:attempts]:
         load = (outcome.load_fps or 0) * share
         if spoiled is not None and share not in _FAR_BELOW:
             continue
@@ -107,7 +107,8 @@ def _tried(
 
 def _one(measurer: LoadMeasurer, goal: Goal, duration_s: float, load_fps: float) -> Confirmation:
     """What was really offered is what was borne: skipped frames, though few, are no part of it."""
-    trial = measurer.measure(duration_s, load_fps, f"confirmation of {goal.name}", _REPEATS, goal.loss_ratio)
+    repeats = measurer.repeats_left
+    trial = measurer.measure(duration_s, load_fps, f"confirmation of {goal.name}", repeats, goal.loss_ratio)
     ratio, result = loss_of(trial), trial.result
     dated = result.dated
     if dated is None or result.windows is None:
@@ -119,13 +120,10 @@ def _one(measurer: LoadMeasurer, goal: Goal, duration_s: float, load_fps: float)
     return Confirmation(trial.id, offered, result.due_s, ratio, holds, dated.offered, seconds, elsewhere)
 
 
-_SHARES = (1.0, 0.99, 0.96, 0.9, 0.8, 0.5, 0.25)
-"""Shares of the found load at which a full-length trial is tried, one after the other. The last are far down: on a
-machine whose host pauses it a few seconds without any loss are rare near the limit, and what was borne far below
+SHARES = (1.0, 0.99, 0.97, 0.95, 0.92, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.25)
+"""Shares of the found load at which a full-length trial is tried, one after the other. What is reported is as coarse
+as these steps, and a trial that does not hold is given up after a second. The last are far down: what was borne there
 is still a figure, where none would be none."""
 
 _FAR_BELOW = (0.9, 0.5, 0.25)
 """Those that are tried after the rig spoiled a load."""
-
-_REPEATS = 2
-"""Of an invalid full-length trial, which takes long: a lower load is more likely to bear the rig's absences."""

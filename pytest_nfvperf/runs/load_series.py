@@ -7,7 +7,7 @@ from statistics import fmean
 
 from pytest_nfvperf.model.measure.outcome import BackToBack, LatencyPoint, LossPoint
 from pytest_nfvperf.runs.measurer import LoadMeasurer, loss_of
-from pytest_nfvperf.runs.trials import Trial
+from pytest_nfvperf.runs.trials import InvalidTrialsError, Trial
 
 
 def loss_curve(
@@ -42,8 +42,19 @@ def loss_point(trial: Trial) -> LossPoint:
 def latency_profile(
     measurer: LoadMeasurer, loads: Sequence[tuple[str, float]], trial_s: float
 ) -> tuple[LatencyPoint, ...]:
-    """Latency at given loads; ``loads`` is ((name, frames/s per direction), ...), e.g. ("50 % of pdr", 2e6)."""
-    return tuple(latency_point(name, measurer.measure(trial_s, load, f"latency at {name}")) for name, load in loads)
+    """Latency at given loads; ``loads`` is ((name, frames/s per direction), ...), e.g. ("50 % of pdr", 2e6).
+
+    A load at which the rig spoiled all trials has a point without latency, which says why.
+    """
+    return tuple(_latency_at(measurer, name, load, trial_s) for name, load in loads)
+
+
+def _latency_at(measurer: LoadMeasurer, name: str, load_fps: float, trial_s: float) -> LatencyPoint:
+    try:
+        return latency_point(name, measurer.measure(trial_s, load_fps, f"latency at {name}", measurer.repeats_left))
+    except InvalidTrialsError as error:
+        nothing = (None,) * 6
+        return LatencyPoint(name, round(load_fps), error.trials[-1].id, *nothing, samples=0, spoiled=str(error))
 
 
 def latency_point(name: str, trial: Trial) -> LatencyPoint:

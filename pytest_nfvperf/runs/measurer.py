@@ -23,7 +23,10 @@ FEWEST_WINDOWS, MOST_WINDOWS = 30, 6000
 """Of a trial."""
 
 PATIENCE_S = 30.0
-"""How long a search may spend on trials that were too disturbed to say whose a loss was, in all."""
+"""How long a search may spend on trials that were too disturbed to say whose a loss was, or were invalid, in all."""
+
+_LONG_REPEATS = 2
+"""Of an invalid trial that takes long: a lower load is more likely to bear the rig's absences."""
 
 
 @dataclass
@@ -36,7 +39,8 @@ class LoadMeasurer:
         trials: everything measured, in order; of repeated trials the valid one.
         spoiled: why loads could not be measured, in order.
         watch: looks at routing sessions around each trial; None: nobody does.
-        patience_s: what is left of the time for trials that said nothing, because too little of them was undisturbed.
+        patience_s: what is left of the time for trials that said nothing: too little of one was undisturbed, or none
+            was valid at a load.
     """
 
     runner: TrialRunner
@@ -49,6 +53,11 @@ class LoadMeasurer:
     started: float | None = None
     watch: SessionWatch | None = None
     patience_s: float = PATIENCE_S
+
+    @property
+    def repeats_left(self) -> int:
+        """How often a trial that takes long is repeated when it is invalid: never again once patience is spent."""
+        return _LONG_REPEATS if self.patience_s > 0 else 0
 
     def measure(
         self,
@@ -79,10 +88,15 @@ class LoadMeasurer:
         return trial
 
     def _valid(self, spec: TrialSpec, repeats: int | None) -> Trial:
-        if self.watch is None:
-            return self.runner.run(spec, self._remaining_s(), repeats)
-        trial = self.runner.run(spec, self._remaining_s(), repeats, before=self.watch.before)
-        self.watch.after(trial)
+        before = None if self.watch is None else self.watch.before
+        started = self.runner.clock.monotonic()
+        try:
+            trial = self.runner.run(spec, self._remaining_s(), repeats, before=before)
+        except InvalidTrialsError:
+            self.patience_s -= self.runner.clock.monotonic() - started
+            raise
+        if self.watch is not None:
+            self.watch.after(trial)
         return trial
 
     def measure_if_possible(self, duration_s: float, load_fps: float, purpose: str) -> Trial | None:

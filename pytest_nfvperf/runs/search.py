@@ -27,7 +27,7 @@ from pytest_nfvperf.model.testbed.tuning import OVS_DEFAULT
 from pytest_nfvperf.model.traffic.traffic import Traffic, check_mtu
 from pytest_nfvperf.model.traffic.trial import Reason
 from pytest_nfvperf.runs.binary import rfc2544_search, tst009_search
-from pytest_nfvperf.runs.confirm import confirm_all
+from pytest_nfvperf.runs.confirm import SHARES, confirm_all
 from pytest_nfvperf.runs.load_series import back_to_back, latency_point, latency_profile, loss_curve, loss_point
 from pytest_nfvperf.runs.measurer import WARM_UP, LoadLimits, LoadMeasurer
 from pytest_nfvperf.runs.mlr import mlr_search
@@ -47,7 +47,6 @@ MINIMUM_SHARE = 0.001
 NEAR_CEILING = 0.95
 """A result above this share of the rig's own ceiling is generator-limited (docs/measuring-method.md, rule 3)."""
 
-CONFIRM_ATTEMPTS = 7
 BURST_SHARE = 0.85
 _BURST_RATES = 4
 """At which bursts are tried: the first, that by a ceiling measured anew, and lower ones."""
@@ -270,7 +269,7 @@ class Search:
     def _confirmed(self, measurer: LoadMeasurer, goals: Sequence[GoalOutcome]) -> tuple[GoalOutcome, ...]:
         if not self.profile.confirmation_s:
             return tuple(goals)
-        return confirm_all(measurer, goals, duration_s=self.profile.confirmation_s, attempts=CONFIRM_ATTEMPTS)
+        return confirm_all(measurer, goals, duration_s=self.profile.confirmation_s, attempts=len(SHARES))
 
     def _start(self, live: LiveTopology, traffic: Traffic) -> tuple[LoadMeasurer, Limits]:
         for port in live.topology.ports:
@@ -299,8 +298,8 @@ class Search:
         return load
 
     def _latency(self, measurer: LoadMeasurer, goals: Sequence[GoalOutcome]) -> tuple[LatencyPoint, ...]:
-        """At shares of the last goal's load, the PDR's; none when it was not found."""
-        name, load = goals[-1].goal.name, goals[-1].load_fps
+        """At shares of the last goal's load, the PDR's, as it is reported; none when it was not found."""
+        name, load = goals[-1].goal.name, goals[-1].reported_fps
         if load is None:
             return ()
         loads = [(f"{share * 100:g} % of {name}", load * share) for share in self.profile.latency_loads]

@@ -94,9 +94,13 @@ class InvalidTrialsError(InconclusiveError):
         self.counted = ", ".join(f"{code} {count}x" for code, count in codes.most_common())
         last = trials[-1]
         super().__init__(
-            f"{len(trials)} trials in a row were invalid ({self.counted}); "
+            f"{_in_a_row(len(trials))} invalid ({self.counted}); "
             f"the last, {last.id}: {'; '.join(map(str, last.result.invalid))}"
         )
+
+
+def _in_a_row(trials: int) -> str:
+    return "the only trial was" if trials == 1 else f"{trials} trials in a row were"
 
 
 MOST_MOVED = 10

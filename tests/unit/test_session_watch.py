@@ -10,7 +10,7 @@ from test_search_algorithms import LIMITS, NDR, PDR, measurer_on
 from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
 from pytest_nfvperf.model.measure.observe import observations, unmeasured
 from pytest_nfvperf.model.measure.outcome import Goal, GoalOutcome, Outcome, SearchStatus
-from pytest_nfvperf.runs.confirm import confirm_all
+from pytest_nfvperf.runs.confirm import SHARES, confirm_all
 from pytest_nfvperf.runs.mlr import mlr_search
 from pytest_nfvperf.runs.session_watch import SessionWatch
 
@@ -48,7 +48,9 @@ def searched(also_in: str = "", session: Session | None = None) -> tuple[Session
     generator.session, generator.also_in = session or Session(), also_in
     measurer = measurer_on(generator)
     measurer.watch = SessionWatch(generator.session)
-    goals = confirm_all(measurer, mlr_search(measurer, (NDR, PDR), LIMITS, timeout_s=600), duration_s=5.0, attempts=7)
+    goals = confirm_all(
+        measurer, mlr_search(measurer, (NDR, PDR), LIMITS, timeout_s=600), duration_s=5.0, attempts=len(SHARES)
+    )
     return generator.session, Outcome((), "mlrsearch", 64.0, 2, goals, **measurer.watch.judged(goals))
 
 

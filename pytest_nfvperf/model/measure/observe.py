@@ -66,7 +66,7 @@ def unmeasured(outcome: Outcome) -> dict[str, str]:
     for point in outcome.latency:
         for name in _LATENCIES:
             if getattr(point, f"{name}_ns") is None:
-                missing[f"latency_{name}"] = f"no latency samples at {point.at}"
+                missing[f"latency_{name}"] = point.spoiled or f"no latency samples at {point.at}"
     if outcome.offload is not None and outcome.offload.ratio is None:
         missing[OFFLOADED_FLOWS] = "the datapath had no flow right after the measurement"
     return missing | (soak_unmeasured(outcome.soak) if outcome.soak else {})

@@ -119,7 +119,8 @@ class LossPoint:
 class LatencyPoint:
     """Latency under one load; nanoseconds, from the scheduled send time (TRex: the actual one).
 
-    ``at`` names the load: "50 % of pdr" or "4 Mpps". None where there were no samples.
+    ``at`` names the load: "50 % of pdr" or "4 Mpps". None where there were no samples, or where the rig spoiled all
+    trials at this load: ``spoiled`` then says how.
     """
 
     at: str
@@ -132,6 +133,7 @@ class LatencyPoint:
     p999_ns: int | None
     max_ns: int | None
     samples: int
+    spoiled: str = ""
 
 
 @dataclass(frozen=True, slots=True)

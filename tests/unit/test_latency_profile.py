@@ -1,0 +1,38 @@
+"""Latency at given loads, and what is said where the rig spoils one."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
+from pytest_nfvperf.model.measure.observe import unmeasured
+from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.runs.load_series import latency_profile
+from tests.unit.test_search_algorithms import measurer_on
+
+
+def test_a_latency_that_the_rig_spoils_is_missing_and_the_others_are_not():
+    class SpoiledHigh(FakeGenerator):
+        """Spoils what is above 3 Mpps."""
+
+        def run_trial(self, spec):
+            self.invalid_every = 1 if spec.load_fps > 3_000_000 else None
+            return super().run_trial(spec)
+
+    measurer = measurer_on(SpoiledHigh(4e6, latency_ns=20_000))
+    low, high = latency_profile(measurer, [("50 % of pdr", 2e6), ("90 % of pdr", 3.6e6)], 1.0)
+
+    assert (low.p99_ns, low.spoiled) == (pytest.approx(20_000, rel=0.01), "")
+    assert (high.p99_ns, high.samples) == (None, 0)
+    assert unmeasured(Outcome((), "mlrsearch", 64.0, 2, (), latency=(low, high)))["latency_p99"] == high.spoiled
+    assert high.spoiled.startswith("3 trials in a row were invalid (skipped_frames 3x); the last, trial-0004")
+
+
+def test_latency_profile_keeps_the_names_of_the_loads():
+    (low, high) = latency_profile(
+        measurer_on(FakeGenerator(4e6, latency_ns=20_000)), [("10 % of pdr", 4e5), ("90 % of pdr", 3.6e6)], 1.0
+    )
+
+    assert (low.at, low.load_fps, high.at) == ("10 % of pdr", 400_000, "90 % of pdr")
+    assert low.p50_ns == 20_000
+    assert low.samples == 800_000
