@@ -21,11 +21,12 @@ def trial_cost(result: TrialResult, changes: Mapping[str, int], pmd_cpus: int, o
     """
     busy, idle = changes.get("pmd.cycles_busy"), changes.get("pmd.cycles_idle")
     packets = changes.get("pmd.packets_received")
+    cycles = busy / packets if busy is not None and packets and result.spec.saturating else None
     received_fps = result.received_fps
     total_fps = received_fps * len(result.counts) if received_fps is not None else None
     return Cost(
         trial_id="",
-        pmd_cycles_per_packet=busy / packets if busy is not None and packets else None,
+        pmd_cycles_per_packet=cycles,
         pmd_busy_ratio=busy / (busy + idle) if busy is not None and idle is not None and busy + idle else None,
         mpps_per_core=total_fps / 1e6 / pmd_cpus if total_fps is not None and pmd_cpus else None,
         dut_cpu_seconds=_seconds(changes.get("vswitchd.cpu_ns")),

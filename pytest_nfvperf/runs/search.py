@@ -20,6 +20,7 @@ from pytest_nfvperf.model.measure.outcome import (
     GoalOutcome,
     LatencyPoint,
     Outcome,
+    PlateauPoint,
     SearchStatus,
 )
 from pytest_nfvperf.model.measure.profile import Profile
@@ -36,7 +37,7 @@ from pytest_nfvperf.runs.plateau import plateaus
 from pytest_nfvperf.runs.repeats import over_repeats
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.session_watch import Sessions, SessionWatch
-from pytest_nfvperf.runs.trials import InvalidTrialsError
+from pytest_nfvperf.runs.trials import InvalidTrialsError, Trial
 
 UNBOUNDED_FPS = 200e6
 """Maximum load where neither a line rate nor a ceiling is known."""
@@ -244,7 +245,7 @@ class Search:
         goals = tuple(_marked_low(goal, why_low) for goal in goals)
         found_more = {
             "goals": goals,
-            "cost": _cost_of(goals, measurer),
+            "cost": cost_of(goals, measurer.trials, plateau),
             "latency": self._latency(measurer, goals) if latency else (),
             "plateaus": plateau,
         }
@@ -384,8 +385,12 @@ def _marked_low(goal: GoalOutcome, why: str) -> GoalOutcome:
     return replace(goal, generator_limited=True, detail="; ".join(filter(None, (goal.detail, why))))
 
 
-def _cost_of(goals: Sequence[GoalOutcome], measurer: LoadMeasurer) -> Cost | None:
-    """The cost at the first goal's confirmation trial: the longest trial at a load that counts."""
-    by_id = {trial.id: trial for trial in measurer.trials}
+def cost_of(goals: Sequence[GoalOutcome], trials: Sequence[Trial], plateau: Sequence[PlateauPoint]) -> Cost | None:
+    """The cost at the first goal's confirmation trial, the longest at a load that counts; cycles are the plateau's."""
+    by_id = {trial.id: trial.cost for trial in trials}
     confirmed = [goal.confirmation.trial_id for goal in goals if goal.confirmation]
-    return next((by_id[trial_id].cost for trial_id in confirmed if trial_id in by_id), None)
+    cost = next((by_id[trial_id] for trial_id in confirmed if trial_id in by_id), None)
+    if cost is None or not plateau:
+        return cost
+    saturated = by_id[plateau[0].trial_id]
+    return replace(cost, pmd_cycles_per_packet=saturated.pmd_cycles_per_packet, saturated_trial_id=saturated.trial_id)

@@ -175,6 +175,19 @@ def test_cost_has_only_what_the_testbed_offers():
     }  # fmt: skip
 
 
+def test_cycles_are_those_of_the_trial_at_saturation():
+    cost = Cost("trial-3", 180.0, 0.98, saturated_trial_id="trial-2")
+    evidence = {o.metric: o.evidence for o in observations(outcome(cost=cost))}
+    assert evidence == {"cycles_per_packet": ("trial-2",), "pmd_busy": ("trial-3",)}
+    assert unmeasured(outcome(cost=cost)) == {}
+
+
+def test_without_a_trial_at_saturation_cycles_are_missing_and_the_reason_is_told():
+    missing = unmeasured(outcome(cost=Cost("trial-3", pmd_busy_ratio=0.4)))
+    assert missing["cycles_per_packet"].startswith("no trial was at saturation: below it a poll-mode thread counts")
+    assert unmeasured(outcome(cost=Cost("trial-3", dut_cpu_seconds=1.0))) == {}, "no PMD: nobody expects its cycles"
+
+
 @pytest.mark.parametrize(
     ("loss_ratio", "offered", "text"),
     [

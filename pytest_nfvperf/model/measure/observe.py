@@ -32,6 +32,12 @@ from pytest_nfvperf.model.statistics import median_interval
 FEWEST_REPEATS = 2
 """Searches whose figures have an interval."""
 
+CYCLES = "cycles_per_packet"
+_NOT_SATURATED = (
+    "no trial was at saturation: below it a poll-mode thread counts each poll that finds a frame as busy, and "
+    "the figure would be the cycles that it had"
+)
+
 _LATENCIES = ("min", "p50", "p90", "p99", "p999", "max")
 
 
@@ -67,6 +73,9 @@ def unmeasured(outcome: Outcome) -> dict[str, str]:
         for name in _LATENCIES:
             if getattr(point, f"{name}_ns") is None:
                 missing[f"latency_{name}"] = point.spoiled or f"no latency samples at {point.at}"
+    cost = outcome.cost
+    if cost is not None and cost.pmd_cycles_per_packet is None and cost.pmd_busy_ratio is not None:
+        missing[CYCLES] = _NOT_SATURATED
     if outcome.offload is not None and outcome.offload.ratio is None:
         missing[OFFLOADED_FLOWS] = "the datapath had no flow right after the measurement"
     return missing | (soak_unmeasured(outcome.soak) if outcome.soak else {})
@@ -281,7 +290,7 @@ def _of_back_to_back(outcome: Outcome) -> Iterator[Observation]:
 def _of_cost(cost: Cost) -> Iterator[Observation]:
     per_core = None if cost.mpps_per_core is None else cost.mpps_per_core * 1e6
     figures = (
-        ("cycles_per_packet", cost.pmd_cycles_per_packet, "cycles"),
+        (CYCLES, cost.pmd_cycles_per_packet, "cycles"),
         ("pmd_busy", cost.pmd_busy_ratio, "ratio"),
         ("mpps_per_core", per_core, "pps"),
         ("dut_cpu_seconds", cost.dut_cpu_seconds, "s"),
@@ -290,7 +299,8 @@ def _of_cost(cost: Cost) -> Iterator[Observation]:
     )
     for metric, value, unit in figures:
         if value is not None:
-            yield Observation(metric, value, unit, evidence=(cost.trial_id,))
+            trial_id = cost.saturated_trial_id if metric == CYCLES and cost.saturated_trial_id else cost.trial_id
+            yield Observation(metric, value, unit, evidence=(trial_id,))
 
 
 def _of_offload(share: OffloadShare, outcome: Outcome) -> Iterator[Observation]:

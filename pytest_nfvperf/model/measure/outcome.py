@@ -177,6 +177,14 @@ class Cost:
     """What the load cost, from counters around one trial (docs/measuring-method.md, rule 10).
 
     None where the testbed does not offer the counter.
+
+    Attributes:
+        trial_id: of the trial.
+        pmd_cycles_per_packet: of a trial at saturation; None of others, where a PMD counts waiting as work (rule 15).
+        pmd_busy_ratio: busy cycles over all, of the PMD threads.
+        mpps_per_core: frames received over all directions a CPU of the PMD threads, Mpps.
+        dut_cpu_seconds, generator_cpu_seconds, test_process_cpu_seconds: CPU time.
+        saturated_trial_id: of the trial that the cycles are of, where it is another one.
     """
 
     trial_id: str
@@ -186,6 +194,7 @@ class Cost:
     dut_cpu_seconds: float | None = None
     generator_cpu_seconds: float | None = None
     test_process_cpu_seconds: float | None = None
+    saturated_trial_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
