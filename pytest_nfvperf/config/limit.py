@@ -23,6 +23,9 @@ _WORD = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
 _LABEL = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _FLOWS = re.compile(r"(?P<number>\d+)(?P<factor>[kM]?)", re.ASCII)
 _FACTORS = {"": 1, "k": 1_000, "M": 1_000_000}
+BASELINE = "baseline"
+"""What a share is of: the same figure in the run that --nfv-baseline names."""
+
 _OPERATOR_SLIPS = {"=>": ">=", "=<": "<=", "=": "==", "≥": ">=", "≤": "<=", "": ">="}
 
 
@@ -56,6 +59,8 @@ def parse_limit(metric: str, text: object, at: object = None) -> Limit:
         if not kind.line_ratio:
             raise ValueError(f"{metric} cannot be a share of line rate: write e.g. '{kind.example}'")
         return Limit(operator, ratio, "line_ratio", shown, at=load)
+    if whole == BASELINE:
+        return Limit(operator, ratio, "ratio", shown, at=load, of_baseline=True)
     return Limit(operator, ratio, "ratio", shown, relative_to=parse_relation(whole), at=load)
 
 

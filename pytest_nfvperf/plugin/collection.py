@@ -98,6 +98,8 @@ def check_before_run(config: pytest.Config, items: Sequence[pytest.Item], sessio
         return
     try:
         check_slas(config, items, session)
+        if not session.options.plan:
+            _ = session.baseline  # one that cannot be read is told before anything is measured
         if starts(config, session.options):
             session.backend.check()
     except (ConfigError, TestbedError) as error:

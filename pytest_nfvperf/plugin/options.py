@@ -66,6 +66,11 @@ def add_options(parser: pytest.Parser) -> None:
         metavar="N",
         help="search NDR, PDR and throughput N times and judge the interval of their median (default: %(default)s)",
     )
+    group.addoption(
+        "--nfv-baseline",
+        metavar="DIR",
+        help="results of an earlier run, for limits such as '>= 97 %% of baseline'",
+    )
     _add_choice(group, "inconclusive", "what an INCONCLUSIVE verdict does to its test")
 
 
@@ -104,7 +109,7 @@ def read_options(config: pytest.Config) -> tuple[Options, pytest.UsageError | No
 def _options(config: pytest.Config, choices: Mapping[str, str]) -> Options:
     """Without those about soaks. Paths are relative to where pytest was called."""
     base = config.invocation_params.dir
-    record = config.getoption("--nfv-record")
+    record, baseline = config.getoption("--nfv-record"), config.getoption("--nfv-baseline")
     return Options(
         testbeds=tuple(base / path for path in config.getoption("--nfv-testbed")),
         profile=choices["profile"],
@@ -117,6 +122,7 @@ def _options(config: pytest.Config, choices: Mapping[str, str]) -> Options:
         inconclusive=choices["inconclusive"],
         report=choices["report"] == "html",
         record=base / record if record else None,
+        baseline=base / baseline if baseline else None,
     )
 
 

@@ -33,6 +33,7 @@ class Options:
         soak_duration_s: length of soaks instead of the profile's, s; None for the profile's.
         soak_load: their load: frames/s per direction or a share of the NDR.
         repeat: how often NDR, PDR and throughput are searched.
+        baseline: results of an earlier run that limits may be a share of; None: there is none.
         record: directory for recordings of the conversation with the generator; None: it is not recorded.
     """
 
@@ -50,3 +51,4 @@ class Options:
     soak_load: SoakLoad = field(default_factory=SoakLoad)
     record: Path | None = None
     repeat: int = 1
+    baseline: Path | None = None

@@ -36,7 +36,7 @@ def published_series(sla: Sla) -> tuple[PublishedSeries, ...]:
     series: dict[tuple[str, str, str, str], list[tuple[Rule, float]]] = {}
     for rule in sla.rules:
         for metric, limit in rule.require:
-            if rule.name and limit.unit in _UNITS and limit.relative_to is None:
+            if rule.name and limit.unit in _UNITS and not limit.is_share:
                 series.setdefault((rule.name, rule.reference, metric, limit.unit), []).append((rule, limit.value))
     return tuple(_series(*key, points) for key, points in series.items())
 

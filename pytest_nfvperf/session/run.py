@@ -39,6 +39,7 @@ from pytest_nfvperf.model.measure.asked_load import SoakLoad
 from pytest_nfvperf.model.measure.offloading import OFFLOAD_RULE
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.profile import PROFILES, Profile
+from pytest_nfvperf.model.sla.baseline import Baseline
 from pytest_nfvperf.model.sla.rules import Rule, Sla
 from pytest_nfvperf.model.sla.verdict import Verdict
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut
@@ -57,6 +58,7 @@ from pytest_nfvperf.runs.soaker import Soaker
 from pytest_nfvperf.runs.stream_runner import StreamRunner
 from pytest_nfvperf.runs.study import Decided, Study, SubjectDeployer
 from pytest_nfvperf.runs.trials import Context
+from pytest_nfvperf.session.baseline import load_baseline
 from pytest_nfvperf.session.ledgers import bounding_text, whole_ledgers
 from pytest_nfvperf.session.options import Options
 from pytest_nfvperf.session.packs import PUBLISHED_FILE, pack_rules
@@ -115,6 +117,12 @@ class NfvSession:
     def given_slas(self) -> tuple[Sla, ...]:
         """SLA files of the command line; ConfigError for one that cannot be read."""
         return tuple(load_sla(path) for path in self.options.slas)
+
+    @cached_property
+    def baseline(self) -> Baseline | None:
+        """The run that --nfv-baseline names; None without one, ConfigError for one that cannot be read."""
+        path = self.options.baseline
+        return None if path is None else load_baseline(path, self.backend.fingerprint())
 
     def rules_for(self, test_file: Path) -> tuple[Rule, ...]:
         """Rules in force for a test: the command line's files and packs, else those of the sla.yaml beside it."""
@@ -255,6 +263,7 @@ class NfvSession:
             self.recorder,
             self._ledger_text,
             self.options.inconclusive,
+            lambda: self.baseline,
         )
 
     def _own_rules(self) -> tuple[Rule, ...]:

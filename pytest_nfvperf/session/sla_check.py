@@ -10,6 +10,7 @@ from pytest_nfvperf.model.errors import InconclusiveError
 from pytest_nfvperf.model.measure.observe import observations, unmeasured
 from pytest_nfvperf.model.measure.offloading import fallback_text
 from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.sla.baseline import Baseline
 from pytest_nfvperf.model.sla.failure_table import failure_table
 from pytest_nfvperf.model.sla.judge import judge, worst
 from pytest_nfvperf.model.sla.rules import Rule
@@ -61,6 +62,7 @@ class SlaCheck:
         recorder: takes each verdict.
         ledger_text: where frames were lost in the worst trial, as text.
         inconclusive: "fail" or "warn".
+        baseline: gives the earlier run that limits may be a share of; None where none was named.
     """
 
     def __init__(
@@ -70,12 +72,14 @@ class SlaCheck:
         recorder: Recorder,
         ledger_text: LedgerText,
         inconclusive: str = "fail",
+        baseline: Callable[[], Baseline | None] = lambda: None,
     ) -> None:
         self._rules = tuple(rules)
         self._measured = measured
         self._recorder = recorder
         self._ledger_text = ledger_text
         self._inconclusive = inconclusive
+        self._baseline = baseline
 
     def check(self, *outcomes: Outcome) -> tuple[Verdict, ...]:
         """Judge outcomes of one subject together. It judges no outcome twice.
@@ -111,7 +115,9 @@ class SlaCheck:
     def decided(self, outcome: Outcome) -> bool:
         """True if more readings would not change the verdict: the data decide it, or the rig limits it."""
         observed = _distinct([outcome])
-        verdicts = judge(self._rules, outcome.label, observed, self._measured.peers, unmeasured(outcome))
+        verdicts = judge(
+            self._rules, outcome.label, observed, self._measured.peers, unmeasured(outcome), self._baseline()
+        )
         open_ended = {samples.metric for samples in outcome.samples if samples.at_least or samples.at_most}
         open_ended |= {f"{slope.metric}_slope" for slope in outcome.slopes if slope.bound_reason}
         open_ended |= {ratio.metric for ratio in outcome.relatives if ratio.bound_reason}
@@ -131,7 +137,7 @@ class SlaCheck:
         missing = {name: why for outcome in outcomes for name, why in unmeasured(outcome).items()}
         self._measured.add(labels, observed)
         subject = tuple(sorted(labels.items()))
-        found = judge(self._rules, labels, observed, self._measured.peers, missing)
+        found = judge(self._rules, labels, observed, self._measured.peers, missing, self._baseline())
         verdicts = tuple(replace(verdict, subject=subject) for verdict in found)
         for verdict in verdicts:
             self._recorder.emit(verdict)

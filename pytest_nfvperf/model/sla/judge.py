@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from pytest_nfvperf.model.display import format_against, format_ratio, format_value
 from pytest_nfvperf.model.samples import Relative
+from pytest_nfvperf.model.sla.baseline import NOT_GIVEN, Baseline
 from pytest_nfvperf.model.sla.failure_table import failure_table
 from pytest_nfvperf.model.sla.load_name import same_load, show_load
 from pytest_nfvperf.model.sla.rules import Limit, Rule
@@ -36,6 +37,7 @@ def judge(
     observed: Sequence[Observation],
     peers: Peers,
     missing: Mapping[str, str] | None = None,
+    baseline: Baseline | None = None,
 ) -> tuple[Verdict, ...]:
     """Judge a subject by every rule that selects it.
 
@@ -46,13 +48,15 @@ def judge(
         peers: finds the observations of a relation's other side; called with this subject's
             labels, those that differ replaced.
         missing: why metrics have no figure (model.measure.observe.unmeasured).
+        baseline: an earlier run, for limits that are a share of it.
 
     Returns:
         One verdict a requirement, in the order of the rules. Empty when no rule applies.
     """
     why = missing or {}
+    others = _Others(labels, peers, baseline)
     return tuple(
-        _judge_one(rule, metric, limit, labels, observed, peers, why)
+        _judge_one(rule, metric, limit, observed, others, why)
         for rule in rules
         if rule.matches(labels)
         for metric, limit in rule.require
@@ -106,13 +110,21 @@ class _Figure:
         return _Figure(self.value / other.value, low, high, why)
 
 
+@dataclass(frozen=True, slots=True)
+class _Others:
+    """What the subject with these labels can be compared with."""
+
+    labels: Mapping[str, str]
+    peers: Peers
+    baseline: Baseline | None
+
+
 def _judge_one(
     rule: Rule,
     metric: str,
     limit: Limit,
-    labels: Mapping[str, str],
     observed: Sequence[Observation],
-    peers: Peers,
+    others: _Others,
     why: Mapping[str, str],
 ) -> Verdict:
     found = _find(metric, limit, observed)
@@ -123,34 +135,58 @@ def _judge_one(
     if found.repeats < limit.repeats:
         asked = f"the SLA asks for {limit.repeats} repeats, and it was measured {_times(found.repeats)}"
         return _inconclusive(rule, metric, limit, f"{asked}: --nfv-repeat {limit.repeats}", found)
+    if limit.of_baseline:
+        return _judge_baseline(rule, metric, limit, found, others)
     if limit.relative_to is None:
         return _verdict(rule, metric, limit, found, _Figure.of(found))
-    return _judge_relation(rule, metric, limit, found, labels, peers)
+    return _judge_relation(rule, metric, limit, found, others)
+
+
+def _judge_baseline(rule: Rule, metric: str, limit: Limit, found: Observation, others: _Others) -> Verdict:
+    """Against the same figure of an earlier run: their intervals are divided, for the runs share no pairs."""
+    if others.baseline is None:
+        return _inconclusive(rule, metric, limit, NOT_GIVEN, found)
+    then = others.baseline.figures(others.labels)
+    if isinstance(then, str):
+        return _inconclusive(rule, metric, limit, then, found)
+    verdict = _over(rule, metric, replace(limit, at=found.at), found, others.baseline.name, then)
+    when = f"against the run of {others.baseline.when}; how much a figure moves from run to run is not in its interval"
+    return replace(
+        verdict,
+        requirement=requirement_text(metric, limit),
+        confidence="; ".join(filter(None, (found.confidence, when))),
+        evidence=found.evidence,  # the other run's trials have the same names
+    )
+
+
+def _over(
+    rule: Rule, metric: str, limit: Limit, found: Observation, name: str, observed: Sequence[Observation]
+) -> Verdict:
+    """A figure over another one's, of which these are the observations."""
+    other = _find(metric, limit, [seen for seen in observed if seen.unit == found.unit or seen.metric != metric])
+    if isinstance(other, str):
+        return _inconclusive(rule, metric, limit, f"{name}: {other}", found)
+    if not (math.isfinite(other.value) and other.value > 0):
+        return _inconclusive(rule, metric, limit, f"{name} has {metric} {other.value:g}", found)
+    return _verdict(rule, metric, limit, found, _Figure.of(found).over(_Figure.of(other)), other)
 
 
 def _times(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
 
 
-def _judge_relation(
-    rule: Rule, metric: str, limit: Limit, found: Observation, labels: Mapping[str, str], peers: Peers
-) -> Verdict:
-    differing = dict(limit.relative_to or ())
+def _judge_relation(rule: Rule, metric: str, limit: Limit, found: Observation, others: _Others) -> Verdict:
+    differing, labels = dict(limit.relative_to or ()), others.labels
     if all(labels.get(name) == value for name, value in differing.items()):
         return _verdict(rule, metric, limit, found, _Figure(1.0, 1.0, 1.0))  # it is the baseline
     compared = _compared(found, differing, labels)
     if compared is not None:
         return _verdict_on_ratio(rule, metric, limit, found, compared)
     baseline = ", ".join(f"{name} {value}" for name, value in differing.items())
-    others = peers({**labels, **differing})
-    if others is None:
+    theirs = others.peers({**labels, **differing})
+    if theirs is None:
         return _inconclusive(rule, metric, limit, f"baseline {baseline} was not measured in this run", found)
-    other = _find(metric, limit, others)
-    if isinstance(other, str):
-        return _inconclusive(rule, metric, limit, f"baseline {baseline}: {other}", found)
-    if not (math.isfinite(other.value) and other.value > 0):
-        return _inconclusive(rule, metric, limit, f"baseline {baseline} has {metric} {other.value:g}", found)
-    return _verdict(rule, metric, limit, found, _Figure.of(found).over(_Figure.of(other)), other)
+    return _over(rule, metric, limit, found, f"baseline {baseline}", theirs)
 
 
 def _compared(found: Observation, differing: Mapping[str, str], labels: Mapping[str, str]) -> Relative | None:
@@ -209,9 +245,7 @@ def _find(metric: str, limit: Limit, observed: Sequence[Observation]) -> Observa
     if not named:
         measured = ", ".join(sorted({seen.metric for seen in observed})) or "nothing"
         return f"{metric} was not measured by this test (it measured {measured})"
-    fitting = [seen for seen in named if limit.relative_to is not None or seen.unit == limit.unit]
-    if limit.relative_to is not None:
-        fitting = [seen for seen in named if seen.unit == named[0].unit]
+    fitting = [seen for seen in named if seen.unit == (named[0].unit if limit.is_share else limit.unit)]
     if not fitting:
         unit = "line rate" if limit.unit == "line_ratio" else limit.unit
         return f"{metric} has no figure in {unit}: " + (

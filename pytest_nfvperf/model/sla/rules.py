@@ -23,6 +23,7 @@ class Limit:
         at: the load the metric is taken at ("50 % of pdr", "4000000 pps"), or None.
         text: as the user wrote it.
         repeats: so many searches, or more, must stand behind the figure.
+        of_baseline: the value is a share of the same figure in the run that --nfv-baseline names.
     """
 
     operator: str
@@ -32,6 +33,12 @@ class Limit:
     relative_to: tuple[tuple[str, str], ...] | None = None
     at: str | None = None
     repeats: int = 1
+    of_baseline: bool = False
+
+    @property
+    def is_share(self) -> bool:
+        """True for a ratio to another figure, which has the unit of neither."""
+        return self.relative_to is not None or self.of_baseline
 
 
 @dataclass(frozen=True, slots=True)

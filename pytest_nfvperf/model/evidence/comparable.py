@@ -1,0 +1,44 @@
+"""Whether two runs were on machines alike, so that their figures may be compared (docs/measuring-method.md, rule 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+MACHINE_FACTS = (
+    "cpu_model",
+    "cpu_mhz_max",
+    "smt",
+    "cpus",
+    "isolated_cpus",
+    "governor",
+    "cpu_plan",
+    "numa",
+    "hypervisor",
+    "datapath",
+    "vnf_kind",
+    "generator_engine",
+)
+"""Facts of a fingerprint that must be equal. Versions of OVS, DPDK, kernel and firmware are what is compared."""
+
+PORT_FACTS = ("kind", "rxq", "vendor", "device", "subsystem_vendor", "subsystem_device", "current_link_speed")
+"""Facts of a port that must be."""
+
+
+def unlike(then: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:
+    """In what the machines of two fingerprints differ: ``cpu_model: A then, B now``; empty for machines alike."""
+    found = [(name, then.get(name), now.get(name)) for name in MACHINE_FACTS]
+    earlier, later = _ports(then), _ports(now)
+    found.extend((f"port {port}", earlier.get(port), later.get(port)) for port in sorted({*earlier, *later}))
+    return tuple(f"{name}: {_shown(was)} then, {_shown(is_now)} now" for name, was, is_now in found if was != is_now)
+
+
+def _ports(fingerprint: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    ports = fingerprint.get("ports") or {}
+    return {name: {fact: facts[fact] for fact in PORT_FACTS if fact in facts} for name, facts in ports.items()}
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_shown(each)}" for name, each in value.items()) or "nothing"
+    return "unknown" if value is None else str(value)
