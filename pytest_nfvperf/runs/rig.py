@@ -27,7 +27,7 @@ from pytest_nfvperf.runs.deployment import Deployment, Service
 from pytest_nfvperf.runs.placement import Placement
 from pytest_nfvperf.runs.rig_parts import RigParts
 from pytest_nfvperf.runs.trials import Context, TrialRunner
-from pytest_nfvperf.runs.vnf_processes import RunningVnfs, plan_vnfs, ports_of, with_kinds
+from pytest_nfvperf.runs.vnf_processes import RunningVnfs, all_in_the_loop, plan_vnfs, ports_of, with_kinds
 
 LINK_DEADLINE_S = 10.0
 MAX_RECOVERIES = 2
@@ -166,6 +166,10 @@ class Rig:
         self.datapath()
         self.generator()
         return self._parts.room_beside()
+
+    def loops_vnfs(self, topology: Topology) -> bool:
+        """True where its VNFs run in the generator's own loop, so that they rest between its trials."""
+        return all_in_the_loop(topology, self._parts.vnfs)
 
     def beside(self, name: str) -> Rig | None:
         """One more rig on the same CPUs, not started yet; None where the testbed has but one DUT.

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.testbed.testbed import Dut
-from pytest_nfvperf.model.topology.topology import PortRole, Topology, VnfKind
+from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.runs.rig import LiveTopology, Rig, add_evidence
 
 Placed = tuple[Topology, Dut]
@@ -36,8 +36,11 @@ class SideBySide:
 
     @staticmethod
     def possible(own: Rig, subjects: Sequence[Placed]) -> bool:
-        """True where that many DUTs can be there at once, and none of them goes on when frozen."""
-        freeze = all(_freezes(topology, dut) for topology, dut in subjects)
+        """True where that many DUTs can be there at once, and none of them goes on when frozen.
+
+        The kernel's OVS does, of which a machine has one; and VNFs that are processes poll on.
+        """
+        freeze = all(dut.kind != "system" and own.loops_vnfs(topology) for topology, dut in subjects)
         return freeze and len(subjects) <= 1 + own.room_beside()
 
     def begin_block(self, subjects: Sequence[Placed], number: int) -> None:
@@ -82,20 +85,24 @@ class SideBySide:
         return live
 
     def close(self) -> None:
-        """Close the rigs beside the run's own, and let that one go on. Can be called twice."""
+        """Close the rigs beside the run's own, and let that one go on. Can be called twice.
+
+        Raises:
+            TestbedError: one could not be closed; all the others are.
+        """
         for rig in self._rigs:
             rig.thaw()
+        errors: list[TestbedError] = []
         while len(self._rigs) > 1:
-            self._rigs.pop().close()
+            try:
+                self._rigs.pop().close()
+            except TestbedError as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
 
     def _wake(self, rig: Rig) -> None:
         for other in self._rigs:
             if other is not rig:
                 other.freeze()
         rig.thaw()
-
-
-def _freezes(topology: Topology, dut: Dut) -> bool:
-    """False for the kernel's OVS, of which a machine has one, and for VNFs that may be processes, which poll on."""
-    vnfs = (port for port in topology.ports if port.role is PortRole.FORWARDER)
-    return dut.kind != "system" and all(port.vnf_kind is VnfKind.LOOP for port in vnfs)

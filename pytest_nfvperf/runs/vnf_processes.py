@@ -47,6 +47,13 @@ def _kind(said: VnfKind, spec: VnfSpec, vnfs: int, maker: VnfMaker | None) -> Vn
     return maker.default_kind(spec, vnfs) if maker is not None else VnfKind.LOOP
 
 
+def all_in_the_loop(topology: Topology, maker: VnfMaker | None) -> bool:
+    """True where every VNF of a topology runs in the generator's own loop, whatever its ports come to be."""
+    kinds = {port.owner: port.vnf_kind for port in topology.ports if port.role is PortRole.FORWARDER}
+    on_vhost_user = (_kind(said, VnfSpec(name, ()), len(kinds), maker) for name, said in kinds.items())
+    return all(kind is VnfKind.LOOP for kind in on_vhost_user)
+
+
 def _spec(name: str, ports: Sequence[Port], devices: Mapping[str, str]) -> VnfSpec:
     behind = {port.peer: port.eth_peer for port in ports}  # frames that leave by a port came in by its peer
     ends = tuple(VnfPort(port.name, devices[port.name], port.mac, behind.get(port.name)) for port in ports)
