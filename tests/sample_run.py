@@ -75,6 +75,22 @@ FINGERPRINT = {
 }
 
 
+def run_data() -> RunData:
+    """What a run says of itself."""
+    return RunData(
+        tool_version="0.1.0",
+        python="3.11.2",
+        argv=("pytest", "suites/", "--nfv-profile", "quick"),
+        profile="quick",
+        testbed=TESTBED,
+        testbed_yaml=TESTBED_YAML,
+        fingerprint=FINGERPRINT,
+        dut=DatapathInfo("dpdk", "3.1.0", "22.11.7", "private instance, 1 PMD on CPU 1"),
+        generator=GeneratorInfo("embedded", "0.1.0", "nfvperf-gen on DPDK 22.11.7", (0,)),
+        sla=("suites/throughput/sla.yaml",),
+    )
+
+
 class SampleRun(SampleTrials):
     """Builds the records of one run; ``records`` has them in order."""
 
@@ -100,20 +116,7 @@ class SampleRun(SampleTrials):
 
     def begin(self) -> Record:
         """The run record."""
-        self.add(
-            RunData(
-                tool_version="0.1.0",
-                python="3.11.2",
-                argv=("pytest", "suites/", "--nfv-profile", "quick"),
-                profile="quick",
-                testbed=TESTBED,
-                testbed_yaml=TESTBED_YAML,
-                fingerprint=FINGERPRINT,
-                dut=DatapathInfo("dpdk", "3.1.0", "22.11.7", "private instance, 1 PMD on CPU 1"),
-                generator=GeneratorInfo("embedded", "0.1.0", "nfvperf-gen on DPDK 22.11.7", (0,)),
-                sla=("suites/throughput/sla.yaml",),
-            )
-        )
+        self.add(run_data())
         return self.records[-1]
 
     def end(self) -> None:

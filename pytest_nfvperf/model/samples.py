@@ -59,6 +59,7 @@ class Pairing:
         dropped: reasons for which readings of any subject were dropped, each with how often.
         noise_low, noise_high: interval of the ratio of the baseline to a second build of itself, measured alike: the
             session's noise floor. None where so few blocks bound nothing.
+        ratios: subject over baseline in each block; ``noise_ratios``: the second build's over the baseline.
     """
 
     blocks: int
@@ -66,6 +67,8 @@ class Pairing:
     dropped: tuple[tuple[str, int], ...] = ()
     noise_low: float | None = None
     noise_high: float | None = None
+    ratios: tuple[float, ...] = ()
+    noise_ratios: tuple[float, ...] = ()
 
     @property
     def bias(self) -> float:

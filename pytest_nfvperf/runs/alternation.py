@@ -90,6 +90,14 @@ def _estimate(metric: str, blocks: Paired, confidence: float) -> RatioEstimate |
     return paired_ratio(ratios, confidence) if ratios else None
 
 
+def _ratios_by_block(metric: str, blocks: Paired) -> tuple[float, ...]:
+    """Of each block alone, for pictures: states where readings know them, else the median of its pairs."""
+    alike = _alike(metric, blocks)
+    if alike is None:
+        return tuple(block_ratios(metric, blocks))
+    return tuple(ratio for block in alike if (ratio := alike_ratio([block])) is not None)
+
+
 @dataclass(frozen=True, slots=True)
 class Against:
     """A baseline.
@@ -119,7 +127,8 @@ def block_relative(
     found = bounded(estimate, own, baseline, against.differing)
     floor = _estimate(own.metric, against.itself, confidence)
     bounds = (floor.low, floor.high) if floor is not None and floor.low > 0 and floor.high < math.inf else (None, None)
-    pairing = Pairing(sum(map(bool, blocks)), sum(map(len, blocks)), against.dropped, *bounds)
+    ratios = [_ratios_by_block(own.metric, each) for each in (blocks, against.itself)]
+    pairing = Pairing(sum(map(bool, blocks)), sum(map(len, blocks)), against.dropped, *bounds, *ratios)
     wide = pairing.bias
     return replace(found, low=found.low / wide, high=None if found.high is None else found.high * wide, pairing=pairing)
 

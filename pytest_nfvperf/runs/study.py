@@ -122,30 +122,32 @@ _TOPOLOGY_CHANGE_S = 0.2
 
 
 @dataclass(slots=True)
-class _Collected:
+class Collected:
     """What is known of one subject.
 
-    ``trials``: ids of all its trials, warm-ups and spoiled ones too. ``shares``: where flows were, after each reading.
+    ``value``: of the label that subjects differ in. ``trials``: ids of all its trials, warm-ups and spoiled ones too.
+    ``shares``: where flows were, after each reading.
     """
 
+    value: str
     labels: dict[str, str] = field(default_factory=dict)
     trials: list[str] = field(default_factory=list)
     shares: list[OffloadShare] = field(default_factory=list)
 
 
 @dataclass(slots=True)
-class _Work:
+class Work:
     """A comparison under way. ``collected``: of each subject."""
 
     per: str
     subjects: Sequence[Subject]
     figure: Figure
     clock: Clock
-    collected: list[_Collected] = field(init=False)
+    collected: list[Collected] = field(init=False)
     started: float = field(init=False)
 
     def __post_init__(self) -> None:
-        self.collected = [_Collected() for _ in self.subjects]
+        self.collected = [Collected(subject.value) for subject in self.subjects]
         self.started = self.clock.monotonic()
 
     @property
@@ -241,7 +243,7 @@ class Study:
         """
         for subject in subjects:
             self._deploy.check(subject.topology, subject.dut)
-        work = _Work(per, subjects, figure, self._context.clock)
+        work = Work(per, subjects, figure, self._context.clock)
         beside = self._deploy.side_by_side(_copies(subjects)) if isinstance(figure, ShortFigure) else None
         if beside is not None and isinstance(figure, ShortFigure):
             with beside as rigs:
@@ -252,7 +254,7 @@ class Study:
             self._context.recorder.emit(outcome)
         return made
 
-    def _rebuilt(self, work: _Work) -> tuple[Outcome, ...]:
+    def _rebuilt(self, work: Work) -> tuple[Outcome, ...]:
         """In rounds, each reading on a topology that was built for it."""
         subjects, figure = work.subjects, work.figure
 
@@ -278,7 +280,7 @@ class Study:
             )
         )
 
-    def _alternating(self, work: _Work, figure: ShortFigure, rigs: Beside) -> tuple[Outcome, ...]:
+    def _alternating(self, work: Work, figure: ShortFigure, rigs: Beside) -> tuple[Outcome, ...]:
         """In turns, all subjects deployed at once, and a second build of the baseline for the noise floor."""
         copies = _copies(work.subjects)
         ready: set[tuple[int, int]] = set()
@@ -316,7 +318,7 @@ class Study:
             )
         )
 
-    def _outcomes(self, work: _Work, found: Sequence[Mapping[str, Any]]) -> tuple[Outcome, ...]:
+    def _outcomes(self, work: Work, found: Sequence[Mapping[str, Any]]) -> tuple[Outcome, ...]:
         facts = {**work.figure.facts(), "algorithm": work.figure.name, "elapsed_s": work.elapsed_s()}
         return tuple(
             Outcome(
@@ -329,7 +331,7 @@ class Study:
         )
 
     @contextmanager
-    def _noting(self, collected: _Collected) -> Iterator[None]:
+    def _noting(self, collected: Collected) -> Iterator[None]:
         """Whatever is measured meanwhile is this subject's."""
         known = self._runs()
         try:
@@ -337,7 +339,7 @@ class Study:
         finally:
             collected.trials += [run for run in self._runs() if run not in known]
 
-    def _note_share(self, live: LiveTopology, collected: _Collected) -> None:
+    def _note_share(self, live: LiveTopology, collected: Collected) -> None:
         if share := share_after(live, self.labels):
             collected.shares.append(share)
 

@@ -30,6 +30,7 @@ from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.histogram import Histogram, thinned
 from pytest_nfvperf.model.traffic.traffic import Imix, Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, TrialResult, TrialSpec
+from tests.sample_comparison import comparison_records
 from tests.sample_run import SampleRun, small_run
 from tests.sample_study import study_records
 from tests.topologies import topologies
@@ -183,7 +184,7 @@ def test_the_published_schema_is_current() -> None:
 def test_every_record_of_a_run_matches_the_schema() -> None:
     validator = jsonschema.Draft202012Validator(evidence_schema())
     seen = set()
-    for record in [*small_run(), *study_records()]:
+    for record in [*small_run(), *study_records(), *comparison_records()]:
         validator.validate(json.loads(json.dumps(record.to_json())))
         seen.add(record.kind)
     assert seen == set(RecordKind)

@@ -27,7 +27,10 @@ PUBLIC = ("__init__", "parts", "routing", "testing")
 FIXTURES, SUITES = len(LAYERS) + 1, len(LAYERS) + 2
 
 FOLDERS = {
-    "model": ("", "traffic", "topology", "testbed", "routing", "ledger", "sla", "measure", "evidence", "scenarios"),
+    "model": (
+        *("", "traffic", "topology", "testbed", "routing", "ledger", "sla", "measure", "compare", "evidence"),
+        "scenarios",
+    ),
     "adapters": (
         *(
             "journal",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence
+from pytest_nfvperf.model.evidence.comparison_document import counted
 from pytest_nfvperf.model.evidence.conclusion import WHEN_THE_RUN_ENDED, Cause, TestFacts
 from pytest_nfvperf.model.evidence.records import RunEndData, TestEndData
 from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion, RunFacts, conclude_run
@@ -31,6 +32,7 @@ def run_facts(run: RunEvidence) -> RunFacts:
         None if ended is None else ended.exit_status,
         ended.reason if ended else "",
         smoke=run.run is not None and run.run.profile == SMOKE.name,
+        compared=counted(run.comparisons.values()) if run.run is not None and run.run.compare is not None else None,
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from pytest_nfvperf.adapters.evidence.schema import Line, parse_line
+from pytest_nfvperf.model.compare.record import ComparisonData
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.evidence.records import (
     AttachmentData,
@@ -42,6 +43,7 @@ class TestEvidence:
     soaks: dict[str, SoakData] = field(default_factory=dict)
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     verdicts: dict[str, Verdict] = field(default_factory=dict)
+    comparisons: dict[str, ComparisonData] = field(default_factory=dict)
     errors: dict[str, ErrorData] = field(default_factory=dict)
     topologies: dict[str, TopologyData] = field(default_factory=dict)
     attachments: dict[str, AttachmentData] = field(default_factory=dict)
@@ -86,6 +88,11 @@ class RunEvidence:
     def verdicts(self) -> dict[str, Verdict]:
         """All verdicts by id."""
         return {key: value for test in self.tests.values() for key, value in test.verdicts.items()}
+
+    @property
+    def comparisons(self) -> dict[str, ComparisonData]:
+        """All comparisons by id."""
+        return {key: value for test in self.tests.values() for key, value in test.comparisons.items()}
 
     @property
     def errors(self) -> dict[str, ErrorData]:
@@ -183,12 +190,18 @@ def _take(evidence: RunEvidence, file: str, line: Line) -> None:
 
 
 def _take_of_test(test: TestEvidence, line: Line) -> None:
+    match line.data:
+        case TestData() as data:
+            test.data = data
+        case TestEndData() as end:
+            test.end = end
+        case _:
+            _take_found(test, line)
+
+
+def _take_found(test: TestEvidence, line: Line) -> None:
     data = line.data
     match data:
-        case TestData():
-            test.data = data
-        case TestEndData():
-            test.end = data
         case StreamData():
             test.streams[line.id] = data
         case SoakData():
@@ -197,6 +210,8 @@ def _take_of_test(test: TestEvidence, line: Line) -> None:
             test.outcomes[line.id] = data
         case Verdict():
             test.verdicts[line.id] = data
+        case ComparisonData():
+            test.comparisons[line.id] = data
         case ErrorData():
             test.errors[line.id] = data
         case TopologyData():

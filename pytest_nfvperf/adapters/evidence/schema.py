@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+from pytest_nfvperf.model.compare.record import ComparisonData
 from pytest_nfvperf.model.evidence.record import SCHEMA_VERSION
 from pytest_nfvperf.model.evidence.records import (
     AttachmentData,
@@ -95,6 +96,13 @@ class VerdictLine(Envelope):
     data: Verdict
 
 
+class ComparisonLine(Envelope):
+    """Sides of a comparison against its baseline."""
+
+    kind: Literal["comparison"]
+    data: ComparisonData
+
+
 class TopologyLine(Envelope):
     """The test deployed a topology."""
 
@@ -141,6 +149,7 @@ Line = Annotated[
     | SoakLine
     | OutcomeLine
     | VerdictLine
+    | ComparisonLine
     | TopologyLine
     | AttachmentLine
     | ErrorLine

@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from pytest_nfvperf.adapters.versions.registry import Registry
+from pytest_nfvperf.model.compare.sides import Side
+from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.ovs_version import INSTALLED, NamedOvs, given_versions
 from pytest_nfvperf.model.testbed.testbed import OvsSpec
 
@@ -31,6 +33,33 @@ def with_versions(ovs: OvsSpec, given: Sequence[str] = ()) -> OvsSpec:
     this = resolved(NamedOvs(place, place), registry)
     kept = [this] if this.checksum and place not in versions else []  # its origin and build go into the evidence
     return replace(ovs, prefix=this.prefix, versions=(*found, *kept))
+
+
+def with_sides(ovs: OvsSpec, sides: Sequence[Side]) -> OvsSpec:
+    """A testbed's OVS with a version for each side of a comparison, called as the side.
+
+    Args:
+        ovs: as ``with_versions`` left it. Sides may name its versions.
+        sides: of the comparison.
+
+    Raises:
+        ConfigError: a side is nowhere, or the testbed's OVS is not ours to exchange.
+    """
+    if ovs.instance == "system":
+        raise ConfigError(
+            "the testbed's OVS is the system's, which has one version and its own settings: write 'instance: private' "
+            "to compare"
+        )
+    registry = Registry()
+    known = {version.name: version for version in ovs.versions}
+    found = [_side(side, known.get(side.where), registry) for side in sides]
+    others = [version for name, version in known.items() if name not in {side.name for side in sides}]
+    return replace(ovs, versions=(*found, *others))
+
+
+def _side(side: Side, known: NamedOvs | None, registry: Registry) -> NamedOvs:
+    place = known or resolved(NamedOvs(side.name, side.where), registry)
+    return replace(place, name=side.name, settings=side.settings)
 
 
 def resolved(version: NamedOvs, registry: Registry) -> NamedOvs:

@@ -25,6 +25,7 @@ class RecordKind(StrEnum):
     STREAM = "stream"  # one finished run of streams, valid or not
     OUTCOME = "outcome"  # what a search or sweep found
     VERDICT = "verdict"  # one requirement judged
+    COMPARISON = "comparison"  # sides of a comparison against its baseline, with the decisions
     TOPOLOGY = "topology"  # what a test deployed, and on which datapath
     ATTACHMENT = "attachment"  # a named text or file (OVS configuration, log)
     ERROR = "error"  # a testbed error with its evidence

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from pytest_nfvperf.model.compare.record import ComparisonData
+from pytest_nfvperf.model.compare.sides import Comparing
 from pytest_nfvperf.model.evidence.conclusion import Cause
 from pytest_nfvperf.model.evidence.record import Record, RecordKind, plain, without_defaults
 from pytest_nfvperf.model.ledger.ledger import Ledger
@@ -50,6 +52,7 @@ class RunData:
         dut, generator: None before they are started.
         sla: the SLA files in use.
         selected: node ids of all tests that the run is about, in order; None: written before this was known.
+        compare: the sides of a run that compares; None of one that does not.
     """
 
     tool_version: str
@@ -63,6 +66,7 @@ class RunData:
     generator: GeneratorInfo | None = None
     sla: tuple[str, ...] = ()
     selected: tuple[str, ...] | None = None
+    compare: Comparing | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +281,7 @@ Payload = (
     | SoakData
     | Outcome
     | Verdict
+    | ComparisonData
     | TopologyData
     | AttachmentData
     | ErrorData
@@ -293,6 +298,7 @@ KINDS: dict[type[Payload], RecordKind] = {
     SoakData: RecordKind.SOAK,
     Outcome: RecordKind.OUTCOME,
     Verdict: RecordKind.VERDICT,
+    ComparisonData: RecordKind.COMPARISON,
     TopologyData: RecordKind.TOPOLOGY,
     AttachmentData: RecordKind.ATTACHMENT,
     ErrorData: RecordKind.ERROR,

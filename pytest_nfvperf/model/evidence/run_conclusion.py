@@ -6,8 +6,8 @@ The numbers of ``EXIT_STATUS`` are pytest's where they mean the same; docs/exit-
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from pytest_nfvperf.model.evidence.conclusion import GRAVITY, Fate, TestConclusion, TestFacts, conclude_test, one_line
@@ -84,6 +84,15 @@ _ADVICE = {
 }
 
 
+_COMPARED = {
+    RunFate.FAILED: "The table says which side is slower, and by how much",
+    RunFate.INCONCLUSIVE: "The table says what could have been seen: measure longer (--nfv-profile gate), or on a "
+    "quieter machine",
+    RunFate.BROKEN: "A side does not run, or the testbed broke: the reasons are above",
+}
+"""Advice of a run that compares, where it is another."""
+
+
 @dataclass(frozen=True, slots=True)
 class RunFacts:
     """What is known of a run.
@@ -93,12 +102,14 @@ class RunFacts:
         exit_status: pytest's own; None for a run that did not end by itself.
         reason: what ended it before its time, "" for nothing.
         smoke: of profile smoke, which accepts nothing.
+        compared: of a run that compares: how often each word was said of a side; None of one that does not.
     """
 
     tests: tuple[TestFacts, ...]
     exit_status: int | None
     reason: str = ""
     smoke: bool = False
+    compared: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +154,8 @@ def conclude_run(facts: RunFacts) -> RunConclusion:
     """
     tests = tuple(sorted(map(conclude_test, facts.tests), key=_rank))
     fate = _run_fate(facts, tests)
+    if facts.compared is not None:
+        return _comparison(facts, fate, tests)
     exit_status = EXIT_STATUS[fate]
     if fate is RunFate.FAILED and facts.exit_status is not None and facts.exit_status > 5:
         exit_status = facts.exit_status  # another plugin's own
@@ -155,6 +168,21 @@ def conclude_run(facts: RunFacts) -> RunConclusion:
         _advice(fate, tests, smoke=facts.smoke),
         tests,
     )
+
+
+def _comparison(facts: RunFacts, fate: RunFate, tests: Sequence[TestConclusion]) -> RunConclusion:
+    """What became of a run that compares: one that compared nothing says nothing of any side."""
+    if fate in {RunFate.ACCEPTED, RunFate.PASSED}:
+        fate = RunFate.PASSED if facts.compared else RunFate.INCONCLUSIVE
+    said = ", ".join(f"{count} {word}" for word, count in (facts.compared or {}).items())
+    headline = f"Compared: {said or 'nothing'}"
+    if fate is not RunFate.PASSED:
+        headline = f"{_HEADS[fate]}. {headline}"
+    others = ", ".join(counted(test for test in tests if test.fate in {Fate.SKIPPED, Fate.NOT_RUN, Fate.UNFINISHED}))
+    headline += f"; of {_tests(len(tests))} {others}" if others else ""
+    advice = _COMPARED.get(fate, _ADVICE.get(fate, ""))
+    why = _run_reason(facts, fate, [replace(test, told="") for test in tests])  # each verdict names its side
+    return RunConclusion(fate, EXIT_STATUS[fate], headline, why, advice, tuple(tests))
 
 
 def _rank(test: TestConclusion) -> int:

@@ -27,4 +27,4 @@ def ovs_of(ovs: OvsSpec, dut: Dut) -> OvsSpec:
             f"no version of Open vSwitch is called {dut.version!r} (named: {known}): give --nfv-ovs "
             f"{dut.version}=WHERE, or 'ovs: {{{dut.version}: WHERE}}' in the testbed file"
         )
-    return replace(ovs, prefix=found.prefix)
+    return replace(ovs, prefix=found.prefix, other_config=(*ovs.other_config, *found.settings))

@@ -47,6 +47,7 @@ class NamedOvs:
         where: as the user wrote it: "installed", a path, or the name of a kept version.
         prefix: the path that this is; None for the distribution's package, and before it was looked up.
         origin, checksum, build: as of a KeptVersion; empty where nothing is known.
+        settings: keys of Open_vSwitch other_config that it has beside the testbed's.
     """
 
     name: str
@@ -55,6 +56,7 @@ class NamedOvs:
     origin: str = ""
     checksum: str = ""
     build: tuple[tuple[str, str], ...] = ()
+    settings: tuple[tuple[str, str], ...] = ()
 
 
 def can_name(name: str) -> bool:

@@ -1,0 +1,154 @@
+"""Two runs that were made already, compared: whether that is allowed, and what they come to.
+
+Nothing alternated between two runs, so what the machine did in one and not in the other is in their ratio. Only what
+exceeds UNPAIRED_FLOOR is told as a difference.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pytest_nfvperf.adapters.evidence.reader import RunEvidence
+from pytest_nfvperf.model.compare.decision import BETTER, Floor, compared
+from pytest_nfvperf.model.compare.record import ComparisonData, How, SideFigures
+from pytest_nfvperf.model.compare.sides import Comparing, Side
+from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.evidence.comparison_document import ComparedRun, LeftOut, TestComparison, words
+from pytest_nfvperf.model.evidence.record import plain
+from pytest_nfvperf.model.evidence.run_conclusion import EXIT_STATUS, RunFate
+from pytest_nfvperf.model.measure.comparison import relative
+from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.samples import Samples
+
+MUST_BE_EQUAL = (
+    *("cpu_model", "cpus", "smt", "numa", "hypervisor", "isolated_cpus", "cpu_plan"),
+    *("datapath", "generator_engine", "vnf_kind", "ports"),
+)
+"""Of the fingerprints: where one of these differs, the ratio is one of machines or rigs, not of what was tested."""
+
+UNPAIRED_FLOOR = 0.10
+"""By so much the same forwarding rate differed between fresh starts on one machine (docs/noise.md)."""
+
+_WEAKER = (
+    "These are two runs: nothing alternated, so the statistics are weaker. What the machine did in one of them is in "
+    f"the ratio, and only more than {UNPAIRED_FLOOR:.0%} is told as a difference. "
+    "`nfvperf compare A B -- TESTS` sees 1 to 2 %."
+)
+_CONFIDENCE = 0.95
+
+
+def compared_runs(first: RunEvidence, second: RunEvidence, margin: float) -> ComparedRun:
+    """The second run against the first.
+
+    Raises:
+        ConfigError: one run twice, machines or rigs that differ, or no figure that both have.
+    """
+    if first.run_id == second.run_id:
+        raise ConfigError(f"{first.path} and {second.path} are one run, {first.run_id}: nothing can differ")
+    differing = _differing(first, second)
+    _refuse_others(first, second, differing)
+    names = first.run_id, second.run_id
+    tests = list(_tests(first, second, margin))
+    if not tests:
+        raise ConfigError(f"runs {names[0]} and {names[1]} have no figure of the same test in common")
+    measured = {test.test for test in tests}
+    left_out = [LeftOut(name, "not in both runs", "") for name in _measured(first, second) if name not in measured]
+    fate = _fate([test.data for test in tests])
+    return ComparedRun(
+        run=" ".join(names),
+        comparing=Comparing((Side(names[0], str(first.path)), Side(names[1], str(second.path))), margin),
+        tests=tuple(tests),
+        left_out=tuple(left_out),
+        duts=tuple((run.run_id, run.run.dut) for run in (first, second) if run.run is not None and run.run.dut),
+        result=str(fate),
+        exit_status=EXIT_STATUS[fate],
+        differences=tuple((name, ((names[0], one), (names[1], other))) for name, one, other in differing),
+        warnings=(_WEAKER,),
+    )
+
+
+def _differing(first: RunEvidence, second: RunEvidence) -> list[tuple[str, str, str]]:
+    """Keys of the fingerprints, and the profile, with both values where they differ."""
+    one, other = _facts(first), _facts(second)
+    names = sorted({*one, *other})
+    return [(name, _text(one.get(name)), _text(other.get(name))) for name in names if one.get(name) != other.get(name)]
+
+
+def _facts(run: RunEvidence) -> Mapping[str, Any]:
+    if run.run is None:
+        raise ConfigError(
+            "the run record is missing: nothing says on which machine it was measured", file=str(run.path)
+        )
+    return {**run.run.fingerprint, "profile": run.run.profile}
+
+
+def _text(value: object) -> str:
+    return "-" if value is None else str(plain(value))
+
+
+def _refuse_others(first: RunEvidence, second: RunEvidence, differing: list[tuple[str, str, str]]) -> None:
+    wrong = [f"{name} ({one} and {other})" for name, one, other in differing if name in MUST_BE_EQUAL]
+    if wrong:
+        raise ConfigError(
+            f"runs {first.run_id} and {second.run_id} cannot be compared: they differ in {', '.join(wrong)}. Compare "
+            "runs of one machine and rig, or better both versions in one run: `nfvperf compare A B -- TESTS`"
+        )
+
+
+def _measured(first: RunEvidence, second: RunEvidence) -> list[str]:
+    return list(dict.fromkeys(test.node_id for run in (first, second) for test in run.tests.values() if test.outcomes))
+
+
+def _tests(first: RunEvidence, second: RunEvidence, margin: float) -> Iterator[TestComparison]:
+    for test in first.tests.values():
+        if test.node_id not in second.tests:
+            continue
+        others = {_key(outcome): outcome for outcome in second.tests[test.node_id].outcomes.values()}
+        for outcome in test.outcomes.values():
+            other = others.get(_key(outcome))
+            if other is not None and (side := _side(outcome, other, second.run_id, margin)).metrics:
+                data = ComparisonData(outcome.labels, outcome.algorithm, How.RUNS, first.run_id, (side,))
+                yield TestComparison(test.node_id, data)
+
+
+def _key(outcome: Outcome) -> tuple[tuple[tuple[str, str], ...], str]:
+    return outcome.labels, outcome.algorithm
+
+
+def _side(baseline: Outcome, own: Outcome, name: str, margin: float) -> SideFigures:
+    theirs = {samples.metric: samples for samples in _samples(baseline)}
+    floor = Floor(1 / (1 + UNPAIRED_FLOOR), 1 + UNPAIRED_FLOOR)
+    both = [samples for samples in _samples(own) if samples.metric in theirs]
+    return SideFigures(
+        name,
+        metrics=tuple(
+            compared(
+                samples,
+                relative(samples, theirs[samples.metric], (("run", "first"),), _CONFIDENCE),
+                floor,
+                margin,
+                decides=number == 0,
+            )
+            for number, samples in enumerate(both)
+        ),
+    )
+
+
+def _samples(outcome: Outcome) -> list[Samples]:
+    """Readings of metrics that can be compared; of a search what each repeat reported."""
+    found = [samples for samples in outcome.samples if samples.metric in BETTER]
+    for goal in outcome.goals:
+        values = [fps for fps in goal.repeated_fps or (goal.reported_fps,) if fps]
+        if goal.goal.name in BETTER and values:
+            why = "generator-limited" if goal.generator_limited else ""
+            found.append(Samples(goal.goal.name, "pps", tuple(map(float, values)), at_least=why))
+    return [samples for samples in found if all(math.isfinite(value) for value in samples.values)]
+
+
+def _fate(comparisons: list[ComparisonData]) -> RunFate:
+    said = set(words(comparisons))
+    if "slower" in said:
+        return RunFate.FAILED
+    return RunFate.INCONCLUSIVE if "cannot tell" in said else RunFate.PASSED

@@ -1,0 +1,38 @@
+"""What a command line asks to be compared, and how strictly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pytest_nfvperf.config.units import RATIO, UnitError, quantity
+from pytest_nfvperf.model.compare.sides import MARGIN, Comparing, given_sides
+from pytest_nfvperf.model.errors import ConfigError
+
+LARGEST_MARGIN = 0.5
+
+
+def read_comparing(sides: Sequence[str], settings: Sequence[str] = (), margin: str | None = None) -> Comparing:
+    """The sides and the margin.
+
+    Args:
+        sides: as of ``given_sides``.
+        settings: as of ``given_sides``.
+        margin: such as "2 %"; None for the default.
+
+    Raises:
+        ConfigError: what is wrong with them, and what to write.
+    """
+    return Comparing(given_sides(sides, settings), read_margin(margin))
+
+
+def read_margin(text: str | None) -> float:
+    """The margin; ConfigError for one that is none."""
+    if text is None:
+        return MARGIN
+    try:
+        share = quantity(text, RATIO, "the margin of a comparison")
+    except UnitError as error:
+        raise ConfigError(str(error), key="--margin") from error
+    if not 0 < share <= LARGEST_MARGIN:
+        raise ConfigError(f"{text!r} is no margin: write a share above 0, up to 50 %, such as '2 %'", key="--margin")
+    return share

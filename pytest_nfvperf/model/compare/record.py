@@ -1,0 +1,131 @@
+"""What a comparison found, as it is written: the evidence record ``comparison``, and a part of ``comparison.json``.
+
+The shape of ``comparison.json`` (docs/comparing.md) is made by model/evidence/comparison_document.py: these classes as
+plain JSON.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Word(StrEnum):
+    """What is said of a side, in one metric, against the baseline."""
+
+    SLOWER = "slower"
+    FASTER = "faster"
+    SAME = "same"
+    CANNOT_TELL = "cannot tell"
+
+
+class SideState(StrEnum):
+    """What became of a side in one comparison.
+
+    FAILED: it does not do what the test needs, such as forward frames. BROKEN: it did not start, died or hung.
+    UNAVAILABLE: the machine lacks what it needs.
+    """
+
+    MEASURED = "measured"
+    FAILED = "failed"
+    BROKEN = "broken"
+    UNAVAILABLE = "unavailable"
+
+
+class How(StrEnum):
+    """How sides were read: in turns side by side, in rounds on fresh builds, or in two runs of their own."""
+
+    ALTERNATING = "alternating"
+    ROUNDS = "rounds"
+    RUNS = "runs"
+
+
+@dataclass(frozen=True, slots=True)
+class MetricComparison:
+    """One metric of a side, over that of the baseline.
+
+    Attributes:
+        metric: such as "forwarding_rate"; ``unit``: its base unit.
+        better: "higher" or "lower".
+        word: the decision; ``reason``: why, in a sentence, with the figures.
+        decides: True for the metric that the test's result and the exit status follow; one a side.
+        value, baseline_value: medians, in ``unit``; None where there are none.
+        ratio: side over baseline; ``low``, ``high``: its interval; None where nothing gives one, or bounds it.
+        confidence: level of the interval, 0..1; one of several planned looks.
+        noise_low, noise_high: interval of the baseline over a second build of itself, measured alike; None where
+            nothing bounds it.
+        noise_floor: how far from 1 a ratio must be to count, as a share: the larger of 1 % and what the noise interval
+            reaches; None where there is no noise interval, and so no difference can be shown.
+        smallest_detectable: smallest relative difference that these readings could have shown.
+        blocks: of fresh builds; ``pairs``: readings of both sides in the same turn; 0 where not alternating.
+        dropped: reasons for which readings of any side were dropped, each with how often.
+        block_ratios: side over baseline in each block; ``noise_ratios``: the baseline over its second build.
+        bound_reason: why an end of the interval is open though readings are many, such as "generator-limited".
+    """
+
+    metric: str
+    unit: str
+    better: str
+    word: Word
+    reason: str
+    decides: bool = False
+    value: float | None = None
+    baseline_value: float | None = None
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    confidence: float | None = None
+    noise_low: float | None = None
+    noise_high: float | None = None
+    noise_floor: float | None = None
+    smallest_detectable: float | None = None
+    blocks: int = 0
+    pairs: int = 0
+    dropped: tuple[tuple[str, int], ...] = ()
+    block_ratios: tuple[float, ...] = ()
+    noise_ratios: tuple[float, ...] = ()
+    bound_reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SideFigures:
+    """A side in one comparison; the baseline is not among them.
+
+    Attributes:
+        side: its name.
+        state: whether it was measured, or what kept it from that, with the ``reason``.
+        metrics: that both it and the baseline have.
+    """
+
+    side: str
+    state: SideState = SideState.MEASURED
+    reason: str = ""
+    metrics: tuple[MetricComparison, ...] = ()
+
+    @property
+    def deciding(self) -> MetricComparison | None:
+        """The metric that decides; None where it was not measured."""
+        return next((metric for metric in self.metrics if metric.decides), None)
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonData:
+    """The sides on one topology with one traffic.
+
+    Attributes:
+        labels: what was measured, as of an Outcome, without the side.
+        algorithm: what was read: "frmol" is the forwarding rate at maximum offered load.
+        how: whether readings alternated.
+        baseline: name of the side that the others are compared with.
+        sides: the others, in the order of the command line.
+        elapsed_s: how long it took.
+        notes: what the reader must know.
+    """
+
+    labels: tuple[tuple[str, str], ...]
+    algorithm: str
+    how: How
+    baseline: str
+    sides: tuple[SideFigures, ...]
+    elapsed_s: float = 0.0
+    notes: tuple[str, ...] = ()

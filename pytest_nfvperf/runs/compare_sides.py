@@ -1,0 +1,237 @@
+"""Measures one topology with one traffic on every side of a comparison.
+
+A side is a version of Open vSwitch of the testbed, by its name in ``Dut.version``. Sides are the subjects of a study
+(runs/study.py): they alternate in turns side by side where the testbed lets them, else in rounds of rebuilt readings.
+A side that does not start, or dies, is left out with the reason, and the others are measured without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pytest_nfvperf.model.compare.decision import BETTER, Floor, compared
+from pytest_nfvperf.model.compare.record import ComparisonData, How, MetricComparison, SideFigures, SideState, Word
+from pytest_nfvperf.model.compare.sides import Comparing
+from pytest_nfvperf.model.display import format_value
+from pytest_nfvperf.model.errors import DutFailure, NfvperfError, TestbedError, UnavailableError
+from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.testbed.testbed import Dut
+from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.runs.study import Collected, Figure, Study, Subject, Work
+
+SIDE = "side"
+"""The label that the outcomes of a comparison differ in."""
+
+AGAIN = " (again)"
+"""Ends the name of the baseline's second reading in rounds, which tells what equal sides differ by."""
+
+
+class SideLostError(NfvperfError):
+    """A side could not be measured; the others may be."""
+
+    def __init__(self, side: str, state: SideState, error: NfvperfError) -> None:
+        super().__init__(f"side {side!r} is {state}: {error}")
+        self.side, self.state, self.error = side, state, error
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Why a side has no figures, with what was seen of it."""
+
+    state: SideState
+    reason: str
+    error: NfvperfError
+
+
+class GuardedStudy(Study):
+    """A study that says which subject an error is about, and reads the baseline twice where it works in rounds.
+
+    Attributes:
+        floors: by metric, what the baseline's two readings in rounds differ by; empty where readings alternate.
+    """
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.floors: dict[str, Floor] = {}
+
+    def _rebuilt(self, work: Work) -> tuple[Outcome, ...]:
+        first = work.subjects[0]
+        doubled = (*work.subjects, replace(first, value=first.value + AGAIN))
+        *outcomes, _ = super()._rebuilt(Work(work.per, doubled, work.figure, work.clock))
+        return tuple(outcomes)
+
+    def _outcomes(self, work: Work, found: Sequence[Mapping[str, Any]]) -> tuple[Outcome, ...]:
+        outcomes = super()._outcomes(work, found)
+        if outcomes[-1].label[work.per].endswith(AGAIN):
+            self.floors = {each.metric: Floor(each.low or None, each.high) for each in outcomes[-1].relatives}
+        return outcomes
+
+    @contextmanager
+    def _noting(self, collected: Collected) -> Iterator[None]:
+        with super()._noting(collected):
+            try:
+                yield
+            except DutFailure as error:
+                raise SideLostError(collected.value, SideState.FAILED, error) from error
+            except TestbedError as error:
+                raise SideLostError(collected.value, SideState.BROKEN, error) from error
+
+
+Decided = Callable[[Outcome], bool]
+MakeStudy = Callable[[Mapping[str, str], Decided], GuardedStudy]
+"""A study of outcomes with these labels beside the test's own, and whether one is decided."""
+
+
+@dataclass(slots=True)
+class SideComparison:
+    """Compares the sides on what one test measures.
+
+    Attributes:
+        comparing: the sides.
+        make_study: what measures them.
+        check: ends the test where a subject cannot be measured here (``SubjectDeployer.check``).
+        lost_before: sides that are not tried again in this run, by name.
+        found: takes each comparison, with the outcomes by side and what is known of those that are lost.
+    """
+
+    comparing: Comparing
+    make_study: MakeStudy
+    check: Callable[[Topology, Dut], None]
+    found: Callable[[ComparisonData, Mapping[str, Outcome], Mapping[str, Lost]], None]
+    lost_before: Mapping[str, Lost] = field(default_factory=dict)
+
+    def of(self, topology: Topology, dut: Dut, figure: Figure, labels: Mapping[str, str]) -> Outcome:
+        """Measure the figure on every side.
+
+        Args:
+            topology: what is built.
+            dut: how; the version is each side's own.
+            figure: what is read.
+            labels: what sets this topology apart from others of the same test.
+
+        Returns:
+            The baseline's outcome.
+
+        Raises:
+            UnavailableError: there is no Open vSwitch in it, or the machine lacks what it needs.
+            TestbedError, DutFailure: the baseline's.
+            SideLostError: no side is left to compare the baseline with; that is recorded.
+            InvalidTrialsError: the rig spoiled too many readings.
+        """
+        if dut.kind == "linux-bridge":
+            raise UnavailableError("not compared: a Linux bridge has no Open vSwitch in it")
+        lost: dict[str, Lost] = dict(self.lost_before)
+        duts = {side.name: replace(dut, version=side.name) for side in self.comparing.sides}
+        self._check(topology, duts, lost)
+        while True:
+            subjects = [Subject(name, topology, of) for name, of in duts.items() if name not in lost]
+            if len(subjects) < 2:
+                raise self._nobody_left(labels, lost)
+            try:
+                return self._measured(subjects, figure, labels, lost)
+            except SideLostError as trouble:
+                if trouble.side == self.comparing.baseline.name:
+                    raise trouble.error from trouble
+                lost[trouble.side] = Lost(trouble.state, _first_line(trouble.error), trouble.error)
+
+    def _measured(
+        self, subjects: Sequence[Subject], figure: Figure, labels: Mapping[str, str], lost: Mapping[str, Lost]
+    ) -> Outcome:
+        study = self.make_study(labels, lambda outcome: self._is_decided(study, figure, outcome))
+        return self._tell(study, figure, study.compare(SIDE, subjects, figure), lost)
+
+    def _nobody_left(self, labels: Mapping[str, str], lost: Mapping[str, Lost]) -> NfvperfError:
+        """Record that all are lost; returns what ends the test."""
+        sides = tuple(SideFigures(name, each.state, each.reason) for name, each in lost.items())
+        own = tuple(sorted(labels.items()))
+        self.found(ComparisonData(own, "", How.ROUNDS, self.comparing.baseline.name, sides), {}, lost)
+        name, last = list(lost.items())[-1]
+        if last.state is SideState.FAILED:
+            return DutFailure(f"{name}: {last.reason}")
+        return SideLostError(name, last.state, last.error)
+
+    def _check(self, topology: Topology, duts: Mapping[str, Dut], lost: dict[str, Lost]) -> None:
+        for name, dut in duts.items():
+            try:
+                self.check(topology, dut)
+            except UnavailableError as error:
+                if name == self.comparing.baseline.name:
+                    raise
+                lost[name] = Lost(SideState.UNAVAILABLE, str(error), error)
+
+    def _is_decided(self, study: GuardedStudy, figure: Figure, outcome: Outcome) -> bool:
+        """True when more readings would not change the word: of the baseline there is none."""
+        if not outcome.relatives:
+            return True
+        found = self._metrics(study, figure, outcome)
+        return all(metric.word is not Word.CANNOT_TELL or metric.bound_reason for metric in found if metric.decides)
+
+    def _tell(
+        self, study: GuardedStudy, figure: Figure, outcomes: Sequence[Outcome], lost: Mapping[str, Lost]
+    ) -> Outcome:
+        baseline, by_side = outcomes[0], {outcome.label[SIDE]: outcome for outcome in outcomes}
+        main = _main_metric(figure)
+        _refuse_dead(baseline, main, self.comparing.baseline.name)
+        sides = [
+            SideFigures(side.name, lost[side.name].state, lost[side.name].reason)
+            if side.name in lost
+            else self._figures(study, figure, baseline, by_side[side.name])
+            for side in self.comparing.sides[1:]
+        ]
+        alternated = any(ratio.pairing for outcome in outcomes for ratio in outcome.relatives)
+        data = ComparisonData(
+            labels=tuple((name, value) for name, value in baseline.labels if name != SIDE),
+            algorithm=baseline.algorithm,
+            how=How.ALTERNATING if alternated else How.ROUNDS,
+            baseline=self.comparing.baseline.name,
+            sides=tuple(sides),
+            elapsed_s=baseline.elapsed_s,
+            notes=tuple(dict.fromkeys(f"{o.label[SIDE]}: {note}" for o in outcomes for note in o.notes)),
+        )
+        self.found(data, by_side, lost)
+        return baseline
+
+    def _figures(self, study: GuardedStudy, figure: Figure, baseline: Outcome, own: Outcome) -> SideFigures:
+        name, main = own.label[SIDE], _main_metric(figure)
+        if _is_dead(own, main):
+            of, theirs = own.sampled(main), baseline.sampled(main)
+            observed = format_value(of.median if of else 0.0, theirs.unit if theirs else "pps")
+            usual = format_value(theirs.median, theirs.unit) if theirs else "-"
+            return SideFigures(
+                name, SideState.FAILED, f"{main} is {observed}, where {baseline.label[SIDE]} has {usual}"
+            )
+        return SideFigures(name, metrics=self._metrics(study, figure, own))
+
+    def _metrics(self, study: GuardedStudy, figure: Figure, own: Outcome) -> tuple[MetricComparison, ...]:
+        found = []
+        for samples in own.samples:
+            if samples.metric in BETTER:
+                ratio = own.relative(samples.metric)
+                floor = study.floors.get(samples.metric, Floor(None, None))
+                if ratio is not None and ratio.pairing is not None:
+                    floor = Floor(ratio.pairing.noise_low, ratio.pairing.noise_high)
+                decides = samples.metric == _main_metric(figure)
+                found.append(compared(samples, ratio, floor, self.comparing.margin, decides=decides))
+        return tuple(found)
+
+
+def _main_metric(figure: Figure) -> str:
+    """The first that sides can be compared in: what the study is about."""
+    return next(metric for metric in figure.units if metric in BETTER)
+
+
+def _is_dead(outcome: Outcome, metric: str) -> bool:
+    samples = outcome.sampled(metric)
+    return samples is not None and samples.median <= 0
+
+
+def _refuse_dead(baseline: Outcome, metric: str, name: str) -> None:
+    if _is_dead(baseline, metric):
+        raise DutFailure(f"{metric} of the baseline {name!r} is 0: nothing can be compared with it")
+
+
+def _first_line(error: NfvperfError) -> str:
+    return str(error).strip().splitlines()[0]

@@ -1,0 +1,114 @@
+"""``search`` and ``study`` of a run that compares: each measurement is one of all sides.
+
+What a test looks for (an NDR, a loss curve) is replaced by the forwarding rate at maximum offered load, which
+alternates between sides in a tenth of a second, where a search takes ten. Tests get back the baseline's outcome.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pytest_nfvperf.model.errors import UnavailableError
+from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.measure.profile import Profile
+from pytest_nfvperf.model.testbed.testbed import Dut
+from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.runs.compare_sides import SideComparison
+from pytest_nfvperf.runs.forwarding import ForwardingRate
+from pytest_nfvperf.runs.rig import LiveTopology
+from pytest_nfvperf.runs.search import EstimateOf, LimitsOf, Search
+from pytest_nfvperf.runs.session_watch import Sessions
+from pytest_nfvperf.runs.study import Figure, Study, Subject
+
+
+class ComparedSearch(Search):
+    """Measurements of one test, each of them the forwarding rate of every side with that topology and traffic.
+
+    Args:
+        profile, labels, limits_of, estimate_of: as of a Search.
+        sides: what compares.
+    """
+
+    def __init__(
+        self,
+        profile: Profile,
+        labels: Mapping[str, str],
+        limits_of: LimitsOf,
+        estimate_of: EstimateOf,
+        sides: SideComparison,
+    ) -> None:
+        super().__init__(profile, labels, limits_of, estimate_of)
+        self._sides, self._limits = sides, limits_of
+        self._known: dict[tuple[Topology, Dut, Traffic], Outcome] = {}
+
+    def ndr_pdr(
+        self,
+        live: LiveTopology,
+        traffic: Traffic,
+        *,
+        latency: bool = False,  # noqa: ARG002 - as of a Search, here and below
+        sessions: Sessions | None = None,  # noqa: ARG002
+    ) -> Outcome:
+        """The comparison; latency and sessions are not looked at."""
+        return self._compared(live, traffic)
+
+    def throughput(
+        self,
+        live: LiveTopology,
+        traffic: Traffic,
+        algorithm: str = "rfc2544",  # noqa: ARG002
+    ) -> Outcome:
+        """The comparison, whichever algorithm."""
+        return self._compared(live, traffic)
+
+    def loss_curve(self, live: LiveTopology, traffic: Traffic) -> Outcome:
+        """The comparison."""
+        return self._compared(live, traffic)
+
+    def back_to_back(
+        self,
+        live: LiveTopology,
+        traffic: Traffic,
+        throughput_fps: float | None = None,  # noqa: ARG002
+    ) -> Outcome:
+        """The comparison."""
+        return self._compared(live, traffic)
+
+    def loss_at(
+        self,
+        live: LiveTopology,
+        traffic: Traffic,
+        load_fps: float,  # noqa: ARG002
+        duration_s: float,  # noqa: ARG002
+    ) -> Outcome:
+        """The comparison, at maximum offered load whatever the load of the test."""
+        return self._compared(live, traffic)
+
+    def _compared(self, live: LiveTopology, traffic: Traffic) -> Outcome:
+        """Once for each topology and traffic of a test."""
+        if live.service_starters:
+            raise UnavailableError("not compared: daemons run on its topology, and each side would need its own")
+        key = (live.topology, live.dut, traffic)
+        if key not in self._known:
+            figure = ForwardingRate(traffic, self.profile, self._limits)
+            self._known[key] = self._sides.of(live.topology, live.dut, figure, {})
+        return self._known[key]
+
+
+class ComparedStudy(Study):
+    """Studies of one test: each of their subjects on every side, one after the other.
+
+    Args:
+        args: as of a Study.
+        sides: what compares.
+    """
+
+    def __init__(self, *args: Any, sides: SideComparison) -> None:
+        super().__init__(*args)
+        self._sides = sides
+
+    def compare(self, per: str, subjects: Sequence[Subject], figure: Figure) -> tuple[Outcome, ...]:
+        """The baseline's outcome of each subject."""
+        return tuple(self._sides.of(each.topology, each.dut, figure, {per: each.value}) for each in subjects)

@@ -1,0 +1,73 @@
+"""The sides of a comparison as a command line names them, and as versions of a testbed."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_nfvperf.adapters.versions.resolving import with_sides
+from pytest_nfvperf.config.comparing import read_comparing
+from pytest_nfvperf.model.compare.sides import Side, given_sides
+from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.testbed.dut_version import ovs_of
+from pytest_nfvperf.model.testbed.ovs_version import NamedOvs
+from pytest_nfvperf.model.testbed.testbed import Dut, OvsSpec
+
+EMC = "other_config:emc-insert-inv-prob"
+
+
+def test_names_places_and_settings():
+    sides = given_sides(
+        ["debian:bookworm", "new=/opt/ovs-3.3.4", "/opt/ovs-3.1", "installed"],
+        [f"debian:bookworm:{EMC}=0", f"{EMC}=5", "new:other_config:smc-enable=true"],
+    )
+    emc = ("emc-insert-inv-prob", "5")
+    assert sides == (
+        Side("debian:bookworm", "debian:bookworm", (emc,)),
+        Side("new", "/opt/ovs-3.3.4", (emc, ("smc-enable", "true"))),
+        Side("ovs-3.1", "/opt/ovs-3.1", (emc,)),
+        Side("installed", "installed", (emc,)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("sides", "settings", "message"),
+    [
+        (["a"], [], "needs two sides or more, not 'a' alone"),
+        (["a", "a"], [], "'a' is given twice: each side needs a name of its own, such as again=a"),
+        (["a", "b="], [], "'b=' names no side: write NAME, or NAME=WHERE such as new=/opt/ovs-3.3.4"),
+        (["a", "b"], ["bb:other_config:x=1"], "no side is called 'bb', did you mean 'b'"),
+        (["a", "b"], ["b:external_ids:x=1"], "is no setting: write SIDE:other_config:KEY=VALUE"),
+        (["a", "b"], ["b:other_config:x"], "is no setting"),
+        (["a", "b c=x"], [], "cannot name a version of Open vSwitch"),
+    ],
+)
+def test_what_names_no_side_is_refused(sides, settings, message):
+    with pytest.raises(ConfigError) as error:
+        given_sides(sides, settings)
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize("text", ["0", "60 %", "-1 %", "much"])
+def test_a_margin_is_a_small_share(text):
+    with pytest.raises(ConfigError, match="--margin: "):
+        read_comparing(["a", "b"], (), text)
+    assert read_comparing(["a", "b"], (), "5 %").margin == 0.05
+
+
+def test_each_side_is_a_version_of_the_testbed_with_its_settings():
+    own = OvsSpec(other_config=(("max-idle", "5000"),), versions=(NamedOvs("old", "/opt/a", "/opt/a", "prefix"),))
+    ovs = with_sides(own, given_sides(["old", "tuned=old", "path=/opt/b"], [f"tuned:{EMC}=0"]))
+
+    assert [(version.name, version.prefix) for version in ovs.versions] == [
+        ("old", "/opt/a"),
+        ("tuned", "/opt/a"),
+        ("path", "/opt/b"),
+    ]
+    assert ovs_of(ovs, Dut(version="old")).other_config == (("max-idle", "5000"),)
+    tuned = ovs_of(ovs, Dut(version="tuned"))
+    assert tuned.other_config == (("max-idle", "5000"), ("emc-insert-inv-prob", "0"))
+
+
+def test_the_systems_ovs_has_no_sides():
+    with pytest.raises(ConfigError, match="write 'instance: private'"):
+        with_sides(OvsSpec(instance="system"), given_sides(["installed", "b=/opt/b"]))
