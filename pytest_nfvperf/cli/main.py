@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_nfvperf import __version__
+from pytest_nfvperf.cli.compare import add_parser as add_compare
+from pytest_nfvperf.cli.compare import split
 from pytest_nfvperf.cli.ovs import add_parser as add_ovs
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError
 from pytest_nfvperf.model.evidence.run_conclusion import EXIT_STATUS, RunFate
@@ -23,7 +25,8 @@ if TYPE_CHECKING:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; errors end as one message on stderr and exit status 1 (usage: 2)."""
-    arguments = _parser().parse_args(argv)
+    ours, theirs = split(sys.argv[1:] if argv is None else argv)
+    arguments = _parser().parse_args(ours, argparse.Namespace(behind=theirs))
     command: Command = arguments.command
     try:
         return command(arguments)
@@ -55,6 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     matrix.add_argument("runs", type=Path, nargs="+", metavar="DIR", help="results directories")
     matrix.add_argument("--output", type=Path, default=Path("reports/matrix.html"), help="default: %(default)s")
     add_ovs(commands)
+    add_compare(commands)
     export = _add(commands, "export", _export, "evidence as flat tables: trials, outcomes, figures, verdicts")
     export.add_argument("runs", type=Path, nargs="*", default=[Path("reports/latest")], metavar="DIR")
     export.add_argument("--format", choices=("csv", "parquet"), default="csv", help="default: %(default)s")
@@ -132,7 +136,7 @@ def _show(arguments: argparse.Namespace) -> int:
     from pytest_nfvperf.adapters.evidence.conclusions import conclude  # noqa: PLC0415
     from pytest_nfvperf.adapters.evidence.reader import read_run  # noqa: PLC0415
     from pytest_nfvperf.adapters.report.conclusion_lines import test_lines  # noqa: PLC0415
-    from pytest_nfvperf.adapters.report.table import summary_rows, summary_text  # noqa: PLC0415
+    from pytest_nfvperf.adapters.report.run_table import run_table  # noqa: PLC0415
 
     try:
         run = read_run(arguments.run)
@@ -140,11 +144,9 @@ def _show(arguments: argparse.Namespace) -> int:
         print(f"nfvperf: {error}", file=sys.stderr)
         return EXIT_STATUS[RunFate.USAGE]
     conclusion = conclude(run)
-    rows = summary_rows(run, conclusion)
     terminal = sys.stdout.isatty()
     width = shutil.get_terminal_size().columns if terminal else None
-    shown = summary_text(rows, width=width, color=terminal)
-    print(shown if rows else f"{arguments.run}: nothing was measured")
+    print(run_table(run, conclusion, width=width, color=terminal) or f"{arguments.run}: nothing was measured")
     for line in test_lines(conclusion.tests):
         print(line)
     for record_id, error_data in run.errors.items():

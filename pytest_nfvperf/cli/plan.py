@@ -1,4 +1,4 @@
-"""``nfvperf plan``: pytest with --nfv-plan."""
+"""``nfvperf plan``, and what else of this command is a run of pytest."""
 
 from __future__ import annotations
 
@@ -9,4 +9,9 @@ import pytest
 
 def plan(pytest_arguments: Sequence[str]) -> int:
     """List the trials of a run; returns pytest's exit status."""
-    return int(pytest.main(["--nfv-plan", *pytest_arguments]))
+    return run_pytest(["--nfv-plan", *pytest_arguments])
+
+
+def run_pytest(arguments: Sequence[str]) -> int:
+    """Run pytest in this process; returns its exit status."""
+    return int(pytest.main(list(arguments)))

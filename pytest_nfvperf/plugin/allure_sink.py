@@ -20,6 +20,8 @@ from pydantic import TypeAdapter
 from pytest_nfvperf.adapters.report.allure_files import write_allure_files
 from pytest_nfvperf.adapters.report.allure_status import tell_allure
 from pytest_nfvperf.adapters.report.charts import latency_figure, loss_figure, search_figure
+from pytest_nfvperf.adapters.report.comparison_chart import comparison_chart
+from pytest_nfvperf.adapters.report.comparison_table import comparison_text
 from pytest_nfvperf.adapters.report.drawing import to_png
 from pytest_nfvperf.adapters.report.figures import goal_figures, other_result
 from pytest_nfvperf.adapters.report.soak_chart import soak_chart
@@ -29,7 +31,10 @@ from pytest_nfvperf.adapters.report.study_chart import MOST_CURVES, study_chart
 from pytest_nfvperf.adapters.report.texts import drawn, samples_csv, stream_line, trial_line, trials_csv
 from pytest_nfvperf.adapters.report.topology_chart import topology_chart
 from pytest_nfvperf.adapters.report.trial_page import trials_html
+from pytest_nfvperf.model.compare.record import ComparisonData
+from pytest_nfvperf.model.compare.sides import Comparing
 from pytest_nfvperf.model.display import format_against, format_margin
+from pytest_nfvperf.model.evidence.comparison_document import ComparedRun, TestComparison
 from pytest_nfvperf.model.evidence.conclusion import TestFacts, conclude_test
 from pytest_nfvperf.model.evidence.record import Record
 from pytest_nfvperf.model.evidence.records import (
@@ -73,12 +78,14 @@ class AllureSink:
         self._drawn: tuple[TopologyData, bytes] | None = None
         self._verdicts: list[Verdict] = []
         self._errors: list[str] = []
+        self._comparing: Comparing | None = None
 
     def emit(self, record: Record) -> None:
         """Show one record in the running test."""
         data: Payload = _TYPES[record.kind.value].validate_python(record.data)
         match data:
             case RunData():
+                self._comparing = data.compare
                 if self._report_dir is not None:
                     write_allure_files(self._report_dir, data, os.environ)
             case TestData():
@@ -110,6 +117,8 @@ class AllureSink:
             case Verdict():
                 self._verdicts.append(data)
                 _verdict_step(data)
+            case ComparisonData():
+                self._comparison(data)
             case ErrorData():
                 self._errors.append(data.message)
                 _error_step(data)
@@ -125,6 +134,13 @@ class AllureSink:
             errors=tuple(self._errors),
         )
         tell_allure(conclude_test(facts))
+
+    def _comparison(self, data: ComparisonData) -> None:
+        """The sides as a table and as a picture."""
+        if self._comparing is not None:
+            compared = ComparedRun("", self._comparing, (TestComparison("", data),))
+            _attach(comparison_text(compared), "comparison", allure.attachment_type.TEXT)
+            _picture("comparison", lambda: comparison_chart(compared))
 
     def _study(self, outcome: Outcome) -> None:
         """The readings of a subject, and after the last one the picture of them all."""

@@ -29,6 +29,8 @@ from pytest_nfvperf.plugin.ending import Ending, ending_of, graver, mark
 from pytest_nfvperf.plugin.labels import is_measuring, item_labels, subject_labels
 from pytest_nfvperf.plugin.parametrizing import NOT_QUICK, QUICK_ONLY
 from pytest_nfvperf.plugin.parametrizing import SMOKE as SMOKE_TEST
+from pytest_nfvperf.runs.compare_sides import SideLostError
+from pytest_nfvperf.session.comparing import SidesBrokenError
 from pytest_nfvperf.session.options import Options
 from pytest_nfvperf.session.packs import refuse_empty
 from pytest_nfvperf.session.run import NfvSession
@@ -175,6 +177,8 @@ def begin(item: pytest.Item, session: NfvSession) -> None:
     doc = getattr(getattr(item, "function", None), "__doc__", None) or ""
     item.stash[STARTED_KEY] = time.monotonic()
     item.stash[ENDING_KEY] = Ending()
+    if session.comparison is not None:
+        session.comparison.begin_test()
     session.begin_test(own_id(item), TestData(labels, parameters, doc.strip()))
 
 
@@ -232,7 +236,7 @@ def explain(item: pytest.Item, call: pytest.CallInfo[Any], report: pytest.TestRe
 def _show(report: pytest.TestReport, error: BaseException) -> None:
     if isinstance(error, SlaFailure):
         report.longrepr = str(error)
-    elif isinstance(error, TestbedError):
+    elif isinstance(error, (TestbedError, SideLostError, SidesBrokenError)):
         report.longrepr = f"testbed error: {error}"
     elif isinstance(error, DutFailure):
         report.longrepr = f"{DUT_FAILED}: {error}"

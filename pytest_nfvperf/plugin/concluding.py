@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_nfvperf.adapters.evidence.comparison_file import compared_run, write_comparison
 from pytest_nfvperf.adapters.evidence.conclusions import CONTROLLER, STOPPED, conclude
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, read_run
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
@@ -137,9 +138,18 @@ def _decide(session: pytest.Session, run_dir: Path, watch: Watch) -> None:
     conclusion = conclude(run)
     config.stash[CONCLUDED_KEY] = run, conclusion
     session.exitstatus = conclusion.exit_status
+    _write_comparison(run, conclusion, run_dir)
     watch.last_line, watch.good = conclusion.last_line, conclusion.fate in GOOD
     if (junit := config.getoption("xmlpath", None)) is not None:
         tell_junit(Path(os.path.expandvars(junit)).expanduser(), conclusion)
+
+
+def _write_comparison(run: RunEvidence, conclusion: RunConclusion, run_dir: Path) -> None:
+    """Of a run that compares, what it found as one document; a disk that is full has been told of by then."""
+    compared = compared_run(run, conclusion)
+    if compared is not None:
+        with suppress(OSError):
+            write_comparison(compared, run_dir)
 
 
 def _write_end(file: Path, exitstatus: int, reason: str) -> None:

@@ -9,6 +9,8 @@ import pytest
 from pytest_nfvperf.model.errors import ConfigError, InconclusiveError, NfvperfError, TestbedError
 from pytest_nfvperf.model.evidence.conclusion import Cause
 from pytest_nfvperf.model.sla.verdict import Judgement
+from pytest_nfvperf.runs.compare_sides import SideLostError
+from pytest_nfvperf.session.comparing import SidesBrokenError
 from pytest_nfvperf.session.sla_check import InconclusiveWarning, SlaFailure
 
 LONGEST_TEXT = 20_000
@@ -69,7 +71,7 @@ def cause_of(error: BaseException | None, phase: str) -> Cause:
     match error:
         case SlaFailure():
             return Cause.INCONCLUSIVE if error.judgement is Judgement.INCONCLUSIVE else Cause.SLA
-        case TestbedError():
+        case TestbedError() | SideLostError() | SidesBrokenError():
             return Cause.TESTBED
         case InconclusiveError() | InconclusiveWarning():  # the warning where warnings are errors
             return Cause.INCONCLUSIVE

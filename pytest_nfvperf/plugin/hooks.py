@@ -210,9 +210,10 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 def _tolerating(item: pytest.Item, phase: str) -> Generator[None, object, object]:
     if not _is_recorded(item):
         return (yield)
-    from pytest_nfvperf.plugin import collection  # noqa: PLC0415
+    from pytest_nfvperf.plugin import collection, comparing  # noqa: PLC0415
 
-    with collection.tolerating(item, phase, session_of(item.config)):
+    session = session_of(item.config)
+    with collection.tolerating(item, phase, session), comparing.judged(item, phase, session):
         return (yield)
     return None
 

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_nfvperf.model.measure.asked_load import SoakLoad
 from pytest_nfvperf.session.options import Options, is_pack
+
+if TYPE_CHECKING:
+    from pytest_nfvperf.model.compare.sides import Comparing
 
 CHOICES = {
     "profile": ("quick", ("smoke", "quick", "gate", "full", "soak")),
@@ -41,6 +45,7 @@ def add_options(parser: pytest.Parser) -> None:
         help="SLA file(s) to judge by instead of the sla.yaml beside each suite; published:S1 for published figures",
     )
     _add_ovs(group)
+    _add_compare(group)
     group.addoption("--nfv-results", default="reports", metavar="DIR", help="where results go (default: %(default)s)")
     group.addoption("--nfv-keep", action="store_true", help="keep the private OVS's directory and logs after the run")
     group.addoption(
@@ -85,6 +90,28 @@ def _add_ovs(group: pytest.OptionGroup) -> None:
     )
 
 
+def _add_compare(group: pytest.OptionGroup) -> None:
+    group.addoption(
+        "--nfv-compare",
+        action="append",
+        default=[],
+        metavar="[NAME=]WHERE",
+        help="compare this Open vSwitch with the others so given, the baseline first (`nfvperf compare` does this)",
+    )
+    group.addoption(
+        "--nfv-compare-set",
+        action="append",
+        default=[],
+        metavar="[SIDE:]other_config:KEY=VALUE",
+        help="a setting of one side of the comparison, or of all",
+    )
+    group.addoption(
+        "--nfv-compare-margin",
+        metavar="SHARE",
+        help="sides are the same where the interval of their ratio lies within this of 1 (default: '2 %%')",
+    )
+
+
 def _add_choice(group: pytest.OptionGroup, name: str, what: str) -> None:
     default, values = CHOICES[name]
     metavar = "{" + ",".join(values) + "}"
@@ -101,9 +128,11 @@ def read_options(config: pytest.Config) -> tuple[Options, pytest.UsageError | No
         duration_s = _duration_s(config.getoption("--nfv-soak-duration"))
         load = _load(config.getoption("--nfv-soak-load"))
         repeat = _repeat(config.getoption("--nfv-repeat"))
+        compare = _comparing(config)
     except pytest.UsageError as mistake:
         return _options(config, {name: default for name, (default, _) in CHOICES.items()}), mistake
-    return replace(_options(config, choices), soak_duration_s=duration_s, soak_load=load, repeat=repeat), None
+    options = replace(_options(config, choices), soak_duration_s=duration_s, soak_load=load, repeat=repeat)
+    return replace(options, compare=compare), None
 
 
 def _options(config: pytest.Config, choices: Mapping[str, str]) -> Options:
@@ -140,6 +169,22 @@ def _repeat(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) < 1:
         raise pytest.UsageError(f"--nfv-repeat: '{text}' is no number of repeats: write a whole number from 1")
     return int(text)
+
+
+def _comparing(config: pytest.Config) -> Comparing | None:
+    """The sides; None where none is given."""
+    given, settings = config.getoption("--nfv-compare"), config.getoption("--nfv-compare-set")
+    if not given:
+        if settings:
+            raise pytest.UsageError("--nfv-compare-set is a setting of a side: name the sides by --nfv-compare")
+        return None
+    from pytest_nfvperf.config.comparing import read_comparing  # noqa: PLC0415 - only for who compares
+    from pytest_nfvperf.model.errors import ConfigError  # noqa: PLC0415
+
+    try:
+        return read_comparing(given, settings, config.getoption("--nfv-compare-margin"))
+    except ConfigError as error:
+        raise pytest.UsageError(str(error)) from error
 
 
 def _duration_s(text: str | None) -> float | None:

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_nfvperf.adapters.host.cpus import discover_testbed, planned
 from pytest_nfvperf.adapters.report.terminal_progress import SilentProgress, TerminalProgress, progress_for
-from pytest_nfvperf.adapters.versions.resolving import with_versions
+from pytest_nfvperf.adapters.versions.resolving import with_sides, with_versions
 from pytest_nfvperf.backends.base import Backend
 from pytest_nfvperf.backends.simulated import SimulatedBackend
 from pytest_nfvperf.config.testbed_file import load_testbed
@@ -38,7 +38,12 @@ def make_session(config: pytest.Config, options: Options) -> NfvSession:
     except (ConfigError, TestbedError) as error:
         raise pytest.UsageError(str(error)) from error
     run_dir = run_directory(config, options)
-    return NfvSession(options, backend, run_dir, worker, _progress(config), _sinks(config, run_dir))
+    session = NfvSession(options, backend, run_dir, worker, _progress(config), _sinks(config, run_dir))
+    if options.compare is not None:
+        from pytest_nfvperf.session.comparing import Comparison  # noqa: PLC0415 - only for who compares
+
+        session.comparison = Comparison(session, options.compare)
+    return session
 
 
 def _warn(config: pytest.Config, text: str) -> None:
@@ -58,7 +63,10 @@ def _testbed(config: pytest.Config, options: Options, worker: str) -> Testbed:
         testbed = given if options.plan else planned(given)
     else:
         testbed = discover_testbed()
-    return testbed if options.plan else replace(testbed, ovs=with_versions(testbed.ovs, options.ovs))
+    if options.plan:
+        return testbed
+    ovs = with_versions(testbed.ovs, options.ovs)
+    return replace(testbed, ovs=ovs if options.compare is None else with_sides(ovs, options.compare.sides))
 
 
 def _pick(testbeds: tuple[Path, ...], number: int) -> Path:

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, read_run
 from pytest_nfvperf.adapters.report.conclusion_lines import test_lines, worth_telling
-from pytest_nfvperf.adapters.report.table import summary_rows, summary_text
+from pytest_nfvperf.adapters.report.run_table import run_table
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.evidence.conclusion import Cause
 from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion
@@ -29,6 +29,10 @@ def header(session: NfvSession, *, measures: bool) -> list[str]:
         lines = session.backend.describe()
     except (ConfigError, TestbedError) as error:  # only --collect-only comes here with something missing
         lines = [f"cannot run: {error}"]
+    compare = session.options.compare
+    if compare is not None:
+        names = ", ".join(side.name for side in compare.sides[1:])
+        lines.append(f"compares:  {names} with {compare.baseline.name}; the SLAs of tests are not judged")
     carries = f" ({SMOKE_CARRIES})" if session.profile is SMOKE else ""
     return [
         f"nfvperf: profile {session.profile.name}{carries}, testbed {session.backend.testbed.name}",
@@ -69,10 +73,9 @@ def summary(
         return
     run, conclusion = concluded
     reporter.section("datapath acceptance", sep="=")
-    rows = summary_rows(run, conclusion)
-    if rows:
-        width = reporter._tw.fullwidth if reporter.isatty() else None
-        reporter.write_line(summary_text(rows, width=width, color=reporter.hasmarkup))
+    width = reporter._tw.fullwidth if reporter.isatty() else None
+    if table := run_table(run, conclusion, width=width, color=reporter.hasmarkup):
+        reporter.write_line(table)
     for line in test_lines(worth_telling(conclusion.tests)):
         reporter.write_line(line)
     for line in (*skipped_lines(run), *run.problems, *leftovers):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, closing
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 
-from pytest_nfvperf.model.errors import ConfigError, UnavailableError
+from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut
 from pytest_nfvperf.model.topology.compose import Composition
 from pytest_nfvperf.model.topology.topology import Topology
@@ -46,6 +46,8 @@ class Deployer:
             TestbedError: it could not be built.
         """
         wanted = self._composed(name) if topology is None else _topology(topology)
+        if self._session.comparison is not None:
+            dut = self._session.comparison.on_baseline(dut)
         _skip_where_lacking(self._session, wanted, dut)
         return self._session.live(wanted, dut)
 
@@ -78,7 +80,8 @@ class FreshDeployer:
 
     def side_by_side(self, subjects: Sequence[tuple[Topology, Dut]]) -> AbstractContextManager[SideBySide] | None:
         """All of them at once, one of which works at a time; None where the testbed has but one DUT."""
-        return closing(self._session.side_by_side()) if SideBySide.possible(self._session.rig, subjects) else None
+        possible = SideBySide.possible(self._session.rig, subjects)
+        return _closed_at_the_end(self._session.side_by_side()) if possible else None
 
     def streams(self) -> StreamRunner:
         """What runs streams; skips the test where the machine lacks the engine."""
@@ -86,6 +89,18 @@ class FreshDeployer:
         if lacking is not None:
             raise UnavailableError(lacking)
         return self._session.stream_runner()
+
+
+@contextmanager
+def _closed_at_the_end(rigs: SideBySide) -> Iterator[SideBySide]:
+    """Close it in any case. What ended the comparison counts more than what then cannot be closed."""
+    try:
+        yield rigs
+    except BaseException:
+        with suppress(TestbedError):
+            rigs.close()
+        raise
+    rigs.close()
 
 
 def _skip_where_lacking(session: NfvSession, topology: Topology, dut: Dut) -> None:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pytest_nfvperf.model.measure.asked_load import SoakLoad
+
+if TYPE_CHECKING:  # every pytest run imports this
+    from pytest_nfvperf.model.compare.sides import Comparing
 
 PACK = "published"
 
@@ -34,6 +38,7 @@ class Options:
         soak_load: their load: frames/s per direction or a share of the NDR.
         repeat: how often NDR, PDR and throughput are searched.
         baseline: results of an earlier run that limits may be a share of; None: there is none.
+        compare: the sides to compare; None in a run that does not.
         record: directory for recordings of the conversation with the generator; None: it is not recorded.
     """
 
@@ -52,3 +57,4 @@ class Options:
     record: Path | None = None
     repeat: int = 1
     baseline: Path | None = None
+    compare: Comparing | None = None

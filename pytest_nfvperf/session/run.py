@@ -14,6 +14,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pytest_nfvperf import __version__
 from pytest_nfvperf.adapters.evidence import hdr
@@ -25,7 +26,7 @@ from pytest_nfvperf.adapters.report.subjects import title
 from pytest_nfvperf.backends.base import Abandons, Backend
 from pytest_nfvperf.config.sla_file import load_sla
 from pytest_nfvperf.config.testbed_file import testbed_to_yaml
-from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.model.errors import TestbedError, UnavailableError
 from pytest_nfvperf.model.evidence.conclusion import TestConclusion
 from pytest_nfvperf.model.evidence.records import (
     AttachmentData,
@@ -65,6 +66,9 @@ from pytest_nfvperf.session.packs import PUBLISHED_FILE, pack_rules
 from pytest_nfvperf.session.running_test import conclude_running
 from pytest_nfvperf.session.sla_check import Measured, SlaCheck
 
+if TYPE_CHECKING:
+    from pytest_nfvperf.session.comparing import Comparison
+
 SUITE_SLA = "sla.yaml"
 
 
@@ -84,6 +88,7 @@ class NfvSession:
         selected: node ids of all tests that the run is about; None until the first of them is about to run.
         interrupted: the signal that ended a soak, for the run to end after its test; "" as long as there was none.
         stopping: how the run ends when a signal asks it to; None where nothing is measured.
+        comparison: of a run that compares sides; else None.
     """
 
     def __init__(
@@ -105,6 +110,7 @@ class NfvSession:
         self.interrupted = ""
         self.selected: tuple[str, ...] | None = None
         self.stopping: RunEnd | None = None
+        self.comparison: Comparison | None = None
         self._progress = progress
         self._sinks = tuple(sinks)
         self._started = time.monotonic()
@@ -203,6 +209,8 @@ class NfvSession:
 
     def search(self, labels: Mapping[str, str]) -> Search:
         """Measurements of one test."""
+        if self.comparison is not None:
+            return self.comparison.search(labels, self._limits_of, self._context)
         return Search(
             self.profile,
             labels,
@@ -238,7 +246,14 @@ class NfvSession:
         self, labels: Mapping[str, str], deploy: SubjectDeployer, streams: Callable[[], StreamRunner], decided: Decided
     ) -> Study:
         """Comparisons of one test; ``decided``: whether the SLA's verdict on an outcome is carried."""
+        if self.comparison is not None:
+            return self.comparison.study(labels, deploy, self._limits_of, streams, self._context)
         return Study(self.profile, labels, deploy, self._limits_of, streams, decided, self._context)
+
+    def only_alone(self, what: str) -> None:
+        """UnavailableError in a run that compares sides: ``what`` is measured on one alone."""
+        if self.comparison is not None:
+            raise UnavailableError(f"not compared: {what} cannot alternate between sides")
 
     def stream_runner(self) -> StreamRunner:
         """Runs TCP and UDP streams. Unless the testbed says otherwise, both ends may use all its CPUs."""
@@ -258,7 +273,7 @@ class NfvSession:
     def sla_check(self, test_file: Path) -> SlaCheck:
         """The judge of one test."""
         return SlaCheck(
-            () if self.options.plan else (*self.rules_for(test_file), *self._own_rules()),
+            () if self.options.plan or self.comparison else (*self.rules_for(test_file), *self._own_rules()),
             self.measured,
             self.recorder,
             self._ledger_text,
@@ -382,6 +397,7 @@ class NfvSession:
             generator=self.rig.generator_info if started else None,
             sla=(*map(str, self.options.slas), *self.options.packs),
             selected=self.selected,
+            compare=self.options.compare,
         )
 
 

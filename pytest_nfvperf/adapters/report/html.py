@@ -8,10 +8,12 @@ from typing import Any
 
 from markupsafe import Markup
 
+from pytest_nfvperf.adapters.evidence.comparison_file import compared_run
 from pytest_nfvperf.adapters.evidence.conclusions import conclude
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence
 from pytest_nfvperf.adapters.report import figures, studies
 from pytest_nfvperf.adapters.report.charts import ChartFolder
+from pytest_nfvperf.adapters.report.comparison_page import comparison_page
 from pytest_nfvperf.adapters.report.conclusion_page import chips, faults, head_style, selected
 from pytest_nfvperf.adapters.report.pages import SuitePage, TestPage, facts, flattened, test_page
 from pytest_nfvperf.adapters.report.published_series import PublishedSeries
@@ -61,6 +63,8 @@ def render_report(
     suites = _suites(run, conclusion, published, charts)
     context = _context(run, conclusion, suites, published)
     context["topologies"] = topology_pages([page for suite in suites for page in suite.tests], charts)
+    compared = compared_run(run, conclusion)
+    context["comparison"] = None if compared is None else comparison_page(compared, charts)
     context["folded"] = len(context["topologies"]) > MOST_OPEN
     page = out_dir / "report.html"
     page.write_text(environment().get_template("report.html").render(context), encoding="utf-8")

@@ -1,0 +1,102 @@
+"""``nfvperf compare``: several Open vSwitch on the same tests, or two runs that were made already."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+USAGE = "nfvperf compare A B [C ...] [--set [SIDE:]other_config:KEY=VALUE] [--margin SHARE] -- PYTEST_ARGUMENTS"
+_TEXT = (
+    "Versions or settings of Open vSwitch on the same tests, in turns within one run: which is faster, slower, the "
+    "same. Or two results directories. docs/comparing.md has the words and the exit statuses."
+)
+
+
+def add_parser(commands: _Commands) -> None:
+    """Add ``compare``."""
+    usage = f"{USAGE}\n       nfvperf compare RUN RUN [--margin SHARE]"
+    text = "several Open vSwitch on the same tests: which is faster, slower, the same; or two runs"
+    parser = commands.add_parser("compare", help=text, description=_TEXT, usage=usage)
+    parser.add_argument(
+        "sides",
+        nargs="+",
+        metavar="SIDE",
+        help="NAME of `nfvperf ovs list`, 'installed', a prefix or root, or NAME=WHERE; the baseline first. Or two "
+        "results directories",
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        dest="settings",
+        metavar="[SIDE:]other_config:KEY=VALUE",
+        help="a setting of one side, or of all",
+    )
+    parser.add_argument("--margin", metavar="SHARE", help="for 'same' (default: '2 %%')")
+    parser.set_defaults(command=_compare)
+
+
+def split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
+    """A command line of ``compare``: what stands before "--" is ours, what stands behind it is pytest's."""
+    if list(argv[:1]) != ["compare"] or "--" not in argv:
+        return list(argv), []
+    at = list(argv).index("--")
+    return list(argv[:at]), list(argv[at + 1 :])
+
+
+def _compare(arguments: argparse.Namespace) -> int:
+    """Ends with the exit status of the run that compares; of two runs with what they come to."""
+    from pytest_nfvperf.config.comparing import read_comparing  # noqa: PLC0415 - each command imports its own
+    from pytest_nfvperf.model.errors import ConfigError  # noqa: PLC0415
+    from pytest_nfvperf.model.evidence.run_conclusion import EXIT_STATUS, RunFate  # noqa: PLC0415
+
+    given: list[str] = arguments.behind
+    try:
+        if not given and any(_is_run(Path(side)) for side in arguments.sides):
+            return _compare_runs([Path(side) for side in arguments.sides], arguments.margin)
+        read_comparing(arguments.sides, arguments.settings, arguments.margin)  # a mistake costs no start of pytest
+        if not given:
+            raise ConfigError(f"which tests? Write them after --, such as `nfvperf compare A B -- suites/`: {USAGE}")
+    except ConfigError as error:
+        print(f"nfvperf: {error}", file=sys.stderr)
+        return EXIT_STATUS[RunFate.USAGE]
+    from pytest_nfvperf.cli.plan import run_pytest  # noqa: PLC0415 - pytest only for who runs it
+
+    margin = ["--nfv-compare-margin", arguments.margin] if arguments.margin else []
+    options = [f"--nfv-compare={side}" for side in arguments.sides]
+    options += [f"--nfv-compare-set={setting}" for setting in arguments.settings]
+    return run_pytest([*options, *margin, *given])
+
+
+def _compare_runs(paths: Sequence[Path], margin: str | None) -> int:
+    """Print the table of two runs, and write the document beside the second's evidence."""
+    from pytest_nfvperf.adapters.evidence.comparison_file import write_comparison  # noqa: PLC0415
+    from pytest_nfvperf.adapters.evidence.reader import read_run  # noqa: PLC0415
+    from pytest_nfvperf.adapters.evidence.two_runs import compared_runs  # noqa: PLC0415
+    from pytest_nfvperf.adapters.report.comparison_table import comparison_text, differences_text  # noqa: PLC0415
+    from pytest_nfvperf.config.comparing import read_margin  # noqa: PLC0415
+    from pytest_nfvperf.model.errors import ConfigError  # noqa: PLC0415
+
+    if len(paths) != 2:
+        raise ConfigError(
+            f"two results directories can be compared, not {len(paths)}; or name versions of Open vSwitch"
+        )
+    first, second = (read_run(path.resolve()) for path in paths)
+    compared = compared_runs(first, second, read_margin(margin))
+    terminal = sys.stdout.isatty()
+    width = shutil.get_terminal_size().columns if terminal else None
+    print(differences_text(compared))
+    print(comparison_text(compared, width=width, color=terminal))
+    print(f"written: {write_comparison(compared, second.path, f'comparison-with-{first.run_id}.json')}")
+    return compared.exit_status
+
+
+def _is_run(path: Path) -> bool:
+    return path.is_dir() and any(path.glob("evidence*.jsonl"))

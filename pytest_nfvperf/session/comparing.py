@@ -1,0 +1,221 @@
+"""A run that compares sides: what its tests measure, what is recorded of it, and what a test comes to.
+
+Tests' own SLAs are not judged. Instead each side of each comparison has a verdict: FAIL where it is slower or does not
+work, INCONCLUSIVE where nobody can tell, PASS where it is the same or faster. So exit status, reports, JUnit and Allure
+follow as they do from an SLA.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from pytest_nfvperf.model.compare.decision import HIGHER
+from pytest_nfvperf.model.compare.record import ComparisonData, MetricComparison, SideFigures, SideState, Word
+from pytest_nfvperf.model.compare.sides import Comparing
+from pytest_nfvperf.model.errors import NfvperfError, TestbedError, UnavailableError
+from pytest_nfvperf.model.evidence.records import AttachmentData, ErrorData
+from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
+from pytest_nfvperf.model.testbed.testbed import Dut
+from pytest_nfvperf.runs.compare_sides import SIDE, GuardedStudy, Lost, SideComparison
+from pytest_nfvperf.runs.compared_measurements import ComparedSearch, ComparedStudy
+from pytest_nfvperf.runs.search import LimitsOf, Search
+from pytest_nfvperf.runs.stream_runner import StreamRunner
+from pytest_nfvperf.runs.study import Decided, Study, SubjectDeployer
+from pytest_nfvperf.runs.trials import Context
+from pytest_nfvperf.session.deploying import FreshDeployer
+from pytest_nfvperf.session.run import NfvSession
+from pytest_nfvperf.session.sla_check import InconclusiveWarning, SlaFailure
+
+RULE = "nfvperf compare"
+TRIES = 2
+"""Tests in which a side may break before it is left out of the run."""
+
+BUDGETS = 1.5
+"""Of the time that the profile gives to a comparison inside a test: here a test is nothing else."""
+
+_JUDGEMENTS = {
+    Word.SLOWER: Judgement.FAIL,
+    Word.CANNOT_TELL: Judgement.INCONCLUSIVE,
+    Word.SAME: Judgement.PASS,
+    Word.FASTER: Judgement.PASS,
+}
+
+
+class SidesBrokenError(NfvperfError):
+    """Sides of a comparison did not start or died; the others were measured. The testbed itself is whole."""
+
+
+class Comparison:
+    """What a run's tests compare.
+
+    Args:
+        session: of this run.
+        comparing: the sides.
+
+    Attributes:
+        made: the running test's comparisons so far; whoever starts a test calls ``begin_test``.
+    """
+
+    def __init__(self, session: NfvSession, comparing: Comparing) -> None:
+        self.comparing = comparing
+        self.made: list[ComparisonData] = []
+        self._session = session
+        self._verdicts: list[Verdict] = []
+        self._broken: dict[str, list[Lost]] = {}
+
+    def begin_test(self) -> None:
+        """Forget what the last test compared."""
+        self.made.clear()
+        self._verdicts.clear()
+
+    def on_baseline(self, dut: Dut) -> Dut:
+        """What a test deploys by itself is built on the baseline, where its comparison begins.
+
+        Raises:
+            UnavailableError: the test names a version of its own.
+        """
+        if dut.version is not None and dut.version != self.comparing.baseline.name:
+            raise UnavailableError(
+                f"not compared: the test itself names the version {dut.version!r} of Open vSwitch, and so is about that"
+            )
+        return dut if dut.kind == "linux-bridge" else replace(dut, version=self.comparing.baseline.name)
+
+    def search(self, labels: Mapping[str, str], limits_of: LimitsOf, context: Context) -> Search:
+        """Measurements of one test."""
+        deploy = FreshDeployer(self._session)
+        sides = self._sides(labels, deploy, limits_of, deploy.streams, context)
+        estimate = self._session.backend.estimate_search_s
+        return ComparedSearch(self._session.profile, labels, limits_of, estimate, sides)
+
+    def study(
+        self,
+        labels: Mapping[str, str],
+        deploy: SubjectDeployer,
+        limits_of: LimitsOf,
+        streams: Callable[[], StreamRunner],
+        context: Context,
+    ) -> Study:
+        """Comparisons of one test."""
+        sides = self._sides(labels, deploy, limits_of, streams, context)
+        decided: Decided = lambda _: True  # noqa: E731 - each of its subjects is decided by itself
+        return ComparedStudy(self._session.profile, labels, deploy, limits_of, streams, decided, context, sides=sides)
+
+    def _sides(
+        self,
+        labels: Mapping[str, str],
+        deploy: SubjectDeployer,
+        limits_of: LimitsOf,
+        streams: Callable[[], StreamRunner],
+        context: Context,
+    ) -> SideComparison:
+        profile = self._session.profile
+        profile = replace(profile, comparison_budget_s=profile.comparison_budget_s * BUDGETS)
+
+        def make(more: Mapping[str, str], decided: Decided) -> GuardedStudy:
+            return GuardedStudy(profile, {**labels, **more}, deploy, limits_of, streams, decided, context)
+
+        lost = {name: each[-1] for name, each in self._broken.items() if len(each) >= TRIES}
+        return SideComparison(self.comparing, make, deploy.check, self._take, lost)
+
+    def _take(self, data: ComparisonData, outcomes: Mapping[str, Outcome], lost: Mapping[str, Lost]) -> None:
+        """Put a comparison into the evidence, with a verdict a side, or an error where it broke."""
+        recorder = self._session.recorder
+        self.made.append(data)
+        recorder.emit(data)
+        for side in data.sides:
+            if side.state in {SideState.BROKEN, SideState.UNAVAILABLE}:
+                self._note_broken(side, lost[side.side])
+                continue
+            labels = outcomes[side.side].labels if side.side in outcomes else (*data.labels, (SIDE, side.side))
+            verdict = side_verdict(side, data.baseline, tuple(sorted(labels)))
+            self._verdicts.append(verdict)
+            recorder.emit(verdict)
+
+    def _note_broken(self, side: SideFigures, lost: Lost) -> None:
+        evidence = lost.error.evidence if isinstance(lost.error, TestbedError) else {}
+        known = self._broken.setdefault(side.side, [])
+        known.append(lost)
+        again = " (it broke in earlier tests, and was not tried again)" if len(known) > TRIES else ""
+        message = f"side {side.side!r} is {side.state}: {side.reason}{again}"
+        self._session.recorder.emit(ErrorData(type(lost.error).__name__, message, dict(evidence)))
+
+    def note(self, text: str) -> None:
+        """Something that the reader of the running test's last comparison must know."""
+        self._session.recorder.emit(AttachmentData("note on the comparison", text=text))
+
+    def judge(self) -> None:
+        """What the test comes to, after it ended by itself.
+
+        Raises:
+            UnavailableError: it compared nothing: the test is skipped.
+            SidesBrokenError: a side did not start or died.
+            SlaFailure: a side is slower or does not work, or nobody can tell; the message lists all sides.
+        """
+        if not self.made:
+            raise UnavailableError(
+                "not compared: the test passed, and measured nothing by search or study that sides could be compared in"
+            )
+        troubles = [side for data in self.made for side in data.sides]
+        broken = [side for side in troubles if side.state in {SideState.BROKEN, SideState.UNAVAILABLE}]
+        text = "\n".join(line for data in self.made for line in comparison_lines(data))
+        if broken:
+            names = ", ".join(dict.fromkeys(f"{side.side!r} is {side.state}: {side.reason}" for side in broken))
+            raise SidesBrokenError(f"side {names}\n{text}")
+        judgements = {verdict.judgement for verdict in self._verdicts}
+        if Judgement.FAIL in judgements:
+            raise SlaFailure(text, Judgement.FAIL)
+        if Judgement.INCONCLUSIVE not in judgements:
+            return
+        if self._session.options.inconclusive != "warn":
+            raise SlaFailure(text, Judgement.INCONCLUSIVE)
+        warnings.warn(InconclusiveWarning(text), stacklevel=2)
+
+
+def side_verdict(side: SideFigures, baseline: str, labels: tuple[tuple[str, str], ...]) -> Verdict:
+    """The verdict on a side that was measured, or does not work."""
+    metric = side.deciding
+    if side.state is SideState.FAILED or metric is None:
+        reason = side.reason or "its figure could not be read"
+        judgement = Judgement.FAIL if side.state is SideState.FAILED else Judgement.INCONCLUSIVE
+        wanted = f"{side.side} works as {baseline} does"
+        return Verdict(judgement, wanted, "", None, "ratio", None, None, reason, RULE, subject=labels)
+    beyond = "below" if metric.better == HIGHER else "above"
+    return Verdict(
+        judgement=_JUDGEMENTS[metric.word],
+        requirement=f"{metric.metric} of {side.side} not {beyond} {baseline}'s",
+        metric=metric.metric,
+        limit=1.0,
+        unit="ratio",
+        observed=metric.ratio,
+        margin=_margin(metric),
+        reason=f"{metric.word}: {metric.reason}",
+        rule=RULE,
+        confidence=_rests_on(metric),
+        subject=labels,
+    )
+
+
+def _margin(metric: MetricComparison) -> float | None:
+    if metric.ratio is None:
+        return None
+    return metric.ratio - 1 if metric.better == HIGHER else 1 - metric.ratio
+
+
+def _rests_on(metric: MetricComparison) -> str:
+    """``27 pairs in 8 blocks of fresh builds``."""
+    return f"{metric.pairs} pairs in {metric.blocks} blocks of fresh builds" if metric.blocks else ""
+
+
+def comparison_lines(data: ComparisonData) -> list[str]:
+    """A line for each side: its word, and why."""
+    lines = []
+    for side in data.sides:
+        metric = side.deciding
+        if side.state is not SideState.MEASURED or metric is None:
+            lines.append(f"{side.side} against {data.baseline}: {side.state}: {side.reason}")
+        else:
+            lines.append(f"{side.side} against {data.baseline}: {metric.word} in {metric.metric}: {metric.reason}")
+    return lines

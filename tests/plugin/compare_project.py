@@ -1,0 +1,74 @@
+"""A user's project whose testbed is simulated, and forwards as fast as each side's name says. For tests of compare."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import pytest
+from user_project import CONFTEST, make_project
+
+BACKEND = '''
+from dataclasses import replace
+from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
+from pytest_nfvperf.backends.simulated import SimulatedBackend
+from pytest_nfvperf.backends.simulated_dut import SimulatedDatapath
+from pytest_nfvperf.model.errors import TestbedError
+
+RATES = {"slow": 3.4e6, "fast": 4.4e6, "dead": 1e-9}
+
+class Sides(SimulatedBackend):
+    """Rigs side by side whose DUT is as fast as its version is called."""
+
+    def parts(self):
+        return self._rig("")
+
+    def _rig(self, name):
+        generator = FakeGenerator(4e6, noise=0.004, ceiling_fps=9.1e6, clock=self.clock, seed=len(name))
+
+        def make_datapath(dut):
+            if dut.version == "broken":
+                raise TestbedError("vswitchd ended with status 127", evidence={"ovs-vswitchd.log": "no such library"})
+            generator.capacity_fps = RATES.get(dut.version, 4e6)
+            return SimulatedDatapath(self.clock, dut.kind or "dpdk")
+
+        return replace(
+            super().parts(),
+            make_datapath=make_datapath,
+            make_generator=lambda: generator,
+            beside=None if name or BESIDE is False else lambda number: self._rig("beside" + number),
+            room_beside=lambda: 5,
+        )
+
+def pytest_nfvperf_make_backend(config, testbed):
+    return Sides(testbed)
+'''
+
+SUITE = """
+from pytest_nfvperf import Traffic
+
+def test_ndr_pdr(phy2phy, search, sla):
+    outcome = search.ndr_pdr(phy2phy, Traffic(frame_size=64))
+    sla.check(outcome)
+"""
+
+
+def sides_project(pytester: pytest.Pytester, suite: str = SUITE, *, beside: bool = True) -> pytest.Pytester:
+    """A project with one suite; ``beside``: its testbed can have several DUTs at once."""
+    return make_project(pytester, suite, f"{CONFTEST}\nBESIDE = {beside}\n{BACKEND}")
+
+
+def compare(pytester: pytest.Pytester, *sides: str) -> pytest.RunResult:
+    """``nfvperf compare SIDES -- mine``."""
+    return pytester.run(
+        *(sys.executable, "-m", "pytest_nfvperf.cli.main", "compare", *sides),
+        *("--", "mine", "--nfv-report", "none", "-p", "no:cacheprovider"),
+    )
+
+
+def document(pytester: pytest.Pytester) -> dict[str, Any]:
+    """``comparison.json`` of the newest run."""
+    text = (pytester.path / "reports" / "latest" / "comparison.json").read_text()
+    made: dict[str, Any] = json.loads(text)
+    return made

@@ -1,0 +1,110 @@
+"""A comparison in the document, the table, the page, the chart, Allure and the run's conclusion."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pytest_nfvperf.adapters.evidence.comparison_file import compared_run, write_comparison
+from pytest_nfvperf.adapters.evidence.conclusions import conclude
+from pytest_nfvperf.adapters.evidence.reader import read_run
+from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
+from pytest_nfvperf.adapters.report.comparison_chart import comparison_chart
+from pytest_nfvperf.adapters.report.comparison_table import comparison_text
+from pytest_nfvperf.adapters.report.drawing import to_svg
+from pytest_nfvperf.adapters.report.html import render_report
+from pytest_nfvperf.model.evidence.conclusion import TestFacts
+from pytest_nfvperf.model.evidence.run_conclusion import RunFacts, RunFate, conclude_run
+from tests.sample_comparison import comparison_records
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("comparison")
+    writer = EvidenceWriter(folder / "evidence.jsonl")
+    for record in comparison_records():
+        writer.emit(record)
+    writer.close()
+    return read_run(folder)
+
+
+@pytest.fixture(scope="module")
+def compared(run):
+    return compared_run(run, conclude(run))
+
+
+def test_the_document_has_sides_figures_differences_and_what_was_left_out(compared, tmp_path):
+    made = json.loads(write_comparison(compared, tmp_path).read_text())
+
+    assert (tmp_path / "comparison.json").is_file()
+    assert [(side["name"], side["settings"]) for side in made["sides"]] == [
+        ("old", {}),
+        ("new", {"smc-enable": "true"}),
+        ("odd", {}),
+    ]
+    assert made["sides"][1]["dut"]["version"] == "3.5.0"
+    assert made["sides"][2]["dut"] is None
+    assert {"what": "OVS", "values": {"old": "3.1.0", "new": "3.5.0", "odd": "-"}} in made["differences"]
+    assert {"what": "smc-enable", "values": {"old": "-", "new": "true", "odd": "-"}} in made["differences"]
+    first = made["comparisons"][0]
+    assert (first["test"], first["labels"]["frame_size"], first["how"]) == ("t.py::a", "64", "alternating")
+    assert [side["state"] for side in first["sides"]] == ["measured", "broken"]
+    assert first["sides"][0]["metrics"][0]["dropped"] == {"cpu_moved": 2}
+    assert made["counts"] == {"broken": 2, "slower": 1, "same": 1}
+    assert [one["test"] for one in made["left_out"]] == ["t.py::soak"]
+    assert (made["result"], made["exit_status"], made["paired"]) == ("broken", 11, True)
+
+
+def test_the_table_has_a_line_for_each_metric_and_the_reason_of_what_broke(compared):
+    lines = comparison_text(compared).splitlines()
+
+    assert lines[:3] == [
+        "old (baseline): OVS 3.1.0, DPDK 22.11.7",
+        "new: OVS 3.5.0, DPDK 24.11.2, smc-enable=true",
+        "odd: did not run",
+    ]
+    rows = {" ".join(line.split()) for line in lines}
+    assert (
+        "throughput/ndr_pdr phy2phy 64 new forwarding rate 6.60 Mpps 5.71 Mpps 0.865 0.855 .. 0.875 1.0% 1.2% "
+        "31 in 8, 2 dropped slower"
+    ) in rows
+    assert any(row.startswith("PMD cycles per packet 230 cycles 262.2 cycles 1.140") for row in rows)
+    assert "throughput/ndr_pdr phy2phy 1518, odd: broken: vswitchd ended with status 127" in rows
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_the_table_is_as_wide_as_the_terminal(compared, width):
+    assert max(map(len, comparison_text(compared, width=width).splitlines())) <= width
+
+
+def test_the_page_has_the_chart_the_table_and_what_differs(run, tmp_path):
+    text = render_report(run, tmp_path, png=False).read_text()
+
+    assert '<section id="comparison">' in text
+    assert "Ratio to old, with its interval" in text
+    assert '<span class="badge fail">slower</span>' in text
+    assert "What differs between the sides" in text
+    assert "not compared: a soak cannot alternate between sides" in text
+    assert "Testbed broken. Compared: 2 broken, 1 slower, 1 same" in text
+
+
+def test_the_chart_has_a_line_for_each_side_with_a_ratio(compared):
+    svg = to_svg(comparison_chart(compared), "x")
+
+    assert "throughput/ndr_pdr phy2phy 64, new" in svg
+    assert "throughput/ndr_pdr phy2phy 1518, new" in svg
+    assert ", odd" not in svg
+
+
+@pytest.mark.parametrize(
+    ("compared", "status", "fate", "headline"),
+    [
+        ({"same": 3}, 0, RunFate.PASSED, "Compared: 3 same"),
+        ({}, 0, RunFate.INCONCLUSIVE, "Inconclusive. Compared: nothing"),
+        ({"same": 1}, 2, RunFate.INTERRUPTED, "Interrupted. Compared: 1 same"),
+    ],
+)
+def test_a_run_that_compares_says_what_it_found(compared, status, fate, headline):
+    conclusion = conclude_run(RunFacts((TestFacts("t", status="passed"),), status, compared=compared))
+    assert (conclusion.fate, conclusion.headline) == (fate, headline)
