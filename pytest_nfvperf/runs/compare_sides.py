@@ -163,8 +163,8 @@ class SideComparison:
                 lost[name] = Lost(SideState.UNAVAILABLE, str(error), error)
 
     def _is_decided(self, study: GuardedStudy, figure: Figure, outcome: Outcome) -> bool:
-        """True when more readings would not change the word: of the baseline there is none."""
-        if not outcome.relatives:
+        """True when more readings would not change the word: of the baseline, and of it again, there is none."""
+        if not outcome.relatives or outcome.label[SIDE].endswith(AGAIN):
             return True
         found = self._metrics(study, figure, outcome)
         return all(metric.word is not Word.CANNOT_TELL or metric.bound_reason for metric in found if metric.decides)

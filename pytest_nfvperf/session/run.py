@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -184,7 +184,7 @@ class NfvSession:
         live = rig.live(topology, self.profile.invalid_trial_budget, dut)
         self._describe()
         self._note_topology(live)
-        self._attach("OVS configuration", live.deployment.built.configuration())
+        self.recorder.emit(AttachmentData("OVS configuration", text=live.deployment.built.configuration()))
         return live
 
     def side_by_side(self) -> SideBySide:
@@ -216,7 +216,7 @@ class NfvSession:
             labels,
             self._limits_of,
             self.backend.estimate_search_s,
-            self._limits_anew,
+            partial(self._limits_of, anew=True),
             self.options.repeat,
         )
 
@@ -359,9 +359,6 @@ class NfvSession:
                 self.recorder.close()
                 del self.recorder
 
-    def _limits_anew(self, live: LiveTopology, traffic: Traffic) -> Limits:
-        return self._limits_of(live, traffic, anew=True)
-
     def _limits_of(self, live: LiveTopology, traffic: Traffic, *, anew: bool = False) -> Limits:
         directions = len(live.topology.directions) if traffic.bidirectional else 1
         line_rate = self.backend.line_rate_bps()
@@ -372,9 +369,6 @@ class NfvSession:
 
     def _ledger_text(self, outcomes: Sequence[Outcome]) -> str | None:
         return bounding_text(outcomes, self._context.trials)
-
-    def _attach(self, name: str, text: str) -> None:
-        self.recorder.emit(AttachmentData(name, text=text))
 
     def _describe(self) -> None:
         """Write the run record again as soon as the DUT is known, and the generator."""

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pytest_nfvperf.adapters.report.comparison_table import subject
-from pytest_nfvperf.adapters.report.drawing import GREEN, MUTED, ORANGE, SERIES, VERMILION, dress, new_figure
+from pytest_nfvperf.adapters.report.drawing import GREEN, INK, MUTED, ORANGE, SERIES, VERMILION, dress, new_figure
 from pytest_nfvperf.model.compare.record import MetricComparison, Word
 from pytest_nfvperf.model.evidence.comparison_document import ComparedRun
 
@@ -46,7 +46,7 @@ def comparison_chart(compared: ComparedRun) -> Figure | None:
     panel.set_ylim(-0.6, len(lines) - 0.4)
     panel.set_xlim(*_reach(lines))
     figure.subplots_adjust(left=_LEFT_IN / _WIDTH_IN, right=0.985, top=1 - _HEAD_IN / height, bottom=_FOOT_IN / height)
-    figure.legend(loc="lower center", ncols=4, frameon=False, fontsize=8.5, labelcolor="#1b1f27")
+    figure.legend(loc="lower center", ncols=4, frameon=False, fontsize=8.5, labelcolor=INK)
     return figure
 
 
