@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from toy_ovs import buildable, prefix, repository
 
 from pytest_nfvperf.adapters.host.debian_mirror import Archive, archives
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import is_root, locate
@@ -29,30 +30,6 @@ from pytest_nfvperf.model.testbed.testbed import Dut, OvsSpec
 def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registry:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return Registry()
-
-
-def prefix(place: Path, version: str = "3.3.4", dpdk: str = "DPDK 23.11.1") -> Path:
-    """A prefix whose programs only say what they are."""
-    for directory in ("sbin", "bin", "share/openvswitch"):
-        (place / directory).mkdir(parents=True)
-    for name in ("sbin/ovs-vswitchd", "sbin/ovsdb-server", "bin/ovsdb-tool", "bin/ovs-ofctl"):
-        program = place / name
-        program.write_text(f"#!/bin/sh\necho 'ovs-vswitchd (Open vSwitch) {version}'\necho '{dpdk}'\n")
-        program.chmod(0o755)
-    (place / "share/openvswitch/vswitch.ovsschema").write_text("{}")
-    return place
-
-
-def repository(place: Path) -> Path:
-    """A git tree that has the files by which one of Open vSwitch is known, and one commit."""
-    (place / "vswitchd").mkdir(parents=True)
-    (place / "boot.sh").write_text("#!/bin/sh\necho planted >&2\nexit 3\n")
-    (place / "boot.sh").chmod(0o755)
-    (place / "vswitchd/ovs-vswitchd.c").write_text("int main(void) { return 0; }\n")
-    own = ("-c", "user.name=n", "-c", "user.email=e@example.org", "-c", "init.defaultBranch=main")
-    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
-        subprocess.run(["git", *own, *words], cwd=place, check=True)
-    return place
 
 
 def test_a_prefix_is_kept_with_version_origin_and_checksum(registry: Registry, tmp_path: Path) -> None:
@@ -320,42 +297,6 @@ def test_the_commands_say_what_they_did(registry: Registry, tmp_path: Path, caps
     assert added == f"added {listed}"
     assert removed == "removed ovs"
     assert "nfvperf: no version of Open vSwitch is kept as 'ovs' (kept: none)" in printed.err
-
-
-CONFIGURE = r"""#!/bin/sh
-echo "$@" >> configured.log
-tree=$(dirname "$0")
-cat > Makefile <<END
-all:
-	echo built >> made.log
-install:
-	$tree/install.sh \$(DESTDIR)/nfvperf-ovs
-END
-"""
-INSTALL = r"""#!/bin/sh
-tree=$(dirname "$0")
-mkdir -p "$1/sbin" "$1/bin" "$1/share/openvswitch"
-for name in sbin/ovs-vswitchd sbin/ovsdb-server bin/ovsdb-tool bin/ovs-ofctl; do
-    printf '#!/bin/sh\necho "ovs-vswitchd (Open vSwitch) %s"\n' "$(cat "$tree/version")" > "$1/$name"
-    chmod +x "$1/$name"
-done
-echo '{}' > "$1/share/openvswitch/vswitch.ovsschema"
-"""
-
-
-def buildable(place: Path) -> Path:
-    """A tree like Open vSwitch's that is built at once: two commits, 3.3.0 and 3.4.0."""
-    tree = repository(place)
-    (tree / "boot.sh").write_text("#!/bin/sh\necho booted >> boot.log\ncp configure.in configure\nchmod +x configure\n")
-    (tree / "configure.in").write_text(CONFIGURE)
-    (tree / "install.sh").write_text(INSTALL)
-    (tree / "install.sh").chmod(0o755)
-    own = ("-c", "user.name=n", "-c", "user.email=e@example.org")
-    for version in ("3.3.0", "3.4.0"):
-        (tree / "version").write_text(f"{version}\n")
-        for words in (["add", "."], ["commit", "-qm", version]):
-            subprocess.run(["git", *own, *words], cwd=tree, check=True)
-    return tree
 
 
 def test_revisions_get_a_prefix_each_and_are_configured_once(
