@@ -1,0 +1,170 @@
+"""A bisection in words: what is measured, what was seen, and the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pytest_nfvperf.model.bisect.bisection import Ask, Kind, Purpose, Standing, Verdict
+from pytest_nfvperf.model.bisect.chances import narrowest
+from pytest_nfvperf.model.bisect.ends import Refusal
+from pytest_nfvperf.model.bisect.levels import Levels
+from pytest_nfvperf.model.bisect.seen import (
+    Compared,
+    Estimate,
+    Event,
+    Question,
+    Ran,
+    Runs,
+    Subject,
+    Unusable,
+    estimates,
+    runs,
+    unusable,
+)
+
+_PURPOSES = {Purpose.ENDS: "ends", Purpose.SEARCH: "search", Purpose.CONFIRM: "again"}
+MOST_NAMED = 4
+
+
+def ask_text(question: Question, ask: Ask) -> str:
+    """``search  v8 against v0``."""
+    name = question.versions[ask.version]
+    against = f" against {question.versions[ask.base]}" if ask.blocks else ""
+    return f"{_PURPOSES[ask.purpose]:<7} {name}{against}"
+
+
+def event_text(question: Question, event: Event, now: Standing) -> str:
+    """What was seen of a version, and where the bisection stands now: ``0.902 (0.880 .. 0.925), 8 blocks; ...``."""
+    return f"{_seen(event, now.subject)}{_likeliest(question, now)}"
+
+
+def _seen(event: Event, subject: Subject | None) -> str:
+    match event:
+        case Unusable():
+            return f"skipped: {_first_line(event.why)}"
+        case Ran():
+            failed = dict(event.failed)
+            if not failed:
+                return f"{_tests(len(event.passed))} passed"
+            test = subject.test if subject and subject.test in failed else next(iter(failed))
+            return f"{_tests(len(failed))} failed: {test}: {_first_line(failed[test])}"
+        case Compared():
+            own = [each for each in event.figures if Subject(each.test, each.metric) == subject] or event.figures
+            one = max(own, key=lambda each: abs(each.log_ratio) / each.standard_error, default=None)
+            if one is None:
+                return "no figure"
+            return f"{ratio_text(Estimate(one.log_ratio, one.standard_error**2, event.blocks))} {one.metric}"
+
+
+def _tests(count: int) -> str:
+    return "1 test" if count == 1 else f"{count} tests"
+
+
+def _first_line(text: str) -> str:
+    return text.strip().partition("\n")[0]
+
+
+def ratio_text(seen: Estimate) -> str:
+    """``0.902 (0.880 .. 0.925) in 8 blocks``: the ratio with its interval at 95 %."""
+    ratio, low, high = seen.interval()
+    return f"{ratio:.4g} ({low:.4g} .. {high:.4g}) in {seen.blocks} blocks"
+
+
+def _likeliest(question: Question, now: Standing) -> str:
+    if not now.chances:
+        return ""
+    found = narrowest(now.chances, question.confidence)
+    return f"; came in with {range_text(question, found.first, found.last)}: {found.mass:.1%}"
+
+
+def range_text(question: Question, first: int, last: int) -> str:
+    """One name, or the first and the last."""
+    names = question.versions
+    return names[first] if first == last else f"{names[first]} .. {names[last]}"
+
+
+def verdict_lines(question: Question, events: Sequence[Event], now: Standing) -> Iterator[str]:
+    """The verdict, the figures that it rests on, and what it leaves open."""
+    verdict = now.step
+    if not isinstance(verdict, Verdict):
+        return
+    if verdict.refusal is not None:
+        yield from _refusal_lines(verdict.refusal)
+        return
+    assert verdict.candidates is not None
+    assert now.subject is not None
+    found = verdict.candidates
+    named = range_text(question, found.first, found.last)
+    if verdict.kind is Kind.FOUND:
+        yield f"{named} brought it in (probability {found.mass:.1%})."
+        yield _again(question, events, now.subject, verdict)
+    elif verdict.kind is Kind.RANGE:
+        yield f"One of {found.last - found.first + 1} versions brought it in, {named} (probability {found.mass:.1%})."
+        yield _why_range(question, events, verdict)
+    else:
+        yield from _several(question, verdict)
+    yield _ends(question, events, now)
+
+
+def _refusal_lines(refusal: Refusal) -> Iterator[str]:
+    yield f"Nothing to bisect: {refusal.why}. {refusal.text[0].upper()}{refusal.text[1:]}."
+    for subject, estimate in refusal.figures:
+        yield f"  {subject.metric} of {subject.test}: {ratio_text(estimate)}"
+
+
+def _again(question: Question, events: Sequence[Event], subject: Subject, verdict: Verdict) -> str:
+    culprit = verdict.candidates.first if verdict.candidates else 0
+    parent, name = question.versions[culprit - 1], question.versions[culprit]
+    seen = _fresh(events, subject, culprit)
+    if not seen:
+        return f"It could not be measured again against its parent {parent}: take it with care."
+    against = f"Measured again against its parent {parent}, afresh: {seen}."
+    if verdict.confirmed:
+        return f"{against} Confirmed."
+    if verdict.confirmed is None:
+        return f"{against} That is neither the whole change nor none: there may be another one, or too much noise."
+    return (
+        f"{against} That DISAGREES: {name} is not shown to be worse than its parent. Bisect again with more confidence."
+    )
+
+
+def _fresh(events: Sequence[Event], subject: Subject, culprit: int) -> str:
+    if subject.metric is None:
+        ran = runs(events, subject.test, again=True)
+        if culprit not in ran:
+            return ""
+        before, since = ran.get(culprit - 1, Runs()), ran[culprit]
+        return f"failed in {since.failed} of {since.count} runs, the parent in {before.failed} of {before.count}"
+    seen = estimates(events, subject, again=True).get(culprit)
+    return "" if seen is None else ratio_text(seen)
+
+
+def _why_range(question: Question, events: Sequence[Event], verdict: Verdict) -> str:
+    assert verdict.candidates is not None
+    inside = range(verdict.candidates.first, verdict.candidates.last)
+    cannot = [question.versions[version] for version in sorted(unusable(events)) if version in inside]
+    if not cannot:
+        return "Noise does not let it be narrowed: repeat on a quieter machine, or raise --most-blocks."
+    more = f" and {len(cannot) - MOST_NAMED} more" if len(cannot) > MOST_NAMED else ""
+    return f"It cannot be narrowed: {', '.join(cannot[:MOST_NAMED])}{more} cannot be used."
+
+
+def _several(question: Question, verdict: Verdict) -> Iterator[str]:
+    name = question.versions[verdict.between[0]]
+    yield f"There is more than one change: {name} lies between the ends."
+    yield (
+        f"Bisect on either side of it: --good {question.versions[0]} --bad {name}, and --good {name} --bad "
+        f"{question.versions[-1]}."
+    )
+
+
+def _ends(question: Question, events: Sequence[Event], now: Standing) -> str:
+    assert now.subject is not None
+    good, bad = question.versions[0], question.versions[-1]
+    if isinstance(now.evidence, Levels):
+        return (
+            f"The ends, {bad} over {good}: {now.subject.metric} {ratio_text(now.evidence.change)} ({now.subject.test})."
+        )
+    ran = runs(events, now.subject.test)
+    failed = [f"{name} in {ran[at].failed} of {ran[at].count}" for at, name in ((0, good), (question.bad, bad))]
+    return f"{now.subject.test} failed on {' and on '.join(failed)} runs."

@@ -1,0 +1,96 @@
+"""Versions that are only numbers: a level of each, noise of a block, and what cannot be built."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean, stdev
+
+from scipy.stats import t
+
+from pytest_nfvperf.model.bisect.bisection import Ask, Kind, Standing, Verdict
+from pytest_nfvperf.model.bisect.seen import Compared, Event, Figure, Question, Ran, Unusable
+from pytest_nfvperf.runs.bisecting import bisect
+
+TEST, METRIC = "test_rate.py::test_rate", "forwarding_rate"
+
+
+@dataclass
+class SimulatedVersions:
+    """``levels``: log-rate of each version; ``fails``: probability that the test fails on it."""
+
+    levels: Sequence[float]
+    noise: float = 0.03
+    seed: int = 1
+    fails: Mapping[int, float] = field(default_factory=dict)
+    cannot: frozenset[int] = frozenset()
+    asked: list[Ask] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._random = random.Random(self.seed)
+
+    def measure(self, ask: Ask) -> Event:
+        self.asked.append(ask)
+        again = ask.purpose == "again"
+        for version in (ask.base, ask.version):
+            if version in self.cannot:
+                return Unusable(version, "it does not build")
+        if not ask.blocks:
+            failed = self._random.random() < self.fails.get(ask.version, 0.0)
+            failures = ((TEST, "lost frames"),) if failed else ()
+            return Ran(ask.version, () if failed else (TEST,), failures, again)
+        difference = self.levels[ask.version] - self.levels[ask.base]
+        values = [self._random.gauss(difference, self.noise) for _ in range(ask.blocks)]
+        return Compared(ask.base, ask.version, ask.blocks, (figure(values),), again)
+
+    @property
+    def between_ends(self) -> set[int]:
+        """Versions that were measured beyond the ends."""
+        last = len(self.levels) - 1
+        return {ask.version for ask in self.asked if 0 < ask.version < last and ask.version not in self.cannot}
+
+
+def figure(values: Sequence[float]) -> Figure:
+    """Mean of the blocks, its standard error widened for how few they are."""
+    few = float(t.ppf(0.975, len(values) - 1)) / 1.96
+    return Figure(TEST, METRIC, fmean(values), stdev(values) / math.sqrt(len(values)) * few)
+
+
+@dataclass
+class Remembered:
+    """What was seen, in memory; and an account that says nothing."""
+
+    events: list[Event] = field(default_factory=list)
+
+    def append(self, event: Event) -> None:
+        self.events.append(event)
+
+    def begins(self, ask: Ask) -> None:
+        pass
+
+    def saw(self, event: Event, now: Standing) -> None:
+        pass
+
+
+def series(count: int, culprit: int | None, change: float) -> list[float]:
+    """Levels of so many versions, changed from the culprit on by this factor."""
+    return [math.log(change) if culprit is not None and version >= culprit else 0.0 for version in range(count)]
+
+
+def bisected(versions: SimulatedVersions, question: Question | None = None) -> Standing:
+    asked = question or Question(tuple(f"v{version}" for version in range(len(versions.levels))))
+    memory = Remembered()
+    return bisect(asked, versions, memory, memory)
+
+
+def verdict(found: Standing) -> Verdict:
+    assert isinstance(found.step, Verdict)
+    return found.step
+
+
+def culprit(found: Standing) -> int | None:
+    """The one candidate that was found and confirmed."""
+    step = verdict(found)
+    return step.candidates.first if step.kind is Kind.FOUND and step.confirmed and step.candidates else None
