@@ -1,0 +1,125 @@
+"""Which versions a bisection is about: lists of kept ones and prefixes, commits of a tree, and mistakes in either."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from toy_ovs import buildable, commit, prefix
+
+from pytest_nfvperf.adapters.bisecting.candidates import commits, listed
+from pytest_nfvperf.adapters.bisecting.installing import Installer, NotUsableError
+from pytest_nfvperf.adapters.versions import git_build
+from pytest_nfvperf.adapters.versions.adding import Asked, add
+from pytest_nfvperf.adapters.versions.registry import Registry
+from pytest_nfvperf.model.errors import ConfigError
+
+
+@pytest.fixture
+def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registry:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(git_build, "find", lambda name: None if name == "ccache" else f"/usr/bin/{name}")
+    return Registry()
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """3.3.0, 3.4.0, then 3.4.1 to 3.4.3; 3.4.2 does not build."""
+    made = buildable(tmp_path / "tree")
+    commit(made, "first fix", version="3.4.1\n")
+    commit(made, "does not build", version="3.4.2\n", broken="yes\n")
+    commit(made, "builds again", version="3.4.3\n", broken="")
+    return made
+
+
+def git(tree: Path, *words: str) -> str:
+    own = ("-c", "user.name=n", "-c", "user.email=e@example.org")
+    return subprocess.run(["git", *own, *words], cwd=tree, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def test_commits_are_in_order_with_their_subjects(tree: Path) -> None:
+    found = commits(tree, "HEAD~3", "HEAD")
+
+    assert [each.title for each in found] == ["3.4.0", "first fix", "does not build", "builds again"]
+    assert found[0].name == git(tree, "rev-parse", "HEAD~3")[:12]
+
+
+def test_a_merge_is_one_version(tree: Path) -> None:
+    start = git(tree, "rev-parse", "HEAD")
+    git(tree, "checkout", "-q", "-b", "feature")
+    commit(tree, "on the branch", feature="1")
+    git(tree, "checkout", "-q", "main")
+    commit(tree, "on main", main="1")
+    git(tree, "merge", "-q", "--no-ff", "-m", "merge it", "feature")
+
+    assert [each.title for each in commits(tree, start, "HEAD")] == ["builds again", "on main", "merge it"]
+
+
+def test_mistakes_about_revisions(tree: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"has no revision 'v9': git fetch it"):
+        commits(tree, "HEAD~1", "v9")
+    with pytest.raises(ConfigError, match=r"--good HEAD and --bad main are the same commit, [0-9a-f]{12}"):
+        commits(tree, "HEAD", "main")
+    with pytest.raises(ConfigError, match=r"--bad HEAD~2 is older than --good HEAD: exchange them"):
+        commits(tree, "HEAD", "HEAD~2")
+    with pytest.raises(ConfigError, match=r"is in no git tree: name one of Open vSwitch's sources by --source"):
+        commits(tmp_path, "HEAD~1", "HEAD")
+    (tree / "version").write_text("changed\n")
+    with pytest.raises(ConfigError, match=r"has changes that are not committed, .*: commit or stash them"):
+        commits(tree, "HEAD~1", "HEAD")
+
+
+def test_branches_that_parted_are_refused(tree: Path) -> None:
+    parted = git(tree, "rev-parse", "HEAD~1")
+    git(tree, "checkout", "-q", "-b", "other", parted)
+    commit(tree, "elsewhere", other="1")
+
+    with pytest.raises(ConfigError, match=f"of different branches. Their common ancestor is {parted[:12]}"):
+        commits(tree, "main", "other")
+
+
+def test_listed_versions_are_called_by_what_sets_them_apart(tmp_path: Path, registry: Registry) -> None:
+    old, new, other = prefix(tmp_path / "ovs-3.3"), prefix(tmp_path / "ovs-3.4"), prefix(tmp_path / "b" / "ovs-3.4")
+    add(Asked(str(old), "old"), registry)
+
+    assert [each.name for each in listed("old", str(new), [], registry)] == ["old", "ovs-3.4"]
+    assert [each.name for each in listed("old", str(new), [str(other)], registry)] == ["old", str(other), str(new)]
+
+
+def test_mistakes_about_listed_versions(tmp_path: Path, registry: Registry) -> None:
+    old, new = str(prefix(tmp_path / "old")), str(prefix(tmp_path / "new"))
+    add(Asked(old, "kept"), registry)
+
+    with pytest.raises(ConfigError, match="--good and --bad are the same version"):
+        listed(old, old, [], registry)
+    with pytest.raises(ConfigError, match=r"is in the list twice: --versions has what lies between"):
+        listed(old, new, ["kept"], registry)
+    with pytest.raises(ConfigError, match=r"no version of Open vSwitch is kept as 'v9' \(kept: kept\)"):
+        listed(old, "v9", [], registry)
+    with pytest.raises(ConfigError, match=r"'/nowhere/ovs' is no directory: name a kept version"):
+        listed(old, "/nowhere/ovs", [], registry)
+
+
+def test_commits_are_built_on_demand_and_removed_at_the_end(tree: Path, registry: Registry) -> None:
+    candidates = commits(tree, "HEAD~3", "HEAD")
+    kept = add(Asked(f"git:{git(tree, 'rev-parse', 'HEAD')}", "mine", source=tree, dpdk=False), registry).version
+    installer = Installer(registry, dpdk=False)
+
+    built = installer.where(candidates[1])
+    assert registry.find(built).version == "3.4.1"
+    assert installer.where(candidates[1]) == built
+    assert installer.where(candidates[3]) == "mine"
+    with pytest.raises(NotUsableError, match="make of Open vSwitch failed"):
+        installer.where(candidates[2])
+    assert installer.remove_built(candidates) == [built]
+    assert registry.all() == [kept]
+
+
+def test_a_prefix_without_open_vswitch_cannot_be_used(tmp_path: Path, registry: Registry) -> None:
+    (tmp_path / "empty").mkdir()
+    good, bad = prefix(tmp_path / "good"), prefix(tmp_path / "bad")
+    candidates = listed(str(good), str(bad), [str(tmp_path / "empty")], registry)
+
+    with pytest.raises(NotUsableError, match="holds no Open vSwitch"):
+        Installer(registry).where(candidates[1])
