@@ -43,14 +43,6 @@ def add_parser(commands: _Commands) -> None:
     parser.set_defaults(command=_compare)
 
 
-def split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
-    """A command line of ``compare``: what stands before "--" is ours, what stands behind it is pytest's."""
-    if list(argv[:1]) != ["compare"] or "--" not in argv:
-        return list(argv), []
-    at = list(argv).index("--")
-    return list(argv[:at]), list(argv[at + 1 :])
-
-
 def _compare(arguments: argparse.Namespace) -> int:
     """Ends with the exit status of the run that compares; of two runs with what they come to."""
     from pytest_nfvperf.config.comparing import read_comparing  # noqa: PLC0415 - each command imports its own

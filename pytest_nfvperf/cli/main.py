@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_nfvperf import __version__
+from pytest_nfvperf.cli.behind import USAGE, split, usage_status
 from pytest_nfvperf.cli.compare import add_parser as add_compare
-from pytest_nfvperf.cli.compare import split
+from pytest_nfvperf.cli.judge import add_parser as add_judge
 from pytest_nfvperf.cli.ovs import add_parser as add_ovs
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError
 from pytest_nfvperf.model.evidence.run_conclusion import EXIT_STATUS, RunFate
@@ -25,14 +26,23 @@ if TYPE_CHECKING:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; errors end as one message on stderr and exit status 1 (usage: 2)."""
-    ours, theirs = split(sys.argv[1:] if argv is None else argv)
-    arguments = _parser().parse_args(ours, argparse.Namespace(behind=theirs))
+    arguments = _parsed(sys.argv[1:] if argv is None else argv)
     command: Command = arguments.command
     try:
         return command(arguments)
     except NfvperfError as error:
         print(f"nfvperf: {error}", file=sys.stderr)
         return 1
+
+
+def _parsed(argv: Sequence[str]) -> argparse.Namespace:
+    ours, behind = split(argv)
+    try:
+        return _parser().parse_args(ours, argparse.Namespace(behind=behind))
+    except SystemExit as end:
+        if end.code != USAGE:
+            raise
+        raise SystemExit(usage_status(argv)) from end
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -59,6 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     matrix.add_argument("--output", type=Path, default=Path("reports/matrix.html"), help="default: %(default)s")
     add_ovs(commands)
     add_compare(commands)
+    add_judge(commands)
     export = _add(commands, "export", _export, "evidence as flat tables: trials, outcomes, figures, verdicts")
     export.add_argument("runs", type=Path, nargs="*", default=[Path("reports/latest")], metavar="DIR")
     export.add_argument("--format", choices=("csv", "parquet"), default="csv", help="default: %(default)s")
