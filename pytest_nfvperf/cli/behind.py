@@ -11,6 +11,7 @@ USAGE = 2
 """The status of argparse for a mistake, which is "interrupted" of a run, and "bad" for ``git bisect run``."""
 _USAGE_OF = {
     "compare": EXIT_STATUS[RunFate.USAGE],
+    "bisect": EXIT_STATUS[RunFate.USAGE],
     "judge": int(Judged.CANNOT_TELL),
 }
 

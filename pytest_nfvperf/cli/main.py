@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from pytest_nfvperf import __version__
 from pytest_nfvperf.cli.behind import USAGE, split, usage_status
+from pytest_nfvperf.cli.bisect import add_parser as add_bisect
 from pytest_nfvperf.cli.compare import add_parser as add_compare
 from pytest_nfvperf.cli.judge import add_parser as add_judge
 from pytest_nfvperf.cli.ovs import add_parser as add_ovs
@@ -69,6 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     matrix.add_argument("--output", type=Path, default=Path("reports/matrix.html"), help="default: %(default)s")
     add_ovs(commands)
     add_compare(commands)
+    add_bisect(commands)
     add_judge(commands)
     export = _add(commands, "export", _export, "evidence as flat tables: trials, outcomes, figures, verdicts")
     export.add_argument("runs", type=Path, nargs="*", default=[Path("reports/latest")], metavar="DIR")

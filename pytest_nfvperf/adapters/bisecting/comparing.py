@@ -1,0 +1,102 @@
+"""``nfvperf compare`` of two versions, as figures of a bisection."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any
+
+from pytest_nfvperf.adapters.bisecting.child import run_child
+from pytest_nfvperf.adapters.bisecting.one_run import OUTPUT
+from pytest_nfvperf.adapters.process.process import tail
+from pytest_nfvperf.model.bisect.seen import Figure
+from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.evidence.run_conclusion import EXIT_STATUS, RunFate
+
+DOCUMENT = "comparison.json"
+BASE, VERSION = "base", "version"
+_SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a comparison says. ``blocks``: of fresh builds, of the figure that has most."""
+
+    blocks: int
+    figures: tuple[Figure, ...]
+
+
+def compare(base: str, version: str, arguments: Sequence[str], results: Path) -> Found | str:
+    """Compare two versions.
+
+    Args:
+        base: what the version is compared with, as for ``--nfv-ovs``.
+        version: likewise.
+        arguments: of pytest.
+        results: a new directory, for this comparison alone.
+
+    Returns:
+        The figures; or why the version does not do what the tests need, though the base does.
+
+    Raises:
+        ConfigError: the arguments cannot be used.
+        TestbedError: there is no comparison, and it is not the version's fault.
+    """
+    results.mkdir(parents=True)
+    output = results / OUTPUT
+    sides = [f"{BASE}={base}", f"{VERSION}={version}"]
+    command = [sys.executable, "-m", "pytest_nfvperf.cli.main", "compare", *sides, "--", *arguments]
+    status = run_child([*command, "--nfv-results", str(results)], output)
+    documents = sorted(results.glob(f"2*/{DOCUMENT}"))
+    if not documents:
+        usage = status in {2, EXIT_STATUS[RunFate.USAGE], EXIT_STATUS[RunFate.EMPTY]}
+        what = f"the comparison ended with status {status}, and compared nothing. It said:\n{tail(output)}"
+        raise ConfigError(what) if usage else TestbedError(what)
+    return read_comparison(documents[0])
+
+
+def read_comparison(path: Path) -> Found | str:
+    """What ``comparison.json`` says of the second side (docs/comparing.md).
+
+    Raises:
+        TestbedError: it is of another schema, or nothing was measured through no fault of the version.
+    """
+    document = json.loads(path.read_text(encoding="utf-8"))
+    if document.get("schema") != _SCHEMA:
+        raise TestbedError(f"{path} is of schema {document.get('schema')}, and only {_SCHEMA} can be read")
+    comparisons = document["comparisons"]
+    troubles = [side for one in comparisons for side in one["sides"] if side["state"] != "measured"]
+    figures = tuple(figure for one in comparisons for figure in _figures(one, _name(one, comparisons)))
+    if figures:
+        blocks = [metric["blocks"] for one in comparisons for side in one["sides"] for metric in side["metrics"]]
+        return Found(max(1, *blocks), figures)
+    if troubles:
+        return f"{troubles[0]['state']}: {troubles[0]['reason']}"
+    reason = next((f"{left['test']}: {left['reason']}" for left in document["left_out"]), "no test compares anything")
+    raise TestbedError(f"nothing was compared ({document['result']}): {reason}")
+
+
+def _name(comparison: Mapping[str, Any], comparisons: Sequence[Mapping[str, Any]]) -> str:
+    """The test; with the labels that set it apart where the test made several comparisons."""
+    same = [other["labels"] for other in comparisons if other["test"] == comparison["test"]]
+    apart = [
+        f"{name}={value}"
+        for name, value in comparison["labels"].items()
+        if any(labels.get(name) != value for labels in same)
+    ]
+    return " ".join([comparison["test"], *apart])
+
+
+def _figures(comparison: Mapping[str, Any], test: str) -> Iterator[Figure]:
+    for side in comparison["sides"]:
+        for metric in side["metrics"] if side["state"] == "measured" else ():
+            ratio, low, high = metric["ratio"], metric["low"], metric["high"]
+            if ratio and low and high and high > low:
+                z = NormalDist().inv_cdf((1 + metric["confidence"]) / 2)
+                error = math.log(high / low) / 2 / z
+                yield Figure(test, metric["metric"], math.log(ratio), error, metric["better"] == "higher")

@@ -1,0 +1,156 @@
+"""``nfvperf bisect``: which of an ordered row of versions brought a change in?"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_nfvperf.model.bisect.bisection import Kind, Verdict
+from pytest_nfvperf.model.bisect.seen import By, Question
+from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.evidence.run_conclusion import EXIT_STATUS, RunFate
+
+if TYPE_CHECKING:
+    from pytest_nfvperf.adapters.bisecting.candidates import Candidate
+
+    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+FOUND, REFUSED, OPEN = 0, 1, EXIT_STATUS[RunFate.INCONCLUSIVE]
+"""One version, confirmed; nothing to bisect; a range, several changes, or one version that was not confirmed."""
+
+
+def add_parser(commands: _Commands) -> None:
+    """Add ``bisect``."""
+    text = "which version between a good and a bad one brought a change in"
+    usage = "nfvperf bisect --good A --bad B [--versions V ... | --source DIR] [options] -- PYTEST-ARGUMENTS"
+    parser = commands.add_parser("bisect", help=text, description=text, usage=usage)
+    parser.add_argument("--good", required=True, metavar="VERSION", help="as for --nfv-ovs; with --source a revision")
+    parser.add_argument("--bad", required=True, metavar="VERSION", help="likewise")
+    between = parser.add_mutually_exclusive_group(required=True)
+    between.add_argument("--versions", nargs="*", metavar="V", help="what lies between them, in order")
+    between.add_argument("--source", type=Path, metavar="DIR", help="git tree of OVS: the commits between them")
+    parser.add_argument("--without-dpdk", action="store_true", help="build commits without DPDK")
+    parser.add_argument("--metric", help="go by this metric only, such as forwarding_rate")
+    parser.add_argument("--by", choices=[*By], default=By.EITHER, type=By, help="default: %(default)s")
+    parser.add_argument("--confidence", type=_share, default=0.95, help="of the answer (default: %(default)s)")
+    parser.add_argument("--smallest", type=_share, default=0.005, help="least change of a rate (default: %(default)s)")
+    parser.add_argument("--most-blocks", type=int, default=32, help="of a version (default: %(default)s)")
+    parser.add_argument(
+        "--log", type=Path, metavar="DIR", help="log, runs and page (default: one below reports/bisect)"
+    )
+    parser.set_defaults(command=_bisect)
+
+
+def _share(text: str) -> float:
+    try:
+        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        share = 0.0
+    if not 0 < share < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no share between 0 and 1, such as 0.95 or 95%")
+    return share
+
+
+def _bisect(arguments: argparse.Namespace) -> int:
+    """Ends with the statuses of docs/exit-status.md."""
+    try:
+        with _asked_to_end():
+            return _run(arguments)
+    except ConfigError as error:
+        print(f"nfvperf: {error}", file=sys.stderr)
+        return EXIT_STATUS[RunFate.USAGE]
+    except TestbedError as error:
+        print(f"nfvperf: {error}\nWhat was seen is kept: the same command goes on with it.", file=sys.stderr)
+        return EXIT_STATUS[RunFate.BROKEN]
+    except KeyboardInterrupt:
+        print("\nnfvperf: interrupted. What was seen is kept: the same command goes on with it.", file=sys.stderr)
+        return EXIT_STATUS[RunFate.INTERRUPTED]
+
+
+@contextmanager
+def _asked_to_end() -> Iterator[None]:
+    """SIGTERM and a terminal that closes end us as Ctrl-C does: what runs for us is ended, and waited for."""
+    asking = (signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, signal.default_int_handler) for number in asking}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from pytest_nfvperf.adapters.bisecting.event_log import EventLog  # noqa: PLC0415 - each command imports its own
+    from pytest_nfvperf.adapters.bisecting.installing import Installer  # noqa: PLC0415
+    from pytest_nfvperf.adapters.bisecting.trials import MeasuredVersions  # noqa: PLC0415
+    from pytest_nfvperf.adapters.versions.registry import Registry  # noqa: PLC0415
+    from pytest_nfvperf.cli.bisect_account import BisectAccount  # noqa: PLC0415
+    from pytest_nfvperf.runs.bisecting import bisect  # noqa: PLC0415
+
+    if not arguments.behind:
+        raise ConfigError("no tests are named: write -- and the arguments of pytest, such as -- suites/throughput")
+    registry = Registry()
+    candidates = _candidates(arguments, registry)
+    question = Question(
+        tuple(candidate.name for candidate in candidates),
+        arguments.confidence,
+        arguments.metric,
+        arguments.by,
+        arguments.most_blocks,
+        arguments.smallest,
+    )
+    asked = _asked(arguments, candidates)
+    directory = arguments.log or Path("reports/bisect") / _key(asked)
+    installer = Installer(registry, dpdk=not arguments.without_dpdk)
+    trials = MeasuredVersions(candidates, installer, arguments.behind, directory / "runs")
+    account = BisectAccount(question, {each.name: each.title for each in candidates}, arguments.behind)
+    log = EventLog(directory, asked)
+    try:
+        account.open(directory, log.events)
+        found = bisect(question, trials, log, account)
+        account.end(directory, log.events, found)
+    finally:
+        log.close()
+    installer.remove_built(candidates)
+    assert isinstance(found.step, Verdict)
+    return _status(found.step)
+
+
+def _candidates(arguments: argparse.Namespace, registry: Any) -> list[Candidate]:
+    from pytest_nfvperf.adapters.bisecting.candidates import commits, listed  # noqa: PLC0415
+
+    if arguments.source is not None:
+        return commits(arguments.source, arguments.good, arguments.bad)
+    return listed(arguments.good, arguments.bad, arguments.versions, registry)
+
+
+def _asked(arguments: argparse.Namespace, candidates: list[Candidate]) -> dict[str, Any]:
+    """What a log is about: the first lines of two logs are the same where what they hold may be mixed."""
+    return {
+        "versions": [each.commit.commit if each.commit else each.where for each in candidates],
+        "arguments": arguments.behind,
+        "metric": arguments.metric,
+        "by": str(arguments.by),
+        "confidence": arguments.confidence,
+        "smallest": arguments.smallest,
+        "most_blocks": arguments.most_blocks,
+        "dpdk": not arguments.without_dpdk,
+    }
+
+
+def _key(asked: dict[str, Any]) -> str:
+    """The same question has the same directory, so the same command goes on."""
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def _status(verdict: Verdict) -> int:
+    if verdict.kind is Kind.REFUSED:
+        return REFUSED
+    return FOUND if verdict.kind is Kind.FOUND and verdict.confirmed else OPEN
