@@ -67,10 +67,12 @@ def _bisect(arguments: argparse.Namespace) -> int:
         print(f"nfvperf: {error}", file=sys.stderr)
         return EXIT_STATUS[RunFate.USAGE]
     except TestbedError as error:
+        print()  # ends the line of the step that was under way
         print(f"nfvperf: {error}\nWhat was seen is kept: the same command goes on with it.", file=sys.stderr)
         return EXIT_STATUS[RunFate.BROKEN]
     except KeyboardInterrupt:
-        print("\nnfvperf: interrupted. What was seen is kept: the same command goes on with it.", file=sys.stderr)
+        print()
+        print("nfvperf: interrupted. What was seen is kept: the same command goes on with it.", file=sys.stderr)
         return EXIT_STATUS[RunFate.INTERRUPTED]
 
 
@@ -96,6 +98,8 @@ def _run(arguments: argparse.Namespace) -> int:
 
     if not arguments.behind:
         raise ConfigError("no tests are named: write -- and the arguments of pytest, such as -- suites/throughput")
+    if arguments.metric and arguments.by is By.OUTCOMES:
+        raise ConfigError("--metric is a rate, and --by outcomes goes by none: leave one of them out")
     registry = Registry()
     candidates = _candidates(arguments, registry)
     question = Question(

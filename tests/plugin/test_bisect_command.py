@@ -177,6 +177,7 @@ def test_mistakes_end_with_status_4(project: Path, capsys: pytest.CaptureFixture
     assert main(["bisect", "--good", good, "--bad", good, "--versions", "--", "mine"]) == 4
     assert main(["bisect", *ends, "--versions", "--", "mine", "-k", "nothing_is_called_so"]) == 4
     assert main(["bisect", *ends, "--versions", "--", "mine", "--nfv-profile", "thorough"]) == 4
+    assert main(["bisect", *ends, "--versions", "--metric", "ndr", "--by", "outcomes", "--", "mine"]) == 4
     for mistake in ([*ends, "--", "mine"], [*ends, "--versions", "--confidence", "2", "--", "mine"]):
         with pytest.raises(SystemExit) as ended:
             main(["bisect", *mistake])

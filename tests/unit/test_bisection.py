@@ -148,6 +148,13 @@ def test_outcomes_decide_where_the_ends_differ_in_them() -> None:
     assert len(versions.between_ends) <= math.log2(16) + 3
 
 
+def test_who_names_a_metric_gets_it_though_outcomes_differ() -> None:
+    versions = SimulatedVersions(series(9, 4, 0.9), NOISE, 1, dict.fromkeys(range(6, 9), 1.0))
+
+    assert culprit(bisected(versions, question(9, metric=METRIC))) == 4
+    assert all(ask.blocks for ask in versions.asked)
+
+
 def test_a_test_that_fails_on_the_good_end_alone_means_swapped_ends() -> None:
     found = refusal(SimulatedVersions(series(9, None, 1.0), NOISE, 1, dict.fromkeys(range(4), 1.0)))
 

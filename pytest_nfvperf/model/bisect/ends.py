@@ -65,7 +65,7 @@ def look_at_ends(question: Question, events: Sequence[Event]) -> Subject | Refus
     for version, why in unusable(events).items():
         if version in {0, question.bad}:
             return Refusal(Why.UNUSABLE, f"{question.versions[version]} cannot be used: {why}")
-    if question.by is not By.RATES:
+    if question.by is not By.RATES and question.metric is None:
         found = _by_outcomes(question, events)
         if found is not None:
             return found
