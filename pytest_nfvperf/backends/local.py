@@ -27,7 +27,7 @@ from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
 from pytest_nfvperf.adapters.ovs.instance.system_sockets import find_system
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.process.interrupts import held
-from pytest_nfvperf.adapters.process.lock import MeasurementLock
+from pytest_nfvperf.adapters.process.lock import AT_ONCE, MeasurementLock, Turn
 from pytest_nfvperf.adapters.vnf.maker import LocalVnfs
 from pytest_nfvperf.backends.endpoints_only import lacks_roles
 from pytest_nfvperf.backends.generator_side import GeneratorSide, TakenMachine
@@ -57,16 +57,24 @@ class LocalBackend:
         side: of the generator.
         keep: leave the run directory when done.
         record: directory for recordings of the conversation with the generator; None: it is not recorded.
+        turn: how long to wait while another run measures on these CPUs.
     """
 
     def __init__(
-        self, testbed: Testbed, side: GeneratorSide, *, keep: bool = False, record: Path | None = None
+        self,
+        testbed: Testbed,
+        side: GeneratorSide,
+        *,
+        keep: bool = False,
+        record: Path | None = None,
+        turn: Turn = AT_ONCE,
     ) -> None:
         self.testbed = testbed
         self._side = side
         self._record = record
         self.clock: Clock = SystemClock()
         self._keep = keep
+        self._turn = turn
         self._abandoned = False
         self._journal: Journal | None = None
         self._kept: Path | None = None
@@ -221,7 +229,8 @@ class LocalBackend:
         with held():  # a run directory that nobody knows of would be left
             journal = self._journal = open_journal(keep=self._keep)
         cpus = self.testbed.cpus
-        self._lock = MeasurementLock({*cpus.pmd, *cpus.generator, *cpus.vnf}, journal.tag)
+        measured = {*cpus.pmd, *cpus.generator, *cpus.vnf}
+        self._lock = MeasurementLock(measured, journal.tag, wait_s=self._turn.wait_s, say=self._turn.say)
         self._affinity = os.sched_getaffinity(0)
         os.sched_setaffinity(0, cpus.housekeeping)
         return TakenMachine(journal, self.clock, self._fingerprint, self._recording_path(journal))

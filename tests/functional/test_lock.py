@@ -57,9 +57,9 @@ def test_a_sibling_of_xdist_is_called_so(tmp_path: Path, monkeypatch: pytest.Mon
         monkeypatch.setenv("PYTEST_XDIST_WORKER", "gw1")
         done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)
         assert (
-            "CPU 1 is being measured by worker gw0 of this very run: one testbed measures one test at a time. Leave "
-            "out -n, let one worker measure (--dist loadgroup), or give each worker a testbed with CPUs of its own "
-            "(--nfv-testbed, once a worker)"
+            "CPU 1 is being measured by worker gw0 of this very run: one testbed measures one test at a time. Wait "
+            "longer (--nfv-wait), leave out -n, or give each worker a testbed with CPUs of its own (--nfv-testbed, "
+            "once for each)"
         ) in done.stderr
         monkeypatch.delenv("PYTEST_XDIST_WORKER")
         with pytest.raises(TestbedError, match="by another run: pid"):
@@ -91,6 +91,18 @@ def test_waiting_gets_the_lock_when_it_is_let_go(tmp_path: Path) -> None:
         release.start()
         MeasurementLock([1], "mine01", wait_s=10, base=tmp_path).close()
         release.join()
+
+
+def test_who_waits_says_for_whom_and_how_long(tmp_path: Path) -> None:
+    said: list[str] = []
+    with holder(tmp_path, "1") as other:
+        with pytest.raises(TestbedError, match=r"waited 0\.1 s"):
+            MeasurementLock([1], "mine01", wait_s=0.1, say=said.append, base=tmp_path)
+        (line,) = said
+        start = f"waits up to 100 ms for its turn: CPU 1 is being measured by pid {other.pid}, run other1, command "
+        assert line.startswith(start)
+    MeasurementLock([1], "mine01", wait_s=10, say=said.append, base=tmp_path).close()
+    assert said == [line], "who need not wait says nothing"
 
 
 def test_waiting_in_vain_says_for_how_long(tmp_path: Path) -> None:

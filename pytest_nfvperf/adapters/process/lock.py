@@ -13,27 +13,50 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_nfvperf.adapters.journal.journal import base_directory
 from pytest_nfvperf.adapters.process.wait import wait_until
+from pytest_nfvperf.model.display import format_seconds
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
 
 WORKER = "PYTEST_XDIST_WORKER"
 """Environment variable that pytest-xdist sets in its workers."""
 
 
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """While another run measures: wait so long for one's turn, s, and say so. 0 s: do not wait."""
+
+    wait_s: float = 0.0
+    say: Callable[[str], None] | None = None
+
+
+AT_ONCE = Turn()
+"""Refuse what cannot be had now."""
+
+
 class MeasurementLock:
     """Holds the CPUs of one run, exclusively, until ``close()`` or the end of the process."""
 
-    def __init__(self, cpus: Iterable[int], tag: str, *, wait_s: float = 0.0, base: Path | None = None) -> None:
+    def __init__(
+        self,
+        cpus: Iterable[int],
+        tag: str,
+        *,
+        wait_s: float = 0.0,
+        say: Callable[[str], None] | None = None,
+        base: Path | None = None,
+    ) -> None:
         """Take the locks.
 
         Args:
             cpus: every CPU whose owner polls or is measured (PMD, generator, VNF).
             tag: of this run, shown to whoever is refused.
             wait_s: how long to wait for other runs to finish; 0 refuses at once.
+            say: is told, before it waits, for whom.
             base: the directory of all runs.
 
         Raises:
@@ -43,6 +66,7 @@ class MeasurementLock:
         self._held: list[int] = []
         self._deadline = time.monotonic() + wait_s
         self._wait_s = wait_s
+        self._say = say
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
             # Always in rising order: two runs that wait for each other's CPUs cannot deadlock.
@@ -58,6 +82,7 @@ class MeasurementLock:
     def _take(self, cpu: int, tag: str) -> int:
         path = self._directory / f"measure-cpu{cpu}.lock"
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._tell_wait(handle, cpu, path)
         try:
             left = max(0.0, self._deadline - time.monotonic())
             wait_until(lambda: _try_lock(handle), f"CPU {cpu}", left, interval_s=0.05)
@@ -67,15 +92,20 @@ class MeasurementLock:
         _write_holder(handle, tag)
         return handle
 
+    def _tell_wait(self, handle: int, cpu: int, path: Path) -> None:
+        if self._wait_s and self._say is not None and not _try_lock(handle):
+            by = f"worker {sibling} of this run" if (sibling := _sibling(path)) else _read_holder(path)
+            self._say(f"waits up to {format_seconds(self._wait_s)} for its turn: CPU {cpu} is being measured by {by}")
+
     def _refusal(self, cpu: int, path: Path) -> str:
         sibling = _sibling(path)
+        waited = f" (waited {self._wait_s:g} s)" if self._wait_s else ""
         if sibling:
             return (
-                f"CPU {cpu} is being measured by worker {sibling} of this very run: one testbed measures one test at "
-                "a time. Leave out -n, let one worker measure (--dist loadgroup), or give each worker a testbed "
-                "with CPUs of its own (--nfv-testbed, once a worker)"
+                f"CPU {cpu} is being measured by worker {sibling} of this very run{waited}: one testbed measures one "
+                "test at a time. Wait longer (--nfv-wait), leave out -n, or give each worker a testbed with CPUs of "
+                "its own (--nfv-testbed, once for each)"
             )
-        waited = f" (waited {self._wait_s:g} s)" if self._wait_s else ""
         return (
             f"CPU {cpu} is being measured by another run: {_read_holder(path)}{waited}; "
             "wait for it to end, stop it, or give this run other CPUs in the testbed file"
