@@ -150,6 +150,7 @@ def _show(arguments: argparse.Namespace) -> int:
     from pytest_nfvperf.adapters.evidence.reader import read_run  # noqa: PLC0415
     from pytest_nfvperf.adapters.report.conclusion_lines import test_lines  # noqa: PLC0415
     from pytest_nfvperf.adapters.report.run_table import run_table  # noqa: PLC0415
+    from pytest_nfvperf.adapters.report.testbeds import testbed_lines  # noqa: PLC0415
 
     try:
         run = read_run(arguments.run)
@@ -164,7 +165,7 @@ def _show(arguments: argparse.Namespace) -> int:
         print(line)
     for record_id, error_data in run.errors.items():
         print(f"{record_id}: {error_data.error}: {error_data.message}")
-    for problem in run.problems:
+    for problem in (*testbed_lines(run), *run.problems):
         print(problem)
     print(conclusion.last_line)
     return conclusion.exit_status

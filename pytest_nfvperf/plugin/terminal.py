@@ -11,6 +11,7 @@ import pytest
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, read_run
 from pytest_nfvperf.adapters.report.conclusion_lines import test_lines, worth_telling
 from pytest_nfvperf.adapters.report.run_table import run_table
+from pytest_nfvperf.adapters.report.testbeds import testbed_lines
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.evidence.conclusion import Cause
 from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion
@@ -78,7 +79,7 @@ def summary(
         reporter.write_line(table)
     for line in test_lines(worth_telling(conclusion.tests)):
         reporter.write_line(line)
-    for line in (*skipped_lines(run), *run.problems, *leftovers):
+    for line in (*testbed_lines(run), *skipped_lines(run), *run.problems, *leftovers):
         reporter.write_line(f"nfvperf: {line}", yellow=True)
     reporter.write_line(f"evidence: {run_dir}")
     try:

@@ -101,6 +101,21 @@ def test_files_of_several_workers_are_one_run(tmp_path: Path) -> None:
     assert "gw1-trial-0001" in run.trials
 
 
+def test_what_a_lost_worker_left_of_a_test_counts_no_more_once_another_repeated_it(tmp_path: Path) -> None:
+    lost = SampleRun(worker="gw0").build(("phy2phy",), (64,))
+    lost = lost[: next(place for place, record in enumerate(lost) if record.kind == "test_end")]
+    write(tmp_path / "evidence-gw0.jsonl", lost)
+    write(tmp_path / "evidence-gw1.jsonl", SampleRun(worker="gw1").build(("phy2phy",), (64,)))
+    run = read_run(tmp_path)
+    node_id = lost[-1].test
+    test = run.tests[node_id]
+    assert test.lost_in == ("evidence-gw0.jsonl",)
+    assert test.end is not None
+    assert all(name.startswith("gw1-") for name in test.verdicts)
+    assert "gw0-trial-0001" in run.trials, "no finished trial is lost"
+    assert run.problems == [f"worker gw0 died while it ran {node_id}, which gw1 repeated"]
+
+
 def test_an_id_used_twice_is_refused(tmp_path: Path) -> None:
     write(tmp_path / "evidence-gw0.jsonl", [note(1)])
     write(tmp_path / "evidence-gw1.jsonl", [note(1)])

@@ -50,7 +50,8 @@ def test_facts(test: TestEvidence, run: RunEvidence) -> TestFacts:
     """What the evidence holds of one test."""
     end = test.end
     if end is None and _lost_a_worker(run):
-        end = TestEndData("error", 0.0, "the worker that ran it died", Cause.TESTBED)
+        who = "the workers that ran it" if test.lost_in else "the worker that ran it"
+        end = TestEndData("error", 0.0, f"{who} died", Cause.TESTBED)
     return TestFacts(
         test.node_id,
         status=None if end is None else end.status,

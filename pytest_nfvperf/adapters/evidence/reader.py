@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -32,7 +33,11 @@ PATTERN = "evidence*.jsonl"
 
 @dataclass(slots=True)
 class TestEvidence:
-    """All that one test left, in order; ids with what they name. ``end`` is None when it did not end."""
+    """All that one test left, in order; ids with what they name. ``end`` is None when it did not end.
+
+    ``file``: name of the evidence file, so of the process that ran it. ``began_ns``: wall clock.
+    ``lost_in``: files of workers that died with it, before it was repeated.
+    """
 
     __test__ = False
 
@@ -48,6 +53,14 @@ class TestEvidence:
     topologies: dict[str, TopologyData] = field(default_factory=dict)
     attachments: dict[str, AttachmentData] = field(default_factory=dict)
     end: TestEndData | None = None
+    file: str = ""
+    began_ns: int = 0
+    lost_in: tuple[str, ...] = ()
+
+    @property
+    def measured(self) -> bool:
+        """True if it sent something, or at least deployed something to send through."""
+        return bool(self.trials or self.streams or self.soaks or self.topologies)
 
 
 @dataclass(slots=True)
@@ -99,6 +112,12 @@ class RunEvidence:
         """All errors by id."""
         return {key: value for test in self.tests.values() for key, value in test.errors.items()}
 
+    def testbed_of(self, test: TestEvidence) -> str:
+        """Name of the testbed that measured it, in a run on several; else ""."""
+        measured = {one.file for one in self.tests.values() if one.measured}
+        names = {file: run.testbed.name for file, run in self.runs.items() if file in measured}
+        return names.get(test.file, "") if len(set(names.values())) > 1 else ""
+
     def test(self, node_id: str) -> TestEvidence:
         """The test of this node id, made when it is not there yet."""
         return self.tests.setdefault(node_id, TestEvidence(node_id))
@@ -114,14 +133,50 @@ def read_run(path: Path) -> RunEvidence:
     """
     evidence = RunEvidence(path)
     seen: dict[str, str] = {}
-    for file in _files(path):
+    attempts: dict[str, list[TestEvidence]] = {}
+    files = _files(path)
+    for file in files:
+        evidence.tests = {}
         for number, text in _complete_lines(file, evidence):
             line = _parse(file, number, text)
             _check_identity(evidence, seen, line, f"{file.name} line {number}")
             _take(evidence, file.name, line)
-        if file.name not in evidence.ends:
-            evidence.problems.append(f"{file.name}: the run did not end by itself; what is missing was not measured")
+        for test in evidence.tests.values():
+            test.file = file.name
+            attempts.setdefault(test.node_id, []).append(test)
+    evidence.tests = {node_id: _settled(tried) for node_id, tried in attempts.items()}
+    evidence.problems += filter(None, (_why_no_end(evidence, file.name) for file in files))
     return evidence
+
+
+def _settled(tried: Sequence[TestEvidence]) -> TestEvidence:
+    """A test of all files: what a worker left that died with it counts no more once another has repeated it."""
+    ended = [test for test in tried if test.end is not None or not test.node_id]
+    kept = ended or [max(tried, key=lambda test: test.began_ns)]
+    settled, *others = kept
+    settled.lost_in = tuple(test.file for test in tried if all(test is not one for one in kept))
+    for other in others:
+        for one in fields(TestEvidence):
+            if isinstance(records := getattr(settled, one.name), dict):
+                records.update(getattr(other, one.name))
+        settled.end = other.end or settled.end
+    return settled
+
+
+def _why_no_end(evidence: RunEvidence, file: str) -> str:
+    """What a file that lacks its end means; "" for one that has it."""
+    if file in evidence.ends:
+        return ""
+    repeated = [test for test in evidence.tests.values() if file in test.lost_in]
+    if not repeated:
+        return f"{file}: the run did not end by itself; what is missing was not measured"
+    who = ", ".join(f"{test.node_id}, which {worker_of(test.file)} repeated" for test in repeated)
+    return f"worker {worker_of(file)} died while it ran {who}"
+
+
+def worker_of(file: str) -> str:
+    """``gw0`` of ``evidence-gw0.jsonl``; "" of a run without workers."""
+    return Path(file).stem.removeprefix("evidence").removeprefix("-")
 
 
 def _files(path: Path) -> list[Path]:
@@ -192,7 +247,7 @@ def _take(evidence: RunEvidence, file: str, line: Line) -> None:
 def _take_of_test(test: TestEvidence, line: Line) -> None:
     match line.data:
         case TestData() as data:
-            test.data = data
+            test.data, test.began_ns = data, line.time_ns
         case TestEndData() as end:
             test.end = end
         case _:

@@ -23,6 +23,7 @@ from pytest_nfvperf.adapters.report.ledger_chart import ledger_chart
 from pytest_nfvperf.adapters.report.soak_chart import soak_chart
 from pytest_nfvperf.adapters.report.soak_words import soak_events, soak_facts
 from pytest_nfvperf.adapters.report.subjects import title
+from pytest_nfvperf.adapters.report.testbeds import measured_on
 from pytest_nfvperf.adapters.report.texts import command_line
 from pytest_nfvperf.model.display import format_seconds
 from pytest_nfvperf.model.evidence.conclusion import Cause, TestConclusion
@@ -222,12 +223,20 @@ def facts(run: RunEvidence, data: RunData) -> list[tuple[str, str]]:
             "not started" if generator is None else f"{generator.engine} {generator.version}, {generator.detail}",
         ),
         ("CPUs", " · ".join(f"{name} {', '.join(map(str, owned))}" for name, owned in plan if owned)),
-        ("Testbed", f"{data.testbed.name}{' (discovered, no file)' if data.testbed.discovered else ''}"),
+        ("Testbed", _testbed_text(run, data)),
         ("SLA", ", ".join(data.sla) or "those beside the suites"),
         ("Profile", data.profile),
         ("Started", f"{started:%Y-%m-%d %H:%M:%S} UTC, took {took}"),
         ("Command", command_line(data.argv)),
     ]
+
+
+def _testbed_text(run: RunEvidence, data: RunData) -> str:
+    """Its name; of several, those that measured."""
+    names = list(measured_on(run))
+    if len(names) > 1:
+        return f"{len(names)}, alike but for CPUs and devices: {', '.join(names)}"
+    return f"{data.testbed.name}{' (discovered, no file)' if data.testbed.discovered else ''}"
 
 
 def flattened(value: object, prefix: str = "") -> list[tuple[str, str]]:
