@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from pytest_nfvperf.adapters.report.junit import fate_properties
-from pytest_nfvperf.adapters.report.junit_kinds import XDIST_GROUP
 from pytest_nfvperf.adapters.report.result_text import Found, figures_text
 from pytest_nfvperf.adapters.report.texts import drawn
 from pytest_nfvperf.config.sla_file import unknown_labels, unmatched_rules
@@ -68,13 +67,6 @@ def one_of_each_suite(items: Sequence[pytest.Item]) -> list[pytest.Item]:
         if item.get_closest_marker(SMOKE_TEST) and not first.get_closest_marker(SMOKE_TEST):
             chosen[item.path.parent] = item
     return [item for item in items if not is_measuring(item) or chosen[item.path.parent] is item]
-
-
-def group_for_xdist(config: pytest.Config, items: Sequence[pytest.Item]) -> None:
-    """One testbed is one worker's: its tests share an xdist group."""
-    if config.getoption("dist", "no") == "loadgroup" or config.getoption("loadgroup", False):
-        for item in items:
-            item.add_marker(pytest.mark.xdist_group(XDIST_GROUP))
 
 
 def check_root(config: pytest.Config, options: Options) -> None:
@@ -179,7 +171,7 @@ def begin(item: pytest.Item, session: NfvSession) -> None:
     item.stash[ENDING_KEY] = Ending()
     if session.comparison is not None:
         session.comparison.begin_test()
-    session.begin_test(own_id(item), TestData(labels, parameters, doc.strip()))
+    session.begin_test(item.nodeid, TestData(labels, parameters, doc.strip()))
 
 
 def interrupted(config: pytest.Config, session: NfvSession) -> None:
@@ -188,11 +180,6 @@ def interrupted(config: pytest.Config, session: NfvSession) -> None:
         from pytest_nfvperf.adapters.report.allure_status import tell_allure  # noqa: PLC0415 - only for Allure's users
 
         tell_allure(conclude_interrupted(session.recorder))
-
-
-def own_id(item: pytest.Item) -> str:
-    """The node id without what xdist appends for our group."""
-    return item.nodeid.removesuffix(f"@{XDIST_GROUP}")
 
 
 @contextmanager

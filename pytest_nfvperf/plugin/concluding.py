@@ -21,7 +21,6 @@ from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.evidence.conclusion import Cause, TestFacts, one_line
 from pytest_nfvperf.model.evidence.records import RunEndData, TestData, TestEndData
 from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion, RunFacts, RunFate, conclude_run
-from pytest_nfvperf.plugin.collection import own_id
 from pytest_nfvperf.plugin.rundir import RUN_DIR_KEY, point_latest
 from pytest_nfvperf.plugin.watch import Watch
 from pytest_nfvperf.runs.clocks import SystemClock
@@ -39,7 +38,7 @@ def begin(session: pytest.Session, nfv: NfvSession, uncollected: Sequence[pytest
     Raises:
         pytest.UsageError: there is no place for the evidence.
     """
-    nfv.selected = tuple(own_id(item) for item in session.items)
+    nfv.selected = tuple(item.nodeid for item in session.items)
     try:
         _ = nfv.recorder
         point_latest(nfv.run_dir)
@@ -65,7 +64,7 @@ def refuse(
         error: what pytest tells the user.
     """
     status, reason = int(pytest.ExitCode.USAGE_ERROR), one_line(str(error))
-    selected = tuple(own_id(item) for item in items)
+    selected = tuple(item.nodeid for item in items)
     never = tuple(TestFacts(node_id, began=False) for node_id in selected)
     watch.last_line = conclude_run(RunFacts(never, status, reason)).last_line
     with suppress(ConfigError, TestbedError):  # there is no place for evidence either

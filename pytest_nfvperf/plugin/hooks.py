@@ -13,7 +13,7 @@ import pytest
 
 from pytest_nfvperf.model.errors import UnavailableError
 from pytest_nfvperf.plugin import stopping
-from pytest_nfvperf.plugin.labels import MARKER, is_measuring
+from pytest_nfvperf.plugin.labels import BASE_FIXTURE, MARKER, TESTBED_PARAMETER, is_measuring
 from pytest_nfvperf.plugin.options import add_options, read_options
 from pytest_nfvperf.plugin.parametrizing import NOT_QUICK, QUICK_ONLY, SMOKE
 from pytest_nfvperf.plugin.result_lines import ResultLines, attach
@@ -33,8 +33,6 @@ WATCH_KEY = pytest.StashKey[Watch]()
 MEASURING_KEY = pytest.StashKey[bool]()
 RECORDED_KEY = pytest.StashKey[bool]()
 """True once the run has evidence: then every test of it is in there, those that measure nothing, too."""
-
-LOADGROUP = "nfv_loadgroup"
 
 NOT_LOADED = (
     "this fixture needs pytest_nfvperf's plugin, which pytest did not load: leave out `-p no:nfvperf`, or, where "
@@ -56,7 +54,7 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register markers, read options, and keep one testbed to one xdist worker."""
+    """Register markers, and read options."""
     config.addinivalue_line("markers", f"{MARKER}(**labels): labels that SLA selectors and reports know the test by")
     config.addinivalue_line("markers", f"{NOT_QUICK}: left out by --nfv-profile quick and smoke")
     config.addinivalue_line("markers", f"{QUICK_ONLY}: left out by every profile but quick and smoke")
@@ -67,23 +65,12 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[RECORDED_KEY] = False
     config.stash[WATCH_KEY] = watch = Watch()
     config.pluginmanager.register(watch, "nfvperf-watch")
-    _keep_one_testbed_to_one_worker(config, options)
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(ResultLines(config), "nfvperf-result-lines")
     if config.pluginmanager.hasplugin("xdist"):
         from pytest_nfvperf.plugin.xdist import XdistHooks  # noqa: PLC0415 - only with xdist
 
         config.pluginmanager.register(XdistHooks(config), "nfvperf-xdist")
-
-
-def _keep_one_testbed_to_one_worker(config: pytest.Config, options: Options) -> None:
-    """Several workers cannot measure on one machine: its tests form one group of ``--dist loadgroup``."""
-    if len(options.testbeds) > 1:
-        return
-    if config.getoption("dist", "no") == "load":
-        config.option.dist = "loadgroup"
-    if getattr(config, "workerinput", {}).get(LOADGROUP):
-        config.option.loadgroup = True  # a worker parses the command line anew, and finds no --dist there
 
 
 def refuse(config: pytest.Config, selected: list[pytest.Item], error: pytest.UsageError) -> None:
@@ -119,9 +106,17 @@ def pytest_collection(session: pytest.Session) -> None:
         raise mistake
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test that measures runs once for each label of the testbeds that were given."""
+    labels = metafunc.config.stash[OPTIONS_KEY].labels
+    if labels != ("",) and BASE_FIXTURE in metafunc.fixturenames:
+        metafunc.fixturenames.append(TESTBED_PARAMETER)
+        metafunc.parametrize(TESTBED_PARAMETER, labels)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what the profile leaves out, put suites in order, check SLAs against what is there, group for xdist."""
+    """Leave out what the profile leaves out, put suites in order, check SLAs against what is there."""
     measuring = [item for item in items if is_measuring(item)]
     if not measuring:
         return
@@ -133,13 +128,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _prepare(config: pytest.Config, items: list[pytest.Item], measuring: list[pytest.Item]) -> None:
-    from pytest_nfvperf.plugin import collection  # noqa: PLC0415 - only when there is something to measure
+    from pytest_nfvperf.plugin import collection, worker  # noqa: PLC0415 - only when there is something to measure
 
     collection.check_root(config, config.stash[OPTIONS_KEY])
     collection.deselect_by_profile(config, items, config.stash[OPTIONS_KEY])
     sort_suites(config, items)
-    collection.group_for_xdist(config, measuring)
     collection.check_before_run(config, measuring, session_of(config))
+    worker.tell_places(config, items, session_of(config))
     config.stash[MEASURING_KEY] = True
     if collection.starts(config, config.stash[OPTIONS_KEY]):
         stopping.watch(config, session_of(config))
@@ -181,9 +176,10 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     """Put the beginning of a test into the evidence of a run that measures."""
     if not _is_recorded(item):
         return (yield)
-    from pytest_nfvperf.plugin import collection  # noqa: PLC0415
+    from pytest_nfvperf.plugin import collection, worker  # noqa: PLC0415
 
     session = session_of(item.config)
+    worker.wait_for_quiet(item)
     collection.begin(item, session)
     try:
         result = yield
@@ -249,6 +245,8 @@ def _is_recorded(item: pytest.Item) -> bool:
 @pytest.hookimpl(tryfirst=True)
 def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
     """INCONCLUSIVE, BROKEN and USAGE in pytest's own lines; its counts stay."""
+    if hasattr(report, "nfv_lost"):
+        return "lost", "L", "LOST"
     if not hasattr(report, "nfv_word"):
         return None
     from pytest_nfvperf.plugin.ending import status_of  # noqa: PLC0415
@@ -310,6 +308,14 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     if nfv is not None:
         nfv.close(int(pytest.ExitCode.INTERRUPTED))
     stopping.unwatch(config)
+    _give_back(config)
+
+
+def _give_back(config: pytest.Config) -> None:
+    if SESSION_KEY in config.stash:
+        from pytest_nfvperf.plugin.leasing import give_back  # noqa: PLC0415 - only who measured has a testbed
+
+        give_back(config)
 
 
 def session_of(config: pytest.Config) -> NfvSession:

@@ -16,6 +16,9 @@ BASE_FIXTURE = "nfv_session"
 
 MARKER = "nfv"
 
+TESTBED_PARAMETER = "testbed"
+"""Parameter, and label, of tests that run once for each label of the testbeds that were given."""
+
 
 def is_measuring(item: pytest.Item) -> bool:
     """True for a test that uses the testbed."""

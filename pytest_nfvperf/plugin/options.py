@@ -5,14 +5,15 @@ Imports nothing heavy: pytest loads this in every run of every project of the en
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_nfvperf.model.measure.asked_load import SoakLoad
-from pytest_nfvperf.session.options import Options, is_pack
+from pytest_nfvperf.session.options import GivenTestbed, Options, is_pack
 
 if TYPE_CHECKING:
     from pytest_nfvperf.model.compare.sides import Comparing
@@ -33,8 +34,15 @@ def add_options(parser: pytest.Parser) -> None:
         "--nfv-testbed",
         action="append",
         default=[],
-        metavar="FILE",
-        help="testbed file (default: the embedded testbed); with -n one for each worker",
+        metavar="[LABEL=]FILE",
+        help="testbed file (default: the embedded testbed); more than one for -n, which deals the tests over them. "
+        "Testbeds of one label are alike, and every test runs once for each label",
+    )
+    group.addoption(
+        "--nfv-wait",
+        default=None,
+        metavar="TIME",
+        help="wait so long for a testbed, or for CPUs, that another run uses; '0 s' for not at all (default: 30 min)",
     )
     _add_choice(group, "profile", "how thoroughly to measure")
     group.addoption(
@@ -124,15 +132,18 @@ def read_options(config: pytest.Config) -> tuple[Options, pytest.UsageError | No
     With a mistake the defaults stand for what could be wrong, so that the options still say where evidence goes.
     """
     try:
+        _refuse_missing_labels(config.getoption("--nfv-testbed"))
         choices = {name: _choice(name, config.getoption(f"--nfv-{name}")) for name in CHOICES}
         duration_s = _duration_s(config.getoption("--nfv-soak-duration"))
         load = _load(config.getoption("--nfv-soak-load"))
         repeat = _repeat(config.getoption("--nfv-repeat"))
+        wait_s = _wait_s(config.getoption("--nfv-wait"))
         compare = _comparing(config)
     except pytest.UsageError as mistake:
         return _options(config, {name: default for name, (default, _) in CHOICES.items()}), mistake
     options = replace(_options(config, choices), soak_duration_s=duration_s, soak_load=load, repeat=repeat)
-    return replace(options, compare=compare), None
+    options = replace(options, compare=compare)
+    return options if wait_s is None else replace(options, wait_s=wait_s), None
 
 
 def _options(config: pytest.Config, choices: Mapping[str, str]) -> Options:
@@ -140,7 +151,7 @@ def _options(config: pytest.Config, choices: Mapping[str, str]) -> Options:
     base = config.invocation_params.dir
     record, baseline = config.getoption("--nfv-record"), config.getoption("--nfv-baseline")
     return Options(
-        testbeds=tuple(base / path for path in config.getoption("--nfv-testbed")),
+        testbeds=tuple(_testbed(base, given) for given in config.getoption("--nfv-testbed")),
         profile=choices["profile"],
         slas=tuple(base / given for given in config.getoption("--nfv-sla") if not is_pack(given)),
         packs=tuple(given for given in config.getoption("--nfv-sla") if is_pack(given)),
@@ -163,6 +174,33 @@ def _choice(name: str, given: str) -> str:
 
     hint = did_you_mean(given, values)
     raise pytest.UsageError(f"--nfv-{name}: invalid choice: '{given}'{hint} (choose from {listed(values)})")
+
+
+def _testbed(base: Path, given: str) -> GivenTestbed:
+    label, equals, path = given.partition("=")
+    if equals and label and "/" not in label:
+        return GivenTestbed(base / path, label)
+    return GivenTestbed(base / given)
+
+
+def _refuse_missing_labels(given: Sequence[str]) -> None:
+    without = [one for one in given if not _testbed(Path(), one).label]
+    if without and len(without) < len(given):
+        raise pytest.UsageError(
+            f"--nfv-testbed: '{without[0]}' has no label, and others have: write LABEL={without[0]}, the same label "
+            "for testbeds that are alike"
+        )
+
+
+def _wait_s(text: str | None) -> float | None:
+    if text is None:
+        return None
+    from pytest_nfvperf.config.units import TIME, UnitError, quantity  # noqa: PLC0415 - 8 ms, only when measuring
+
+    try:
+        return quantity(text, replace(TIME, example="30 min"), "how long to wait")
+    except UnitError as error:
+        raise pytest.UsageError(f"--nfv-wait: {error}") from error
 
 
 def _repeat(text: str) -> int:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,10 +20,20 @@ LATEST = "latest"
 def run_directory(config: pytest.Config, options: Options) -> Path:
     """This run's directory; made only when something is written to it."""
     if RUN_DIR_KEY not in config.stash:
-        given = getattr(config, "workerinput", {}).get("nfv_run_dir")
+        given = _given(getattr(config, "workerinput", {}), options)
         stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
-        config.stash[RUN_DIR_KEY] = Path(given) if given else options.results / f"{stamp}-{os.getpid()}"
+        config.stash[RUN_DIR_KEY] = given or options.results / f"{stamp}-{os.getpid()}"
     return config.stash[RUN_DIR_KEY]
+
+
+def _given(workerinput: Mapping[str, Any], options: Options) -> Path | None:
+    """Of a worker: its controller's directory. One on another machine has a directory of its own, of the same name."""
+    if "nfv_run_dir" not in workerinput:
+        return None
+    run_dir = Path(workerinput["nfv_run_dir"])
+    if not workerinput.get("nfv_far"):
+        return run_dir
+    return options.results / f"of-{workerinput['workerid']}" / run_dir.name
 
 
 def point_latest(run_dir: Path) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_nfvperf.adapters.evidence.writer import evidence_file
 from pytest_nfvperf.adapters.host.cpus import discover_testbed, planned
+from pytest_nfvperf.adapters.process.lock import Turn
 from pytest_nfvperf.adapters.report.terminal_progress import SilentProgress, TerminalProgress, progress_for
 from pytest_nfvperf.adapters.versions.resolving import with_sides, with_versions
 from pytest_nfvperf.backends.base import Backend
@@ -16,9 +19,15 @@ from pytest_nfvperf.backends.simulated import SimulatedBackend
 from pytest_nfvperf.config.testbed_file import load_testbed
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed.testbed import Testbed
+from pytest_nfvperf.plugin.collection import starts
+from pytest_nfvperf.plugin.far_files import ALLURE, RUN, SendFiles
+from pytest_nfvperf.plugin.leasing import Taken, take_testbed
+from pytest_nfvperf.plugin.link import link_of
 from pytest_nfvperf.plugin.rundir import run_directory
+from pytest_nfvperf.plugin.telling import say
+from pytest_nfvperf.plugin.worker import run_dir_of_worker, share
 from pytest_nfvperf.ports.sink import Sink
-from pytest_nfvperf.session.options import Options
+from pytest_nfvperf.session.options import GivenTestbed, Options
 from pytest_nfvperf.session.run import NfvSession
 
 if TYPE_CHECKING:
@@ -32,18 +41,45 @@ def make_session(config: pytest.Config, options: Options) -> NfvSession:
         pytest.UsageError: the testbed file cannot be used.
     """
     worker = getattr(config, "workerinput", {}).get("workerid", "")
+    run_dir = run_directory(config, options)
     try:
-        testbed = _testbed(config, options, worker)
+        taken = _take(config, options, run_dir)
+        testbed = _testbed(config, options, taken.given)
         backend = _backend(config, testbed, options)
     except (ConfigError, TestbedError) as error:
         raise pytest.UsageError(str(error)) from error
-    run_dir = run_directory(config, options)
-    session = NfvSession(options, backend, run_dir, worker, _progress(config), _sinks(config, run_dir))
+    sinks = [*_sinks(config, run_dir), *_far_sink(config, run_dir, worker)]
+    session = NfvSession(options, backend, run_dir, worker, _progress(config), sinks)
     if options.compare is not None:
         from pytest_nfvperf.session.comparing import Comparison  # noqa: PLC0415 - only for who compares
 
         session.comparison = Comparison(session, options.compare)
+    _join_run(config, session, taken)
     return session
+
+
+def _join_run(config: pytest.Config, session: NfvSession, taken: Taken) -> None:
+    """A worker of a run tells its controller which testbed it holds, and shares what it measures."""
+    link = link_of(config)
+    if link is None:
+        return
+    share(session, link)
+    if taken.held:
+        link.tell_testbed(session.backend.testbed.name, taken.given.label if taken.given else "")
+
+
+def _take(config: pytest.Config, options: Options, run_dir: Path) -> Taken:
+    """The testbed to measure on; who starts nothing takes none, and looks at the first."""
+    if not starts(config, options):
+        return Taken(options.testbeds[0] if options.testbeds else None, held=False)
+    if len(options.labels) > 1 and not hasattr(config, "workerinput"):
+        raise ConfigError(
+            f"testbeds of {len(options.labels)} labels ({', '.join(options.labels)}) need a worker each: "
+            f"add -n {len(options.labels)} (pytest-xdist)"
+        )
+    link = link_of(config)
+    siblings_in = run_dir_of_worker(config, run_dir)
+    return take_testbed(config, options, link.wanted if link else "", siblings_in, partial(say, config))
 
 
 def _warn(config: pytest.Config, text: str) -> None:
@@ -54,10 +90,9 @@ def _warn(config: pytest.Config, text: str) -> None:
         raise pytest.UsageError(f"{text} (a warning, but `filterwarnings` or -W makes it an error)") from warning
 
 
-def _testbed(config: pytest.Config, options: Options, worker: str) -> Testbed:
-    if options.testbeds:
-        number = int(worker.removeprefix("gw")) if worker else 0
-        given, warnings = load_testbed(_pick(options.testbeds, number))
+def _testbed(config: pytest.Config, options: Options, taken: GivenTestbed | None) -> Testbed:
+    if taken is not None:
+        given, warnings = load_testbed(taken.path)
         for warning in warnings:
             _warn(config, warning)
         testbed = given if options.plan else planned(given)
@@ -67,15 +102,6 @@ def _testbed(config: pytest.Config, options: Options, worker: str) -> Testbed:
         return testbed
     ovs = with_versions(testbed.ovs, options.ovs)
     return replace(testbed, ovs=ovs if options.compare is None else with_sides(ovs, options.compare.sides))
-
-
-def _pick(testbeds: tuple[Path, ...], number: int) -> Path:
-    if number >= len(testbeds):
-        raise ConfigError(
-            f"worker gw{number} has no testbed: {len(testbeds)} were given; "
-            "give one --nfv-testbed a worker, or a smaller -n"
-        )
-    return testbeds[number]
 
 
 def _backend(config: pytest.Config, testbed: Testbed, options: Options) -> Backend:
@@ -90,7 +116,8 @@ def _backend(config: pytest.Config, testbed: Testbed, options: Options) -> Backe
         return ReplayBackend(testbed)
     from pytest_nfvperf.backends.local import LocalBackend  # noqa: PLC0415 - a plan needs none of its adapters
 
-    return LocalBackend(testbed, _generator_side(testbed), keep=options.keep, record=options.record)
+    turn = Turn(options.wait_s, partial(say, config))
+    return LocalBackend(testbed, _generator_side(testbed), keep=options.keep, record=options.record, turn=turn)
 
 
 def _generator_side(testbed: Testbed) -> GeneratorSide:
@@ -123,3 +150,13 @@ def _sinks(config: pytest.Config, run_dir: Path) -> list[Sink]:
     from pytest_nfvperf.plugin.allure_sink import AllureSink  # noqa: PLC0415 - only with --alluredir
 
     return [AllureSink(Path(directory), run_dir)]
+
+
+def _far_sink(config: pytest.Config, run_dir: Path, worker: str) -> list[Sink]:
+    """Sends the files of a worker on another machine to its controller."""
+    link = link_of(config)
+    if link is None or not config.workerinput["nfv_far"]:  # type: ignore[attr-defined]
+        return []
+    allure = config.getoption("--alluredir", None)
+    folders = {RUN: run_dir} | ({ALLURE: Path(allure)} if allure else {})
+    return [SendFiles(link, evidence_file(run_dir, worker), folders)]

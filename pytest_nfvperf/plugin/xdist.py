@@ -1,13 +1,25 @@
-"""Hooks that exist only with pytest-xdist: workers share the controller's run directory."""
+"""Hooks of the controller of pytest-xdist's workers: it deals the tests, and keeps what workers tell.
+
+They exist only with pytest-xdist. Workers on this machine share the controller's run directory.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
+from typing import Any, NoReturn
 
 import pytest
 
-RUN_DIR = "nfv_run_dir"
+from pytest_nfvperf.plugin.hub import Hub
+
+RUN_DIR, FAR = "nfv_run_dir", "nfv_far"
+"""In a worker's input: where this run's results go, and whether the worker has a directory of its own."""
+
 MISTAKE = "nfv_mistake"
+LOST = "nfv_lost"
+"""Attribute of the report that a test was lost with its worker, and is repeated."""
+
+_EACH = "each"
 
 
 def tell_controller(config: Any, mistake: pytest.UsageError) -> None:
@@ -21,6 +33,8 @@ class XdistHooks:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._nodes: list[Any] = []
+        self._hub: Hub | None = None
+        self._lost: dict[str, str] = {}
 
     @pytest.hookimpl
     def pytest_testnodeready(self, node: Any) -> None:
@@ -40,10 +54,14 @@ class XdistHooks:
     @pytest.hookimpl
     def pytest_testnodedown(self, node: Any) -> None:
         """A worker has ended: if by a mistake of the user's, the run ends by it."""
+        if self._hub is not None:
+            self._hub.close(node)
         output = getattr(node, "workeroutput", None)  # one that died left none
         mistake = output.get(MISTAKE) if output else None
-        if mistake is None:
-            return
+        if mistake is not None:
+            self._refuse(mistake)
+
+    def _refuse(self, mistake: str) -> NoReturn:
         from pytest_nfvperf.plugin.hooks import refuse  # noqa: PLC0415 - the plugin imports this module
 
         error = pytest.UsageError(mistake)
@@ -57,9 +75,60 @@ class XdistHooks:
 
     @pytest.hookimpl
     def pytest_configure_node(self, node: Any) -> None:
-        """Tell a worker where this run's results go."""
-        from pytest_nfvperf.plugin.hooks import LOADGROUP, OPTIONS_KEY  # noqa: PLC0415 - the plugin imports this module
+        """Tell a worker where this run's results go, and open the channel to it."""
+        from pytest_nfvperf.plugin.hooks import OPTIONS_KEY  # noqa: PLC0415 - the plugin imports this module
         from pytest_nfvperf.plugin.rundir import run_directory  # noqa: PLC0415
 
-        node.workerinput[RUN_DIR] = str(run_directory(node.config, node.config.stash[OPTIONS_KEY]))
-        node.workerinput[LOADGROUP] = node.config.getoption("dist") == "loadgroup"
+        spec = node.gateway.spec
+        options = node.config.stash[OPTIONS_KEY]
+        run_dir = run_directory(node.config, options)
+        node.workerinput[RUN_DIR] = str(run_dir)
+        node.workerinput[FAR] = bool(not spec.popen or spec.chdir)
+        if node.config.getoption("dist") == _EACH:
+            return  # every worker runs every test: nothing is dealt
+        if self._hub is None:
+            from pytest_nfvperf.plugin.far_files import CopiedFiles  # noqa: PLC0415 - only with workers
+            from pytest_nfvperf.plugin.telling import say  # noqa: PLC0415 - as above
+
+            tell = partial(say, self._config)
+            copied = CopiedFiles(run_dir, node.config.getoption("--alluredir", None), tell)
+            self._hub = Hub(tell, options.labels, copied.store)
+        self._hub.open(node)
+
+    @pytest.hookimpl
+    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> object | None:
+        """Ours, for runs that measure; xdist's own for all others, and for ``--dist each``."""
+        dsession = config.pluginmanager.get_plugin("dsession")
+        if self._hub is None or dsession is None:
+            return None
+        from pytest_nfvperf.plugin.scheduling import LateChoice  # noqa: PLC0415 - only with workers
+
+        standard = dsession.pytest_xdist_make_scheduler(config, log)
+        return LateChoice(config, standard, self._hub, self._refuse)
+
+    @pytest.hookimpl
+    def pytest_handlecrashitem(self, crashitem: str, report: pytest.TestReport, sched: Any) -> None:
+        """A worker was lost with the test that it ran: it is repeated once, on the next worker that is free."""
+        from pytest_nfvperf.plugin.scheduling import LateChoice  # noqa: PLC0415 - as above
+        from pytest_nfvperf.plugin.telling import say  # noqa: PLC0415 - as above
+
+        if self._hub is None or not isinstance(sched, LateChoice) or not sched.is_ours:
+            return
+        who = report.node.gateway.id
+        before = self._lost.get(crashitem)
+        self._lost[crashitem] = who
+        if before is not None:
+            say(self._config, f"{who} died while it ran {crashitem}, as {before} did before: it is not repeated again")
+        elif not self._is_replaced():
+            say(self._config, f"{who} died while it ran {crashitem}; no worker is started in its place")
+        else:
+            say(self._config, f"{who} died while it ran {crashitem}: the test is repeated")
+            report.outcome = "rerun"  # type: ignore[assignment]
+            setattr(report, LOST, True)
+            sched.mark_test_pending(crashitem)
+
+    def _is_replaced(self) -> bool:
+        """False once xdist has replaced as many workers as it may (``--max-worker-restart``)."""
+        dsession = self._config.pluginmanager.get_plugin("dsession")
+        most = getattr(dsession, "_max_worker_restart", None)
+        return most is None or getattr(dsession, "_failed_nodes_count", 0) < most

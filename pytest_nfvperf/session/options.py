@@ -20,11 +20,19 @@ def is_pack(given: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
+class GivenTestbed:
+    """A testbed file. Those with one label are alike: a test runs on any of them, and once for each label."""
+
+    path: Path
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Options:
     """What the user asked for.
 
     Attributes:
-        testbeds: testbed files; empty for the embedded testbed. With xdist worker gwN takes the N-th.
+        testbeds: testbed files; empty for the embedded testbed. A process takes one that nobody uses.
         profile: smoke, quick, gate, full or soak.
         slas: SLA files that replace the ``sla.yaml`` beside each suite.
         packs: as ``slas``, by name: "published:S1".
@@ -39,10 +47,11 @@ class Options:
         repeat: how often NDR, PDR and throughput are searched.
         baseline: results of an earlier run that limits may be a share of; None: there is none.
         compare: the sides to compare; None in a run that does not.
+        wait_s: how long to wait for a testbed, or for CPUs, that another run uses, s.
         record: directory for recordings of the conversation with the generator; None: it is not recorded.
     """
 
-    testbeds: tuple[Path, ...]
+    testbeds: tuple[GivenTestbed, ...]
     profile: str
     slas: tuple[Path, ...]
     packs: tuple[str, ...]
@@ -58,3 +67,9 @@ class Options:
     repeat: int = 1
     baseline: Path | None = None
     compare: Comparing | None = None
+    wait_s: float = 1800.0
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Of the testbeds, in their order; ("",) where they have none."""
+        return tuple(dict.fromkeys(testbed.label for testbed in self.testbeds)) or ("",)

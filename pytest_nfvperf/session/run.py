@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from pytest_nfvperf import __version__
 from pytest_nfvperf.adapters.evidence import hdr
 from pytest_nfvperf.adapters.evidence.samples_file import samples_in
-from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
+from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter, evidence_file
 from pytest_nfvperf.adapters.process.interrupts import Interrupts
 from pytest_nfvperf.adapters.report.junit import junit_properties
 from pytest_nfvperf.adapters.report.subjects import title
@@ -155,8 +155,7 @@ class NfvSession:
         """Evidence of this process; its file is made now. A plan leaves none."""
         if self.options.plan:
             return Recorder("plan", [], self.backend.clock)
-        suffix = f"-{self.worker}" if self.worker else ""
-        writer = EvidenceWriter(self.run_dir / f"evidence{suffix}.jsonl")
+        writer = EvidenceWriter(evidence_file(self.run_dir, self.worker))
         recorder = Recorder(self.run_dir.name, [writer, *self._sinks], self.backend.clock, self.worker, hdr.encode)
         recorder.emit(self._run_data())
         return recorder

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_nfvperf.model.errors import InconclusiveError
@@ -16,6 +16,7 @@ from pytest_nfvperf.model.sla.judge import judge, worst
 from pytest_nfvperf.model.sla.rules import Rule
 from pytest_nfvperf.model.sla.verdict import Judgement, Observation, Verdict
 from pytest_nfvperf.runs.recorder import Recorder
+from pytest_nfvperf.session.observed_text import from_text, to_text
 from pytest_nfvperf.session.sla_arguments import refuse_others
 
 
@@ -32,17 +33,29 @@ class InconclusiveWarning(UserWarning):
 
 
 class Measured:
-    """All that was measured in this run, by labels: the other sides of relations."""
+    """All that was measured in this run, by labels: the other sides of relations.
+
+    Attributes:
+        tell: takes what is added, as text, for other workers of the run.
+        heard: gives such texts of other workers, each once.
+    """
 
     def __init__(self) -> None:
+        self.tell: Callable[[str], None] | None = None
+        self.heard: Callable[[], Iterable[str]] | None = None
         self._observed: dict[frozenset[tuple[str, str]], list[Observation]] = {}
 
     def add(self, labels: Mapping[str, str], observed: Sequence[Observation]) -> None:
         """Remember what was observed on a subject."""
         self._observed.setdefault(_key(labels), []).extend(observed)
+        if self.tell is not None:
+            self.tell(to_text(labels, observed))
 
     def peers(self, labels: Mapping[str, str]) -> Sequence[Observation] | None:
         """Observations of the subject with these labels; None when it was not measured."""
+        for text in self.heard() if self.heard is not None else ():
+            of, observed = from_text(text)
+            self._observed.setdefault(_key(of), []).extend(observed)
         return self._observed.get(_key(labels))
 
 

@@ -182,7 +182,10 @@ def test_an_option_that_cannot_be_used(pytester: pytest.Pytester, option: str, v
     [
         (("--nfv-profile", "thorough"), "--nfv-profile: invalid choice: 'thorough'"),
         (("--nfv-testbed", "nowhere.yaml"), "nowhere.yaml"),
-        (("--nfv-testbed", "one.yaml"), "worker gw1 has no testbed: 1 were given; give one --nfv-testbed a worker"),
+        (
+            ("--nfv-testbed", "a=one.yaml", "--nfv-testbed", "b=one.yaml"),
+            "no worker holds a testbed with label 'b': 2 workers were started; give each label a worker of its own",
+        ),
     ],
 )
 def test_with_workers_a_usage_error_ends_the_run_the_same(

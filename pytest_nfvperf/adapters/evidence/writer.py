@@ -19,6 +19,11 @@ _AFTERWARDS = frozenset(
 """Kinds that only say more of a test that has ended, or of the run."""
 
 
+def evidence_file(run_dir: Path, worker: str) -> Path:
+    """Where a process writes its records; ``worker``: "" in a process that is no worker of pytest-xdist."""
+    return run_dir / f"evidence{f'-{worker}' if worker else ''}.jsonl"
+
+
 class EvidenceWriter:
     """A Sink that appends lines to a file of its own.
 

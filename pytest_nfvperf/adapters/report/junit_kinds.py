@@ -16,9 +16,6 @@ from pytest_nfvperf.adapters.report.node_ids import module_of, split_node_id
 from pytest_nfvperf.model.evidence.conclusion import Fate, TestConclusion
 from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion
 
-XDIST_GROUP = "nfvperf-testbed"
-"""The group of xdist that one testbed's tests form, which xdist appends to their names."""
-
 _KINDS = {
     Fate.FAILED: "failure",
     Fate.INCONCLUSIVE: "error",
@@ -46,7 +43,6 @@ def tell_junit(path: Path, conclusion: RunConclusion) -> None:
             suite.remove(nameless)  # pytest's, of a test that was interrupted
         cases = list(suite.iter("testcase"))
         for case in cases:
-            case.set("name", case.get("name", "").removesuffix(f"@{XDIST_GROUP}"))
             _tell_result(case, cases, conclusion)
             _tell_kind(case, cases)
         written = {_name(case) for case in cases}

@@ -1,0 +1,90 @@
+"""Files of workers on other machines: sent as they are written, copied into the run's directory at this end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from pytest_nfvperf.model.evidence.record import Record, RecordKind
+from pytest_nfvperf.plugin.link import Link
+
+RUN, ALLURE = "run", "allure"
+_MOST_BYTES = 1 << 20
+_COMPLETE = frozenset({RecordKind.TEST_END, RecordKind.RUN_END})
+"""After these no file of the test is open any more: samples and pictures can be sent."""
+
+
+class SendFiles:
+    """A sink after the evidence file: sends what was added to it; after each test what else there is.
+
+    Args:
+        link: to the controller.
+        evidence: the file that the records go to.
+        folders: directories whose files are sent, by kind.
+    """
+
+    def __init__(self, link: Link, evidence: Path, folders: dict[str, Path]) -> None:
+        self._link = link
+        self._evidence = evidence
+        self._folders = folders
+        self._sent: dict[Path, int] = {}
+
+    def emit(self, record: Record) -> None:
+        """Send it; it is on disk already."""
+        self._send(RUN, self._evidence)
+        if record.kind in _COMPLETE:
+            self.send_all()
+
+    def send_all(self) -> None:
+        """Send what is new in all folders."""
+        for kind, folder in self._folders.items():
+            for path in sorted(folder.rglob("*")):
+                if path.is_file() and not path.is_symlink():
+                    self._send(kind, path)
+
+    def close(self) -> None:
+        """The last pieces."""
+        self.send_all()
+
+    def _send(self, kind: str, path: Path) -> None:
+        offset = self._sent.get(path, 0)
+        with path.open("rb") as file:
+            file.seek(offset)
+            while data := file.read(_MOST_BYTES):
+                self._link.send_piece(kind, path.relative_to(self._folders[kind]).as_posix(), offset, data)
+                offset += len(data)
+        self._sent[path] = offset
+
+
+class CopiedFiles:
+    """The controller's copies.
+
+    Args:
+        run_dir: of the run.
+        allure_dir: ``--alluredir``; None where there is none.
+        say: tells the user what cannot be written, once.
+    """
+
+    def __init__(self, run_dir: Path, allure_dir: str | None, say: Callable[[str], None]) -> None:
+        self._folders = {RUN: run_dir} | ({ALLURE: Path(allure_dir)} if allure_dir else {})
+        self._say = say
+        self._refused = False
+
+    def store(self, worker: str, kind: str, path: str, offset: int, data: bytes) -> None:
+        """Write a piece of a file where it belongs. A disk that refuses it is told of; the far end has the file."""
+        folder = self._folders.get(kind)
+        target = None if folder is None else (folder / path)
+        if folder is None or target is None or not target.resolve().is_relative_to(folder.resolve()):
+            return
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            try:
+                os.pwrite(handle, data, offset)
+            finally:
+                os.close(handle)
+        except OSError as error:
+            if not self._refused:
+                self._refused = True
+                self._say(f"{target} of {worker} cannot be written: {error.strerror}; its own machine has the file")

@@ -1,0 +1,73 @@
+"""What a worker of pytest-xdist does for its run: it tells where tests belong, and shares what it measures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from pytest_nfvperf.model.sla.related import Groups, Selected, join_related
+from pytest_nfvperf.plugin.dealing import Place
+from pytest_nfvperf.plugin.labels import TESTBED_PARAMETER, is_measuring, item_labels, subject_labels
+from pytest_nfvperf.plugin.link import Link, link_of
+from pytest_nfvperf.session.run import NfvSession
+
+
+def tell_places(config: pytest.Config, items: Sequence[pytest.Item], session: NfvSession) -> None:
+    """Tell the controller, before xdist tells it what was collected, which tests belong together."""
+    link = link_of(config)
+    if link is None:
+        return
+    config.option.loadgroup = False  # else xdist puts the group into the test's id; our scheduler knows it without
+    measuring = [item for item in items if is_measuring(item)]
+    link.tell_places(places_of(measuring, session))
+
+
+def places_of(items: Sequence[pytest.Item], session: NfvSession) -> dict[str, Place]:
+    """Where each test belongs: what a relation of its SLA compares it with, or its mark xdist_group, is its group."""
+    own = session.backend.labels()
+    groups = Groups(len(items))
+    selected = [_selected(item, session, own) for item in items]
+    join_related(selected, groups)
+    labels = [item_labels(item, session.profile.name).get(TESTBED_PARAMETER, "") for item in items]
+    _join_marked(items, labels, groups)
+    return {
+        item.nodeid: Place(items[groups.of(number)].nodeid, selected[number].folder, labels[number])
+        for number, item in enumerate(items)
+    }
+
+
+def _selected(item: pytest.Item, session: NfvSession, own: Mapping[str, str]) -> Selected:
+    subjects = tuple({**own, **labels} for labels in subject_labels(item, session.profile.name))
+    return Selected(str(item.path.parent), subjects, session.rules_for(item.path))
+
+
+def _join_marked(items: Sequence[pytest.Item], labels: Sequence[str], groups: Groups) -> None:
+    """The mark of xdist that says which tests belong together, on testbeds of one label."""
+    first: dict[tuple[str, str], int] = {}
+    for number, item in enumerate(items):
+        for mark in item.iter_markers("xdist_group"):
+            name = str(mark.args[0] if mark.args else mark.kwargs.get("name", "default"))
+            groups.join(first.setdefault((name, labels[number]), number), number)
+
+
+def wait_for_quiet(item: pytest.Item) -> None:
+    """Before a test that measures: let those end that run on other workers and measure nothing."""
+    link = link_of(item.config)
+    if link is not None and is_measuring(item):
+        link.wait_for_quiet()
+
+
+def run_dir_of_worker(config: pytest.Config, run_dir: Path) -> Path | None:
+    """The run's directory, made now, in a worker; None in a process that has no siblings."""
+    if not hasattr(config, "workerinput"):
+        return None
+    run_dir.mkdir(parents=True, exist_ok=True)
+    return run_dir
+
+
+def share(session: NfvSession, link: Link) -> None:
+    """Tell the others what this worker measures, and judge relations by what they measured."""
+    session.measured.tell = link.tell_observed
+    session.measured.heard = link.heard

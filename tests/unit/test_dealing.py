@@ -1,0 +1,76 @@
+"""Which tests belong together, and which a worker gets next."""
+
+from __future__ import annotations
+
+from pytest_nfvperf.model.sla.related import Groups, Selected, join_related
+from pytest_nfvperf.model.sla.rules import Limit, Rule
+from pytest_nfvperf.plugin.dealing import Group, Place, Waiting, groups_of
+
+
+def relation(where: dict[str, str], other: dict[str, str]) -> Rule:
+    limit = Limit(">=", 0.9, "ratio", ">= 90 %", relative_to=tuple(other.items()))
+    return Rule(tuple((name, (value,)) for name, value in where.items()), (("ndr", limit),), "sla.yaml")
+
+
+def joined(*tests: Selected) -> list[int]:
+    groups = Groups(len(tests))
+    join_related(tests, groups)
+    return [groups.of(number) for number in range(len(tests))]
+
+
+def chain(folder: str, *rules: Rule, **labels: str) -> Selected:
+    return Selected(folder, (labels,), rules)
+
+
+def test_both_sides_of_a_relation_are_one_group_and_others_are_not():
+    rule = relation({"bridges": "4"}, {"bridges": "1"})
+    tests = [chain("s", rule, bridges=count, link=link) for link in ("patch", "veth") for count in ("1", "2", "4")]
+    assert joined(*tests) == [0, 1, 0, 3, 4, 3]
+
+
+def test_the_other_side_may_be_another_test():
+    rule = relation({"test": "test_one"}, {"case": "none"})
+    assert joined(chain("s", rule, test="test_one", case="2a"), chain("s", test="test_two", case="none")) == [0, 0]
+
+
+def test_what_is_known_only_at_run_time_may_be_equal_within_the_folder():
+    rule = relation({"topology": "two"}, {"topology": "one"})
+    unknown = chain("s", rule, frame_size="64")
+    assert joined(unknown, chain("s", rule, frame_size="64"), chain("s", rule, frame_size="128")) == [0, 0, 2]
+    assert joined(unknown, chain("other", frame_size="64")) == [0, 1]
+
+
+def test_a_baseline_needs_no_other_side():
+    rule = relation({}, {"bridges": "1"})
+    assert joined(chain("s", rule, bridges="1"), chain("s", bridges="1", frame_size="64")) == [0, 1]
+
+
+def waiting(*folders: str) -> Waiting:
+    tests = [f"{folder}{number}" for number, folder in enumerate(folders)]
+    return Waiting(groups_of(tests, {test: Place(test, test[:-1]) for test in tests}))
+
+
+def taken(waits: Waiting, folder: str, *others: str) -> list[str] | None:
+    group = waits.take(folder, others, lambda group: True)
+    return None if group is None else group.tests
+
+
+def test_a_worker_stays_in_its_folder_then_takes_one_of_nobodys_then_shares_the_longest_from_its_end():
+    waits = waiting("a", "a", "b", "c", "c", "c")
+    assert taken(waits, "", "") == ["a0"]
+    assert taken(waits, "a", "c") == ["a1"]
+    assert taken(waits, "a", "c") == ["b2"]
+    assert taken(waits, "b", "c") == ["c5"]
+    assert taken(waits, "c", "c") == ["c3"]
+    assert taken(waits, "c", "c") == ["c4"]
+    assert taken(waits, "c", "c") is None
+
+
+def test_what_measures_nothing_goes_first_and_what_was_lost_before_the_rest():
+    groups = groups_of(["m1", "plain", "m2"], {"m1": Place("m1", "s"), "m2": Place("m2", "s")})
+    assert [group.tests for group in groups] == [["plain"], ["m1"], ["m2"]]
+    waits = Waiting(groups[1:])
+    lost = Group(Place("gone", "t"), ["m9"])
+    waits.put_back(lost)
+    waits.put_back(lost)
+    assert [taken(waits, "s") for _ in range(4)] == [["m9"], ["m1"], ["m2"], None]
