@@ -244,6 +244,10 @@ IN_THE_TABLE_ALONE = {"passed", "skipped", "not run"}
 ENDS = {
     "interrupted": "def test_end(phy2phy):\n    os.kill(os.getpid(), signal.SIGINT)\n    signal.pause()\n",
     "killed": "def test_end(phy2phy):\n    os.kill(os.getpid(), signal.SIGKILL)\n",
+    "killed once": "def test_end(phy2phy):\n"
+    "    if not os.path.exists('died'):\n"
+    "        open('died', 'w').close()\n"
+    "        os.kill(os.getpid(), signal.SIGKILL)\n",
 }
 
 ENDS_LATE = """

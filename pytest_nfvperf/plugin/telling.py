@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 
 from pytest_nfvperf.plugin.link import link_of
@@ -15,9 +17,11 @@ def say(config: pytest.Config, line: str) -> None:
         return
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     capture = config.pluginmanager.get_plugin("capturemanager")
-    if reporter is None or capture is None:
+    if reporter is None:
         return
-    with capture.global_and_fixture_disabled():
+    # The controller of workers captures nothing: it runs no test.
+    controls = config.pluginmanager.hasplugin("dsession")
+    with nullcontext() if controls or capture is None else capture.global_and_fixture_disabled():
         reporter.ensure_newline()
         reporter.write_line(f"nfvperf: {line}", yellow=True)
         reporter.flush()

@@ -101,8 +101,11 @@ class XdistHooks:
         dsession = config.pluginmanager.get_plugin("dsession")
         if self._hub is None or dsession is None:
             return None
+        from pytest_nfvperf.plugin import restarts  # noqa: PLC0415 - only with workers
         from pytest_nfvperf.plugin.scheduling import LateChoice  # noqa: PLC0415 - only with workers
+        from pytest_nfvperf.plugin.telling import say  # noqa: PLC0415 - as above
 
+        restarts.outlive_lost_machines(dsession.nodemanager, partial(say, config))
         standard = dsession.pytest_xdist_make_scheduler(config, log)
         return LateChoice(config, standard, self._hub, self._refuse)
 

@@ -241,6 +241,16 @@ def test_a_worker_that_dies(pytester: pytest.Pytester) -> None:
     assert told.reasons["allure"]["test_end"] == "the worker that ran it died"
 
 
+def test_a_worker_that_dies_and_whose_test_is_repeated(pytester: pytest.Pytester) -> None:
+    told = run_cases(pytester, ["test_pass"], "-n", "1", more=ENDS["killed once"])
+    check_run(told, "Accepted: the one requirement met, all 2 selected tests passed", 0)
+    assert told.badges["show"] == told.badges["page"] == {"test_end": "no SLA", "test_pass": "PASS"}
+    assert told.words["junit"] == told.words["allure"] == {"test_end": "passed", "test_pass": "passed"}
+    assert told.junit == {"test_end": "", "test_pass": ""}
+    for said in (told.terminal, told.shown, told.page):
+        assert "worker gw0 died while it ran mine/test_mine.py::test_end, which gw1 repeated" in said
+
+
 def test_with_workers_the_controller_tells_the_same(pytester: pytest.Pytester) -> None:
     told = run_cases(pytester, ["test_pass", "test_bound", "test_skip"], "-n", "2")
     check_run(told, "Inconclusive: of 3 selected tests 1 inconclusive, 1 skipped, 1 passed", 10)

@@ -81,19 +81,14 @@ def test_tests_are_dealt_over_the_testbeds(run: Run, pytester: pytest.Pytester) 
     assert {len(tests) for tests in found.values()} == {2}
 
 
-def test_of_more_workers_than_testbeds_some_measure_nothing(run: Run, pytester: pytest.Pytester) -> None:
-    result = run("-n", "3", more="\n@pytest.mark.parametrize('one', range(3))\ndef test_plain(one):\n    pass\n")
-    result.assert_outcomes(passed=7)
-    assert set(measured(pytester.path)) == {"a", "b"}
-
-
 def test_nothing_measures_beside_a_test_that_does_not(run: Run, pytester: pytest.Pytester) -> None:
-    """The plain test sees the other worker begin no measurement, although it is free for it."""
+    """The plain tests see no worker begin to measure, although two are free for it; the third has no testbed."""
     slow = (
         "\n@pytest.mark.parametrize('one', range(2))\ndef test_plain(one):\n"
         "    time.sleep(0.4)\n    assert not Path('measuring').exists()\n"
     )
-    run("-n", "2", begin="Path('measuring').touch()", more=slow).assert_outcomes(passed=6)
+    run("-n", "3", begin="Path('measuring').touch()", more=slow).assert_outcomes(passed=6)
+    assert set(measured(pytester.path)) == {"a", "b"}
 
 
 RELATION = "schema: 1\nrules:\n  - {where: {frame_size: 512}, require: {ndr: '>= 90 % of {frame_size: 64}'}}\n"
@@ -142,6 +137,18 @@ def test_a_test_that_kills_its_worker_twice_is_broken(run: Run) -> None:
         ]
     )
     assert "test_ndr_pdr[512]: the workers that ran it died" in result.outlines[-1]
+
+
+def test_a_machine_that_is_gone_is_left_out(run: Run, pytester: pytest.Pytester) -> None:
+    """Its interpreter starts twice, for the first workers, and then no more."""
+    once = pytester.path / "python"
+    once.write_text(
+        f'#!/bin/sh\n[ -e {pytester.path}/died ] && exit 1\nexec {sys.executable} "$@"\n',
+    )
+    once.chmod(0o755)
+    result = run("--dist", "load", "--tx", f"2*popen//python={once}", begin=DIES_ONCE)
+    result.assert_outcomes(passed=4)
+    result.stdout.fnmatch_lines(["nfvperf: no worker can be started on *popen//python=* any more (*): it is left out"])
 
 
 def test_a_testbed_that_another_run_uses_is_waited_for(run: Run, pytester: pytest.Pytester) -> None:
