@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from pytest_nfvperf.adapters.process.child import Child
 from pytest_nfvperf.adapters.process.process import process_state
 from pytest_nfvperf.model.errors import GeneratorError
 
@@ -94,7 +95,7 @@ class Engine:
         with log_path.open("wb") as log:
             try:
                 # A session of its own: ctrl-C at the terminal is for pytest, which then closes us.
-                self._process = subprocess.Popen(
+                self._process = Child(
                     list(argv),
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,

@@ -23,6 +23,7 @@ from typing import IO
 
 from pytest_nfvperf.adapters.journal.identity import TAG_VARIABLE, ProcessId
 from pytest_nfvperf.adapters.journal.journal import Entry, Journal, Kind
+from pytest_nfvperf.adapters.process.child import Child
 from pytest_nfvperf.adapters.process.interrupts import held
 from pytest_nfvperf.adapters.process.programs import absent, not_installed
 from pytest_nfvperf.adapters.process.wait import wait_until
@@ -160,7 +161,7 @@ def spawn(  # noqa: PLR0913 - as many as subprocess.Popen has, named
     entry = journal.note(Kind.PROCESS, name, argv0=os.fspath(argv[0]))
     try:
         with held(), log.open("ab") as sink, output.open("wb") if output is not None else nullcontext(sink) as out:
-            popen = subprocess.Popen(
+            popen = Child(
                 command,
                 stdin=subprocess.PIPE if pipes else subprocess.DEVNULL,
                 stdout=subprocess.PIPE if pipes else out,
