@@ -53,10 +53,10 @@ class CachedCeilings:
         return self._known().get(self._key(traffic, directions))
 
     def measure(self, traffic: Traffic, directions: int) -> float | None:
-        """Measure, and keep what lasts: another run measures again what does not."""
-        ceiling = self._meter(traffic, directions)
-        if ceiling.lasting:
-            self._kept.write(self._known() | {self._key(traffic, directions): ceiling.fps})
+        """Measure, and keep the highest that lasted: what a disturbed machine reaches today is no limit tomorrow."""
+        ceiling, key = self._meter(traffic, directions), self._key(traffic, directions)
+        if ceiling.lasting and ceiling.fps > self._known().get(key, 0.0):
+            self._kept.write(self._known() | {key: ceiling.fps})
         return ceiling.fps
 
     def _key(self, traffic: Traffic, directions: int) -> str:

@@ -23,9 +23,10 @@ from pytest_nfvperf.model.measure.reading import Reading
 from pytest_nfvperf.model.traffic.traffic import Traffic, check_mtu
 from pytest_nfvperf.model.traffic.trial import TrialResult, TrialSpec
 from pytest_nfvperf.model.traffic.windows import State, plateau
+from pytest_nfvperf.runs.found_goals import NEAR_CEILING
 from pytest_nfvperf.runs.plateau import MOST_UNREFUSED, OVERLOAD
 from pytest_nfvperf.runs.rig import LiveTopology
-from pytest_nfvperf.runs.search import NEAR_CEILING, OWN_LIMIT, Limits, LimitsOf, measured_labels
+from pytest_nfvperf.runs.search import OWN_LIMIT, Limits, LimitsOf, measured_labels
 from pytest_nfvperf.runs.trials import InvalidTrialsError, Trial
 
 CLEARLY_MORE = 1.02

@@ -15,13 +15,10 @@ from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.measure.asked_load import checked_fps
 from pytest_nfvperf.model.measure.outcome import (
     BackToBack,
-    Cost,
     Goal,
     GoalOutcome,
     LatencyPoint,
     Outcome,
-    PlateauPoint,
-    SearchStatus,
 )
 from pytest_nfvperf.model.measure.profile import Profile
 from pytest_nfvperf.model.testbed.tuning import OVS_DEFAULT
@@ -29,6 +26,7 @@ from pytest_nfvperf.model.traffic.traffic import Traffic, check_mtu
 from pytest_nfvperf.model.traffic.trial import Reason
 from pytest_nfvperf.runs.binary import rfc2544_search, tst009_search
 from pytest_nfvperf.runs.confirm import SHARES, confirm_all
+from pytest_nfvperf.runs.found_goals import cost_of, marked, marked_low, near_ceiling
 from pytest_nfvperf.runs.load_series import back_to_back, latency_point, latency_profile, loss_curve, loss_point
 from pytest_nfvperf.runs.measurer import WARM_UP, LoadLimits, LoadMeasurer
 from pytest_nfvperf.runs.mlr import mlr_search
@@ -37,7 +35,7 @@ from pytest_nfvperf.runs.plateau import plateaus
 from pytest_nfvperf.runs.repeats import over_repeats
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.session_watch import Sessions, SessionWatch
-from pytest_nfvperf.runs.trials import InvalidTrialsError, Trial
+from pytest_nfvperf.runs.trials import InvalidTrialsError
 
 UNBOUNDED_FPS = 200e6
 """Maximum load where neither a line rate nor a ceiling is known."""
@@ -45,8 +43,8 @@ UNBOUNDED_FPS = 200e6
 MINIMUM_SHARE = 0.001
 """Minimum load of a search, as a share of the maximum."""
 
-NEAR_CEILING = 0.95
-"""A result above this share of the rig's own ceiling is generator-limited (docs/measuring-method.md, rule 3)."""
+HIGHER = 1.05
+"""A ceiling measured anew that is so much above the kept one shows that the machine was disturbed then."""
 
 BURST_SHARE = 0.85
 _BURST_RATES = 4
@@ -240,9 +238,11 @@ class Search:
         maximum = self._usable_maximum(measurer, limits)
         plateau = plateaus(measurer, limits.ceiling_fps, limits.line_rate_fps)
         found = find(measurer, LoadLimits(maximum * MINIMUM_SHARE, maximum))
-        goals = self._confirmed(measurer, [_marked(goal, limits, measurer.spoiled) for goal in found])
+        if measurer.watch is None and any(near_ceiling(goal, limits.ceiling_fps) for goal in found):
+            limits, found = self._above(live, traffic, measurer, limits, found, find)
+        goals = self._confirmed(measurer, [marked(goal, limits.ceiling_fps, measurer.spoiled) for goal in found])
         why_low = "; ".join(filter(None, (measurer.apart, measurer.disturbed)))
-        goals = tuple(_marked_low(goal, why_low) for goal in goals)
+        goals = tuple(marked_low(goal, why_low) for goal in goals)
         found_more = {
             "goals": goals,
             "cost": cost_of(goals, measurer.trials, plateau),
@@ -252,6 +252,24 @@ class Search:
         if measurer.watch is not None:
             found_more |= measurer.watch.judged(goals)
         return self._outcome(live, traffic, algorithm, measurer, limits, **found_more)
+
+    def _above(
+        self,
+        live: LiveTopology,
+        traffic: Traffic,
+        measurer: LoadMeasurer,
+        limits: Limits,
+        found: tuple[GoalOutcome, ...],
+        find: Find,
+    ) -> tuple[Limits, tuple[GoalOutcome, ...]]:
+        """A search that ended at the rig's ceiling, once more where that turns out to be higher than was kept."""
+        anew = self._limits_anew(live, traffic)
+        live.learn(traffic)
+        measurer.runner = live.runner  # the topology was built again meanwhile
+        if (anew.ceiling_fps or 0.0) < HIGHER * (limits.ceiling_fps or 0.0):
+            return limits, found
+        maximum = self._usable_maximum(measurer, anew)
+        return anew, find(measurer, LoadLimits(maximum * MINIMUM_SHARE, maximum))
 
     def _mlr(self, measurer: LoadMeasurer, limits: LoadLimits) -> tuple[GoalOutcome, ...]:
         return mlr_search(measurer, self.profile.goals, limits, timeout_s=self.profile.search_timeout_s)
@@ -354,43 +372,3 @@ def _no_burst(failed: Sequence[str], limits: Limits) -> str:
         f"the rig held no burst at any rate, its ceiling measured anew being {ceiling} per direction; tried "
         f"{', '.join(failed)}: leave the machine alone meanwhile, or give the generator a CPU of its own"
     )
-
-
-def _marked(goal: GoalOutcome, limits: Limits, spoiled: Sequence[str]) -> GoalOutcome:
-    """Say so when it was the rig that set the limit: the DUT does at least this."""
-    if goal.load_fps is None:
-        return _not_below(goal, spoiled)
-    ceiling = limits.ceiling_fps
-    if ceiling is not None and goal.load_fps >= ceiling * NEAR_CEILING:
-        detail = f"within 5 % of the generator's own ceiling of {format_fps(ceiling)} per direction"
-        return replace(goal, generator_limited=True, detail=detail)
-    if spoiled:
-        detail = f"the rig could not measure {len(spoiled)} higher load(s) validly; {spoiled[0]}"
-        return replace(goal, generator_limited=True, detail=detail)
-    return goal
-
-
-def _not_below(goal: GoalOutcome, spoiled: Sequence[str]) -> GoalOutcome:
-    """A search that the rig drove down to its minimum found nothing: that is no figure of the DUT's."""
-    if goal.status is not SearchStatus.BELOW_MINIMUM or not spoiled:
-        return goal
-    detail = f"the rig could not measure {len(spoiled)} load(s) validly; {spoiled[-1]}"
-    return replace(goal, status=SearchStatus.ABORTED, upper_fps=None, detail=detail)
-
-
-def _marked_low(goal: GoalOutcome, why: str) -> GoalOutcome:
-    """Say so when the host kept CPUs apart, or shared their cores: undisturbed, the DUT does at least this."""
-    if goal.load_fps is None or not why:
-        return goal
-    return replace(goal, generator_limited=True, detail="; ".join(filter(None, (goal.detail, why))))
-
-
-def cost_of(goals: Sequence[GoalOutcome], trials: Sequence[Trial], plateau: Sequence[PlateauPoint]) -> Cost | None:
-    """The cost at the first goal's confirmation trial, the longest at a load that counts; cycles are the plateau's."""
-    by_id = {trial.id: trial.cost for trial in trials}
-    confirmed = [goal.confirmation.trial_id for goal in goals if goal.confirmation]
-    cost = next((by_id[trial_id] for trial_id in confirmed if trial_id in by_id), None)
-    if cost is None or not plateau:
-        return cost
-    saturated = by_id[plateau[0].trial_id]
-    return replace(cost, pmd_cycles_per_packet=saturated.pmd_cycles_per_packet, saturated_trial_id=saturated.trial_id)

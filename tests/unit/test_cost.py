@@ -10,7 +10,7 @@ from pytest_nfvperf.model.measure.outcome import Confirmation, Goal, GoalOutcome
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, RigHealth, TrialResult, TrialSpec
 from pytest_nfvperf.runs.cost import trial_cost
-from pytest_nfvperf.runs.search import cost_of
+from pytest_nfvperf.runs.found_goals import cost_of
 from pytest_nfvperf.runs.trials import Trial
 
 CHANGES = {"pmd.cycles_busy": 900_000, "pmd.cycles_idle": 100_000, "pmd.packets_received": 5000}
