@@ -65,6 +65,8 @@ def _parser() -> argparse.ArgumentParser:
     ):
         reading = _add(commands, name, command, text)
         reading.add_argument("run", type=Path, nargs="?", default=Path("reports/latest"), help="results directory")
+        if name == "show":
+            reading.add_argument("--markdown", action="store_true", help="for the summary page of a CI job")
     matrix = _add(commands, "matrix", _matrix, "several runs as one page: NIC x frame size x datapath x offload")
     matrix.add_argument("runs", type=Path, nargs="+", metavar="DIR", help="results directories")
     matrix.add_argument("--output", type=Path, default=Path("reports/matrix.html"), help="default: %(default)s")
@@ -149,6 +151,7 @@ def _show(arguments: argparse.Namespace) -> int:
     from pytest_nfvperf.adapters.evidence.conclusions import conclude  # noqa: PLC0415
     from pytest_nfvperf.adapters.evidence.reader import read_run  # noqa: PLC0415
     from pytest_nfvperf.adapters.report.conclusion_lines import test_lines  # noqa: PLC0415
+    from pytest_nfvperf.adapters.report.markdown import markdown  # noqa: PLC0415
     from pytest_nfvperf.adapters.report.run_table import run_table  # noqa: PLC0415
     from pytest_nfvperf.adapters.report.testbeds import testbed_lines  # noqa: PLC0415
 
@@ -158,6 +161,9 @@ def _show(arguments: argparse.Namespace) -> int:
         print(f"nfvperf: {error}", file=sys.stderr)
         return EXIT_STATUS[RunFate.USAGE]
     conclusion = conclude(run)
+    if arguments.markdown:
+        print(markdown(run, conclusion), end="")
+        return conclusion.exit_status
     terminal = sys.stdout.isatty()
     width = shutil.get_terminal_size().columns if terminal else None
     print(run_table(run, conclusion, width=width, color=terminal) or f"{arguments.run}: nothing was measured")

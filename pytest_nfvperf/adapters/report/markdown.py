@@ -1,0 +1,80 @@
+"""A run as Markdown, for the summary page of a CI job."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from pytest_nfvperf.adapters.evidence.reader import RunEvidence
+from pytest_nfvperf.adapters.report.dut_facts import versions_text
+from pytest_nfvperf.adapters.report.result_text import figures_text, test_name
+from pytest_nfvperf.model.evidence.conclusion import Fate, TestConclusion
+from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion, RunFate
+
+MOST_BYTES = 1_000_000
+"""GitHub shows no summary of a step that is longer than 1 MiB."""
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
+_MARKS = {Fate.PASSED: "✅", Fate.FAILED: "❌", Fate.BROKEN: "⛔", Fate.USAGE: "⛔", Fate.INCONCLUSIVE: "⚠️"}
+_RUN_MARKS = {RunFate.ACCEPTED: "✅", RunFate.PASSED: "☑️", RunFate.FAILED: "❌", RunFate.INCONCLUSIVE: "⚠️"}
+_HEAD = "| | test | figures | result |\n|---|---|---|---|"
+
+
+def markdown(run: RunEvidence, conclusion: RunConclusion, most_bytes: int = MOST_BYTES) -> str:
+    """What became of the run, on what it was, and a line a test, the gravest first.
+
+    Args:
+        run: its evidence.
+        conclusion: of it.
+        most_bytes: length at which the table ends, with the number of tests that are left out.
+    """
+    top = [f"## {_RUN_MARKS.get(conclusion.fate, '⛔')} {escaped(conclusion.headline)}", ""]
+    if conclusion.reason:
+        top += [f"{escaped(conclusion.reason)}", ""]
+    if conclusion.advice:
+        top += [f"*{escaped(conclusion.advice)}.*", ""]
+    top += [*_facts(run), ""]
+    rows = [_row(run, test) for test in conclusion.tests]
+    return "\n".join([*top, *_fitting(rows, most_bytes - _size(top))]) + "\n"
+
+
+def escaped(text: str) -> str:
+    """Text that Markdown shows as it is, in one line."""
+    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+
+
+def _facts(run: RunEvidence) -> list[str]:
+    data = run.run
+    if data is None:
+        return []
+    dut = [("DUT", f"{versions_text(data.dut)}, {data.dut.kind} datapath")] if data.dut is not None else []
+    cpu = data.fingerprint.get("cpu_model")
+    machine = [("machine", f"{cpu}, kernel {data.fingerprint.get('kernel', 'unknown')}")] if cpu else []
+    listed = [("profile", data.profile), ("testbed", data.testbed.name), *dut, *machine]
+    return [f"- {escaped(name)}: {escaped(value)}" for name, value in listed]
+
+
+def _row(run: RunEvidence, test: TestConclusion) -> str:
+    evidence = run.tests.get(test.node_id)
+    figures = figures_text(list(evidence.outcomes.values())) if evidence is not None else ""
+    reason = test.told or test.reason
+    became = f"**{escaped(test.badge)}**" + (f": {escaped(reason)}" if reason else "")
+    return f"| {_MARKS.get(test.fate, '▫️')} | {escaped(test_name(test.node_id))} | {escaped(figures)} | {became} |"
+
+
+def _fitting(rows: Sequence[str], room: int) -> Iterable[str]:
+    """As many as there is room for; who looks for the others is told where they are."""
+    if not rows:
+        return
+    yield _HEAD
+    room -= _size([_HEAD]) + 100
+    for number, row in enumerate(rows):
+        room -= _size([row])
+        if room < 0:
+            yield f"\n{len(rows) - number} more tests are in report.html of the run."
+            return
+        yield row
+
+
+def _size(lines: Iterable[str]) -> int:
+    return sum(len(line.encode()) + 1 for line in lines)
