@@ -93,6 +93,7 @@ class SideComparison:
         comparing: the sides.
         make_study: what measures them.
         check: ends the test where a subject cannot be measured here (``SubjectDeployer.check``).
+        reset: closes what a side that broke has left of the run's own rig.
         lost_before: sides that are not tried again in this run, by name.
         found: takes each comparison, with the outcomes by side and what is known of those that are lost.
     """
@@ -101,6 +102,7 @@ class SideComparison:
     make_study: MakeStudy
     check: Callable[[Topology, Dut], None]
     found: Callable[[ComparisonData, Mapping[str, Outcome], Mapping[str, Lost]], None]
+    reset: Callable[[], None]
     lost_before: Mapping[str, Lost] = field(default_factory=dict)
 
     def of(self, topology: Topology, dut: Dut, figure: Figure, labels: Mapping[str, str]) -> Outcome:
@@ -135,6 +137,8 @@ class SideComparison:
             except SideLostError as trouble:
                 if trouble.side == self.comparing.baseline.name:
                     raise trouble.error from trouble
+                if trouble.state is SideState.BROKEN:
+                    self.reset()
                 lost[trouble.side] = Lost(trouble.state, _first_line(trouble.error), trouble.error)
 
     def _measured(

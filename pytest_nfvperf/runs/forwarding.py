@@ -38,6 +38,7 @@ WINDOW_S = 0.005
 _RINGS_NOT_FULL = "what it offered went into the DUT's rings"
 _LOWER = 0.9
 _LOWEST_TRIES = 8
+_MOST_RAISES = 2
 _WARM_UP_S = 0.15
 
 UNITS = {"forwarding_rate": "pps", "packet_time": "ns", "cycles_per_packet": "cycles"}
@@ -48,7 +49,8 @@ UNITS = {"forwarding_rate": "pps", "packet_time": "ns", "cycles_per_packet": "cy
 class ForwardingRate:
     """Reads the forwarding rate of one traffic on any topology.
 
-    The load is the same on all topologies; it only ever falls.
+    The load is the same on all topologies. It falls to what the engine holds; on one that dates what is refused it
+    rises until the DUT refuses some.
     """
 
     traffic: Traffic
@@ -131,18 +133,34 @@ class ForwardingRate:
         live.learn(self.traffic)
         for _ in range(_LOWEST_TRIES):
             trial = live.runner.run_once(self._spec(live, _WARM_UP_S, "warm-up"), remaining_s)
-            if self._overload(trial):
-                return
+            if self._dates_refusals(trial):
+                if not self._raised(trial):
+                    return
+                continue
             if not any(reason.code in OWN_LIMIT for reason in trial.result.invalid):
                 return
             self.load_fps *= _LOWER
 
-    def _overload(self, trial: Trial) -> bool:
-        """On an engine that dates what is refused, ask for more than it can send; False on others."""
-        limits = self.limits
-        if trial.result.windows is None or limits is None or limits.line_rate_fps is not None:
+    def _dates_refusals(self, trial: Trial) -> bool:
+        """True on an engine that can be asked for more than it can send."""
+        return trial.result.windows is not None and self.limits is not None and self.limits.line_rate_fps is None
+
+    def _raised(self, trial: Trial) -> bool:
+        """Ask for more than the engine can send, and for more still while the DUT takes it all; False once it does not.
+
+        The ceiling that the load comes from may be of a slower hour.
+        """
+        windows, limits = trial.result.windows, self.limits
+        assert windows is not None
+        assert limits is not None
+        least = limits.maximum_fps * OVERLOAD
+        if self.load_fps < least:
+            self.load_fps = least
+            return True
+        takes_all = windows.unrefused_share(trial.result.spec.duration_s) > MOST_UNREFUSED
+        if not takes_all or self.load_fps > least * OVERLOAD**_MOST_RAISES:
             return False
-        self.load_fps = limits.maximum_fps * OVERLOAD
+        self.load_fps *= OVERLOAD
         return True
 
     def _spec(self, live: LiveTopology, duration_s: float, purpose: str) -> TrialSpec:

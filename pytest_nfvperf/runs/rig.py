@@ -190,6 +190,15 @@ class Rig:
         if isinstance(self._datapath, Freezing):
             self._datapath.thaw()
 
+    def died(self) -> bool:
+        """True where its DUT was started and does not run any more."""
+        try:
+            if self._datapath is not None:
+                self._datapath.check_alive()
+        except TestbedError:
+            return True
+        return False
+
     def logs(self) -> Mapping[str, str]:
         """The ends of the DUT's logs; empty before it was started."""
         return self._datapath.logs() if self._datapath is not None else {}

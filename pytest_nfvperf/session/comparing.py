@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 from pytest_nfvperf.model.compare.decision import HIGHER
@@ -118,7 +119,12 @@ class Comparison:
             return GuardedStudy(profile, {**labels, **more}, deploy, limits_of, streams, decided, context)
 
         lost = {name: each[-1] for name, each in self._broken.items() if len(each) >= TRIES}
-        return SideComparison(self.comparing, make, deploy.check, self._take, lost)
+        return SideComparison(self.comparing, make, deploy.check, self._take, self._reset, lost)
+
+    def _reset(self) -> None:
+        """Take down the run's own rig: the next deployment starts it anew."""
+        with suppress(TestbedError):
+            self._session.rig.close()
 
     def _take(self, data: ComparisonData, outcomes: Mapping[str, Outcome], lost: Mapping[str, Lost]) -> None:
         """Put a comparison into the evidence, with a verdict a side, or an error where it broke."""

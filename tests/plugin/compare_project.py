@@ -18,6 +18,16 @@ from pytest_nfvperf.model.errors import TestbedError
 
 RATES = {"slow": 3.4e6, "fast": 4.4e6, "dead": 1e-9}
 
+class Dying(SimulatedDatapath):
+    """One that dies after some trials."""
+
+    checks = 0
+
+    def check_alive(self):
+        self.checks += 1
+        if self.checks > 7:
+            raise TestbedError("vswitchd was killed by signal 11")
+
 class Sides(SimulatedBackend):
     """Rigs side by side whose DUT is as fast as its version is called."""
 
@@ -25,18 +35,25 @@ class Sides(SimulatedBackend):
         return self._rig("")
 
     def _rig(self, name):
-        generator = FakeGenerator(4e6, noise=0.004, ceiling_fps=9.1e6, clock=self.clock, seed=len(name))
+        generators, rates = [], [4e6]
+
+        def make_generator():
+            made = FakeGenerator(rates[-1], noise=0.004, ceiling_fps=9.1e6, clock=self.clock, seed=len(name))
+            generators.append(made)
+            return made
 
         def make_datapath(dut):
             if dut.version == "broken":
                 raise TestbedError("vswitchd ended with status 127", evidence={"ovs-vswitchd.log": "no such library"})
-            generator.capacity_fps = RATES.get(dut.version, 4e6)
-            return SimulatedDatapath(self.clock, dut.kind or "dpdk")
+            rates.append(RATES.get(dut.version, 4e6))
+            for generator in generators[-1:]:
+                generator.capacity_fps = rates[-1]
+            return (Dying if dut.version == "dying" else SimulatedDatapath)(self.clock, dut.kind or "dpdk")
 
         return replace(
             super().parts(),
             make_datapath=make_datapath,
-            make_generator=lambda: generator,
+            make_generator=make_generator,
             beside=None if name or BESIDE is False else lambda number: self._rig("beside" + number),
             room_beside=lambda: 5,
         )

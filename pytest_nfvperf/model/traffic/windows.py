@@ -154,10 +154,15 @@ class Windows:
         return {state: of for state, of in found.items() if of}
 
     def unrefused_share(self, duration_s: float) -> float:
-        """Share of the steady windows in which no frame found its ring full; 1 where none was steady."""
-        steady = [at for at, state in enumerate(self.states(duration_s)) if state in STEADY]
-        unrefused = sum(not any(thread.refused[at] for thread in self.threads) for at in steady)
-        return unrefused / len(steady) if steady else 1.0
+        """Share of the steady windows in which no frame found its ring full.
+
+        Of all windows where none was steady: the machine shared its cores all the time, and the ring was full or not. 1
+        where there are none.
+        """
+        states = self.states(duration_s)
+        looked_at = [at for at, state in enumerate(states) if state in STEADY] or range(len(states))
+        unrefused = sum(not any(thread.refused[at] for thread in self.threads) for at in looked_at)
+        return unrefused / len(looked_at) if looked_at else 1.0
 
     @property
     def _seen(self) -> int:
