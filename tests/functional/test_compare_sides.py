@@ -1,4 +1,4 @@
-"""``nfvperf compare`` on real OVS-DPDK: a planted handicap is found, and an interrupted run leaves nobody frozen."""
+"""``nfvperf compare`` on real OVS-DPDK: sides with settings of their own; interrupted, it leaves nobody frozen."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from user_project import make_project
+from user_project import make_project, records
 
 from pytest_nfvperf.adapters.generators.embedded import build
 from pytest_nfvperf.adapters.host.hugepages import read_hugepages
@@ -25,13 +25,13 @@ pytestmark = [
 ]
 
 CACHE = build.default_cache_dir()  # now: pytester gives each test another home
-SETTING = "handicapped:other_config:emc-insert-inv-prob=1"
+SETTING = "tuned:other_config:emc-insert-inv-prob=1"
 
 SUITE = """
 from pathlib import Path
 from pytest_nfvperf import Traffic
 
-def test_flows(phy2phy, search, sla, monkeypatch):
+def test_flows(pvp, search, sla, monkeypatch):
     from pytest_nfvperf.runs.forwarding import ForwardingRate
     turn = ForwardingRate.turn
 
@@ -40,7 +40,7 @@ def test_flows(phy2phy, search, sla, monkeypatch):
         return turn(self, live, remaining_s)
 
     monkeypatch.setattr(ForwardingRate, "turn", watched)
-    sla.check(search.ndr_pdr(phy2phy, Traffic(flows=100_000)))
+    sla.check(search.ndr_pdr(pvp, Traffic(flows=100_000)))
 """
 
 
@@ -57,23 +57,27 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Itera
 
 
 def command(*more: str) -> list[str]:
-    nfvperf = [sys.executable, "-m", "pytest_nfvperf.cli.main", "compare", "installed", "handicapped=installed"]
+    nfvperf = [sys.executable, "-m", "pytest_nfvperf.cli.main", "compare", "installed", "tuned=installed"]
     return [*nfvperf, "--set", SETTING, "--", "mine", "-p", "no:cacheprovider", "--nfv-report", "none", *more]
 
 
-def test_a_handicap_by_a_setting_is_found(project: Path) -> None:
-    """A cache that takes in every one of 100,000 flows costs more than one that takes in every hundredth.
-
-    Steps: compare the installed OVS with itself so set. Verify: slower, with the setting as what differs.
-    """
+def test_a_side_with_a_setting_alternates_with_one_without(project: Path) -> None:
+    """Steps: compare the installed OVS with itself, so set. Verify: figures from turns; only one has the setting."""
     done = subprocess.run(command("--nfv-profile", "smoke"), cwd=project, capture_output=True, text=True, check=False)
 
-    assert done.returncode == 1, done.stdout
     made = json.loads((project / "reports" / "latest" / "comparison.json").read_text())
     (comparison,) = made["comparisons"]
     (side,) = comparison["sides"]
-    assert (comparison["how"], side["metrics"][0]["word"]) == ("alternating", "slower")
+    rate = side["metrics"][0]
+    assert (comparison["how"], side["state"], rate["metric"]) == ("alternating", "measured", "forwarding_rate")
+    assert rate["blocks"] >= 4, done.stdout
+    assert 0.3 < rate["ratio"] < 3
+    assert rate["word"] in {"slower", "faster", "same", "cannot tell"}
+    assert done.returncode == made["exit_status"] == {"slower": 1, "cannot tell": 10}.get(rate["word"], 0)
     assert [one["what"] for one in made["differences"]] == ["emc-insert-inv-prob"]
+    texts = [record["data"]["text"] for record in records(project, "attachment")]
+    tuned = ["emc-insert-inv-prob=1" in text for text in texts if "pmd-cpu-mask" in text]
+    assert (tuned.count(True), tuned.count(False) > 0) == (1, True)
     assert {each["dut"]["version"] for each in made["sides"]} == {made["sides"][0]["dut"]["version"]}
 
 
