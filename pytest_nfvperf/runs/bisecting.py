@@ -31,7 +31,8 @@ def _answering(event: Event, subject: Subject | None) -> Event:
     match event:
         case Compared() if subject and subject.metric:
             if all(Subject(figure.test, figure.metric) != subject for figure in event.figures):
-                return Unusable(event.version, f"its comparison has no {subject.metric} of {subject.test}")
+                why = f"its comparison has no {subject.metric} of {subject.test}"
+                return Unusable(event.version, f"{why}: {event.note}" if event.note else why)
         case Ran() if subject:
             if subject.test not in {*event.passed, *dict(event.failed)}:
                 return Unusable(event.version, f"{subject.test} neither passed nor failed on it")

@@ -74,6 +74,8 @@ class Comparing:
         self.left -= 1
         self.compared.append((Path(base).name, Path(other).name))
         rates = [self._rate(where) for where in (base, other)]
+        if rates[1] == 0:
+            return Found(8, (), "no figure has an interval: generator-limited")
         if rates[1] < 0:
             return "broken: ovs-vswitchd (pid 7) was killed by SIGSEGV"
         difference = math.log(rates[1] / rates[0])
@@ -129,6 +131,15 @@ def test_equal_ends_are_refused_with_status_1(
     assert "in 32 blocks" in told
 
 
+def test_ends_without_a_figure_are_refused_with_the_reason(
+    project: Path, comparing: Comparing, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert bisect(row(project, [4e6, 3e6, 0])) == 1
+    told = capsys.readouterr().out
+    assert "Nothing to bisect: the tests give nothing to compare. The tests gave no figure in which versions" in told
+    assert "could be compared: no figure has an interval: generator-limited." in told
+
+
 def test_swapped_ends_are_refused(project: Path, comparing: Comparing, capsys: pytest.CaptureFixture[str]) -> None:
     assert bisect(row(project, [3e6, 3e6, 4e6])) == 1
     assert "v2 is better than v0, which is given as good: exchange --good and --bad" in capsys.readouterr().out.lower()
@@ -176,7 +187,6 @@ def test_mistakes_end_with_status_4(project: Path, capsys: pytest.CaptureFixture
     assert main(["bisect", *ends, "--versions"]) == 4
     assert main(["bisect", "--good", good, "--bad", good, "--versions", "--", "mine"]) == 4
     assert main(["bisect", *ends, "--versions", "--", "mine", "-k", "nothing_is_called_so"]) == 4
-    assert main(["bisect", *ends, "--versions", "--", "mine", "--nfv-profile", "thorough"]) == 4
     assert main(["bisect", *ends, "--versions", "--metric", "ndr", "--by", "outcomes", "--", "mine"]) == 4
     for mistake in ([*ends, "--", "mine"], [*ends, "--versions", "--confidence", "2", "--", "mine"]):
         with pytest.raises(SystemExit) as ended:
@@ -186,7 +196,6 @@ def test_mistakes_end_with_status_4(project: Path, capsys: pytest.CaptureFixture
     assert "no tests are named: write -- and the arguments of pytest, such as -- suites/throughput" in told
     assert "--good and --bad are the same version" in told
     assert "nothing was selected that measures, or an option cannot be used" in told
-    assert "thorough" in told
     assert "one of the arguments --versions --source is required" in told
     assert "'2' is no share between 0 and 1" in told
 

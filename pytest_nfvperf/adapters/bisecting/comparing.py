@@ -25,10 +25,17 @@ _SCHEMA = 1
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a comparison says. ``blocks``: of fresh builds, of the figure that has most."""
+    """What a comparison says.
+
+    Attributes:
+        blocks: of fresh builds, of the figure that has most.
+        figures: those with an interval.
+        note: why there is none.
+    """
 
     blocks: int
     figures: tuple[Figure, ...]
+    note: str = ""
 
 
 def compare(base: str, version: str, arguments: Sequence[str], results: Path) -> Found | str:
@@ -54,7 +61,7 @@ def compare(base: str, version: str, arguments: Sequence[str], results: Path) ->
     status = run_child([*command, "--nfv-results", str(results)], output)
     documents = sorted(results.glob(f"2*/{DOCUMENT}"))
     if not documents:
-        usage = status in {2, EXIT_STATUS[RunFate.USAGE], EXIT_STATUS[RunFate.EMPTY]}
+        usage = status in {EXIT_STATUS[RunFate.USAGE], EXIT_STATUS[RunFate.EMPTY]}
         what = f"the comparison ended with status {status}, and compared nothing. It said:\n{tail(output)}"
         raise ConfigError(what) if usage else TestbedError(what)
     return read_comparison(documents[0])
@@ -72,9 +79,10 @@ def read_comparison(path: Path) -> Found | str:
     comparisons = document["comparisons"]
     troubles = [side for one in comparisons for side in one["sides"] if side["state"] != "measured"]
     figures = tuple(figure for one in comparisons for figure in _figures(one, _name(one, comparisons)))
-    if figures:
-        blocks = [metric["blocks"] for one in comparisons for side in one["sides"] for metric in side["metrics"]]
-        return Found(max(1, *blocks), figures)
+    metrics = [metric for one in comparisons for side in one["sides"] for metric in side["metrics"]]
+    if metrics:
+        note = "" if figures else f"no figure has an interval: {metrics[0]['reason']}"
+        return Found(max(1, *(metric["blocks"] for metric in metrics)), figures, note)
     if troubles:
         return f"{troubles[0]['state']}: {troubles[0]['reason']}"
     reason = next((f"{left['test']}: {left['reason']}" for left in document["left_out"]), "no test compares anything")

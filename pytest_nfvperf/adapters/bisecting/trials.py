@@ -50,7 +50,7 @@ class MeasuredVersions:
         found = compare(wheres[0], wheres[1], self.arguments, self._new_directory(ask))
         if isinstance(found, str):
             return Unusable(ask.version, found)
-        return Compared(ask.base, ask.version, found.blocks, found.figures, again)
+        return Compared(ask.base, ask.version, found.blocks, found.figures, again, found.note)
 
     def _run(self, version: int, where: str, *, again: bool) -> Event:
         """A version on which the testbed breaks is unusable, if it does not break on the good end as well."""

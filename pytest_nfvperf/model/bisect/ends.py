@@ -120,7 +120,8 @@ def _by_rates(question: Question, events: Sequence[Event]) -> Subject | Refusal 
         return MoreOfEnds(question.bad, LOOKS[0])
     if not figures:
         wanted = f" of {question.metric}" if question.metric else ""
-        return Refusal(Why.NOTHING, f"the tests gave no figure{wanted} in which versions could be compared")
+        note = next((f": {event.note}" for event in _of_ends(question, events) if event.note), "")
+        return Refusal(Why.NOTHING, f"the tests gave no figure{wanted} in which versions could be compared{note}")
     worst = min(figures, key=lambda each: each.worse)
     large = abs(math.expm1(worst.estimate.value)) >= question.smallest
     if worst.worse <= -2 * APART and large:

@@ -70,13 +70,20 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A version was measured against a base, in so many blocks. ``again``: to confirm what was found."""
+    """A version was measured against a base, in so many blocks.
+
+    Attributes:
+        figures: those with an interval.
+        again: to confirm what was found.
+        note: why there is no figure.
+    """
 
     base: int
     version: int
     blocks: int
     figures: tuple[Figure, ...]
     again: bool = False
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)

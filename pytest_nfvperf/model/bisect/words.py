@@ -52,7 +52,7 @@ def _seen(event: Event, subject: Subject | None) -> str:
             own = [each for each in event.figures if Subject(each.test, each.metric) == subject] or event.figures
             one = max(own, key=lambda each: abs(each.log_ratio) / each.standard_error, default=None)
             if one is None:
-                return "no figure"
+                return event.note or "no figure"
             return f"{ratio_text(Estimate(one.log_ratio, one.standard_error**2, event.blocks))} {one.metric}"
 
 
