@@ -78,8 +78,11 @@ def _bisect(arguments: argparse.Namespace) -> int:
 
 @contextmanager
 def _asked_to_end() -> Iterator[None]:
-    """SIGTERM and a terminal that closes end us as Ctrl-C does: what runs for us is ended, and waited for."""
-    asking = (signal.SIGTERM, signal.SIGHUP)
+    """SIGTERM and a terminal that closes end us as Ctrl-C does: what runs for us is ended, and waited for.
+
+    What is ignored stays so: nohup(1) means it.
+    """
+    asking = [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) is not signal.SIG_IGN]
     before = {number: signal.signal(number, signal.default_int_handler) for number in asking}
     try:
         yield
