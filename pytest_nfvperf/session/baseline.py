@@ -50,4 +50,5 @@ def figures_of(run: RunEvidence) -> dict[Subject, list[Observation]]:
 
 
 def _differing(run: RunEvidence, fingerprint: Mapping[str, Any]) -> tuple[str, ...]:
-    return () if run.run is None else unlike(run.run.fingerprint, fingerprint)
+    found = () if run.run is None else unlike(run.run.fingerprint, fingerprint)
+    return tuple(f"{name}: {then} then, {now} now" for name, then, now in found)

@@ -15,18 +15,13 @@ from pytest_nfvperf.model.compare.decision import BETTER, Floor, compared
 from pytest_nfvperf.model.compare.record import ComparisonData, How, SideFigures
 from pytest_nfvperf.model.compare.sides import Comparing, Side
 from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.evidence.comparable import unlike
 from pytest_nfvperf.model.evidence.comparison_document import ComparedRun, LeftOut, TestComparison, words
 from pytest_nfvperf.model.evidence.record import plain
 from pytest_nfvperf.model.evidence.run_conclusion import EXIT_STATUS, RunFate
 from pytest_nfvperf.model.measure.comparison import relative
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.samples import Samples
-
-MUST_BE_EQUAL = (
-    *("cpu_model", "cpus", "smt", "numa", "hypervisor", "isolated_cpus", "cpu_plan"),
-    *("datapath", "generator_engine", "vnf_kind", "ports"),
-)
-"""Of the fingerprints: where one of these differs, the ratio is one of machines or rigs, not of what was tested."""
 
 UNPAIRED_FLOOR = 0.10
 """By so much the same forwarding rate differed between fresh starts on one machine (docs/noise.md)."""
@@ -48,7 +43,7 @@ def compared_runs(first: RunEvidence, second: RunEvidence, margin: float) -> Com
     if first.run_id == second.run_id:
         raise ConfigError(f"{first.path} and {second.path} are one run, {first.run_id}: nothing can differ")
     differing = _differing(first, second)
-    _refuse_others(first, second, differing)
+    _refuse_others(first, second)
     names = first.run_id, second.run_id
     tests = list(_tests(first, second, margin))
     if not tests:
@@ -88,8 +83,9 @@ def _text(value: object) -> str:
     return "-" if value is None else str(plain(value))
 
 
-def _refuse_others(first: RunEvidence, second: RunEvidence, differing: list[tuple[str, str, str]]) -> None:
-    wrong = [f"{name} ({one} and {other})" for name, one, other in differing if name in MUST_BE_EQUAL]
+def _refuse_others(first: RunEvidence, second: RunEvidence) -> None:
+    """Where machines or rigs differ, the ratio is theirs, not that of what was tested."""
+    wrong = [f"{name} ({one} and {other})" for name, one, other in unlike(_facts(first), _facts(second))]
     if wrong:
         raise ConfigError(
             f"runs {first.run_id} and {second.run_id} cannot be compared: they differ in {', '.join(wrong)}. Compare "

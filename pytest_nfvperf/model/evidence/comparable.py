@@ -25,12 +25,12 @@ PORT_FACTS = ("kind", "rxq", "vendor", "device", "subsystem_vendor", "subsystem_
 """Facts of a port that must be."""
 
 
-def unlike(then: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:
-    """In what the machines of two fingerprints differ: ``cpu_model: A then, B now``; empty for machines alike."""
+def unlike(then: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[tuple[str, str, str], ...]:
+    """In what the machines of two fingerprints differ: (fact, then, now), for a person; empty for machines alike."""
     found = [(name, then.get(name), now.get(name)) for name in MACHINE_FACTS]
     earlier, later = _ports(then), _ports(now)
     found.extend((f"port {port}", earlier.get(port), later.get(port)) for port in sorted({*earlier, *later}))
-    return tuple(f"{name}: {_shown(was)} then, {_shown(is_now)} now" for name, was, is_now in found if was != is_now)
+    return tuple((name, _shown(was), _shown(is_now)) for name, was, is_now in found if was != is_now)
 
 
 def _ports(fingerprint: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
