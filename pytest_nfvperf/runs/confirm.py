@@ -58,7 +58,7 @@ def confirm(
     if held is not None and not (confirmation and confirmation.passed and confirmation.load_fps > held.load_fps):
         return replace(outcome, confirmation=held, spoiled=_left_open(held, spoiled))
     if confirmation is None and spoiled is not None:
-        return replace(outcome, detail=f"{NOT_CONFIRMED}: {spoiled}")
+        return replace(outcome, detail=f"{NOT_CONFIRMED}: {spoiled.why}")
     return replace(outcome, confirmation=confirmation, spoiled=_left_open(confirmation, spoiled))
 
 
@@ -66,19 +66,16 @@ def _left_open(confirmation: Confirmation | None, spoiled: _Spoiled | None) -> s
     """What the rig left open: it spoiled a load above the one confirmed, and no valid trial lost too much there."""
     if confirmation is None or not confirmation.passed or spoiled is None or spoiled.refuted:
         return ""
-    return f"the rig let nothing be confirmed at {format_fps(spoiled.load_fps)}: {spoiled.error}"
+    return f"the rig let nothing be confirmed at {format_fps(spoiled.load_fps)}: {spoiled.why}"
 
 
 @dataclass(frozen=True, slots=True)
 class _Spoiled:
-    """The lowest load that the rig spoiled. ``refuted``: a valid trial lost too much at a load below it."""
+    """The lowest load that the rig spoiled, and how. ``refuted``: a valid trial lost too much at a load below it."""
 
     load_fps: float
-    error: InvalidTrialsError
+    why: str
     refuted: bool = False
-
-    def __str__(self) -> str:
-        return str(self.error)
 
 
 def _tried(
@@ -93,11 +90,11 @@ def _tried(
             continue
         if held is not None and load <= held.load_fps:
             break
-        try:
-            confirmation = _one(measurer, outcome.goal, duration_s, load)
-        except InvalidTrialsError as error:
-            spoiled = _Spoiled(load, error)
+        tried = _one(measurer, outcome.goal, duration_s, load)
+        if isinstance(tried, str):
+            spoiled = _Spoiled(load, tried)
             continue
+        confirmation = tried
         if confirmation.passed:
             break
         if spoiled is not None:
@@ -105,11 +102,20 @@ def _tried(
     return confirmation, spoiled
 
 
-def _one(measurer: LoadMeasurer, goal: Goal, duration_s: float, load_fps: float) -> Confirmation:
-    """What was really offered is what was borne: skipped frames, though few, are no part of it."""
-    repeats = measurer.repeats_left
-    trial = measurer.measure(duration_s, load_fps, f"confirmation of {goal.name}", repeats, goal.loss_ratio)
+def _one(measurer: LoadMeasurer, goal: Goal, duration_s: float, load_fps: float) -> Confirmation | str:
+    """What was really offered is what was borne: skipped frames, though few, are no part of it.
+
+    Returns:
+        The confirmation, or how the rig spoiled all trials at this load.
+    """
+    purpose = f"confirmation of {goal.name}"
+    try:
+        trial = measurer.measure(duration_s, load_fps, purpose, measurer.repeats_left, goal.loss_ratio)
+    except InvalidTrialsError as error:
+        return str(error)
     ratio, result = loss_of(trial), trial.result
+    if result.says_nothing and (ratio > goal.loss_ratio or result.given_up):
+        return f"{trial.id} {_UNTOLD if result.dated is None else _IN_VAIN}"
     dated = result.dated
     if dated is None or result.windows is None:
         offered = round(result.offered_fps or load_fps)
@@ -119,6 +125,9 @@ def _one(measurer: LoadMeasurer, goal: Goal, duration_s: float, load_fps: float)
     holds = ratio <= goal.loss_ratio and not result.given_up
     return Confirmation(trial.id, offered, result.due_s, ratio, holds, dated.offered, seconds, elsewhere)
 
+
+_UNTOLD = "lost frames, and too little of it was undisturbed to tell whose loss that was"
+_IN_VAIN = "was given up for lost frames that turned out to be the machine's"
 
 SHARES = (1.0, 0.99, 0.97, 0.95, 0.92, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.25)
 """Shares of the found load at which a full-length trial is tried, one after the other. What is reported is as coarse

@@ -22,7 +22,7 @@ CPU keeps the DUT waiting for some 30 us."""
 FEWEST_WINDOWS, MOST_WINDOWS = 30, 6000
 """Of a trial."""
 
-PATIENCE_S = 30.0
+PATIENCE_S = 20.0
 """How long a search may spend on trials that were too disturbed to say whose a loss was, or were invalid, in all."""
 
 _LONG_REPEATS = 2

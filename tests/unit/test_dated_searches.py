@@ -13,10 +13,10 @@ from pytest_nfvperf.adapters.report.texts import trial_line
 from pytest_nfvperf.model.evidence.records import trial_data
 from pytest_nfvperf.model.ledger.ledger import Ledger
 from pytest_nfvperf.model.measure.observe import observations
-from pytest_nfvperf.model.measure.outcome import Goal, Outcome, SearchStatus
+from pytest_nfvperf.model.measure.outcome import Goal, GoalOutcome, Outcome, SearchStatus
 from pytest_nfvperf.model.traffic.trial import DirectionCounts, TrialResult, TrialSpec
 from pytest_nfvperf.model.traffic.windows import State, ThreadWindows, Windows, WitnessWindows
-from pytest_nfvperf.runs.confirm import confirm_all
+from pytest_nfvperf.runs.confirm import SHARES, confirm_all
 from pytest_nfvperf.runs.load_series import loss_point
 from pytest_nfvperf.runs.measurer import PATIENCE_S, WARM_UP, LoadLimits, LoadMeasurer, window_s
 from pytest_nfvperf.runs.mlr import mlr_search
@@ -230,8 +230,23 @@ def test_a_short_trial_is_no_confirmation() -> None:
     measurer = measurer_on(GivesUp(CAPACITY))
     found = mlr_search(measurer, [_short(PDR)], LIMITS, timeout_s=3600)
     (pdr,) = confirm_all(measurer, found, duration_s=5.0, attempts=2)
+    assert pdr.confirmation is None
+    assert pdr.detail.startswith("not confirmed: trial-")
+    assert pdr.detail.endswith("was given up for lost frames that turned out to be the machine's")
+
+
+def test_a_confirmation_of_which_nobody_can_tell_whose_loss_it_was_lowers_no_figure() -> None:
+    """Once patience is out, each load costs one trial, and the next is well below: 5, 4.5 and then 2.5 Mpps."""
+    measurer = measurer_on(OnASharedHost(CAPACITY, shared=1.0))
+    found = GoalOutcome(PDR, SearchStatus.FOUND, load_fps=5_000_000, upper_fps=6_010_000)
+    (pdr,) = confirm_all(measurer, [found], duration_s=1.0, attempts=len(SHARES))
     assert pdr.confirmation is not None
-    assert not pdr.confirmation.passed
+    assert (pdr.confirmation.load_fps, pdr.confirmation.passed) == (2_500_000, True)
+    assert pdr.spoiled.startswith("the rig let nothing be confirmed at 4.50 Mpps: trial-")
+    assert pdr.spoiled.endswith("lost frames, and too little of it was undisturbed to tell whose loss that was")
+    outcome = Outcome(labels=(), algorithm="mlrsearch", mean_frame_size=64.0, directions=2, trials=(), goals=(pdr,))
+    seen = next(each for each in observations(outcome) if each.metric == "pdr")
+    assert (seen.value, seen.low, seen.high) == (2_500_000, None, 6_010_000)
 
 
 def test_the_ledger_shown_is_of_a_trial_in_which_the_dut_lost_frames() -> None:

@@ -17,7 +17,7 @@ from itertools import groupby
 
 from pytest_nfvperf.model.traffic.windows import State, Windows
 
-LEAST_SHARE = 0.2
+LEAST_SHARE = 0.1
 """Share of a trial that must be undisturbed for it to speak for the DUT."""
 
 FEWEST = 8
