@@ -9,11 +9,12 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+LIGHT  := tests/unit tests/plugin
 
 .PHONY: run smoke test test-kernel bench lint setup doctor clean help
 
 help:
-	@sed -n 's/^# //p' Makefile
+	@sed -n '/^$$/q; s/^# //p' Makefile
 
 run: setup
 	$(BIN)/python -m pytest suites/ --nfv-profile quick $(ARGS)
@@ -21,8 +22,14 @@ run: setup
 smoke: setup
 	$(BIN)/python -m pytest suites/ --nfv-profile smoke $(ARGS)
 
+# Tests that send no packets and start no daemon run on two workers, a file at a time; the others one after the other.
 test: setup
+ifneq ($(ARGS),)
 	$(BIN)/python -m pytest tests/ -m "not kernel" $(ARGS)
+else
+	@$(BIN)/python -m pytest $(LIGHT) -n 2 --dist loadfile; light=$$?; \
+	$(BIN)/python -m pytest tests/ -m "not kernel" $(LIGHT:%=--ignore=%) && exit $$light
+endif
 
 test-kernel: setup
 	@$(PYTHON) -m pytest_nfvperf.adapters.host.setup --kernel-tests
