@@ -169,8 +169,6 @@ def begin(item: pytest.Item, session: NfvSession) -> None:
     doc = getattr(getattr(item, "function", None), "__doc__", None) or ""
     item.stash[STARTED_KEY] = time.monotonic()
     item.stash[ENDING_KEY] = Ending()
-    if session.comparison is not None:
-        session.comparison.begin_test()
     session.begin_test(item.nodeid, TestData(labels, parameters, doc.strip()))
 
 

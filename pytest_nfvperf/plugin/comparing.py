@@ -30,6 +30,7 @@ def judged(item: pytest.Item, phase: str, session: NfvSession) -> Iterator[None]
     if comparison is None or phase != "call" or not is_measuring(item):
         yield
         return
+    comparison.begin_test()
     try:
         yield
     except NfvperfError:

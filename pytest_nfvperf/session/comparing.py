@@ -57,7 +57,7 @@ class Comparison:
         comparing: the sides.
 
     Attributes:
-        made: the running test's comparisons so far; whoever starts a test calls ``begin_test``.
+        made: the running test's comparisons so far; whoever calls a test calls ``begin_test`` before.
     """
 
     def __init__(self, session: NfvSession, comparing: Comparing) -> None:
@@ -153,7 +153,7 @@ class Comparison:
         self._session.recorder.emit(AttachmentData("note on the comparison", text=text))
 
     def judge(self) -> None:
-        """What the test comes to, after it ended by itself.
+        """What the test comes to, after it ended by itself. A plan has no figures to judge.
 
         Raises:
             UnavailableError: it compared nothing: the test is skipped.
@@ -164,6 +164,8 @@ class Comparison:
             raise UnavailableError(
                 "not compared: the test passed, and measured nothing by search or study that sides could be compared in"
             )
+        if self._session.options.plan:
+            return
         troubles = [side for data in self.made for side in data.sides]
         broken = [side for side in troubles if side.state in {SideState.BROKEN, SideState.UNAVAILABLE}]
         text = "\n".join(line for data in self.made for line in comparison_lines(data))
