@@ -68,12 +68,12 @@ def test_a_side_with_a_setting_alternates_with_one_without(project: Path) -> Non
     made = json.loads((project / "reports" / "latest" / "comparison.json").read_text())
     (comparison,) = made["comparisons"]
     (side,) = comparison["sides"]
-    rate = side["metrics"][0]
-    assert (comparison["how"], side["state"], rate["metric"]) == ("alternating", "measured", "forwarding_rate")
-    assert rate["blocks"] >= 4, done.stdout
-    assert 0.3 < rate["ratio"] < 3
-    assert rate["word"] in {"slower", "faster", "same", "cannot tell"}
-    assert done.returncode == made["exit_status"] == {"slower": 1, "cannot tell": 10}.get(rate["word"], 0)
+    assert (comparison["how"], side["state"]) == ("alternating", "measured")
+    assert side["metrics"], done.stdout
+    assert all(metric["blocks"] >= 4 and 0.3 < metric["ratio"] < 3 for metric in side["metrics"])
+    # On a machine that disturbs every window there is no rate, and nobody can tell.
+    word = next((metric["word"] for metric in side["metrics"] if metric["decides"]), "cannot tell")
+    assert done.returncode == made["exit_status"] == {"slower": 1, "cannot tell": 10}.get(word, 0)
     assert [one["what"] for one in made["differences"]] == ["emc-insert-inv-prob"]
     texts = [record["data"]["text"] for record in records(project, "attachment")]
     tuned = ["emc-insert-inv-prob=1" in text for text in texts if "pmd-cpu-mask" in text]
