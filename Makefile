@@ -10,6 +10,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 LIGHT  := tests/unit tests/plugin
+ALL    := $(BIN)/python -m pytest tests/ -m "not kernel"
 
 .PHONY: run smoke test test-kernel bench lint setup doctor clean help
 
@@ -24,12 +25,8 @@ smoke: setup
 
 # Tests that send no packets and start no daemon run on two workers, a file at a time; the others one after the other.
 test: setup
-ifneq ($(ARGS),)
-	$(BIN)/python -m pytest tests/ -m "not kernel" $(ARGS)
-else
-	@$(BIN)/python -m pytest $(LIGHT) -n 2 --dist loadfile; light=$$?; \
-	$(BIN)/python -m pytest tests/ -m "not kernel" $(LIGHT:%=--ignore=%) && exit $$light
-endif
+	@$(if $(ARGS),$(ALL) $(ARGS),$(BIN)/python -m pytest $(LIGHT) -n 2 --dist loadfile; light=$$?; \
+	$(ALL) $(LIGHT:%=--ignore=%) && exit $$light)
 
 test-kernel: setup
 	@$(PYTHON) -m pytest_nfvperf.adapters.host.setup --kernel-tests
