@@ -154,6 +154,7 @@ def _show(arguments: argparse.Namespace) -> int:
     from pytest_nfvperf.adapters.report.markdown import markdown  # noqa: PLC0415
     from pytest_nfvperf.adapters.report.run_table import run_table  # noqa: PLC0415
     from pytest_nfvperf.adapters.report.testbeds import testbed_lines  # noqa: PLC0415
+    from pytest_nfvperf.model.evidence.machine_did import machine_did  # noqa: PLC0415
 
     try:
         run = read_run(arguments.run)
@@ -171,8 +172,9 @@ def _show(arguments: argparse.Namespace) -> int:
         print(line)
     for record_id, error_data in run.errors.items():
         print(f"{record_id}: {error_data.error}: {error_data.message}")
-    for problem in (*testbed_lines(run), *run.problems):
-        print(problem)
+    did = machine_did(run.trials.values())
+    for line in (*testbed_lines(run), *([f"{did}."] if did is not None else []), *run.problems):
+        print(line)
     print(conclusion.last_line)
     return conclusion.exit_status
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from pytest_nfvperf.model.traffic.cpu_placement import Bands, Placed, farthest, find_bands
+from pytest_nfvperf.model.traffic.cpu_placement import Bands, BandsSeen, Placed, bands_seen, farthest, find_bands
 from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason
 from pytest_nfvperf.ports.clock import Clock
 from pytest_nfvperf.ports.generator import Generator, MeasuresDistance
@@ -85,6 +85,7 @@ class Placement:
         self._clock = clock
         self._waiting = waiting
         self._seen = kept.read()
+        self._placed: list[Placed] = []
         self._unsaved = 0
         self._gave_up = False
 
@@ -92,6 +93,11 @@ class Placement:
     def bands(self) -> Bands | None:
         """What is known of this machine so far; None before the first look."""
         return find_bands(self._seen)
+
+    @property
+    def bands_seen(self) -> BandsSeen | None:
+        """In which bands this run's trials were so far; None before the first."""
+        return bands_seen(self._placed)
 
     def settle(self, generator: Generator) -> int | None:
         """Wait for the near band where there is one, and return the round trip, ns; None where nobody can tell.
@@ -117,6 +123,7 @@ class Placement:
         bands = self.bands
         near = bands.near if bands is not None and bands.far is not None else None
         placed = Placed(before, after, far=any(far), near_ns=round(near.high_ns) if near is not None else None)
+        self._placed.append(placed)
         if before is None or after is None or far[0] == far[1]:
             return placed, None
         detail = (

@@ -16,6 +16,7 @@ from pytest_nfvperf.model.testbed.equipment import DatapathInfo, GeneratorInfo
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut
 from pytest_nfvperf.model.testbed.tuning import with_queues
 from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.traffic.cpu_placement import BandsSeen
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.ports.datapath import Datapath, Freezing
 from pytest_nfvperf.ports.generator import Generator
@@ -142,6 +143,11 @@ class Rig:
         self._first_record: str | None = None
         self._recoveries = 0
         self._cabling_checked = False
+
+    @property
+    def bands_seen(self) -> BandsSeen | None:
+        """In which bands of CPU distance this run's trials were; None where nobody looked."""
+        return self._placement.bands_seen
 
     def datapath(self, dut: Dut | None = None) -> Datapath:
         """The DUT, started if need be; another one that ran before is stopped. None: the one that runs."""

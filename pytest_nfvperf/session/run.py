@@ -5,8 +5,6 @@ Everything is made when first needed, so that collecting tests costs nothing and
 
 from __future__ import annotations
 
-import platform
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,7 +14,6 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_nfvperf import __version__
 from pytest_nfvperf.adapters.evidence import hdr
 from pytest_nfvperf.adapters.evidence.samples_file import samples_in
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter, evidence_file
@@ -25,7 +22,6 @@ from pytest_nfvperf.adapters.report.junit import junit_properties
 from pytest_nfvperf.adapters.report.subjects import title
 from pytest_nfvperf.backends.base import Abandons, Backend
 from pytest_nfvperf.config.sla_file import load_sla
-from pytest_nfvperf.config.testbed_file import testbed_to_yaml
 from pytest_nfvperf.model.errors import TestbedError, UnavailableError
 from pytest_nfvperf.model.evidence.conclusion import TestConclusion
 from pytest_nfvperf.model.evidence.records import (
@@ -63,6 +59,7 @@ from pytest_nfvperf.session.baseline import load_baseline
 from pytest_nfvperf.session.ledgers import bounding_text, whole_ledgers
 from pytest_nfvperf.session.options import Options
 from pytest_nfvperf.session.packs import PUBLISHED_FILE, pack_rules
+from pytest_nfvperf.session.run_record import run_data, with_bands
 from pytest_nfvperf.session.running_test import conclude_running
 from pytest_nfvperf.session.sla_check import Measured, SlaCheck
 
@@ -118,6 +115,7 @@ class NfvSession:
         self._suite_slas: dict[Path, Sla] = {}
         self._rig: Rig | None = None
         self._described = (False, False)  # DUT, generator
+        self._run_data: RunData | None = None
 
     @cached_property
     def given_slas(self) -> tuple[Sla, ...]:
@@ -157,7 +155,8 @@ class NfvSession:
             return Recorder("plan", [], self.backend.clock)
         writer = EvidenceWriter(evidence_file(self.run_dir, self.worker))
         recorder = Recorder(self.run_dir.name, [writer, *self._sinks], self.backend.clock, self.worker, hdr.encode)
-        recorder.emit(self._run_data())
+        self._run_data = run_data(self.options, self.backend, self.selected)
+        recorder.emit(self._run_data)
         return recorder
 
     @cached_property
@@ -353,10 +352,17 @@ class NfvSession:
             self.backend.close()
         finally:
             if self.recording:
+                self._tell_bands()
                 seconds = time.monotonic() - self._started
                 self.recorder.emit(RunEndData(exit_status, seconds, dict(self._statuses), reason))
                 self.recorder.close()
                 del self.recorder
+
+    def _tell_bands(self) -> None:
+        """Write the run record again where the rig knows in which bands of CPU distance the trials were."""
+        seen = self._rig.bands_seen if self._rig is not None else None
+        if seen is not None and self._run_data is not None:
+            self.recorder.emit(with_bands(self._run_data, seen))
 
     def _limits_of(self, live: LiveTopology, traffic: Traffic, *, anew: bool = False) -> Limits:
         directions = len(live.topology.directions) if traffic.bidirectional else 1
@@ -374,24 +380,9 @@ class NfvSession:
         known = (True, self.rig.generator_info is not None)
         if self._described < known:
             self._described = known
-            self.recorder.emit(self._run_data(started=True))
-
-    def _run_data(self, *, started: bool = False) -> RunData:
-        testbed = self.backend.testbed
-        return RunData(
-            tool_version=__version__,
-            python=platform.python_version(),
-            argv=tuple(sys.argv),
-            profile=self.profile.name,
-            testbed=testbed,
-            testbed_yaml=testbed_to_yaml(testbed),
-            fingerprint=dict(self.backend.fingerprint()),
-            dut=self.rig.datapath().info() if started else None,
-            generator=self.rig.generator_info if started else None,
-            sla=(*map(str, self.options.slas), *self.options.packs),
-            selected=self.selected,
-            compare=self.options.compare,
-        )
+            dut = self.rig.datapath().info()
+            self._run_data = run_data(self.options, self.backend, self.selected, dut, self.rig.generator_info)
+            self.recorder.emit(self._run_data)
 
 
 def _profile(options: Options) -> Profile:

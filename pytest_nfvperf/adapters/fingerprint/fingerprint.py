@@ -5,7 +5,8 @@ What cannot be read here is absent, never a guess. Top-level keys:
 ``os``, ``kernel``, ``kernel_command_line``, ``hypervisor``, ``cpu_model``, ``cpu_mhz_max``, ``smt``,
 ``cpus`` (online), ``isolated_cpus``, ``governor`` (by CPU), ``cpu_plan``, ``vnf_kind``, ``numa`` (CPU to node),
 ``hugepages_mib``, ``memory_mib``, ``ovs``, ``ovs_versions``, ``dpdk``, ``ports``, ``generator``, ``python``,
-``nfvperf``; and of a running DUT ``rxq_to_pmd`` and ``other_config``.
+``nfvperf``; and of a running DUT ``rxq_to_pmd`` and ``other_config``. At its end a run adds ``cpu_bands``,
+which need not be equal: how near generator and DUT were (session/run_record.py).
 """
 
 from __future__ import annotations

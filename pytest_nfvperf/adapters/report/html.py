@@ -32,6 +32,7 @@ from pytest_nfvperf.adapters.report.sweeps import Sweep, find_sweeps
 from pytest_nfvperf.adapters.report.templating import environment, style
 from pytest_nfvperf.adapters.report.topology_pages import MOST_OPEN, topology_pages
 from pytest_nfvperf.model.evidence.conclusion import OUTSIDE, subject_badge
+from pytest_nfvperf.model.evidence.machine_did import machine_did
 from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.traffic.latency_origin import latency_origin
@@ -147,6 +148,7 @@ def _context(
         "rows": _summary(pages),
         "line": any(outcome.line_rate_fps for outcome in run.outcomes.values()),
         "published": published,
+        "machine": machine_did(run.trials.values()),
         "trials": (len(trials), sum(not trial.valid for trial in trials)),
         "figures": figures,
         "studies": studies,

@@ -9,6 +9,7 @@ from pytest_nfvperf.adapters.evidence.reader import RunEvidence
 from pytest_nfvperf.adapters.report.dut_facts import versions_text
 from pytest_nfvperf.adapters.report.result_text import figures_text, test_name
 from pytest_nfvperf.model.evidence.conclusion import Fate, TestConclusion
+from pytest_nfvperf.model.evidence.machine_did import machine_did
 from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion, RunFate
 
 MOST_BYTES = 1_000_000
@@ -50,8 +51,10 @@ def _facts(run: RunEvidence) -> list[str]:
     dut = [("DUT", f"{versions_text(data.dut)}, {data.dut.kind} datapath")] if data.dut is not None else []
     cpu = data.fingerprint.get("cpu_model")
     machine = [("machine", f"{cpu}, kernel {data.fingerprint.get('kernel', 'unknown')}")] if cpu else []
+    did = machine_did(run.trials.values())
+    rig = [f"- {escaped(str(did))}"] if did is not None else []
     listed = [("profile", data.profile), ("testbed", data.testbed.name), *dut, *machine]
-    return [f"- {escaped(name)}: {escaped(value)}" for name, value in listed]
+    return [*(f"- {escaped(name)}: {escaped(value)}" for name, value in listed), *rig]
 
 
 def _row(run: RunEvidence, test: TestConclusion) -> str:

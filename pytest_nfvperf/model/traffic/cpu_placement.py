@@ -9,8 +9,9 @@ one *band* of round trips. Bands are found in what was seen, never assumed: two 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 APART = 1.6
 """Two bands differ by this factor at least, between the slowest of the near and the fastest of the far one."""
@@ -39,11 +40,13 @@ class Distance:
         cpu: of the generator's polling thread.
         other: of the DUT's thread.
         round_trip_ns: median time for a cache line to go there and back; None where the other CPU could not be used.
+        preempted: whoever ran on the other CPU had to give way: we had the right to a real-time priority.
     """
 
     cpu: int
     other: int
     round_trip_ns: int | None
+    preempted: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +65,22 @@ class Placed:
     near_ns: int | None = None
 
     @property
+    def trips_ns(self) -> tuple[int, ...]:
+        """The round trips that could be measured."""
+        return tuple(trip for trip in (self.before_ns, self.after_ns) if trip is not None)
+
+    @property
+    def moved(self) -> bool:
+        """In the near band on one side of the trial, in the far one on the other."""
+        return self.far and self.near_ns is not None and min(self.trips_ns) <= self.near_ns
+
+    @property
     def apart(self) -> str:
         """For a person, why a figure may be too low; empty when it is not."""
         if not self.far:
             return ""
-        trips = [trip for trip in (self.before_ns, self.after_ns) if trip is not None]
         return (
-            f"the host keeps the CPUs of generator and DUT {max(trips)} ns apart (round trip of a cache line; "
+            f"the host keeps the CPUs of generator and DUT {max(self.trips_ns)} ns apart (round trip of a cache line; "
             f"near is up to {self.near_ns} ns)"
         )
 
@@ -102,6 +114,41 @@ class Bands:
         """True beyond the border between two bands."""
         border_ns = self.border_ns
         return border_ns is not None and round_trip_ns > border_ns
+
+
+@dataclass(frozen=True, slots=True)
+class BandsSeen:
+    """In which bands the trials of a run were. Those during which the host moved a CPU are in neither.
+
+    Attributes:
+        near_trials, far_trials, moved_trials: how many.
+        near_ns, far_ns: median of the round trips around them; None where there was none.
+    """
+
+    near_trials: int
+    far_trials: int
+    moved_trials: int
+    near_ns: float | None
+    far_ns: float | None
+
+    @property
+    def trials(self) -> int:
+        """All whose CPUs were looked at."""
+        return self.near_trials + self.far_trials + self.moved_trials
+
+
+def bands_seen(placed: Iterable[Placed]) -> BandsSeen | None:
+    """The bands of a run's trials; None where nobody looked. On a machine of one band all trials are near."""
+    known = [one for one in placed if one.trips_ns]
+    near, far = ([one for one in known if one.far is wanted and not one.moved] for wanted in (False, True))
+    if not known:
+        return None
+    return BandsSeen(len(near), len(far), len(known) - len(near) - len(far), _median_trip(near), _median_trip(far))
+
+
+def _median_trip(placed: Sequence[Placed]) -> float | None:
+    trips = [trip for one in placed for trip in one.trips_ns]
+    return median(trips) if trips else None
 
 
 def find_bands(round_trips_ns: Sequence[float]) -> Bands | None:

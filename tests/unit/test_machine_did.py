@@ -1,0 +1,123 @@
+"""What a run says of the machine: the bands of its trials, the undisturbed share, and what disturbed most."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_nfvperf.adapters.evidence.conclusions import conclude
+from pytest_nfvperf.adapters.evidence.reader import RunEvidence, read_run
+from pytest_nfvperf.adapters.report.html import render_report
+from pytest_nfvperf.adapters.report.markdown import escaped, markdown
+from pytest_nfvperf.model.evidence.comparable import unlike
+from pytest_nfvperf.model.evidence.machine_did import machine_did
+from pytest_nfvperf.model.evidence.records import TrialData
+from pytest_nfvperf.model.traffic.cpu_placement import BandsSeen, Placed, bands_seen
+from pytest_nfvperf.model.traffic.undisturbed import Disturbance, Undisturbed
+from pytest_nfvperf.model.traffic.windows import State
+from pytest_nfvperf.session.run_record import with_bands
+from tests.sample_run import run_data, small_run, write_sample
+from tests.unit.test_windows import ALONE, SHARED, windows
+
+NEAR = Placed(100, 110, far=False, near_ns=120)
+FAR = Placed(300, 320, far=True, near_ns=120)
+MOVED = Placed(100, 320, far=True, near_ns=120)
+ONE_BAND = Placed(100, 100)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> RunEvidence:
+    return read_run(write_sample(tmp_path_factory.mktemp("run"), small_run()))
+
+
+@pytest.fixture
+def trial(run: RunEvidence) -> TrialData:
+    return next(iter(run.trials.values()))
+
+
+def seen(trial: TrialData, placed: Placed | None, undisturbed: int | None = None, *what: Disturbance) -> TrialData:
+    """That trial, with so many of 100 windows undisturbed."""
+    counted = None if undisturbed is None else Undisturbed(undisturbed, 100, 1000, 1000, 0)
+    return replace(trial, result=replace(trial.result, placement=placed), undisturbed=counted, disturbances=what)
+
+
+def lasted(state: State, seconds: float) -> Disturbance:
+    return Disturbance(state, 0.1, seconds, 0, 1e6)
+
+
+def test_trials_are_near_far_or_moved() -> None:
+    placed = [NEAR, NEAR, FAR, MOVED, Placed(320, 90, far=True, near_ns=120), Placed(None, None)]
+    assert bands_seen(placed) == BandsSeen(2, 1, 2, 105, 310)
+    assert bands_seen([ONE_BAND]) == BandsSeen(1, 0, 0, 100, None)
+    assert bands_seen([Placed(None, None)]) is None
+
+
+def test_a_disturbed_run_says_so_first_with_its_figures(trial: TrialData) -> None:
+    both, paused = lasted(State.BOTH_SHARED, 0.3), lasted(State.PAUSED, 0.01)
+    changed, dut = lasted(State.CHANGED, 5.0), lasted(State.DUT_SHARED, 0.2)
+    did = machine_did([seen(trial, NEAR, 10, both, paused, changed), seen(trial, FAR, 30, dut), seen(trial, MOVED)])
+    assert did is not None
+    assert not did.quiet
+    assert str(did) == (
+        "The rig was disturbed, so rates are at least those shown, unless marked ≤: CPUs of generator and DUT near "
+        "(105 ns) in 1 of 3 trials, far (310 ns) in 1, moved in 1; 20 % of 200 windows undisturbed, the others mostly: "
+        "both cores shared, DUT's core shared"
+    )
+
+
+def test_a_quiet_run_says_so_first(trial: TrialData) -> None:
+    did = machine_did([seen(trial, ONE_BAND, 95)])
+    assert did is not None
+    assert did.quiet
+    assert str(did) == (
+        "The rig was quiet: CPUs of generator and DUT near (100 ns) in 1 of 1 trials; 95 % of 100 windows undisturbed"
+    )
+
+
+@pytest.mark.parametrize(
+    ("placed", "undisturbed", "quiet"), [(NEAR, 90, True), (NEAR, 89, False), (FAR, 100, False), (None, 90, True)]
+)
+def test_quiet_is_near_and_undisturbed(trial: TrialData, placed: Placed, undisturbed: int, quiet: bool) -> None:
+    did = machine_did([seen(trial, placed, undisturbed)])
+    assert did is not None
+    assert did.quiet is quiet
+
+
+def test_saturating_trials_count_by_the_windows_that_they_keep(trial: TrialData) -> None:
+    speed = [ALONE] * 5 + [SHARED] * 5
+    result = replace(trial.result, windows=windows([100] * 10, speed=speed), placement=None)
+    did = machine_did([replace(trial, result=replace(result, spec=replace(result.spec, duration_s=0.1)))])
+    assert did is not None
+    assert (did.bands, did.of, did.mostly) == (None, 10, (State.GENERATOR_SHARED,))
+    assert 0 < did.windows < 5
+
+
+def test_where_nobody_looked_nothing_is_said(run: RunEvidence, tmp_path: Path) -> None:
+    assert machine_did(run.trials.values()) is None
+    assert "The rig was" not in markdown(run, conclude(run))
+    assert "The rig was" not in render_report(run, tmp_path, png=False).read_text()
+
+
+def test_page_and_markdown_say_it(run: RunEvidence, tmp_path: Path) -> None:
+    watched = replace(run, trials={key: seen(one, NEAR, 40) for key, one in run.trials.items()})
+    said = str(machine_did(watched.trials.values()))
+    assert "40 % of" in said
+    assert f"- {escaped(said)}" in markdown(watched, conclude(watched)).splitlines()
+    assert f'<p class="notice">{said}.</p>' in render_report(watched, tmp_path, png=False).read_text()
+
+
+def test_a_runs_bands_are_in_its_fingerprint_and_do_not_make_machines_unlike() -> None:
+    before = run_data()
+    first, second = (
+        with_bands(before, bands) for bands in (BandsSeen(9, 2, 1, 100, 310), BandsSeen(3, 0, 0, 80, None))
+    )
+    assert first.fingerprint["cpu_bands"] == {
+        "near": {"trials": 9, "median_ns": 100},
+        "far": {"trials": 2, "median_ns": 310},
+        "moved_trials": 1,
+    }
+    assert second.fingerprint["cpu_bands"] == {"near": {"trials": 3, "median_ns": 80}}
+    assert unlike(first.fingerprint, second.fingerprint) == ()
+    assert "cpu_bands" not in before.fingerprint
