@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
+from pytest_nfvperf.adapters.fingerprint.fingerprint import fingerprint
 from pytest_nfvperf.adapters.generators.embedded import build
 from pytest_nfvperf.adapters.generators.embedded.ceiling import METHOD, LoopRig, measure_ceiling
 from pytest_nfvperf.adapters.generators.embedded.engine_health import ValidityPolicy
@@ -11,8 +14,8 @@ from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenera
 from pytest_nfvperf.adapters.generators.recording import recording
 from pytest_nfvperf.adapters.host.kept_file import KeptFile
 from pytest_nfvperf.adapters.journal.identity import TAG_VARIABLE
-from pytest_nfvperf.adapters.journal.journal import Kind
-from pytest_nfvperf.backends.generator_side import TakenMachine, note_process
+from pytest_nfvperf.adapters.journal.journal import Kind, note_process
+from pytest_nfvperf.backends.generator_side import TakenMachine, digest
 from pytest_nfvperf.backends.lab_interfaces import GeneratorInterfaces
 from pytest_nfvperf.model.display import cpu_list
 from pytest_nfvperf.model.testbed.lab_cables import is_lab
@@ -69,9 +72,8 @@ class EmbeddedSide:
         return () if is_lab(self._testbed) else tuple(self._testbed.cpus.pmd)
 
     def round_trips(self, machine: TakenMachine) -> KeptRoundTrips:
-        """Kept for the same CPUs of the same machine: their round trips are alike."""
-        path = build.default_cache_dir() / "round-trips.json"
-        return KeptRoundTrips(KeptFile(path, machine.digest(_PLACEMENT_FACTS)))
+        """Those of earlier runs."""
+        return _kept_round_trips(machine.facts)
 
     def ceilings(self, machine: TakenMachine) -> Ceilings:
         """Measured on vhost-user ports, and kept for the same machine and program; a lab has none."""
@@ -144,3 +146,14 @@ class EmbeddedSide:
         fps = measure_ceiling(rig, traffic, lambda generator: trips.append(placement.settle(generator)))
         placement.close()
         return Ceiling(fps, lasting=not any(trip is not None and placement.is_far(trip) for trip in trips))
+
+
+def trips_seen(testbed: Testbed) -> list[float]:
+    """Round trips, ns, that earlier runs on a testbed's CPUs have seen on this machine."""
+    return _kept_round_trips(fingerprint(testbed)).read()
+
+
+def _kept_round_trips(facts: Mapping[str, Any]) -> KeptRoundTrips:
+    """Kept for the same CPUs of the same machine: their round trips are alike."""
+    known_by = digest({name: facts.get(name) for name in _PLACEMENT_FACTS})
+    return KeptRoundTrips(KeptFile(build.default_cache_dir() / "round-trips.json", known_by))

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from pytest_nfvperf.adapters.journal.identity import ProcessId
-from pytest_nfvperf.adapters.journal.journal import Entry, Journal
+from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.ports.ceilings import Ceilings
 from pytest_nfvperf.ports.clock import Clock
 from pytest_nfvperf.ports.generator import Generator
@@ -84,13 +83,6 @@ class GeneratorSide(Protocol):
     def close(self) -> None:
         """Give back what it took, before the machine is given back. Can be called twice."""
         ...
-
-
-def note_process(journal: Journal, entry: Entry, pid: int) -> None:
-    """Complete the journal's entry of a process that has just been started."""
-    process = ProcessId.of(pid)
-    if process is not None:
-        journal.amend(entry, pid=process.pid, start_ticks=process.start_ticks)
 
 
 def digest(facts: Mapping[str, object]) -> str:

@@ -12,8 +12,8 @@ from pytest_nfvperf.adapters.generators.trex.generator import TrexGenerator
 from pytest_nfvperf.adapters.generators.trex.server import TrexServer, start_server
 from pytest_nfvperf.adapters.host.kept_file import KeptFile
 from pytest_nfvperf.adapters.journal.identity import TAG_VARIABLE
-from pytest_nfvperf.adapters.journal.journal import Journal, Kind
-from pytest_nfvperf.backends.generator_side import TakenMachine, digest, note_process
+from pytest_nfvperf.adapters.journal.journal import Journal, Kind, note_process
+from pytest_nfvperf.backends.generator_side import TakenMachine, digest
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed.testbed import Testbed
 from pytest_nfvperf.model.traffic.traffic import Traffic

@@ -90,17 +90,20 @@ def _add(commands: _Commands, name: str, command: Command, text: str) -> argpars
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
+    from pytest_nfvperf.adapters.doctor.cpu_distance import distance_check  # noqa: PLC0415
     from pytest_nfvperf.adapters.doctor.lab_needs import lab_checks  # noqa: PLC0415
     from pytest_nfvperf.adapters.doctor.machine import checks  # noqa: PLC0415 - each command imports its own
     from pytest_nfvperf.adapters.host.cpus import planned  # noqa: PLC0415
     from pytest_nfvperf.adapters.versions.resolving import with_versions  # noqa: PLC0415
+    from pytest_nfvperf.backends.embedded_side import trips_seen  # noqa: PLC0415
     from pytest_nfvperf.cli.doctor_table import doctor_text, is_usable  # noqa: PLC0415
     from pytest_nfvperf.config.testbed_file import load_testbed  # noqa: PLC0415
 
     testbed = load_testbed(arguments.testbed)[0] if arguments.testbed else None
     if testbed is not None:
         testbed = replace(testbed, ovs=with_versions(testbed.ovs))
-    found = checks(testbed) + (lab_checks(planned(testbed)) if testbed is not None else [])
+    found = [*checks(testbed), distance_check(testbed, trips_seen)]
+    found += lab_checks(planned(testbed)) if testbed is not None else []
     print(doctor_text(found, color=sys.stdout.isatty(), width=shutil.get_terminal_size((120, 24)).columns))
     return 0 if is_usable(found) else 1
 

@@ -11,7 +11,7 @@ from pytest_nfvperf.adapters.host.hugepages import read_hugepages
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.testbed.testbed import CableSpec, CpuPlan, DutPort, GeneratorSpec, OvsSpec, Testbed
 
-_SYSFS_CPUS = Path("/sys/devices/system/cpu")
+SYSFS_CPUS = Path("/sys/devices/system/cpu")
 MIN_HUGEPAGES_MIB = 512
 """Below this DPDK is not tried: OVS wants 256 MiB, the generator as much."""
 
@@ -40,7 +40,7 @@ def parse_cpu_list(text: str) -> tuple[int, ...]:
     return tuple(cpus)
 
 
-def read_cpus(allowed: Iterable[int] | None = None, sysfs: Path = _SYSFS_CPUS) -> tuple[Cpu, ...]:
+def read_cpus(allowed: Iterable[int] | None = None, sysfs: Path = SYSFS_CPUS) -> tuple[Cpu, ...]:
     """The CPUs that this process may run on, with their cores and nodes, by number."""
     numbers = sorted(os.sched_getaffinity(0) if allowed is None else allowed)
     return tuple(_read_cpu(number, sysfs) for number in numbers)
@@ -56,7 +56,7 @@ def _read_cpu(number: int, sysfs: Path) -> Cpu:
     return Cpu(number, min(siblings, default=number), nodes[0] if nodes else 0)
 
 
-def isolated_cpus(sysfs: Path = _SYSFS_CPUS) -> tuple[int, ...]:
+def isolated_cpus(sysfs: Path = SYSFS_CPUS) -> tuple[int, ...]:
     """CPUs that the kernel keeps other work off (isolcpus=)."""
     try:
         return parse_cpu_list((sysfs / "isolated").read_text())

@@ -231,6 +231,13 @@ class Journal:
         self.forget(entry)
 
 
+def note_process(journal: Journal, entry: Entry, pid: int) -> None:
+    """Complete the journal's entry of a process that has just been started."""
+    process = ProcessId.of(pid)
+    if process is not None:
+        journal.amend(entry, pid=process.pid, start_ticks=process.start_ticks)
+
+
 def _note_record(entry: Entry) -> dict[str, Any]:
     return {"op": "note", "id": entry.id, "kind": str(entry.kind), "name": entry.name, "details": entry.details}
 

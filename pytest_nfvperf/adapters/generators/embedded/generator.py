@@ -276,7 +276,10 @@ class EmbeddedGenerator:
         if not others:
             return ()
         answer = self._command("distance", _COMMAND_DEADLINE_S, cpus=others)
-        return tuple(Distance(one["worker_cpu"], one["cpu"], one.get("median_ns")) for one in answer["distances"])
+        return tuple(
+            Distance(one["worker_cpu"], one["cpu"], one.get("median_ns"), one["preempted"])
+            for one in answer["distances"]
+        )
 
     def forward(self) -> None:
         """Let the forwarders work without a trial, until :meth:`stop_forwarding`."""

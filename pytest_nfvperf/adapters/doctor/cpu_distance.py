@@ -1,0 +1,136 @@
+"""How far the CPUs of generator and DUT are apart: measured now, in milliseconds, where no run uses them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack, closing
+
+from pytest_nfvperf.adapters.cleanup.reaper import open_journal
+from pytest_nfvperf.adapters.doctor.check import Check, State
+from pytest_nfvperf.adapters.generators.embedded import build
+from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator, EngineOptions
+from pytest_nfvperf.adapters.host.cpu_places import read_places
+from pytest_nfvperf.adapters.host.cpus import discover_testbed, planned
+from pytest_nfvperf.adapters.journal.identity import TAG_VARIABLE
+from pytest_nfvperf.adapters.journal.journal import Journal, Kind, note_process
+from pytest_nfvperf.adapters.process.lock import MeasurementLock
+from pytest_nfvperf.model.display import cpu_list
+from pytest_nfvperf.model.errors import GeneratorError, NfvperfError, TestbedError
+from pytest_nfvperf.model.testbed.cpu_neighbours import (
+    Choice,
+    Pair,
+    advice,
+    bands_text,
+    nearer,
+    pairs,
+    told,
+    worth_trying,
+)
+from pytest_nfvperf.model.testbed.lab_cables import is_lab
+from pytest_nfvperf.model.testbed.testbed import Testbed
+from pytest_nfvperf.model.traffic.cpu_placement import Bands, Distance, find_bands
+
+NAME = "CPU distance"
+
+
+def distance_check(testbed: Testbed | None, known: Callable[[Testbed], Sequence[float]]) -> Check:
+    """How far the PMDs' and VNFs' CPUs are from the generator's, or why that was not measured.
+
+    Args:
+        testbed: None: the one that this machine has without a file.
+        known: the round trips, ns, that runs on a testbed's CPUs have seen.
+    """
+    try:
+        testbed = discover_testbed() if testbed is None else planned(testbed)
+        if testbed.generator.engine != "embedded" or is_lab(testbed):
+            return Check(NAME, State.OK, "not needed: generator and DUT share no rings")
+        with ExitStack() as stack:
+            return _Look(testbed, find_bands(known(testbed)), stack).check()
+    except NfvperfError as error:
+        return Check(NAME, State.WARN, "not measured", str(error))
+
+
+class _Look:
+    """The generator, started on CPUs that are locked for as long as ``stack`` is open."""
+
+    def __init__(self, testbed: Testbed, bands: Bands | None, stack: ExitStack) -> None:
+        self._cpus, self._bands, self._stack = testbed.cpus, bands, stack
+        self._places = read_places()
+        program = build.find()
+        self._journal = stack.enter_context(closing(open_journal()))
+        stack.enter_context(MeasurementLock(self._taken, self._journal.tag))
+        entry = self._journal.note(Kind.PROCESS, build.PROGRAM)
+        self._generator = stack.enter_context(
+            closing(
+                EmbeddedGenerator(
+                    program,
+                    cpus=self._cpus.generator,
+                    control_cpus=self._cpus.housekeeping,
+                    run_dir=self._journal.directory,
+                    file_prefix=f"nfv-{self._journal.tag}-doctor",
+                    hugepages_mib=0,
+                    options=EngineOptions(env={TAG_VARIABLE: self._journal.tag}),
+                    on_spawn=lambda pid: note_process(self._journal, entry, pid),
+                )
+            )
+        )
+
+    @property
+    def _taken(self) -> set[int]:
+        return {*self._cpus.pmd, *self._cpus.generator, *self._cpus.vnf}
+
+    def check(self) -> Check:
+        """What was seen, and which other CPU would be nearer."""
+        cpus = self._cpus
+        distances = self._generator.distances((*cpus.pmd, *cpus.vnf))
+        found = pairs(distances, self._bands, self._places)
+        keys = dict.fromkeys(cpus.vnf, "cpus.vnf") | dict.fromkeys(cpus.pmd, "cpus.pmd")
+        said = advice(self._choices(found), keys)
+        missing = [one for one in distances if one.round_trip_ns is None]
+        seen = "; ".join(filter(None, [told(found), *map(_missing_text, missing), bands_text(self._bands)]))
+        todo = ". ".join(filter(None, [said, _missing_advice(missing)]))
+        return Check(NAME, State.WARN if todo else State.OK, seen, todo)
+
+    def _choices(self, found: Sequence[Pair]) -> list[Choice]:
+        """Of PMDs first: they may have a VNF's CPU, too."""
+        pmds, vnfs = ([pair for pair in found if pair.other in owned] for owned in (self._cpus.pmd, self._cpus.vnf))
+        if not any(pair.apart for pair in found):
+            return []
+        tried = self._tried()
+        choices = nearer([pair for pair in pmds if pair.apart], [*tried, *(pair for pair in vnfs if not pair.apart)])
+        given = {better.other for _, better in choices if better is not None}
+        left = [pair for pair in tried if pair.other not in given]
+        return [*choices, *nearer([pair for pair in vnfs if pair.apart], left)]
+
+    def _tried(self) -> tuple[Pair, ...]:
+        """CPUs that nobody has, as far as they can be locked and a thread can run there."""
+        owned = {*self._taken, *self._cpus.housekeeping}
+        free = _lockable(worth_trying(self._places.values(), self._cpus.generator, owned), self._journal, self._stack)
+        try:
+            return pairs(self._generator.distances(free), self._bands, self._places)
+        except GeneratorError:
+            return ()
+
+
+def _missing_text(one: Distance) -> str:
+    right = "" if one.preempted else ", and there is no right to a real-time priority, for which it would give way"
+    return f"CPU {one.cpu} and CPU {one.other} were not measured: CPU {one.other} was in use{right}"
+
+
+def _missing_advice(missing: Sequence[Distance]) -> str:
+    if not missing:
+        return ""
+    rights = "" if all(one.preempted for one in missing) else ", with CAP_SYS_NICE or RLIMIT_RTPRIO"
+    return f"see what runs on CPU {cpu_list(sorted({one.other for one in missing}))}, and look again{rights}"
+
+
+def _lockable(cpus: Iterable[int], journal: Journal, stack: ExitStack) -> list[int]:
+    """Those that no run measures on; locked from now on."""
+    locked = []
+    for cpu in cpus:
+        try:
+            stack.enter_context(MeasurementLock({cpu}, journal.tag))
+        except TestbedError:
+            continue
+        locked.append(cpu)
+    return locked

@@ -1,0 +1,187 @@
+"""How far the DUT's CPUs are from the generator's, in words, and which other CPU would be nearer (docs/noise.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pytest_nfvperf.model.display import cpu_list
+from pytest_nfvperf.model.traffic.cpu_placement import APART, Bands, Distance
+
+MOST_TRIED = 8
+"""Other CPUs that are tried: whoever polls there is interrupted for up to a millisecond."""
+
+MOST_TOLD = 4
+"""Pairs that have a sentence of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class CpuPlace:
+    """Where a CPU is.
+
+    Attributes:
+        number: of the CPU.
+        core: the first of its SMT siblings.
+        node: its NUMA node.
+        l3: CPUs that share its L3 cache, itself included; empty where the kernel does not tell.
+    """
+
+    number: int
+    core: int
+    node: int
+    l3: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A CPU of the DUT, and the generator's CPU that is farthest from it.
+
+    Attributes:
+        cpu: of the generator.
+        other: of the DUT.
+        round_trip_ns: of a cache line between the two.
+        far: whether that is in the far one of two bands; None where this machine has not shown two.
+        same_l3: whether they share an L3 cache; None where the kernel does not tell.
+    """
+
+    cpu: int
+    other: int
+    round_trip_ns: int
+    far: bool | None = None
+    same_l3: bool | None = None
+
+    @property
+    def apart(self) -> bool:
+        """True where another CPU might do better. What was measured counts for more than what the kernel is told."""
+        return self.same_l3 is False if self.far is None else self.far
+
+    def __str__(self) -> str:
+        known = (
+            {True: "far", False: "near", None: ""}[self.far],
+            {True: "same L3", False: "different L3", None: ""}[self.same_l3],
+        )
+        words = ", ".join(filter(None, known))
+        return f"CPU {self.cpu} and CPU {self.other} are {self.round_trip_ns} ns apart" + (
+            f": {words}" if words else ""
+        )
+
+
+Choice = tuple[Pair, Pair | None]
+"""A pair that is apart, with the one that is nearer; None where there is none."""
+
+
+def pairs(distances: Sequence[Distance], bands: Bands | None, places: Mapping[int, CpuPlace]) -> tuple[Pair, ...]:
+    """Each of the DUT's CPUs with the generator's CPU that is farthest from it; without those that were not measured.
+
+    Args:
+        distances: from each of the generator's CPUs to each of the DUT's.
+        bands: what this machine has shown.
+        places: by the CPU's number.
+    """
+    found: dict[int, Pair] = {}
+    for one in distances:
+        trip = one.round_trip_ns
+        if trip is None or (one.other in found and found[one.other].round_trip_ns >= trip):
+            continue
+        far = None if bands is None or bands.far is None else bands.is_far(trip)
+        found[one.other] = Pair(one.cpu, one.other, trip, far, _same_l3(one.cpu, one.other, places))
+    return tuple(found.values())
+
+
+def _same_l3(one: int, other: int, places: Mapping[int, CpuPlace]) -> bool | None:
+    if one not in places or other not in places or not places[one].l3 or not places[other].l3:
+        return None
+    return other in places[one].l3
+
+
+def worth_trying(
+    places: Iterable[CpuPlace], generator: Collection[int], taken: Collection[int], most: int = MOST_TRIED
+) -> tuple[int, ...]:
+    """CPUs that may be nearer to the generator's: the first of each core of its NUMA nodes of which nothing is taken.
+
+    Those that the kernel says to be behind another L3 cache are left out. A hardware thread of a core that works for
+    somebody already is near, too, but computes half as fast.
+
+    Args:
+        places: of all CPUs of the machine that can be used.
+        generator: its CPUs.
+        taken: CPUs that have an owner; the generator's are taken in any case.
+        most: so many of them, by number.
+    """
+    by_number = {place.number: place for place in places}
+    own = [by_number[cpu] for cpu in generator if cpu in by_number]
+    nodes = {place.node for place in own}
+    cores = {by_number[cpu].core for cpu in {*taken, *generator} if cpu in by_number}
+    found: list[int] = []
+    for number in sorted(by_number):
+        place = by_number[number]
+        behind = any(_same_l3(one.number, number, by_number) is False for one in own)
+        if place.node in nodes and place.core not in cores and not behind:
+            cores.add(place.core)
+            found.append(number)
+    return tuple(found[:most])
+
+
+def nearer(apart: Sequence[Pair], tried: Sequence[Pair]) -> tuple[Choice, ...]:
+    """Each of these pairs with the nearest of those tried, if that is nearer by a band's factor; each is given once."""
+    left = sorted(tried, key=lambda pair: (pair.round_trip_ns, pair.other))
+    found: list[Choice] = []
+    for pair in apart:
+        better = left[0] if left and left[0].round_trip_ns * APART <= pair.round_trip_ns else None
+        if better is not None:
+            left.pop(0)
+        found.append((pair, better))
+    return tuple(found)
+
+
+def told(found: Sequence[Pair]) -> str:
+    """A sentence for each pair that is apart, the worst first, and one for the others together."""
+    worst = sorted((pair for pair in found if pair.apart), key=lambda pair: -pair.round_trip_ns)[:MOST_TOLD]
+    others = [pair for pair in found if pair not in worst]
+    return "; ".join([*map(str, worst), *([_together(others)] if others else [])])
+
+
+def _together(found: Sequence[Pair]) -> str:
+    if len(found) == 1:
+        return str(found[0])
+    trips = [pair.round_trip_ns for pair in found]
+    bands = {pair.far for pair in found}
+    word = ": near" if bands == {False} else ": far" if bands == {True} else ""
+    generator = cpu_list(sorted({pair.cpu for pair in found}))
+    others = cpu_list([pair.other for pair in found])
+    return f"CPU {generator} and each of CPU {others} are {min(trips)} .. {max(trips)} ns apart{word}"
+
+
+def advice(choices: Sequence[Choice], keys: Mapping[int, str]) -> str:
+    """What to do about pairs that are apart; "" where there are none.
+
+    Args:
+        choices: from ``nearer``.
+        keys: of the testbed file that name the DUT's CPUs (``cpus.pmd``), by CPU.
+    """
+    better = [_taken(pair, found, keys) for pair, found in choices if found is not None]
+    if better:
+        return "; ".join(better)
+    if not choices:
+        return ""
+    return (
+        "no core of the same NUMA node is free and nearer. Rates are at least what is measured. Pin the CPUs of a "
+        "virtual machine to cores that share an L3 cache (docs/noise.md)"
+    )
+
+
+def _taken(pair: Pair, found: Pair, keys: Mapping[int, str]) -> str:
+    now = f", in {keys[found.other]} now" if found.other in keys else ""
+    return (
+        f"take CPU {found.other} ({found.round_trip_ns} ns{now}) in place of CPU {pair.other}: "
+        f"{keys[pair.other]} of the testbed file"
+    )
+
+
+def bands_text(bands: Bands | None) -> str:
+    """What this machine has shown so far."""
+    if bands is None:
+        return "no run has looked at these CPUs yet"
+    if bands.far is None:
+        return f"runs here have seen one band: {bands.near}"
+    return f"runs here have seen two bands: near {bands.near}, far {bands.far}"
