@@ -102,10 +102,12 @@ def test_where_nobody_looked_nothing_is_said(run: RunEvidence, tmp_path: Path) -
 
 def test_page_and_markdown_say_it(run: RunEvidence, tmp_path: Path) -> None:
     watched = replace(run, trials={key: seen(one, NEAR, 40) for key, one in run.trials.items()})
-    said = str(machine_did(watched.trials.values()))
-    assert "40 % of" in said
-    assert f"- {escaped(said)}" in markdown(watched, conclude(watched)).splitlines()
-    assert f'<p class="notice">{said}.</p>' in render_report(watched, tmp_path, png=False).read_text()
+    did = machine_did(watched.trials.values())
+    assert did is not None
+    assert "40 % of" in did.details
+    assert f"- {escaped(str(did))}" in markdown(watched, conclude(watched)).splitlines()
+    page = render_report(watched, tmp_path, png=False).read_text()
+    assert f'<p class="notice"><b>{did.headline}</b>: {did.details}.</p>' in page
 
 
 def test_a_runs_bands_are_in_its_fingerprint_and_do_not_make_machines_unlike() -> None:

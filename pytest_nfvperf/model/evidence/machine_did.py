@@ -42,13 +42,20 @@ class MachineDid:
         near = self.bands is None or self.bands.near_trials >= QUIET_SHARE * self.bands.trials
         return near and self.windows >= QUIET_SHARE * self.of
 
+    @property
+    def headline(self) -> str:
+        """What that means for the figures."""
+        if self.quiet:
+            return "The rig was quiet"
+        return "The rig was disturbed, so rates are at least those shown, unless marked ≤"
+
+    @property
+    def details(self) -> str:
+        """Trials by band, the share of undisturbed windows, and what disturbed longest."""
+        return "; ".join(filter(None, (self._bands_text(), self._windows_text())))
+
     def __str__(self) -> str:
-        head = (
-            "The rig was quiet"
-            if self.quiet
-            else "The rig was disturbed, so rates are at least those shown, unless marked ≤"
-        )
-        return f"{head}: {'; '.join(filter(None, (self._bands_text(), self._windows_text())))}"
+        return f"{self.headline}: {self.details}"
 
     def _bands_text(self) -> str:
         if self.bands is None:
