@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pytest_nfvperf.model.sla.judge import failure_table
@@ -57,6 +57,13 @@ VERDICTS = st.builds(
 )
 
 
+@example(
+    [
+        Verdict(
+            Judgement.FAIL, "r" * 60, "m", 123456789.123, "cycles", 987654321.987, -9.9e-3, "", "", "", ("trial-0123",)
+        )
+    ]
+)
 @given(st.lists(VERDICTS, max_size=6))
 def test_never_wider_than_a_terminal(verdicts):
     text = failure_table(verdicts, subject="x" * 300)

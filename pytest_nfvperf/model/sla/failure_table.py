@@ -78,7 +78,7 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _fit(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 3] + "..."
+    return text if len(text) <= width else (text[: max(0, width - 3)] + "...")[:width]
 
 
 def _notes(verdict: Verdict) -> list[str]:
