@@ -12,6 +12,7 @@ from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
 from pytest_nfvperf.model.evidence.record import Record, RecordKind
 from pytest_nfvperf.plugin.allure_sink import AllureSink
 from pytest_nfvperf.ports.sink import Sink
+from tests.sample_comparison import comparison_records
 from tests.sample_run import small_run
 from tests.sample_study import study_records
 
@@ -48,7 +49,7 @@ def sink(request: pytest.FixtureRequest, tmp_path: Path) -> Sink:
 @pytest.fixture(scope="module")
 def records() -> list[Record]:
     """A run with every kind of record."""
-    records = [*small_run(), *study_records()]
+    records = [*small_run(), *study_records(), *comparison_records()]
     assert {record.kind for record in records} == set(RecordKind)
     return records
 

@@ -137,7 +137,8 @@ from pytest_nfvperf.model.routing.bgp import Neighbor, SpeakerConfig
 journal = open_journal(Path(sys.argv[1]))
 namespace = Namespace(journal, "one")
 config = SpeakerConfig(65000, "10.0.0.1", (Neighbor("10.0.0.2", 65000),))
-for speaker in (FrrSpeaker(journal, namespace.name, config), BirdSpeaker(journal, namespace.name, config)):
+speakers = FrrSpeaker(journal, namespace.name, config), BirdSpeaker(journal, namespace.name, config)
+for speaker in speakers:
     speaker.start()
 print(journal.tag, flush=True)
 time.sleep(60)
