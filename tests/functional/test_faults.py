@@ -223,7 +223,7 @@ def test_two_runs_cannot_measure_on_the_same_cores(project):
     try:
         assert first.stdout is not None
         assert any("up" in line for line in first.stdout)
-        result = run(project, NEXT)
+        result = run(project, NEXT, "--nfv-wait", "0 s")
     finally:
         first.send_signal(signal.SIGINT)
         first.communicate(timeout=30)

@@ -14,7 +14,14 @@ DURABLE = frozenset({RecordKind.TRIAL, RecordKind.SOAK, RecordKind.TEST_END, Rec
 
 
 _AFTERWARDS = frozenset(
-    {RecordKind.ERROR, RecordKind.ATTACHMENT, RecordKind.LEDGER, RecordKind.TEST_END, RecordKind.RUN_END}
+    {
+        RecordKind.RUN,
+        RecordKind.ERROR,
+        RecordKind.ATTACHMENT,
+        RecordKind.LEDGER,
+        RecordKind.TEST_END,
+        RecordKind.RUN_END,
+    }
 )
 """Kinds that only say more of a test that has ended, or of the run."""
 
