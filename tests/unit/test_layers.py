@@ -29,7 +29,7 @@ FIXTURES, SUITES = len(LAYERS) + 1, len(LAYERS) + 2
 FOLDERS = {
     "model": (
         *("", "traffic", "topology", "testbed", "routing", "ledger", "sla", "measure", "compare", "evidence"),
-        *("scenarios", "bisect"),
+        *("history", "scenarios", "bisect"),
     ),
     "adapters": (
         *(
@@ -46,7 +46,7 @@ FOLDERS = {
             "vnf",
             "routing",
         ),
-        *("ovn", "fingerprint", "report", "cleanup", "doctor", "bisecting"),
+        *("ovn", "fingerprint", "history", "report", "cleanup", "doctor", "bisecting"),
     ),
     "adapters.ovs": ("instance", "openflow", "topology", "counters", ""),
     "adapters.generators": ("", "embedded", "iperf3", "fake", "trex", "trex_child"),

@@ -1,0 +1,1 @@
+"""The directory of a history, and the change points of its series."""

@@ -1,0 +1,126 @@
+"""Change points of a series: ruptures proposes them, a test of both sides keeps those that chance does not explain.
+
+Everything is done with logarithms, so that a step is a share of the level it starts from.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from statistics import fmean, median, pstdev
+from typing import Any
+
+from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.history.change import LEAST_RUNS, SMALLEST, Step
+from pytest_nfvperf.model.history.entry import AT_LEAST, AT_MOST
+from pytest_nfvperf.model.history.series import Series
+
+SIGNIFICANCE = 0.04
+"""Share of series without a change in which chance alone may make one be told."""
+
+LEAST_AFTER = 2
+"""Runs on each side of a step that must speak for it: one run that strays is no step."""
+
+_NO_NOISE = 0.001
+"""Smallest standard deviation, as a share: figures that repeat to the last digit show a step, not infinity."""
+
+_MAD_TO_SIGMA = 1.4826
+_TESTS = 2
+"""Tests of each place: Student's t is the stronger one with two runs on a side, ranks where a run strays."""
+
+_NO_RUPTURES = "change points need ruptures: pip install 'pytest-nfvperf[history]'"
+
+
+def steps(series: Series, smallest: float = SMALLEST) -> list[Step]:
+    """The steps of a series, the oldest first; none of one that is too short.
+
+    Args:
+        series: with values above 0.
+        smallest: share below which a difference of medians is no step.
+
+    Raises:
+        ConfigError: ruptures is not installed.
+    """
+    if len(series.points) < LEAST_RUNS:
+        return []
+    logs = [math.log(value) for value in series.values]
+    bounds = [point.figure.bound for point in series.points]
+    places = _proposed(logs)
+    while places:
+        tested = _tested(logs, bounds, places, smallest)
+        weakest = max(tested, key=lambda step: step.p_value)
+        if weakest.p_value <= SIGNIFICANCE:
+            return tested
+        places.remove(weakest.at)
+    return []
+
+
+def _proposed(logs: Sequence[float]) -> list[int]:
+    """Places of more steps than there are: the tests choose among them."""
+    import numpy as np  # noqa: PLC0415 - it takes long to load
+
+    found = _ruptures().KernelCPD(kernel="linear", min_size=LEAST_AFTER).fit(np.array(logs)[:, None])
+    penalty = 2 * math.log(len(logs)) * _noise(logs) ** 2
+    return [int(place) for place in found.predict(pen=penalty)[:-1]]
+
+
+def _ruptures() -> Any:
+    try:
+        import ruptures  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise ConfigError(_NO_RUPTURES) from error
+    return ruptures
+
+
+def _noise(logs: Sequence[float]) -> float:
+    """Standard deviation from neighbour to neighbour, so that steps do not count as noise."""
+    apart = [abs(later - earlier) for earlier, later in pairwise(logs)]
+    return max(_NO_NOISE, median(apart) * _MAD_TO_SIGMA / math.sqrt(2))
+
+
+def _tested(logs: Sequence[float], bounds: Sequence[str], places: Sequence[int], smallest: float) -> list[Step]:
+    """Each place by what lies between it and its neighbours."""
+    edges = [0, *places, len(logs)]
+    looked_at = len(logs) - 2 * LEAST_AFTER + 1
+    return [
+        _step(logs, bounds, (start, at, end), smallest, looked_at)
+        for start, at, end in zip(edges, edges[1:], edges[2:], strict=False)
+    ]
+
+
+def _step(
+    logs: Sequence[float], bounds: Sequence[str], edges: tuple[int, int, int], smallest: float, looked_at: int
+) -> Step:
+    start, at, end = edges
+    before, after = logs[start:at], logs[at:end]
+    low, high = median(before), median(after)
+    is_small = abs(high - low) <= math.log1p(smallest)
+    supported = _supported(before, bounds[start:at], low, high) and _supported(after, bounds[at:end], high, low)
+    p_value = min(1.0, _chance(before, after) * looked_at * _TESTS) if supported and not is_small else 1.0
+    return Step(at, math.exp(low), math.exp(high), p_value)
+
+
+def _supported(logs: Sequence[float], bounds: Sequence[str], own: float, other: float) -> bool:
+    """True where enough runs are nearer to their own level than to the other side's, and no bound hides it.
+
+    A figure of "at least 4 Mpps" does not speak for a level below that of the other side.
+    """
+    hidden = AT_LEAST if own < other else AT_MOST
+    speaking = [
+        value
+        for value, bound in zip(logs, bounds, strict=True)
+        if bound != hidden and abs(value - own) < abs(value - other)
+    ]
+    return len(speaking) >= LEAST_AFTER
+
+
+def _chance(before: Sequence[float], after: Sequence[float]) -> float:
+    """Probability that both sides are of one level: the smaller of Student's t and Mann and Whitney's."""
+    from scipy import stats  # noqa: PLC0415 - it takes long to load
+
+    n, m = len(before), len(after)
+    pooled = math.sqrt((n * pstdev(before) ** 2 + m * pstdev(after) ** 2) / (n + m - 2))
+    t = (fmean(after) - fmean(before)) / (max(pooled, _NO_NOISE) * math.sqrt(1 / n + 1 / m))
+    by_t = 2 * float(stats.t.sf(abs(t), n + m - 2))
+    return min(by_t, float(stats.mannwhitneyu(before, after, alternative="two-sided").pvalue))

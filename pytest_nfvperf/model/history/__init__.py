@@ -1,0 +1,1 @@
+"""Many runs of the same tests: series of figures, and the changes in them."""
