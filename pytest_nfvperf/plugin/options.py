@@ -82,7 +82,7 @@ def add_options(parser: pytest.Parser) -> None:
     group.addoption(
         "--nfv-baseline",
         metavar="DIR",
-        help="results of an earlier run, for limits such as '>= 97 %% of baseline'",
+        help="results of an earlier run, or its file in a history, for limits such as '>= 97 %% of baseline'",
     )
     _add_choice(group, "inconclusive", "what an INCONCLUSIVE verdict does to its test")
 

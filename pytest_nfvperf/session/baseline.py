@@ -8,23 +8,31 @@ from pathlib import Path
 from typing import Any
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, read_run
+from pytest_nfvperf.adapters.history.files import read_entry
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.evidence.comparable import unlike
 from pytest_nfvperf.model.measure.observe import observations
 from pytest_nfvperf.model.sla.baseline import Baseline, Subject, subject_of
 from pytest_nfvperf.model.sla.verdict import Observation
 
+HISTORY_SUFFIX = ".json"
+"""Of the files of a history; those of evidence are lines of JSON and end in .jsonl."""
+
 
 def load_baseline(path: Path, fingerprint: Mapping[str, Any]) -> Baseline:
     """The figures of an earlier run.
 
     Args:
-        path: its results directory, or an evidence file.
+        path: its results directory, an evidence file, or its file in a history.
         fingerprint: of this run.
 
     Raises:
         ConfigError: there is no evidence, it cannot be read, or nothing was measured.
     """
+    if path.suffix == HISTORY_SUFFIX and path.is_file():
+        entry = read_entry(path)
+        differing = unlike(entry.fingerprint, fingerprint)
+        return Baseline(f"the baseline {path.name}", entry.when, entry.observed(), differing)
     run = read_run(path)
     if not run.outcomes:
         raise ConfigError(
