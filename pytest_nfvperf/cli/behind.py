@@ -12,6 +12,7 @@ USAGE = 2
 _USAGE_OF = {
     "compare": EXIT_STATUS[RunFate.USAGE],
     "bisect": EXIT_STATUS[RunFate.USAGE],
+    "history": EXIT_STATUS[RunFate.USAGE],
     "judge": int(Judged.CANNOT_TELL),
 }
 

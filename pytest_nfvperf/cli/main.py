@@ -14,6 +14,7 @@ from pytest_nfvperf import __version__
 from pytest_nfvperf.cli.behind import USAGE, split, usage_status
 from pytest_nfvperf.cli.bisect import add_parser as add_bisect
 from pytest_nfvperf.cli.compare import add_parser as add_compare
+from pytest_nfvperf.cli.history import add_parser as add_history
 from pytest_nfvperf.cli.judge import add_parser as add_judge
 from pytest_nfvperf.cli.ovs import add_parser as add_ovs
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError
@@ -74,6 +75,7 @@ def _parser() -> argparse.ArgumentParser:
     add_compare(commands)
     add_bisect(commands)
     add_judge(commands)
+    add_history(commands)
     export = _add(commands, "export", _export, "evidence as flat tables: trials, outcomes, figures, verdicts")
     export.add_argument("runs", type=Path, nargs="*", default=[Path("reports/latest")], metavar="DIR")
     export.add_argument("--format", choices=("csv", "parquet"), default="csv", help="default: %(default)s")

@@ -1,0 +1,200 @@
+"""``nfvperf history``: figures of many runs, and the changes in them."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.evidence.run_conclusion import EXIT_STATUS, RunFate
+
+if TYPE_CHECKING:
+    from pytest_nfvperf.adapters.history.files import History
+    from pytest_nfvperf.model.history.change import Watched
+    from pytest_nfvperf.session.history import Wanted
+
+    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+NOTHING_NEW, WORSE = 0, 1
+USAGE, TOO_FEW = EXIT_STATUS[RunFate.USAGE], EXIT_STATUS[RunFate.INCONCLUSIVE]
+DAMAGED = EXIT_STATUS[RunFate.BROKEN]
+"""A file of the history could not be read. The others were used, and showed nothing new."""
+
+_SMALLEST = "3%"
+
+
+def add_parser(commands: _Commands) -> None:
+    """Add ``history`` and its own commands."""
+    text = "figures of many runs: keep them, show them, find changes"
+    own = commands.add_parser("history", help=text, description=text).add_subparsers(required=True, metavar="COMMAND")
+    adding = _add_own(own, "add", _add, "keep the figures of a run; the second time it changes nothing")
+    adding.add_argument("run", type=Path, metavar="RUN", help="results directory")
+    showing = _add_own(own, "show", _show, "a table, and a page with a chart a series")
+    showing.add_argument(
+        "--output", type=Path, default=Path("reports/history.html"), metavar="FILE", help="default: %(default)s"
+    )
+    checking = _add_own(own, "check", _check, "fails where a figure changed for the worse")
+    for looking in (showing, checking):
+        looking.add_argument("--test", default="", metavar="SUBSTRING", help="series with this in their name")
+        looking.add_argument("--metric", default="", metavar="M", help="series of this metric")
+        looking.add_argument(
+            "--smallest", type=_share, default=_SMALLEST, metavar="SHARE", help="least change (default: %(default)s)"
+        )
+    known = _add_own(own, "acknowledge", _acknowledge, "note why a figure changed; `check` passes then")
+    known.add_argument("--test", required=True, metavar="SUBSTRING", help="of the name that `show` and `check` print")
+    known.add_argument("--metric", required=True, metavar="M")
+    known.add_argument("--at", required=True, metavar="RUN", help="id of the first run after the change")
+    known.add_argument("--reason", required=True, metavar="TEXT", help="for whoever asks later")
+
+
+def _add_own(
+    own: _Commands, name: str, command: Callable[[argparse.Namespace], int], text: str
+) -> argparse.ArgumentParser:
+    parser = own.add_parser(name, help=text, description=text.replace("%", "%%"))
+    parser.add_argument(
+        "--history", type=Path, default=Path("history"), metavar="DIR", help="its directory (default: %(default)s)"
+    )
+    parser.set_defaults(command=lambda arguments: _with_status(command, arguments))
+    return parser
+
+
+def _with_status(command: Callable[[argparse.Namespace], int], arguments: argparse.Namespace) -> int:
+    """A mistake ends with the status of a usage error: 1 says that a figure got worse."""
+    try:
+        return command(arguments)
+    except ConfigError as error:
+        print(f"nfvperf: {error}", file=sys.stderr)
+        return USAGE
+
+
+def _share(text: str) -> float:
+    try:
+        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        share = 0.0
+    if not 0 < share < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no share between 0 and 1, such as 0.03 or 3%")
+    return share
+
+
+def _add(arguments: argparse.Namespace) -> int:
+    from pytest_nfvperf.adapters.evidence.reader import read_run  # noqa: PLC0415 - each command imports its own
+    from pytest_nfvperf.adapters.history.files import add_entry  # noqa: PLC0415
+    from pytest_nfvperf.session.history import entry_of  # noqa: PLC0415
+
+    run = read_run(arguments.run.resolve())
+    entry = entry_of(run)
+    path, new = add_entry(arguments.history, entry)
+    figures = sum(len(one.figures) for one in entry.measured)
+    subjects = len(entry.measured)
+    told = f"{figures} figures of {subjects} subject{'' if subjects == 1 else 's'}"
+    print(f"{'added' if new else 'there already'}: {path}: {told}")
+    if entry.result not in {RunFate.ACCEPTED, RunFate.PASSED}:
+        print(f"This run was {entry.result}: the history has what it measured, and says so.")
+    for problem in run.problems:
+        print(problem)
+    return NOTHING_NEW
+
+
+def _show(arguments: argparse.Namespace) -> int:
+    from pytest_nfvperf.adapters.report.history_page import render_history  # noqa: PLC0415
+    from pytest_nfvperf.adapters.report.history_table import history_rows, history_text, machine_line  # noqa: PLC0415
+    from pytest_nfvperf.model.history.series import machines  # noqa: PLC0415
+
+    history, watched = _watched(arguments)
+    terminal = sys.stdout.isatty()
+    width = shutil.get_terminal_size().columns if terminal else None
+    print(history_text(history_rows(watched), width=width, color=terminal))
+    for machine in machines(history.entries):
+        print(machine_line(machine))
+    print(f"written: {render_history(history.entries, watched, history.problems, arguments.output)}")
+    return DAMAGED if history.problems else NOTHING_NEW
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    """Ends with the statuses of docs/exit-status.md."""
+    from pytest_nfvperf.adapters.report.history_table import change_line  # noqa: PLC0415
+    from pytest_nfvperf.model.history.change import LEAST_RUNS  # noqa: PLC0415
+
+    history, watched = _watched(arguments)
+    for each in watched:
+        for change in each.changes:
+            print(change_line(each.series, change))
+    counted = sum(change.counts for each in watched for change in each.changes)
+    if counted:
+        print(
+            f"{counted} for the worse that nobody acknowledged (exit status {WORSE}). "
+            "Mend it, or `nfvperf history acknowledge` it with a reason"
+        )
+        return WORSE
+    short = [each for each in watched if each.why_not]
+    if history.problems:
+        print(f"nothing new in what could be read (exit status {DAMAGED})")
+        return DAMAGED
+    if all(each.why_not for each in _current(history, watched)):
+        print(
+            f"too few runs to tell: a series needs {LEAST_RUNS} on machines alike, the newest run's have fewer "
+            f"(exit status {TOO_FEW})"
+        )
+        return TOO_FEW
+    left = f"; of {len(short)} nothing can be said, `nfvperf history show` says why" if short else ""
+    print(f"nothing new in {len(watched)} series of {len(history.entries)} runs{left} (exit status {NOTHING_NEW})")
+    return NOTHING_NEW
+
+
+def _current(history: History, watched: Sequence[Watched]) -> list[Watched]:
+    """The series that the newest run belongs to."""
+    from pytest_nfvperf.model.history.series import in_order  # noqa: PLC0415
+
+    newest = in_order(history.entries)[-1]
+    return [each for each in watched if each.series.points[-1].run is newest]
+
+
+def _acknowledge(arguments: argparse.Namespace) -> int:
+    from pytest_nfvperf.adapters.history.files import add_acknowledgement, read_history  # noqa: PLC0415
+    from pytest_nfvperf.model.history.entry import Acknowledgement  # noqa: PLC0415
+    from pytest_nfvperf.model.near import did_you_mean  # noqa: PLC0415
+    from pytest_nfvperf.session.history import Wanted, watch  # noqa: PLC0415
+
+    history, given = _read(arguments.history), arguments
+    runs = [entry.run for entry in history.entries]
+    if given.at not in runs:
+        raise ConfigError(f"no run {given.at!r} in {given.history}{did_you_mean(given.at, runs)}", key="--at")
+    if not given.reason.strip():
+        raise ConfigError("say why the figure changed, for whoever asks later", key="--reason")
+    acknowledged = Acknowledgement(given.test, given.metric, given.at, given.reason)
+    watch(history, Wanted(given.test, given.metric))  # a name that is about nothing is a mistake
+    print(f"written: {add_acknowledgement(given.history, acknowledged)}")
+    covered = [
+        (each.series, change)
+        for each in watch(read_history(given.history), Wanted(given.test, given.metric))
+        for change in each.changes
+        if change.acknowledged == acknowledged
+    ]
+    for series, change in covered:
+        print(f"acknowledged: {series.name}, {series.what}: {change.step.ratio - 1:+.1%} at {change.run}")
+    if not covered:
+        print("No change is seen there yet.")
+    return NOTHING_NEW
+
+
+def _watched(arguments: argparse.Namespace) -> tuple[History, list[Watched]]:
+    from pytest_nfvperf.session.history import Wanted, watch  # noqa: PLC0415
+
+    history = _read(arguments.history)
+    wanted: Wanted = Wanted(arguments.test, arguments.metric, arguments.smallest)
+    return history, watch(history, wanted)
+
+
+def _read(directory: Path) -> History:
+    """The history; files that cannot be used are named."""
+    from pytest_nfvperf.adapters.history.files import read_history  # noqa: PLC0415
+
+    history = read_history(directory)
+    for problem in history.problems:
+        print(f"nfvperf: left out: {problem}", file=sys.stderr)
+    return history
