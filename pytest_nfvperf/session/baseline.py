@@ -10,7 +10,7 @@ from typing import Any
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, read_run
 from pytest_nfvperf.adapters.history.files import read_entry
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.evidence.comparable import unlike
+from pytest_nfvperf.model.evidence.comparable import differences
 from pytest_nfvperf.model.measure.observe import observations
 from pytest_nfvperf.model.sla.baseline import Baseline, Subject, subject_of
 from pytest_nfvperf.model.sla.verdict import Observation
@@ -31,7 +31,7 @@ def load_baseline(path: Path, fingerprint: Mapping[str, Any]) -> Baseline:
     """
     if path.suffix == HISTORY_SUFFIX and path.is_file():
         entry = read_entry(path)
-        differing = unlike(entry.fingerprint, fingerprint)
+        differing = differences(entry.fingerprint, fingerprint)
         return Baseline(f"the baseline {path.name}", entry.when, entry.observed(), differing)
     run = read_run(path)
     if not run.outcomes:
@@ -58,5 +58,4 @@ def figures_of(run: RunEvidence) -> dict[Subject, list[Observation]]:
 
 
 def _differing(run: RunEvidence, fingerprint: Mapping[str, Any]) -> tuple[str, ...]:
-    found = () if run.run is None else unlike(run.run.fingerprint, fingerprint)
-    return tuple(f"{name}: {then} then, {now} now" for name, then, now in found)
+    return () if run.run is None else differences(run.run.fingerprint, fingerprint)

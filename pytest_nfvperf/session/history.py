@@ -11,7 +11,7 @@ from pytest_nfvperf.adapters.history.files import History
 from pytest_nfvperf.config.vocabulary import METRICS
 from pytest_nfvperf.model.compare.decision import HIGHER, LOWER
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.evidence.comparable import unlike
+from pytest_nfvperf.model.evidence.comparable import differences
 from pytest_nfvperf.model.evidence.records import RunData
 from pytest_nfvperf.model.history.change import SMALLEST, Watched, changes, why_not
 from pytest_nfvperf.model.history.entry import HistoryEntry, measured
@@ -72,7 +72,7 @@ def _machine(run: RunEvidence) -> RunData | None:
             file=str(run.path),
         )
     for other in others:
-        if differs := unlike(first.fingerprint, other.fingerprint):
+        if differs := differences(first.fingerprint, other.fingerprint):
             raise ConfigError(
                 f"this run was on machines that differ ({'; '.join(differs)}): a history takes runs on one machine",
                 file=str(run.path),

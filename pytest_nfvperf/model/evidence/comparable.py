@@ -33,6 +33,11 @@ def unlike(then: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[tuple[str, 
     return tuple((name, _shown(was), _shown(is_now)) for name, was, is_now in found if was != is_now)
 
 
+def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:
+    """The same as text: ``cpu_model: A then, B now``."""
+    return tuple(f"{name}: {was} then, {is_now} now" for name, was, is_now in unlike(then, now))
+
+
 def _ports(fingerprint: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     ports = fingerprint.get("ports") or {}
     return {name: {fact: facts[fact] for fact in PORT_FACTS if fact in facts} for name, facts in ports.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pytest_nfvperf.model.evidence.comparable import unlike
+from pytest_nfvperf.model.evidence.comparable import differences, unlike
 from pytest_nfvperf.model.history.entry import Figure, HistoryEntry
 
 _NAMED = ("suite", "test", "topology", "frame_size")
@@ -78,7 +78,7 @@ def machines(entries: Sequence[HistoryEntry]) -> list[Machine]:
     found: list[Machine] = []
     for entry in in_order(entries):
         if _machine_of(entry, found) is None:
-            differs = unlike(found[-1].first.fingerprint, entry.fingerprint) if found else ()
+            differs = differences(found[-1].first.fingerprint, entry.fingerprint) if found else ()
             found.append(Machine(len(found) + 1, entry.testbed, entry, differs))
     return found
 
