@@ -161,9 +161,7 @@ class Search:
             except InvalidTrialsError as error:
                 failed.append(f"{format_fps(rate)} ({error.counted})")
                 if len(failed) == 1:
-                    limits = self._limits_anew(live, traffic)
-                    live.learn(traffic)
-                    measurer.runner = live.runner  # the topology was built again meanwhile
+                    limits = self._measured_anew(live, traffic, measurer)
                     anew = self._burst_fps(measurer, limits)
                     rate = anew if anew < rate else rate * _LOWER_BURST
                 else:
@@ -176,6 +174,13 @@ class Search:
         notes = (f"the rig did not hold bursts at {', '.join(failed)}",) if failed else ()
         outcome = self._outcome(live, traffic, "back-to-back", measurer, limits, notes=notes, **found)
         return self._finish(live, outcome)
+
+    def _measured_anew(self, live: LiveTopology, traffic: Traffic, measurer: LoadMeasurer) -> Limits:
+        """The limits, with a ceiling measured now; the topology is built again meanwhile."""
+        limits = self._limits_anew(live, traffic)
+        live.learn(traffic)
+        measurer.runner = live.runner
+        return limits
 
     def _burst_fps(self, measurer: LoadMeasurer, limits: Limits) -> float:
         maximum = self._usable_maximum(measurer, limits)
@@ -263,9 +268,7 @@ class Search:
         find: Find,
     ) -> tuple[Limits, tuple[GoalOutcome, ...]]:
         """A search that ended at the rig's ceiling, once more where that turns out to be higher than was kept."""
-        anew = self._limits_anew(live, traffic)
-        live.learn(traffic)
-        measurer.runner = live.runner  # the topology was built again meanwhile
+        anew = self._measured_anew(live, traffic, measurer)
         if (anew.ceiling_fps or 0.0) < HIGHER * (limits.ceiling_fps or 0.0):
             return limits, found
         maximum = self._usable_maximum(measurer, anew)
