@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_nfvperf.cli.share import share_like
 from pytest_nfvperf.model.bisect.bisection import Kind, Verdict
 from pytest_nfvperf.model.bisect.seen import By, Question
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
@@ -39,23 +40,20 @@ def add_parser(commands: _Commands) -> None:
     parser.add_argument("--without-dpdk", action="store_true", help="build commits without DPDK")
     parser.add_argument("--metric", help="go by this metric only, such as forwarding_rate")
     parser.add_argument("--by", choices=[*By], default=By.EITHER, type=By, help="default: %(default)s")
-    parser.add_argument("--confidence", type=_share, default=0.95, help="of the answer (default: %(default)s)")
-    parser.add_argument("--smallest", type=_share, default=0.005, help="least change of a rate (default: %(default)s)")
+    parser.add_argument(
+        "--confidence", type=share_like("0.95 or 95%"), default=0.95, help="of the answer (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--smallest",
+        type=share_like("0.95 or 95%"),
+        default=0.005,
+        help="least change of a rate (default: %(default)s)",
+    )
     parser.add_argument("--most-blocks", type=int, default=32, help="of a version (default: %(default)s)")
     parser.add_argument(
         "--log", type=Path, metavar="DIR", help="log, runs and page (default: one below reports/bisect)"
     )
     parser.set_defaults(command=_bisect)
-
-
-def _share(text: str) -> float:
-    try:
-        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        share = 0.0
-    if not 0 < share < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no share between 0 and 1, such as 0.95 or 95%")
-    return share
 
 
 def _bisect(arguments: argparse.Namespace) -> int:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_nfvperf.cli.share import share_like
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.evidence.run_conclusion import EXIT_STATUS, RunFate
 
@@ -42,7 +43,11 @@ def add_parser(commands: _Commands) -> None:
         looking.add_argument("--test", default="", metavar="SUBSTRING", help="series with this in their name")
         looking.add_argument("--metric", default="", metavar="M", help="series of this metric")
         looking.add_argument(
-            "--smallest", type=_share, default=_SMALLEST, metavar="SHARE", help="least change (default: %(default)s)"
+            "--smallest",
+            type=share_like("0.03 or 3%"),
+            default=_SMALLEST,
+            metavar="SHARE",
+            help="least change (default: %(default)s)",
         )
     known = _add_own(own, "acknowledge", _acknowledge, "note why a figure changed; `check` passes then")
     known.add_argument("--test", required=True, metavar="SUBSTRING", help="of the name that `show` and `check` print")
@@ -69,16 +74,6 @@ def _with_status(command: Callable[[argparse.Namespace], int], arguments: argpar
     except ConfigError as error:
         print(f"nfvperf: {error}", file=sys.stderr)
         return USAGE
-
-
-def _share(text: str) -> float:
-    try:
-        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        share = 0.0
-    if not 0 < share < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no share between 0 and 1, such as 0.03 or 3%")
-    return share
 
 
 def _add(arguments: argparse.Namespace) -> int:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from rich import box
-from rich.console import Console
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from pytest_nfvperf.adapters.report.rendered import rendered
 from pytest_nfvperf.adapters.report.studies import metric_name
 from pytest_nfvperf.adapters.report.subjects import distinctions, test_name
 from pytest_nfvperf.model.compare.record import ComparisonData, MetricComparison, SideFigures, SideState, Word
@@ -26,7 +26,6 @@ STYLES = {
     str(SideState.BROKEN): "bold magenta",
     str(SideState.UNAVAILABLE): "bold magenta",
 }
-_AS_NEEDED = 10_000
 LEGEND = (
     "ratio: side over baseline, with its interval. noise: how far from 1 it must be to count, by two builds of the "
     "baseline. visible: the smallest difference that these readings could have shown."
@@ -109,27 +108,20 @@ def _interval(metric: MetricComparison) -> str:
 
 def comparison_text(compared: ComparedRun, *, width: int | None = None, color: bool = False) -> str:
     """The table, and below it what was left out and why; None for ``width``: as wide as it needs."""
-    out = io.StringIO()
-    console = Console(
-        file=out,
-        width=width or _AS_NEEDED,
-        force_terminal=color,
-        color_system="standard" if color else None,
-        highlight=False,
-        legacy_windows=False,
-    )
-    for line in heading(compared) if compared.duts else ():
-        console.print(Text(line))
+    return rendered(_parts(compared), width=width, color=color)
+
+
+def _parts(compared: ComparedRun) -> Iterator[RenderableType]:
+    yield from map(Text, heading(compared) if compared.duts else ())
     rows = comparison_rows(compared)
     if rows:
-        console.print(_table(rows))
-        console.print(Text(LEGEND, style="dim"))
+        yield _table(rows)
+        yield Text(LEGEND, style="dim")
     for row in rows:
         if row.decides and row.ratio == MISSING:
-            console.print(Text(f"{row.test}, {row.side}: {row.word}: {row.reason}"))
+            yield Text(f"{row.test}, {row.side}: {row.word}: {row.reason}")
     for warning in compared.warnings:
-        console.print(Text(warning, style="yellow"))
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+        yield Text(warning, style="yellow")
 
 
 def differences_text(compared: ComparedRun) -> str:

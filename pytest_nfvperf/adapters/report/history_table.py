@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from pytest_nfvperf.adapters.report.rendered import rendered
 from pytest_nfvperf.model.display import format_value
 from pytest_nfvperf.model.history.change import Change, Direction, Watched
 from pytest_nfvperf.model.history.entry import HistoryEntry
 from pytest_nfvperf.model.history.series import Machine, Series
 
-_AS_NEEDED = 10_000
 _STYLES = {Direction.WORSE: "bold red", Direction.BETTER: "green", Direction.CHANGED: "yellow"}
 
 
@@ -117,14 +115,4 @@ def history_text(rows: Sequence[HistoryRow], *, width: int | None = None, color:
         shown = row.name if row.name != name else ""
         table.add_row(shown, row.metric, row.machine, str(row.runs), row.median, row.last, told)
         name = row.name
-    out = io.StringIO()
-    console = Console(
-        file=out,
-        width=width or _AS_NEEDED,
-        force_terminal=color,
-        color_system="standard" if color else None,
-        highlight=False,
-        legacy_windows=False,
-    )
-    console.print(table)
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+    return rendered([table], width=width, color=color)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rich import box
-from rich.console import Console
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -22,6 +21,7 @@ from pytest_nfvperf.adapters.report.figures import (
     typical_latency,
     worst,
 )
+from pytest_nfvperf.adapters.report.rendered import rendered
 from pytest_nfvperf.adapters.report.studies import find_comparisons
 from pytest_nfvperf.adapters.report.study_table import study_tables
 from pytest_nfvperf.adapters.report.subjects import distinctions, test_name
@@ -32,7 +32,6 @@ from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 from pytest_nfvperf.model.traffic.latency_origin import latency_origin
 
-_AS_NEEDED = 10_000
 BADGE_STYLES = {
     "PASS": "green",
     "FAIL": "bold red",
@@ -76,25 +75,14 @@ def summary_text(rows: Sequence[SummaryRow], *, width: int | None = None, color:
     compared = _compared(rows)
     sampled = [row for row in rows if row.outcome.labels in compared]
     others = [row for row in rows if not row.outcome.goals and row.outcome.labels not in compared]
-    out = io.StringIO()
-    console = Console(
-        file=out,
-        width=width or _AS_NEEDED,
-        force_terminal=color,
-        color_system="standard" if color else None,
-        highlight=False,
-        legacy_windows=False,
-    )
+    parts: list[RenderableType] = []
     if searches:
-        console.print(_search_table(searches))
-        for note in _notes(searches):
-            console.print(Text(note, style="dim"))
+        parts += [_search_table(searches), *(Text(note, style="dim") for note in _notes(searches))]
     if sampled:
-        for renderable in study_tables([(row.outcome, _verdict(row)) for row in sampled]):
-            console.print(renderable)
+        parts += study_tables([(row.outcome, _verdict(row)) for row in sampled])
     if others:
-        console.print(_other_table(others))
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+        parts.append(_other_table(others))
+    return rendered(parts, width=width, color=color)
 
 
 def _compared(rows: Sequence[SummaryRow]) -> set[tuple[tuple[str, str], ...]]:
