@@ -39,11 +39,14 @@ def _not_below(goal: GoalOutcome, spoiled: Sequence[str]) -> GoalOutcome:
     return replace(goal, status=SearchStatus.ABORTED, upper_fps=None, detail=detail)
 
 
-def marked_low(goal: GoalOutcome, why: str) -> GoalOutcome:
-    """Say so when the host kept CPUs apart, or shared their cores: undisturbed, the DUT does at least this."""
-    if goal.load_fps is None or not why:
+def marked_low(goal: GoalOutcome, *why: str) -> GoalOutcome:
+    """Say so when the host kept CPUs apart, or shared their cores: undisturbed, the DUT does at least this.
+
+    ``why``: reasons; empty ones are none.
+    """
+    if goal.load_fps is None or not any(why):
         return goal
-    return replace(goal, generator_limited=True, detail="; ".join(filter(None, (goal.detail, why))))
+    return replace(goal, generator_limited=True, detail="; ".join(filter(None, (goal.detail, *why))))
 
 
 def cost_of(goals: Sequence[GoalOutcome], trials: Sequence[Trial], plateau: Sequence[PlateauPoint]) -> Cost | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from pytest_nfvperf.model.display import format_fps
+from pytest_nfvperf.model.measure.outcome import GoalOutcome
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
 from pytest_nfvperf.runs.session_watch import SessionWatch
@@ -26,7 +27,10 @@ PATIENCE_S = 20.0
 """How long a search may spend on trials that were too disturbed to say whose a loss was, or were invalid, in all."""
 
 _LONG_REPEATS = 2
-"""Of an invalid trial that takes long: a lower load is more likely to bear the rig's absences."""
+"""Of a trial that takes long and was invalid, or said nothing: the rig is more likely to bear a lower load."""
+
+CLOSE = 1.05
+"""A load that is so much above another is close to it: what it loses bounds what the other one may be."""
 
 
 @dataclass
@@ -73,16 +77,18 @@ class LoadMeasurer:
             duration_s: how long is sent.
             load_fps: intended, frames/s per direction.
             purpose: for evidence and the progress line.
-            repeats: at most so many repeats of an invalid trial; None for the profile's.
+            repeats: at most so many repeats of an invalid trial, and of one that says nothing; None for the profile's,
+                and of one that says nothing for as long as patience lasts.
             give_up_loss: see TrialSpec.
 
         Raises:
             InvalidTrialsError: no valid trial within the budget.
         """
         spec = self._spec(duration_s, load_fps, purpose, give_up_loss)
-        trial = self._valid(spec, repeats)
-        while trial.result.says_nothing and self.patience_s > 0:
+        trial, again = self._valid(spec, repeats), repeats
+        while trial.result.says_nothing and self.patience_s > 0 and again != 0:
             self.patience_s -= trial.wall_s
+            again = None if again is None else again - 1
             trial = self._valid(spec, repeats)
         self.trials.append(trial)
         return trial
@@ -135,14 +141,16 @@ class LoadMeasurer:
         placed = (trial.result.placement for trial in self.trials if trial.result.dated is None)
         return next((place.apart for place in placed if place is not None and place.apart), "")
 
-    @property
-    def disturbed(self) -> str:
-        """Why a figure of these trials may be too low: some lost frames, and nobody can tell whose loss it was."""
+    def disturbed(self, goal: GoalOutcome) -> str:
+        """Why its figure may be too low: trials lost frames, and nobody can tell whose loss it was; else empty.
+
+        Not so where a load close above it was refuted: it is bounded from both sides, whatever other trials say.
+        """
         judged = [
             each for each in self.trials if each.result.spec.purpose != WARM_UP and not each.result.spec.saturating
         ]
         found = [trial for trial in judged if trial.result.says_nothing]
-        if not found:
+        if not found or any(_refuted_close(trial, goal) for trial in judged):
             return ""
         return (
             f"in {len(found)} of {len(judged)} trials, such as {found[0].id}, too little was undisturbed to tell "
@@ -193,6 +201,13 @@ class LoadLimits:
     def __post_init__(self) -> None:
         if not 0 < self.minimum_fps < self.maximum_fps:
             raise ValueError(f"load limits must rise from above 0: {self.minimum_fps} .. {self.maximum_fps}")
+
+
+def _refuted_close(trial: Trial, goal: GoalOutcome) -> bool:
+    result, load = trial.result, goal.reported_fps
+    if load is None or not load < result.spec.load_fps <= CLOSE * load:
+        return False
+    return result.valid and not result.says_nothing and loss_of(trial) > goal.goal.loss_ratio
 
 
 def loss_of(trial: Trial) -> float:

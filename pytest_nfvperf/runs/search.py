@@ -246,8 +246,7 @@ class Search:
         if measurer.watch is None and any(near_ceiling(goal, limits.ceiling_fps) for goal in found):
             limits, found = self._above(live, traffic, measurer, limits, found, find)
         goals = self._confirmed(measurer, [marked(goal, limits.ceiling_fps, measurer.spoiled) for goal in found])
-        why_low = "; ".join(filter(None, (measurer.apart, measurer.disturbed)))
-        goals = tuple(marked_low(goal, why_low) for goal in goals)
+        goals = tuple(marked_low(goal, measurer.apart, measurer.disturbed(goal)) for goal in goals)
         found_more = {
             "goals": goals,
             "cost": cost_of(goals, measurer.trials, plateau),

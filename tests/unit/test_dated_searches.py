@@ -100,6 +100,10 @@ def goals_on(generator: OnASharedHost) -> tuple[LoadMeasurer, dict[str, float | 
     return measurer, {goal.goal.name: goal.load_fps for goal in found}
 
 
+def found_at(load_fps: float | None, goal: Goal = NDR) -> GoalOutcome:
+    return GoalOutcome(goal, SearchStatus.FOUND, load_fps=load_fps)
+
+
 def _short(goal: Goal) -> Goal:
     return replace(goal, initial_trial_s=0.2, final_trial_s=0.5, duration_sum_s=2.0)
 
@@ -111,7 +115,7 @@ def test_what_the_search_finds_does_not_depend_on_the_host(shared: float) -> Non
     assert found["pdr"] == pytest.approx(CAPACITY, rel=0.012)
     lossy = [trial.result.loss_ratio for trial in measurer.trials if trial.result.spec.load_fps <= CAPACITY]
     assert shared == 0 or max(lossy, default=0) > 0.02, "over the whole trial frames were lost below the capacity"
-    assert measurer.disturbed == ""
+    assert [measurer.disturbed(found_at(found[goal.name], goal)) for goal in (NDR, PDR)] == ["", ""]
 
 
 def test_frames_that_the_dut_drops_are_its_own_on_any_host() -> None:
@@ -129,8 +133,9 @@ def test_where_nothing_is_undisturbed_patience_ends_and_the_figure_is_at_least()
     assert trial.result.says_nothing
     assert measurer.patience_s <= 0
     assert len(measurer.sink.records) == pytest.approx(1 + PATIENCE_S / (0.5 + measurer.residual_s), abs=2)
-    assert measurer.disturbed.startswith("in 1 of 1 trials, such as trial-")
-    assert "the host shares the cores of generator and DUT" in measurer.disturbed
+    why = measurer.disturbed(found_at(4e6))
+    assert why.startswith("in 1 of 1 trials, such as trial-")
+    assert "the host shares the cores of generator and DUT" in why
 
 
 def test_without_loss_a_trial_speaks_however_disturbed_it_was() -> None:
@@ -138,13 +143,13 @@ def test_without_loss_a_trial_speaks_however_disturbed_it_was() -> None:
     trial = measurer.measure(0.5, 3e6, "search")
     assert not trial.result.says_nothing
     assert measurer.patience_s == PATIENCE_S
-    assert measurer.disturbed == ""
+    assert measurer.disturbed(found_at(2e6)) == ""
 
 
 def test_an_ignored_trial_needs_no_patience() -> None:
     measurer = measurer_on(OnASharedHost(CAPACITY, shared=1.0))
     measurer.attempt(0.5, 8e6, WARM_UP)
-    assert measurer.disturbed == ""
+    assert measurer.disturbed(found_at(2e6)) == ""
 
 
 def test_a_confirmation_tells_both_losses() -> None:
@@ -169,6 +174,69 @@ def test_the_evidence_has_what_disturbed_a_trial_and_when() -> None:
     assert data.undisturbed == result.undisturbed
     assert {each.state for each in data.disturbances} >= {State.CHANGED, State.DUT_SHARED}
     assert 0.4 * result.lost < sum(each.lost for each in data.disturbances) <= result.lost, "the longest are listed"
+
+
+def of_windows(states: str, lost: dict[int, int], goal: float | None = None, offered: int = 100) -> TrialResult:
+    """A trial of one window of 10 ms a letter: alone, shared (the DUT's core), or taken away (the DUT's CPU)."""
+    zeros = [0] * len(states)
+    missing = [lost.get(at, 0) for at in range(len(states))]
+    speed = [SHARED if state == "s" else FULL for state in states]
+    windows = _windows(0.01, offered, [offered] * len(states), missing, speed)
+    late = tuple(2_000_000 if state == "t" else 0 for state in states)
+    windows = replace(windows, witnesses=(replace(windows.witnesses[0], late_ns=late),))
+    result = measurer_on(OnASharedHost(CAPACITY)).measure(0.01 * len(states), 10_000, "search").result
+    counts = (_counts(result.counts[0].direction, offered * len(states), sum(zeros), sum(missing)),)
+    return replace(result, spec=replace(result.spec, give_up_loss=goal), counts=counts, invalid=(), windows=windows)
+
+
+def test_a_load_that_is_borne_on_slower_cores_is_borne() -> None:
+    """Hardly a window is undisturbed, and all loss falls into those in which the host took the DUT's CPU away."""
+    states = "as" * 40 + "ttt" + "sa" * 8
+    result = of_windows(states, {81: 50, 82: 20, 83: 5})
+    assert result.undisturbed is not None
+    assert not result.undisturbed.enough
+    assert result.dated == result.running
+    assert (result.own_loss_ratio, result.says_nothing) == (0.0, False)
+    data = trial_data(result, wall_s=1.0, encode=None)
+    assert (data.running, data.own_lost) == (result.running, 0)
+    assert trial_line(data).endswith("in the 95% of it in which all CPUs ran; 75 more in the rest")
+
+
+def test_a_load_that_loses_on_slower_cores_is_neither_borne_nor_refuted() -> None:
+    result = of_windows("as" * 50, {30: 50})
+    assert (result.dated, result.says_nothing) == (None, True)
+
+
+def test_loss_that_a_goal_allows_on_slower_cores_is_allowed() -> None:
+    assert of_windows("as" * 50, {30: 50}, goal=0.005).own_loss_ratio == pytest.approx(0.005)
+    assert of_windows("as" * 50, {30: 51}, goal=0.005).dated is None
+
+
+@pytest.mark.parametrize(
+    ("states", "lossy", "refutes"),
+    [
+        ("a" * 100, 1, True),  # nothing hid here
+        ("aaaaas" * 17, 1, False),  # two of six are undisturbed: a neighbour may have come and gone unseen
+        ("aaaaas" * 17, 34, True),  # in all of them: that is the DUT
+    ],
+)
+def test_a_few_lossy_windows_among_few_undisturbed_ones_tell_nothing(states: str, lossy: int, refutes: bool) -> None:
+    alone = [at for at in range(1, len(states) - 1) if states[at - 2 : at + 2] == "aaaa"]
+    result = of_windows(states, dict.fromkeys(alone[:lossy], 3))
+    assert result.undisturbed is not None
+    assert result.undisturbed.enough
+    assert result.undisturbed.lossy >= min(lossy, 1)
+    assert (result.own_loss_ratio or 0.0) > 0
+    assert result.says_nothing is not refutes
+
+
+def test_a_load_refuted_close_above_bounds_the_figure_whatever_other_trials_say() -> None:
+    measurer = measurer_on(OnASharedHost(CAPACITY))
+    measurer.trials.append(replace(measurer.measure(1.0, 9e6, "search"), result=of_windows("as" * 50, {30: 50})))
+    assert "in 1 of 2 trials" in measurer.disturbed(found_at(5.9e6)), "9 Mpps is far above"
+    measurer.measure(1.0, 6.1e6, "search")
+    assert measurer.disturbed(found_at(5.9e6)) == ""
+    assert measurer.disturbed(found_at(5.9e6, replace(PDR, loss_ratio=0.5))), "6.1 Mpps does not refute this goal"
 
 
 @pytest.mark.parametrize(
@@ -236,17 +304,17 @@ def test_a_short_trial_is_no_confirmation() -> None:
 
 
 def test_a_confirmation_of_which_nobody_can_tell_whose_loss_it_was_lowers_no_figure() -> None:
-    """Once patience is out, each load costs one trial, and the next is well below: 5, 4.5 and then 2.5 Mpps."""
+    """The next load is what came through at most, on a step well below: of 5 Mpps 3.6 came through, so 3.5 is tried."""
     measurer = measurer_on(OnASharedHost(CAPACITY, shared=1.0))
     found = GoalOutcome(PDR, SearchStatus.FOUND, load_fps=5_000_000, upper_fps=6_010_000)
     (pdr,) = confirm_all(measurer, [found], duration_s=1.0, attempts=len(SHARES))
     assert pdr.confirmation is not None
-    assert (pdr.confirmation.load_fps, pdr.confirmation.passed) == (2_500_000, True)
-    assert pdr.spoiled.startswith("the rig let nothing be confirmed at 4.50 Mpps: trial-")
+    assert (pdr.confirmation.load_fps, pdr.confirmation.passed) == (3_500_000, True)
+    assert pdr.spoiled.startswith("the rig let nothing be confirmed at 5.00 Mpps: trial-")
     assert pdr.spoiled.endswith("lost frames, and too little of it was undisturbed to tell whose loss that was")
     outcome = Outcome(labels=(), algorithm="mlrsearch", mean_frame_size=64.0, directions=2, trials=(), goals=(pdr,))
     seen = next(each for each in observations(outcome) if each.metric == "pdr")
-    assert (seen.value, seen.low, seen.high) == (2_500_000, None, 6_010_000)
+    assert (seen.value, seen.low, seen.high) == (3_500_000, None, 6_010_000)
 
 
 def test_the_ledger_shown_is_of_a_trial_in_which_the_dut_lost_frames() -> None:

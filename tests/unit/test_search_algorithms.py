@@ -206,7 +206,7 @@ def test_a_load_that_held_without_loss_need_not_be_tried_again_for_a_goal_that_t
     assert ndr.confirmation.load_fps == 3_977_000
     assert pdr.confirmation == ndr.confirmation
     tried = [record.data["result"]["spec"]["load_fps"] for record in measurer.sink.records]
-    assert tried == [4_100_000, 4_059_000, 3_977_000, 4_100_000, 4_059_000]
+    assert tried == [4_100_000, 3_977_000, 4_100_000], "97.6 % of the first came through: 99 % of it need not be tried"
 
 
 def test_above_what_held_without_loss_a_tolerant_goal_has_its_own_confirmation():
@@ -277,7 +277,9 @@ def test_a_confirmation_that_the_rig_spoils_everywhere_stays_absent_and_says_why
     assert confirmed.confirmation is None
     assert confirmed.detail.startswith("not confirmed: the only trial was invalid (skipped_frames 1x); the last, trial")
     loads = [record.data["result"]["spec"]["load_fps"] for record in measurer.sink.records]
-    assert loads == [5e6, 5e6, 5e6, 4.5e6, 4.5e6, 4.5e6, 2.5e6, 1.25e6], "patience ends: then each load is tried once"
+    assert loads == [5e6] * 3 + [4.5e6] * 3 + [3.5e6, 2.5e6, 1.25e6, 0.5e6], (
+        "patience ends: then each load is tried once"
+    )
 
 
 def test_the_loss_curve_stops_after_two_lossless_points():
@@ -369,7 +371,7 @@ def test_a_confirmation_that_failed_in_a_valid_trial_below_is_the_duts():
     found = GoalOutcome(NDR, SearchStatus.FOUND, load_fps=5_000_000)
     confirmed = confirm(measurer_on(Weak(4e6)), found, duration_s=5.0, attempts=len(SHARES))
 
-    assert (confirmed.confirmation.load_fps, confirmed.spoiled) == (2_500_000, "")
+    assert (confirmed.confirmation.load_fps, confirmed.spoiled) == (3_500_000, "")
 
 
 def test_bursts_that_the_rig_spoiled_make_a_lower_bound():

@@ -89,7 +89,12 @@ def disturbed_words(trial: TrialData) -> str:
     if trial.dated is None:
         return ""
     share, more = trial.dated.windows / trial.dated.of, trial.result.lost - trial.own_lost
-    return f" in the undisturbed {share:.0%} of it; {format_count(more, '')} more in the rest"
+    which = (
+        f"undisturbed {share:.0%} of it"
+        if trial.dated is trial.undisturbed
+        else f"{share:.0%} of it in which all CPUs ran"
+    )
+    return f" in the {which}; {format_count(more, '')} more in the rest"
 
 
 def stream_line(run: StreamData) -> str:

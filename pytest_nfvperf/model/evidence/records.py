@@ -100,6 +100,7 @@ class TrialData:
         hdr: exact histograms, HdrHistogram V2 base64, by "tx->rx" and "tx->rx raw" (from the actual send time); none
             of the steps of a search and of its confirmations.
         undisturbed: what was offered and lost while the machine disturbed nothing; None where nobody could tell.
+        running: the same while no CPU was taken away, where that is what speaks for the DUT; else None.
         disturbances: what the machine did meanwhile, and when. Windows themselves are kept of saturating trials only.
     """
 
@@ -111,11 +112,12 @@ class TrialData:
     hdr: dict[str, str] = field(default_factory=dict)
     undisturbed: Undisturbed | None = None
     disturbances: tuple[Disturbance, ...] = ()
+    running: Undisturbed | None = None
 
     @property
     def dated(self) -> Undisturbed | None:
-        """What was offered and lost in undisturbed windows, where they are enough to speak for the DUT."""
-        return self.undisturbed if self.undisturbed is not None and self.undisturbed.enough else None
+        """What was offered and lost in the windows that speak for the DUT; None where all of the trial does."""
+        return self.undisturbed if self.undisturbed is not None and self.undisturbed.enough else self.running
 
     @property
     def own_lost(self) -> int:
@@ -345,7 +347,7 @@ def trial_data(
         short = None if ledger is None else replace(ledger, deltas=(), paths=(), beside=(), branches=())
         found = _disturbances(result, LISTED_OF_STEPS)
         kept = replace(result, counts=counts, windows=None)
-        return TrialData(kept, wall_s, short, cost, repeat_of, {}, result.undisturbed, found)
+        return TrialData(kept, wall_s, short, cost, repeat_of, {}, result.undisturbed, found, _speaking(result))
     kept = result if result.spec.saturating else replace(result, windows=None)
     found = () if result.spec.saturating else _disturbances(result, MOST_LISTED)
     exact: dict[str, str] = {}
@@ -355,8 +357,14 @@ def trial_data(
             if histogram is not None and encode is not None and not confirms:
                 exact[name] = encode(histogram)
     short_counts = tuple(_summarised_counts(count) for count in result.counts)
-    kept, undisturbed = replace(kept, counts=short_counts), None if result.spec.saturating else result.undisturbed
-    return TrialData(kept, wall_s, ledger, cost, repeat_of, exact, undisturbed, found)
+    kept = replace(kept, counts=short_counts)
+    undisturbed, ran = (None, None) if result.spec.saturating else (result.undisturbed, _speaking(result))
+    return TrialData(kept, wall_s, ledger, cost, repeat_of, exact, undisturbed, found, ran)
+
+
+def _speaking(result: TrialResult) -> Undisturbed | None:
+    """The running windows, where the undisturbed ones are too few to speak."""
+    return result.running if result.undisturbed is None or not result.undisturbed.enough else None
 
 
 def _disturbances(result: TrialResult, most: int) -> tuple[Disturbance, ...]:

@@ -18,7 +18,7 @@ from enum import StrEnum
 from pytest_nfvperf.model.traffic.cpu_placement import Placed
 from pytest_nfvperf.model.traffic.histogram import Histogram
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.undisturbed import Undisturbed, undisturbed
+from pytest_nfvperf.model.traffic.undisturbed import Undisturbed, running, undisturbed
 from pytest_nfvperf.model.traffic.windows import Windows
 
 
@@ -324,10 +324,22 @@ class TrialResult:
         return undisturbed(self.windows, self.due_s, self.lost)
 
     @property
+    def running(self) -> Undisturbed | None:
+        """The same of the windows in which no CPU was taken away; None where they refute the load, or are too few.
+
+        A load that the DUT bears while its cores are shared it bears on cores of its own, too (``spec.give_up_loss``
+        says what it may lose; nothing, where that is not known).
+        """
+        if self.windows is None or not self.windows.within(self.due_s):
+            return None
+        found = running(self.windows, self.due_s, self.lost)
+        return found if found.enough and (found.loss_ratio or 0.0) <= (self.spec.give_up_loss or 0.0) else None
+
+    @property
     def dated(self) -> Undisturbed | None:
-        """The same, where those windows are enough to speak for the DUT; else None."""
+        """The windows that speak for the DUT: undisturbed ones where they are enough, or running ones; else None."""
         found = self.undisturbed
-        return found if found is not None and found.enough else None
+        return found if found is not None and found.enough else self.running
 
     @property
     def own_lost(self) -> int:
@@ -348,7 +360,11 @@ class TrialResult:
         """
         if self.windows is None or self.spec.saturating:
             return False
-        return (self.dated is None and self.lost > 0) or self._given_up_in_vain
+        dated = self.dated
+        if dated is None:
+            return self.lost > 0
+        above = (dated.loss_ratio or 0.0) > (self.spec.give_up_loss or 0.0)
+        return not dated.refutes if above else self._given_up_in_vain
 
     @property
     def _given_up_in_vain(self) -> bool:
