@@ -8,14 +8,8 @@ from functools import cache
 
 from pytest_nfvperf.adapters.evidence.hdr import encode
 from pytest_nfvperf.model.evidence.record import Record
-from pytest_nfvperf.model.evidence.records import (
-    KINDS,
-    LedgerData,
-    Payload,
-    RecordIds,
-    make_record,
-    trial_data,
-)
+from pytest_nfvperf.model.evidence.records import KINDS, LedgerData, Payload, RecordIds, make_record
+from pytest_nfvperf.model.evidence.trial_records import trial_data
 from pytest_nfvperf.model.ledger.ledger import CounterDelta, FramePath, HopKind, Ledger, Loss, ledger_of
 from pytest_nfvperf.model.ledger.ledger_text import weakness
 from pytest_nfvperf.model.ledger.loss_path import Stage, frame_path

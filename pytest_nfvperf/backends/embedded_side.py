@@ -13,7 +13,7 @@ from pytest_nfvperf.adapters.generators.embedded.engine_health import ValidityPo
 from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator, EngineOptions
 from pytest_nfvperf.adapters.generators.recording import recording
 from pytest_nfvperf.adapters.host.kept_file import KeptFile
-from pytest_nfvperf.adapters.journal.identity import TAG_VARIABLE
+from pytest_nfvperf.adapters.journal.identity import TAG_VARIABLE, boot_id
 from pytest_nfvperf.adapters.journal.journal import Kind, note_process
 from pytest_nfvperf.backends.generator_side import TakenMachine, digest
 from pytest_nfvperf.backends.lab_interfaces import GeneratorInterfaces
@@ -94,7 +94,9 @@ class EmbeddedSide:
         """Start the program, with the interfaces that it is to send by."""
         testbed, journal = self._testbed, machine.journal
         options = self._options(machine)
-        if machine.recording is not None:
+        if machine.recording is None:
+            options = replace(options, kept_speed=self._kept_speed(machine))
+        else:  # what is played later must be judged by the recording alone
             options = replace(options, start=recording(options.start, "embedded", machine.recording))
         self._interfaces.borrow(journal)
         entry = journal.note(Kind.PROCESS, build.PROGRAM)
@@ -120,6 +122,11 @@ class EmbeddedSide:
     def _options(self, machine: TakenMachine) -> EngineOptions:
         env = {TAG_VARIABLE: machine.journal.tag}
         return EngineOptions(pci=self._interfaces.pci, env=env, policy=self._policy(), witness_cpus=self.polling_cpus())
+
+    def _kept_speed(self, machine: TakenMachine) -> KeptFile:
+        """Until the machine starts anew: it may be another host then."""
+        digest = machine.digest(_PLACEMENT_FACTS, boot=boot_id())
+        return KeptFile(build.default_cache_dir() / "core-speeds.json", digest)
 
     def _policy(self) -> ValidityPolicy:
         """What the generator may forgive itself: on a shared CPU it is absent more often.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pytest_nfvperf.model.evidence.record import RecordKind
-from pytest_nfvperf.model.evidence.records import KINDS, EncodeHistogram, ErrorData, Payload, RecordIds, make_record
+from pytest_nfvperf.model.evidence.records import KINDS, ErrorData, Payload, RecordIds, make_record
+from pytest_nfvperf.model.evidence.trial_records import EncodeHistogram
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.sla.verdict import Verdict
 from pytest_nfvperf.ports.clock import Clock

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from pytest_nfvperf.model.errors import InconclusiveError
 from pytest_nfvperf.model.evidence.record import RecordKind
-from pytest_nfvperf.model.evidence.records import trial_data
+from pytest_nfvperf.model.evidence.trial_records import trial_data
 from pytest_nfvperf.model.ledger.ledger import CounterDelta, CounterSnapshot, Ledger
 from pytest_nfvperf.model.measure.outcome import Cost
 from pytest_nfvperf.model.measure.stream_measurement import StreamResult

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_nfvperf.adapters.generators.checks import check_directions, check_new_ports, check_spec, check_traffic
+from pytest_nfvperf.adapters.generators.embedded.core_speed import CoreSpeed
 from pytest_nfvperf.adapters.generators.embedded.engine_health import ValidityPolicy
 from pytest_nfvperf.adapters.generators.embedded.engine_trial import EngineTrial
 from pytest_nfvperf.adapters.generators.embedded.trial_results import trial_result, trial_windows, undisturbed_end
@@ -24,8 +25,9 @@ from pytest_nfvperf.model.traffic.cpu_placement import Distance, Poller
 from pytest_nfvperf.model.traffic.frame_cost import NearCosts
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, InvalidReason, Reason, TrialResult, TrialSpec
-from pytest_nfvperf.model.traffic.windows import Windows, full_speed
+from pytest_nfvperf.model.traffic.windows import Windows
 from pytest_nfvperf.ports.generator import GeneratorPort
+from pytest_nfvperf.ports.kept import Kept
 
 PROTOCOL = 1
 _START_DEADLINE_S = 20.0
@@ -79,6 +81,7 @@ class EngineOptions:
         env: environment variables added to the engine's, such as the tag that a reaper knows it by.
         witness_cpus: of the DUT's polling threads, on which it is watched whether they have their CPU for themselves.
         start: starts the engine; one that records, or that plays a recording.
+        kept_speed: where the speed of this machine's cores is kept from run to run.
     """
 
     pci: tuple[str, ...] = ()
@@ -89,6 +92,7 @@ class EngineOptions:
     env: Mapping[str, str] = field(default_factory=dict)
     witness_cpus: tuple[int, ...] = ()
     start: StartEngine = Engine
+    kept_speed: Kept | None = None
 
 
 class EmbeddedGenerator:
@@ -125,7 +129,7 @@ class EmbeddedGenerator:
         self._ports: dict[str, GeneratorPort] = {}
         self._back_pressure: dict[str, bool] = {}
         self._last_ports: Mapping[str, Any] = {}
-        self._speeds: Counter[int] = Counter()
+        self._speed = CoreSpeed(self._options.kept_speed)
         self._near_costs = NearCosts()
         self._pollers: tuple[Poller, ...] = ()
         self._closed = False
@@ -226,7 +230,7 @@ class EmbeddedGenerator:
 
     def _windows(self, spec: TrialSpec, answer: Mapping[str, Any]) -> Windows | None:
         """The windows of a trial, by the speed and the cost of a frame that this engine has seen so far."""
-        windows = trial_windows(answer, self._speeds)
+        windows = trial_windows(answer, self._speed)
         if windows is None:
             return None
         costs = windows.costs(spec.duration_s)
@@ -236,7 +240,7 @@ class EmbeddedGenerator:
         request = trial_request(spec, self._ports)
         if spec.window_s is not None:
             request["witnesses"] = self._witnesses()
-            if speed := full_speed(self._speeds):
+            if speed := self._speed.cycles:
                 request["undisturbed"] = undisturbed_end(speed, round(spec.window_s * 1e9))
         return request
 
@@ -292,6 +296,8 @@ class EmbeddedGenerator:
 
     def close(self) -> None:
         """End the engine. Can be called twice."""
+        if not self._closed:
+            self._speed.keep()
         self._closed = True
         self._engine.close()
         self._ports.clear()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from pytest_nfvperf.adapters.generators.embedded.core_speed import CoreSpeed
 from pytest_nfvperf.adapters.generators.embedded.engine_health import PortFacts, StreamFacts, ValidityPolicy, judge
 from pytest_nfvperf.model.traffic.histogram import Histogram
 from pytest_nfvperf.model.traffic.trial import (
@@ -28,7 +28,6 @@ from pytest_nfvperf.model.traffic.windows import (
     ThreadWindows,
     Windows,
     WitnessWindows,
-    full_speed,
 )
 from pytest_nfvperf.ports.generator import GeneratorPort
 
@@ -70,12 +69,12 @@ def trial_result(
     return replace(result, invalid=(*also_invalid, *reasons))
 
 
-def trial_windows(answer: Mapping[str, Any], speeds: Counter[int]) -> Windows | None:
+def trial_windows(answer: Mapping[str, Any], speed: CoreSpeed) -> Windows | None:
     """Rows of each thread and witness as columns; None where no windows were asked for.
 
     Args:
         answer: the engine's.
-        speeds: how often the engine's speed probe took so many cycles; those of this answer are added.
+        speed: of a core of its own; the looks of this answer are added.
     """
     told = [worker["windows"] for worker in answer["workers"] if "windows" in worker]
     if not told:
@@ -85,10 +84,10 @@ def trial_windows(answer: Mapping[str, Any], speeds: Counter[int]) -> Windows | 
         WitnessWindows(one["cpu"], took_ns=one["took_ns"], **_columns(one)) for one in answer.get("witnesses", ())
     )
     for thread in threads:
-        speeds.update(thread.speed)
+        speed.add(thread.speed)
     for witness in witnesses:
-        speeds.update(witness.speed)
-    return Windows(told[0]["window_ns"], threads, witnesses, full_speed(speeds))
+        speed.add(witness.speed)
+    return Windows(told[0]["window_ns"], threads, witnesses, speed.cycles)
 
 
 def undisturbed_end(speed: int, window_ns: int) -> dict[str, int]:
