@@ -55,6 +55,7 @@ if TYPE_CHECKING:
         WayCounts,
     )
     from pytest_nfvperf.model.scenarios.mirror_outputs import mirror_output
+    from pytest_nfvperf.model.scenarios.overlay_path import OVERLAYS, vm_to_vm
     from pytest_nfvperf.model.scenarios.vm_chain import vm_chain, vm_receiving
     from pytest_nfvperf.model.sla.failure_table import failure_table
     from pytest_nfvperf.model.sla.judge import judge, worst
@@ -111,6 +112,7 @@ __version__ = "0.1.0"
 __all__ = [
     "IMIXES",
     "NOT_QUICK",
+    "OVERLAYS",
     "OVS_DEFAULT",
     "RFC2544_FRAME_SIZES",
     "S1_FRAME_SIZES",
@@ -241,6 +243,7 @@ __all__ = [
     "unmeasured",
     "vm_chain",
     "vm_receiving",
+    "vm_to_vm",
     "worst",
 ]
 
@@ -295,6 +298,7 @@ _PLACES = {
     "NOT_QUICK": "plugin.parametrizing",
     "NfvSession": "session.run",
     "NfvperfError": "model.errors",
+    "OVERLAYS": "model.scenarios.overlay_path",
     "OVS_DEFAULT": "model.testbed.tuning",
     "Outcome": "model.measure.outcome",
     "Part": "model.topology.compose",
@@ -376,6 +380,7 @@ _PLACES = {
     "unmeasured": "model.measure.observe",
     "vm_chain": "model.scenarios.vm_chain",
     "vm_receiving": "model.scenarios.vm_chain",
+    "vm_to_vm": "model.scenarios.overlay_path",
     "worst": "model.sla.judge",
 }
 

@@ -1,6 +1,8 @@
 """Parts of a topology, for ``compose``; and the types of what they return."""
 
-from pytest_nfvperf.model.topology.links import Crossing, Patch, Tunnel, VethLink
+from pytest_nfvperf.model.topology.compose import node
+from pytest_nfvperf.model.topology.compute_nodes import Node
+from pytest_nfvperf.model.topology.links import Crossing, Patch, Tunnel, Underlay, VethLink
 from pytest_nfvperf.model.topology.mirrors import Mirror
 from pytest_nfvperf.model.topology.nodes import Behind, Namespace, Nic, Offloads, Port, VnfKind, VnfMode
 from pytest_nfvperf.model.topology.parts import (
@@ -18,6 +20,7 @@ from pytest_nfvperf.model.topology.parts import (
     path,
     router,
     tunnel,
+    underlay,
     veth,
     vnf,
 )
@@ -30,11 +33,13 @@ __all__ = [
     "Mirror",
     "Namespace",
     "Nic",
+    "Node",
     "Offloads",
     "Patch",
     "Path",
     "Port",
     "Tunnel",
+    "Underlay",
     "VethLink",
     "VnfKind",
     "VnfMode",
@@ -46,11 +51,13 @@ __all__ = [
     "namespace",
     "namespaces",
     "nic",
+    "node",
     "one_armed",
     "patch",
     "path",
     "router",
     "tunnel",
+    "underlay",
     "veth",
     "vnf",
 ]

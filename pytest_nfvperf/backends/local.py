@@ -25,6 +25,7 @@ from pytest_nfvperf.adapters.ovs.counters.trial_ledger import trial_ledger
 from pytest_nfvperf.adapters.ovs.instance.datapath_support import MEMORY_MIB
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
 from pytest_nfvperf.adapters.ovs.instance.system_sockets import find_system
+from pytest_nfvperf.adapters.ovs.nodes_datapath import NodesDatapath
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.process.interrupts import held
 from pytest_nfvperf.adapters.process.lock import AT_ONCE, MeasurementLock, Turn
@@ -98,6 +99,10 @@ class LocalBackend:
 
     def lacks(self, dut: Dut) -> str | None:
         """What this machine lacks for a datapath, and what to do, as text for the user; None if it lacks nothing."""
+        if dut.nodes and is_lab(self.testbed):
+            return "nodes and underlays are made on one machine, and this testbed has cables: leave --nfv-testbed out"
+        if dut.nodes:
+            return NodesDatapath.lacks(self.testbed, dut)
         return BridgeDatapath.lacks(dut) if dut.kind == LINUX_BRIDGE else OvsDatapath.lacks(self.testbed, dut)
 
     def lacks_roles(self, topology: Topology, dut: Dut) -> str | None:
@@ -187,6 +192,8 @@ class LocalBackend:
     def _make_datapath(self, journal: Journal, dut: Dut, name: str) -> Datapath:
         if dut.kind == LINUX_BRIDGE:
             return BridgeDatapath(journal, dut)
+        if dut.nodes:
+            return NodesDatapath.start(self.testbed, journal, dut, name=name)
         return OvsDatapath.start(self.testbed, journal, dut, name=name)
 
     @cached_property

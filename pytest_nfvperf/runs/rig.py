@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
 from pytest_nfvperf.model.evidence.records import ErrorData
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
+from pytest_nfvperf.model.testbed.dut_version import with_nodes
 from pytest_nfvperf.model.testbed.equipment import DatapathInfo, GeneratorInfo
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut
 from pytest_nfvperf.model.testbed.tuning import with_queues
@@ -239,6 +240,7 @@ class Rig:
             dut: on which datapath, and how that is tuned.
         """
         topology = with_queues(topology, dut.tuning)
+        dut = with_nodes(dut, topology)
         if self._live is not None and (self._live.topology, self._dut) == (topology, dut):
             return self._live
         self.remove_topology()

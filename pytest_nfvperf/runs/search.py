@@ -21,6 +21,7 @@ from pytest_nfvperf.model.measure.outcome import (
     Outcome,
 )
 from pytest_nfvperf.model.measure.profile import Profile
+from pytest_nfvperf.model.measure.shared_cpus import node_labels
 from pytest_nfvperf.model.testbed.tuning import OVS_DEFAULT
 from pytest_nfvperf.model.traffic.traffic import Traffic, check_mtu
 from pytest_nfvperf.model.traffic.trial import Reason
@@ -360,6 +361,7 @@ def measured_labels(live: LiveTopology, traffic: Traffic) -> dict[str, str]:
     return {
         **tuning,
         **headers,
+        **node_labels(live.topology, live.datapath_info),
         "topology": live.name,
         "frame_size": traffic.frame_label,
         "flows": str(traffic.flows),

@@ -45,7 +45,8 @@ class SideBySide:
         The kernel's OVS does, of which a machine has one; and VNFs that are processes poll on.
         """
         freeze = all(dut.kind != "system" and own.loops_vnfs(topology) for topology, dut in subjects)
-        return freeze and len(subjects) <= 1 + own.room_beside()
+        duts = sum(max(1, len(topology.nodes)) for topology, _ in subjects)
+        return freeze and duts <= 1 + own.room_beside()
 
     def begin_block(self, subjects: Sequence[Placed], number: int) -> None:
         """Remove what the last block deployed; from now on ``run`` builds anew.

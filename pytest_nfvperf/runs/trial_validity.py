@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pytest_nfvperf.model.ledger.ledger import CounterDelta, CounterSnapshot, deltas
+from pytest_nfvperf.model.ledger.node_counters import nodes_of, sums
 from pytest_nfvperf.model.measure.kept_off_cpu import KEPT_OFF_FLOOR_NS, KEPT_OFF_SLACK
 from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason, TrialResult
 
@@ -29,9 +30,10 @@ MOST_KEPT_OFF_WINDOWED = 0.1
 
 
 def counter_deltas(before: Sequence[CounterSnapshot], after: Sequence[CounterSnapshot]) -> tuple[CounterDelta, ...]:
-    """Deltas of all sources; snapshots are paired by source."""
+    """Deltas of all sources; snapshots are paired by source. What nodes count by themselves is there as a sum, too."""
     later = {snapshot.source: snapshot for snapshot in after}
-    return tuple(delta for early in before if early.source in later for delta in deltas(early, later[early.source]))
+    found = [delta for early in before if early.source in later for delta in deltas(early, later[early.source])]
+    return (*found, *sums(found, nodes_of(before)))
 
 
 def testbed_reasons(result: TrialResult, changes: Sequence[CounterDelta]) -> tuple[InvalidReason, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
+from pytest_nfvperf.model.testbed.dut_version import with_nodes
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut
 from pytest_nfvperf.model.topology.compose import Composition
 from pytest_nfvperf.model.topology.topology import Topology
@@ -104,6 +105,7 @@ def _closed_at_the_end(rigs: SideBySide) -> Iterator[SideBySide]:
 
 
 def _skip_where_lacking(session: NfvSession, topology: Topology, dut: Dut) -> None:
+    dut = with_nodes(dut, topology)
     lacking = session.backend.lacks(dut) or session.backend.lacks_roles(topology, dut)
     if lacking is not None:
         raise UnavailableError(lacking)

@@ -17,6 +17,7 @@ from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.measure.reading import Reading
 from pytest_nfvperf.model.measure.stream_measurement import StreamResult, StreamSpec
 from pytest_nfvperf.model.sla.rules import Rule
+from pytest_nfvperf.model.testbed.equipment import DatapathInfo
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN
 from pytest_nfvperf.model.topology.catalogue import bridge_chain
 from pytest_nfvperf.model.traffic.traffic import Traffic
@@ -61,6 +62,7 @@ class SimulatedLive:
     """A live topology on a simulated DUT."""
 
     datapath_kind = "dpdk"
+    datapath_info = DatapathInfo("dpdk", "simulated", None, "")
     dut = TESTBEDS_OWN
     built = None
 

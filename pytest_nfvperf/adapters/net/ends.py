@@ -91,8 +91,7 @@ def configure(ends: Sequence[End], routes: Routes | None = None, mtus: Mapping[E
 def _configure_here(ends: Sequence[End], routes: Sequence[tuple[str, str]], mtus: Mapping[End, int]) -> None:
     requests = []
     for end in ends:
-        if not any(":" in address for address in end.addresses):
-            _switch_ipv6_off(end.name)
+        _switch_ipv6(end.name, on=any(":" in address for address in end.addresses))
         index = socket.if_nametoindex(end.name)
         requests.append(rtnetlink.set_up(index=index, name=end.name, **_late(end, mtus)))
         requests += [rtnetlink.address(index, end.name, address) for address in end.addresses]
@@ -112,11 +111,11 @@ def _late(end: End, mtus: Mapping[End, int]) -> dict[str, Any]:
     return {"mtu": mtus[end]} | ({"address": end.mac} if end.mac is not None else {})
 
 
-def _switch_ipv6_off(interface: str) -> None:
-    """Else the kernel's own MLD and RS frames are in the trial."""
+def _switch_ipv6(interface: str, *, on: bool) -> None:
+    """On only where it has an address: else the kernel's own MLD and RS frames are in the trial."""
     switch = _IPV6 / interface / "disable_ipv6"
     if switch.exists():
-        switch.write_text("1")
+        switch.write_text("0" if on else "1")
 
 
 def exists(name: str) -> bool:

@@ -24,7 +24,8 @@ from pytest_nfvperf.adapters.ovs.instance.system_ovs import SystemOvs
 from pytest_nfvperf.adapters.ovs.instance.system_sockets import find_system
 from pytest_nfvperf.adapters.ovs.topology.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.topology.lab_ports import Cabled
-from pytest_nfvperf.adapters.ovs.topology.port_maker import PortMaker
+from pytest_nfvperf.adapters.ovs.topology.port_maker import NO_UPLINKS, PortMaker
+from pytest_nfvperf.adapters.ovs.topology.uplinks import Uplinks
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed.dut_version import ovs_of
 from pytest_nfvperf.model.testbed.equipment import DatapathInfo
@@ -55,7 +56,9 @@ class OvsDatapath:
         return lacks(testbed, dut)
 
     @staticmethod
-    def start(testbed: Testbed, journal: Journal, dut: Dut = TESTBEDS_OWN, *, name: str = "ovs") -> OvsDatapath:
+    def start(
+        testbed: Testbed, journal: Journal, dut: Dut = TESTBEDS_OWN, *, name: str = "ovs", shares_memory: bool = False
+    ) -> OvsDatapath:
         """Start the testbed's OVS.
 
         A discovered testbed whose machine cannot do DPDK gets the userspace datapath without it, and
@@ -66,6 +69,7 @@ class OvsDatapath:
             dut: another datapath than the testbed's own.
             journal: of this run.
             name: of the instance; two in one run need two.
+            shares_memory: it is a node, and DPDK's rings join it to others.
 
         Raises:
             ConfigError: a prefix without OVS, or a datapath that this project does not have.
@@ -94,6 +98,7 @@ class OvsDatapath:
             userspace_tso=dut.userspace_tso,
             numa_node=_node_of(testbed.cpus.pmd),
             pci=tuple(port.pci for port in testbed.ports if port.kind == "pci" and port.pci),
+            shares_memory=shares_memory,
             other_config=other_config(spec) | _tuned(tuning, binaries),
             tuning=tuning,
         )
@@ -105,11 +110,15 @@ class OvsDatapath:
         """Kind, versions, and why it is not DPDK when it is not."""
         return self._info
 
-    def build(self, topology: Topology) -> BuiltOvsTopology:
-        """Build in one transaction. Does not wait for links: the generator attaches in between."""
+    def build(self, topology: Topology, uplinks: Uplinks = NO_UPLINKS) -> BuiltOvsTopology:
+        """Build in one transaction. Does not wait for links: the generator attaches in between.
+
+        ``uplinks``: of a node, where the underlays of its topology lead.
+        """
         self.instance.check_alive()
         self.instance.place_main_thread(self._main_thread_cpus(topology))
-        port_maker = PortMaker(self._journal, self.instance, Cabled(ends_of(self._testbed, topology), self._borrowed))
+        cabled = Cabled(ends_of(self._testbed, topology), self._borrowed)
+        port_maker = PortMaker(self._journal, self.instance, cabled, uplinks)
         built = BuiltOvsTopology(self.instance, port_maker, topology)
         self._built.append(built)
         return built

@@ -50,6 +50,7 @@ _WIRES: dict[str, tuple[str, _Style]] = {
     "physical": (INK, "-"),
     "veth": (ORANGE, "-"),
     "patch": (MUTED, "--"),
+    "underlay": (INK, (0, (4, 1))),
     "internal": (GREEN, "-"),
     "tap": (PURPLE, "-"),
     "af_packet": (SKY, "-"),

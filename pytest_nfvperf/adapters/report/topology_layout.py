@@ -247,6 +247,7 @@ class _Placing:
         order = {column.name: number for number, column in enumerate(self._columns)}
         links: list[tuple[str, Link]] = [*(("patch", patch) for patch in self._topology.patches)]
         links += [("veth", veth) for veth in self._topology.veths]
+        links += [("underlay", underlay) for underlay in self._topology.underlays]
         ghost = next((column.name for column in self._columns if column.is_ghost), None)
         for kind, link in links:
             for end in link_ends(link):

@@ -65,6 +65,7 @@ class Hop:
         kind: what it is.
         entered, left: frames.
         losses: by reason, each above 0.
+        node: on which it is; "" where there is one DUT, and for what is beside it.
     """
 
     name: str
@@ -72,6 +73,7 @@ class Hop:
     entered: int
     left: int
     losses: tuple[Loss, ...] = ()
+    node: str = ""
 
     @property
     def missing(self) -> int:

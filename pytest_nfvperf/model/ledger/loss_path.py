@@ -10,12 +10,16 @@ from pytest_nfvperf.model.ledger.ledger import FramePath, Hop, HopKind, Loss
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A hop as its counters show it. ``left``: frames that came out of it, None where nobody counts them."""
+    """A hop as its counters show it. ``left``: frames that came out of it, None where nobody counts them.
+
+    ``node``: on which it is, where there are several.
+    """
 
     name: str
     kind: HopKind
     left: int | None
     losses: tuple[Loss, ...] = ()
+    node: str = ""
 
 
 def frame_path(direction: str, offered: int, stages: Sequence[Stage]) -> FramePath:
@@ -43,11 +47,12 @@ def _one_hop(stages: Sequence[Stage], entered: int, left: int) -> Hop:
     # The datapath's own reasons are for any hop that it is a part of.
     kind = HopKind.DATAPATH if HopKind.DATAPATH in kinds else stages[-1].kind
     losses = tuple(loss for stage in stages for loss in stage.losses if loss.frames > 0)
-    return Hop(", ".join(stage.name for stage in stages), kind, entered, left, losses)
+    node = next((stage.node for stage in reversed(stages) if stage.node), "")
+    return Hop(", ".join(stage.name for stage in stages), kind, entered, left, losses, node)
 
 
 def attribute(
-    paths: Sequence[FramePath], pool: Mapping[str, int], details: Mapping[str, str] | None = None
+    paths: Sequence[FramePath], pool: Mapping[str, int], details: Mapping[str, str] | None = None, node: str = ""
 ) -> tuple[tuple[FramePath, ...], dict[str, int]]:
     """Give reasons that the datapath counts as a whole to the hops where frames are missing without one.
 
@@ -58,11 +63,13 @@ def attribute(
         paths: of all directions.
         pool: frames by reason, the surest first.
         details: what to say of a reason.
+        node: whose datapath counted, where there are several.
 
     Returns:
         The paths with the reasons, and what of the pool no hop lacked.
     """
-    lacking = [max(hop.unexplained, 0) if hop.kind is HopKind.DATAPATH else 0 for path in paths for hop in path.hops]
+    hops = [hop for path in paths for hop in path.hops]
+    lacking = [max(hop.unexplained, 0) if hop.kind is HopKind.DATAPATH and hop.node == node else 0 for hop in hops]
     losses: list[list[Loss]] = [[] for _ in lacking]
     left: dict[str, int] = {}
     for reason, frames in pool.items():

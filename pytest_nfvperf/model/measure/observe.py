@@ -23,6 +23,7 @@ from pytest_nfvperf.model.measure.outcome import (
     SearchStatus,
     SessionsSeen,
 )
+from pytest_nfvperf.model.measure.shared_cpus import as_bound, shares_cpus
 from pytest_nfvperf.model.measure.soak_observe import soak_observations, soak_unmeasured
 from pytest_nfvperf.model.samples import Samples, Slope
 from pytest_nfvperf.model.sla.load_name import load_in_fps, normal_load_name, share_of_goal
@@ -45,8 +46,13 @@ def observations(outcome: Outcome) -> tuple[Observation, ...]:
     """Every figure of the outcome, in base units.
 
     A goal yields three observations of one metric: pps, bps (layer 2, with FCS) and, where
-    ports have a line rate, line_ratio; all per direction.
+    ports have a line rate, line_ratio; all per direction. Of nodes that share CPUs rates are lower bounds.
     """
+    found = _observed(outcome)
+    return tuple(as_bound(seen) for seen in found) if shares_cpus(outcome.label) else found
+
+
+def _observed(outcome: Outcome) -> tuple[Observation, ...]:
     return (
         *(seen for goal in outcome.goals for seen in _of_goal(goal, outcome)),
         *(seen for goal in outcome.goals for seen in _of_confirmation(goal, outcome)),

@@ -1,4 +1,4 @@
-"""Which OVS a test's Dut is about."""
+"""Which OVS a test's Dut is about, and how many of them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,12 @@ from dataclasses import replace
 
 from pytest_nfvperf.model.errors import UnavailableError
 from pytest_nfvperf.model.testbed.testbed import Dut, OvsSpec
+from pytest_nfvperf.model.topology.topology import Topology
+
+
+def with_nodes(dut: Dut, topology: Topology) -> Dut:
+    """The Dut that a topology needs: with its nodes."""
+    return replace(dut, nodes=tuple(node.name for node in topology.nodes))
 
 
 def ovs_of(ovs: OvsSpec, dut: Dut) -> OvsSpec:

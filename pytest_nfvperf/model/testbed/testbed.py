@@ -204,12 +204,14 @@ class Dut:
     ovs-vswitchd.conf.db(5)), which OVS reads at its start only.
     ``tuning``: stronger than the testbed's.
     ``version``: the name of an OVS of the testbed (``--nfv-ovs NAME=WHERE``, ``ovs:`` in its file); None for its own.
+    ``nodes``: names of its nodes, each an OVS of its own; the topology says them, and whoever deploys it need not.
     """
 
     kind: str | None = None
     userspace_tso: bool = False
     tuning: Tuning = OVS_DEFAULT
     version: str | None = None
+    nodes: tuple[str, ...] = ()
 
 
 TESTBEDS_OWN = Dut()

@@ -7,7 +7,7 @@ from dataclasses import fields
 
 from pytest_nfvperf.model.testbed.lab_cables import ends_of
 from pytest_nfvperf.model.testbed.testbed import Testbed
-from pytest_nfvperf.model.topology.links import Tunnel, VethLink
+from pytest_nfvperf.model.topology.links import Tunnel, Underlay, VethLink
 from pytest_nfvperf.model.topology.mirrors import Mirror, MirrorMethod
 from pytest_nfvperf.model.topology.nodes import (
     DEFAULT_MTU,
@@ -46,9 +46,11 @@ def kind_of(port: Port, kinds: Kinds) -> str:
     return kinds.get(port.name, "port" if port.kind is PortKind.TESTBED else str(port.kind))
 
 
-def extras(part: Port | Nic | VethLink | Behind) -> list[str]:
+def extras(part: Port | Nic | VethLink | Underlay | Behind) -> list[str]:
     """What is not as usual: MTU, VLANs, queues, offloads."""
     said = [] if part.mtu == DEFAULT_MTU else [f"MTU {part.mtu}"]
+    if isinstance(part, Underlay):
+        return said
     if isinstance(part, Behind):
         return said if part.vlan is None else [*said, f"VLAN {part.vlan}"]
     said += _vlan(part.vlan)

@@ -18,6 +18,7 @@ from pytest_nfvperf.model.testbed.topology_labels import (
     tunnel_words,
 )
 from pytest_nfvperf.model.topology.bridge_paths import Link, link_ends
+from pytest_nfvperf.model.topology.compute_nodes import node_of_bridge
 from pytest_nfvperf.model.topology.single_path import PathNode, elided, single_path
 from pytest_nfvperf.model.topology.topology import Topology
 
@@ -55,7 +56,7 @@ def _folded(line: str, width: int) -> list[str]:
 
 
 def _pieces(path: Iterable[PathNode]) -> list[str]:
-    joints = {"": "", "port": "── ", "patch": "─patch─ ", "veth": "─veth─ "}
+    joints = {"": "", "port": "── ", "patch": "─patch─ ", "veth": "─veth─ ", "underlay": "═underlay═ "}
     return [joints[node.by] + node.name for node in path]
 
 
@@ -81,6 +82,7 @@ def _notes(topology: Topology, kinds: Kinds) -> list[str]:
         notes.append("; ".join([f"{namespace_words(namespace)}: {'; '.join(words)}", *route_words(namespace)]))
     notes += [f"{link.port_a}: {', '.join(extras(link))}" for link in topology.veths if extras(link)]
     notes += [f"{tunnel.port}: {tunnel_words(tunnel)}" for tunnel in topology.tunnels]
+    notes += [f"{node.name}: {', '.join(node.bridges)}" for node in topology.nodes]
     notes += [f"{bridge}: {line}" for bridge in topology.bridges for line in _mirrors(topology, bridge)]
     return _shortened(notes, "more")
 
@@ -93,7 +95,9 @@ def _bridge(topology: Topology, bridge: str, kinds: Kinds) -> list[str]:
     marks = ["├─"] * (len(rows) - 1) + ["└─"] * bool(rows)
     below = [f"   {line}" for line in (*_flows(topology, bridge), *_mirrors(topology, bridge))]
     lines = [f"{mark} {row}" for mark, row in zip(marks, rows, strict=True)]
-    return [bridge if crossed else f"{bridge} (learns MAC addresses)", *lines, *below]
+    node = node_of_bridge(topology).get(bridge)
+    place = "" if node is None else f", on {node}"
+    return [f"{bridge}{place}" if crossed else f"{bridge}{place} (learns MAC addresses)", *lines, *below]
 
 
 def _rows(topology: Topology, bridge: str, kinds: Kinds) -> list[str]:
@@ -118,6 +122,7 @@ def _rows(topology: Topology, bridge: str, kinds: Kinds) -> list[str]:
 def _link_cells(topology: Topology, bridge: str) -> list[tuple[str, str, str]]:
     links: list[tuple[str, Link, list[str]]] = [("patch", link, []) for link in topology.patches]
     links += [("veth", link, extras(link)) for link in topology.veths]
+    links += [("underlay", link, extras(link)) for link in topology.underlays]
     return [
         (end.port, kind, ", ".join([f"to {end.far_bridge} {end.far_port}", *said]))
         for kind, link, said in links

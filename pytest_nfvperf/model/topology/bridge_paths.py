@@ -1,4 +1,4 @@
-"""Paths over bridges that patch ports and veth pairs join."""
+"""Paths over bridges that patch ports, veth pairs, underlays and tunnels join."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from pytest_nfvperf.model.topology.links import Crossing, Patch, VethLink
+from pytest_nfvperf.model.topology.links import Crossing, Patch, Underlay, VethLink
+from pytest_nfvperf.model.topology.overlays import Overlay
 
-Link = Patch | VethLink
+Link = Patch | VethLink | Underlay | Overlay
 """What joins two bridges so that frames pass from one to the other."""
 
 

@@ -6,24 +6,44 @@ compose("two-bridges", endpoint("p0", "brA"), patch("brA", "brB"), endpoint("p1"
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from pytest_nfvperf.model.topology.bridge_paths import Link, crossings_along, shortest
 from pytest_nfvperf.model.topology.catalogue import generator_mac, vnf_mac
-from pytest_nfvperf.model.topology.links import Crossing, Patch, Tunnel, VethLink
+from pytest_nfvperf.model.topology.compute_nodes import Node
+from pytest_nfvperf.model.topology.links import Crossing, Patch, Tunnel, Underlay, VethLink
 from pytest_nfvperf.model.topology.mirrors import Mirror
 from pytest_nfvperf.model.topology.nodes import Behind, Namespace, Nic, Port, PortRole, VnfMode
+from pytest_nfvperf.model.topology.overlays import Overlay, overlays
 from pytest_nfvperf.model.topology.parts import MAC_TO_FILL, Path
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.trial import Direction
 
 Part: TypeAlias = (
     "str | Port | Patch | VethLink | Tunnel | Namespace | Nic | Behind | Crossing | Direction | Path | Mirror"
-    " | tuple[Part, ...]"
+    " | Underlay | Standing | tuple[Part, ...]"
 )
-"""A bridge's name, a node, a link, a flow, a mirror, or several of them."""
+"""A bridge's name, a stop of frames, a link, a flow, a mirror, a node with its parts, or several of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Parts that stand on a node: what ``node`` returns."""
+
+    node: str
+    parts: tuple[Part, ...]
+
+
+def node(name: str, *parts: Part) -> Standing:
+    """A node, an OVS of its own, and the parts that stand on it: ``node("node1", endpoint("p0", "br-int1"))``.
+
+    What joins nodes, ``underlay`` and ``path``, is given beside them. List the bridges that no part of the node names,
+    such as one that only the underlay ends at.
+    """
+    return Standing(name, parts)
+
 
 _P = ParamSpec("_P")
 _Made = TypeVar("_Made", bound=Part)
@@ -48,15 +68,17 @@ def compose(name: str, *parts: Part) -> Topology:
     ports = tuple(_with_macs(_only(given, Port)))
     patches, veths = _only(given, Patch), _only(given, VethLink)
     nics, tunnels = _only(given, Nic), _only(given, Tunnel)
-    listed = _only(given, str)
+    nodes, underlays = tuple(_nodes(name, parts)), _only(given, Underlay)
+    listed = [part for part in _flat(name, _beside_nodes(parts)) if isinstance(part, str)]
     ends = [*((nic.bridge, nic.port) for nic in nics), *((tunnel.bridge, tunnel.port) for tunnel in tunnels)]
     named = [bridge for part in given for bridge in _bridges_of(part)]
-    paths = _Paths(name, ports, nics, [*patches, *veths], ends)
+    links: list[Link] = [*patches, *veths, *underlays, *_overlays(name, nodes, tunnels, underlays)]
+    paths = _Paths(name, ports, nics, links, ends)
     crossings = [*_only(given, Crossing), *paths.crossings(_only(given, Path))]
     ports = tuple(_with_eth_peer(port, paths.next_macs) for port in ports)
     return Topology(
         name=name,
-        bridges=tuple(listed or dict.fromkeys(named)),
+        bridges=tuple(listed or dict.fromkeys([*(bridge for node in nodes for bridge in node.bridges), *named])),
         ports=ports,
         crossings=tuple(dict.fromkeys(crossings)),
         directions=_directions(name, ports, _only(given, Direction)),
@@ -67,6 +89,8 @@ def compose(name: str, *parts: Part) -> Topology:
         nics=nics,
         behind=_only(given, Behind),
         mirrors=_only(given, Mirror),
+        nodes=nodes,
+        underlays=underlays,
     )
 
 
@@ -94,20 +118,22 @@ class Composition:
         return compose(name, *self.parts)
 
 
-_KINDS = (str, Port, Patch, VethLink, Tunnel, Namespace, Nic, Crossing, Direction, Path, Mirror, Behind)
+_KINDS = (str, Port, Patch, VethLink, Tunnel, Namespace, Nic, Crossing, Direction, Path, Mirror, Behind, Underlay)
 
 
 def _flat(name: str, parts: Iterable[Any]) -> Iterator[Any]:
     for part in parts:
         if isinstance(part, (tuple, list)):
             yield from _flat(name, part)
+        elif isinstance(part, Standing):
+            yield from _flat(name, part.parts)
         elif isinstance(part, _KINDS):
             yield part
         else:
             raise ValueError(
                 f"topology {name!r}: {part!r} is not a part of a topology: give the name of a bridge, or what "
-                "endpoint(), vnf(), patch(), veth(), tunnel(), namespace(), router(), behind(), mirror() or path() "
-                "return"
+                "endpoint(), vnf(), patch(), veth(), tunnel(), namespace(), router(), behind(), mirror(), path(), "
+                "underlay() or node() return"
             )
 
 
@@ -122,9 +148,37 @@ def _bridges_of(part: object) -> tuple[str, ...]:
     match part:
         case Port() | Nic() | Tunnel() | Crossing():
             return (part.bridge,)
-        case Patch() | VethLink():
+        case Patch() | VethLink() | Underlay():
             return (part.bridge_a, part.bridge_b)
     return ()
+
+
+def _beside_nodes(parts: Iterable[Any]) -> list[Any]:
+    """Bridges that are listed on a node are no list of all."""
+    return [part for part in parts if not isinstance(part, Standing)]
+
+
+def _nodes(name: str, parts: Iterable[Any]) -> Iterator[Node]:
+    """Those that parts stand on, with the bridges that these name, or that are listed there."""
+    for part in parts:
+        if isinstance(part, (tuple, list)):
+            yield from _nodes(name, part)
+        elif isinstance(part, Standing):
+            on_it = list(_flat(name, part.parts))
+            named = [*(bridge for one in on_it for bridge in _bridges_of(one)), *_only(on_it, str)]
+            yield Node(part.node, tuple(dict.fromkeys(named)))
+
+
+def _overlays(
+    name: str, nodes: tuple[Node, ...], tunnels: tuple[Tunnel, ...], underlays: tuple[Underlay, ...]
+) -> list[Overlay]:
+    """None where the topology is wrong: it says itself what is."""
+    at = {bridge for node in nodes for bridge in node.bridges}
+    known = [link for link in underlays if {link.bridge_a, link.bridge_b} <= at]
+    try:
+        return overlays(nodes, tunnels, known)
+    except ValueError as error:
+        raise ValueError(f"topology {name!r}: {error}") from error
 
 
 def _with_macs(ports: Iterable[Port]) -> Iterator[Port]:

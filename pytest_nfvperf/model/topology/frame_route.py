@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pytest_nfvperf.model.topology.bridge_paths import link_ends, shortest
+from pytest_nfvperf.model.topology.bridge_paths import Link, link_ends, shortest
+from pytest_nfvperf.model.topology.compute_nodes import node_of_bridge
 from pytest_nfvperf.model.topology.nodes import Port, PortRole, VnfMode
+from pytest_nfvperf.model.topology.overlays import overlays
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.topology.topology_checks import all_ports
 from pytest_nfvperf.model.traffic.trial import Direction
@@ -13,7 +15,11 @@ from pytest_nfvperf.model.traffic.trial import Direction
 
 @dataclass(frozen=True, slots=True)
 class Crossed:
-    """In by port ``entry``, over bridges that patch ports join, out by port ``exit``: one pass of the datapath."""
+    """In by port ``entry``, over bridges that patch ports join, out by port ``exit``: one pass of the datapath.
+
+    What enters a tunnel to another node leaves by the underlay's end, as outer frames, and comes out of the tunnel's
+    other end in the pass after that.
+    """
 
     entry: str
     bridges: tuple[str, ...]
@@ -21,10 +27,10 @@ class Crossed:
 
 
 def route(topology: Topology, direction: Direction) -> tuple[Crossed, ...] | None:
-    """All passes of the datapath in their order; between two of them is a VNF or a veth pair.
+    """All passes of the datapath in their order; between two of them is a VNF, a veth pair or an underlay.
 
-    None where the topology does not say it: a port that nothing crosses from, a tunnel, or, on a bridge that learns,
-    VNFs that leave MAC addresses as they are: the bridge sees one address at several ports.
+    None where the topology does not say it: a port that nothing crosses from, a tunnel whose other end is on no node,
+    or, on a bridge that learns, VNFs that leave MAC addresses as they are: it sees one address at several ports.
     """
     return _Follower(topology, direction).route()
 
@@ -36,7 +42,12 @@ class _Follower:
         self._bridge_of = {port: bridge for bridge, port in all_ports(topology)}
         self._patched = {end.port: end.far_port for patch in topology.patches for end in link_ends(patch)}
         self._joined = {port.name: port.peer for port in topology.ports if port.role is PortRole.FORWARDER}
-        self._joined |= {end.port: end.far_port for veth in topology.veths for end in link_ends(veth)}
+        joints: list[Link] = [*topology.veths, *topology.underlays]
+        self._joined |= {end.port: end.far_port for joint in joints for end in link_ends(joint)}
+        self._overlays = overlays(topology.nodes, topology.tunnels, topology.underlays)
+        self._tunnelled = {end.port: (end.far_port, one) for one in self._overlays for end in link_ends(one)}
+        self._inside: str | None = None
+        """The port by which the frames come out of the tunnel that they are in."""
         self._rewritten = {port.name: port.eth_peer for port in topology.ports if port.vnf_mode is VnfMode.MAC}
         self._destination = topology.port(direction.tx).eth_peer or topology.port(direction.rx).mac
 
@@ -57,15 +68,28 @@ class _Follower:
     def _cross(self, entry: str) -> Crossed | None:
         bridges: list[str] = []
         at = entry
+        if self._inside is not None:
+            bridges.append(self._bridge_of[entry])
+            at, self._inside = self._inside, None
         while True:
             bridge = self._bridge_of[at]
             leaves = self._leaves_by(bridge, at)
             if leaves is None or bridge in bridges:
                 return None
             bridges.append(bridge)
+            if leaves in self._tunnelled:
+                return self._encapsulated(entry, bridges, leaves)
             if leaves not in self._patched:
                 return Crossed(entry, tuple(bridges), leaves)
             at = self._patched[leaves]
+
+    def _encapsulated(self, entry: str, bridges: list[str], port: str) -> Crossed:
+        """Out by the underlay's end on this node."""
+        self._inside, overlay = self._tunnelled[port]
+        nodes = node_of_bridge(self._topology)
+        ends = link_ends(overlay.underlay)
+        below = next(end for end in ends if nodes[end.bridge] == nodes[bridges[-1]])
+        return Crossed(entry, (*bridges, below.bridge), below.port)
 
     def _leaves_by(self, bridge: str, entered: str) -> str | None:
         crossings = [crossing for crossing in self._topology.crossings if crossing.bridge == bridge]
@@ -84,7 +108,9 @@ class _Follower:
             return None
         if goal.bridge == bridge:
             return goal.name
-        path = shortest(bridge, goal.bridge, [*self._topology.patches, *self._topology.veths])
+        topology = self._topology
+        links: list[Link] = [*topology.patches, *topology.veths, *topology.underlays, *self._overlays]
+        path = shortest(bridge, goal.bridge, links)
         return path[0].port if path else None
 
     @staticmethod

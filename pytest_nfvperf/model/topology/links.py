@@ -1,7 +1,8 @@
-"""What joins two bridges: patch ports, a veth pair, a tunnel; and how frames cross a bridge."""
+"""What joins two bridges: patch ports, a veth pair, a tunnel, an underlay; and how frames cross a bridge."""
 
 from __future__ import annotations
 
+import ipaddress
 from dataclasses import dataclass
 
 from pytest_nfvperf.model.choice import Choice
@@ -56,13 +57,40 @@ ENCAPSULATION_BYTES = {TunnelKind.VXLAN: 50, TunnelKind.GENEVE: 50, TunnelKind.G
 """What an encapsulation over IPv4 adds to the underlay's packet, inner Ethernet header included:
 IP 20, UDP 8, VXLAN or Geneve (without options) 8, Ethernet 14; GRE with a key 8 in place of 16."""
 
+_LONGER_IPV6_HEADER = 20
+"""RFC 8200, 40 bytes, less IPv4's 20."""
+
+
+def encapsulation_bytes(kind: TunnelKind, address: str) -> int:
+    """What an encapsulation between such addresses adds to the underlay's packet, inner Ethernet header included.
+
+    Raises:
+        ValueError: no IP address.
+    """
+    longer = _LONGER_IPV6_HEADER if ipaddress.ip_address(address).version == 6 else 0
+    return ENCAPSULATION_BYTES[kind] + longer
+
+
+@dataclass(frozen=True, slots=True)
+class Underlay:
+    """The link between two nodes: its ends are ports of a bridge on each.
+
+    ``mtu``: bytes without Ethernet header and FCS.
+    """
+
+    bridge_a: str
+    port_a: str
+    bridge_b: str
+    port_b: str
+    mtu: int = DEFAULT_MTU
+
 
 @dataclass(frozen=True, slots=True)
 class Tunnel:
     """A tunnel port of ``bridge``. The underlay is another bridge, or the host of the DUT.
 
     Attributes:
-        local, remote: IPv4 addresses of the tunnel's ends in the underlay.
+        local, remote: addresses of the tunnel's ends in the underlay, both IPv4 or both IPv6.
         key: VNI, or GRE key.
         mtu: of what goes through the tunnel: bytes without Ethernet header and FCS.
         underlay_mtu: of the way between the tunnel's ends.

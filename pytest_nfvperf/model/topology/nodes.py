@@ -39,12 +39,17 @@ class VnfKind(Choice):
 
 
 class PortRole(StrEnum):
-    """What the generator does on a port. HOST: behind an endpoint, for a namespace that shares its ring."""
+    """What the generator does on a port.
+
+    HOST: behind an endpoint, for a namespace that shares its ring. UPLINK: nothing; the port is an underlay's end, and
+    its owner is the node at the other end (``compute_nodes``).
+    """
 
     ENDPOINT = "endpoint"
     FORWARDER = "forwarder"
     MONITOR = "monitor"
     HOST = "host"
+    UPLINK = "uplink"
 
 
 class PortKind(Choice):

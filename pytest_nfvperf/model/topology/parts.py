@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypedDict, Unpack
 
-from pytest_nfvperf.model.topology.links import ENCAPSULATION_BYTES, Patch, Tunnel, TunnelKind, VethLink
+from pytest_nfvperf.model.topology.links import Patch, Tunnel, TunnelKind, Underlay, VethLink, encapsulation_bytes
 from pytest_nfvperf.model.topology.mirrors import Mirror, MirrorMethod
 from pytest_nfvperf.model.topology.nodes import (
     AS_IT_IS,
@@ -224,8 +224,18 @@ def tunnel(
     """A tunnel port; it carries what the underlay's MTU leaves."""
     encapsulation = TunnelKind(kind)
     name = port or f"{bridge}-{encapsulation}{key}"
-    mtu = underlay_mtu - ENCAPSULATION_BYTES[encapsulation]
+    mtu = underlay_mtu - encapsulation_bytes(encapsulation, local)
     return Tunnel(bridge, name, encapsulation, local, remote, key, mtu, underlay_mtu)
+
+
+def underlay(bridge_a: str, bridge_b: str, *, ports: tuple[str, str] | None = None, mtu: int = DEFAULT_MTU) -> Underlay:
+    """The link between two nodes, from a bridge of one to a bridge of the other.
+
+    Without ``ports`` its ends are called A-B and B-A, shortened if need be. ``mtu``: bytes without Ethernet header
+    and FCS.
+    """
+    port_a, port_b = ports or (kernel_name(f"{bridge_a}-{bridge_b}"), kernel_name(f"{bridge_b}-{bridge_a}"))
+    return Underlay(bridge_a, port_a, bridge_b, port_b, mtu)
 
 
 class NicSettings(TypedDict, total=False):

@@ -17,7 +17,7 @@ _End = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class PathNode:
-    """One node of the path and how frames reach it: ``by`` is "" for the first, else patch, veth, or port."""
+    """One node of the path and how frames reach it: ``by`` is "" for the first, else patch, veth, underlay, or port."""
 
     by: str
     name: str
@@ -117,6 +117,7 @@ def _links(topology: Topology) -> dict[_End, tuple[str, _End]]:
     kinds: list[tuple[str, Link]] = [
         *(("patch", patch) for patch in topology.patches),
         *(("veth", veth) for veth in topology.veths),
+        *(("underlay", underlay) for underlay in topology.underlays),
     ]
     return {
         (end.bridge, end.port): (kind, (end.far_bridge, end.far_port))

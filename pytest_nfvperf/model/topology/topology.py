@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pytest_nfvperf.model.topology.links import Crossing, Patch, Tunnel, TunnelKind, VethLink
+from pytest_nfvperf.model.topology.compute_nodes import Node
+from pytest_nfvperf.model.topology.links import Crossing, Patch, Tunnel, TunnelKind, Underlay, VethLink
 from pytest_nfvperf.model.topology.mirrors import Mirror, MirrorMethod
 from pytest_nfvperf.model.topology.nodes import (
     Behind,
@@ -31,6 +32,7 @@ __all__ = [
     "Namespace",
     "Nic",
     "NicKind",
+    "Node",
     "Patch",
     "Port",
     "PortKind",
@@ -38,6 +40,7 @@ __all__ = [
     "Topology",
     "Tunnel",
     "TunnelKind",
+    "Underlay",
     "VethLink",
     "VnfKind",
     "VnfMode",
@@ -48,12 +51,13 @@ __all__ = [
 class Topology:
     """Bridges, their ports and how frames cross. ``directions``: who of the endpoints sends to whom.
 
-    A bridge without crossings does MAC learning (the NORMAL action).
+    A bridge without crossings does MAC learning (the NORMAL action). ``nodes``: on which DUT each bridge stands; empty
+    where there is one.
 
     Raises:
         ValueError: it cannot be built: a name used twice, unknown, or too long for the kernel, a port
             that nothing crosses to, an MTU that does not fit into a tunnel, an invalid VLAN, a mirror that
-            cannot be.
+            cannot be, a tunnel to another node without its other end.
     """
 
     name: str
@@ -68,6 +72,8 @@ class Topology:
     nics: tuple[Nic, ...] = ()
     mirrors: tuple[Mirror, ...] = ()
     behind: tuple[Behind, ...] = ()
+    nodes: tuple[Node, ...] = ()
+    underlays: tuple[Underlay, ...] = ()
 
     def __post_init__(self) -> None:
         check(self)

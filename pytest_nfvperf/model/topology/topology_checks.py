@@ -7,8 +7,9 @@ import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from pytest_nfvperf.model.topology.links import ENCAPSULATION_BYTES, Patch, VethLink
+from pytest_nfvperf.model.topology.links import Patch, Underlay, VethLink, encapsulation_bytes
 from pytest_nfvperf.model.topology.mirror_checks import wrong_mirror
+from pytest_nfvperf.model.topology.node_checks import wrong_nodes
 from pytest_nfvperf.model.topology.nodes import LONGEST_KERNEL_NAME, NicKind, PortRole, Vlan, VnfMode
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def check(topology: Topology) -> None:
         _wrong_route,
         _wrong_vlan,
         _wrong_mtu,
+        wrong_nodes,
         _tunnel_overhead,
     )
     for find in checks:
@@ -57,8 +59,13 @@ def _first_twice(names: Iterable[str]) -> str | None:
 
 
 def _links(topology: Topology) -> list[tuple[str, str]]:
-    joined: list[Patch | VethLink] = [*topology.patches, *topology.veths]
+    joined: list[Patch | VethLink | Underlay] = [*topology.patches, *topology.veths, *topology.underlays]
     return [end for link in joined for end in ((link.bridge_a, link.port_a), (link.bridge_b, link.port_b))]
+
+
+def _kernel_links(topology: Topology) -> list[VethLink | Underlay]:
+    """Those whose ends are interfaces of the kernel, or can be."""
+    return [*topology.veths, *topology.underlays]
 
 
 def all_ports(topology: Topology) -> list[tuple[str, str]]:
@@ -114,7 +121,7 @@ def _too_long(topology: Topology) -> str | None:
     kernel_names = [
         *topology.bridges,
         *(name for nic in topology.nics for name in (nic.name, nic.port)),
-        *(name for link in topology.veths for name in (link.port_a, link.port_b)),
+        *(name for link in _kernel_links(topology) for name in (link.port_a, link.port_b)),
     ]
     for name in kernel_names:
         if len(name.encode()) > LONGEST_KERNEL_NAME:
@@ -270,7 +277,7 @@ def _wrong_mtu(topology: Topology) -> str | None:
     sized = [
         *((port.name, port.mtu) for port in topology.ports),
         *((nic.port, nic.mtu) for nic in topology.nics),
-        *((link.port_a, link.mtu) for link in topology.veths),
+        *((link.port_a, link.mtu) for link in _kernel_links(topology)),
         *((tunnel.port, tunnel.mtu) for tunnel in topology.tunnels),
     ]
     for name, mtu in sized:
@@ -281,7 +288,7 @@ def _wrong_mtu(topology: Topology) -> str | None:
 
 def _tunnel_overhead(topology: Topology) -> str | None:
     for tunnel in topology.tunnels:
-        room = tunnel.underlay_mtu - ENCAPSULATION_BYTES[tunnel.kind]
+        room = tunnel.underlay_mtu - encapsulation_bytes(tunnel.kind, tunnel.local)
         if tunnel.mtu > room:
             return (
                 f"tunnel {tunnel.port!r}: MTU {tunnel.mtu} does not fit, {tunnel.kind} over an underlay of "

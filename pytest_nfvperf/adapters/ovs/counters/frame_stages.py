@@ -6,10 +6,12 @@ Counters are the moves of a trial by name, as ``collectors`` and ``kernel_counte
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from pytest_nfvperf.adapters.ovs.counters.drop_reasons import RX_OUTSIDE_DROPPED, RX_REASONS, TX_REASONS
 from pytest_nfvperf.model.ledger.ledger import FramePath, Hop, HopKind, Loss
 from pytest_nfvperf.model.ledger.loss_path import Stage, frame_path
+from pytest_nfvperf.model.topology.compute_nodes import node_of_bridge
 from pytest_nfvperf.model.topology.frame_route import Crossed
 from pytest_nfvperf.model.topology.mirrors import Mirror
 from pytest_nfvperf.model.topology.topology import Topology
@@ -27,15 +29,30 @@ def stages(
     refused = Loss("refused", counts.refused, "its transmit ring was full: the DUT did not drain it in time")
     yield Stage(f"{tx} generator", HopKind.GENERATOR, counts.sent, (refused,))
     yield from _far_end(tx, moved)
+    at = node_of_bridge(topology)
     for number, crossed in enumerate(passes):
-        yield from _received(crossed.entry, moved)
-        yield Stage(" + ".join(crossed.bridges), HopKind.DATAPATH, offered_to(crossed.exit, moved))
-        sent = moved.get(f"{crossed.exit}.tx_packets")
-        yield Stage(f"{crossed.exit} tx", HopKind.PORT, sent, _tx(crossed.exit, moved))
+        node = at.get(crossed.bridges[0], "")
+        yield from (replace(stage, node=node) for stage in _crossing(crossed, moved))
         if number + 1 < len(passes):
-            yield from _vnf(crossed.exit, topology, by_port)
+            yield from _joint(crossed.exit, topology, by_port)
     yield from _far_socket(rx, moved)
     yield Stage(f"{rx} generator", HopKind.GENERATOR, counts.received)
+
+
+def _crossing(crossed: Crossed, moved: Moved) -> Iterator[Stage]:
+    """One pass of the datapath."""
+    yield from _received(crossed.entry, moved)
+    yield Stage(" + ".join(crossed.bridges), HopKind.DATAPATH, offered_to(crossed.exit, moved))
+    yield Stage(f"{crossed.exit} tx", HopKind.PORT, moved.get(f"{crossed.exit}.tx_packets"), _tx(crossed.exit, moved))
+
+
+def _joint(port: str, topology: Topology, vnfs: Mapping[str, VnfCounts]) -> Iterator[Stage]:
+    """What is between two passes: an underlay, a VNF, or a veth pair."""
+    for link in topology.underlays:
+        if port in {link.port_a, link.port_b}:
+            yield Stage(f"{link.port_a} - {link.port_b} underlay", HopKind.PORT, None)
+            return
+    yield from _vnf(port, topology, vnfs)
 
 
 def _far_end(port: str, moved: Moved) -> Iterator[Stage]:

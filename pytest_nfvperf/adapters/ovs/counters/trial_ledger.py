@@ -21,6 +21,7 @@ from pytest_nfvperf.model.ledger.ledger import (
     ledger_of,
 )
 from pytest_nfvperf.model.ledger.loss_path import attribute, frame_path
+from pytest_nfvperf.model.ledger.node_counters import as_one, kind_of, of_node
 from pytest_nfvperf.model.topology.frame_route import Crossed, route
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.trial import TrialResult
@@ -39,7 +40,8 @@ def trial_ledger(
     Args:
         topology: whose ports are looked at.
         result: what the generator and its VNFs counted.
-        before: snapshots before the trial; counters of the sources "ovs" and "kernel" are used.
+        before: snapshots before the trial; counters of the sources "ovs" and "kernel" are used, and with nodes of
+            "node1.ovs" and so on.
         after: and after it; the settled ones when frames were lost in the datapath.
     """
     changes = _changes(before, after)
@@ -53,10 +55,20 @@ def trial_ledger(
         frame_path(str(count.direction), count.offered, list(stages(count, passes, moved, topology, result.vnfs)))
         for count, passes in zip(result.counts, known, strict=True)
     ]
-    explained, left = attribute(paths, drop_pool(moved), _details(moved))
+    explained: Sequence[FramePath] = paths
+    notes: list[str] = []
+    for node, of in _by_node(topology, moved).items():
+        explained, left = attribute(explained, drop_pool(of), _details(of), node)
+        notes += [f"{node}: {note}" if node else note for note in _notes(result, of, left)]
     explained = tuple(_with_batches(path) for path in explained)
-    told = ledger_of(explained, shown, tuple(beside(topology, known, moved)), list(_notes(result, moved, left)))
+    told = ledger_of(explained, shown, tuple(beside(topology, known, moved)), notes)
     return replace(told, branches=tuple(branches(topology, known, moved, result)))
+
+
+def _by_node(topology: Topology, moved: Mapping[str, int]) -> dict[str, Mapping[str, int]]:
+    """What each node's counters did; "" is the one DUT of a topology without nodes."""
+    nodes = [node.name for node in topology.nodes]
+    return {node: of_node(moved, node, nodes) for node in nodes} or {"": moved}
 
 
 def _changes(before: Sequence[CounterSnapshot], after: Sequence[CounterSnapshot]) -> list[CounterDelta]:
@@ -64,7 +76,7 @@ def _changes(before: Sequence[CounterSnapshot], after: Sequence[CounterSnapshot]
     return [
         change
         for early in before
-        if early.source in _SOURCES and early.source in later
+        if kind_of(early.source) in _SOURCES and early.source in later
         for change in deltas(early, later[early.source])
     ]
 
@@ -84,7 +96,7 @@ def _without_paths(
         for count in result.counts
         if count.refused
     ]
-    early, late = (next(one for one in of if one.source in _PORT_SOURCES) for of in (before, after))
+    early, late = (as_one(of, _PORT_SOURCES) for of in (before, after))
     return flat_ledger(result.offered, result.received, early, late, topology, refused)
 
 

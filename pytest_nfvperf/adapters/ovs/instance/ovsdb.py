@@ -56,6 +56,7 @@ _WANTED: Mapping[str, tuple[str, ...]] = {
         "mtu",
         "mtu_request",
         "mac",
+        "mac_in_use",
         "admin_state",
         "link_state",
         "error",

@@ -54,6 +54,7 @@ class InstanceOptions:
         datapath_type: of its bridges: "netdev" (userspace) or "system" (the kernel's).
         userspace_tso: leave segmentation to the ports (userspace-tso-enable); read at start only.
         pci: PCI addresses that DPDK may probe; none means ``--no-pci``.
+        shares_memory: another process maps its memory, for rings between them: in few files then.
         other_config: added to ours in the Open_vSwitch table, and stronger.
         tuning: of the ports, by those who make them; that of OVS is in ``other_config``.
     """
@@ -66,6 +67,7 @@ class InstanceOptions:
     datapath_type: str = "netdev"
     userspace_tso: bool = False
     pci: tuple[str, ...] = ()
+    shares_memory: bool = False
     other_config: Mapping[str, str] = field(default_factory=dict)
     tuning: Tuning = OVS_DEFAULT
 
@@ -129,7 +131,9 @@ class OvsInstance:
 
     def _eal_arguments(self) -> list[str]:
         devices = [part for address in self.options.pci for part in ("-a", address)] or ["--no-pci"]
-        return [*devices, "--in-memory", "--no-telemetry", f"--file-prefix={self._journal.name(self.name)}"]
+        # vhost-user passes at most 8 memory regions.
+        few_files = ["--single-file-segments"] if self.options.shares_memory else []
+        return [*devices, *few_files, "--in-memory", "--no-telemetry", f"--file-prefix={self._journal.name(self.name)}"]
 
     def _spawn(
         self, name: str, argv: list[str | Path], cpus: tuple[int, ...], nice: int | None = None

@@ -12,6 +12,7 @@ internal Nic    ``internal``, moved out               the same interface, in its
 tap Nic         ``tap``, moved out                    the same interface, in its namespace
 veth link       both ends, in the instance's          none
 tunnel          ``vxlan``, ``geneve``, ``gre``        by the underlay: see ``tunnels``
+underlay        ``dpdk`` or a veth's end              another private OVS: see ``uplinks``
 of a lab        see ``physical``                      the generator's own, by a cable
 ==============  ====================================  ============================================
 
@@ -34,19 +35,27 @@ from pytest_nfvperf.adapters.ovs.instance.running_ovs import RunningOvs
 from pytest_nfvperf.adapters.ovs.topology.lab_ports import Cabled
 from pytest_nfvperf.adapters.ovs.topology.ovs_port import OvsPort, patch, tuned, unusual, vhost_user
 from pytest_nfvperf.adapters.ovs.topology.tunnels import Underlay, tunnel_port, underlay
+from pytest_nfvperf.adapters.ovs.topology.uplinks import Uplinks
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.topology.links import Tunnel
 from pytest_nfvperf.model.topology.nodes import Behind, Nic, NicKind, Offloads, Port, PortKind, PortRole, Vlan
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.datapath import Attachment
 
+NO_UPLINKS = Uplinks()
+"""Of an OVS that is no node."""
+
 
 class PortMaker:
     """Makes and removes what the ports of one topology need outside OVS."""
 
-    def __init__(self, journal: Journal, instance: RunningOvs, cabled: Cabled) -> None:
-        """``cabled``: the lab's ports by the names of topologies' ports, and who borrows their interfaces."""
+    def __init__(self, journal: Journal, instance: RunningOvs, cabled: Cabled, uplinks: Uplinks = NO_UPLINKS) -> None:
+        """``cabled``: the lab's ports by the names of topologies' ports, and who borrows their interfaces.
+
+        ``uplinks``: of a node, where underlays lead.
+        """
         self._instance = instance
+        self._uplinks = uplinks
         self._cabled = cabled
         self._home = instance.home
         self._cabling = Cabling(journal, self._home)
@@ -133,6 +142,8 @@ class PortMaker:
         self._cabling.close()
 
     def _wire(self, port: Port, pairs: list[Pair]) -> OvsPort:
+        if port.role is PortRole.UPLINK:
+            return self._uplink(port, pairs)
         end = self._cabled.ends.get(port.name)
         if end is not None:
             return self._cabled.wire(port, end, self._home.path, self._datapath)
@@ -143,6 +154,11 @@ class PortMaker:
         if port.kind is PortKind.TAP:
             return self._tap(port)
         return self._af_xdp(port, pairs)
+
+    def _uplink(self, port: Port, pairs: list[Pair]) -> OvsPort:
+        if self._instance.options.dpdk:
+            return self._uplinks.ring(port)
+        return self._uplinks.veth(port, self._home.path, pairs)
 
     def hosts(self) -> list[Attachment]:
         """How the generator reaches namespaces behind its ports."""

@@ -2,8 +2,8 @@
 
 Userspace OVS sends what it has encapsulated by a bridge whose local port has the tunnel's local address (OVS
 howto "userspace tunneling"); the kernel's routes it by the same interface. So the underlay is the bridge of
-the topology that the remote end is joined to: a namespace's interface with an address in the same network, or
-a generator's port, which answers no ARP and is told of by hand.
+the topology that the remote end is joined to: a namespace's interface with an address in the same network, a node's
+uplink, or a generator's port, which answers no ARP and is told of by hand.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from pytest_nfvperf.model.topology.links import Tunnel
 from pytest_nfvperf.model.topology.nodes import PortRole
 from pytest_nfvperf.model.topology.topology import Topology
 
-_GENERATORS_PREFIX = 24
+_PREFIXES = {4: 24, 6: 64}
+"""Of the network that both ends of a tunnel are in, by the version of IP."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,10 @@ def underlay(topology: Topology, tunnel: Tunnel) -> Underlay:
         for network in (ipaddress.ip_interface(address).network for address in nic.addresses):
             if nic.bridge != tunnel.bridge and local in network:
                 return Underlay(nic.bridge, f"{local}/{network.prefixlen}")
+    own = f"{local}/{_PREFIXES[local.version]}"
+    uplink = next((port for port in topology.ports if port.role is PortRole.UPLINK), None)
+    if uplink is not None:
+        return Underlay(uplink.bridge, own)
     with_tunnels = {other.bridge for other in topology.tunnels}
     ends = [port for port in topology.ports if port.role is PortRole.ENDPOINT and port.bridge not in with_tunnels]
     if len({port.bridge for port in ends}) != 1:
@@ -59,4 +64,4 @@ def underlay(topology: Topology, tunnel: Tunnel) -> Underlay:
             f"tunnel {tunnel.port!r}: no bridge of topology {topology.name!r} leads to {tunnel.remote}; join to "
             f"another bridge a namespace's interface with an address in {tunnel.local}'s network, or a generator's port"
         )
-    return Underlay(ends[0].bridge, f"{local}/{_GENERATORS_PREFIX}", ends[0].mac)
+    return Underlay(ends[0].bridge, own, ends[0].mac)

@@ -1,0 +1,98 @@
+"""Counters of several OVS as those of one DUT: sources "node1.ovs", "node2.ovs", ... and "pmd-sched" of all."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Collection, Mapping
+
+from pytest_nfvperf.adapters.ovs.counters.pmd_sched import PmdSchedCollector
+from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
+from pytest_nfvperf.model.ledger.node_counters import off_node, on_node
+from pytest_nfvperf.model.traffic.cpu_placement import Poller
+from pytest_nfvperf.ports.collector import Collector, Settling
+
+Ports = Callable[[], Collection[str]]
+"""Names of the ports of all nodes."""
+
+_RUN_OF_ONE = re.compile(r"pmd-sched\.c(\d+)\.run_ns")
+
+
+class NodeCollector:
+    """A source of one node, called after it."""
+
+    def __init__(self, node: str, of_node: Collector, ports: Ports) -> None:
+        self._node = node
+        self._of_node = of_node
+        self._ports = ports
+
+    def snapshot(self) -> CounterSnapshot:
+        """All counters now."""
+        return on_node(self._of_node.snapshot(), self._node, self._ports())
+
+
+class SettlingNodeCollector:
+    """The same of a source some of whose counters settle late."""
+
+    def __init__(self, node: str, of_node: Settling, now: NodeCollector, ports: Ports) -> None:
+        self._node = node
+        self._of_node = of_node
+        self._now = now
+        self._ports = ports
+
+    def snapshot(self) -> CounterSnapshot:
+        """All counters now."""
+        return self._now.snapshot()
+
+    def settled(self, before: CounterSnapshot, missing: int) -> CounterSnapshot:
+        """As soon as this node's drops explain ``missing`` frames since ``before``, or have settled."""
+        return on_node(self._of_node.settled(off_node(before, self._node), missing), self._node, self._ports())
+
+
+def node_collector(node: str, of_node: Collector, ports: Ports) -> Collector:
+    """A node's source, as what it is."""
+    now = NodeCollector(node, of_node, ports)
+    return SettlingNodeCollector(node, of_node, now, ports) if isinstance(of_node, Settling) else now
+
+
+class SharedCpuSched:
+    """How all nodes' PMD threads were scheduled, in one source "pmd-sched".
+
+    Where nodes share CPUs each waits for the others. That is the plan's doing and nobody's theft, so
+    ``pmd-sched.beside_run_ns`` has what the other nodes' PMDs ran on the same CPUs, beside vswitchd's main threads.
+    """
+
+    def __init__(self, nodes: Mapping[str, PmdSchedCollector]) -> None:
+        self._nodes = dict(nodes)
+
+    def snapshot(self) -> CounterSnapshot:
+        """All counters now; TestbedError when a vswitchd is gone."""
+        by_node = {node: of.snapshot().as_dict() for node, of in self._nodes.items()}
+        counters = {f"{node}.{name}": value for node, of in by_node.items() for name, value in of.items()}
+        beside = [
+            _run_beside(of, other) for node, of in by_node.items() for name, other in by_node.items() if name != node
+        ]
+        if any(beside):
+            counters["pmd-sched.beside_run_ns"] = sum(beside)
+        return CounterSnapshot("pmd-sched", time.time_ns(), tuple(sorted(counters.items())))
+
+
+def _run_beside(of: Mapping[str, int], other: Mapping[str, int]) -> int:
+    """How long another node's PMDs ran so far on the CPUs of this one's, ns."""
+    return sum(other.get(name, 0) for name in of if _RUN_OF_ONE.fullmatch(name))
+
+
+class NodesSched:
+    """The same of nodes with CPUs of their own, whose threads can be watched."""
+
+    def __init__(self, nodes: Mapping[str, PmdSchedCollector]) -> None:
+        self._all = SharedCpuSched(nodes)
+        self._nodes = tuple(nodes.values())
+
+    def snapshot(self) -> CounterSnapshot:
+        """All counters now; TestbedError when a vswitchd is gone."""
+        return self._all.snapshot()
+
+    def pollers(self) -> tuple[Poller, ...]:
+        """The PMD threads of all nodes."""
+        return tuple(poller for of in self._nodes for poller in of.pollers())

@@ -1,0 +1,181 @@
+"""Several private OVS as one ports.Datapath: each is a node, and underlays join them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.ovs.counters.node_collectors import NodesSched, SharedCpuSched, node_collector
+from pytest_nfvperf.adapters.ovs.counters.pmd_sched import PmdSchedCollector
+from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
+from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
+from pytest_nfvperf.adapters.ovs.topology.built_nodes import BuiltNodes
+from pytest_nfvperf.adapters.ovs.topology.built_topology import BuiltOvsTopology
+from pytest_nfvperf.adapters.ovs.topology.uplinks import UplinkEnd, Uplinks
+from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.model.testbed.dut_version import ovs_of
+from pytest_nfvperf.model.testbed.equipment import DatapathInfo
+from pytest_nfvperf.model.testbed.node_cpus import NodeCpus, node_cpus
+from pytest_nfvperf.model.testbed.testbed import Dut, Testbed
+from pytest_nfvperf.model.testbed.tuning import Tuning
+from pytest_nfvperf.model.topology.bridge_paths import link_ends
+from pytest_nfvperf.model.topology.compute_nodes import node_of_bridge, standing_on
+from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.ports.collector import Collector
+
+SHARED_SLEEP_US = 20
+"""How long PMDs of nodes that share a CPU may sleep while no frames come. A PMD that never sleeps keeps the CPU until
+the kernel takes it away, 3 to 4 ms later, and the other node's rings overflow meanwhile."""
+
+
+class NodesDatapath:
+    """A DUT of several nodes."""
+
+    def __init__(self, nodes: Mapping[str, OvsDatapath], cpus: NodeCpus, sockets: Path) -> None:
+        """Use ``start``."""
+        self._nodes = dict(nodes)
+        self._cpus = cpus
+        self._sockets = sockets
+        self._built: BuiltNodes | None = None
+
+    @staticmethod
+    def lacks(testbed: Testbed, dut: Dut) -> str | None:
+        """Why nodes cannot be on this testbed, and what to do; None where they can."""
+        if testbed.ovs.instance == "system":
+            return "nodes are private OVS, and this testbed's is the system's: use dut.ovs.instance: private"
+        if (dut.kind or testbed.ovs.datapath) not in {"dpdk", "netdev"}:
+            kind = dut.kind or testbed.ovs.datapath
+            return f"nodes need OVS in userspace, not the datapath {kind!r}: use dpdk or netdev"
+        return OvsDatapath.lacks(testbed, replace(dut, nodes=()))
+
+    @staticmethod
+    def start(testbed: Testbed, journal: Journal, dut: Dut, *, name: str = "ovs") -> NodesDatapath:
+        """Start an OVS for each node of ``dut.nodes``, on CPUs of its own where there are enough.
+
+        Raises:
+            TestbedError: one did not start; those that did are stopped.
+        """
+        missing = NodesDatapath.lacks(testbed, dut)
+        if missing is not None:
+            raise TestbedError(missing)
+        cpus = node_cpus(testbed.cpus, dut.nodes)
+        of_each = _dut_of_node(testbed, dut, cpus)
+        started: dict[str, OvsDatapath] = {}
+        try:
+            for node in dut.nodes:
+                bed = replace(testbed, cpus=replace(testbed.cpus, pmd=cpus.of(node)))
+                started[node] = OvsDatapath.start(bed, journal, of_each, name=f"{name}-{node}", shares_memory=True)
+        except BaseException:
+            for datapath in started.values():
+                with suppress(TestbedError):  # why it did not start counts more
+                    datapath.close()
+            raise
+        return NodesDatapath(started, cpus, next(iter(started.values())).instance.sockets)
+
+    def info(self) -> DatapathInfo:
+        """The first node's kind and versions, and on which CPUs the nodes are."""
+        first = next(iter(self._nodes.values())).info()
+        detail = f"{len(self._nodes)} nodes, each a {first.detail}; {self._cpus}"
+        return replace(first, detail=detail, at_least=self._cpus.at_least)
+
+    def node(self, name: str) -> OvsDatapath:
+        """The OVS of a node; KeyError for an unknown one."""
+        return self._nodes[name]
+
+    def build(self, topology: Topology) -> BuiltNodes:
+        """Build what stands on each node there. Does not wait for links: the generator attaches in between."""
+        at = node_of_bridge(topology)
+        built: dict[str, BuiltOvsTopology] = {}
+        try:
+            for node in topology.nodes:
+                uplinks = self._uplinks(topology, at, node.name, set(built))
+                built[node.name] = self._nodes[node.name].build(standing_on(topology, node.name), uplinks)
+        except BaseException:
+            for one in reversed(built.values()):
+                with suppress(TestbedError):
+                    one.close()
+            raise
+        self._built = BuiltNodes(topology, built)
+        return self._built
+
+    def _uplinks(self, topology: Topology, at: Mapping[str, str], node: str, there: set[str]) -> Uplinks:
+        """``there``: nodes that are built already."""
+        return Uplinks(
+            {
+                end.port: UplinkEnd(
+                    first=at[end.far_bridge] not in there,
+                    socket=self._sockets / f"{link.port_a}.sock",
+                    far_port=end.far_port,
+                    far_home=self._nodes[at[end.far_bridge]].instance.home.path,
+                )
+                for link in topology.underlays
+                for end in link_ends(link)
+                if at[end.bridge] == node
+            }
+        )
+
+    def collectors(self) -> tuple[Collector, ...]:
+        """Every node's counters, the sources called after the nodes; "pmd-sched" is of all."""
+        own: list[Collector] = []
+        sched: dict[str, PmdSchedCollector] = {}
+        for node, datapath in self._nodes.items():
+            for collector in datapath.collectors():
+                if isinstance(collector, PmdSchedCollector):
+                    sched[node] = collector
+                else:
+                    own.append(node_collector(node, collector, self._ports))
+        return (*own, SharedCpuSched(sched) if self._cpus.shared else NodesSched(sched))
+
+    def _ports(self) -> Sequence[str]:
+        """Names of the ports of the topology that is built, links' ends included."""
+        if self._built is None:
+            return ()
+        return [name for node in self._nodes for name in self._built.node(node).interface_names().values()]
+
+    def check_alive(self) -> None:
+        """TestbedError that names the node when a daemon died, or a namespace or link went."""
+        for node, datapath in self._nodes.items():
+            try:
+                datapath.check_alive()
+            except TestbedError as error:
+                raise TestbedError(f"node {node}: {error.message}", evidence=error.evidence) from error
+
+    def logs(self) -> Mapping[str, str]:
+        """The ends of the daemons' logs, called after the nodes."""
+        return {
+            f"{node}/{name}": text for node, datapath in self._nodes.items() for name, text in datapath.logs().items()
+        }
+
+    def freeze(self) -> None:
+        """Stop every node where it is."""
+        for datapath in self._nodes.values():
+            datapath.freeze()
+
+    def thaw(self) -> None:
+        """Let every node go on."""
+        for datapath in self._nodes.values():
+            datapath.thaw()
+
+    def close(self) -> None:
+        """Stop every node and remove all that was made. Can be called twice; each is tried."""
+        errors: list[TestbedError] = []
+        for datapath in reversed(self._nodes.values()):
+            try:
+                datapath.close()
+            except TestbedError as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+
+
+def _dut_of_node(testbed: Testbed, dut: Dut, cpus: NodeCpus) -> Dut:
+    """What each node's OVS is: as asked for, and, where its version can, ready to give up a shared CPU."""
+    single = replace(dut, nodes=())
+    sleeping = Tuning(pmd_sleep_max_us=SHARED_SLEEP_US)
+    version = locate(ovs_of(testbed.ovs, single).prefix).major_minor
+    if not cpus.shared or (dut.kind or testbed.ovs.datapath) != "dpdk" or sleeping.unknown_to(version):
+        return single
+    return replace(single, tuning=dut.tuning.over(testbed.ovs.tuning).over(sleeping))

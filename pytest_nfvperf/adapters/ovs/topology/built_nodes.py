@@ -1,0 +1,102 @@
+"""A topology built on several OVS, one a node, which underlays join."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pytest_nfvperf.adapters.ovs.instance.ovsdb import one
+from pytest_nfvperf.adapters.ovs.topology.built_topology import BuiltOvsTopology
+from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.model.topology.bridge_paths import link_ends
+from pytest_nfvperf.model.topology.compute_nodes import node_of_bridge
+from pytest_nfvperf.model.topology.overlays import Overlay, overlays
+from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.ports.datapath import Attachment
+
+
+class BuiltNodes:
+    """A live topology with nodes. Owns its teardown."""
+
+    def __init__(self, topology: Topology, built: Mapping[str, BuiltOvsTopology]) -> None:
+        """``built``: what stands on each node, in the order in which it was made."""
+        self.topology = topology
+        self._built = dict(built)
+        self._at = node_of_bridge(topology)
+
+    def node(self, name: str) -> BuiltOvsTopology:
+        """What stands on a node; KeyError for an unknown one."""
+        return self._built[name]
+
+    def attachments(self) -> tuple[Attachment, ...]:
+        """The far ends of the generator's and VNFs' ports, in the topology's order, then hosts behind them."""
+        found = {each.port: each for built in self._built.values() for each in built.attachments()}
+        names = [*(port.name for port in self.topology.ports), *(behind.label for behind in self.topology.behind)]
+        return tuple(found[name] for name in names if name in found)
+
+    def netns(self, namespace: str) -> str:
+        """The name under /run/netns of a namespace of the topology; KeyError for an unknown one."""
+        for built in self._built.values():
+            if namespace in {spec.name for spec in built.topology.namespaces}:
+                return built.netns(namespace)
+        raise KeyError(f"topology {self.topology.name!r} has no namespace {namespace!r}")
+
+    def firewall(self) -> dict[str, list[str]]:
+        """What filters frames in the namespaces of all nodes, by namespace; empty where nothing does."""
+        return {name: rules for built in self._built.values() for name, rules in built.firewall().items()}
+
+    def not_offloaded(self) -> str | None:
+        """Why no flow of a node is in hardware, after frames have passed; None where all nodes have some."""
+        for node, built in self._built.items():
+            why = built.not_offloaded()
+            if why is not None:
+                return f"{node}: {why}"
+        return None
+
+    def wait_ready(self, deadline_s: float) -> None:
+        """Wait until every port has link, the underlays' too, and tell tunnels the other ends' MAC addresses.
+
+        Raises:
+            TestbedError: an interface reports an error, with the text of its error column.
+            DeadlineError: names the ports without link.
+        """
+        for built in self._built.values():
+            built.wait_ready(deadline_s)
+        for overlay in overlays(self.topology.nodes, self.topology.tunnels, self.topology.underlays):
+            self._introduce(overlay)
+
+    def _introduce(self, overlay: Overlay) -> None:
+        """Tell both ends the other's MAC address. ARP would, too, but what comes meanwhile would be lost."""
+        below = {self._at[end.bridge]: end for end in link_ends(overlay.underlay)}
+        ports = {overlay.port_a: overlay.bridge_a, overlay.port_b: overlay.bridge_b}
+        for tunnel in self.topology.tunnels:
+            if tunnel.port in ports:
+                end = below[self._at[tunnel.bridge]]
+                far = self._built[self._at[end.far_bridge]]
+                mac = _mac_of(far, end.far_bridge)
+                near = self._built[self._at[end.bridge]]
+                near.instance.ctl.call("tnl/neigh/set", end.bridge, tunnel.remote, mac)
+
+    def configuration(self) -> str:
+        """Each node's bridges, ports, flows, queues and other_config as text, for evidence."""
+        return "\n".join(f"## node {node}\n{built.configuration()}" for node, built in self._built.items())
+
+    def close(self) -> None:
+        """Remove everything on every node, the last first. Can be called twice; a dead OVS is no hindrance."""
+        errors: list[TestbedError] = []
+        for built in reversed(self._built.values()):
+            try:
+                built.close()
+            except TestbedError as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+
+
+def _mac_of(built: BuiltOvsTopology, bridge: str) -> str:
+    """Of a bridge's local port, by which tunnels' frames leave and enter."""
+    db = built.instance.db
+    db.refresh()
+    mac = one(db.rows("Interface")[bridge].mac_in_use)
+    if not mac:
+        raise TestbedError(f"bridge {bridge!r} has no MAC address that tunnels could be told of")
+    return str(mac)

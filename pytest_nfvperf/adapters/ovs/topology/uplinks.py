@@ -1,0 +1,70 @@
+"""The ends of underlays: a link from one private OVS to another.
+
+========  =======================================================  ===============================================
+datapath  in OVS                                                   the link
+========  =======================================================  ===============================================
+dpdk      ``dpdkvhostuserclient`` and ``dpdk`` (net_virtio_user)   a virtio ring in memory of both; PMDs poll it
+netdev    one end of a veth pair each                              the pair, from one namespace to the other
+========  =======================================================  ===============================================
+
+Each end is made by its own node. With DPDK the end that is built second listens, and the first connects to it; a veth
+pair is made by the first, and the second finds it there.
+
+DPDK's net_memif was tried: its two ends refuse each other ("Invalid ring index") where OVS has more transmit than
+receive queues, which it always has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pytest_nfvperf.adapters.net.ends import End, Pair
+from pytest_nfvperf.adapters.ovs.topology.ovs_port import OvsPort, unusual
+from pytest_nfvperf.model.topology.nodes import Port
+
+_RING = 4096
+"""Frames: the most that OVS gives a port (NIC_PORT_MAX_RXQ_SIZE). A node that shares its CPU may not read for
+milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class UplinkEnd:
+    """What one end of an underlay needs to know.
+
+    Attributes:
+        first: it is made before the other.
+        socket: by which DPDK's ends find each other.
+        far_port, far_home: name and network namespace of the other end, for a veth pair.
+    """
+
+    first: bool
+    socket: Path
+    far_port: str
+    far_home: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Uplinks:
+    """The underlays' ends of one node, by the names of its ports."""
+
+    ends: Mapping[str, UplinkEnd] = field(default_factory=dict)
+
+    def ring(self, port: Port) -> OvsPort:
+        """An end that PMDs poll. The vhost-user end tells at once when both are there; the other is asked every 5 s."""
+        end = self.ends[port.name]
+        mtu = unusual(port.mtu)
+        if end.first:
+            path = {"vhost-server-path": str(end.socket)}
+            return OvsPort(port.name, port.bridge, port.name, "dpdkvhostuserclient", path, mtu)
+        device = f"net_virtio_user_{port.name},path={end.socket},server=1,queue_size={_RING},packed_vq=1"
+        options = {"dpdk-devargs": device, "n_rxq_desc": str(_RING), "n_txq_desc": str(_RING)}
+        return OvsPort(port.name, port.bridge, port.name, "dpdk", options, mtu, has_link=False)
+
+    def veth(self, port: Port, home: Path, pairs: list[Pair]) -> OvsPort:
+        """An end of a veth pair, which the first of the two makes."""
+        end = self.ends[port.name]
+        if end.first:
+            pairs.append(Pair(End(port.name, home), End(end.far_port, end.far_home), port.mtu))
+        return OvsPort(port.name, port.bridge, port.name, "system")

@@ -1,0 +1,70 @@
+"""S3: a VM on each of two nodes, one interface that sends and one that receives, and an overlay between the nodes."""
+
+from __future__ import annotations
+
+from pytest_nfvperf.model.topology.compose import Part, compose, node
+from pytest_nfvperf.model.topology.links import TunnelKind, encapsulation_bytes
+from pytest_nfvperf.model.topology.nodes import DEFAULT_MTU, Vlan
+from pytest_nfvperf.model.topology.parts import endpoint, patch, tunnel, underlay
+from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.traffic.trial import Direction
+
+NO_OVERLAY = "none"
+"""The nodes' bridges are joined, and the VMs' frames cross the underlay as they are, in a VLAN."""
+
+OVERLAYS = (NO_OVERLAY, *(str(kind) for kind in TunnelKind))
+
+NODES = ("node1", "node2")
+OVERLAY_VLAN = 100
+
+_ADDRESSES = {4: ("198.19.0.1", "198.19.0.2"), 6: ("2001:2:0:13::1", "2001:2:0:13::2")}
+"""Of the nodes, in the underlay: of the networks for benchmarks (RFC 2544, 5180)."""
+
+
+def vm_to_vm(
+    overlay: str = NO_OVERLAY, *, ip: int = 4, key: int = 42, mtu: int = DEFAULT_MTU, bidirectional: bool = False
+) -> Topology:
+    """vm1 on node1 sends to vm2 on node2: by br-int, the overlay, br-phy and the underlay.
+
+    Each VM has the interface vmN-tx, which only sends, and vmN-rx, which only receives: ports of the generator. All
+    bridges learn MAC addresses.
+
+    Args:
+        overlay: "none" for a VLAN on the underlay, or "vxlan", "geneve", "gre".
+        ip: version of the outer header, 4 or 6.
+        key: VNI, or GRE key.
+        mtu: of the VMs, bytes without Ethernet header and FCS; the underlay carries that and the encapsulation.
+        bidirectional: vm2 sends to vm1, too.
+
+    Raises:
+        ValueError: an unknown overlay or version of IP.
+    """
+    if overlay not in OVERLAYS:
+        raise ValueError(f"{overlay!r} is no overlay: write one of {', '.join(OVERLAYS)}")
+    if ip not in _ADDRESSES:
+        raise ValueError(f"IP has no version {ip!r}: write 4 or 6")
+    outer = mtu if overlay == NO_OVERLAY else mtu + encapsulation_bytes(TunnelKind(overlay), _ADDRESSES[ip][0])
+    ways = [Direction("vm1-tx", "vm2-rx"), Direction("vm2-tx", "vm1-rx")][: 1 + bidirectional]
+    used = {end for way in ways for end in (way.tx, way.rx)}
+    nodes = [
+        node(name, *_vm(number, used, mtu, overlay), _joint(number, overlay, ip, key, outer), f"br-phy{number}")
+        for number, name in enumerate(NODES, 1)
+    ]
+    name = f"vm-to-vm {overlay}" + (" over IPv6" if ip == 6 and overlay != NO_OVERLAY else "")
+    return compose(name, *nodes, underlay("br-phy1", "br-phy2", ports=("up1", "up2"), mtu=outer), *ways)
+
+
+def _vm(number: int, used: set[str], mtu: int, overlay: str) -> list[Part]:
+    """The interfaces that are used; access ports of the VLAN where frames are not encapsulated."""
+    vlan = Vlan(OVERLAY_VLAN) if overlay == NO_OVERLAY else None
+    names = [name for name in (f"vm{number}-tx", f"vm{number}-rx") if name in used]
+    return [endpoint(name, f"br-int{number}", mtu=mtu, vlan=vlan) for name in names]
+
+
+def _joint(number: int, overlay: str, ip: int, key: int, outer: int) -> Part:
+    """What leads from a node's br-int to the other node."""
+    if overlay == NO_OVERLAY:
+        return patch(f"br-int{number}", f"br-phy{number}")
+    local, remote = _ADDRESSES[ip] if number == 1 else _ADDRESSES[ip][::-1]
+    where = f"br-int{number}"
+    return tunnel(where, local=local, remote=remote, kind=overlay, key=key, port=f"tun{number}", underlay_mtu=outer)

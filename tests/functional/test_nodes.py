@@ -1,0 +1,185 @@
+"""Two nodes, each a private OVS of its own, with an underlay between: frames, the ledger over both, faults, remains."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.net.link_switch import LinkSwitch
+from pytest_nfvperf.adapters.ovs.counters.trial_ledger import trial_ledger
+from pytest_nfvperf.adapters.ovs.nodes_datapath import NodesDatapath
+from pytest_nfvperf.adapters.ovs.topology.built_nodes import BuiltNodes
+from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.model.ledger.ledger import Ledger
+from pytest_nfvperf.model.scenarios.overlay_path import NODES, vm_to_vm
+from pytest_nfvperf.model.testbed.testbed import Dut
+from pytest_nfvperf.model.topology.compose import compose, node
+from pytest_nfvperf.model.topology.links import TunnelKind
+from pytest_nfvperf.model.topology.parts import namespace, tunnel, underlay
+from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.trial import TrialResult, TrialSpec
+from pytest_nfvperf.ports.collector import Settling
+from pytest_nfvperf.runs.attaching import generator_ports, learning_directions
+from pytest_nfvperf.runs.trial_validity import LINK_LOSSES, counter_deltas
+from tests.functional.generator_support import embedded_in
+from tests.functional.loss_rig import losses
+from tests.functional.ovs_support import clean_run, needs_hugepages, needs_root, send_tcp, testbed, until
+
+pytestmark = needs_root
+
+TEXT = bytes(range(256)) * 256
+OUTER = {4: ("172.31.0.1", "172.31.0.2"), 6: ("fd00:1f::1", "fd00:1f::2")}
+
+
+def started(journal: Journal, datapath: str, name: str = "ovs") -> NodesDatapath:
+    return NodesDatapath.start(testbed(datapath), journal, Dut(nodes=NODES), name=name)
+
+
+@pytest.fixture(scope="module")
+def nodes(journal: Journal) -> Iterator[NodesDatapath]:
+    datapath = started(journal, "netdev")
+    yield datapath
+    datapath.close()
+
+
+def pods(kind: TunnelKind, ip: int) -> Topology:
+    """A namespace on each node, and a tunnel between them."""
+
+    def one(number: int):
+        local, remote = OUTER[ip] if number == 1 else OUTER[ip][::-1]
+        parts = (
+            namespace(f"pod{number}", f"int{number}", f"10.1.0.{number}/24", mtu=1400),
+            tunnel(f"int{number}", local=local, remote=remote, kind=kind, key=7, port=f"tun{number}"),
+        )
+        return node(f"node{number}", *parts, f"phy{number}")
+
+    return compose(f"pods-{kind}-{ip}", one(1), one(2), underlay("phy1", "phy2", ports=("up1", "up2")))
+
+
+@pytest.mark.parametrize("ip", OUTER)
+@pytest.mark.parametrize("kind", TunnelKind)
+def test_tcp_passes_from_node_to_node(nodes: NodesDatapath, kind: TunnelKind, ip: int) -> None:
+    built = nodes.build(pods(kind, ip))
+    try:
+        built.wait_ready(5)
+        assert send_tcp(built.netns("pod1"), built.netns("pod2"), "10.1.0.2", TEXT) == TEXT
+        moved = {name: value for one in nodes.collectors() for name, value in one.snapshot().counters}
+        assert f"port tun1: type={kind}" in built.configuration()
+    finally:
+        built.close()
+    assert moved["up1.tx_bytes"] > len(TEXT)
+    assert "node2.vswitchd.cpu_ns" in moved
+
+
+def trial(
+    datapath: NodesDatapath, built: BuiltNodes, journal: Journal, load_fps: int = 2_000
+) -> tuple[TrialResult, Ledger]:
+    """Frames of 256 bytes, all ways of the topology, and where they were lost."""
+    topology = built.topology
+    spec = TrialSpec(Traffic(frame_size=256), load_fps, 0.4, topology.directions, latency=False, residual_s=0.2)
+    with embedded_in(journal.directory, "nodes") as generator:
+        generator.attach(generator_ports(topology, built))
+        generator.wait_links_up(5)
+        built.wait_ready(5)
+        generator.learn(spec.traffic, learning_directions(topology))
+        generator.run_trial(dataclasses.replace(spec, duration_s=0.05))
+        collectors = datapath.collectors()
+        before = [one.snapshot() for one in collectors]
+        result = generator.run_trial(spec)
+        after = [
+            one.settled(early, result.lost) if isinstance(one, Settling) else one.snapshot()
+            for one, early in zip(collectors, before, strict=True)
+        ]
+        return result, trial_ledger(topology, result, before, after)
+
+
+@pytest.mark.parametrize("overlay", ["none", "vxlan"])
+def test_the_ledger_is_one_path_over_both_nodes_and_closed(
+    nodes: NodesDatapath, journal: Journal, overlay: str
+) -> None:
+    built = nodes.build(vm_to_vm(overlay, bidirectional=True))
+    try:
+        result, ledger = trial(nodes, built, journal)
+    finally:
+        built.close()
+    assert result.received == result.sent > 1000
+    assert (ledger.unexplained, losses(ledger)) == (0, {})
+    there, back = ledger.paths
+    assert [(hop.name, hop.node) for hop in there.hops if "br-" in hop.name] == [
+        ("br-int1 + br-phy1", "node1"),
+        ("br-phy2 + br-int2", "node2"),
+    ]
+    assert any(hop.name.startswith("up1 - up2 underlay") for hop in there.hops)
+    assert any(hop.name.startswith("up1 - up2 underlay") for hop in back.hops)
+
+
+def test_what_one_node_drops_is_lost_there_to_the_frame(nodes: NodesDatapath, journal: Journal) -> None:
+    built = nodes.build(vm_to_vm("none"))
+    try:
+        built.node("node2").replace_flows("br-int2", ["priority=0,actions=drop"])
+        result, ledger = trial(nodes, built, journal)
+    finally:
+        built.close()
+    assert result.received == 0
+    assert ledger.unexplained == 0
+    assert {(hop.name, hop.node) for path in ledger.paths for hop in path.hops if hop.losses} == {
+        ("br-phy2 + br-int2", "node2")
+    }
+
+
+def test_an_underlay_that_is_cut_is_named_with_its_node(nodes: NodesDatapath) -> None:
+    built = nodes.build(vm_to_vm("none"))
+    try:
+        built.wait_ready(5)
+        before = [one.snapshot() for one in nodes.collectors()]
+        with closing(LinkSwitch(nodes.node("node1").instance.home.name, "up1")) as link:
+            link.down()
+            with pytest.raises(TestbedError, match="node node1: interface 'up1' has no link"):
+                nodes.check_alive()
+        after = [one.snapshot() for one in nodes.collectors()]
+    finally:
+        built.close()
+    lost = {change.name: change.delta for change in counter_deltas(before, after) if change.name.endswith(LINK_LOSSES)}
+    assert lost["up1.link_losses"] >= 1
+
+
+@needs_hugepages
+def test_dpdk_nodes_pass_frames_by_rings_that_both_have(journal: Journal) -> None:
+    datapath = started(journal, "dpdk", "rings")
+    try:
+        built = datapath.build(vm_to_vm("vxlan", bidirectional=True))
+        result, ledger = trial(datapath, built, journal)
+        assert "net_virtio_user_up2" in built.configuration()
+        built.close()
+    finally:
+        datapath.close()
+    assert result.received > 0
+    assert ledger.unexplained == 0
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "frozen"])
+def test_a_node_that_is_gone_is_named_and_nothing_is_left(how: signal.Signals) -> None:
+    with clean_run() as own:
+        datapath = started(own, "netdev", "mortal")
+        try:
+            built = datapath.build(vm_to_vm("vxlan"))
+            os.kill(datapath.node("node2").instance.pid, how)
+            if how is signal.SIGKILL:
+                assert until(lambda: not datapath.node("node2").instance.running())
+                with pytest.raises(TestbedError, match=r"node node2: ovs-vswitchd .*SIGKILL"):
+                    datapath.check_alive()
+                assert "node2/ovs-vswitchd.log" in datapath.logs()
+            else:
+                with pytest.raises(TestbedError):
+                    [one.snapshot() for one in datapath.collectors()]
+                datapath.thaw()
+            built.close()
+        finally:
+            datapath.close()
