@@ -6,6 +6,7 @@ Pure text to data; errors are ValueErrors that say what to write instead.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 from pytest_nfvperf.config.units import FRAME_RATE, RATIO, UnitError, quantity
@@ -13,6 +14,7 @@ from pytest_nfvperf.config.vocabulary import GOALS, METRICS, OPERATORS, SELECTOR
 from pytest_nfvperf.config.yaml_file import parse_document
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.near import MISSPELT, did_you_mean, listed
+from pytest_nfvperf.model.sla.core_budget import budget_of, budget_text
 from pytest_nfvperf.model.sla.load_name import load_in_fps, share_of_goal
 from pytest_nfvperf.model.sla.rules import ON_OR_OFF, Limit
 from pytest_nfvperf.model.traffic.traffic import IMIXES, check_frame_size
@@ -47,21 +49,28 @@ def parse_limit(metric: str, text: object, at: object = None) -> Limit:
     operator, bound = (match["operator"], match["bound"]) if match else ("", text)
     if operator not in OPERATORS:
         raise ValueError(_bad_operator(operator, text.strip(), kind))
-    shown = " ".join(text.split())
-    load = parse_load(metric, at)
+    cores = budget_of(str(at)) if kind.line_ratio else None
+    limit = _bound(metric, kind, operator, bound, " ".join(text.split()))
+    if cores is not None and limit.is_share:
+        raise ValueError(f"{metric} at {budget_text(cores)} must be a rate: write e.g. '{kind.example}'")
+    return replace(limit, at=None if cores else parse_load(metric, at), cores=cores)
+
+
+def _bound(metric: str, kind: Metric, operator: str, bound: str, shown: str) -> Limit:
+    """What is required, wherever."""
     share = _SHARE.fullmatch(bound)
     if share is None:
         value, unit = _absolute(metric, kind, bound)
-        return Limit(operator, value, unit, shown, at=load)
+        return Limit(operator, value, unit, shown)
     ratio = _share(share["share"])
     whole = " ".join(share["whole"].split())
     if whole == "line rate":
         if not kind.line_ratio:
             raise ValueError(f"{metric} cannot be a share of line rate: write e.g. '{kind.example}'")
-        return Limit(operator, ratio, "line_ratio", shown, at=load)
+        return Limit(operator, ratio, "line_ratio", shown)
     if whole == BASELINE:
-        return Limit(operator, ratio, "ratio", shown, at=load, of_baseline=True)
-    return Limit(operator, ratio, "ratio", shown, relative_to=parse_relation(whole), at=load)
+        return Limit(operator, ratio, "ratio", shown, of_baseline=True)
+    return Limit(operator, ratio, "ratio", shown, relative_to=parse_relation(whole))
 
 
 def parse_repeats(metric: str, given: object) -> int:
@@ -113,7 +122,8 @@ def parse_load(metric: str, at: object) -> str | None:
             raise ValueError(f"{metric} needs a load: write '{{at: 50 % of pdr, limit: \"{kind.example}\"}}'")
         return None
     if not kind.at:
-        raise ValueError(f"{metric} is not taken at a load: leave 'at' out and write '{kind.example}'")
+        budget = "; a budget of cores is such as '2 cores'" if kind.line_ratio else ""
+        raise ValueError(f"{metric} is not taken at a load: leave 'at' out and write '{kind.example}'{budget}")
     share = _SHARE.fullmatch(str(at).strip())
     if share is None:
         if str(at).strip() in GOALS:

@@ -68,6 +68,8 @@ def _metric(name: str, metric: Metric) -> dict[str, Any]:
     optional: dict[str, Any] = {}
     if metric.at:
         optional["at"] = {"type": "string", "examples": ["50 % of pdr", "4 Mpps"]}
+    if metric.line_ratio:
+        optional["at"] = {"type": "string", "pattern": r"^\s*\d+\s+cores?\s*$", "examples": ["2 cores"]}
     if name in GOALS:
         optional["repeats"] = {"type": "integer", "minimum": 1, "examples": [5]}
     if optional:

@@ -51,8 +51,9 @@ SELECTORS = {
     "driver": Selector("their kernel driver, e.g. mlx5_core"),
     "firmware": Selector("their firmware; 22.36.* selects all that begin so"),
     "offload": Selector("flows shall be in the NIC", values=("on", "off")),
+    "node_cpus": Selector("of a topology with nodes: whether each has CPUs of its own", values=("own", "shared")),
 }
-TESTBED_LABELS = frozenset({"nic", "driver", "firmware", "offload", "datapath", "engine"})
+TESTBED_LABELS = frozenset({"nic", "driver", "firmware", "offload", "datapath", "engine", "node_cpus"})
 """Those that are the testbed's: a rule about another testbed is none about this one, and no mistake."""
 
 """Those that every run understands. Parameters and markers of tests are selectable beside them."""

@@ -345,6 +345,7 @@ class Search:
             ceiling_fps=limits.ceiling_fps,
             line_rate_fps=limits.line_rate_fps,
             elapsed_s=measurer.elapsed_s(),
+            cores=live.datapath_info.cores,
             **found,
         )
 

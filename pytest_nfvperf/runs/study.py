@@ -126,13 +126,19 @@ class Collected:
     """What is known of one subject.
 
     ``value``: of the label that subjects differ in. ``trials``: ids of all its trials, warm-ups and spoiled ones too.
-    ``shares``: where flows were, after each reading.
+    ``shares``: where flows were, after each reading. ``cores``: of the DUT's poll-mode threads.
     """
 
     value: str
     labels: dict[str, str] = field(default_factory=dict)
     trials: list[str] = field(default_factory=list)
     shares: list[OffloadShare] = field(default_factory=list)
+    cores: int = 0
+
+    def about(self, labels: dict[str, str], live: LiveTopology) -> None:
+        """Note what is measured, and on what."""
+        self.labels = labels
+        self.cores = live.datapath_info.cores
 
 
 @dataclass(slots=True)
@@ -262,7 +268,7 @@ class Study:
             subject = subjects[number]
             with self._noting(work.collected[number]):
                 live = self._deploy(subject.topology, subject.dut, quiet=round_number > 0)
-                work.collected[number].labels = figure.labels(live)
+                work.collected[number].about(figure.labels(live), live)
                 reading = figure.read(live, left * (figure.reading_s + _TOPOLOGY_CHANGE_S))
                 self._note_share(live, work.collected[number])
                 return reading
@@ -293,7 +299,7 @@ class Study:
                 if (block, number) not in ready:
                     figure.begin(live, remaining_s)
                     ready.add((block, number))
-                collected.labels = figure.labels(live)
+                collected.about(figure.labels(live), live)
                 reading = figure.turn(live, remaining_s)
                 self._note_share(live, collected)
                 return reading
@@ -325,6 +331,7 @@ class Study:
                 labels=self._labels({**known.labels, work.per: subject.value}),
                 trials=tuple(known.trials),
                 offload=worst_share(known.shares),
+                cores=known.cores,
                 **{**facts, **fields},
             )
             for subject, known, fields in zip(work.subjects, work.collected, found, strict=True)

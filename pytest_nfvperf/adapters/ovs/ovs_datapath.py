@@ -103,7 +103,9 @@ class OvsDatapath:
             tuning=tuning,
         )
         instance = OvsInstance(journal, binaries, options, name)
-        info = replace(_describe(binaries, options, reason), **installation_facts(spec, binaries, instance))
+        described = _describe(binaries, options, reason)
+        cores = len(options.pmd_cpus) if spec.datapath != "system" else 0
+        info = replace(described, **installation_facts(spec, binaries, instance), cores=cores)
         return OvsDatapath(instance, testbed, journal, info)
 
     def info(self) -> DatapathInfo:

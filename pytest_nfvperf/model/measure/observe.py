@@ -42,13 +42,18 @@ _NOT_SATURATED = (
 _LATENCIES = ("min", "p50", "p90", "p99", "p999", "max")
 
 
+_RATE_UNITS = ("pps", "bps", "line_ratio")
+
+
 def observations(outcome: Outcome) -> tuple[Observation, ...]:
     """Every figure of the outcome, in base units.
 
     A goal yields three observations of one metric: pps, bps (layer 2, with FCS) and, where
     ports have a line rate, line_ratio; all per direction. Of nodes that share CPUs rates are lower bounds.
     """
-    found = _observed(outcome)
+    found = tuple(
+        replace(seen, cores=outcome.cores) if seen.unit in _RATE_UNITS else seen for seen in _observed(outcome)
+    )
     return tuple(as_bound(seen) for seen in found) if shares_cpus(outcome.label) else found
 
 

@@ -234,6 +234,7 @@ class Outcome:
         offload: how many flows were in hardware, on a testbed that asks for hardware offload.
         sessions: routing sessions that were watched during the measurement.
         missing: metrics that a test asked for and could not measure, each with the reason.
+        cores: CPUs of the DUT's poll-mode threads, of each node; 0 where that is not known.
         plateaus: forwarding rates at overload beside a search, one a repeat; none where losses are not dated.
     """
 
@@ -259,6 +260,7 @@ class Outcome:
     sessions: SessionsSeen | None = None
     missing: tuple[tuple[str, str], ...] = ()
     plateaus: tuple[PlateauPoint, ...] = ()
+    cores: int = 0
 
     @property
     def label(self) -> dict[str, str]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pytest_nfvperf.model.display import format_against, format_ratio, format_value
 from pytest_nfvperf.model.samples import Relative
 from pytest_nfvperf.model.sla.baseline import NOT_GIVEN, Baseline
+from pytest_nfvperf.model.sla.core_budget import budget_text, within
 from pytest_nfvperf.model.sla.failure_table import failure_table
 from pytest_nfvperf.model.sla.load_name import same_load, show_load
 from pytest_nfvperf.model.sla.rules import Limit, Rule
@@ -74,7 +75,8 @@ def worst(verdicts: Sequence[Verdict]) -> Judgement:
 def requirement_text(metric: str, limit: Limit) -> str:
     """``latency_p99 <= 100 us at 50 % of pdr``."""
     repeats = f" over {limit.repeats} repeats" if limit.repeats > 1 else ""
-    return f"{metric} {limit.text}" + (f" at {show_load(limit.at)}" if limit.at else "") + repeats
+    budget = f" at {budget_text(limit.cores)}" if limit.cores else ""
+    return f"{metric} {limit.text}" + (f" at {show_load(limit.at)}" if limit.at else "") + budget + repeats
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +129,7 @@ def _judge_one(
     others: _Others,
     why: Mapping[str, str],
 ) -> Verdict:
-    found = _find(metric, limit, observed)
+    found = _found(metric, limit, observed)
     if isinstance(found, str):
         return _inconclusive(rule, metric, limit, why.get(metric, found))
     if not math.isfinite(found.value):
@@ -237,6 +239,12 @@ def _noise_floor(ratio: Relative) -> str:
         listed = ", ".join(f"{reason} {count}x" for reason, count in pairing.dropped)
         text += f"; readings dropped: {listed}"
     return text
+
+
+def _found(metric: str, limit: Limit, observed: Sequence[Observation]) -> Observation | str:
+    """The observation that the limit is about, as what it says of the limit's budget of cores."""
+    found = _find(metric, limit, observed)
+    return found if isinstance(found, str) or limit.cores is None else within(found, limit.cores)
 
 
 def _find(metric: str, limit: Limit, observed: Sequence[Observation]) -> Observation | str:

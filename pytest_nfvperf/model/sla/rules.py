@@ -23,6 +23,7 @@ class Limit:
         at: the load the metric is taken at ("50 % of pdr", "4000000 pps"), or None.
         text: as the user wrote it.
         repeats: so many searches, or more, must stand behind the figure.
+        cores: the budget that a rate is asked for at; None for none.
         of_baseline: the value is a share of the same figure in the run that --nfv-baseline names.
     """
 
@@ -34,6 +35,7 @@ class Limit:
     at: str | None = None
     repeats: int = 1
     of_baseline: bool = False
+    cores: int | None = None
 
     @property
     def is_share(self) -> bool:

@@ -34,6 +34,7 @@ class Observation:
         low, high: interval that the true value lies in, where it was sampled; None where it was not.
         relatives: ratios to baselines that were measured in the same rounds.
         repeats: how many searches it is the middle of.
+        cores: CPUs of the datapath's poll-mode threads, of each node; 0 where that is not known, or says nothing.
     """
 
     metric: str
@@ -49,6 +50,7 @@ class Observation:
     high: float | None = None
     relatives: tuple[Relative, ...] = ()
     repeats: int = 1
+    cores: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ class DatapathInfo:
         detail: how it runs, in a sentence.
         installation: path of the program that forwards; empty where there is none of its own.
         origin: "installed", "prefix", "debian:bookworm", "git:<commit>"; empty where it is not known.
+        cores: CPUs of its poll-mode threads, or of the thread that polls in their place, of each node; 0 for none.
         at_least: why it can do more than is seen here, such as nodes that share a CPU; empty where it cannot.
         build: what is known of how it was built, by name: packages, options of configure, port types.
     """
@@ -27,6 +28,7 @@ class DatapathInfo:
     installation: str = ""
     origin: str = ""
     build: tuple[tuple[str, str], ...] = ()
+    cores: int = 0
     at_least: str = ""
 
 
