@@ -138,10 +138,10 @@ def _one(measurer: LoadMeasurer, goal: Goal, duration_s: float, load_fps: float)
 _UNTOLD = "lost frames, and too little of it was undisturbed to tell whose loss that was"
 _IN_VAIN = "was given up for lost frames that turned out to be the machine's"
 
-SHARES = (1.0, 0.99, 0.97, 0.95, 0.92, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.25, 0.1)
+SHARES = (1.0, 0.99, 0.97, 0.95, 0.92, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.35, 0.25, 0.1)
 """Shares of the found load at which a full-length trial is tried, one after the other. What is reported is as coarse
 as these steps, and a trial that does not hold is given up after a second. The last are far down: what was borne there
 is still a figure, where none would be none."""
 
-_FAR_BELOW = (0.9, 0.7, 0.5, 0.25, 0.1)
+_FAR_BELOW = (0.9, 0.7, 0.5, 0.35, 0.25, 0.1)
 """Those that are tried after the rig spoiled a load."""

@@ -29,6 +29,10 @@ PATIENCE_S = 20.0
 _LONG_REPEATS = 2
 """Of a trial that takes long and was invalid, or said nothing: the rig is more likely to bear a lower load."""
 
+_AGAIN = 3
+"""Repeats at one load of a trial that says nothing. Where the host shares its cores all the time more do not help, and
+patience spent on one load is missing at those that matter."""
+
 CLOSE = 1.05
 """A load that is so much above another is close to it: what it loses bounds what the other one may be."""
 
@@ -78,17 +82,18 @@ class LoadMeasurer:
             load_fps: intended, frames/s per direction.
             purpose: for evidence and the progress line.
             repeats: at most so many repeats of an invalid trial, and of one that says nothing; None for the profile's,
-                and of one that says nothing for as long as patience lasts.
+                and a few of one that says nothing.
             give_up_loss: see TrialSpec.
 
         Raises:
             InvalidTrialsError: no valid trial within the budget.
         """
         spec = self._spec(duration_s, load_fps, purpose, give_up_loss)
-        trial, again = self._valid(spec, repeats), repeats
-        while trial.result.says_nothing and self.patience_s > 0 and again != 0:
+        trial = self._valid(spec, repeats)
+        for _ in range(_AGAIN if repeats is None else repeats):
+            if self.patience_s <= 0 or not trial.result.says_nothing:
+                break
             self.patience_s -= trial.wall_s
-            again = None if again is None else again - 1
             trial = self._valid(spec, repeats)
         self.trials.append(trial)
         return trial

@@ -277,7 +277,7 @@ def test_a_confirmation_that_the_rig_spoils_everywhere_stays_absent_and_says_why
     assert confirmed.confirmation is None
     assert confirmed.detail.startswith("not confirmed: the only trial was invalid (skipped_frames 1x); the last, trial")
     loads = [record.data["result"]["spec"]["load_fps"] for record in measurer.sink.records]
-    assert loads == [5e6] * 3 + [4.5e6] * 3 + [3.5e6, 2.5e6, 1.25e6, 0.5e6], (
+    assert loads == [5e6] * 3 + [4.5e6] * 3 + [3.5e6, 2.5e6, 1.75e6, 1.25e6, 0.5e6], (
         "patience ends: then each load is tried once"
     )
 
