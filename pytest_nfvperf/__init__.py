@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         ledger_of,
     )
     from pytest_nfvperf.model.ledger.ledger_text import ledger_text
+    from pytest_nfvperf.model.measure.cpu_account import CpuAccount
     from pytest_nfvperf.model.measure.observe import observations, unmeasured
     from pytest_nfvperf.model.measure.outcome import Cost, LossPoint, Outcome
     from pytest_nfvperf.model.measure.profile import Profile
@@ -93,6 +94,7 @@ if TYPE_CHECKING:
     from pytest_nfvperf.ports.running_trial import RunningTrial, TellsIntervals
     from pytest_nfvperf.ports.stream_engine import StreamEnd, StreamEngine
     from pytest_nfvperf.ports.vnf import Vnf, VnfMaker, VnfPort, VnfSpec
+    from pytest_nfvperf.runs.load_cost import LoadCost
     from pytest_nfvperf.runs.load_series import loss_point
     from pytest_nfvperf.runs.mirroring import CopyTrials, MirrorLoad
     from pytest_nfvperf.runs.rig import LiveTopology
@@ -133,6 +135,7 @@ __all__ = [
     "Cost",
     "CounterDelta",
     "CounterSnapshot",
+    "CpuAccount",
     "Datapath",
     "DatapathInfo",
     "DeadlineError",
@@ -160,6 +163,7 @@ __all__ = [
     "Ledger",
     "LedgerLine",
     "LiveTopology",
+    "LoadCost",
     "Loss",
     "LossPoint",
     "MirrorLoad",
@@ -262,6 +266,7 @@ _PLACES = {
     "ConfigError": "model.errors",
     "CopyTrials": "runs.mirroring",
     "Cost": "model.measure.outcome",
+    "CpuAccount": "model.measure.cpu_account",
     "CounterDelta": "model.ledger.ledger",
     "CounterSnapshot": "model.ledger.ledger",
     "Datapath": "ports.datapath",
@@ -292,6 +297,7 @@ _PLACES = {
     "Ledger": "model.ledger.ledger",
     "LedgerLine": "model.ledger.ledger",
     "LiveTopology": "runs.rig",
+    "LoadCost": "runs.load_cost",
     "Loss": "model.ledger.ledger",
     "LossPoint": "model.measure.outcome",
     "MirrorLoad": "runs.mirroring",

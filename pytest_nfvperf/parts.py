@@ -1,5 +1,9 @@
-"""Parts of a topology, for ``compose``; and the types of what they return."""
+"""Parts of a topology, for ``compose``; the types of what they return; and what makers of interfaces work with."""
 
+from typing import TYPE_CHECKING
+
+from pytest_nfvperf.model.lazy import lazily
+from pytest_nfvperf.model.scenarios.pods import pod_node
 from pytest_nfvperf.model.topology.compose import node
 from pytest_nfvperf.model.topology.compute_nodes import Node
 from pytest_nfvperf.model.topology.links import Crossing, Patch, Tunnel, Underlay, VethLink
@@ -26,15 +30,27 @@ from pytest_nfvperf.model.topology.parts import (
 )
 from pytest_nfvperf.model.traffic.trial import Direction
 
+if TYPE_CHECKING:
+    from pytest_nfvperf.adapters.net.ends import End, Moved, Pair
+    from pytest_nfvperf.adapters.ovs.topology.nic_makers import NIC_MAKERS, Making, NicMaker
+    from pytest_nfvperf.adapters.ovs.topology.ovs_port import OvsPort
+
 __all__ = [
+    "NIC_MAKERS",
     "Behind",
     "Crossing",
     "Direction",
+    "End",
+    "Making",
     "Mirror",
+    "Moved",
     "Namespace",
     "Nic",
+    "NicMaker",
     "Node",
     "Offloads",
+    "OvsPort",
+    "Pair",
     "Patch",
     "Path",
     "Port",
@@ -55,9 +71,27 @@ __all__ = [
     "one_armed",
     "patch",
     "path",
+    "pod_node",
     "router",
     "tunnel",
     "underlay",
     "veth",
     "vnf",
 ]
+
+_PLACES = {
+    "NIC_MAKERS": "adapters.ovs.topology.nic_makers",
+    "End": "adapters.net.ends",
+    "Making": "adapters.ovs.topology.nic_makers",
+    "Moved": "adapters.net.ends",
+    "NicMaker": "adapters.ovs.topology.nic_makers",
+    "OvsPort": "adapters.ovs.topology.ovs_port",
+    "Pair": "adapters.net.ends",
+}
+
+if not TYPE_CHECKING:  # a type checker must see wrong names
+    __getattr__ = lazily(__name__, "pytest_nfvperf", _PLACES)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -15,11 +15,15 @@ from pytest_nfvperf.model.evidence.records import (
     TestEndData,
     make_record,
 )
+from pytest_nfvperf.model.evidence.request_record import RequestData
 from pytest_nfvperf.model.measure.comparison import relative, slope
+from pytest_nfvperf.model.measure.cpu_account import CpuAccount, CpuPart, CpuRole
 from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.measure.request_response import RequestResult, RequestSpec
 from pytest_nfvperf.model.measure.stream_measurement import SideCpu, StreamCounts, StreamResult, StreamSpec, WayCounts
 from pytest_nfvperf.model.samples import Samples
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
+from pytest_nfvperf.model.traffic.histogram import Histogram
 from tests.sample_soak import soak_outcome, soak_record
 
 CHAINS = (1, 2, 4, 9)
@@ -96,6 +100,15 @@ def stream_run() -> StreamData:
     return StreamData(StreamResult(StreamSpec(duration_s=0.7, omit_s=0.3), (way,), cpu, cpu), 1.3, 0.84)
 
 
+def request_run() -> RequestData:
+    """One run of requests and responses, with an account of the CPU time."""
+    times = Histogram(((20_000, 9), (50_000, 1)), 19_000, 50_000)
+    account = CpuAccount(
+        1_000_000_000, 500_000_000, 100_000_000, 0, False, (CpuPart(CpuRole.SENDER, "x", 490_000_000),)
+    )
+    return RequestData(RequestResult(RequestSpec(), times, 0, 1_000_000_000, "sockperf 3.7"), 1.5, account)
+
+
 def study_records() -> list[Record]:
     """Records of three tests: patch chains, of which the longest failed, TCP over veth, and a soak."""
     ids = RecordIds()
@@ -112,7 +125,7 @@ def study_records() -> list[Record]:
     test = "suites/chaining/test_packets.py::test_patch_chain"
     add(test, _begun(packets), *packets, *verdicts, TestEndData("failed", 31.0, "SLA not met"))
     test = "suites/chaining/test_tcp.py::test_tcp_chain"
-    add(test, _begun(streams), stream_run(), *streams, TestEndData("passed", 31.0, ""))
+    add(test, _begun(streams), stream_run(), request_run(), *streams, TestEndData("passed", 31.0, ""))
     test = "suites/endurance/test_soak.py::test_soak"
     add(test, TestData(soak_outcome().labels, {}, "Soak."), soak_record(), soak_outcome(), TestEndData("passed", 61.0))
     return records

@@ -18,6 +18,8 @@ from pytest_nfvperf.adapters.cleanup.reaper import kill_noted, kill_rest, open_j
 from pytest_nfvperf.adapters.fingerprint.fingerprint import fingerprint
 from pytest_nfvperf.adapters.generators.iperf3.engine import Iperf3Engine, check_iperf3, find_iperf3, iperf3_options
 from pytest_nfvperf.adapters.generators.recorded_ceilings import RecordedCeilings
+from pytest_nfvperf.adapters.generators.sockperf.engine import SockperfEngine
+from pytest_nfvperf.adapters.host.cpu_account import CpuAccountant
 from pytest_nfvperf.adapters.host.hugepages import read_hugepages
 from pytest_nfvperf.adapters.host.promised import check_promised
 from pytest_nfvperf.adapters.journal.journal import Journal
@@ -27,6 +29,7 @@ from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
 from pytest_nfvperf.adapters.ovs.instance.system_sockets import find_system
 from pytest_nfvperf.adapters.ovs.nodes_datapath import NodesDatapath
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
+from pytest_nfvperf.adapters.ovs.topology.nic_makers import NIC_MAKERS, NicMaker
 from pytest_nfvperf.adapters.process.interrupts import held
 from pytest_nfvperf.adapters.process.lock import AT_ONCE, MeasurementLock, Turn
 from pytest_nfvperf.adapters.vnf.maker import LocalVnfs
@@ -59,6 +62,7 @@ class LocalBackend:
         keep: leave the run directory when done.
         record: directory for recordings of the conversation with the generator; None: it is not recorded.
         turn: how long to wait while another run measures on these CPUs.
+        nic_makers: of namespaces' interfaces, by kind.
     """
 
     def __init__(
@@ -69,6 +73,7 @@ class LocalBackend:
         keep: bool = False,
         record: Path | None = None,
         turn: Turn = AT_ONCE,
+        nic_makers: Mapping[str, NicMaker] = NIC_MAKERS,
     ) -> None:
         self.testbed = testbed
         self._side = side
@@ -76,6 +81,7 @@ class LocalBackend:
         self.clock: Clock = SystemClock()
         self._keep = keep
         self._turn = turn
+        self._nic_makers = nic_makers
         self._abandoned = False
         self._journal: Journal | None = None
         self._kept: Path | None = None
@@ -162,6 +168,8 @@ class LocalBackend:
             polling_cpus=self._side.polling_cpus(),
             round_trips=self._side.round_trips(machine),
             make_streams=lambda: Iperf3Engine(journal, iperf3_options(self.testbed.streams)),
+            make_cpu_accounting=CpuAccountant,
+            make_requests=lambda: SockperfEngine(journal),
             vnfs=LocalVnfs(journal, self.testbed),
             check_cabling=partial(check_cabling, self.testbed) if is_lab(self.testbed) else None,
             beside=(lambda beside: self._parts(machine, f"-{beside}")) if self._can_be_two() and not name else None,
@@ -193,8 +201,8 @@ class LocalBackend:
         if dut.kind == LINUX_BRIDGE:
             return BridgeDatapath(journal, dut)
         if dut.nodes:
-            return NodesDatapath.start(self.testbed, journal, dut, name=name)
-        return OvsDatapath.start(self.testbed, journal, dut, name=name)
+            return NodesDatapath.start(self.testbed, journal, dut, name=name, nic_makers=self._nic_makers)
+        return OvsDatapath.start(self.testbed, journal, dut, name=name, nic_makers=self._nic_makers)
 
     @cached_property
     def _fingerprint(self) -> dict[str, Any]:

@@ -50,13 +50,29 @@ INSTRUCTIONS = _dimension(
     "a number of instructions", "instructions", {"instructions": 1}, "2500 instructions", bare=True
 )
 CORES = _dimension("a number of cores", "cores", {"cores": 1}, "1.5 cores", bare=True)
+CPU_PER_GIGABIT = _dimension("a CPU time per gigabit", "cpu-s/Gbit", {"cpu-s/Gbit": 1}, "2 cpu-s/Gbit", bare=True)
 SEGMENTS = _dimension("a number of segments", "segments", {"segments": 1}, "100 segments", bare=True)
 
 TIMES = _dimension("how often", "times", {"times": 1}, "0 times", bare=True)
+EACH_SECOND = _dimension("how often a second", "times/s", {"times/s": 1}, "1000 times/s", bare=True)
 
 TIME_NS = replace(TIME, divisor=1)
 
-DIMENSIONS = (FRAME_RATE, BIT_RATE, TIME, RATIO, SIZE, FRAMES, CYCLES, INSTRUCTIONS, CORES, SEGMENTS, TIMES)
+DIMENSIONS = (
+    FRAME_RATE,
+    BIT_RATE,
+    TIME,
+    RATIO,
+    SIZE,
+    FRAMES,
+    CYCLES,
+    INSTRUCTIONS,
+    CORES,
+    CPU_PER_GIGABIT,
+    SEGMENTS,
+    TIMES,
+    EACH_SECOND,
+)
 
 _QUANTITY = re.compile(r"(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(?P<unit>\S.*)?", re.ASCII)
 _NOT_FINITE = re.compile(r"[+-]?(nan|\.nan|inf|\.inf|infinity)\b.*", re.IGNORECASE)

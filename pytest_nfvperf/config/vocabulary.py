@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 from pytest_nfvperf.config.units import (
     BIT_RATE,
     CORES,
+    CPU_PER_GIGABIT,
     CYCLES,
+    EACH_SECOND,
     FRAME_RATE,
     FRAMES,
     INSTRUCTIONS,
@@ -86,6 +88,10 @@ def _rate(meaning: str) -> Metric:
 def _latency(meaning: str) -> Metric:
     since = "from the scheduled send time (TRex: the actual one)"
     return Metric(f"{meaning} latency {since}", ((TIME_NS, "ns"),), "<= 100 us", at="required")
+
+
+def _response_time(which: str) -> Metric:
+    return Metric(f"{which} time from a request to its response", ((TIME_NS, "ns"),), "<= 100 us")
 
 
 def _seconds(meaning: str) -> Metric:
@@ -169,7 +175,25 @@ METRICS = {
     "udp_throughput": Metric("UDP payload received", ((BIT_RATE, "bps"),), ">= 1 Gbps"),
     "sender_cores": Metric("CPUs that the sending side used", ((CORES, "cores"),), "<= 1.2 cores"),
     "receiver_cores": Metric("CPUs that the receiving side used", ((CORES, "cores"),), "<= 1.2 cores"),
-    "datapath_cores": Metric("CPUs that the datapath's threads used", ((CORES, "cores"),), "<= 1.2 cores"),
+    "datapath_cores": Metric(
+        "CPUs that the datapath used: its threads, and softirq where it is in the kernel",
+        ((CORES, "cores"),),
+        "<= 1.2 cores",
+    ),
+    "softirq_cores": Metric("CPUs that the machine spent in softirq", ((CORES, "cores"),), "<= 0.5 cores"),
+    "pmd_cores": Metric("CPUs that PMD threads used at a fixed load", ((CORES, "cores"),), "<= 0.5 cores"),
+    "load_latency_p50": Metric("median latency at a fixed load", ((TIME_NS, "ns"),), "<= 100 us"),
+    "load_latency_p99": Metric("99th percentile of latency at a fixed load", ((TIME_NS, "ns"),), "<= 1 ms"),
+    "cpu_per_gigabit": Metric(
+        "CPU seconds a gigabit of payload, of sender, receiver, datapath, kernel threads and VNFs",
+        ((CPU_PER_GIGABIT, "cpu-s/Gbit"),),
+        "<= 2 cpu-s/Gbit",
+    ),
+    "context_switches": Metric("how often threads were put on a CPU", ((EACH_SECOND, "times/s"),), "<= 100000 times/s"),
+    "response_time_p50": _response_time("median"),
+    "response_time_p99": _response_time("99th percentile of the"),
+    "response_time_p999": _response_time("99.9th percentile of the"),
+    "responses": Metric("responses a second", ((EACH_SECOND, "times/s"),), ">= 1000 times/s"),
     "retransmits": Metric("TCP segments sent again", ((SEGMENTS, "segments"),), "<= 100 segments"),
     "establishment_time": _seconds("from the start of both BGP speakers to Established, with BFD up"),
     "withdrawal_time": _seconds("from the withdrawal of a route to the last frame that was still forwarded by it"),

@@ -81,7 +81,13 @@ def format_cores(cores: float | None, digits: int = _DIGITS) -> str:
     return MISSING if cores is None else f"{cores:.{digits - 1}f} cores"
 
 
+def format_cpu_per_gigabit(seconds: float | None, digits: int = _DIGITS) -> str:
+    """CPU seconds a gigabit of payload: ``1.84 cpu-s/Gbit``."""
+    return MISSING if seconds is None else f"{_digits(seconds, digits)} cpu-s/Gbit"
+
+
 _FORMATTERS = {
+    "cpu-s/Gbit": format_cpu_per_gigabit,
     "cores": format_cores,
     "bytes": format_bytes,
     "pps": format_fps,

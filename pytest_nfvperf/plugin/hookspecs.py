@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytest_nfvperf.adapters.ovs.topology.nic_makers import NicMaker
     from pytest_nfvperf.backends.base import Backend
     from pytest_nfvperf.model.testbed.testbed import Testbed
     from pytest_nfvperf.ports.capture import Capture
@@ -17,6 +20,14 @@ def pytest_nfvperf_make_backend(config: pytest.Config, testbed: Testbed) -> Back
     """Make a testbed real in another way: a vendor's generator, a simulator.
 
     Return None to leave it to the next, at last to this project's own engines. Not called for --nfv-plan.
+    """
+
+
+@pytest.hookspec
+def pytest_nfvperf_nic_makers(config: pytest.Config) -> Mapping[str, NicMaker]:  # type: ignore[empty-body]
+    """Give makers of further kinds of namespaces' interfaces, such as ``{"acme:macvtap": make}``.
+
+    A topology asks for one by ``namespace("pod1", "br-int", "10.1.0.1/24", kind="acme:macvtap")``.
     """
 
 

@@ -114,10 +114,14 @@ def _backend(config: pytest.Config, testbed: Testbed, options: Options) -> Backe
         from pytest_nfvperf.backends.replay import ReplayBackend  # noqa: PLC0415 - as below
 
         return ReplayBackend(testbed)
+    from pytest_nfvperf.adapters.ovs.topology.nic_makers import with_makers  # noqa: PLC0415 - as below
     from pytest_nfvperf.backends.local import LocalBackend  # noqa: PLC0415 - a plan needs none of its adapters
 
+    makers = with_makers(config.hook.pytest_nfvperf_nic_makers(config=config))
     turn = Turn(options.wait_s, partial(say, config))
-    return LocalBackend(testbed, _generator_side(testbed), keep=options.keep, record=options.record, turn=turn)
+    return LocalBackend(
+        testbed, _generator_side(testbed), keep=options.keep, record=options.record, turn=turn, nic_makers=makers
+    )
 
 
 def _generator_side(testbed: Testbed) -> GeneratorSide:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.ports.clock import Clock
@@ -28,3 +28,9 @@ def death_behind(error: TestbedError, check_alive: Callable[[], None], clock: Cl
             return found
         clock.sleep(_STEP_S)
     return error
+
+
+def add_evidence(error: TestbedError, logs: Mapping[str, str]) -> None:
+    """Add logs to what an error shows, but for those that it has already."""
+    for name, text in logs.items():
+        error.evidence.setdefault(name, text)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from pytest_nfvperf.model.measure.cpu_account import CpuRole
 from pytest_nfvperf.model.testbed.equipment import DatapathInfo
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.ports.collector import Collector
@@ -28,7 +29,8 @@ class Service(Protocol):
 class Deployment:
     """What a topology consists of while it is deployed.
 
-    ``collectors``, ``samplers``: the datapath's counters. ``datapath``: what the DUT is.
+    ``collectors``, ``samplers``: the datapath's counters. ``datapath``: what the DUT is. ``processes``: of DUT and VNFs
+    on this machine, by their ids.
     """
 
     built: BuiltTopology
@@ -39,6 +41,7 @@ class Deployment:
     collectors: tuple[Collector, ...] = ()
     samplers: tuple[Sampler, ...] = ()
     check_alive: Callable[[], None] = lambda: None
+    processes: Callable[[], Mapping[int, CpuRole]] = dict
     vnfs: RunningVnfs = field(default_factory=RunningVnfs)
     services: list[Service] = field(default_factory=list)
 

@@ -24,7 +24,7 @@ from pytest_nfvperf.ports.generator import Generator
 from pytest_nfvperf.ports.sampler import Sampled
 from pytest_nfvperf.ports.stream_engine import StreamEngine
 from pytest_nfvperf.runs.attaching import generator_port_names, generator_ports, learning_directions
-from pytest_nfvperf.runs.deaths import death_behind
+from pytest_nfvperf.runs.deaths import add_evidence, death_behind
 from pytest_nfvperf.runs.deployment import Deployment, Service
 from pytest_nfvperf.runs.placement import Placement
 from pytest_nfvperf.runs.rig_parts import RigParts
@@ -231,6 +231,11 @@ class Rig:
             self._streams = self._parts.make_streams()
         return self._streams
 
+    @property
+    def parts(self) -> RigParts:
+        """What it is made of."""
+        return self._parts
+
     def live(self, topology: Topology, repeats: int, dut: Dut = TESTBEDS_OWN) -> LiveTopology:
         """This topology, deployed. Another one is removed first.
 
@@ -355,6 +360,7 @@ class Rig:
         if isinstance(datapath, Sampled):
             deployment.samplers = datapath.samplers()
         deployment.check_alive = lambda: _all_alive(datapath, vnfs)
+        deployment.processes = lambda: vnfs.processes_beside(datapath)
         if generator is not None:
             deployment.runner = self._runner(topology, generator, deployment, live.repeats)
         live.current = deployment
@@ -389,9 +395,3 @@ class Rig:
 def _all_alive(datapath: Datapath, vnfs: RunningVnfs) -> None:
     datapath.check_alive()
     vnfs.check_alive()
-
-
-def add_evidence(error: TestbedError, logs: Mapping[str, str]) -> None:
-    """Add logs to what an error shows, but for those that it has already."""
-    for name, text in logs.items():
-        error.evidence.setdefault(name, text)

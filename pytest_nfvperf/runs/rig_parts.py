@@ -10,8 +10,10 @@ from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.trial import TrialResult
 from pytest_nfvperf.ports.ceilings import Ceilings
+from pytest_nfvperf.ports.cpu_accounting import CpuAccounting
 from pytest_nfvperf.ports.datapath import Datapath
 from pytest_nfvperf.ports.generator import Generator
+from pytest_nfvperf.ports.request_engine import RequestEngine
 from pytest_nfvperf.ports.stream_engine import StreamEngine
 from pytest_nfvperf.ports.vnf import VnfMaker
 from pytest_nfvperf.runs.placement import ForgottenRoundTrips, RoundTrips
@@ -25,7 +27,8 @@ class RigParts:
 
     ``pmd_cpus``: number of CPUs given to poll-mode threads, 0 if unknown.
     ``polling_cpus``: of the DUT, whose distance from the generator's is looked at; ``round_trips``: seen before.
-    ``make_streams``: None where the testbed has no engine for streams.
+    ``make_streams``: None where the testbed has no engine for streams. ``make_cpu_accounting``: None where nobody
+    accounts for the CPU time of the machine that they run on. ``make_requests``: None where nothing sends requests.
     ``vnfs``: starts VNFs that are processes; None where there is only the generator's loop.
     ``beside``: the parts of one more rig by a name of its own, that shares this one's CPUs: while one of them works
     the others are frozen. ``room_beside``: for how many more there is memory now; 0 where the testbed has but one DUT.
@@ -40,6 +43,8 @@ class RigParts:
     polling_cpus: tuple[int, ...] = ()
     round_trips: RoundTrips = field(default_factory=ForgottenRoundTrips)
     make_streams: Callable[[], StreamEngine] | None = None
+    make_cpu_accounting: Callable[[], CpuAccounting] | None = None
+    make_requests: Callable[[], RequestEngine] | None = None
     vnfs: VnfMaker | None = None
     check_cabling: Callable[[Datapath, Generator], None] | None = None
     beside: Callable[[str], RigParts] | None = None

@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.topology import Topology
-from pytest_nfvperf.runs.rig import LiveTopology, Rig, add_evidence
+from pytest_nfvperf.runs.deaths import add_evidence
+from pytest_nfvperf.runs.rig import LiveTopology, Rig
 
 Placed = tuple[Topology, Dut]
 """What a rig carries."""

@@ -6,27 +6,36 @@ both ends (S2: 1.0 core for the sender, 0.8 for the receiver).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, Literal, TypedDict
 
-from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.model.errors import UnavailableError
 from pytest_nfvperf.model.evidence.record import RecordKind
 from pytest_nfvperf.model.evidence.records import StreamData
 from pytest_nfvperf.model.ledger.ledger import deltas
+from pytest_nfvperf.model.measure.cpu_account import CpuAccount, with_pmd_split
 from pytest_nfvperf.model.measure.profile import Profile
 from pytest_nfvperf.model.measure.reading import Reading
-from pytest_nfvperf.model.measure.stream_measurement import StreamResult, StreamSpec, WayCounts
-from pytest_nfvperf.model.topology.topology import Nic
+from pytest_nfvperf.model.measure.stream_measurement import StreamResult, StreamSpec
+from pytest_nfvperf.ports.cpu_accounting import CpuAccounting
+from pytest_nfvperf.ports.request_engine import RequestEngine
 from pytest_nfvperf.ports.stream_engine import StreamEnd, StreamEngine
+from pytest_nfvperf.runs.ends import Ends, stream_ends
+from pytest_nfvperf.runs.response_time import Requester
 from pytest_nfvperf.runs.rig import LiveTopology
+from pytest_nfvperf.runs.stream_cpu import cost_values, datapath_cores, ended_parts, pmd_busy, sides
 from pytest_nfvperf.runs.trials import Context, InvalidTrialsError
 
 UNITS = {
     "tcp_throughput": "bps",
+    "cpu_per_gigabit": "cpu-s/Gbit",
     "sender_cores": "cores",
     "receiver_cores": "cores",
     "datapath_cores": "cores",
+    "softirq_cores": "cores",
+    "context_switches": "times/s",
     "retransmits": "segments",
 }
 """What a reading holds, in which unit."""
@@ -40,11 +49,37 @@ Cpus = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class StreamRun:
-    """A finished run with its place in the evidence. ``datapath_cores``: CPUs that the datapath's process used."""
+    """A finished run with its place in the evidence.
+
+    Attributes:
+        id: of its record.
+        result: of the streams.
+        datapath_cores: CPUs that the datapath used, with softirq where it is in the kernel; None where nobody counted.
+        cpu: who used the machine's CPUs; None where nobody accounts for them.
+        wall_s: from call to counts, s.
+    """
 
     id: str
     result: StreamResult
     datapath_cores: float | None
+    cpu: CpuAccount | None = None
+    wall_s: float = 0.0
+
+    @property
+    def cpu_per_gigabit(self) -> float | None:
+        """CPU seconds that a gigabit of payload cost, over all that served it; None where nobody accounts."""
+        return cost_values(self.cpu, self.result, self.wall_s).get("cpu_per_gigabit")
+
+
+def _requester(
+    make: Callable[[], RequestEngine] | None,
+    context: Context,
+    accounting: CpuAccounting | None,
+    cpus: tuple[Cpus, Cpus],
+) -> Requester:
+    if make is None:
+        raise UnavailableError("this testbed has nothing that sends requests between namespaces")
+    return Requester(make(), context, accounting, cpus)
 
 
 class StreamRunner:
@@ -55,28 +90,50 @@ class StreamRunner:
         context: evidence, progress and time.
         repeats: how often an invalid run is repeated.
         cpus: that client and server may run on, where a spec does not say; empty: any.
+        accounting: accounts for the CPU time of the machine; None where nobody does.
+        make_requests: makes what sends requests; None where the testbed has nothing for it.
     """
 
     def __init__(
-        self, engine: StreamEngine, context: Context, repeats: int, cpus: tuple[Cpus, Cpus] = ((), ())
+        self,
+        engine: StreamEngine,
+        context: Context,
+        repeats: int,
+        cpus: tuple[Cpus, Cpus] = ((), ()),
+        accounting: CpuAccounting | None = None,
+        make_requests: Callable[[], RequestEngine] | None = None,
     ) -> None:
         self._engine = engine
         self._context = context
         self._repeats = repeats
         self._cpus = cpus
+        self._accounting = accounting
+        self.requester = partial(_requester, make_requests, context, accounting, cpus)
+        """What sends requests between the same namespaces; raises UnavailableError where nothing does."""
 
-    def run(self, live: LiveTopology, spec: StreamSpec, remaining_s: float | None = None) -> StreamRun:
-        """Run until one is valid, from the topology's first namespace with an address to its last.
+    def run(
+        self, live: LiveTopology, spec: StreamSpec, remaining_s: float | None = None, *, ends: Ends | None = None
+    ) -> StreamRun:
+        """Run until one is valid.
+
+        Args:
+            live: where.
+            spec: which streams.
+            remaining_s: of what it is part of, for the progress line.
+            ends: the client's and the server's namespace, by their names in the topology. None: the first one with an
+                address and the last.
 
         Raises:
             InvalidTrialsError: none was within the budget.
-            TestbedError: the topology has no two such namespaces, or the streams could not be had.
+            ConfigError: the topology has no such namespace, or it has no address.
+            TestbedError: the topology has no two namespaces, or the streams could not be had.
         """
         client, server = self._cpus
         spec = replace(spec, client_cpus=spec.client_cpus or client, server_cpus=spec.server_cpus or server)
+        between = stream_ends(live, ends)
         spoiled: list[StreamRun] = []
         while True:
-            run = self._once(live, spec, remaining_s, spoiled[-1].id if spoiled else None)
+            run = self._once(live, spec, between, remaining_s, spoiled[-1].id if spoiled else None)
             if run.result.valid:
                 return run
             spoiled.append(run)
@@ -84,52 +141,45 @@ class StreamRunner:
                 raise InvalidTrialsError(spoiled)
 
     def _once(
-        self, live: LiveTopology, spec: StreamSpec, remaining_s: float | None, repeat_of: str | None
+        self,
+        live: LiveTopology,
+        spec: StreamSpec,
+        between: tuple[StreamEnd, StreamEnd],
+        remaining_s: float | None,
+        repeat_of: str | None,
     ) -> StreamRun:
-        client, server = stream_ends(live)
         purpose = f"{spec.streams} {spec.protocol.upper()} stream{'s' if spec.streams > 1 else ''}"
         self._context.progress.trial_started(purpose, 0, spec.duration_s, remaining_s)
         started, before = self._context.clock.monotonic(), live.counters()
-        result = self._engine.run(spec, client, server)
-        live.deployment.check_alive()
+        if self._accounting is not None:
+            self._accounting.begin(live.deployment.processes())
+        result = self._engine.run(spec, *between)
         wall_s = self._context.clock.monotonic() - started
-        used_ns = {c.name: c.delta for b, a in zip(before, live.counters(), strict=True) for c in deltas(b, a)}
+        cpu = self._accounting.end(ended_parts(result)) if self._accounting is not None else None
+        live.deployment.check_alive()
+        changes = {c.name: c.delta for b, a in zip(before, live.counters(), strict=True) for c in deltas(b, a)}
+        cpu = with_pmd_split(cpu, pmd_busy(changes)) if cpu is not None else None
+        cores = datapath_cores(cpu, changes.get("vswitchd.cpu_ns"), live.datapath_kind, result, wall_s)
         run_id = self._context.recorder.next_id(RecordKind.STREAM)
-        run = StreamRun(run_id, result, _cores(used_ns.get("vswitchd.cpu_ns"), result, wall_s))
+        run = StreamRun(run_id, result, cores, cpu, wall_s)
         self._context.streams[run_id] = result
-        self._context.recorder.emit(StreamData(result, wall_s, run.datapath_cores, repeat_of), run_id)
+        self._context.recorder.emit(StreamData(result, wall_s, cores, repeat_of, cpu), run_id)
         self._context.progress.trial_finished(None, result.valid)
         return run
-
-
-def _cores(cpu_ns: int | None, result: StreamResult, wall_s: float) -> float | None:
-    """CPU time around the run over the time that streams flowed: as the ends' own cores are counted."""
-    flowed_ns = result.client_cpu.elapsed_ns if result.client_cpu is not None else wall_s * 1e9
-    return None if cpu_ns is None or flowed_ns <= 0 else cpu_ns / flowed_ns
-
-
-def stream_ends(live: LiveTopology) -> tuple[StreamEnd, StreamEnd]:
-    """The first and the last interface with an address, which are in different namespaces."""
-    nics = [nic for nic in live.topology.nics if nic.addresses]
-    if len({nic.namespace for nic in nics}) < 2:
-        raise TestbedError(f"topology {live.name!r} has no two namespaces with addresses to send streams between")
-    return _end(live, nics[0]), _end(live, nics[-1])
-
-
-def _end(live: LiveTopology, nic: Nic) -> StreamEnd:
-    return StreamEnd(live.netns(nic.namespace), nic.addresses[0].split("/")[0], nic.name)
 
 
 @dataclass(frozen=True, slots=True)
 class TcpThroughput:
     """Reads the goodput of TCP streams, and what they cost, on any topology with two namespaces.
 
-    ``streams``: in parallel. Further settings are those of ``spec``, whose times the profile sets.
+    ``spec``: which streams; its times are the profile's. ``ends``: between which namespaces, the client's first; None
+    for the topology's first one and its last.
     """
 
     runner: StreamRunner
     profile: Profile
     spec: StreamSpec
+    ends: Ends | None = None
 
     @property
     def name(self) -> str:
@@ -148,9 +198,8 @@ class TcpThroughput:
 
     def read(self, live: LiveTopology, remaining_s: float | None) -> Reading:
         """One reading; InvalidTrialsError when the machine spoiled it."""
-        run = self.runner.run(live, self.spec, remaining_s)
-        (way,) = run.result.ways
-        values = {name: value for name, value in _values(run, way).items() if value is not None}
+        run = self.runner.run(live, self.spec, remaining_s, ends=self.ends)
+        values = {name: value for name, value in _values(run).items() if value is not None}
         return Reading(values, run.id)
 
     def labels(self, live: LiveTopology) -> dict[str, str]:
@@ -162,22 +211,34 @@ class TcpThroughput:
         return {"mean_frame_size": 0.0, "directions": 1}
 
 
-def _values(run: StreamRun, way: WayCounts) -> dict[str, float | None]:
-    client, server = run.result.client_cpu, run.result.server_cpu
-    sender, receiver = (client, server) if way.way == "forward" else (server, client)
+def _values(run: StreamRun) -> dict[str, float | None]:
+    sender, receiver = sides(run.result)
+    retransmits = run.result.retransmits
     return {
-        "tcp_throughput": way.goodput_bps,
+        "tcp_throughput": run.result.goodput_bps,
         "sender_cores": None if sender is None else sender.cores,
         "receiver_cores": None if receiver is None else receiver.cores,
         "datapath_cores": run.datapath_cores,
-        "retransmits": None if way.retransmits is None else float(way.retransmits),
+        "retransmits": None if retransmits is None else float(retransmits),
+        **cost_values(run.cpu, run.result, run.wall_s),
     }
 
 
-def tcp_spec(profile: Profile, streams: int) -> StreamSpec:
+class StreamSettings(TypedDict, total=False):
+    """What may be said of streams beside their number; fields of ``StreamSpec``."""
+
+    direction: Literal["forward", "reverse", "both"]
+    buffer_bytes: int | None
+    window_bytes: int | None
+    mss_bytes: int | None
+    congestion: str | None
+
+
+def tcp_spec(profile: Profile, streams: int, settings: StreamSettings | None = None) -> StreamSpec:
     """So many TCP streams for as long as the profile says, after slow start and the bridges' learning."""
     return StreamSpec(
         streams=streams,
         duration_s=profile.comparison_stream_s,
         omit_s=profile.comparison_omit_s,
+        **(settings or {}),
     )

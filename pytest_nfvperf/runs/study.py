@@ -11,26 +11,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, Unpack, runtime_checkable
 
 from pytest_nfvperf.model.measure.offloading import OffloadShare, worst_share
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.profile import Profile, estimate_search_s
 from pytest_nfvperf.model.measure.reading import Reading
+from pytest_nfvperf.model.measure.request_response import RequestSpec
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.ports.clock import Clock
 from pytest_nfvperf.runs.alternate import Alternated, Blocks, alternated
 from pytest_nfvperf.runs.compared import found_in_rounds, found_in_turns
+from pytest_nfvperf.runs.ends import Ends
 from pytest_nfvperf.runs.forwarding import ForwardingRate
 from pytest_nfvperf.runs.interleave import Rounds, interleaved
 from pytest_nfvperf.runs.mirroring import MirrorCost, MirrorLoad
 from pytest_nfvperf.runs.offload_share import share_after
+from pytest_nfvperf.runs.response_time import ResponseTime
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.search import LimitsOf, Search
 from pytest_nfvperf.runs.soak_load import ndr_to_share
-from pytest_nfvperf.runs.stream_runner import StreamRunner, TcpThroughput, tcp_spec
+from pytest_nfvperf.runs.stream_runner import StreamRunner, StreamSettings, TcpThroughput, tcp_spec
 from pytest_nfvperf.runs.trials import Context
 
 
@@ -224,16 +227,44 @@ class Study:
         search = Search(self.profile, self.labels, self._limits_of, lambda of: estimate_search_s(of, of.goals))
         return ndr_to_share(live, traffic, search, "give a rate, or a share of the forwarding rate")
 
-    def tcp_throughput(self, per: str, subjects: Sequence[Subject], streams: int = 1) -> tuple[Outcome, ...]:
-        """Goodput of parallel TCP streams between the first and the last namespace, and the CPUs it took.
+    def tcp_throughput(
+        self,
+        per: str,
+        subjects: Sequence[Subject],
+        streams: int = 1,
+        *,
+        ends: Ends | None = None,
+        **settings: Unpack[StreamSettings],
+    ) -> tuple[Outcome, ...]:
+        """Goodput of parallel TCP streams between two namespaces, and the CPUs it took.
 
         Args:
             per: the label that the subjects differ in, such as "bridges".
             subjects: the baseline first.
-            streams: in parallel, all one way.
+            streams: in parallel, in each direction.
+            ends: the namespaces, the client's first, as ``("pod1", "pod2")``; None: the first one and the last.
+            settings: of the streams: ``direction``, ``buffer_bytes``, ``window_bytes``, ``mss_bytes``, ``congestion``.
         """
         runner = self._streams()
-        return self.compare(per, subjects, TcpThroughput(runner, self.profile, tcp_spec(self.profile, streams)))
+        spec = tcp_spec(self.profile, streams, settings)
+        return self.compare(per, subjects, TcpThroughput(runner, self.profile, spec, ends))
+
+    def response_time(
+        self,
+        per: str,
+        subjects: Sequence[Subject],
+        *,
+        ends: Ends | None = None,
+        message_bytes: int = 64,
+        load_per_s: int | None = None,
+    ) -> tuple[Outcome, ...]:
+        """Time from a request to its response over one TCP connection; arguments and ``ends`` as of ``tcp_throughput``.
+
+        ``message_bytes``: of a request and of its response. ``load_per_s``: requests a second; None: the next one when
+        the last one was answered. UnavailableError, with what to install, where nothing sends requests.
+        """
+        spec = RequestSpec(message_bytes, max(1, round(self.profile.comparison_stream_s)), load_per_s)
+        return self.compare(per, subjects, ResponseTime(self._streams().requester(), spec, ends))
 
     def compare(self, per: str, subjects: Sequence[Subject], figure: Figure) -> tuple[Outcome, ...]:
         """Measure a figure on all subjects, in alternating turns where they can be deployed at once, else in rounds.
@@ -351,8 +382,8 @@ class Study:
             collected.shares.append(share)
 
     def _runs(self) -> dict[str, None]:
-        """Ids of all trials and runs of streams so far, in order."""
-        return dict.fromkeys([*self._context.trials, *self._context.streams])
+        """Ids of all trials, runs of streams and of requests so far, in order."""
+        return dict.fromkeys([*self._context.trials, *self._context.streams, *self._context.others])
 
     def _labels(self, measured: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
         """What was measured wins over what a test says of itself, but for the name of its topology."""

@@ -37,6 +37,7 @@ class Context:
         clock: the time.
         trials: the running test's trials by id; whoever starts a test clears it.
         streams: the same of its runs of streams.
+        others: ids of the running test's other runs: of requests.
         placement: keeps trials to one band of CPU distance; None where the DUT's CPUs are not known.
     """
 
@@ -45,6 +46,7 @@ class Context:
     clock: Clock
     trials: dict[str, Trial] = field(default_factory=dict)
     streams: dict[str, StreamResult] = field(default_factory=dict)
+    others: list[str] = field(default_factory=list)
     placement: Placement | None = None
 
 

@@ -6,9 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.model.measure.cpu_account import CpuRole
 from pytest_nfvperf.model.topology.topology import Port, PortRole, Topology, VnfKind
 from pytest_nfvperf.model.traffic.trial import VnfCounts
-from pytest_nfvperf.ports.datapath import BuiltTopology
+from pytest_nfvperf.ports.cpu_accounting import HasProcesses
+from pytest_nfvperf.ports.datapath import BuiltTopology, Datapath
 from pytest_nfvperf.ports.vnf import Vnf, VnfMaker, VnfPort, VnfSpec
 
 
@@ -89,6 +91,11 @@ class RunningVnfs:
         """Wait until all forward."""
         for vnf in self._vnfs:
             vnf.wait_ready()
+
+    def processes_beside(self, datapath: Datapath) -> dict[int, CpuRole]:
+        """Process ids of the VNFs and of the DUT, and what they are; of those that are processes of this machine."""
+        owners = [owner for owner in (datapath, *self._vnfs) if isinstance(owner, HasProcesses)]
+        return {pid: role for owner in owners for pid, role in owner.processes().items()}
 
     def counts(self) -> tuple[VnfCounts, ...]:
         """Of all, since they were started."""

@@ -259,7 +259,9 @@ class NfvSession:
         every = tuple(sorted({*cpus.housekeeping, *cpus.pmd, *cpus.generator, *cpus.vnf}))
         asked = self.backend.testbed.streams
         cpus_of_ends = asked.client_cpus or every, asked.server_cpus or every
-        return StreamRunner(self.rig.streams(), self._context, self.profile.invalid_trial_budget, cpus_of_ends)
+        parts, budget = self.rig.parts, self.profile.invalid_trial_budget
+        accounting = parts.make_cpu_accounting() if parts.make_cpu_accounting is not None else None
+        return StreamRunner(self.rig.streams(), self._context, budget, cpus_of_ends, accounting, parts.make_requests)
 
     def anew(self, topology: Topology, dut: Dut, *, quiet: bool) -> LiveTopology:
         """A topology that is built again even if it is deployed; ``quiet``: its configuration is on record."""
@@ -290,6 +292,7 @@ class NfvSession:
         self.recorder.findings.clear()
         self._context.trials.clear()
         self._context.streams.clear()
+        self._context.others.clear()
         self.deployed.clear()
         self.recorder.emit(data)
 

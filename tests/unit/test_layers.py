@@ -38,6 +38,7 @@ FOLDERS = {
             "net",
             "host",
             "generators",
+            "profiling",
             "bridge",
             "ovs",
             "versions",
@@ -49,7 +50,7 @@ FOLDERS = {
         *("ovn", "fingerprint", "history", "report", "cleanup", "doctor", "bisecting"),
     ),
     "adapters.ovs": ("instance", "openflow", "topology", "counters", ""),
-    "adapters.generators": ("", "embedded", "iperf3", "fake", "trex", "trex_child"),
+    "adapters.generators": ("", "embedded", "iperf3", "sockperf", "fake", "trex", "trex_child"),
     "adapters.routing": ("speakers", "route_agent", "frr", "bird", "lab", ""),
 }
 """The order of the folders inside a folder, the lowest first; "" is what lies beside them."""

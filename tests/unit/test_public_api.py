@@ -13,7 +13,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PUBLIC = ("pytest_nfvperf", "pytest_nfvperf.parts", "pytest_nfvperf.routing", "pytest_nfvperf.testing")
+PUBLIC = (
+    "pytest_nfvperf",
+    "pytest_nfvperf.parts",
+    "pytest_nfvperf.routing",
+    "pytest_nfvperf.testing",
+)
 PAGE = (ROOT / "docs/api.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

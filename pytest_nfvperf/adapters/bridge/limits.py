@@ -40,7 +40,7 @@ def _ports(topology: Topology) -> str | None:
 
 def _nics(topology: Topology) -> str | None:
     for nic in topology.nics:
-        if nic.kind is not NicKind.VETH:
+        if nic.kind != NicKind.VETH:
             return f"interface {nic.name!r} is {nic.kind}; take a veth pair"
     return None
 

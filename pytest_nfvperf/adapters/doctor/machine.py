@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
@@ -16,6 +15,7 @@ from pytest_nfvperf.adapters.doctor.ovn_needs import ovn_checks
 from pytest_nfvperf.adapters.doctor.trex_needs import trex_checks
 from pytest_nfvperf.adapters.generators.embedded.build import NEEDED
 from pytest_nfvperf.adapters.generators.iperf3.engine import find_iperf3, iperf3_options
+from pytest_nfvperf.adapters.host.af_xdp import lacks_af_xdp
 from pytest_nfvperf.adapters.host.cpus import MIN_HUGEPAGES_MIB, isolated_cpus, plan_cpus, read_cpus
 from pytest_nfvperf.adapters.host.hugepages import read_hugepages
 from pytest_nfvperf.adapters.host.packages import SETUP_USES, SetupError, read_distribution
@@ -25,7 +25,6 @@ from pytest_nfvperf.adapters.process.programs import PROGRAMS, find, install_hin
 from pytest_nfvperf.model.errors import NfvperfError, TestbedError
 from pytest_nfvperf.model.testbed.testbed import Dut, StreamsSpec, Testbed
 
-_AF_XDP = 44  # socket(2), linux/socket.h
 _AF_XDP_DRIVER = "*/dpdk/pmds-*/librte_net_af_xdp.so*"
 _BUILD_MODULE = "pytest_nfvperf.adapters.generators.embedded.build"
 
@@ -181,13 +180,10 @@ def _linux_bridge() -> Check:
 
 def _af_xdp() -> Check:
     """The kernel's sockets; which of OVS's and DPDK's ports use them is seen when one is built."""
-    try:
-        socket.socket(_AF_XDP, socket.SOCK_RAW).close()
-    except PermissionError as error:
-        return Check("AF_XDP", State.MISSING, str(error.strerror), "run as root")
-    except OSError as error:
-        advice = "a kernel with CONFIG_XDP_SOCKETS; only ports of kind AF_XDP need it"
-        return Check("AF_XDP", State.MISSING, str(error.strerror), advice)
+    lacking = lacks_af_xdp()
+    if lacking is not None:
+        seen, _, advice = lacking.partition(": ")
+        return Check("AF_XDP", State.MISSING, seen, f"{advice}; only ports and pods of kind af_xdp need it")
     if any(Path("/usr/lib").glob(_AF_XDP_DRIVER)):
         return Check("AF_XDP", State.OK, "in the kernel and in DPDK")
     return Check(

@@ -24,6 +24,7 @@ from pytest_nfvperf.model.evidence.records import (
     TopologyData,
     TrialData,
 )
+from pytest_nfvperf.model.evidence.request_record import RequestData
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.sla.verdict import Verdict
 
@@ -45,6 +46,7 @@ class TestEvidence:
     data: TestData = field(default_factory=TestData)
     trials: dict[str, TrialData] = field(default_factory=dict)
     streams: dict[str, StreamData] = field(default_factory=dict)
+    requests: dict[str, RequestData] = field(default_factory=dict)
     soaks: dict[str, SoakData] = field(default_factory=dict)
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     verdicts: dict[str, Verdict] = field(default_factory=dict)
@@ -60,7 +62,7 @@ class TestEvidence:
     @property
     def measured(self) -> bool:
         """True if it sent something, or at least deployed something to send through."""
-        return bool(self.trials or self.streams or self.soaks or self.topologies)
+        return bool(self.trials or self.streams or self.requests or self.soaks or self.topologies)
 
 
 @dataclass(slots=True)
@@ -259,6 +261,8 @@ def _take_found(test: TestEvidence, line: Line) -> None:
     match data:
         case StreamData():
             test.streams[line.id] = data
+        case RequestData():
+            test.requests[line.id] = data
         case SoakData():
             test.soaks[line.id] = data
         case Outcome():

@@ -22,6 +22,7 @@ from pytest_nfvperf.model.evidence.records import (
     TopologyData,
     TrialData,
 )
+from pytest_nfvperf.model.evidence.request_record import RequestData
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.sla.verdict import Verdict
 
@@ -73,6 +74,13 @@ class StreamLine(Envelope):
 
     kind: Literal["stream"]
     data: StreamData
+
+
+class RequestsLine(Envelope):
+    """One finished run of requests and responses."""
+
+    kind: Literal["requests"]
+    data: RequestData
 
 
 class SoakLine(Envelope):
@@ -146,6 +154,7 @@ Line = Annotated[
     | TrialLine
     | BoundingLedgerLine
     | StreamLine
+    | RequestsLine
     | SoakLine
     | OutcomeLine
     | VerdictLine

@@ -14,8 +14,10 @@ from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.ovs.topology.built_nodes import BuiltNodes
 from pytest_nfvperf.adapters.ovs.topology.built_topology import BuiltOvsTopology
+from pytest_nfvperf.adapters.ovs.topology.nic_makers import NIC_MAKERS, NicMaker
 from pytest_nfvperf.adapters.ovs.topology.uplinks import UplinkEnd, Uplinks
 from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.model.measure.cpu_account import CpuRole
 from pytest_nfvperf.model.testbed.dut_version import ovs_of
 from pytest_nfvperf.model.testbed.equipment import DatapathInfo
 from pytest_nfvperf.model.testbed.node_cpus import NodeCpus, node_cpus
@@ -52,8 +54,17 @@ class NodesDatapath:
         return OvsDatapath.lacks(testbed, replace(dut, nodes=()))
 
     @staticmethod
-    def start(testbed: Testbed, journal: Journal, dut: Dut, *, name: str = "ovs") -> NodesDatapath:
+    def start(
+        testbed: Testbed,
+        journal: Journal,
+        dut: Dut,
+        *,
+        name: str = "ovs",
+        nic_makers: Mapping[str, NicMaker] = NIC_MAKERS,
+    ) -> NodesDatapath:
         """Start an OVS for each node of ``dut.nodes``, on CPUs of its own where there are enough.
+
+        ``nic_makers``: of namespaces' interfaces, by kind.
 
         Raises:
             TestbedError: one did not start; those that did are stopped.
@@ -67,13 +78,19 @@ class NodesDatapath:
         try:
             for node in dut.nodes:
                 bed = replace(testbed, cpus=replace(testbed.cpus, pmd=cpus.of(node)))
-                started[node] = OvsDatapath.start(bed, journal, of_each, name=f"{name}-{node}", shares_memory=True)
+                started[node] = OvsDatapath.start(
+                    bed, journal, of_each, name=f"{name}-{node}", nic_makers=nic_makers, shares_memory=True
+                )
         except BaseException:
             for datapath in started.values():
                 with suppress(TestbedError):  # why it did not start counts more
                     datapath.close()
             raise
         return NodesDatapath(started, cpus, next(iter(started.values())).instance.sockets)
+
+    def processes(self) -> Mapping[int, CpuRole]:
+        """Vswitchd of every node, by its id."""
+        return {pid: role for node in self._nodes.values() for pid, role in node.processes().items()}
 
     def info(self) -> DatapathInfo:
         """The first node's kind and versions, and on which CPUs the nodes are."""

@@ -24,9 +24,11 @@ from pytest_nfvperf.adapters.ovs.instance.system_ovs import SystemOvs
 from pytest_nfvperf.adapters.ovs.instance.system_sockets import find_system
 from pytest_nfvperf.adapters.ovs.topology.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.topology.lab_ports import Cabled
+from pytest_nfvperf.adapters.ovs.topology.nic_makers import NIC_MAKERS, NicMaker
 from pytest_nfvperf.adapters.ovs.topology.port_maker import NO_UPLINKS, PortMaker
 from pytest_nfvperf.adapters.ovs.topology.uplinks import Uplinks
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.measure.cpu_account import CpuRole
 from pytest_nfvperf.model.testbed.dut_version import ovs_of
 from pytest_nfvperf.model.testbed.equipment import DatapathInfo
 from pytest_nfvperf.model.testbed.lab_cables import ends_of
@@ -40,12 +42,20 @@ from pytest_nfvperf.ports.sampler import Sampler
 class OvsDatapath:
     """An OVS on which topologies are built: a private one, or the system's."""
 
-    def __init__(self, instance: RunningOvs, testbed: Testbed, journal: Journal, info: DatapathInfo) -> None:
+    def __init__(
+        self,
+        instance: RunningOvs,
+        testbed: Testbed,
+        journal: Journal,
+        info: DatapathInfo,
+        nic_makers: Mapping[str, NicMaker] = NIC_MAKERS,
+    ) -> None:
         """Use ``start``."""
         self.instance = instance
         self._testbed = testbed
         self._journal = journal
         self._info = info
+        self._nic_makers = nic_makers
         self._built: list[BuiltOvsTopology] = []
         self._borrowed = Borrowed(journal)
         self._collector = OvsCollector(instance, self._live_topologies)
@@ -57,7 +67,13 @@ class OvsDatapath:
 
     @staticmethod
     def start(
-        testbed: Testbed, journal: Journal, dut: Dut = TESTBEDS_OWN, *, name: str = "ovs", shares_memory: bool = False
+        testbed: Testbed,
+        journal: Journal,
+        dut: Dut = TESTBEDS_OWN,
+        *,
+        name: str = "ovs",
+        nic_makers: Mapping[str, NicMaker] = NIC_MAKERS,
+        shares_memory: bool = False,
     ) -> OvsDatapath:
         """Start the testbed's OVS.
 
@@ -69,6 +85,7 @@ class OvsDatapath:
             dut: another datapath than the testbed's own.
             journal: of this run.
             name: of the instance; two in one run need two.
+            nic_makers: of namespaces' interfaces, by kind.
             shares_memory: it is a node, and DPDK's rings join it to others.
 
         Raises:
@@ -81,7 +98,7 @@ class OvsDatapath:
         testbed = replace(testbed, ovs=spec)
         _check_spec(testbed)
         if spec.instance == "system":
-            return _system(testbed, journal, dut, name)
+            return _system(testbed, journal, dut, name, nic_makers)
         _check_lacks(testbed, dut)
         # Userspace TSO is compiled in with DPDK only, also for the datapath without it.
         binaries = locate(spec.prefix, dpdk=spec.datapath == "dpdk" or dut.userspace_tso)
@@ -106,7 +123,7 @@ class OvsDatapath:
         described = _describe(binaries, options, reason)
         cores = len(options.pmd_cpus) if spec.datapath != "system" else 0
         info = replace(described, **installation_facts(spec, binaries, instance), cores=cores)
-        return OvsDatapath(instance, testbed, journal, info)
+        return OvsDatapath(instance, testbed, journal, info, nic_makers)
 
     def info(self) -> DatapathInfo:
         """Kind, versions, and why it is not DPDK when it is not."""
@@ -120,7 +137,7 @@ class OvsDatapath:
         self.instance.check_alive()
         self.instance.place_main_thread(self._main_thread_cpus(topology))
         cabled = Cabled(ends_of(self._testbed, topology), self._borrowed)
-        port_maker = PortMaker(self._journal, self.instance, cabled, uplinks)
+        port_maker = PortMaker(self._journal, self.instance, cabled, uplinks, self._nic_makers)
         built = BuiltOvsTopology(self.instance, port_maker, topology)
         self._built.append(built)
         return built
@@ -181,6 +198,10 @@ class OvsDatapath:
         if isinstance(self.instance, OvsInstance):
             self.instance.thaw()
 
+    def processes(self) -> Mapping[int, CpuRole]:
+        """vswitchd, by its id."""
+        return {self.instance.pid: CpuRole.VSWITCHD}
+
     def check_alive(self) -> None:
         """TestbedError when a daemon died, with the end of its log, or that names a namespace or link that went."""
         self.instance.check_alive()
@@ -211,7 +232,7 @@ def _check_spec(testbed: Testbed) -> None:
         )
 
 
-def _system(testbed: Testbed, journal: Journal, dut: Dut, name: str) -> OvsDatapath:
+def _system(testbed: Testbed, journal: Journal, dut: Dut, name: str, nic_makers: Mapping[str, NicMaker]) -> OvsDatapath:
     """The system's OVS, through its sockets."""
     spec = testbed.ovs
     if dut.userspace_tso:
@@ -245,6 +266,7 @@ def _system(testbed: Testbed, journal: Journal, dut: Dut, name: str) -> OvsDatap
             installation=str(Path(f"/proc/{instance.pid}/exe").resolve()),
             origin="system",
         ),
+        nic_makers,
     )
 
 

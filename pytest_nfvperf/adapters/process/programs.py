@@ -67,6 +67,7 @@ _PROGRAMS = (
     Program("ovs-vsctl", "openvswitch-switch", "tests look at OVS as an operator does", Use.TESTS),
     Program("dpdk-testpmd", "dpdk-dev", "VNFs that are a process of their own", lost="VNFs of kind testpmd"),
     Program("iperf3", "iperf3", "streams between namespaces; its service stays disabled", lost=_STREAMS),
+    Program("sockperf", "sockperf", "requests and responses between namespaces", lost="study.response_time"),
     Program("zebra", "frr", "routes into the kernel (FRR)", lost=_ROUTING, directories=_FRR_DIRECTORIES),
     Program(
         "bgpd",

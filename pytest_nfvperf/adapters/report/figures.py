@@ -173,6 +173,9 @@ def sampled_line(outcome: Outcome) -> str:
         parts.append(f"{cycles.median:.0f} cycles per packet")
     if outcome.sampled("sender_cores") is not None:
         parts.append(f"{cores_text(outcome)} cores")
+    cost = outcome.sampled("cpu_per_gigabit")
+    if cost is not None:
+        parts.append(median_text(cost))
     return ", ".join(parts)
 
 

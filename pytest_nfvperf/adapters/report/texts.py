@@ -107,7 +107,8 @@ def stream_line(run: StreamData) -> str:
         return f"{what}, invalid: {'; '.join(map(str, result.invalid))}"
     used = [cpu.cores for cpu in (result.client_cpu, result.server_cpu) if cpu is not None and cpu.cores is not None]
     cores = f", {' + '.join(f'{each:.2f}' for each in used)} cores" if used else ""
-    return f"{what}, {format_bps(result.goodput_bps)}{cores}"
+    open_part = f"; CPU time: {run.cpu.missing}" if run.cpu is not None and run.cpu.missing else ""
+    return f"{what}, {format_bps(result.goodput_bps)}{cores}{open_part}"
 
 
 def samples_csv(outcome: Outcome) -> str:

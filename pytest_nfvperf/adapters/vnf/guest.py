@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from pytest_nfvperf.adapters.vnf.guest_watch import GuestWatch, HungGuestError
 from pytest_nfvperf.adapters.vnf.testpmd import forward_counts, version_in
 from pytest_nfvperf.adapters.vnf.testpmd_command import PROMPT
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.measure.cpu_account import CpuRole
 from pytest_nfvperf.model.traffic.trial import VnfCounts
 from pytest_nfvperf.ports.vnf import VnfSpec
 
@@ -83,6 +84,10 @@ class GuestVnf:
                 'or use kind="testpmd" or "loop"'
             ) from error
         return qemu_command(self._spec, kernel, initramfs, self._shared, self._directory / "console", kvm=has_kvm())
+
+    def processes(self) -> Mapping[int, CpuRole]:
+        """QEMU, by its id."""
+        return {self._process.pid: CpuRole.VNF}
 
     def wait_ready(self) -> None:
         """Wait for the prompt of the testpmd in it, and let that forward."""

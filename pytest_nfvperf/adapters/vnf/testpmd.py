@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from pytest_nfvperf.adapters.vnf.console import Console
 from pytest_nfvperf.adapters.vnf.testpmd_command import PROGRAM, PROMPT, command
 from pytest_nfvperf.adapters.vnf.testpmd_stats import parse_forward_stats
 from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.model.measure.cpu_account import CpuRole
 from pytest_nfvperf.model.traffic.trial import VnfCounts
 from pytest_nfvperf.ports.vnf import VnfSpec
 
@@ -75,6 +76,10 @@ class TestpmdVnf:
     def pid(self) -> int:
         """Of the process."""
         return self._process.pid
+
+    def processes(self) -> Mapping[int, CpuRole]:
+        """Its own, by its id."""
+        return {self.pid: CpuRole.VNF}
 
     def wait_ready(self) -> None:
         """Wait for its prompt, which comes once its ports are attached, and let it forward."""

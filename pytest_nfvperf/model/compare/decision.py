@@ -29,6 +29,12 @@ BETTER = {
     "sender_cores": LOWER,
     "receiver_cores": LOWER,
     "datapath_cores": LOWER,
+    "cpu_per_gigabit": LOWER,
+    "pmd_cores": LOWER,
+    "load_latency_p50": LOWER,
+    "load_latency_p99": LOWER,
+    "response_time_p50": LOWER,
+    "response_time_p99": LOWER,
 }
 """Metrics that sides are compared in, and which way is better. The time a packet is the rate again; shares that are
 whole or not have no ratio."""

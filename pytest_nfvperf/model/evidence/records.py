@@ -14,7 +14,9 @@ from pytest_nfvperf.model.compare.record import ComparisonData
 from pytest_nfvperf.model.compare.sides import Comparing
 from pytest_nfvperf.model.evidence.conclusion import Cause
 from pytest_nfvperf.model.evidence.record import Record, RecordKind, plain, without_defaults
+from pytest_nfvperf.model.evidence.request_record import RequestData
 from pytest_nfvperf.model.ledger.ledger import Ledger
+from pytest_nfvperf.model.measure.cpu_account import CpuAccount
 from pytest_nfvperf.model.measure.outcome import Cost, Outcome
 from pytest_nfvperf.model.measure.soak import Soak
 from pytest_nfvperf.model.measure.soak_series import Series
@@ -167,7 +169,7 @@ class StreamData:
     Attributes:
         result: counts, CPU of both ends, counters around it, validity.
         wall_s: from call to counts, s.
-        datapath_cores: CPUs that the datapath's process used while streams flowed; None where it has none.
+        datapath_cores, cpu: CPUs that the datapath used, and all the machine's; None where nobody accounts for them.
         repeat_of: id of the invalid run that this one repeats, or None.
     """
 
@@ -175,6 +177,7 @@ class StreamData:
     wall_s: float
     datapath_cores: float | None = None
     repeat_of: str | None = None
+    cpu: CpuAccount | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +275,7 @@ Payload = (
     | TrialData
     | LedgerData
     | StreamData
+    | RequestData
     | SoakData
     | Outcome
     | Verdict
@@ -289,6 +293,7 @@ KINDS: dict[type[Payload], RecordKind] = {
     TrialData: RecordKind.TRIAL,
     LedgerData: RecordKind.LEDGER,
     StreamData: RecordKind.STREAM,
+    RequestData: RecordKind.REQUESTS,
     SoakData: RecordKind.SOAK,
     Outcome: RecordKind.OUTCOME,
     Verdict: RecordKind.VERDICT,

@@ -67,11 +67,20 @@ class PortKind(Choice):
 
 
 class NicKind(Choice):
-    """How a namespace is joined to a bridge: a veth pair, a bridge's internal port moved in, or a tap."""
+    """How a namespace is joined to a bridge.
+
+    By a veth pair; by a bridge's internal port, or a tap, moved in; by a veth pair that OVS reads by AF_XDP.
+    """
 
     VETH = "veth"
     INTERNAL = "internal"
     TAP = "tap"
+    AF_XDP = "af_xdp"
+
+
+def nic_kind(word: str) -> str:
+    """One of NicKind, or a third party's: that has a colon in it, such as "acme:macvtap"."""
+    return word if ":" in word else NicKind(word)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +158,7 @@ class Nic:
         name: inside the namespace.
         bridge: which bridge it is joined to.
         port: its name on the bridge. An INTERNAL port is one and the same interface, and has one name.
+        kind: one of NicKind; or one that another maker makes, with a colon in it.
         addresses: with prefix length, such as "10.1.0.1/24".
         mac: None for one that the kernel makes up.
         mtu: bytes without Ethernet header and FCS, of both ends.
@@ -160,7 +170,7 @@ class Nic:
     name: str
     bridge: str
     port: str
-    kind: NicKind = NicKind.VETH
+    kind: str = NicKind.VETH
     addresses: tuple[str, ...] = ()
     mac: str | None = None
     mtu: int = DEFAULT_MTU

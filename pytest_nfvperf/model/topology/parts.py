@@ -30,6 +30,7 @@ from pytest_nfvperf.model.topology.nodes import (
     Vlan,
     VnfKind,
     VnfMode,
+    nic_kind,
 )
 
 MAC_TO_FILL = ""
@@ -241,7 +242,7 @@ def underlay(bridge_a: str, bridge_b: str, *, ports: tuple[str, str] | None = No
 class NicSettings(TypedDict, total=False):
     """What may be said of an interface beside names and addresses; fields of ``Nic``."""
 
-    kind: NicKind | str
+    kind: str
     mac: str | None
     mtu: int
     offloads: Offloads
@@ -261,9 +262,9 @@ def nic(
 
     An internal port is one and the same interface, so both have the port's name.
     """
-    kind = NicKind(settings.get("kind", NicKind.VETH))
+    kind = nic_kind(settings.get("kind", NicKind.VETH))
     on_bridge = port or kernel_name(f"{namespace}-{name}")
-    inside = on_bridge if kind is NicKind.INTERNAL else name
+    inside = on_bridge if kind == NicKind.INTERNAL else name
     given: dict[str, Any] = {**settings, "kind": kind}
     return Nic(namespace, inside, bridge, on_bridge, addresses=addresses, **given)
 
@@ -284,7 +285,8 @@ def namespace(
         addresses: of eth0, with prefix length, such as "198.18.0.1/24".
         gateway: of its default route; None for none.
         routes: further (destination, gateway) pairs.
-        settings: of eth0: ``kind`` ("veth", "internal" or "tap"), ``mac``, ``mtu``, ``offloads``, ``vlan``, ``queues``.
+        settings: of eth0: ``kind`` ("veth", "internal", "tap", "af_xdp"), ``mac``, ``mtu``, ``offloads``, ``vlan``,
+            ``queues``.
     """
     return Namespace(name, routes=(*_default_route(gateway), *routes)), nic(name, bridge, *addresses, **settings)
 

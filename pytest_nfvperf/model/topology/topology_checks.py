@@ -109,7 +109,7 @@ def _unknown_namespace(topology: Topology) -> str | None:
 
 def _two_names_of_one(topology: Topology) -> str | None:
     for nic in topology.nics:
-        if nic.kind is NicKind.INTERNAL and nic.name != nic.port:
+        if nic.kind == NicKind.INTERNAL and nic.name != nic.port:
             return (
                 f"internal port {nic.port!r} is the interface in namespace {nic.namespace!r} itself: "
                 f"it cannot be {nic.name!r} there; give both the same name"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from pytest_nfvperf.adapters.ovs.instance.private_ovs import InstanceOptions
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.tuning import Tuning
 from pytest_nfvperf.model.topology.nodes import DEFAULT_MTU, Port, Vlan
@@ -81,6 +82,38 @@ def tuned(wired: OvsPort, tuning: Tuning) -> OvsPort:
         other_config={**wired.other_config, **config},
         members=tuple(tuned(member, tuning) for member in wired.members),
     )
+
+
+def by_af_xdp(wired: OvsPort, what: str, interface_types: Sequence[str], *, dpdk: bool) -> OvsPort:
+    """A veth end that OVS reads by AF_XDP: by its own driver where it was built in, else by DPDK's.
+
+    Args:
+        wired: the veth end as a system port.
+        what: it is, for the error.
+        interface_types: of the OVS at hand.
+        dpdk: it runs with DPDK.
+
+    Raises:
+        ConfigError: it has neither driver.
+    """
+    if "afxdp" in interface_types:
+        return replace(wired, type="afxdp")
+    if dpdk:
+        device = f"net_af_xdp_{wired.port},iface={wired.port}"
+        return replace(wired, type="dpdk", options={"dpdk-devargs": device}, kernel=wired.port)
+    raise ConfigError(
+        f"{what} is AF_XDP, which this OVS was built without: it has the interface types "
+        f"{', '.join(sorted(interface_types))}; use Dut('dpdk') for DPDK's driver, or the kind AF_PACKET"
+    )
+
+
+def refuse_kernel(what: str, options: InstanceOptions) -> None:
+    """ConfigError for a tap on the kernel's datapath, which does not read one."""
+    if options.datapath_type != "netdev":
+        raise ConfigError(
+            f"{what} is a tap, which OVS's userspace datapath reads and the kernel's does not: "
+            "use Dut('netdev') or Dut('dpdk'), or an internal port or a veth pair"
+        )
 
 
 def patch(port: str, bridge: str, peer: str, vlan: Vlan | None) -> OvsPort:

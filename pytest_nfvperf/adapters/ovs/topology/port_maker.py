@@ -7,9 +7,7 @@ vhost-user      ``dpdkvhostuserclient``               ``net_virtio_user,path=SOC
 veth            one end, in the instance's namespace  ``net_af_packet,iface=FAR`` in ours
 tap             ``tap``, moved out                    ``net_af_packet,iface=FAR`` in ours
 AF_XDP          ``afxdp``, or DPDK's ``net_af_xdp``   as a veth; of a monitor ``net_af_xdp,iface=FAR``
-veth of a Nic   one end, in the instance's namespace  the Nic, in its namespace
-internal Nic    ``internal``, moved out               the same interface, in its namespace
-tap Nic         ``tap``, moved out                    the same interface, in its namespace
+Nic             see ``nic_makers``                    the Nic, in its namespace
 veth link       both ends, in the instance's          none
 tunnel          ``vxlan``, ``geneve``, ``gre``        by the underlay: see ``tunnels``
 underlay        ``dpdk`` or a veth's end              another private OVS: see ``uplinks``
@@ -22,7 +20,7 @@ generator runs too, named by the run's tag, with IPv6 off and no address.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,15 +28,24 @@ from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.ends import OURS, End, Moved, Pair, Routes, configure
 from pytest_nfvperf.adapters.net.namespace_cabling import Cabling
 from pytest_nfvperf.adapters.net.namespaces import Namespace
-from pytest_nfvperf.adapters.net.topology_pairs import generator_pair, link_pair, namespace_plans, nic_pair
+from pytest_nfvperf.adapters.net.topology_pairs import generator_pair, link_pair, namespace_plans
 from pytest_nfvperf.adapters.ovs.instance.running_ovs import RunningOvs
 from pytest_nfvperf.adapters.ovs.topology.lab_ports import Cabled
-from pytest_nfvperf.adapters.ovs.topology.ovs_port import OvsPort, patch, tuned, unusual, vhost_user
+from pytest_nfvperf.adapters.ovs.topology.nic_makers import NIC_MAKERS, Making, NicMaker, maker_of
+from pytest_nfvperf.adapters.ovs.topology.ovs_port import (
+    OvsPort,
+    by_af_xdp,
+    patch,
+    refuse_kernel,
+    tuned,
+    unusual,
+    vhost_user,
+)
 from pytest_nfvperf.adapters.ovs.topology.tunnels import Underlay, tunnel_port, underlay
 from pytest_nfvperf.adapters.ovs.topology.uplinks import Uplinks
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.topology.links import Tunnel
-from pytest_nfvperf.model.topology.nodes import Behind, Nic, NicKind, Offloads, Port, PortKind, PortRole, Vlan
+from pytest_nfvperf.model.topology.nodes import Behind, Nic, Offloads, Port, PortKind, PortRole, Vlan
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.datapath import Attachment
 
@@ -49,14 +56,27 @@ NO_UPLINKS = Uplinks()
 class PortMaker:
     """Makes and removes what the ports of one topology need outside OVS."""
 
-    def __init__(self, journal: Journal, instance: RunningOvs, cabled: Cabled, uplinks: Uplinks = NO_UPLINKS) -> None:
-        """``cabled``: the lab's ports by the names of topologies' ports, and who borrows their interfaces.
+    def __init__(
+        self,
+        journal: Journal,
+        instance: RunningOvs,
+        cabled: Cabled,
+        uplinks: Uplinks = NO_UPLINKS,
+        nic_makers: Mapping[str, NicMaker] = NIC_MAKERS,
+    ) -> None:
+        """Nothing is made yet.
 
-        ``uplinks``: of a node, where underlays lead.
+        Args:
+            journal: of the run.
+            instance: the OVS.
+            cabled: the lab's ports by the names of topologies' ports, and who borrows their interfaces.
+            uplinks: of a node, where underlays lead.
+            nic_makers: of namespaces' interfaces, by kind.
         """
         self._instance = instance
         self._uplinks = uplinks
         self._cabled = cabled
+        self._nic_makers = nic_makers
         self._home = instance.home
         self._cabling = Cabling(journal, self._home)
         self._sockets: list[Path] = []
@@ -192,67 +212,34 @@ class PortMaker:
         return OvsPort(port.name, port.bridge, port.name, "system", vlan=port.vlan, device=device)
 
     def _tap(self, port: Port) -> OvsPort:
-        self._refuse_kernel(f"port {port.name!r}")
+        refuse_kernel(f"port {port.name!r}", self._instance.options)
         far = self._cabling.name_in_ours()
         self._moved.append(Moved(port.name, End(far, OURS, mac=port.mac), port.mtu))
         device = f"net_af_packet,iface={far}"
         mtu = unusual(port.mtu)
         return OvsPort(port.name, port.bridge, port.name, "tap", {}, mtu, port.vlan, device, has_link=False)
 
-    def _refuse_kernel(self, what: str) -> None:
-        if self._instance.options.datapath_type != "netdev":
-            raise ConfigError(
-                f"{what} is a tap, which OVS's userspace datapath reads and the kernel's does not: "
-                "use Dut('netdev') or Dut('dpdk'), or an internal port or a veth pair"
-            )
-
     def _af_xdp(self, port: Port, pairs: list[Pair]) -> OvsPort:
-        """By OVS's own driver where it was built in, else by DPDK's; a monitor reads the far end by AF_XDP, too."""
+        """A monitor reads the far end by AF_XDP, too."""
         wired = self._veth(port, pairs)
         if port.role is PortRole.MONITOR:
             wired = replace(wired, device=str(wired.device).replace("net_af_packet", "net_af_xdp"))
-        types = self._instance.db.root.iface_types
-        if "afxdp" in types:
-            return replace(wired, type="afxdp")
-        if self._instance.options.dpdk:
-            device = f"net_af_xdp_{port.name},iface={port.name}"
-            return replace(wired, type="dpdk", options={"dpdk-devargs": device}, kernel=port.name)
-        raise ConfigError(
-            f"port {port.name!r} is AF_XDP, which this OVS was built without: it has the interface types "
-            f"{', '.join(sorted(types))}; use Dut('dpdk') for DPDK's driver, or the kind AF_PACKET"
-        )
+        return by_af_xdp(wired, f"port {port.name!r}", self._interface_types, dpdk=self._instance.options.dpdk)
+
+    @property
+    def _interface_types(self) -> Sequence[str]:
+        return tuple(self._instance.db.root.iface_types)
 
     def _wire_nic(self, nic: Nic, pairs: list[Pair]) -> OvsPort:
-        if nic.kind is not NicKind.VETH:
-            return self._moved_nic(nic)
-        namespace = self.namespace(nic.namespace)
-        pairs.append(nic_pair(nic, self._home.path, namespace.path, self._offloads(nic)))
-        return OvsPort(nic.port, nic.bridge, nic.port, "system", vlan=nic.vlan)
-
-    def _moved_nic(self, nic: Nic) -> OvsPort:
-        if nic.kind is NicKind.TAP:
-            self._refuse_kernel(f"interface {nic.name!r} of namespace {nic.namespace!r}")
-        # A tap has no checksum offload but where OVS says so (userspace TSO): it is right without our doing.
-        end = End(nic.name, self.namespace(nic.namespace).path, nic.mac, nic.addresses, nic.offloads)
-        self._moved.append(Moved(nic.port, end, nic.mtu))
-        mtu = unusual(nic.mtu)
-        return OvsPort(nic.port, nic.bridge, nic.port, str(nic.kind), {}, mtu, nic.vlan, has_link=False)
-
-    def _offloads(self, nic: Nic) -> Offloads:
-        """What a Nic's offloads must be on this datapath.
-
-        Userspace reads a frame as the sending kernel left it. Without userspace TSO it takes no notice that
-        the checksum is still to be filled in (tx checksum offload), and whoever gets the frame drops it.
-        """
-        options = self._instance.options
-        if options.datapath_type != "netdev" or options.userspace_tso:
-            return nic.offloads
-        if nic.offloads.tx_checksum or nic.offloads.tso:
-            raise ConfigError(
-                f"interface {nic.name!r} of namespace {nic.namespace!r}: tx checksum offload, and so TSO, must be off "
-                "on OVS's userspace datapath unless it has userspace TSO: use Dut(userspace_tso=True)"
-            )
-        return replace(nic.offloads, tx_checksum=False)
+        making = Making(
+            self._instance.options,
+            self._interface_types,
+            self._home.path,
+            self.namespace(nic.namespace).path,
+            pairs,
+            self._moved,
+        )
+        return maker_of(nic, self._nic_makers)(nic, making)
 
     def _veth_links(self, topology: Topology, pairs: list[Pair]) -> Iterator[OvsPort]:
         for link in topology.veths:

@@ -1,0 +1,1 @@
+"""Request and response between two namespaces by sockperf."""

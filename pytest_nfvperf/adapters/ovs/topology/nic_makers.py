@@ -1,0 +1,136 @@
+"""How namespaces' interfaces are made: a table of makers by kind.
+
+=============  ====================================  ============================================
+kind           in OVS                                the interface in the namespace
+=============  ====================================  ============================================
+``veth``       one end, in the instance's namespace  the other end
+``af_xdp``     the same, read by AF_XDP              the other end
+``internal``   ``internal``, moved out               the same interface
+``tap``        ``tap``, moved out                    the same interface
+=============  ====================================  ============================================
+
+A third party adds kinds of its own, with a colon in their names, by the hook ``pytest_nfvperf_nic_makers``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import TypeAlias
+
+from pytest_nfvperf.adapters.host.af_xdp import lacks_af_xdp
+from pytest_nfvperf.adapters.net.ends import End, Moved, Pair
+from pytest_nfvperf.adapters.net.topology_pairs import nic_pair
+from pytest_nfvperf.adapters.ovs.instance.private_ovs import InstanceOptions
+from pytest_nfvperf.adapters.ovs.topology.ovs_port import OvsPort, by_af_xdp, refuse_kernel, unusual
+from pytest_nfvperf.model.errors import ConfigError, UnavailableError
+from pytest_nfvperf.model.near import listed
+from pytest_nfvperf.model.topology.nodes import Nic, NicKind, Offloads
+
+
+@dataclass(frozen=True, slots=True)
+class Making:
+    """What a maker works with.
+
+    Attributes:
+        options: how the OVS at hand runs: datapath type, DPDK, userspace TSO.
+        interface_types: that it was built with (ovs-vswitchd.conf.db(5), iface_types).
+        home: file of the network namespace that it is in.
+        inside: file of the namespace that the interface belongs to.
+        pairs: veth pairs that are made before OVS takes its ports; a maker appends to them.
+        moved: interfaces that OVS makes itself and that are moved out then; a maker appends to them.
+    """
+
+    options: InstanceOptions
+    interface_types: Sequence[str]
+    home: Path
+    inside: Path
+    pairs: list[Pair]
+    moved: list[Moved]
+
+
+NicMaker: TypeAlias = Callable[[Nic, Making], OvsPort]
+"""Says how OVS is told of an interface's port, and what is to be made in the kernel.
+
+Raises ConfigError for an interface that cannot be on this datapath, and UnavailableError with what the machine
+lacks: the test is skipped then, with that reason.
+"""
+
+
+def maker_of(nic: Nic, makers: Mapping[str, NicMaker]) -> NicMaker:
+    """The maker of an interface's kind; ConfigError that lists the kinds there are."""
+    found = makers.get(nic.kind)
+    if found is None:
+        raise ConfigError(
+            f"{_called(nic)} is of kind {nic.kind!r}, which nobody makes: give its maker by the hook "
+            f"pytest_nfvperf_nic_makers. There are {listed(makers)}"
+        )
+    return found
+
+
+def with_makers(added: Sequence[Mapping[str, NicMaker]]) -> Mapping[str, NicMaker]:
+    """The table with third parties' makers.
+
+    Raises:
+        ConfigError: one without a colon in its name, or one that two of them make.
+    """
+    table = dict(NIC_MAKERS)
+    for name, maker in (pair for makers in added for pair in makers.items()):
+        if ":" not in name or name in table:
+            why = "has no colon in it" if ":" not in name else "has two makers"
+            raise ConfigError(
+                f"pytest_nfvperf_nic_makers: kind {name!r} {why}: call it by your name, such as 'acme:macvtap'"
+            )
+        table[name] = maker
+    return MappingProxyType(table)
+
+
+def _veth(nic: Nic, making: Making) -> OvsPort:
+    making.pairs.append(nic_pair(nic, making.home, making.inside, _offloads(nic, making.options)))
+    return OvsPort(nic.port, nic.bridge, nic.port, "system", vlan=nic.vlan)
+
+
+def _af_xdp(nic: Nic, making: Making) -> OvsPort:
+    lacking = lacks_af_xdp()
+    if lacking is not None:
+        raise UnavailableError(f"{_called(nic)} is AF_XDP: {lacking}")
+    return by_af_xdp(_veth(nic, making), _called(nic), making.interface_types, dpdk=making.options.dpdk)
+
+
+def _internal(nic: Nic, making: Making) -> OvsPort:
+    # A tap has no checksum offload but where OVS says so (userspace TSO): it is right without our doing.
+    making.moved.append(Moved(nic.port, End(nic.name, making.inside, nic.mac, nic.addresses, nic.offloads), nic.mtu))
+    return OvsPort(nic.port, nic.bridge, nic.port, nic.kind, {}, unusual(nic.mtu), nic.vlan, has_link=False)
+
+
+def _tap(nic: Nic, making: Making) -> OvsPort:
+    refuse_kernel(_called(nic), making.options)
+    return _internal(nic, making)
+
+
+def _called(nic: Nic) -> str:
+    return f"interface {nic.name!r} of namespace {nic.namespace!r}"
+
+
+def _offloads(nic: Nic, options: InstanceOptions) -> Offloads:
+    """What a Nic's offloads must be on this datapath.
+
+    Userspace reads a frame as the sending kernel left it. Without userspace TSO it takes no notice that
+    the checksum is still to be filled in (tx checksum offload), and whoever gets the frame drops it.
+    """
+    if options.datapath_type != "netdev" or options.userspace_tso:
+        return nic.offloads
+    if nic.offloads.tx_checksum or nic.offloads.tso:
+        raise ConfigError(
+            f"{_called(nic)}: tx checksum offload, and so TSO, must be off "
+            "on OVS's userspace datapath unless it has userspace TSO: use Dut(userspace_tso=True)"
+        )
+    return replace(nic.offloads, tx_checksum=False)
+
+
+NIC_MAKERS: Mapping[str, NicMaker] = MappingProxyType(
+    {NicKind.VETH: _veth, NicKind.INTERNAL: _internal, NicKind.TAP: _tap, NicKind.AF_XDP: _af_xdp}
+)
+"""Those of this project."""

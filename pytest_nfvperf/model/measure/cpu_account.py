@@ -1,0 +1,167 @@
+"""Who used the machine's CPUs while streams flowed, so that the parts add up to the machine's own accounting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+
+class CpuRole(StrEnum):
+    """Who a part of the CPU time belongs to."""
+
+    PMD_BUSY = "pmd busy"
+    PMD_IDLE = "pmd idle"
+    PMD = "pmd"
+    """Where OVS does not tell busy cycles from idle ones."""
+    VSWITCHD = "vswitchd"
+    SENDER = "sender"
+    RECEIVER = "receiver"
+    KERNEL = "kernel threads"
+    SOFTIRQ = "softirq"
+    VNF = "VNFs"
+    GENERATOR = "generator"
+    TEST = "test process"
+    OTHER = "other processes"
+
+
+POLLING_ROLES = frozenset({CpuRole.PMD_BUSY, CpuRole.PMD_IDLE, CpuRole.PMD})
+DATAPATH_ROLES = POLLING_ROLES | {CpuRole.VSWITCHD}
+_BESIDE = frozenset({CpuRole.TEST, CpuRole.OTHER, CpuRole.GENERATOR})
+"""What is not part of the cost of a stream."""
+
+TOLERANCE = 0.05
+"""How far the sum of the parts may be from the machine's own accounting before it is said."""
+
+
+@dataclass(frozen=True, slots=True)
+class CpuPart:
+    """CPU time of one thread or process, or of several of one name.
+
+    Attributes:
+        role: who it belongs to.
+        name: of the thread or process, as the kernel has it.
+        ns: CPU time, ns.
+        switches: context switches, voluntary ones and others; None where nobody counted them.
+    """
+
+    role: CpuRole
+    name: str
+    ns: int
+    switches: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CpuAccount:
+    """CPU time of the whole machine over one stretch of time, and its parts.
+
+    Attributes:
+        elapsed_ns: of that time.
+        machine_ns: user, system, irq and softirq time of all CPUs, by the machine's own accounting (proc_stat(5)),
+            which counts in steps of 10 ms.
+        softirq_ns: softirq time of all CPUs by that accounting.
+        steal_ns: time that a hypervisor took; in none of the parts.
+        softirq_apart: the kernel leaves softirq time out of what it charges to tasks, so it is a part of its own. Where
+            not, it is in the parts of those whom it interrupted, and ``softirq_ns`` is *of which*.
+        parts: the largest first.
+        blind: what could not be looked at, for a person; empty when nothing.
+    """
+
+    elapsed_ns: int
+    machine_ns: int
+    softirq_ns: int
+    steal_ns: int
+    softirq_apart: bool
+    parts: tuple[CpuPart, ...]
+    blind: tuple[str, ...] = ()
+
+    def of(self, *roles: CpuRole) -> int:
+        """CPU time of some roles, ns."""
+        return sum(part.ns for part in self.parts if part.role in roles)
+
+    @property
+    def sum_ns(self) -> int:
+        """Of all parts."""
+        return sum(part.ns for part in self.parts)
+
+    @property
+    def unexplained(self) -> float | None:
+        """How much of the machine's own accounting the parts leave open, as a ratio of it; below 0: they are more."""
+        return 1 - self.sum_ns / self.machine_ns if self.machine_ns else None
+
+    @property
+    def adds_up(self) -> bool:
+        """True when the parts are within 5 % of the machine's own accounting."""
+        return self.unexplained is not None and abs(self.unexplained) <= TOLERANCE
+
+    @property
+    def missing(self) -> str:
+        """What does not add up, in words; empty when it does."""
+        if self.unexplained is None:
+            return "the machine's own accounting counted no CPU time"
+        if self.adds_up:
+            return ""
+        seen = f"the parts are {self.sum_ns / 1e9:.2f} s of CPU, the machine counted {self.machine_ns / 1e9:.2f} s"
+        why = "; ".join(self.blind) or "processes that began and ended meanwhile are in no part"
+        return f"{seen}, a difference of {-self.unexplained:+.1%}: {why}"
+
+    def cores(self, flowed_ns: float, roles: Iterable[CpuRole]) -> float:
+        """CPUs that some roles used on average, ns over ns.
+
+        PMD threads poll at all times: theirs is over the whole time. The others worked while streams flowed, for
+        ``flowed_ns``.
+        """
+        roles = frozenset(roles)
+        polling, others = self.of(*roles & POLLING_ROLES), self.of(*roles - POLLING_ROLES)
+        return polling / self.elapsed_ns + others / flowed_ns
+
+    def datapath_cores(self, flowed_ns: float, *, in_kernel: bool) -> float:
+        """CPUs that forwarding took: vswitchd's threads.
+
+        On a datapath in the kernel with softirq, where frames are forwarded there. On one in userspace without: what
+        vswitchd's own system calls raise is charged to it already, and the rest is the ends' receiving.
+        """
+        return self.cores(flowed_ns, DATAPATH_ROLES) + (self.softirq_ns / flowed_ns if in_kernel else 0.0)
+
+    def cost_cores(self, flowed_ns: float) -> float:
+        """CPUs that the streams cost: every part but the test process, a generator and processes of others."""
+        return self.cores(flowed_ns, frozenset(CpuRole) - _BESIDE)
+
+    @property
+    def switches(self) -> int | None:
+        """Context switches of all parts that were counted; None when none was."""
+        known = [part.switches for part in self.parts if part.switches is not None]
+        return sum(known) if known else None
+
+
+def with_pmd_split(account: CpuAccount, busy: float | None) -> CpuAccount:
+    """The PMD threads' time parted by the cycles that they counted on packets and on empty polls.
+
+    ``busy``: the share of the former, 0..1; None where nobody tells, and nothing is parted.
+    """
+    if busy is None:
+        return account
+    parts = [half for part in account.parts for half in (_split(part, busy) if part.role is CpuRole.PMD else [part])]
+    return replace(account, parts=merged(parts))
+
+
+def _split(part: CpuPart, busy: float) -> list[CpuPart]:
+    busy_ns = round(part.ns * busy)
+    return [
+        CpuPart(CpuRole.PMD_BUSY, part.name, busy_ns, part.switches),
+        CpuPart(CpuRole.PMD_IDLE, part.name, part.ns - busy_ns),
+    ]
+
+
+def merged(parts: Iterable[CpuPart]) -> tuple[CpuPart, ...]:
+    """Parts of one role and name as one, the largest first; those without CPU time left out."""
+    found: dict[tuple[CpuRole, str], CpuPart] = {}
+    for part in parts:
+        known = found.get((part.role, part.name))
+        found[part.role, part.name] = part if known is None else _plus(known, part)
+    return tuple(sorted((part for part in found.values() if part.ns > 0), key=lambda part: -part.ns))
+
+
+def _plus(one: CpuPart, other: CpuPart) -> CpuPart:
+    counted = [part.switches for part in (one, other) if part.switches is not None]
+    return CpuPart(one.role, one.name, one.ns + other.ns, sum(counted) if counted else None)

@@ -1,0 +1,162 @@
+"""S5's node on a real OVS: pods by every kind of interface, streams between any two, and who used the CPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from user_project import make_project, records
+
+from pytest_nfvperf.adapters.generators.embedded import build
+from pytest_nfvperf.adapters.generators.sockperf.engine import SockperfEngine
+from pytest_nfvperf.adapters.host.af_xdp import lacks_af_xdp
+from pytest_nfvperf.adapters.host.cpus import discover_testbed
+from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
+from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.model.measure.request_response import RequestSpec
+from pytest_nfvperf.model.scenarios.pods import pod_node
+from pytest_nfvperf.model.testbed.testbed import Dut
+from pytest_nfvperf.ports.stream_engine import StreamEnd
+from tests.functional.ovs_support import clean_run, needs_hugepages, needs_root, run_base, send_tcp
+
+pytestmark = needs_root
+
+CACHE = build.default_cache_dir()  # now: pytester gives each test another home
+TEXT = bytes(range(256)) * 2000
+
+
+@pytest.fixture(scope="module")
+def journal() -> Iterator[Journal]:
+    with clean_run() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def ovs(journal: Journal) -> Iterator[OvsDatapath]:
+    datapath = OvsDatapath.start(discover_testbed(), journal, Dut("netdev"))
+    yield datapath
+    datapath.close()
+
+
+@pytest.mark.parametrize("kind", ["veth", "tap", "internal"])
+def test_pods_reach_each_other_and_the_outside(ovs: OvsDatapath, kind: str) -> None:
+    built = ovs.build(pod_node(3, kind=kind))
+    try:
+        built.wait_ready(10)
+        pod1, pod3, outside = (built.netns(name) for name in ("pod1", "pod3", "outside"))
+        assert send_tcp(pod1, pod3, "198.18.1.3", TEXT) == TEXT
+        assert send_tcp(pod1, outside, "198.18.0.1", TEXT) == TEXT
+    finally:
+        built.close()
+
+
+def test_fifty_pods_come_and_go(ovs: OvsDatapath) -> None:
+    built = ovs.build(pod_node(50))
+    try:
+        built.wait_ready(10)
+        assert send_tcp(built.netns("pod50"), built.netns("pod1"), "198.18.1.1", TEXT) == TEXT
+        pods = [Path("/run/netns") / built.netns(f"pod{number}") for number in range(1, 51)]
+        assert all(path.exists() for path in pods)
+    finally:
+        built.close()
+    assert not any(path.exists() for path in pods)
+
+
+@needs_hugepages
+@pytest.mark.skipif(lacks_af_xdp() is not None, reason="needs AF_XDP sockets")
+def test_pods_pass_tcp_by_af_xdp() -> None:
+    with clean_run() as journal:
+        datapath = OvsDatapath.start(discover_testbed(), journal, Dut("dpdk"))
+        try:
+            built = datapath.build(pod_node(kind="af_xdp"))
+            built.wait_ready(10)
+            assert send_tcp(built.netns("pod1"), built.netns("pod2"), "198.18.1.2", TEXT) == TEXT
+            assert "pod1-eth0" in built.configuration()
+        finally:
+            datapath.close()
+
+
+def test_requests_are_answered_between_pods(ovs: OvsDatapath, journal: Journal) -> None:
+    built = ovs.build(pod_node(2))
+    try:
+        built.wait_ready(10)
+        pod1, pod2 = (StreamEnd(built.netns(f"pod{n}"), f"198.18.1.{n}", "eth0") for n in (1, 2))
+        engine = SockperfEngine(journal)
+        found = engine.run(RequestSpec(), pod1, pod2)
+        assert found.times.total > 100
+        assert found.unanswered == 0
+        assert 0 < found.times.min_ns <= found.times.max_ns < 1_000_000_000
+        paced = engine.run(RequestSpec(load_per_s=200), pod1, pod2)
+        assert 100 < paced.times.total <= 300
+        elsewhere = StreamEnd(pod2.namespace, "198.18.9.9", "eth0")
+        with pytest.raises(TestbedError, match="sockperf"):
+            engine.run(RequestSpec(), pod1, elsewhere)
+        assert list(journal.directory.glob("sockperf*")) == []
+    finally:
+        built.close()
+
+
+SUITE = """
+import pytest_nfvperf as nfv
+from pytest_nfvperf import Dut, StreamSpec
+from pytest_nfvperf.parts import pod_node
+
+SPEC = StreamSpec(streams=1, duration_s=0.8, omit_s=0.2, buffer_bytes=1460)
+
+def test_streams(streams, deploy):
+    live = deploy(pod_node(3, kind="acme:veth"), dut=Dut("netdev"))
+    run = streams.run(live, SPEC, ends=("pod3", "outside"))
+    assert run.result.goodput_bps > 0
+    assert run.cpu_per_gigabit > 0
+
+def test_no_such_pod(streams, deploy):
+    live = deploy(pod_node(2), dut=Dut("netdev"))
+    streams.run(live, SPEC, ends=("pod1", "pod3"))
+"""
+
+MAKERS = """
+from pytest_nfvperf.parts import NIC_MAKERS
+
+def make(nic, making):
+    made = NIC_MAKERS["veth"](nic, making)
+    print("made", nic.namespace)
+    return made
+
+def pytest_nfvperf_nic_makers(config):
+    return {"acme:veth": make}
+"""
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.Pytester]:
+    with run_base() as base:
+        monkeypatch.setenv("NFVPERF_RUN_DIR", str(base))
+        monkeypatch.setenv("XDG_CACHE_HOME", str(CACHE.parent))
+        build.build()
+        made = make_project(pytester, SUITE)
+        conftest = made.path / "conftest.py"
+        conftest.write_text(conftest.read_text() + MAKERS)
+        yield made
+        assert [path for path in base.iterdir() if path.is_dir()] == []
+
+
+def test_streams_between_chosen_pods_by_a_third_partys_interface(project: pytest.Pytester) -> None:
+    """Steps: a maker by the hook; streams between named ends. Verify: made, measured; a wrong end is told."""
+    result = project.runpytest_subprocess("mine", "-s", "--nfv-report", "none")
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*made pod3*",
+            "*ends: topology 'node-2-veth' has no namespace 'pod3' with an address*There are outside, host*",
+        ]
+    )
+    (run,) = records(project.path, "stream")
+    sources = [one["before"]["source"] for one in run["data"]["result"]["evidence"]]
+    assert [source.split("-")[-1] for source in sources if ":" in source] == ["pod3", "outside"]
+    cpu = run["data"]["cpu"]
+    parts = {part["role"]: part["ns"] for part in cpu["parts"]}
+    assert min(parts["vswitchd"], parts["sender"], parts["receiver"]) > 0
+    assert sum(parts.values()) <= 2 * cpu["machine_ns"]
+    assert run["data"]["datapath_cores"] > 0
