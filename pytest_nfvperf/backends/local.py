@@ -32,6 +32,7 @@ from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.ovs.topology.nic_makers import NIC_MAKERS, NicMaker
 from pytest_nfvperf.adapters.process.interrupts import held
 from pytest_nfvperf.adapters.process.lock import AT_ONCE, MeasurementLock, Turn
+from pytest_nfvperf.adapters.profiling.perf import PerfProfiler
 from pytest_nfvperf.adapters.vnf.maker import LocalVnfs
 from pytest_nfvperf.backends.endpoints_only import lacks_roles
 from pytest_nfvperf.backends.generator_side import GeneratorSide, TakenMachine
@@ -170,6 +171,7 @@ class LocalBackend:
             make_streams=lambda: Iperf3Engine(journal, iperf3_options(self.testbed.streams)),
             make_cpu_accounting=CpuAccountant,
             make_requests=lambda: SockperfEngine(journal),
+            make_profiler=lambda: PerfProfiler(journal, {*self.testbed.cpus.pmd, *self.testbed.cpus.housekeeping}),
             vnfs=LocalVnfs(journal, self.testbed),
             check_cabling=partial(check_cabling, self.testbed) if is_lab(self.testbed) else None,
             beside=(lambda beside: self._parts(machine, f"-{beside}")) if self._can_be_two() and not name else None,

@@ -54,7 +54,7 @@ CPU_PER_GIGABIT = _dimension("a CPU time per gigabit", "cpu-s/Gbit", {"cpu-s/Gbi
 SEGMENTS = _dimension("a number of segments", "segments", {"segments": 1}, "100 segments", bare=True)
 
 TIMES = _dimension("how often", "times", {"times": 1}, "0 times", bare=True)
-EACH_SECOND = _dimension("how often a second", "times/s", {"times/s": 1}, "1000 times/s", bare=True)
+EACH_SECOND = _dimension("a number of times a second", "times/s", {"times/s": 1}, "1000 times/s", bare=True)
 
 TIME_NS = replace(TIME, divisor=1)
 

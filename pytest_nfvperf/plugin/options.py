@@ -55,6 +55,7 @@ def add_options(parser: pytest.Parser) -> None:
     _add_ovs(group)
     _add_compare(group)
     group.addoption("--nfv-results", default="reports", metavar="DIR", help="where results go (default: %(default)s)")
+    group.addoption("--nfv-profile-cpu", action="store_true", help="flame graphs of streams: where the CPU cycles go")
     group.addoption("--nfv-keep", action="store_true", help="keep the private OVS's directory and logs after the run")
     group.addoption(
         "--nfv-record",
@@ -158,6 +159,7 @@ def _options(config: pytest.Config, choices: Mapping[str, str]) -> Options:
         ovs=tuple(config.getoption("--nfv-ovs")),
         results=base / config.getoption("--nfv-results"),
         keep=config.getoption("--nfv-keep"),
+        profile_cpu=config.getoption("--nfv-profile-cpu"),
         plan=config.getoption("--nfv-plan"),
         inconclusive=choices["inconclusive"],
         report=choices["report"] == "html",

@@ -11,6 +11,7 @@ from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.trial import TrialResult
 from pytest_nfvperf.ports.ceilings import Ceilings
 from pytest_nfvperf.ports.cpu_accounting import CpuAccounting
+from pytest_nfvperf.ports.cpu_profiler import CpuProfiler
 from pytest_nfvperf.ports.datapath import Datapath
 from pytest_nfvperf.ports.generator import Generator
 from pytest_nfvperf.ports.request_engine import RequestEngine
@@ -29,6 +30,7 @@ class RigParts:
     ``polling_cpus``: of the DUT, whose distance from the generator's is looked at; ``round_trips``: seen before.
     ``make_streams``: None where the testbed has no engine for streams. ``make_cpu_accounting``: None where nobody
     accounts for the CPU time of the machine that they run on. ``make_requests``: None where nothing sends requests.
+    ``make_profiler``: of the CPUs that DUT and streams run on; None where nobody can look there.
     ``vnfs``: starts VNFs that are processes; None where there is only the generator's loop.
     ``beside``: the parts of one more rig by a name of its own, that shares this one's CPUs: while one of them works
     the others are frozen. ``room_beside``: for how many more there is memory now; 0 where the testbed has but one DUT.
@@ -45,6 +47,7 @@ class RigParts:
     make_streams: Callable[[], StreamEngine] | None = None
     make_cpu_accounting: Callable[[], CpuAccounting] | None = None
     make_requests: Callable[[], RequestEngine] | None = None
+    make_profiler: Callable[[], CpuProfiler] | None = None
     vnfs: VnfMaker | None = None
     check_cabling: Callable[[Datapath, Generator], None] | None = None
     beside: Callable[[str], RigParts] | None = None

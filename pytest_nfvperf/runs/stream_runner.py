@@ -19,6 +19,8 @@ from pytest_nfvperf.model.measure.cpu_account import CpuAccount, with_pmd_split
 from pytest_nfvperf.model.measure.profile import Profile
 from pytest_nfvperf.model.measure.reading import Reading
 from pytest_nfvperf.model.measure.stream_measurement import StreamResult, StreamSpec
+from pytest_nfvperf.model.testbed.testbed import Dut
+from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.cpu_accounting import CpuAccounting
 from pytest_nfvperf.ports.request_engine import RequestEngine
 from pytest_nfvperf.ports.stream_engine import StreamEnd, StreamEngine
@@ -92,6 +94,7 @@ class StreamRunner:
         cpus: that client and server may run on, where a spec does not say; empty: any.
         accounting: accounts for the CPU time of the machine; None where nobody does.
         make_requests: makes what sends requests; None where the testbed has nothing for it.
+        profile: does once more, under a profiler, what a run of this name did; None: nobody asks.
     """
 
     def __init__(
@@ -102,6 +105,7 @@ class StreamRunner:
         cpus: tuple[Cpus, Cpus] = ((), ()),
         accounting: CpuAccounting | None = None,
         make_requests: Callable[[], RequestEngine] | None = None,
+        profile: Callable[[str, Callable[[], object]], None] | None = None,
     ) -> None:
         self._engine = engine
         self._context = context
@@ -110,6 +114,8 @@ class StreamRunner:
         self._accounting = accounting
         self.requester = partial(_requester, make_requests, context, accounting, cpus)
         """What sends requests between the same namespaces; raises UnavailableError where nothing does."""
+        self._profile = profile
+        self._profiled: list[tuple[Topology, Dut, StreamSpec]] = []
 
     def run(
         self, live: LiveTopology, spec: StreamSpec, remaining_s: float | None = None, *, ends: Ends | None = None
@@ -135,10 +141,20 @@ class StreamRunner:
         while True:
             run = self._once(live, spec, between, remaining_s, spoiled[-1].id if spoiled else None)
             if run.result.valid:
+                self._profile_once(run.id, live, spec, between)
                 return run
             spoiled.append(run)
             if len(spoiled) > self._repeats:
                 raise InvalidTrialsError(spoiled)
+
+    def _profile_once(
+        self, run_id: str, live: LiveTopology, spec: StreamSpec, between: tuple[StreamEnd, StreamEnd]
+    ) -> None:
+        """After the first valid run of its sort, the same streams once more; their counts are thrown away."""
+        sort = (live.topology, live.dut, spec)
+        if self._profile is not None and sort not in self._profiled:
+            self._profiled.append(sort)
+            self._profile(run_id, lambda: self._engine.run(spec, *between))
 
     def _once(
         self,

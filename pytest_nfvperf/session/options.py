@@ -47,6 +47,7 @@ class Options:
         repeat: how often NDR, PDR and throughput are searched.
         baseline: results of an earlier run that limits may be a share of; None: there is none.
         compare: the sides to compare; None in a run that does not.
+        profile_cpu: run streams once more, unmeasured, with a profile of where the cycles go.
         wait_s: how long to wait for a testbed, or for CPUs, that another run uses, s.
         record: directory for recordings of the conversation with the generator; None: it is not recorded.
     """
@@ -68,6 +69,7 @@ class Options:
     baseline: Path | None = None
     compare: Comparing | None = None
     wait_s: float = 1800.0
+    profile_cpu: bool = False
 
     @property
     def labels(self) -> tuple[str, ...]:

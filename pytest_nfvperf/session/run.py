@@ -59,9 +59,11 @@ from pytest_nfvperf.session.baseline import load_baseline
 from pytest_nfvperf.session.ledgers import bounding_text, whole_ledgers
 from pytest_nfvperf.session.options import Options
 from pytest_nfvperf.session.packs import PUBLISHED_FILE, pack_rules
+from pytest_nfvperf.session.profiling import profiles
 from pytest_nfvperf.session.run_record import run_data, with_bands
 from pytest_nfvperf.session.running_test import conclude_running
 from pytest_nfvperf.session.sla_check import Measured, SlaCheck
+from pytest_nfvperf.session.streaming import stream_runner
 
 if TYPE_CHECKING:
     from pytest_nfvperf.session.comparing import Comparison
@@ -255,13 +257,9 @@ class NfvSession:
 
     def stream_runner(self) -> StreamRunner:
         """Runs TCP and UDP streams. Unless the testbed says otherwise, both ends may use all its CPUs."""
-        cpus = self.backend.testbed.cpus
-        every = tuple(sorted({*cpus.housekeeping, *cpus.pmd, *cpus.generator, *cpus.vnf}))
-        asked = self.backend.testbed.streams
-        cpus_of_ends = asked.client_cpus or every, asked.server_cpus or every
-        parts, budget = self.rig.parts, self.profile.invalid_trial_budget
-        accounting = parts.make_cpu_accounting() if parts.make_cpu_accounting is not None else None
-        return StreamRunner(self.rig.streams(), self._context, budget, cpus_of_ends, accounting, parts.make_requests)
+        profile = profiles(self.rig.parts, self.run_dir, self.recorder) if self.options.profile_cpu else None
+        budget = self.profile.invalid_trial_budget
+        return stream_runner(self.rig, self._context, budget, self.backend.testbed, profile)
 
     def anew(self, topology: Topology, dut: Dut, *, quiet: bool) -> LiveTopology:
         """A topology that is built again even if it is deployed; ``quiet``: its configuration is on record."""

@@ -14,7 +14,8 @@ from pytest_nfvperf.adapters.host.af_xdp import lacks_af_xdp
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
-from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.adapters.profiling.perf import PerfProfiler
+from pytest_nfvperf.model.errors import TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.request_response import RequestSpec
 from pytest_nfvperf.model.scenarios.pods import pod_node
 from pytest_nfvperf.model.testbed.testbed import Dut
@@ -98,6 +99,17 @@ def test_requests_are_answered_between_pods(ovs: OvsDatapath, journal: Journal) 
         built.close()
 
 
+def test_a_kernel_that_permits_no_profile_is_told(tmp_path: Path, journal: Journal) -> None:
+    perf = tmp_path / "perf"
+    perf.write_text("#!/bin/sh\necho 'Error: No permission to enable cycles event.' >&2\nexit 255\n")
+    perf.chmod(0o755)
+    ran = []
+    with pytest.raises(UnavailableError, match="perf record is refused: Error: No permission to enable cycles event"):
+        PerfProfiler(journal, [0], str(perf)).record(lambda: ran.append("work"))
+    assert ran == []
+    assert list(journal.directory.glob("perf*")) == []
+
+
 SUITE = """
 import pytest_nfvperf as nfv
 from pytest_nfvperf import Dut, StreamSpec
@@ -144,7 +156,7 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Itera
 
 def test_streams_between_chosen_pods_by_a_third_partys_interface(project: pytest.Pytester) -> None:
     """Steps: a maker by the hook; streams between named ends. Verify: made, measured; a wrong end is told."""
-    result = project.runpytest_subprocess("mine", "-s", "--nfv-report", "none")
+    result = project.runpytest_subprocess("mine", "-s", "--nfv-profile-cpu", "--nfv-report", "none")
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(
         [
@@ -155,6 +167,14 @@ def test_streams_between_chosen_pods_by_a_third_partys_interface(project: pytest
     (run,) = records(project.path, "stream")
     sources = [one["before"]["source"] for one in run["data"]["result"]["evidence"]]
     assert [source.split("-")[-1] for source in sources if ":" in source] == ["pod3", "outside"]
+    (told,) = [one["data"] for one in records(project.path, "attachment") if "CPU profile" in one["data"]["name"]]
+    assert told["name"] == f"CPU profile of {run['id']}"
+    picture = project.path / "reports/latest/profiles" / f"{run['id']}.svg"
+    if picture.exists():
+        assert picture.read_text().startswith("<svg ")
+        assert " samples of c" in told["text"]
+    else:
+        assert told["text"].startswith("not possible here: perf ")
     cpu = run["data"]["cpu"]
     parts = {part["role"]: part["ns"] for part in cpu["parts"]}
     assert min(parts["vswitchd"], parts["sender"], parts["receiver"]) > 0

@@ -57,6 +57,8 @@ _OPTIONAL: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("FRR", "bgpd", ()),
     ("BIRD", "bird", ()),
     ("QEMU", "qemu-system-x86_64", ()),
+    ("sockperf", "sockperf", ()),
+    ("perf", "perf", ()),
     ("Chromium", "chromium", ("chromium-browser", "google-chrome")),
 )
 """What a line of its own shows; its program, and other names of that."""

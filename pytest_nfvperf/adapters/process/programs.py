@@ -68,6 +68,14 @@ _PROGRAMS = (
     Program("dpdk-testpmd", "dpdk-dev", "VNFs that are a process of their own", lost="VNFs of kind testpmd"),
     Program("iperf3", "iperf3", "streams between namespaces; its service stays disabled", lost=_STREAMS),
     Program("sockperf", "sockperf", "requests and responses between namespaces", lost="study.response_time"),
+    Program(
+        "perf",
+        "linux-perf",
+        "profiles of where cycles go",
+        Use.EXTRA,
+        "--nfv-profile-cpu",
+        {UBUNTU_24_04: "linux-tools-generic"},
+    ),
     Program("zebra", "frr", "routes into the kernel (FRR)", lost=_ROUTING, directories=_FRR_DIRECTORIES),
     Program(
         "bgpd",

@@ -1,0 +1,1 @@
+"""Where CPU cycles go, by perf."""

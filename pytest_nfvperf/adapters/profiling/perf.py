@@ -1,0 +1,81 @@
+"""Samples call stacks by perf while something else goes on (perf-record(1))."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.process.process import ManagedProcess, run, spawn
+from pytest_nfvperf.adapters.process.programs import not_installed
+from pytest_nfvperf.adapters.process.wait import wait_until
+from pytest_nfvperf.adapters.profiling.perf_script import FIELDS, stacks
+from pytest_nfvperf.model.errors import TestbedError, UnavailableError
+from pytest_nfvperf.model.measure.cpu_profile import CpuProfile, folded
+
+PROGRAM = "perf"
+_COUNTERS = Path("/sys/bus/event_source/devices/cpu")
+"""The CPU's own performance counters; virtual machines often have none."""
+_HERTZ = 499
+"""Not a whole part of a second's tick, so that what the kernel does each tick is not always hit, or never."""
+_START_DEADLINE_S, _END_DEADLINE_S, _READ_DEADLINE_S = 5.0, 20.0, 60.0
+
+
+class PerfProfiler:
+    """Fulfils ports.cpu_profiler.CpuProfiler."""
+
+    def __init__(self, journal: Journal, cpus: Iterable[int], program: str = PROGRAM) -> None:
+        """``cpus``: to look at."""
+        self._journal = journal
+        self._cpus = tuple(sorted(cpus))
+        self._program = program
+
+    def record(self, work: Callable[[], object]) -> CpuProfile:
+        """Sample while ``work`` goes on.
+
+        Raises:
+            UnavailableError: perf is not installed, or the kernel does not permit it; with its own words.
+            TestbedError: it recorded nothing that can be read.
+        """
+        if shutil.which(self._program) is None:
+            raise UnavailableError(not_installed(self._program))
+        event = "cycles" if _COUNTERS.exists() else "cpu-clock"
+        data = self._journal.directory / "perf.data"
+        log = self._journal.directory / "perf.log"
+        listed = ",".join(map(str, self._cpus))
+        command = [self._program, "record", "-e", event, "-F", str(_HERTZ), "-a", "-C", listed, "-g", "-o", str(data)]
+        process = spawn(self._journal, "perf record", command, log=log)
+        try:
+            self._await_start(process, data)
+            work()
+            self._end(process)
+            text = run([self._program, "script", "-i", str(data), "-F", FIELDS], deadline_s=_READ_DEADLINE_S)
+            found = folded(stack for stack in stacks(text) if stack[0] != "swapper")
+            return CpuProfile(event, self._cpus, found)
+        finally:
+            process.stop()
+            for file in (data, data.with_name("perf.data.old"), log):
+                file.unlink(missing_ok=True)
+
+    def _await_start(self, process: ManagedProcess, data: Path) -> None:
+        wait_until(
+            lambda: not process.running() or (data.exists() and data.stat().st_size > 0),
+            f"perf to write to {data}",
+            _START_DEADLINE_S,
+            interval_s=0.01,
+        )
+        if not process.running():
+            raise UnavailableError(f"perf record is refused: {' '.join(process.log_tail().split())[:300]}")
+
+    @staticmethod
+    def _end(process: ManagedProcess) -> None:
+        if process.running():
+            process.popen.send_signal(signal.SIGINT)
+        wait_until(lambda: not process.running(), "perf record to end after SIGINT", _END_DEADLINE_S, interval_s=0.01)
+        if process.popen.returncode not in {0, -signal.SIGINT, 128 + signal.SIGINT}:
+            raise TestbedError(
+                f"perf record ended with status {process.popen.returncode}",
+                evidence={"perf record": process.log_tail()},
+            )

@@ -1,0 +1,28 @@
+"""What runs streams in a session: on which CPUs, with whose account of them, and with a profile if one is asked for."""
+
+from __future__ import annotations
+
+from pytest_nfvperf.model.testbed.testbed import Testbed
+from pytest_nfvperf.runs.rig import Rig
+from pytest_nfvperf.runs.stream_runner import StreamRunner
+from pytest_nfvperf.runs.trials import Context
+from pytest_nfvperf.session.profiling import Profiles
+
+
+def stream_runner(rig: Rig, context: Context, repeats: int, testbed: Testbed, profile: Profiles | None) -> StreamRunner:
+    """Unless the testbed says otherwise, both ends may use all its CPUs.
+
+    Args:
+        rig: whose engine sends.
+        context: evidence, progress and time.
+        repeats: how often an invalid run is repeated.
+        testbed: says which CPUs the ends may use.
+        profile: does a run once more under a profiler; None: nobody asks.
+    """
+    cpus = testbed.cpus
+    every = tuple(sorted({*cpus.housekeeping, *cpus.pmd, *cpus.generator, *cpus.vnf}))
+    asked = testbed.streams
+    of_ends = asked.client_cpus or every, asked.server_cpus or every
+    make = rig.parts.make_cpu_accounting
+    accounting = make() if make is not None else None
+    return StreamRunner(rig.streams(), context, repeats, of_ends, accounting, rig.parts.make_requests, profile)
