@@ -28,6 +28,9 @@ from pytest_nfvperf.model.measure.outcome import Outcome
 _COLUMNS = ("median", "ratio", "interval", "cycles/packet", "cores", "copies", "mirror complete")
 
 
+_CORES = "Cores: sender + receiver + datapath (vswitchd; softirq, too, where the datapath is in the kernel)."
+
+
 def study_tables(verdicts: Sequence[tuple[Outcome, Text]]) -> list[RenderableType]:
     """One table a study, and what a reader must know. ``verdicts``: each outcome with its verdict."""
     comparisons = find_comparisons([outcome for outcome, _ in verdicts])
@@ -36,7 +39,7 @@ def study_tables(verdicts: Sequence[tuple[Outcome, Text]]) -> list[RenderableTyp
     for comparison in comparisons:
         shown += [_study_table(comparison, by_labels), *(Text(line, style="dim") for line in _lines(comparison))]
     if any(comparison.main == "tcp_throughput" for comparison in comparisons):
-        shown.append(Text("Cores: sender + receiver + datapath (vswitchd), where it has a process.", style="dim"))
+        shown.append(Text(_CORES, style="dim"))
     if any(comparison.open_ended for comparison in comparisons):
         shown.append(Text(OPEN_INTERVAL, style="dim"))
     if any(comparison.userspace_veth for comparison in comparisons):

@@ -30,6 +30,10 @@ DATAPATH_ROLES = POLLING_ROLES | {CpuRole.VSWITCHD}
 _BESIDE = frozenset({CpuRole.TEST, CpuRole.OTHER, CpuRole.GENERATOR})
 """What is not part of the cost of a stream."""
 
+_UNSEEN = (
+    "processes that came and went are in no part, and the machine's ticks count what a host took without telling it"
+)
+
 TOLERANCE = 0.05
 """How far the sum of the parts may be from the machine's own accounting before it is said."""
 
@@ -102,7 +106,7 @@ class CpuAccount:
         if self.adds_up:
             return ""
         seen = f"the parts are {self.sum_ns / 1e9:.2f} s of CPU, the machine counted {self.machine_ns / 1e9:.2f} s"
-        why = "; ".join(self.blind) or "processes that began and ended meanwhile are in no part"
+        why = "; ".join(self.blind) or _UNSEEN
         return f"{seen}, a difference of {-self.unexplained:+.1%}: {why}"
 
     def cores(self, flowed_ns: float, roles: Iterable[CpuRole]) -> float:
