@@ -11,6 +11,7 @@ from benchmarks.chains import patch_chain_flat
 from benchmarks.generator import against_testpmd, large_frames, lossless, pacing
 from benchmarks.ledger import ledger_cost
 from benchmarks.plugin_start import plugin_start
+from benchmarks.report_size import report_size
 from benchmarks.scale import chain_against_vsctl, long_chains, many_namespaces, many_ports
 from benchmarks.searches import gate_beside_quick, quick_repeats
 from benchmarks.soak import soak_sampling
@@ -20,6 +21,7 @@ from benchmarks.times import cpu_of_pytest, ovs_ready, topology_change
 
 BENCHMARKS: dict[str, Callable[[Bench], list[Figure]]] = {
     "plugin-start": plugin_start,
+    "report-size": report_size,
     "ovs-ready": ovs_ready,
     "topology-change": topology_change,
     "ledger-cost": ledger_cost,

@@ -19,7 +19,7 @@ from pydantic import TypeAdapter
 
 from pytest_nfvperf.adapters.report.allure_files import write_allure_files
 from pytest_nfvperf.adapters.report.allure_status import tell_allure
-from pytest_nfvperf.adapters.report.charts import latency_figure, loss_figure, search_figure
+from pytest_nfvperf.adapters.report.charts import latency_drawing, loss_drawing, search_drawing
 from pytest_nfvperf.adapters.report.comparison_chart import comparison_chart
 from pytest_nfvperf.adapters.report.comparison_table import comparison_text
 from pytest_nfvperf.adapters.report.drawing import to_png
@@ -218,9 +218,13 @@ def _outcome_step(outcome: Outcome, trials: dict[str, TrialData]) -> None:
         if own:
             _attach(trials_csv(own), "trials", allure.attachment_type.CSV)
             _attach(trials_html(own), "trials, readable", allure.attachment_type.HTML)
-        _picture("search", lambda: search_figure(outcome, trials))
-        _picture("latency by percentile", lambda: latency_figure(outcome, trials))
-        _picture("loss against load", lambda: loss_figure(outcome))
+        for name, drawing in (
+            ("search", search_drawing(outcome, trials)),
+            ("latency by percentile", latency_drawing(outcome, trials)),
+            ("loss against load", loss_drawing(outcome)),
+        ):
+            if drawing is not None:
+                _picture(name, drawing[0])
         lossy = [(k, t) for k, t in own if t.result.valid and t.result.lost > 0 and t.ledger is not None]
         if lossy:
             key, trial = min(lossy, key=lambda item: item[1].result.spec.load_fps)

@@ -114,11 +114,15 @@ class RunEvidence:
         """All errors by id."""
         return {key: value for test in self.tests.values() for key, value in test.errors.items()}
 
-    def testbed_of(self, test: TestEvidence) -> str:
-        """Name of the testbed that measured it, in a run on several; else ""."""
+    def testbeds(self) -> dict[str, str]:
+        """Name of the testbed of each file, in a run that measured on several; else empty."""
         measured = {one.file for one in self.tests.values() if one.measured}
         names = {file: run.testbed.name for file, run in self.runs.items() if file in measured}
-        return names.get(test.file, "") if len(set(names.values())) > 1 else ""
+        return names if len(set(names.values())) > 1 else {}
+
+    def testbed_of(self, test: TestEvidence) -> str:
+        """Name of the testbed that measured it, in a run on several; else ""."""
+        return self.testbeds().get(test.file, "")
 
     def test(self, node_id: str) -> TestEvidence:
         """The test of this node id, made when it is not there yet."""

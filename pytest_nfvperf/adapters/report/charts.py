@@ -6,12 +6,16 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from pytest_nfvperf.adapters.evidence.reader import TestEvidence
 from pytest_nfvperf.adapters.report.curve_charts import latency_chart, loss_chart
 from pytest_nfvperf.adapters.report.drawing import to_png, to_svg
+from pytest_nfvperf.adapters.report.live.curves import live_latency, live_loss
+from pytest_nfvperf.adapters.report.live.search import live_search
+from pytest_nfvperf.adapters.report.live.spec import Live
 from pytest_nfvperf.adapters.report.search_chart import search_chart
 from pytest_nfvperf.model.evidence.records import TrialData
 from pytest_nfvperf.model.measure.outcome import Outcome
@@ -24,21 +28,50 @@ class ChartFolder:
     """Renders figures: SVG to embed in the page, and PNG files in ``directory`` (None: no files).
 
     ``time_left``: False once nobody waits for more: what is missing is then said in its place.
+    ``pictures``: False where there are so many charts that the browser alone draws those it can.
     """
 
-    def __init__(self, directory: Path | None, time_left: Callable[[], bool] = lambda: True) -> None:
+    def __init__(
+        self, directory: Path | None, time_left: Callable[[], bool] = lambda: True, *, pictures: bool = True
+    ) -> None:
         self._directory = directory
         self._time_left = time_left
+        self._pictures = pictures
         if directory is not None:
             directory.mkdir(parents=True, exist_ok=True)
 
-    def add(self, figure: Figure, name: str, title: str) -> Markup:
-        """The figure as inline SVG; ``name`` becomes the file's, ``title`` what a screen reader says."""
+    def add(self, draw: Callable[[], Figure], name: str, title: str, live: Live | None = None) -> Markup:
+        """A chart, drawn as inline SVG; with ``live`` the browser puts an interactive one in its place.
+
+        ``name`` becomes the file's, ``title`` what a screen reader says.
+        """
+        if live is not None and not self._pictures:
+            return _chart(live, title, Markup(""))
         if not self._time_left():
             return Markup('<p class="soft small">{} was not drawn: the run was stopped. {}</p>').format(title, _DRAW)
+        still = self._still(draw(), name, title)
+        return still if live is None else _chart(live, title, still)
+
+    def add_of_test(
+        self, draw: Callable[[], Figure | None], name: str, title: str, live: Live | None = None
+    ) -> Markup | None:
+        """A chart of a single test; None where nothing is to be drawn."""
+        if not self._pictures:
+            return None if live is None else _chart(live, title, Markup(""))
+        figure = draw()
+        return None if figure is None else self.add(lambda: figure, name, title, live)
+
+    def _still(self, figure: Figure, name: str, title: str) -> Markup:
         if self._directory is not None:
             (self._directory / f"{file_name(name)}.png").write_bytes(to_png(figure))
         return Markup(to_svg(figure, title))  # noqa: S704 - made by matplotlib, which escapes texts
+
+
+def _chart(live: Live, title: str, still: Markup) -> Markup:
+    """What report.js draws a chart of. ``htmlsafe_json_dumps`` leaves no quote that would end the attribute."""
+    data = htmlsafe_json_dumps(live.data(), separators=(",", ":"))
+    start = Markup('<div class="chart" role="group" aria-label="{}" data-chart=\'{}\'>').format(title, data)
+    return start + Markup('<div class="still">{}</div></div>').format(still)
 
 
 def file_name(text: str) -> str:
@@ -51,13 +84,19 @@ def outcome_trials(outcome: Outcome, trials: dict[str, TrialData]) -> list[tuple
     return [(trial_id, trials[trial_id]) for trial_id in outcome.trials if trial_id in trials]
 
 
-def search_figure(outcome: Outcome, trials: dict[str, TrialData]) -> Figure | None:
-    """The search picture; None when nothing was searched or no trial is on record."""
+Drawing = tuple[Callable[[], Figure], Live]
+"""What draws a picture, and the same for the browser."""
+
+
+def search_drawing(outcome: Outcome, trials: dict[str, TrialData]) -> Drawing | None:
+    """The search; None when nothing was searched or no trial is on record."""
     own = outcome_trials(outcome, trials)
-    return search_chart([trial for _, trial in own], outcome) if outcome.goals and own else None
+    if not (outcome.goals and own):
+        return None
+    return lambda: search_chart([trial for _, trial in own], outcome), live_search(own, outcome)
 
 
-def latency_figure(outcome: Outcome, trials: dict[str, TrialData]) -> Figure | None:
+def latency_drawing(outcome: Outcome, trials: dict[str, TrialData]) -> Drawing | None:
     """The percentile curves of the outcome's latency points; None without samples."""
     curves: list[tuple[str, Histogram]] = []
     for point in outcome.latency:
@@ -65,14 +104,17 @@ def latency_figure(outcome: Outcome, trials: dict[str, TrialData]) -> Figure | N
         histogram = trials[point.trial_id].result.latency if point.trial_id in trials else None
         if histogram is not None and histogram.total:
             curves.append((point.at, histogram))
-    return latency_chart(curves) if curves else None
+    return (lambda: latency_chart(curves), live_latency(curves)) if curves else None
 
 
-def loss_figure(outcome: Outcome) -> Figure | None:
+def loss_drawing(outcome: Outcome) -> Drawing | None:
     """The loss curve; None when none was measured."""
-    return loss_chart(outcome.loss_curve) if outcome.loss_curve else None
+    points = outcome.loss_curve
+    return (lambda: loss_chart(points), live_loss(points)) if points else None
 
 
-def aborted_figure(test: TestEvidence) -> Figure | None:
+def aborted_drawing(test: TestEvidence) -> Drawing | None:
     """The trials of a test that ended without an outcome."""
-    return search_chart(list(test.trials.values()), None) if len(test.trials) > 1 and not test.outcomes else None
+    if len(test.trials) < 2 or test.outcomes:
+        return None
+    return lambda: search_chart(list(test.trials.values()), None), live_search(list(test.trials.items()), None)

@@ -47,7 +47,9 @@ def comparison_page(compared: ComparedRun, charts: ChartFolder) -> ComparisonPag
         heading=heading(compared),
         sides=[side.name for side in compared.comparing.sides],
         rows=comparison_rows(compared),
-        chart=None if figure is None else charts.add(figure, "comparison", "ratio of each side to the baseline"),
+        chart=None
+        if figure is None
+        else charts.add(lambda: figure, "comparison", "ratio of each side to the baseline"),
         differences=compared.differences,
         left_out=compared.left_out,
         warnings=compared.warnings,

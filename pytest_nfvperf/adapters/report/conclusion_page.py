@@ -20,6 +20,7 @@ _STYLES = {
     RunFate.EMPTY: "inconclusive",
 }
 _OUTSIDE_THE_SLA = frozenset({Cause.ASSERTION, Cause.SETUP, Cause.USAGE})
+_MOST_CLOSE = 8
 _ALWAYS_COUNTED = ("PASS", "FAIL", "INCONCLUSIVE", "BROKEN")
 
 
@@ -102,6 +103,13 @@ def _raised(page: TestPage) -> str:
 
 def _told(page: TestPage) -> str:
     return page.evidence.end.reason if page.evidence.end is not None else ""
+
+
+def closest(pages: Sequence[TestPage]) -> list[tuple[TestPage, Verdict]]:
+    """The requirements with the worst margins, met or not, worst first."""
+    judged = [(page, verdict) for page in pages for verdict in page.evidence.verdicts.values()]
+    known = [(page, verdict, verdict.margin) for page, verdict in judged if verdict.margin is not None]
+    return [(page, verdict) for page, verdict, _ in sorted(known, key=lambda each: each[2])[:_MOST_CLOSE]]
 
 
 def selected(conclusion: RunConclusion, pages: Sequence[TestPage]) -> list[SelectedTest]:

@@ -1,4 +1,7 @@
-"""One self-contained HTML page of a run: no server, no network, no script."""
+"""One self-contained HTML page of a run, in three depths: the verdict, a section a suite, the evidence.
+
+It needs no server and no network. Charts are interactive where scripts run, and pictures elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,12 @@ from markupsafe import Markup
 from pytest_nfvperf.adapters.evidence.comparison_file import compared_run
 from pytest_nfvperf.adapters.evidence.conclusions import conclude
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence
-from pytest_nfvperf.adapters.report import figures, studies
+from pytest_nfvperf.adapters.report import browser, figures, studies
 from pytest_nfvperf.adapters.report.charts import ChartFolder
 from pytest_nfvperf.adapters.report.comparison_page import comparison_page
-from pytest_nfvperf.adapters.report.conclusion_page import chips, faults, head_style, selected
+from pytest_nfvperf.adapters.report.conclusion_page import chips, closest, faults, head_style, selected
+from pytest_nfvperf.adapters.report.live.study import live_study
+from pytest_nfvperf.adapters.report.live.sweep import live_sweep
 from pytest_nfvperf.adapters.report.pages import SuitePage, TestPage, facts, flattened, test_page
 from pytest_nfvperf.adapters.report.published_series import PublishedSeries
 from pytest_nfvperf.adapters.report.studies import (
@@ -36,6 +41,12 @@ from pytest_nfvperf.model.evidence.machine_did import machine_did
 from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.traffic.latency_origin import latency_origin
+
+MOST_UNPACKED_TRIALS = 2_000
+"""Of a run with more trials, what the page has of each test is packed until somebody opens it."""
+
+MOST_PICTURED_TESTS = 60
+"""Of a run with more tests, interactive charts are drawn by the browser alone: a picture takes a quarter second."""
 
 
 def render_report(
@@ -59,7 +70,8 @@ def render_report(
         The page's path.
     """
     out_dir.mkdir(parents=True, exist_ok=True)
-    charts = ChartFolder(out_dir / "charts" if png else None, time_for_charts)
+    pictures = len(run.tests) <= MOST_PICTURED_TESTS
+    charts = ChartFolder(out_dir / "charts" if png else None, time_for_charts, pictures=pictures)
     conclusion = conclude(run)
     suites = _suites(run, conclusion, published, charts)
     context = _context(run, conclusion, suites, published)
@@ -67,9 +79,18 @@ def render_report(
     compared = compared_run(run, conclusion)
     context["comparison"] = None if compared is None else comparison_page(compared, charts)
     context["folded"] = len(context["topologies"]) > MOST_OPEN
+    context["large"] = len(run.trials) > MOST_UNPACKED_TRIALS
     page = out_dir / "report.html"
-    page.write_text(environment().get_template("report.html").render(context), encoding="utf-8")
+    page.write_text(_rendered(context), encoding="utf-8")
     return page
+
+
+def _rendered(context: dict[str, Any]) -> str:
+    made = environment()
+    body = made.get_template("test_body.html")
+    context["body_of"] = lambda page: Markup(body.render(context, page=page))  # noqa: S704 - the template escapes
+    context["browser"] = browser
+    return made.get_template("report.html").render(context)
 
 
 def _suites(
@@ -97,8 +118,11 @@ def _sweep(
     labels = [outcome.label for one in sweep.series for outcome in one.outcomes]
     beside = [p for p in published if sweep.axis == "frame_size" and any(p.belongs_to(label) for label in labels)]
     title = f"{sweep.axis.replace('_', ' ').capitalize()} sweep: {', '.join(one.name for one in sweep.series)}"
-    figure = sweep_chart(sweep.series, beside, axis=sweep.axis)
-    return title, charts.add(figure, f"sweep {suite} {sweep.axis} {number}", f"{suite}: {title}")
+    live = live_sweep(sweep.series, beside, axis=sweep.axis)
+    name = f"sweep {suite} {sweep.axis} {number}"
+    return title, charts.add(
+        lambda: sweep_chart(sweep.series, beside, axis=sweep.axis), name, f"{suite}: {title}", live
+    )
 
 
 def _studies(suite: str, outcomes: Sequence[Outcome], charts: ChartFolder) -> list[tuple[str, Markup]]:
@@ -110,10 +134,15 @@ def _studies(suite: str, outcomes: Sequence[Outcome], charts: ChartFolder) -> li
     for (main, per), members in groups.items():
         for first in range(0, len(members), MOST_CURVES):
             part = members[first : first + MOST_CURVES]
-            title = f"{metric_name(main).capitalize().replace('Tcp', 'TCP')} against {per}"
             name = f"study {suite} {main} {per} {first // MOST_CURVES + 1}"
-            shown.append((title, charts.add(study_chart(part), name, f"{suite}: {title}") + _study_notes(part)))
+            shown.append(_study(suite, part, name, charts))
     return shown
+
+
+def _study(suite: str, part: Sequence[Comparison], name: str, charts: ChartFolder) -> tuple[str, Markup]:
+    title = f"{metric_name(part[0].main).capitalize().replace('Tcp', 'TCP')} against {part[0].per}"
+    chart = charts.add(lambda: study_chart(part), name, f"{suite}: {title}", live_study(part))
+    return title, chart + _study_notes(part)
 
 
 def _study_notes(comparisons: Sequence[Comparison]) -> Markup:
@@ -143,8 +172,10 @@ def _context(
         "facts": [] if data is None else facts(run, data),
         "fingerprint": [] if data is None else flattened(data.fingerprint),
         "faults": faults(conclusion, pages),
+        "closest": closest(pages),
         "selected": selected(conclusion, pages),
         "suites": suites,
+        "testbeds": run.testbeds(),
         "rows": _summary(pages),
         "line": any(outcome.line_rate_fps for outcome in run.outcomes.values()),
         "published": published,

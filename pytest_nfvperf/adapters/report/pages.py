@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -11,15 +12,17 @@ from markupsafe import Markup
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence
 from pytest_nfvperf.adapters.report.charts import (
     ChartFolder,
-    aborted_figure,
-    latency_figure,
-    loss_figure,
+    Drawing,
+    aborted_drawing,
+    latency_drawing,
+    loss_drawing,
     outcome_trials,
-    search_figure,
+    search_drawing,
 )
 from pytest_nfvperf.adapters.report.dut_facts import dut_facts
 from pytest_nfvperf.adapters.report.figures import goal_figures, proven_loss
 from pytest_nfvperf.adapters.report.ledger_chart import ledger_chart
+from pytest_nfvperf.adapters.report.live.soak import live_soak
 from pytest_nfvperf.adapters.report.soak_chart import soak_chart
 from pytest_nfvperf.adapters.report.soak_words import soak_events, soak_facts
 from pytest_nfvperf.adapters.report.subjects import title
@@ -112,6 +115,20 @@ class SuitePage:
     sweeps: list[tuple[str, Markup]] = field(default_factory=list)
     tests: list[TestPage] = field(default_factory=list)
 
+    @property
+    def counts(self) -> list[tuple[str, int]]:
+        """What became of its tests: (badge, how many)."""
+        return Counter(page.became.badge for page in self.tests).most_common()
+
+    @property
+    def line(self) -> str:
+        """``234 trials, 5 of them invalid; took 3.40 min``."""
+        trials = [trial for page in self.tests for trial in page.evidence.trials.values()]
+        invalid = sum(not trial.result.valid for trial in trials)
+        took = sum(page.evidence.end.seconds for page in self.tests if page.evidence.end is not None)
+        spoiled = f", {invalid} of them invalid" if invalid else ""
+        return f"{len(trials):,} trials{spoiled}; took {format_seconds(took)}"
+
 
 def test_page(
     test: TestEvidence, became: TestConclusion, run: RunEvidence, anchor: str, charts: ChartFolder, listed: set[str]
@@ -124,7 +141,6 @@ def test_page(
     )
     loose = tuple((key, trial) for key, trial in test.trials.items() if key not in listed)
     listed.update(key for key, _ in loose)
-    picture = aborted_figure(test)
     return TestPage(
         anchor=anchor,
         evidence=test,
@@ -133,7 +149,7 @@ def test_page(
         figures=_headline(outcomes),
         outcomes=outcomes,
         loose_trials=loose,
-        picture=None if picture is None else charts.add(picture, f"{name} trials", f"Trials of {name}"),
+        picture=_picture(aborted_drawing(test), charts, f"{name} trials", f"Trials of {name}"),
         soaks=tuple(_soak_page(soak, f"{name} {key}", charts) for key, soak in test.soaks.items()),
     )
 
@@ -142,9 +158,15 @@ test_page.__test__ = False  # type: ignore[attr-defined]
 
 
 def _soak_page(data: SoakData, name: str, charts: ChartFolder) -> SoakPage:
-    figure = soak_chart(data.soak, data.series)
-    picture = None if figure is None else charts.add(figure, f"{name} over time", f"{name} over time")
+    live = live_soak(data.soak, data.series)
+    picture = charts.add_of_test(
+        lambda: soak_chart(data.soak, data.series), f"{name} over time", f"{name} over time", live
+    )
     return SoakPage(tuple(soak_facts(data.soak)), tuple(soak_events(data.soak)), picture, data.samples)
+
+
+def _picture(drawing: Drawing | None, charts: ChartFolder, name: str, title: str) -> Markup | None:
+    return None if drawing is None else charts.add_of_test(drawing[0], name, title, drawing[1])
 
 
 def _title(test: TestEvidence) -> str:
@@ -172,12 +194,11 @@ def _outcome_page(
     listed.update(key for key, _ in own)
     lossy = _lightest_lossy(outcome, trials)
     pictures = {
-        kind: None if figure is None else charts.add(figure, f"{name} {kind}", f"{kind} of {name}")
-        for kind, figure in (
-            ("search", search_figure(outcome, trials)),
-            ("latency", latency_figure(outcome, trials)),
-            ("loss", loss_figure(outcome)),
-            ("path", None if lossy is None else ledger_chart(lossy[2])),
+        kind: _picture(drawing, charts, f"{name} {kind}", f"{kind} of {name}")
+        for kind, drawing in (
+            ("search", search_drawing(outcome, trials)),
+            ("latency", latency_drawing(outcome, trials)),
+            ("loss", loss_drawing(outcome)),
         )
     }
     return OutcomePage(
@@ -186,11 +207,15 @@ def _outcome_page(
         trials=tuple((key, trial) for key, trial in own if key not in earlier),
         earlier=earlier,
         lossy=lossy,
-        path=pictures["path"],
+        path=None if lossy is None else _path(lossy[2], charts, name),
         search=pictures["search"],
         latency=pictures["latency"],
         loss=pictures["loss"],
     )
+
+
+def _path(ledger: Ledger, charts: ChartFolder, name: str) -> Markup | None:
+    return charts.add_of_test(lambda: ledger_chart(ledger), f"{name} path", f"path of {name}")
 
 
 def _goal_row(outcome: Outcome, goal: GoalOutcome, trials: dict[str, TrialData]) -> GoalRow:

@@ -28,7 +28,7 @@ def soak_chart(soak: Soak, curves: Sequence[Series]) -> Figure | None:
     rows = -(-len(panels) // _COLUMNS)
     figure = new_figure(_PANEL_IN[0] * _COLUMNS, _PANEL_IN[1] * rows)
     axes = figure.subplots(rows, _COLUMNS, squeeze=False).flatten()
-    factor, unit = next((step, name) for least, step, name in _SCALES if soak.elapsed_s >= least)
+    factor, unit = time_scale(soak)
     note = _left_out(soak, curves)
     if note:
         figure.text(0.985, 0.06 / figure.get_figheight(), note, ha="right", va="bottom", fontsize=7, color=MUTED)
@@ -46,6 +46,11 @@ def soak_chart(soak: Soak, curves: Sequence[Series]) -> Figure | None:
     )
     figure.subplots_adjust(hspace=0.62, wspace=0.18)
     return figure
+
+
+def time_scale(soak: Soak) -> tuple[int, str]:
+    """Seconds to a unit of the time axis, and the unit's name."""
+    return next((step, name) for least, step, name in _SCALES if soak.elapsed_s >= least)
 
 
 def _left_out(soak: Soak, curves: Sequence[Series]) -> str:

@@ -14,7 +14,7 @@ from pytest_nfvperf.model.statistics import median_interval
 
 MOST_CURVES = len(SERIES)
 _MARKERS = ("o", "s", "^", "D", "v", "P")
-_SECOND = {
+SECOND = {
     "forwarding_rate": ("cycles_per_packet", "PMD cycles per packet", "cycles", 1.0),
     "tcp_throughput": ("tcp_throughput", "TCP goodput", "Gbps", 1e-9),
 }
@@ -24,13 +24,13 @@ _SECOND = {
 def study_chart(comparisons: Sequence[Comparison]) -> Figure:
     """Two panels; the comparisons are of one metric, over one label."""
     per, main = comparisons[0].per, comparisons[0].main
-    places = _places(comparisons)
+    places = places_of(comparisons)
     figure = new_figure(10.4, 4.4)
     left, right = figure.subplots(1, 2)
     baseline = comparisons[0].outcomes[0].label[per]
     dress(left, title=f"Ratio to {per} {baseline}", x=per, y="% of the baseline, with its interval")
     left.axhline(100, color=MUTED, linewidth=1, linestyle=(0, (4, 3)))
-    metric, title, unit, factor = _SECOND.get(main, (main, main.replace("_", " "), "", 1.0))
+    metric, title, unit, factor = SECOND.get(main, (main, main.replace("_", " "), "", 1.0))
     dress(right, title=title, x=per, y=f"{unit}, median with its interval".lstrip(", "))
     for number, comparison in enumerate(comparisons):
         shift = (number - (len(comparisons) - 1) / 2) * 0.1  # error bars beside each other, not on each other
@@ -44,7 +44,8 @@ def study_chart(comparisons: Sequence[Comparison]) -> Figure:
     return figure
 
 
-def _places(comparisons: Sequence[Comparison]) -> dict[str, int]:
+def places_of(comparisons: Sequence[Comparison]) -> dict[str, int]:
+    """Where each value of the label stands on the x axis, from 0."""
     values = {outcome.label[one.per] for one in comparisons for outcome in one.outcomes}
     return {value: place for place, value in enumerate(sorted(values, key=lambda text: (len(text), text)))}
 
@@ -69,13 +70,14 @@ def _draw_metric(
     panel: Axes, comparison: Comparison, metric: str, factor: float, places: dict[str, int], number: int, shift: float
 ) -> None:
     found = [(outcome, samples) for outcome in comparison.outcomes if (samples := outcome.sampled(metric)) is not None]
-    points = [(places[outcome.label[comparison.per]] + shift, *_bars(samples, factor)) for outcome, samples in found]
+    points = [(places[outcome.label[comparison.per]] + shift, *bars(samples, factor)) for outcome, samples in found]
     if points:
         x, y, below, above = (list(column) for column in zip(*points, strict=True))
         _draw(panel, x, y, (below, above), number, comparison.name)
 
 
-def _bars(samples: Samples, factor: float) -> tuple[float, float, float]:
+def bars(samples: Samples, factor: float) -> tuple[float, float, float]:
+    """The median, and how far its interval reaches below and above, each times ``factor``."""
     interval = median_interval(samples.values)
     middle = samples.median
     return middle * factor, (middle - interval.low) * factor, (interval.high - middle) * factor

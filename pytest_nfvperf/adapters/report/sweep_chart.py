@@ -15,8 +15,8 @@ from pytest_nfvperf.adapters.report.published_series import PublishedSeries
 from pytest_nfvperf.model.measure.outcome import GoalOutcome, Outcome
 
 _PUBLISHED_MARKERS = ("D", "P", "X", "s")
-_AXIS_TITLES = {"frame_size": "frame size, bytes with FCS", "flows": "flows per direction"}
-_ZERO_LOSS = ("ndr", "throughput")
+AXIS_TITLES = {"frame_size": "frame size, bytes with FCS", "flows": "flows per direction"}
+ZERO_LOSS = ("ndr", "throughput")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,22 +28,25 @@ class SweepSeries:
 
 
 @dataclass(frozen=True, slots=True)
-class _Slots:
+class Slots:
     """Evenly spaced places on the x axis: numbers rising, names (mixes) after them."""
 
     axis: str
     labels: tuple[str, ...]
 
     @staticmethod
-    def of(axis: str, series: Sequence[SweepSeries], published: Sequence[PublishedSeries]) -> _Slots:
+    def of(axis: str, series: Sequence[SweepSeries], published: Sequence[PublishedSeries]) -> Slots:
+        """The places that these curves need."""
         labels = {outcome.label[axis] for one in series for outcome in one.outcomes}
         labels |= {str(size) for other in published for size, _ in other.points}
-        return _Slots(axis, tuple(sorted(labels, key=lambda text: (not text.isdigit(), len(text), text))))
+        return Slots(axis, tuple(sorted(labels, key=lambda text: (not text.isdigit(), len(text), text))))
 
     def at(self, outcome: Outcome) -> int:
+        """The outcome's place, from 0."""
         return self.labels.index(outcome.label[self.axis])
 
     def texts(self) -> list[str]:
+        """What stands below each place."""
         grouped = "," if self.axis == "flows" else ""
         return [f"{int(t):{grouped}}" if t.isdigit() else t.replace("imix-", "IMIX\n") for t in self.labels]
 
@@ -55,11 +58,11 @@ def sweep_chart(
 
     ``axis`` is the label on the x axis; published series go with "frame_size" only.
     """
-    slots = _Slots.of(axis, series, published)
+    slots = Slots.of(axis, series, published)
     figure = new_figure(10.4, 4.4)
     mpps, gbps = figure.subplots(1, 2)
     for panel, title, unit in ((mpps, "Frames per second", "Mpps"), (gbps, "Bits per second", "Gbps")):
-        dress(panel, title=title, x=_AXIS_TITLES.get(axis, axis), y=f"{unit} per direction")
+        dress(panel, title=title, x=AXIS_TITLES.get(axis, axis), y=f"{unit} per direction")
         panel.set_xticks(range(len(slots.labels)), slots.texts())
         _draw(panel, slots, series, published, in_bits=unit == "Gbps")
         panel.set_ylim(0, panel.get_ylim()[1] * 1.1)  # room for the arrows
@@ -69,7 +72,7 @@ def sweep_chart(
 
 
 def _draw(
-    panel: Axes, slots: _Slots, series: Sequence[SweepSeries], published: Sequence[PublishedSeries], *, in_bits: bool
+    panel: Axes, slots: Slots, series: Sequence[SweepSeries], published: Sequence[PublishedSeries], *, in_bits: bool
 ) -> None:
     for number, other in enumerate(published):
         _draw_published(panel, slots, other, _PUBLISHED_MARKERS[number % len(_PUBLISHED_MARKERS)], in_bits=in_bits)
@@ -80,15 +83,15 @@ def _draw(
     _draw_ceiling(panel, slots, series, in_bits=in_bits)
 
 
-def _draw_goal(panel: Axes, slots: _Slots, one: SweepSeries, name: str, color: str, *, in_bits: bool) -> None:
+def _draw_goal(panel: Axes, slots: Slots, one: SweepSeries, name: str, color: str, *, in_bits: bool) -> None:
     loaded = [
         (outcome, goal) for outcome in one.outcomes if (goal := outcome.goal(name)) and goal.reported_fps is not None
     ]
     points = [
-        (slots.at(outcome), _value(outcome, goal.reported_fps or 0, in_bits=in_bits), goal) for outcome, goal in loaded
+        (slots.at(outcome), value(outcome, goal.reported_fps or 0, in_bits=in_bits), goal) for outcome, goal in loaded
     ]
     points.sort(key=lambda point: point[0])
-    strict = name in _ZERO_LOSS
+    strict = name in ZERO_LOSS
     sizes = [point for point in points if slots.labels[point[0]].isdigit()]
     label = f"{one.name} {name.upper()}"
     style: dict[str, Any] = {
@@ -125,7 +128,7 @@ def _mark_bounds(panel: Axes, points: Sequence[tuple[int, float, GoalOutcome]], 
 
 def _mark_doubt(
     panel: Axes,
-    slots: _Slots,
+    slots: Slots,
     one: SweepSeries,
     name: str,
     points: Sequence[tuple[int, float, GoalOutcome]],
@@ -146,7 +149,7 @@ def _mark_doubt(
         panel.plot(empty, [0] * len(empty), linestyle="none", marker="x", color=color, label=f"{one.name}: no result")
 
 
-def _draw_published(panel: Axes, slots: _Slots, other: PublishedSeries, marker: str, *, in_bits: bool) -> None:
+def _draw_published(panel: Axes, slots: Slots, other: PublishedSeries, marker: str, *, in_bits: bool) -> None:
     points = sorted((slots.labels.index(str(size)), size, fps) for size, fps in other.frames_per_second().items())
     panel.plot(
         [x for x, _, _ in points],
@@ -160,10 +163,10 @@ def _draw_published(panel: Axes, slots: _Slots, other: PublishedSeries, marker: 
     )
 
 
-def _draw_ceiling(panel: Axes, slots: _Slots, series: Sequence[SweepSeries], *, in_bits: bool) -> None:
+def _draw_ceiling(panel: Axes, slots: Slots, series: Sequence[SweepSeries], *, in_bits: bool) -> None:
     """What the rig itself can do: the grey roof above every figure."""
     roof = {
-        slots.at(outcome): _value(outcome, outcome.ceiling_fps, in_bits=in_bits)
+        slots.at(outcome): value(outcome, outcome.ceiling_fps, in_bits=in_bits)
         for one in series
         for outcome in one.outcomes
         if outcome.ceiling_fps is not None
@@ -176,5 +179,6 @@ def _draw_ceiling(panel: Axes, slots: _Slots, series: Sequence[SweepSeries], *, 
         )
 
 
-def _value(outcome: Outcome, frames_per_second: float, *, in_bits: bool) -> float:
+def value(outcome: Outcome, frames_per_second: float, *, in_bits: bool) -> float:
+    """A rate of the outcome's traffic in Gbit/s (layer 2, with FCS) or in Mpps."""
     return frames_per_second * (outcome.mean_frame_size * 8 / 1e9 if in_bits else 1e-6)

@@ -62,5 +62,6 @@ def _title(deployed: TopologyData) -> str:
 
 
 def _page(deployed: TopologyData, title: str, number: int, charts: ChartFolder) -> TopologyPage:
-    picture = charts.add(topology_chart(deployed), f"topology {number} {deployed.topology.name}", f"Topology {title}")
+    name = f"topology {number} {deployed.topology.name}"
+    picture = charts.add(lambda: topology_chart(deployed), name, f"Topology {title}")
     return TopologyPage(f"topology-{number}", deployed, title, drawn(deployed), picture)
