@@ -78,7 +78,9 @@ def _parser() -> argparse.ArgumentParser:
     add_history(commands)
     export = _add(commands, "export", _export, "evidence as flat tables: trials, outcomes, figures, verdicts")
     export.add_argument("runs", type=Path, nargs="*", default=[Path("reports/latest")], metavar="DIR")
-    export.add_argument("--format", choices=("csv", "parquet"), default="csv", help="default: %(default)s")
+    export.add_argument(
+        "--format", choices=("csv", "parquet", "openmetrics"), default="csv", help="default: %(default)s"
+    )
     export.add_argument("--output", type=Path, default=Path("reports/export"), help="default: %(default)s")
     schema = _add(commands, "schema", _schema, "print the JSON schema of a file format, for editors")
     schema.add_argument("which", choices=("testbed", "sla", "evidence"))
@@ -200,9 +202,13 @@ def _matrix(arguments: argparse.Namespace) -> int:
 
 def _export(arguments: argparse.Namespace) -> int:
     from pytest_nfvperf.adapters.evidence.export import export  # noqa: PLC0415
+    from pytest_nfvperf.adapters.evidence.openmetrics import export_openmetrics  # noqa: PLC0415
     from pytest_nfvperf.adapters.evidence.reader import read_run  # noqa: PLC0415
 
     runs = [read_run(path.resolve()) for path in arguments.runs]
+    if arguments.format == "openmetrics":
+        print(export_openmetrics(runs, arguments.output))
+        return 0
     for path in export(runs, arguments.output, parquet=arguments.format == "parquet"):
         print(path)
     return 0

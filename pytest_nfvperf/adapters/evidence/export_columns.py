@@ -19,7 +19,7 @@ from pytest_nfvperf.model.sla.verdict import Observation, Verdict
 Kind = Literal["text", "int", "float", "bool"]
 Cell = str | int | float | bool | None
 
-_LABELS = ("suite", "topology", "frame_size", "flows", "direction", "datapath", "profile")
+LABELS = ("suite", "topology", "frame_size", "flows", "direction", "datapath", "profile")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,8 @@ class Table:
     rows: Callable[[RunEvidence], Iterator[Row]]
 
 
-def _testbed(row: Row) -> str | None:
+def testbed_of(row: Row) -> str | None:
+    """Name of the run's testbed; None where the run record is missing."""
     return row.run.run.testbed.name if row.run.run is not None else None
 
 
@@ -62,10 +63,10 @@ def _label(name: str) -> Column:
 
 _COMMON = (
     Column("run", "text", "id of the run", lambda row: row.run.run_id),
-    Column("testbed", "text", "its testbed", _testbed),
+    Column("testbed", "text", "its testbed", testbed_of),
     Column("test", "text", "pytest's node id; empty outside of tests", lambda row: row.test.node_id),
     Column("id", "text", "id of the record", lambda row: row.id),
-    *(_label(name) for name in _LABELS),
+    *(_label(name) for name in LABELS),
     Column("labels", "text", "all labels, as JSON", lambda row: json.dumps(dict(sorted(row.labels.items())))),
 )
 
@@ -189,13 +190,15 @@ def _outcomes(run: RunEvidence) -> Iterator[Row]:
         yield from (Row(run, test, key, outcome.label, outcome) for key, outcome in test.outcomes.items())
 
 
-def _figures(run: RunEvidence) -> Iterator[Row]:
+def figure_rows(run: RunEvidence) -> Iterator[Row]:
+    """A row a figure of an outcome."""
     for row in _outcomes(run):
         found: tuple[Observation, ...] = observations(row.found)
         yield from (Row(run, row.test, row.id, row.labels, figure) for figure in found)
 
 
-def _verdicts(run: RunEvidence) -> Iterator[Row]:
+def verdict_rows(run: RunEvidence) -> Iterator[Row]:
+    """A row a verdict, with the labels of what was judged."""
     for test in run.tests.values():
         for key, verdict in test.verdicts.items():
             yield Row(run, test, key, _labels_of(verdict, test), verdict)
@@ -209,7 +212,7 @@ def _labels_of(verdict: Verdict, test: TestEvidence) -> Mapping[str, str]:
 TABLES = (
     Table("trials", (*_COMMON, *_TRIAL), _trials),
     Table("outcomes", (*_COMMON, *_OUTCOME), _outcomes),
-    Table("figures", (*_COMMON, *_FIGURE), _figures),
-    Table("verdicts", (*_COMMON, *_VERDICT), _verdicts),
+    Table("figures", (*_COMMON, *_FIGURE), figure_rows),
+    Table("verdicts", (*_COMMON, *_VERDICT), verdict_rows),
 )
 COMMON = tuple(column.name for column in _COMMON)
