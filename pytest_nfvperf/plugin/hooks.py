@@ -135,6 +135,10 @@ def _prepare(config: pytest.Config, items: list[pytest.Item], measuring: list[py
     sort_suites(config, items)
     collection.check_before_run(config, measuring, session_of(config))
     worker.tell_places(config, items, session_of(config))
+    if config.stash[OPTIONS_KEY].resume is not None:
+        from pytest_nfvperf.plugin import resuming  # noqa: PLC0415 - only for who resumes
+
+        resuming.take_over(config, items, session_of(config))
     config.stash[MEASURING_KEY] = True
     if collection.starts(config, config.stash[OPTIONS_KEY]):
         stopping.watch(config, session_of(config))
@@ -173,8 +177,8 @@ def pytest_runtestloop(session: pytest.Session) -> object:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Put the beginning of a test into the evidence of a run that measures."""
-    if not _is_recorded(item):
+    """Put the beginning of a test into the evidence of a run that measures; that of one taken over is in there."""
+    if not _is_recorded(item) or _is_taken_over(item):
         return (yield)
     from pytest_nfvperf.plugin import collection, worker  # noqa: PLC0415
 
@@ -235,6 +239,14 @@ def pytest_runtest_makereport(
     if is_measuring(item) and not session.options.plan:
         attach(report, found)
     return report
+
+
+def _is_taken_over(item: pytest.Item) -> bool:
+    if item.config.stash[OPTIONS_KEY].resume is None:
+        return False
+    from pytest_nfvperf.plugin.resuming import TAKEN_KEY  # noqa: PLC0415 - only for who resumes
+
+    return TAKEN_KEY in item.stash
 
 
 def _is_recorded(item: pytest.Item) -> bool:

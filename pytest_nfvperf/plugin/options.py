@@ -54,14 +54,8 @@ def add_options(parser: pytest.Parser) -> None:
     )
     _add_ovs(group)
     _add_compare(group)
-    group.addoption("--nfv-results", default="reports", metavar="DIR", help="where results go (default: %(default)s)")
+    _add_results(group)
     group.addoption("--nfv-profile-cpu", action="store_true", help="flame graphs of streams: where the CPU cycles go")
-    group.addoption("--nfv-keep", action="store_true", help="keep the private OVS's directory and logs after the run")
-    group.addoption(
-        "--nfv-record",
-        metavar="DIR",
-        help="record the conversation with the generator in this directory, for engine 'replay' of a testbed file",
-    )
     group.addoption("--nfv-plan", action="store_true", help="list trials and an estimate of the time; send nothing")
     _add_choice(group, "report", "render the evidence as a page at the end; later: nfvperf report")
     group.addoption(
@@ -86,6 +80,22 @@ def add_options(parser: pytest.Parser) -> None:
         help="results of an earlier run, or its file in a history, for limits such as '>= 97 %% of baseline'",
     )
     _add_choice(group, "inconclusive", "what an INCONCLUSIVE verdict does to its test")
+
+
+def _add_results(group: pytest.OptionGroup) -> None:
+    group.addoption("--nfv-results", default="reports", metavar="DIR", help="where results go (default: %(default)s)")
+    group.addoption(
+        "--nfv-resume",
+        metavar="RUN",
+        help="go on with a run that was killed: its directory, such as reports/latest. What ended there on the same "
+        "rig is not measured again",
+    )
+    group.addoption("--nfv-keep", action="store_true", help="keep the private OVS's directory and logs after the run")
+    group.addoption(
+        "--nfv-record",
+        metavar="DIR",
+        help="record the conversation with the generator in this directory, for engine 'replay' of a testbed file",
+    )
 
 
 def _add_ovs(group: pytest.OptionGroup) -> None:
@@ -140,10 +150,11 @@ def read_options(config: pytest.Config) -> tuple[Options, pytest.UsageError | No
         repeat = _repeat(config.getoption("--nfv-repeat"))
         wait_s = _wait_s(config.getoption("--nfv-wait"))
         compare = _comparing(config)
+        resume = _resumed(config, choices["profile"])
     except pytest.UsageError as mistake:
         return _options(config, {name: default for name, (default, _) in CHOICES.items()}), mistake
     options = replace(_options(config, choices), soak_duration_s=duration_s, soak_load=load, repeat=repeat)
-    options = replace(options, compare=compare)
+    options = replace(options, compare=compare, resume=resume)
     return options if wait_s is None else replace(options, wait_s=wait_s), None
 
 
@@ -225,6 +236,18 @@ def _comparing(config: pytest.Config) -> Comparing | None:
         return read_comparing(given, settings, config.getoption("--nfv-compare-margin"))
     except ConfigError as error:
         raise pytest.UsageError(str(error)) from error
+
+
+def _resumed(config: pytest.Config, profile: str) -> Path | None:
+    """The directory of the run to go on with; what it holds is kept for those who take it over."""
+    given = config.getoption("--nfv-resume")
+    if not given:
+        return None
+    from pytest_nfvperf.plugin.resuming import EARLIER_KEY, earlier_run  # noqa: PLC0415 - only for who resumes
+
+    run_dir: Path = (config.invocation_params.dir / given).resolve()
+    config.stash[EARLIER_KEY] = earlier_run(config, run_dir, profile)
+    return run_dir
 
 
 def _duration_s(text: str | None) -> float | None:

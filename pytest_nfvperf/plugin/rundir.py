@@ -22,7 +22,7 @@ def run_directory(config: pytest.Config, options: Options) -> Path:
     if RUN_DIR_KEY not in config.stash:
         given = _given(getattr(config, "workerinput", {}), options)
         stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
-        config.stash[RUN_DIR_KEY] = given or options.results / f"{stamp}-{os.getpid()}"
+        config.stash[RUN_DIR_KEY] = given or options.resume or options.results / f"{stamp}-{os.getpid()}"
     return config.stash[RUN_DIR_KEY]
 
 

@@ -23,6 +23,7 @@ from pytest_nfvperf.plugin.collection import starts
 from pytest_nfvperf.plugin.far_files import ALLURE, RUN, SendFiles
 from pytest_nfvperf.plugin.leasing import Taken, take_testbed
 from pytest_nfvperf.plugin.link import link_of
+from pytest_nfvperf.plugin.resuming import EARLIER_KEY, next_name
 from pytest_nfvperf.plugin.rundir import run_directory
 from pytest_nfvperf.plugin.telling import say
 from pytest_nfvperf.plugin.worker import run_dir_of_worker, share
@@ -41,6 +42,8 @@ def make_session(config: pytest.Config, options: Options) -> NfvSession:
         pytest.UsageError: the testbed file cannot be used.
     """
     worker = getattr(config, "workerinput", {}).get("workerid", "")
+    if options.resume is not None:
+        worker = next_name(config.stash[EARLIER_KEY])
     run_dir = run_directory(config, options)
     try:
         taken = _take(config, options, run_dir)

@@ -45,6 +45,7 @@ class Options:
         soak_duration_s: length of soaks instead of the profile's, s; None for the profile's.
         soak_load: their load: frames/s per direction or a share of the NDR.
         repeat: how often NDR, PDR and throughput are searched.
+        resume: directory of a run that was killed, to go on with; None: this is a run of its own.
         baseline: results of an earlier run that limits may be a share of; None: there is none.
         compare: the sides to compare; None in a run that does not.
         profile_cpu: run streams once more, unmeasured, with a profile of where the cycles go.
@@ -70,6 +71,7 @@ class Options:
     compare: Comparing | None = None
     wait_s: float = 1800.0
     profile_cpu: bool = False
+    resume: Path | None = None
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -88,6 +88,7 @@ class NfvSession:
         interrupted: the signal that ended a soak, for the run to end after its test; "" as long as there was none.
         stopping: how the run ends when a signal asks it to; None where nothing is measured.
         comparison: of a run that compares sides; else None.
+        resumes: evidence files of processes that were killed, which this one goes on with.
     """
 
     def __init__(
@@ -110,6 +111,7 @@ class NfvSession:
         self.selected: tuple[str, ...] | None = None
         self.stopping: RunEnd | None = None
         self.comparison: Comparison | None = None
+        self.resumes: tuple[str, ...] = ()
         self._progress = progress
         self._sinks = tuple(sinks)
         self._started = time.monotonic()
@@ -157,7 +159,7 @@ class NfvSession:
             return Recorder("plan", [], self.backend.clock)
         writer = EvidenceWriter(evidence_file(self.run_dir, self.worker))
         recorder = Recorder(self.run_dir.name, [writer, *self._sinks], self.backend.clock, self.worker, hdr.encode)
-        self._run_data = run_data(self.options, self.backend, self.selected)
+        self._run_data = run_data(self.options, self.backend, self.selected, resumes=self.resumes)
         recorder.emit(self._run_data)
         return recorder
 
@@ -382,7 +384,9 @@ class NfvSession:
         if self._described < known:
             self._described = known
             dut = self.rig.datapath().info()
-            self._run_data = run_data(self.options, self.backend, self.selected, dut, self.rig.generator_info)
+            self._run_data = run_data(
+                self.options, self.backend, self.selected, dut, self.rig.generator_info, resumes=self.resumes
+            )
             self.recorder.emit(self._run_data)
 
 

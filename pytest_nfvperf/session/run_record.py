@@ -25,8 +25,13 @@ def run_data(
     selected: tuple[str, ...] | None,
     dut: DatapathInfo | None = None,
     generator: GeneratorInfo | None = None,
+    *,
+    resumes: tuple[str, ...] = (),
 ) -> RunData:
-    """The record of a run on this backend. ``selected``, ``dut`` and ``generator``: as far as they are known yet."""
+    """The record of a run on this backend. ``selected``, ``dut`` and ``generator``: as far as they are known yet.
+
+    ``resumes``: evidence files of the processes that it goes on with.
+    """
     return RunData(
         tool_version=__version__,
         python=platform.python_version(),
@@ -40,6 +45,7 @@ def run_data(
         sla=(*map(str, options.slas), *options.packs),
         selected=selected,
         compare=options.compare,
+        resumes=resumes,
     )
 
 

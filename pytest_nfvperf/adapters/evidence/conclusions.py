@@ -37,13 +37,17 @@ def run_facts(run: RunEvidence) -> RunFacts:
 
 
 def _ended(run: RunEvidence) -> RunEndData | None:
-    """How it ended; None when it was killed. A worker that was killed did not kill the run, its controller knows."""
+    """How it ended; None when it was killed. A worker that was killed did not kill the run, its controller knows.
+
+    How a process ended counts no more once a later one has gone on with the run.
+    """
+    ends = {file: end for file, end in run.ends.items() if file not in run.resumed}
     for file in (STOPPED, CONTROLLER):
-        if file in run.ends:
-            return run.ends[file]
-    if not run.ends or set(run.runs) - set(run.ends):
+        if file in ends:
+            return ends[file]
+    if not ends or set(run.runs) - set(ends) - run.resumed:
         return None
-    return max(run.ends.values(), key=lambda end: end.exit_status)
+    return max(ends.values(), key=lambda end: end.exit_status)
 
 
 def test_facts(test: TestEvidence, run: RunEvidence) -> TestFacts:
@@ -69,7 +73,7 @@ test_facts.__test__ = False  # type: ignore[attr-defined]
 
 def _lost_a_worker(run: RunEvidence) -> bool:
     """One of xdist's workers was killed or crashed, which its controller outlived."""
-    return CONTROLLER in run.ends and bool(set(run.runs) - set(run.ends))
+    return CONTROLLER in run.ends and bool(set(run.runs) - set(run.ends) - run.resumed)
 
 
 def _spoiled(test: TestEvidence) -> str:

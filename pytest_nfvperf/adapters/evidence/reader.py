@@ -95,6 +95,11 @@ class RunEvidence:
         return next(iter(self.runs.values()), None)
 
     @property
+    def resumed(self) -> frozenset[str]:
+        """Files of processes that a later one went on with (``--nfv-resume``)."""
+        return frozenset(file for data in self.runs.values() for file in data.resumes)
+
+    @property
     def outcomes(self) -> dict[str, Outcome]:
         """All outcomes by id."""
         return {key: value for test in self.tests.values() for key, value in test.outcomes.items()}
@@ -150,13 +155,18 @@ def read_run(path: Path) -> RunEvidence:
         for test in evidence.tests.values():
             test.file = file.name
             attempts.setdefault(test.node_id, []).append(test)
-    evidence.tests = {node_id: _settled(tried) for node_id, tried in attempts.items()}
+    evidence.tests = {node_id: _settled(tried, evidence.resumed) for node_id, tried in attempts.items()}
     evidence.problems += filter(None, (_why_no_end(evidence, file.name) for file in files))
     return evidence
 
 
-def _settled(tried: Sequence[TestEvidence]) -> TestEvidence:
-    """A test of all files: what a worker left that died with it counts no more once another has repeated it."""
+def _settled(tried: Sequence[TestEvidence], resumed: frozenset[str]) -> TestEvidence:
+    """A test of all files: what a process left that died with it counts no more once another has repeated it."""
+    again = [test for test in tried if test.node_id and test.file not in resumed]
+    if again and len(again) < len(tried):  # a process that went on with the run measured it anew
+        settled = _settled(again, frozenset())
+        settled.lost_in += tuple(test.file for test in tried if test.file in resumed)
+        return settled
     ended = [test for test in tried if test.end is not None or not test.node_id]
     kept = ended or [max(tried, key=lambda test: test.began_ns)]
     settled, *others = kept
@@ -171,7 +181,7 @@ def _settled(tried: Sequence[TestEvidence]) -> TestEvidence:
 
 def _why_no_end(evidence: RunEvidence, file: str) -> str:
     """What a file that lacks its end means; "" for one that has it."""
-    if file in evidence.ends:
+    if file in evidence.ends or file in evidence.resumed:
         return ""
     repeated = [test for test in evidence.tests.values() if file in test.lost_in]
     if not repeated:

@@ -251,9 +251,19 @@ def facts(run: RunEvidence, data: RunData) -> list[tuple[str, str]]:
         ("Testbed", _testbed_text(run, data)),
         ("SLA", ", ".join(data.sla) or "those beside the suites"),
         ("Profile", data.profile),
+        *_resumed(run),
         ("Started", f"{started:%Y-%m-%d %H:%M:%S} UTC, took {took}"),
         ("Command", command_line(data.argv)),
     ]
+
+
+def _resumed(run: RunEvidence) -> list[tuple[str, str]]:
+    """How much a later process took over from one that was killed; nothing in a run of one piece."""
+    if not run.resumed:
+        return []
+    taken = sum(test.file in run.resumed for test in run.tests.values() if test.node_id)
+    left = f"{', '.join(sorted(run.resumed))}: {taken} tests taken over from there"
+    return [("Resumed", f"{left}, {sum(map(bool, run.tests)) - taken} measured afterwards")]
 
 
 def _testbed_text(run: RunEvidence, data: RunData) -> str:

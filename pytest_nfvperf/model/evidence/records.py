@@ -47,6 +47,7 @@ class RunData:
         sla: the SLA files in use.
         selected: node ids of all tests that the run is about, in order; None: written before this was known.
         compare: the sides of a run that compares; None of one that does not.
+        resumes: evidence files of earlier processes, which this one goes on with: how they ended counts no more.
     """
 
     tool_version: str
@@ -61,6 +62,7 @@ class RunData:
     sla: tuple[str, ...] = ()
     selected: tuple[str, ...] | None = None
     compare: Comparing | None = None
+    resumes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
