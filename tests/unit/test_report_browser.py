@@ -52,7 +52,7 @@ def tab() -> Iterator[Tab]:
 def unfold(tab: Tab) -> None:
     """Open every test, and look at every chart until it is drawn."""
     tab.ask("document.querySelectorAll('details.test').forEach(test => { test.open = true; })")
-    tab.wait("!document.querySelector('[data-packed]')", "every test to be unpacked")
+    tab.wait("!document.querySelector('details.test script')", "every test to be unpacked")
     count = tab.ask("document.querySelectorAll('.chart').length")
     assert count > 3
     for number in range(count):
@@ -110,7 +110,10 @@ def test_a_link_unpacks_what_it_leads_to(tab: Tab, large: Path, run: RunEvidence
 
 def test_a_large_page_holds_every_trial_packed(large: Path, run: RunEvidence) -> None:
     text = large.read_text()
-    parts = [gzip.decompress(base64.b64decode(part)).decode() for part in re.findall(r'data-packed="([^"]+)"', text)]
+    parts = [
+        gzip.decompress(base64.b64decode(part)).decode()
+        for part in re.findall(r'<script type="application/gzip"[^>]*>([^<]+)<', text)
+    ]
     whole = text + "".join(parts)
     ids = set(re.findall(r' id="([^"]+)"', whole))
     named = {one for ids in re.findall(r'data-ids="([^"]*)"', text) for one in unescape(ids).split()}

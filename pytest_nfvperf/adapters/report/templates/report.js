@@ -4,6 +4,7 @@
 (() => {
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   const touch = window.matchMedia("(pointer: coarse)");
+  const PACKED = "script[type='application/gzip']"; // as text of a script it is parsed fastest
   let library = null;
 
   async function unpacked(base64) {
@@ -112,10 +113,10 @@
 
   // What a large run has of a test is packed until somebody opens it.
   async function unpack(details) {
-    const part = details.querySelector(":scope > .body > [data-packed]");
+    const part = details.querySelector(`:scope > .body > ${PACKED}`);
     if (!part) return;
     const body = part.parentElement;
-    part.unpacking ??= unpacked(part.dataset.packed).then(html => {
+    part.unpacking ??= unpacked(part.textContent).then(html => {
       body.innerHTML = html;
       watch(body);
     });
@@ -128,7 +129,7 @@
     if (!id) return;
     if (!document.getElementById(id)) {
       const holds = part => ` ${part.dataset.ids} `.includes(` ${id} `);
-      const part = [...document.querySelectorAll("[data-packed]")].find(holds);
+      const part = [...document.querySelectorAll(PACKED)].find(holds);
       if (part) await unpack(part.closest("details"));
     }
     const target = document.getElementById(id);
