@@ -10,9 +10,9 @@ from pathlib import Path
 
 from pytest_nfvperf.adapters.cleanup.reaper import open_journal
 from pytest_nfvperf.adapters.guest.kernel_image import prepare_kernel
+from pytest_nfvperf.adapters.virtual_time.guest_run import SHARED, run_in_guest
+from pytest_nfvperf.adapters.virtual_time.machine import VIRTUAL_TIME, Machine
 from pytest_nfvperf.model.errors import NfvperfError
-from tests.kernel.guest import SHARED, run_in_guest
-from tests.kernel.machine import VIRTUAL_TIME, Machine
 
 
 def main(argv: Sequence[str] | None = None) -> int:

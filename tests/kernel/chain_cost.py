@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
 import time
 from collections.abc import Sequence
@@ -18,13 +17,13 @@ from pathlib import Path
 from pytest_nfvperf.adapters.cleanup.reaper import open_journal
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.process.wait import wait_until
-from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.adapters.virtual_time.clock import instruction_ns
+from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.model.measure.instruction_cost import InstructionCost
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, GeneratorSpec, OvsSpec, Testbed
 from pytest_nfvperf.model.topology.catalogue import bridge_chain
 from pytest_nfvperf.model.topology.topology import Crossing, Topology
 from pytest_nfvperf.ports.datapath import BuiltTopology
-from tests.kernel.instruction_cost import InstructionCost
-from tests.kernel.machine import INSTRUCTION_NS_PARAMETER
 from tests.kernel.pktgen import Flow, received, send
 
 LINKS = ("patch", "veth")
@@ -68,18 +67,6 @@ class ChainCost:
         raw = json.loads(line)
         samples = tuple(InstructionCost(**sample) for sample in raw["samples"])
         return ChainCost(raw["datapath"], raw["link"], raw["bridges"], samples)
-
-
-def instruction_ns(command_line: Path = Path("/proc/cmdline")) -> int:
-    """Virtual ns an instruction, as the guest was booted.
-
-    Raises:
-        ConfigError: time is not virtual here, so there are no instructions to tell.
-    """
-    found = re.search(rf"\b{re.escape(INSTRUCTION_NS_PARAMETER)}=(\d+)\b", command_line.read_text(encoding="ascii"))
-    if found is None:
-        raise ConfigError("instructions are counted in virtual time only: boot the guest with --virtual-time")
-    return int(found[1])
 
 
 def crossed_chain(bridges: int, link: str) -> Topology:

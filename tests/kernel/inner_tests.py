@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pytest_nfvperf.adapters.virtual_time.guest_run import SHARED, GuestRun
 from pytest_nfvperf.model.errors import TestbedError
-from tests.kernel.guest import SHARED, GuestRun
 
 ROOT = Path(__file__).parents[2]
 _JUNIT = "junit.xml"

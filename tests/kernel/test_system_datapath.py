@@ -8,10 +8,10 @@ from types import ModuleType
 import pytest
 
 from pytest_nfvperf.adapters.guest.kernel_image import Kernel
+from pytest_nfvperf.adapters.virtual_time.guest_run import run_in_guest
 from tests.contract import test_datapath as contract
 from tests.functional import test_kernel_datapath as functional
 from tests.functional.ovs_support import clean_run
-from tests.kernel.guest import run_in_guest
 from tests.kernel.inner_tests import ROOT, InnerTest, check, pytest_command, results
 
 pytestmark = pytest.mark.kernel

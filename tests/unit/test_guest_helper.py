@@ -13,12 +13,13 @@ from pytest_nfvperf.adapters.guest import kernel_image, tools
 from pytest_nfvperf.adapters.guest.kernel_image import Kernel, prepare_kernel
 from pytest_nfvperf.adapters.guest.vmlinux import extract_vmlinux, read_module
 from pytest_nfvperf.adapters.process import programs
+from pytest_nfvperf.adapters.virtual_time.clock import instruction_ns
+from pytest_nfvperf.adapters.virtual_time.guest_run import GuestRun
+from pytest_nfvperf.adapters.virtual_time.machine import VIRTUAL_TIME, Machine, Shared, Time, qemu_command
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
-from tests.kernel.chain_cost import ChainCost, crossed_chain, instruction_ns
-from tests.kernel.guest import GuestRun
+from pytest_nfvperf.model.measure.instruction_cost import InstructionCost
+from tests.kernel.chain_cost import ChainCost, crossed_chain
 from tests.kernel.inner_tests import check, results
-from tests.kernel.instruction_cost import InstructionCost
-from tests.kernel.machine import VIRTUAL_TIME, Machine, Time, qemu_command
 from tests.kernel.pktgen import Sent, parse_report
 
 KERNEL = Kernel(Path("/cache/6.1"), "6.1")
@@ -117,7 +118,7 @@ def test_virtual_time_is_counted_on_one_cpu():
 def test_only_virtual_time_says_what_an_instruction_takes(tmp_path):
     said = {}
     for machine in (Machine(), VIRTUAL_TIME):
-        command = qemu_command(machine, KERNEL, tmp_path / "i", tmp_path, tmp_path / "console")
+        command = qemu_command(machine, KERNEL, tmp_path / "i", Shared(tmp_path), tmp_path / "console")
         said[machine.time] = tmp_path / machine.time.name
         said[machine.time].write_text(command[command.index("-append") + 1])
         assert ("-icount" in command) == (machine.time is Time.VIRTUAL)
@@ -127,8 +128,10 @@ def test_only_virtual_time_says_what_an_instruction_takes(tmp_path):
 
 
 def test_a_comma_in_a_path_is_not_an_option_of_qemus(tmp_path):
-    command = qemu_command(Machine(), KERNEL, tmp_path, Path("/a,readonly=on"), tmp_path)
+    shared = Shared(Path("/a,readonly=on"), (Path("/b,readonly=on"),))
+    command = qemu_command(Machine(), KERNEL, tmp_path, shared, tmp_path)
     assert [part for part in command if "path=/a,,readonly=on," in part]
+    assert [part for part in command if "path=/b,,readonly=on," in part and part.startswith("local,id=writable0,")]
 
 
 def test_pktgens_report_is_read():

@@ -30,6 +30,11 @@ def need(*programs: str) -> None:
         )
 
 
+def can_boot() -> bool:
+    """True where the programs that build and boot a guest are here."""
+    return platform.machine() == "x86_64" and all(shutil.which(program) for program in (QEMU, "cpio", "modprobe"))
+
+
 def run_bytes(argv: Sequence[str], stdin: bytes, *, cwd: Path | None = None, deadline_s: float = 60.0) -> bytes:
     """Run a filter and return what it wrote.
 

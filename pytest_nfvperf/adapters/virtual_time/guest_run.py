@@ -1,12 +1,13 @@
 """Runs one command in a guest that sees this machine's files and has Debian's kernel.
 
 The guest boots, runs the command, and ends; a boot takes a few seconds. The host's root is read-only in it,
-under a layer in memory; one folder is shared, in which results come back. QEMU is a child of this run like any
-other: journaled, tagged and killed with its parent.
+under a layer in memory. One folder is shared, in which results come back; others can be written where they are.
+QEMU is a child of this run like any other: journaled, tagged and killed with its parent.
 """
 
 from __future__ import annotations
 
+import os
 import secrets
 import shlex
 import subprocess
@@ -21,14 +22,14 @@ from pytest_nfvperf.adapters.guest.kernel_image import Kernel
 from pytest_nfvperf.adapters.guest.tools import QEMU, need
 from pytest_nfvperf.adapters.journal.journal import Journal, Kind
 from pytest_nfvperf.adapters.process.process import ManagedProcess, describe_exit, spawn, tail
+from pytest_nfvperf.adapters.virtual_time.machine import Machine, Shared, Time, qemu_command
 from pytest_nfvperf.adapters.vnf.guest_watch import GuestWatch, HungGuestError
 from pytest_nfvperf.model.errors import DeadlineError, TestbedError
-from tests.kernel.machine import Machine, Time, qemu_command
 
 BOOT_DEADLINE_S = 60.0
 SHARED = Path("/guest")
 """Where the shared folder is in the guest."""
-_OURS = ("command", "modules", "started", "status", "stdout", "stderr", "dmesg")
+_OURS = ("command", "modules", "writable", "started", "status", "stdout", "stderr", "dmesg")
 _SECOND_STAGE = Path(__file__).parent / "second_stage.sh"
 _LOOK_S = 0.05
 _CONSOLE_LINES = 80  # a panic with its registers and backtrace
@@ -68,7 +69,7 @@ def run_in_guest(
     journal: Journal,
     kernel: Kernel,
     command: Sequence[str],
-    shared: Path,
+    shared: Path | Shared,
     *,
     machine: Machine | None = None,
     deadline_s: float = 120.0,
@@ -81,7 +82,8 @@ def run_in_guest(
         journal: of this run; the guest's own files are in its directory.
         kernel: what to boot.
         command: an argument list; programs and files are found where they are on this machine.
-        shared: an existing folder, /guest in the guest; results of the command go there.
+        shared: an existing folder, /guest in the guest; results of the command go there. Or that, and others that the
+            command writes to at their own paths.
         machine: 2 CPUs on the wall clock by default.
         deadline_s: host seconds that the command may take.
         boot_deadline_s: host seconds until it must have begun.
@@ -95,11 +97,12 @@ def run_in_guest(
     """
     need(QEMU)
     machine = machine or Machine()
+    folders = Shared(shared) if isinstance(shared, Path) else shared
     directory = journal.directory / f"guest-{secrets.token_hex(3)}"
     entry = journal.note(Kind.DIRECTORY, str(directory))
     directory.mkdir()
     try:
-        guest = _Guest(journal, kernel, command, shared, machine, directory, stream)
+        guest = _Guest(journal, kernel, command, folders, machine, directory, stream)
         return guest.run(boot_deadline_s, deadline_s)
     finally:
         journal.discard(directory, entry)
@@ -113,19 +116,20 @@ class _Guest:
         journal: Journal,
         kernel: Kernel,
         command: Sequence[str],
-        shared: Path,
+        folders: Shared,
         machine: Machine,
         directory: Path,
         stream: TextIO | None,
     ) -> None:
         self._command = tuple(command)
-        self._shared = shared
+        self._shared = shared = folders.results
+        self._writable = folders.writable
         self._machine = machine
         self._console = directory / "console"
         self._write_command()
         self._outputs = [_Follower(shared / name, stream) for name in ("stdout", "stderr")]
         initramfs = build_initramfs(kernel, directory, _SECOND_STAGE)
-        argv = qemu_command(machine, kernel, initramfs, shared.resolve(), self._console)
+        argv = qemu_command(machine, kernel, initramfs, folders, self._console)
         self._began = time.monotonic()
         monitor = directory / "monitor"
         argv += ["-qmp", f"unix:{monitor},server=on,wait=off"]
@@ -138,6 +142,8 @@ class _Guest:
             (self._shared / name).unlink(missing_ok=True)
         (self._shared / "command").write_bytes(b"".join(part.encode() + b"\0" for part in self._command))
         (self._shared / "modules").write_text("".join(f"{name}\n" for name in self._machine.modules), encoding="ascii")
+        writable = b"".join(os.fsencode(path.resolve()) + b"\0" for path in self._writable)
+        (self._shared / "writable").write_bytes(writable)
         for name in ("stdout", "stderr"):
             (self._shared / name).touch()
 

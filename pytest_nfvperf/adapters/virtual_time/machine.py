@@ -9,13 +9,12 @@ from pathlib import Path
 from pytest_nfvperf.adapters.guest.folders import shared_folder
 from pytest_nfvperf.adapters.guest.kernel_image import Kernel
 from pytest_nfvperf.adapters.guest.tools import QEMU
+from pytest_nfvperf.adapters.virtual_time.clock import INSTRUCTION_NS_PARAMETER
 from pytest_nfvperf.model.errors import ConfigError
 
 _ICOUNT_SHIFT = 1
 INSTRUCTION_NS = 1 << _ICOUNT_SHIFT
 """In virtual time each executed instruction advances the guest's clock by so many ns (qemu(1), -icount shift)."""
-INSTRUCTION_NS_PARAMETER = "nfvperf.instruction_ns"
-"""On the guest's kernel command line, in virtual time only: who counts instructions there looks for it."""
 
 
 class Time(StrEnum):
@@ -38,6 +37,8 @@ class Machine:
     Attributes:
         modules: kernel modules that are loaded, by name, before the command runs. Nothing else loads them: there
             is no udev, so even /dev/net/tun is there only once its module is.
+        skips_idle: in virtual time idle time is skipped, also that of a wait for the host's files, which then takes
+            longer than it seems. False: it takes as long as on the host.
 
     Raises:
         ConfigError: virtual time with more than one CPU, where guests of Linux 6.1 hang.
@@ -47,6 +48,7 @@ class Machine:
     cpus: int = 2
     memory_mib: int = 2048
     modules: tuple[str, ...] = DATAPATH_MODULES
+    skips_idle: bool = True
 
     def __post_init__(self) -> None:
         if self.time is Time.VIRTUAL and self.cpus != 1:
@@ -54,13 +56,23 @@ class Machine:
 
 
 VIRTUAL_TIME = Machine(Time.VIRTUAL, cpus=1)
+COUNTING = Machine(Time.VIRTUAL, cpus=1, memory_mib=3072, skips_idle=False)
+"""For what reads many of the host's files and has deadlines, as a run of pytest does."""
 
 
-def qemu_command(machine: Machine, kernel: Kernel, initramfs: Path, shared: Path, console: Path) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """Folders of the host that the guest writes to. ``results``: /guest there; ``writable``: have the same paths."""
+
+    results: Path
+    writable: tuple[Path, ...] = ()
+
+
+def qemu_command(machine: Machine, kernel: Kernel, initramfs: Path, shared: Shared, console: Path) -> list[str]:
     """The argument list that boots this machine."""
     arguments = [QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-monitor", "none", "-nic", "none"]
     arguments += ["-machine", "q35", "-cpu", "max", "-m", str(machine.memory_mib), "-smp", str(machine.cpus)]
-    arguments += _accelerator(machine.time)
+    arguments += _accelerator(machine)
     arguments += ["-no-reboot", "-serial", f"file:{console}", "-device", "virtio-rng-pci"]
     arguments += [
         "-kernel",
@@ -72,7 +84,9 @@ def qemu_command(machine: Machine, kernel: Kernel, initramfs: Path, shared: Path
     ]
     arguments += shared_folder("root", Path("/"), readonly=True)
     arguments += shared_folder("modules", kernel.modules, readonly=True)
-    arguments += shared_folder("shared", shared, readonly=False)
+    arguments += shared_folder("shared", shared.results.resolve(), readonly=False)
+    for number, path in enumerate(shared.writable):
+        arguments += shared_folder(f"writable{number}", path.resolve(), readonly=False)
     return arguments
 
 
@@ -86,8 +100,9 @@ def _kernel_command_line(time: Time) -> str:
     return " ".join(parts)
 
 
-def _accelerator(time: Time) -> list[str]:
-    if time is Time.VIRTUAL:
-        # Not aligned to the host's clock, and idle time is skipped: only instructions make time pass.
-        return ["-accel", "tcg,thread=single", "-icount", f"shift={_ICOUNT_SHIFT},align=off,sleep=off"]
+def _accelerator(machine: Machine) -> list[str]:
+    if machine.time is Time.VIRTUAL:
+        # Not aligned to the host's clock: while the guest works, only instructions make time pass.
+        sleep = "off" if machine.skips_idle else "on"
+        return ["-accel", "tcg,thread=single", "-icount", f"shift={_ICOUNT_SHIFT},align=off,sleep={sleep}"]
     return ["-accel", "tcg,thread=multi"]

@@ -8,13 +8,21 @@ mount -t cgroup2 none /sys/fs/cgroup
 mount -t debugfs none /sys/kernel/debug
 ip link set lo up
 hostname guest
+mapfile -d '' -t writable </guest/writable
+for number in "${!writable[@]}"; do
+    mkdir -p "${writable[number]}"
+    mount -t 9p -o trans=virtio,version=9p2000.L,msize=512000,cache=none "writable$number" "${writable[number]}" \
+        2>>/guest/stderr || unwritable=1
+done
 mapfile -d '' -t command </guest/command
 mapfile -t modules </guest/modules
-if ((${#modules[@]} == 0)) || modprobe --all "${modules[@]}" 2>>/guest/stderr; then
+if [ -n "${unwritable-}" ]; then
+    echo "guest: a folder that the command writes to cannot be mounted" >>/guest/stderr
+elif ((${#modules[@]} == 0)) || modprobe --all "${modules[@]}" 2>>/guest/stderr; then
     cut -d ' ' -f 1 /proc/uptime >/guest/started
     "${command[@]}" >>/guest/stdout 2>>/guest/stderr </dev/null
     echo $? >/guest/status
-fi # else no status: modprobe's words are in stderr
+fi # else no status: the words of mount or modprobe are in stderr
 dmesg >/guest/dmesg
 sync
 echo b >/proc/sysrq-trigger
