@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pytest_nfvperf.adapters.generators.packet_socket.generator import ENGINE as VIRTUAL_ENGINE
 from pytest_nfvperf.adapters.vnf.maker import usual_kind
 from pytest_nfvperf.model.testbed.testbed import Dut, Testbed
 from pytest_nfvperf.model.topology.nodes import GENERATOR, Port, PortKind, PortRole, VnfKind
 from pytest_nfvperf.model.topology.topology import Topology
 
-_NAMES = {"trex": "TRex"}
+_NAMES = {"trex": "TRex", VIRTUAL_ENGINE: "in virtual time the generator"}
 """Of those engines, as a person writes them."""
 
 
@@ -24,6 +25,8 @@ def lacks_roles(engine: str, testbed: Testbed, topology: Topology, dut: Dut) -> 
     if name is None:
         return None
     loops = _in_the_loop(testbed, topology, dut)
+    if loops and engine == VIRTUAL_ENGINE:
+        return f"{name} only sends and receives: VNF {', '.join(loops)} of {topology.name!r} would run in it"
     if loops:
         return (
             f"{name} only sends and receives: VNF {', '.join(loops)} of {topology.name!r} would run in the generator. "

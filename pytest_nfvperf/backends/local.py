@@ -33,6 +33,7 @@ from pytest_nfvperf.adapters.ovs.topology.nic_makers import NIC_MAKERS, NicMaker
 from pytest_nfvperf.adapters.process.interrupts import held
 from pytest_nfvperf.adapters.process.lock import AT_ONCE, MeasurementLock, Turn
 from pytest_nfvperf.adapters.profiling.perf import PerfProfiler
+from pytest_nfvperf.adapters.virtual_time.clock import is_virtual
 from pytest_nfvperf.adapters.vnf.maker import LocalVnfs
 from pytest_nfvperf.backends.endpoints_only import lacks_roles
 from pytest_nfvperf.backends.generator_side import GeneratorSide, TakenMachine
@@ -40,6 +41,7 @@ from pytest_nfvperf.backends.lab_interfaces import cables_text, check_dut, lab_l
 from pytest_nfvperf.backends.local_daemons import LocalBgp, LocalOvn
 from pytest_nfvperf.model.display import cpu_list
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError, TestbedError
+from pytest_nfvperf.model.measure.instruction_cost import TIME, VIRTUAL
 from pytest_nfvperf.model.measure.profile import Profile, estimate_search_s
 from pytest_nfvperf.model.testbed.lab_cables import is_lab
 from pytest_nfvperf.model.testbed.testbed import Dut, Testbed
@@ -133,7 +135,8 @@ class LocalBackend:
 
     def labels(self) -> dict[str, str]:
         """Labels that every subject on this testbed has."""
-        return {"datapath": self.testbed.ovs.datapath, "engine": self.testbed.generator.engine, **self._lab_labels}
+        own = {"datapath": self.testbed.ovs.datapath, "engine": self.testbed.generator.engine}
+        return {**own, **self._lab_labels, **({TIME: VIRTUAL} if is_virtual() else {})}
 
     @cached_property
     def _lab_labels(self) -> dict[str, str]:

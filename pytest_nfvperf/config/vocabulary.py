@@ -54,8 +54,9 @@ SELECTORS = {
     "firmware": Selector("their firmware; 22.36.* selects all that begin so"),
     "offload": Selector("flows shall be in the NIC", values=("on", "off")),
     "node_cpus": Selector("of a topology with nodes: whether each has CPUs of its own", values=("own", "shared")),
+    "time": Selector("virtual where instructions are counted", values=("virtual",)),
 }
-TESTBED_LABELS = frozenset({"nic", "driver", "firmware", "offload", "datapath", "engine", "node_cpus"})
+TESTBED_LABELS = frozenset({"nic", "driver", "firmware", "offload", "datapath", "engine", "node_cpus", "time"})
 """Those that are the testbed's: a rule about another testbed is none about this one, and no mistake."""
 
 """Those that every run understands. Parameters and markers of tests are selectable beside them."""

@@ -26,7 +26,7 @@ from pytest_nfvperf.model.measure.profile import QUICK, SMOKE
 from pytest_nfvperf.model.sla.rules import Rule, Sla
 from pytest_nfvperf.plugin.ending import Ending, ending_of, graver, mark
 from pytest_nfvperf.plugin.labels import is_measuring, item_labels, subject_labels
-from pytest_nfvperf.plugin.parametrizing import NOT_QUICK, QUICK_ONLY
+from pytest_nfvperf.plugin.parametrizing import NOT_QUICK, QUICK_ONLY, VIRTUAL_TIME
 from pytest_nfvperf.plugin.parametrizing import SMOKE as SMOKE_TEST
 from pytest_nfvperf.runs.compare_sides import SideLostError
 from pytest_nfvperf.session.comparing import SidesBrokenError
@@ -48,15 +48,31 @@ NOT_ROOT = (
 
 
 def deselect_by_profile(config: pytest.Config, items: list[pytest.Item], options: Options) -> None:
-    """Drop what the profile leaves out, and say so as pytest says it of -k."""
+    """Drop what the profile and the kind of time leave out, and say so as pytest says it of -k."""
     left_out = NOT_QUICK if options.profile in {QUICK.name, SMOKE.name} else QUICK_ONLY
-    kept = [item for item in items if not item.get_closest_marker(left_out)]
+    kept = of_this_time([item for item in items if not item.get_closest_marker(left_out)], options)
     if options.profile == SMOKE.name:
         kept = one_of_each_suite(kept)
     dropped = [item for item in items if item not in set(kept)]
     if dropped:
         config.hook.pytest_deselected(items=dropped)
         items[:] = kept
+
+
+def of_this_time(items: Sequence[pytest.Item], options: Options) -> list[pytest.Item]:
+    """Without tests that count instructions in a run by the clock, and the other way round; all that do not measure.
+
+    Where only such tests are selected they stay, and say why they are skipped. A comparison in virtual time counts the
+    instructions of any test.
+    """
+    if options.virtual_time and options.compare is not None:
+        return list(items)
+    kept = [
+        item
+        for item in items
+        if not is_measuring(item) or bool(item.get_closest_marker(VIRTUAL_TIME)) is options.virtual_time
+    ]
+    return kept if any(map(is_measuring, kept)) else list(items)
 
 
 def one_of_each_suite(items: Sequence[pytest.Item]) -> list[pytest.Item]:

@@ -15,7 +15,7 @@ from pytest_nfvperf.model.errors import UnavailableError
 from pytest_nfvperf.plugin import stopping
 from pytest_nfvperf.plugin.labels import BASE_FIXTURE, MARKER, TESTBED_PARAMETER, is_measuring
 from pytest_nfvperf.plugin.options import add_options, read_options
-from pytest_nfvperf.plugin.parametrizing import NOT_QUICK, QUICK_ONLY, SMOKE
+from pytest_nfvperf.plugin.parametrizing import NOT_QUICK, QUICK_ONLY, SMOKE, VIRTUAL_TIME
 from pytest_nfvperf.plugin.result_lines import ResultLines, attach
 from pytest_nfvperf.plugin.rundir import RUN_DIR_KEY, run_directory
 from pytest_nfvperf.plugin.suite_order import add_ini, sort_suites
@@ -53,11 +53,22 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
     pluginmanager.add_hookspecs(hookspecs)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> int | None:
+    """With ``--nfv-virtual-time`` run the same command in a guest; there, and without it, go on as usual."""
+    if not config.getoption("--nfv-virtual-time"):
+        return None
+    from pytest_nfvperf.plugin import virtual_time  # noqa: PLC0415 - only for who counts instructions
+
+    return virtual_time.run_inside(config)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Register markers, and read options."""
     config.addinivalue_line("markers", f"{MARKER}(**labels): labels that SLA selectors and reports know the test by")
     config.addinivalue_line("markers", f"{NOT_QUICK}: left out by --nfv-profile quick and smoke")
     config.addinivalue_line("markers", f"{QUICK_ONLY}: left out by every profile but quick and smoke")
+    config.addinivalue_line("markers", f"{VIRTUAL_TIME}: counts instructions; left out of runs by the clock")
     config.addinivalue_line("markers", f"{SMOKE}: what --nfv-profile smoke runs of its suite, with its first case")
     options, config.stash[MISTAKE_KEY] = read_options(config)
     config.stash[OPTIONS_KEY] = options

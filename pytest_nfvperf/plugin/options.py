@@ -56,18 +56,14 @@ def add_options(parser: pytest.Parser) -> None:
     _add_compare(group)
     _add_results(group)
     group.addoption("--nfv-profile-cpu", action="store_true", help="flame graphs of streams: where the CPU cycles go")
+    group.addoption(
+        "--nfv-virtual-time",
+        action="store_true",
+        help="count instructions in a guest instead of measuring by the clock: a packet's cost repeats on any machine",
+    )
     group.addoption("--nfv-plan", action="store_true", help="list trials and an estimate of the time; send nothing")
     _add_choice(group, "report", "render the evidence as a page at the end; later: nfvperf report")
-    group.addoption(
-        "--nfv-soak-duration",
-        metavar="TIME",
-        help="length of soaks, such as '90 s', '15 min', '12 h' (default: the profile's 60 s, 15 min, 12 h)",
-    )
-    group.addoption(
-        "--nfv-soak-load",
-        metavar="LOAD",
-        help="load of soaks: '4 Mpps' per direction or '80 %%' of the NDR (default: 4 Mpps, where that is lossless)",
-    )
+    _add_soak(group)
     group.addoption(
         "--nfv-repeat",
         default="1",
@@ -95,6 +91,19 @@ def _add_results(group: pytest.OptionGroup) -> None:
         "--nfv-record",
         metavar="DIR",
         help="record the conversation with the generator in this directory, for engine 'replay' of a testbed file",
+    )
+
+
+def _add_soak(group: pytest.OptionGroup) -> None:
+    group.addoption(
+        "--nfv-soak-duration",
+        metavar="TIME",
+        help="length of soaks, such as '90 s', '15 min', '12 h' (default: the profile's 60 s, 15 min, 12 h)",
+    )
+    group.addoption(
+        "--nfv-soak-load",
+        metavar="LOAD",
+        help="load of soaks: '4 Mpps' per direction or '80 %%' of the NDR (default: 4 Mpps, where that is lossless)",
     )
 
 
@@ -176,6 +185,7 @@ def _options(config: pytest.Config, choices: Mapping[str, str]) -> Options:
         report=choices["report"] == "html",
         record=base / record if record else None,
         baseline=base / baseline if baseline else None,
+        virtual_time=config.getoption("--nfv-virtual-time"),
     )
 
 

@@ -13,6 +13,9 @@ NOT_QUICK = "nfv_not_quick"
 QUICK_ONLY = "nfv_quick_only"
 """Marker of parameters that only the quick profile has."""
 
+VIRTUAL_TIME = "nfv_virtual_time"
+"""Marks tests that count instructions."""
+
 SMOKE = "nfv_smoke"
 """Marker of the test of a suite that the smoke profile runs, with its first case; without one it is the first."""
 

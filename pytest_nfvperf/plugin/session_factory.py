@@ -94,7 +94,11 @@ def _warn(config: pytest.Config, text: str) -> None:
 
 
 def _testbed(config: pytest.Config, options: Options, taken: GivenTestbed | None) -> Testbed:
-    if taken is not None:
+    if options.virtual_time:
+        from pytest_nfvperf.backends.packet_socket_side import VIRTUAL_TESTBED  # noqa: PLC0415 - only in virtual time
+
+        testbed = VIRTUAL_TESTBED
+    elif taken is not None:
         given, warnings = load_testbed(taken.path)
         for warning in warnings:
             _warn(config, warning)
@@ -128,6 +132,10 @@ def _backend(config: pytest.Config, testbed: Testbed, options: Options) -> Backe
 
 
 def _generator_side(testbed: Testbed) -> GeneratorSide:
+    if testbed.generator.engine == "packet-socket":
+        from pytest_nfvperf.backends.packet_socket_side import PacketSocketSide  # noqa: PLC0415 - as below
+
+        return PacketSocketSide()
     if testbed.generator.engine == "trex":
         from pytest_nfvperf.backends.trex_side import TrexSide  # noqa: PLC0415 - as below
 

@@ -17,6 +17,7 @@ from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.runs.compare_sides import SideComparison
 from pytest_nfvperf.runs.forwarding import ForwardingRate
+from pytest_nfvperf.runs.instructions import CountedInstructions, check_time
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.search import EstimateOf, LimitsOf, Search
 from pytest_nfvperf.runs.session_watch import Sessions
@@ -29,6 +30,7 @@ class ComparedSearch(Search):
     Args:
         profile, labels, limits_of, estimate_of: as of a Search.
         sides: what compares.
+        virtual: in virtual time it is the instructions a packet instead.
     """
 
     def __init__(
@@ -38,9 +40,11 @@ class ComparedSearch(Search):
         limits_of: LimitsOf,
         estimate_of: EstimateOf,
         sides: SideComparison,
+        *,
+        virtual: bool = False,
     ) -> None:
         super().__init__(profile, labels, limits_of, estimate_of)
-        self._sides, self._limits = sides, limits_of
+        self._sides, self._limits, self._virtual = sides, limits_of, virtual
         self._known: dict[tuple[Topology, Dut, Traffic], Outcome] = {}
 
     def ndr_pdr(
@@ -92,7 +96,8 @@ class ComparedSearch(Search):
             raise UnavailableError("not compared: daemons run on its topology, and each side would need its own")
         key = (live.topology, live.dut, traffic)
         if key not in self._known:
-            figure = ForwardingRate(traffic, self.profile, self._limits)
+            rate = ForwardingRate(traffic, self.profile, self._limits)
+            figure = CountedInstructions(traffic) if self._virtual else rate
             self._known[key] = self._sides.of(live.topology, live.dut, figure, {})
         return self._known[key]
 
@@ -110,5 +115,8 @@ class ComparedStudy(Study):
         self._sides = sides
 
     def compare(self, per: str, subjects: Sequence[Subject], figure: Figure) -> tuple[Outcome, ...]:
-        """The baseline's outcome of each subject."""
+        """The baseline's outcome of each subject. In virtual time a rate is replaced by instructions a packet."""
+        if self._context.virtual and isinstance(figure, ForwardingRate):
+            figure = CountedInstructions(figure.traffic)
+        check_time(figure.units, virtual=self._context.virtual)
         return tuple(self._sides.of(each.topology, each.dut, figure, {per: each.value}) for each in subjects)

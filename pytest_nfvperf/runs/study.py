@@ -26,6 +26,7 @@ from pytest_nfvperf.runs.alternate import Alternated, Blocks, alternated
 from pytest_nfvperf.runs.compared import found_in_rounds, found_in_turns
 from pytest_nfvperf.runs.ends import Ends
 from pytest_nfvperf.runs.forwarding import ForwardingRate
+from pytest_nfvperf.runs.instructions import CountedInstructions, check_time
 from pytest_nfvperf.runs.interleave import Rounds, interleaved
 from pytest_nfvperf.runs.mirroring import MirrorCost, MirrorLoad
 from pytest_nfvperf.runs.offload_share import share_after
@@ -266,6 +267,16 @@ class Study:
         spec = RequestSpec(message_bytes, max(1, round(self.profile.comparison_stream_s)), load_per_s)
         return self.compare(per, subjects, ResponseTime(self._streams().requester(), spec, ends))
 
+    def instructions_per_packet(self, per: str, subjects: Sequence[Subject], traffic: Traffic) -> tuple[Outcome, ...]:
+        """Instructions that each subject spends on a packet, in virtual time (``--nfv-virtual-time``).
+
+        Args:
+            per: the label that they differ in, such as "bridges".
+            subjects: the baseline first.
+            traffic: what is sent.
+        """
+        return self.compare(per, subjects, CountedInstructions(traffic))
+
     def compare(self, per: str, subjects: Sequence[Subject], figure: Figure) -> tuple[Outcome, ...]:
         """Measure a figure on all subjects, in alternating turns where they can be deployed at once, else in rounds.
 
@@ -277,7 +288,9 @@ class Study:
 
         Raises:
             InvalidTrialsError: the rig spoiled too many readings.
+            UnavailableError: a figure of the clock in virtual time, or the other way round; says what to do.
         """
+        check_time(figure.units, virtual=self._context.virtual)
         for subject in subjects:
             self._deploy.check(subject.topology, subject.dut)
         work = Work(per, subjects, figure, self._context.clock)

@@ -39,6 +39,7 @@ class Context:
         streams: the same of its runs of streams.
         others: ids of the running test's other runs: of requests.
         placement: keeps trials to one band of CPU distance; None where the DUT's CPUs are not known.
+        virtual: time is a count of instructions.
     """
 
     recorder: Recorder
@@ -48,6 +49,7 @@ class Context:
     streams: dict[str, StreamResult] = field(default_factory=dict)
     others: list[str] = field(default_factory=list)
     placement: Placement | None = None
+    virtual: bool = False
 
 
 FurtherReasons = Callable[[TrialResult, Sequence[CounterDelta]], Sequence[InvalidReason]]

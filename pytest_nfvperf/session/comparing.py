@@ -89,7 +89,9 @@ class Comparison:
         deploy = FreshDeployer(self._session)
         sides = self._sides(labels, deploy, limits_of, deploy.streams, context)
         estimate = self._session.backend.estimate_search_s
-        return ComparedSearch(self._session.profile, labels, limits_of, estimate, sides)
+        return ComparedSearch(
+            self._session.profile, labels, limits_of, estimate, sides, virtual=self._session.options.virtual_time
+        )
 
     def study(
         self,

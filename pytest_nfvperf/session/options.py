@@ -50,6 +50,7 @@ class Options:
         compare: the sides to compare; None in a run that does not.
         profile_cpu: run streams once more, unmeasured, with a profile of where the cycles go.
         wait_s: how long to wait for a testbed, or for CPUs, that another run uses, s.
+        virtual_time: count instructions instead of measuring by the clock.
         record: directory for recordings of the conversation with the generator; None: it is not recorded.
     """
 
@@ -72,6 +73,7 @@ class Options:
     wait_s: float = 1800.0
     profile_cpu: bool = False
     resume: Path | None = None
+    virtual_time: bool = False
 
     @property
     def labels(self) -> tuple[str, ...]:

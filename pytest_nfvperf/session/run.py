@@ -33,6 +33,7 @@ from pytest_nfvperf.model.evidence.records import (
     TopologyData,
 )
 from pytest_nfvperf.model.measure.asked_load import SoakLoad
+from pytest_nfvperf.model.measure.instruction_cost import VIRTUAL, why_not_in
 from pytest_nfvperf.model.measure.offloading import OFFLOAD_RULE
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.profile import PROFILES, Profile
@@ -165,7 +166,7 @@ class NfvSession:
 
     @cached_property
     def _context(self) -> Context:
-        return Context(self.recorder, self._progress, self.backend.clock)
+        return Context(self.recorder, self._progress, self.backend.clock, virtual=self.options.virtual_time)
 
     @property
     def rig(self) -> Rig:
@@ -213,6 +214,7 @@ class NfvSession:
         """Measurements of one test."""
         if self.comparison is not None:
             return self.comparison.search(labels, self._limits_of, self._context)
+        self._only_by_the_clock("a search")
         return Search(
             self.profile,
             labels,
@@ -224,6 +226,7 @@ class NfvSession:
 
     def soaker(self, labels: Mapping[str, str]) -> Soaker:
         """Soaks of one test."""
+        self._only_by_the_clock("a soak")
         search = self.search(labels)
 
         def load(live: LiveTopology, traffic: Traffic, given_fps: float | None) -> float:
@@ -252,6 +255,11 @@ class NfvSession:
             return self.comparison.study(labels, deploy, self._limits_of, streams, self._context)
         return Study(self.profile, labels, deploy, self._limits_of, streams, decided, self._context)
 
+    def _only_by_the_clock(self, what: str) -> None:
+        """UnavailableError in virtual time, where ``what`` has no meaning."""
+        if self.options.virtual_time:
+            raise UnavailableError(why_not_in(VIRTUAL, what))
+
     def only_alone(self, what: str) -> None:
         """UnavailableError in a run that compares sides: ``what`` is measured on one alone."""
         if self.comparison is not None:
@@ -259,6 +267,7 @@ class NfvSession:
 
     def stream_runner(self) -> StreamRunner:
         """Runs TCP and UDP streams. Unless the testbed says otherwise, both ends may use all its CPUs."""
+        self._only_by_the_clock("a stream's goodput")
         profile = profiles(self.rig.parts, self.run_dir, self.recorder) if self.options.profile_cpu else None
         budget = self.profile.invalid_trial_budget
         return stream_runner(self.rig, self._context, budget, self.backend.testbed, profile)

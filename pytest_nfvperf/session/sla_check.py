@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_nfvperf.model.errors import InconclusiveError
+from pytest_nfvperf.model.measure.instruction_cost import TIME, WALL, why_not_in
 from pytest_nfvperf.model.measure.observe import observations, unmeasured
 from pytest_nfvperf.model.measure.offloading import fallback_text
 from pytest_nfvperf.model.measure.outcome import Outcome
@@ -147,7 +148,8 @@ class SlaCheck:
     def _judge(self, outcomes: Sequence[Outcome]) -> _Judged:
         labels = {name: value for outcome in outcomes for name, value in outcome.labels}
         observed = _distinct(outcomes)
-        missing = {name: why for outcome in outcomes for name, why in unmeasured(outcome).items()}
+        missing = _of_the_other_time(self._rules, labels)
+        missing |= {name: why for outcome in outcomes for name, why in unmeasured(outcome).items()}
         self._measured.add(labels, observed)
         subject = tuple(sorted(labels.items()))
         found = judge(self._rules, labels, observed, self._measured.peers, missing, self._baseline())
@@ -197,6 +199,13 @@ class _Judged:
     verdicts: tuple[Verdict, ...]
     labels: Mapping[str, str]
     outcomes: Sequence[Outcome]
+
+
+def _of_the_other_time(rules: Sequence[Rule], labels: Mapping[str, str]) -> dict[str, str]:
+    """Metrics of rules that cannot be measured in a subject's kind of time, each with the reason."""
+    metrics = {metric for rule in rules for metric, _ in rule.require}
+    reasons = {metric: why_not_in(labels.get(TIME, WALL), metric) for metric in metrics}
+    return {metric: why for metric, why in reasons.items() if why}
 
 
 def _distinct(outcomes: Sequence[Outcome]) -> list[Observation]:

@@ -4,9 +4,9 @@ What cannot be read here is absent, never a guess. Top-level keys:
 
 ``os``, ``kernel``, ``kernel_command_line``, ``hypervisor``, ``cpu_model``, ``cpu_mhz_max``, ``smt``,
 ``cpus`` (online), ``isolated_cpus``, ``governor`` (by CPU), ``cpu_plan``, ``vnf_kind``, ``numa`` (CPU to node),
-``hugepages_mib``, ``memory_mib``, ``ovs``, ``ovs_versions``, ``dpdk``, ``ports``, ``generator``, ``python``,
-``nfvperf``; and of a running DUT ``rxq_to_pmd`` and ``other_config``. At its end a run adds ``cpu_bands``,
-which need not be equal: how near generator and DUT were (session/run_record.py).
+``hugepages_mib``, ``memory_mib``, ``time`` ("wall" or "virtual"), ``ovs``, ``ovs_versions``, ``dpdk``, ``ports``,
+``generator``, ``python``, ``nfvperf``; and of a running DUT ``rxq_to_pmd`` and ``other_config``. At its end a run
+adds ``cpu_bands``, which need not be equal: how near generator and DUT were (session/run_record.py).
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ from pytest_nfvperf.adapters.host.cpus import isolated_cpus, parse_cpu_list, rea
 from pytest_nfvperf.adapters.host.hugepages import read_hugepages
 from pytest_nfvperf.adapters.host.nic import read_nic
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
+from pytest_nfvperf.adapters.virtual_time.clock import is_virtual
 from pytest_nfvperf.model.errors import NfvperfError
 from pytest_nfvperf.model.evidence.record import plain
+from pytest_nfvperf.model.measure.instruction_cost import VIRTUAL, WALL
 from pytest_nfvperf.model.testbed.ovs_version import NamedOvs
 from pytest_nfvperf.model.testbed.testbed import DutPort, Testbed
 
@@ -75,6 +77,7 @@ def _machine() -> dict[str, Any]:
         "kernel_command_line": (_read(Path("/proc/cmdline")) or "").partition(" -- ")[0],
         "memory_mib": pages >> 20,
         "hugepages_mib": read_hugepages().total_mib,
+        "time": VIRTUAL if is_virtual() else WALL,
         "python": platform.python_version(),
         "nfvperf": pytest_nfvperf.__version__,
     }

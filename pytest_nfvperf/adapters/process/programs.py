@@ -21,7 +21,7 @@ class Use(StrEnum):
 
     RUN = "make setup: to build the generator and to measure"
     TESTS = "make setup: only the project's own tests and CI call it"
-    KERNEL = "make test-kernel, and VNFs of kind qemu"
+    KERNEL = "make test-kernel, --nfv-virtual-time, and VNFs of kind qemu"
     FRESH = ".ci/fresh"
     BUILDS = "nfvperf ovs add git:REVISION"
     EXTRA = "nobody: taken where it is there"
@@ -55,7 +55,7 @@ _ROUTING = "suites/routing, and what else speaks BGP"
 _OVN = "the fixtures private_ovn and ovn_bgp_agent"
 _BUILD = "to build the embedded generator"
 _FROM_GIT, _OVS_BUILDS = "to build Open vSwitch from a git tree", "nfvperf ovs add git:REVISION"
-_GUEST = "guests: tests of the kernel datapath, and VNFs of kind qemu"
+_GUEST = "guests: --nfv-virtual-time, tests of the kernel datapath, VNFs of kind qemu"
 _FRR_DIRECTORIES = ("/usr/lib/frr", "/usr/libexec/frr")
 _BIRD_DIRECTORIES = ("/usr/sbin", "/usr/local/sbin")
 

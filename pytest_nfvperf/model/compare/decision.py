@@ -8,13 +8,17 @@ different, and the whole interval lies within the margin. Otherwise nobody can t
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pytest_nfvperf.model.compare.record import MetricComparison, Word
+from pytest_nfvperf.model.measure.instruction_cost import VIRTUAL_METRICS
 from pytest_nfvperf.model.samples import Pairing, Relative, Samples
 
 LEAST_DIFFERENCE = 0.01
 """Differences below this are never told: the layout of code and memory alone makes as much."""
+
+LEAST_OF_INSTRUCTIONS = 0.002
+"""The same of instructions a packet, which no layout changes."""
 
 HIGHER, LOWER = "higher", "lower"
 
@@ -26,6 +30,7 @@ BETTER = {
     "pdr": HIGHER,
     "throughput": HIGHER,
     "cycles_per_packet": LOWER,
+    "instructions_per_packet": LOWER,
     "sender_cores": LOWER,
     "receiver_cores": LOWER,
     "datapath_cores": LOWER,
@@ -42,17 +47,22 @@ whole or not have no ratio."""
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """What equal sides differ by here. ``low``, ``high``: interval of the baseline over itself; None: unbounded."""
+    """What equal sides differ by here.
+
+    ``low``, ``high``: interval of the baseline over itself; None: unbounded. ``least``: differences below it are never
+    told.
+    """
 
     low: float | None
     high: float | None
+    least: float = LEAST_DIFFERENCE
 
     @property
     def value(self) -> float | None:
         """How far from 1 a ratio must be to count; None where nothing says it."""
         if self.low is None or self.high is None or self.low <= 0 or math.isinf(self.high):
             return None
-        return max(LEAST_DIFFERENCE, self.high - 1, 1 / self.low - 1)
+        return max(self.least, self.high - 1, 1 / self.low - 1)
 
 
 def decide(low: float, high: float, ratio: float, better: str, floor: float | None, margin: float) -> Word:
@@ -87,6 +97,8 @@ def compared(
         decides: the test's result follows this metric.
     """
     better = BETTER[samples.metric]
+    if samples.metric in VIRTUAL_METRICS:
+        floor = replace(floor, least=LEAST_OF_INSTRUCTIONS)
     if relative is None:
         reason = "no reading of both sides has this figure in a block"
         return MetricComparison(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pytest_nfvperf.model.measure.instruction_cost import TIME, WALL
+
 MACHINE_FACTS = (
     "cpu_model",
     "cpu_mhz_max",
@@ -28,6 +30,7 @@ PORT_FACTS = ("kind", "rxq", "vendor", "device", "subsystem_vendor", "subsystem_
 def unlike(then: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[tuple[str, str, str], ...]:
     """In what the machines of two fingerprints differ: (fact, then, now), for a person; empty for machines alike."""
     found = [(name, then.get(name), now.get(name)) for name in MACHINE_FACTS]
+    found.append((TIME, then.get(TIME, WALL), now.get(TIME, WALL)))
     earlier, later = _ports(then), _ports(now)
     found.extend((f"port {port}", earlier.get(port), later.get(port)) for port in sorted({*earlier, *later}))
     return tuple((name, _shown(was), _shown(is_now)) for name, was, is_now in found if was != is_now)

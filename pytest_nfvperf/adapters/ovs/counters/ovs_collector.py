@@ -66,6 +66,20 @@ class OvsCollector:
             counters.update(self._ports(built))
         return CounterSnapshot("ovs", time.time_ns(), tuple(sorted(counters.items())))
 
+    def forwarding_ns(self) -> int | None:
+        """How long the main thread has run, in ns: without DPDK it is the one that forwards.
+
+        None where poll-mode threads or the kernel do. TestbedError when it is gone.
+        """
+        options = self._instance.options
+        if options.dpdk or options.datapath_type != "netdev":
+            return None
+        pid = self._instance.pid
+        try:
+            return int(Path(f"/proc/{pid}/task/{pid}/schedstat").read_text(encoding="ascii").split()[0])
+        except OSError as error:
+            raise TestbedError(f"ovs-vswitchd (pid {pid}) is gone") from error
+
     def settled(self, before: CounterSnapshot, missing: int) -> CounterSnapshot:
         """A snapshot whose drop counters explain ``missing`` frames since ``before``, or hold all counted until now.
 

@@ -1,0 +1,1 @@
+"""A generator on packet sockets, for a guest that counts instructions."""

@@ -1,0 +1,276 @@
+"""Frames by packet sockets (packet(7)), in bursts of one system call: the generator of virtual time.
+
+It knows no rates: in virtual time there are none to know. A trial's load and duration say how many frames it has. They
+go in bursts of BURST, the most that OVS reads at once from such a port (NETDEV_MAX_BURST). A burst begins when the one
+before it was forwarded. So how frames meet the DUT is the same in every run.
+"""
+
+from __future__ import annotations
+
+import platform
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pytest_nfvperf.adapters.generators.checks import check_directions, check_new_ports, check_spec
+from pytest_nfvperf.adapters.generators.packet_socket.sending import PreparedFrames
+from pytest_nfvperf.adapters.generators.templates import (
+    build_frame,
+    directed_addresses,
+    flow_ranges,
+    intended_frames,
+    mix_order,
+    recipe_of,
+    reversals,
+)
+from pytest_nfvperf.adapters.process.wait import wait_until
+from pytest_nfvperf.model.errors import ConfigError, GeneratorError
+from pytest_nfvperf.model.testbed.equipment import GeneratorInfo
+from pytest_nfvperf.model.topology.topology import PortRole
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.trial import (
+    Direction,
+    DirectionCounts,
+    InvalidReason,
+    Reason,
+    RigHealth,
+    TrialResult,
+    TrialSpec,
+)
+from pytest_nfvperf.ports.generator import GeneratorPort
+from pytest_nfvperf.ports.instructions import Burst
+
+ENGINE = "packet-socket"
+BURST = 32
+MOST_FLOWS = 256
+_DEVICE = "net_af_packet,iface="
+_LEARN_FRAMES = 4
+_FORWARDED_S, _LOOK_S = 0.005, 0.002
+"""Virtual time before the first look at a burst, and between looks. Who looks earlier interrupts the thread that
+forwards, which costs it some 6,000 instructions each time; the work itself takes 1 to 3 ms."""
+_INTERFACES = Path("/sys/class/net")
+
+
+class PacketSocketGenerator:
+    """Fulfils ports.generator.Generator and ports.instructions.CountsInstructions.
+
+    A port's device is ``net_af_packet,iface=NAME``, a kernel interface of the namespace that we run in.
+
+    Args:
+        instruction_ns: virtual time of one instruction, in ns.
+    """
+
+    def __init__(self, instruction_ns: int) -> None:
+        self._instruction_ns = instruction_ns
+        self._ports: dict[str, GeneratorPort] = {}
+        self._closed = False
+
+    @property
+    def instruction_ns(self) -> int:
+        """Virtual time of one instruction, in ns."""
+        return self._instruction_ns
+
+    def info(self) -> GeneratorInfo:
+        """The kernel whose sockets they are."""
+        detail = f"frames by packet sockets, {BURST} at once; {self._instruction_ns} ns of virtual time an instruction"
+        return GeneratorInfo(ENGINE, platform.release(), detail, (0,))
+
+    def attach(self, ports: Sequence[GeneratorPort]) -> None:
+        """Take the ports: interfaces that are there. ConfigError for a port that is no endpoint on one."""
+        self._check_open()
+        check_new_ports(self._ports, ports)
+        for port in ports:
+            if port.role is not PortRole.ENDPOINT:
+                raise ConfigError(f"port {port.name!r} is a {port.role}: in virtual time there are endpoints only")
+            if not (_INTERFACES / _interface(port)).exists():
+                raise ConfigError(f"port {port.name!r}: there is no interface {_interface(port)!r} here")
+        self._ports.update((port.name, port) for port in ports)
+
+    def detach(self, names: Sequence[str]) -> None:
+        """Let go of ports; unknown names are ignored."""
+        self._check_open()
+        for name in names:
+            self._ports.pop(name, None)
+
+    def wait_links_up(self, deadline_s: float) -> None:
+        """Wait until every attached interface has a carrier."""
+        self._check_open()
+        wait_until(
+            lambda: not self._down(), "all links", deadline_s, last_seen=lambda: f"down: {', '.join(self._down())}"
+        )
+
+    def learn(self, traffic: Traffic, directions: Sequence[Direction]) -> None:
+        """Send a few frames each way: bridges learn the MACs, and flows are set up."""
+        self._check_open()
+        check_directions(self._ports, directions)
+        spec = TrialSpec(replace(traffic, flows=1), _LEARN_FRAMES, 1.0, tuple(directions), purpose="learn")
+        for _ in range(2):  # until all have sent once, frames are flooded
+            self.run_trial(spec)
+
+    def run_trial(self, spec: TrialSpec) -> TrialResult:
+        """Send the frames of all directions, burst by burst."""
+        return self.run_counted(spec, None)[0]
+
+    def run_counted(
+        self, spec: TrialSpec, forwarding_ns: Callable[[], int] | None
+    ) -> tuple[TrialResult, tuple[Burst, ...]]:
+        """The same, and what each burst cost.
+
+        Raises:
+            ConfigError: frames that it cannot make; the port that is not attached.
+            GeneratorError: the kernel took no frame.
+        """
+        self._check_open()
+        check_spec(self._ports, spec)
+        _check_flows(spec.traffic)
+        frames = intended_frames(spec.load_fps, spec.duration_s)
+        if frames < 1:
+            raise ConfigError(f"{spec.load_fps} frames/s for {spec.duration_s} s makes no frame")
+        with ExitStack() as stack:
+            ways = [
+                _Way.of(spec.traffic, direction, self._ports, reverse, stack)
+                for direction, reverse in zip(spec.directions, reversals(spec.directions), strict=True)
+            ]
+            bursts = [
+                way.burst(min(BURST, frames - done), forwarding_ns, spec.residual_s)
+                for done in range(0, frames, BURST)
+                for way in ways
+            ]
+            counts = tuple(way.counts(frames) for way in ways)
+        return TrialResult(spec, counts, RigHealth(), tuple(filter(None, map(_more, counts)))), tuple(bursts)
+
+    def close(self) -> None:
+        """Can be called twice."""
+        self._closed = True
+        self._ports.clear()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise GeneratorError("the generator is closed")
+
+    def _down(self) -> list[str]:
+        return [name for name, port in self._ports.items() if not _has_carrier(_interface(port))]
+
+
+@dataclass(slots=True)
+class _Way:
+    """One direction of a trial under way. ``before``: frames that the receiving interface had counted."""
+
+    direction: Direction
+    sizes: tuple[int, ...]
+    frames: tuple[bytes, ...]
+    link: socket.socket
+    receiver: str
+    before: int
+    sent: int = 0
+    busy_ns: int = 0
+
+    @staticmethod
+    def of(
+        traffic: Traffic, direction: Direction, ports: Mapping[str, GeneratorPort], reverse: bool, stack: ExitStack
+    ) -> _Way:
+        addresses = directed_addresses(traffic, direction, ports, reverse=reverse)
+        recipe = recipe_of(traffic)
+        order = mix_order(recipe)
+        first = flow_ranges(traffic, addresses.src_ip)["first_address"]
+        sources = [addresses.src_ip, *(_ipv4(first + flow) for flow in range(1, traffic.flows))]
+        sizes = tuple(recipe[order[at % len(order)]][0] for at in range(_round(len(order), traffic.flows)))
+        frames = tuple(
+            build_frame(size, replace(addresses, src_ip=sources[at % traffic.flows])) for at, size in enumerate(sizes)
+        )
+        link = stack.enter_context(socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0))
+        link.bind((_interface(ports[direction.tx]), 0))
+        receiver = _interface(ports[direction.rx])
+        return _Way(direction, sizes, frames, link, receiver, _received(receiver))
+
+    def burst(self, frames: int, forwarding_ns: Callable[[], int] | None, residual_s: float) -> Burst:
+        """Send so many, wait until they arrived or the wait is over, and tell what they cost."""
+        at = [(self.sent + number) % len(self.frames) for number in range(frames)]
+        prepared = PreparedFrames([self.frames[number] for number in at])
+        ran = forwarding_ns() if forwarding_ns is not None else 0
+        sent, took_ns = prepared.send(self.link)
+        self.sent += sent
+        self.busy_ns += took_ns
+        self._settle(residual_s, forwarding_ns)
+        return Burst(sent, took_ns if forwarding_ns is None else forwarding_ns() - ran)
+
+    def _settle(self, residual_s: float, forwarding_ns: Callable[[], int] | None) -> None:
+        """Until all frames arrived, or nobody works on them any more, for at most the residual wait."""
+        until = time.monotonic() + residual_s
+        time.sleep(_FORWARDED_S)
+        ran, calm = -1, False
+        while not calm and time.monotonic() < until:
+            now = forwarding_ns() if forwarding_ns is not None else 0
+            calm = now == ran and _received(self.receiver) - self.before >= self.sent
+            ran = now
+            if not calm:
+                time.sleep(_LOOK_S)
+
+    def counts(self, intended: int) -> DirectionCounts:
+        """What the interfaces counted since the trial began."""
+        received = _received(self.receiver) - self.before
+        mean = sum(self.sizes) / len(self.sizes)
+        return DirectionCounts(
+            direction=self.direction,
+            intended=intended,
+            sent=self.sent,
+            refused=intended - self.sent,
+            skipped=0,
+            received=min(received, self.sent),
+            duplicated=0,
+            out_of_order=0,
+            foreign=max(0, received - self.sent),
+            corrupted=0,
+            sent_bytes=round(self.sent * mean),
+            received_bytes=round(min(received, self.sent) * mean),
+            elapsed_ns=max(1, self.busy_ns),
+        )
+
+
+def _more(counts: DirectionCounts) -> InvalidReason | None:
+    if not counts.foreign:
+        return None
+    return InvalidReason(
+        Reason.FOREIGN_FRAMES, f"{counts.direction}: {counts.foreign} frames more arrived than were sent"
+    )
+
+
+def _check_flows(traffic: Traffic) -> None:
+    if traffic.flows > MOST_FLOWS:
+        raise ConfigError(f"in virtual time at most {MOST_FLOWS} flows are sent, not {traffic.flows}")
+    if traffic.flows > 1 and traffic.ip_version != 4:
+        raise ConfigError("in virtual time several flows are of IPv4 only")
+
+
+def _round(sizes: int, flows: int) -> int:
+    """Frames until sizes and flows both begin anew."""
+    return sizes if flows == 1 else flows if sizes == 1 else sizes * flows
+
+
+def _ipv4(number: int) -> str:
+    return socket.inet_ntoa((number & 0xFFFFFFFF).to_bytes(4, "big"))
+
+
+def _interface(port: GeneratorPort) -> str:
+    name = port.device.removeprefix(_DEVICE)
+    if name == port.device or "," in name:
+        raise ConfigError(
+            f"port {port.name!r} is by {port.device!r}; in virtual time ports are veth pairs: leave its kind out"
+        )
+    return name
+
+
+def _has_carrier(interface: str) -> bool:
+    with suppress(OSError):  # an interface that is down has none to read
+        return (_INTERFACES / interface / "carrier").read_text(encoding="ascii").strip() == "1"
+    return False
+
+
+def _received(interface: str) -> int:
+    try:
+        return int((_INTERFACES / interface / "statistics/rx_packets").read_text(encoding="ascii"))
+    except OSError as error:
+        raise GeneratorError(f"interface {interface} is gone: {error.strerror}") from error

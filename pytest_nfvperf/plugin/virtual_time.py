@@ -1,0 +1,106 @@
+"""``--nfv-virtual-time``: the same pytest, in a guest whose clock counts instructions.
+
+The guest sees this machine's files. What the run writes, results and the files of other plugins' options, it writes to
+this machine. Its output appears here as it comes, and its exit status is ours.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_nfvperf.adapters.cleanup.reaper import open_journal, reap
+from pytest_nfvperf.adapters.guest.kernel_image import Kernel, prepare_kernel
+from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.virtual_time.clock import is_virtual
+from pytest_nfvperf.adapters.virtual_time.guest_run import run_in_guest
+from pytest_nfvperf.adapters.virtual_time.machine import COUNTING, Shared
+from pytest_nfvperf.model.errors import ConfigError, NfvperfError
+from pytest_nfvperf.model.evidence.run_conclusion import EXIT_STATUS, RunFate
+from pytest_nfvperf.plugin.options import read_options
+
+DEADLINE_S = 7200.0
+"""Of the host. The guest is emulated: some ten times slower than this machine."""
+
+_PASSED_ON = ("HOME", "LANG", "XDG_CACHE_HOME", "PYTHONPATH", "PYTEST_ADDOPTS", "PYTEST_PLUGINS", "COLUMNS")
+_NOT_THERE = (
+    ("--nfv-testbed", "nfv_testbed", "the testbed is the guest's own: a private OVS without DPDK"),
+    ("--nfv-record", "nfv_record", "its generator has no conversation to record"),
+    ("--nfv-plan", "nfv_plan", "a plan tells how long trials take by the clock"),
+    ("-n", "numprocesses", "instructions are counted on one CPU, by one process"),
+)
+
+
+def run_inside(config: pytest.Config) -> int | None:
+    """Run it in a guest; None in one, and where nothing is measured: there pytest goes on.
+
+    Raises:
+        pytest.UsageError: an option that has no meaning in virtual time, or what a guest needs is not here.
+    """
+    if is_virtual() or config.option.collectonly or config.option.help or config.option.version:
+        return None
+    for option, name, why in _NOT_THERE:
+        if config.getoption(name, None):
+            raise pytest.UsageError(f"{option} cannot be combined with --nfv-virtual-time: {why}; leave it out")
+    if os.geteuid() != 0:
+        raise pytest.UsageError("--nfv-virtual-time needs root: the guest reads this machine's files as they are")
+    try:
+        return _run(config)
+    except ConfigError as error:
+        raise pytest.UsageError(f"--nfv-virtual-time: {error}") from error
+    except NfvperfError as error:
+        print(f"nfvperf: no run in virtual time: {error}", file=sys.stderr)
+        return EXIT_STATUS[RunFate.BROKEN]
+    except KeyboardInterrupt:
+        print("nfvperf: interrupted; the guest was ended with its run", file=sys.stderr)
+        return EXIT_STATUS[RunFate.INTERRUPTED]
+
+
+def _run(config: pytest.Config) -> int:
+    reap()
+    kernel = prepare_kernel()
+    print(f"virtual time: a guest with Linux {kernel.release} runs the tests", flush=True)
+    journal = open_journal()
+    try:
+        return _in_guest(config, journal, kernel)
+    finally:
+        journal.close()
+
+
+def _in_guest(config: pytest.Config, journal: Journal, kernel: Kernel) -> int:
+    folders = tuple(dict.fromkeys(_written(config)))
+    for folder in folders:
+        folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=journal.directory) as shared:
+        run = run_in_guest(
+            journal,
+            kernel,
+            _command(config),
+            Shared(Path(shared), folders),
+            machine=COUNTING,
+            deadline_s=DEADLINE_S,
+            stream=sys.stdout,
+        )
+    return run.status
+
+
+def _command(config: pytest.Config) -> list[str]:
+    """The same pytest with the same arguments, in the same directory, by this Python."""
+    kept = [f"{name}={os.environ[name]}" for name in _PASSED_ON if name in os.environ]
+    where = ["env", "-C", str(config.invocation_params.dir), "PYTHONUNBUFFERED=1", *kept]
+    return [*where, sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *map(str, config.invocation_params.args)]
+
+
+def _written(config: pytest.Config) -> Iterator[Path]:
+    """Folders that the run writes to."""
+    base = config.invocation_params.dir
+    yield read_options(config)[0].results
+    if junit := config.getoption("xmlpath", None):
+        yield (base / junit).parent
+    if allure := config.getoption("--alluredir", None):
+        yield base / allure

@@ -1,0 +1,151 @@
+"""Instructions a packet, in virtual time: what a DUT spends on a frame, whatever the host does meanwhile.
+
+A reading sends a fixed number of frames in bursts, each of which is forwarded before the next begins. The median over
+bursts is the figure: one in which OVS looked after its timers does not move it. What counts depends on who forwards:
+
+- OVS's userspace datapath: the instructions of ovs-vswitchd's main thread, from one burst to the next, with the
+  kernel's work on its system calls. The sender's are not in it;
+- the kernel's datapath: those of sending, which the kernel's forwarding is part of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from pytest_nfvperf.model.errors import DutFailure, UnavailableError
+from pytest_nfvperf.model.measure.instruction_cost import (
+    INSTRUCTIONS,
+    INSTRUCTIONS_PER_PACKET,
+    VIRTUAL,
+    WALL,
+    why_not_in,
+)
+from pytest_nfvperf.model.measure.reading import Reading
+from pytest_nfvperf.model.traffic.traffic import Traffic, check_mtu
+from pytest_nfvperf.model.traffic.trial import TrialResult, TrialSpec
+from pytest_nfvperf.ports.instructions import Burst, CountsInstructions, KnowsForwardingThread
+from pytest_nfvperf.runs.rig import LiveTopology
+from pytest_nfvperf.runs.search import measured_labels
+from pytest_nfvperf.runs.trials import InvalidTrialsError
+
+FRAMES = 1024
+"""Of a reading, in each direction."""
+
+_WARM_UP_FRAMES, _MOST_WARM_UP_FRAMES = 1024, 16384
+"""Of each flow, and of all. OVS puts a flow into its exact-match cache at one frame in 100 (emc-insert-inv-prob): after
+so many a flow is in it, but for one time in 30,000."""
+_RESIDUAL_S = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class CountedInstructions:
+    """Reads the instructions a packet of one traffic, on any topology with generator ports. A Figure of a study."""
+
+    traffic: Traffic
+
+    @property
+    def name(self) -> str:
+        """The outcome's algorithm."""
+        return "instructions"
+
+    @property
+    def units(self) -> Mapping[str, str]:
+        """Base unit of the metric."""
+        return {INSTRUCTIONS_PER_PACKET: INSTRUCTIONS}
+
+    @property
+    def reading_s(self) -> float:
+        """In virtual time; the host takes longer."""
+        return 1.0
+
+    def labels(self, live: LiveTopology) -> dict[str, str]:
+        """What is really measured."""
+        return measured_labels(live, self.traffic)
+
+    def facts(self) -> dict[str, Any]:
+        """What all subjects share."""
+        return {
+            "mean_frame_size": self.traffic.mean_frame_size,
+            "directions": 2 if self.traffic.bidirectional else 1,
+        }
+
+    def read(self, live: LiveTopology, remaining_s: float | None) -> Reading:
+        """One reading.
+
+        Raises:
+            UnavailableError: time is not virtual here.
+            DutFailure: frames were lost, so that those which cost something are not those that were sent.
+            InvalidTrialsError: frames arrived that nobody sent.
+            ValueError: the frame does not fit into a port's MTU.
+        """
+        generator = live.deployment.generator
+        _ = live.runner  # says what is wrong with a topology that has no generator port
+        if not isinstance(generator, CountsInstructions):
+            raise UnavailableError(why_not_in(WALL, INSTRUCTIONS_PER_PACKET))
+        for port in live.topology.ports:
+            check_mtu(self.traffic, port.mtu)
+        live.learn(self.traffic)
+        generator.run_trial(self._spec(live, min(_WARM_UP_FRAMES * self.traffic.flows, _MOST_WARM_UP_FRAMES)))
+        bursts: list[Burst] = []
+
+        def counted(spec: TrialSpec) -> TrialResult:
+            result, found = generator.run_counted(spec, _forwarding(live))
+            bursts.extend(found)
+            return result
+
+        trial = live.runner.run_once(self._spec(live, FRAMES), remaining_s, execute=counted)
+        if not trial.result.valid:
+            raise InvalidTrialsError([trial])
+        if trial.result.lost:
+            raise DutFailure(
+                f"{trial.result.lost} of {trial.result.offered} frames were lost in bursts of {bursts[0].frames} that "
+                "waited for one another: instructions are told of frames that are forwarded"
+            )
+        return Reading({INSTRUCTIONS_PER_PACKET: per_packet(bursts, generator.instruction_ns)}, trial.id)
+
+    def _spec(self, live: LiveTopology, frames: int) -> TrialSpec:
+        """So many frames each way. Load and duration say no more than their product: virtual time has no rates."""
+        both = live.topology.directions
+        return TrialSpec(
+            traffic=self.traffic,
+            load_fps=frames,
+            duration_s=1.0,
+            directions=both if self.traffic.bidirectional else both[:1],
+            latency=False,
+            residual_s=_RESIDUAL_S,
+            purpose=INSTRUCTIONS,
+        )
+
+
+def per_packet(bursts: list[Burst], instruction_ns: int) -> float:
+    """The median over bursts of the most frequent length, in instructions a frame.
+
+    Args:
+        bursts: of one reading; the last ones may be shorter.
+        instruction_ns: virtual time of one instruction, in ns.
+
+    Raises:
+        ValueError: no frame was sent.
+    """
+    longest = max((burst.frames for burst in bursts), default=0)
+    if longest < 1:
+        raise ValueError("no frame was sent, so none cost anything")
+    return median(burst.busy_ns / burst.frames for burst in bursts if burst.frames == longest) / instruction_ns
+
+
+def _forwarding(live: LiveTopology) -> Callable[[], int] | None:
+    """What tells how long the DUT's own thread has run; None where it has none."""
+    for collector in live.deployment.collectors:
+        if isinstance(collector, KnowsForwardingThread) and collector.forwarding_ns() is not None:
+            return lambda: collector.forwarding_ns() or 0
+    return None
+
+
+def check_time(units: Mapping[str, str], *, virtual: bool) -> None:
+    """UnavailableError where a figure's first metric cannot be measured in this kind of time; says what to do."""
+    why = why_not_in(VIRTUAL if virtual else WALL, next(iter(units)))
+    if why:
+        raise UnavailableError(why)
