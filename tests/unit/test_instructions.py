@@ -1,0 +1,113 @@
+"""Instructions a packet: what a reading says, and which figures belong to which kind of time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pytest_nfvperf.adapters.virtual_time.clock import instruction_ns, is_virtual
+from pytest_nfvperf.model.compare.decision import LEAST_OF_INSTRUCTIONS, Floor, compared
+from pytest_nfvperf.model.compare.record import Word
+from pytest_nfvperf.model.errors import ConfigError, UnavailableError
+from pytest_nfvperf.model.evidence.comparable import differences
+from pytest_nfvperf.model.measure.instruction_cost import VIRTUAL, WALL, why_not_in
+from pytest_nfvperf.model.samples import Relative, Samples
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.ports.instructions import Burst
+from pytest_nfvperf.runs.instructions import check_time, per_packet
+from pytest_nfvperf.session.sla_check import SlaFailure
+from tests.unit.test_study import Bench, chains
+
+
+def test_a_reading_is_the_median_over_whole_bursts():
+    """Neither the burst in which OVS looked after its timers nor the short last one moves it."""
+    bursts = [Burst(32, 64_000), Burst(32, 64_064), Burst(32, 64_032), Burst(32, 900_000), Burst(4, 50_000)]
+    assert per_packet(bursts, 2) == (64_032 + 64_064) / 2 / 32 / 2
+
+
+def test_without_a_frame_there_is_no_figure():
+    with pytest.raises(ValueError, match="no frame was sent"):
+        per_packet([Burst(0, 10)], 2)
+
+
+@pytest.mark.parametrize(
+    ("time", "metric", "told"),
+    [
+        (
+            VIRTUAL,
+            "forwarding_rate",
+            "forwarding_rate is a figure of the clock, and in virtual time a second is a count",
+        ),
+        (
+            WALL,
+            "instructions_per_packet",
+            "instructions_per_packet is counted in virtual time only: add --nfv-virtual-time",
+        ),
+    ],
+)
+def test_a_figure_of_the_other_time_is_refused_with_what_to_do(time, metric, told):
+    assert why_not_in(time, metric).startswith(told)
+    with pytest.raises(UnavailableError, match=told):
+        check_time({metric: "any"}, virtual=time == VIRTUAL)
+
+
+@pytest.mark.parametrize(("time", "metric"), [(WALL, "ndr"), (VIRTUAL, "instructions_per_packet")])
+def test_a_figure_of_this_time_is_not_refused(time, metric):
+    assert why_not_in(time, metric) == ""
+    check_time({metric: "any"}, virtual=time == VIRTUAL)
+
+
+def test_a_run_in_virtual_time_is_not_compared_with_one_by_the_clock():
+    assert differences({"time": "virtual"}, {"time": "wall"}) == ("time: virtual then, wall now",)
+    assert differences({}, {"time": "wall"}) == (), "runs of before the fact was kept were by the clock"
+
+
+def test_the_guests_command_line_tells_what_time_is(tmp_path):
+    line = tmp_path / "cmdline"
+    line.write_text("quiet nfvperf.instruction_ns=2\n")
+    assert is_virtual(line)
+    assert instruction_ns(line) == 2
+    line.write_text("quiet other.nfvperf.instruction_ns=2\n")
+    assert not is_virtual(line)
+    with pytest.raises(ConfigError, match="instructions are counted in virtual time only"):
+        instruction_ns(line)
+
+
+@pytest.mark.parametrize(
+    ("metric", "ratio", "word"),
+    [
+        ("instructions_per_packet", 1 + 2 * LEAST_OF_INSTRUCTIONS, Word.SLOWER),
+        ("instructions_per_packet", 1 - 2 * LEAST_OF_INSTRUCTIONS, Word.FASTER),
+        ("instructions_per_packet", 1 + LEAST_OF_INSTRUCTIONS / 2, Word.SAME),
+        ("forwarding_rate", 1 + 2 * LEAST_OF_INSTRUCTIONS, Word.SAME),
+    ],
+)
+def test_of_instructions_small_differences_are_told(metric, ratio, word):
+    samples = Samples(metric, "any", (ratio, ratio))
+    relative = Relative(metric, (), ratio, ratio / 1.0001, ratio * 1.0001, 0.98, 0.0002)
+    found = compared(samples, relative, Floor(0.9999, 1.0001), 0.02, decides=True)
+    assert found.word is word
+
+
+def test_an_sla_that_asks_by_the_clock_for_instructions_is_told_what_to_do():
+    bench = Bench(lambda _: 4e6)
+    outcomes = bench.study().forwarding_rate("bridges", chains(1, 2), Traffic(frame_size=64))
+    with pytest.raises(SlaFailure) as told:
+        bench.sla("instructions_per_packet", "<= 10000 instructions").check_each(outcomes)
+    assert "instructions_per_packet is counted in virtual time only: add --nfv-virtual-time" in str(told.value)
+
+
+def test_a_study_by_the_clock_refuses_instructions_before_it_builds_anything():
+    bench = Bench(lambda _: 4e6)
+    with pytest.raises(UnavailableError, match="add --nfv-virtual-time"):
+        bench.study().instructions_per_packet("bridges", chains(1, 2), Traffic(frame_size=64))
+    assert not bench.order
+
+
+def test_a_study_in_virtual_time_refuses_rates_before_it_builds_anything():
+    bench = Bench(lambda _: 4e6)
+    bench.context = replace(bench.context, virtual=True)
+    with pytest.raises(UnavailableError, match="forwarding_rate is a figure of the clock"):
+        bench.study().forwarding_rate("bridges", chains(1, 2), Traffic(frame_size=64))
+    assert not bench.order
