@@ -7,6 +7,7 @@ import hashlib
 import json
 import signal
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ from pytest_nfvperf.model.bisect.bisection import Kind, Verdict
 from pytest_nfvperf.model.bisect.seen import By, Question
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.evidence.run_conclusion import EXIT_STATUS, RunFate
+from pytest_nfvperf.model.measure.instruction_cost import INSTRUCTIONS_PER_PACKET
 
 if TYPE_CHECKING:
     from pytest_nfvperf.adapters.bisecting.candidates import Candidate
@@ -72,6 +74,11 @@ def _bisect(arguments: argparse.Namespace) -> int:
         print()
         print("nfvperf: interrupted. What was seen is kept: the same command goes on with it.", file=sys.stderr)
         return EXIT_STATUS[RunFate.INTERRUPTED]
+    except Exception:  # noqa: BLE001 - Python would end with 1, which means that there is nothing to bisect
+        print()
+        traceback.print_exc()
+        print("nfvperf: a fault of nfvperf, which says nothing of any version: please report it.", file=sys.stderr)
+        return EXIT_STATUS[RunFate.INTERNAL]
 
 
 @contextmanager
@@ -99,6 +106,8 @@ def _run(arguments: argparse.Namespace) -> int:
 
     if not arguments.behind:
         raise ConfigError("no tests are named: write -- and the arguments of pytest, such as -- suites/throughput")
+    if arguments.metric and arguments.metric != INSTRUCTIONS_PER_PACKET and arguments.by is By.INSTRUCTIONS:
+        raise ConfigError(f"--by instructions goes by {INSTRUCTIONS_PER_PACKET}: leave --metric out")
     if arguments.metric and arguments.by is By.OUTCOMES:
         raise ConfigError("--metric is a rate, and --by outcomes goes by none: leave one of them out")
     registry = Registry()
@@ -110,8 +119,9 @@ def _run(arguments: argparse.Namespace) -> int:
         arguments.by,
         arguments.most_blocks,
         arguments.smallest,
+        counts=_counts(arguments),
     )
-    asked = _asked(arguments, candidates)
+    asked = _asked(arguments, candidates, counts=question.counts)
     directory = arguments.log or Path("reports/bisect") / _key(asked)
     installer = Installer(registry, dpdk=not arguments.without_dpdk)
     trials = MeasuredVersions(candidates, installer, arguments.behind, directory / "runs")
@@ -128,6 +138,17 @@ def _run(arguments: argparse.Namespace) -> int:
     return _status(found.step)
 
 
+def _counts(arguments: argparse.Namespace) -> bool:
+    """True where instructions are to be looked at: asked for, or not ruled out on a machine that can have a guest."""
+    if arguments.by is By.INSTRUCTIONS:
+        return True
+    if arguments.by is not By.EITHER or arguments.metric not in {None, INSTRUCTIONS_PER_PACKET}:
+        return False
+    from pytest_nfvperf.adapters.guest.tools import can_boot  # noqa: PLC0415 - each command imports its own
+
+    return can_boot()
+
+
 def _candidates(arguments: argparse.Namespace, registry: Any) -> list[Candidate]:
     from pytest_nfvperf.adapters.bisecting.candidates import commits, listed  # noqa: PLC0415
 
@@ -136,13 +157,14 @@ def _candidates(arguments: argparse.Namespace, registry: Any) -> list[Candidate]
     return listed(arguments.good, arguments.bad, arguments.versions, registry)
 
 
-def _asked(arguments: argparse.Namespace, candidates: list[Candidate]) -> dict[str, Any]:
+def _asked(arguments: argparse.Namespace, candidates: list[Candidate], *, counts: bool) -> dict[str, Any]:
     """What a log is about: the first lines of two logs are the same where what they hold may be mixed."""
     return {
         "versions": [each.commit.commit if each.commit else each.where for each in candidates],
         "arguments": arguments.behind,
         "metric": arguments.metric,
         "by": str(arguments.by),
+        "counts": counts,
         "confidence": arguments.confidence,
         "smallest": arguments.smallest,
         "most_blocks": arguments.most_blocks,

@@ -18,6 +18,7 @@ from user_project import CONFTEST, make_project
 from pytest_nfvperf.adapters.bisecting import trials
 from pytest_nfvperf.adapters.bisecting.comparing import Found, compare
 from pytest_nfvperf.adapters.bisecting.one_run import run_tests
+from pytest_nfvperf.adapters.guest import tools
 from pytest_nfvperf.adapters.versions import git_build
 from pytest_nfvperf.adapters.versions.registry import Registry
 from pytest_nfvperf.cli.main import main
@@ -45,6 +46,7 @@ NOISE = 0.02
 @pytest.fixture
 def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(pytester.path / "cache"))
+    monkeypatch.setattr(tools, "can_boot", lambda: False)  # a simulated DUT has no instructions
     monkeypatch.setattr(git_build, "find", lambda name: None if name == "ccache" else f"/usr/bin/{name}")
     make_project(pytester, SUITE, CONFTEST + SIMULATED)
     pytester.makefile(".yaml", sla=SLA)
@@ -178,6 +180,21 @@ def test_a_log_of_other_arguments_is_refused_with_status_4(
     assert bisect(versions, "--log", "log") == 0
     assert bisect(versions, "--log", "log", "--metric", "tcp_throughput") == 4
     assert "its metric is None, yours is 'tcp_throughput'" in capsys.readouterr().err
+
+
+def test_a_fault_of_ours_ends_with_status_3_and_convicts_nobody(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Python's own status after an exception is 1, which says that there is nothing to bisect."""
+
+    def fault(*_: object, **__: object) -> Found:
+        raise ZeroDivisionError("a fault")
+
+    monkeypatch.setattr(trials, "compare", fault)
+    assert bisect(row(project, [4e6, 4e6, 3e6])) == 3
+    told = capsys.readouterr().err
+    assert "ZeroDivisionError: a fault" in told
+    assert "nfvperf: a fault of nfvperf, which says nothing of any version: please report it." in told
 
 
 def test_mistakes_end_with_status_4(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

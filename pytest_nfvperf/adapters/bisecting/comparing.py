@@ -17,10 +17,13 @@ from pytest_nfvperf.adapters.process.process import tail
 from pytest_nfvperf.model.bisect.seen import Figure
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.evidence.run_conclusion import EXIT_STATUS, RunFate
+from pytest_nfvperf.model.measure.instruction_cost import VIRTUAL_METRICS
 
 DOCUMENT = "comparison.json"
 BASE, VERSION = "base", "version"
 _SCHEMA = 1
+INSTRUCTIONS_ERROR = 0.0003
+"""Least standard error of the logarithm of a ratio of instructions: readings of one build may all be the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,7 @@ class Found:
     note: str = ""
 
 
-def compare(base: str, version: str, arguments: Sequence[str], results: Path) -> Found | str:
+def compare(base: str, version: str, arguments: Sequence[str], results: Path, *, virtual: bool = False) -> Found | str:
     """Compare two versions.
 
     Args:
@@ -46,6 +49,7 @@ def compare(base: str, version: str, arguments: Sequence[str], results: Path) ->
         version: likewise.
         arguments: of pytest.
         results: a new directory, for this comparison alone.
+        virtual: count instructions.
 
     Returns:
         The figures; or why the version does not do what the tests need, though the base does.
@@ -58,7 +62,8 @@ def compare(base: str, version: str, arguments: Sequence[str], results: Path) ->
     output = results / OUTPUT
     sides = [f"{BASE}={base}", f"{VERSION}={version}"]
     command = [sys.executable, "-m", "pytest_nfvperf.cli.main", "compare", *sides, "--", *arguments]
-    status = run_child([*command, "--nfv-results", str(results)], output)
+    counting = ["--nfv-virtual-time"] if virtual else []
+    status = run_child([*command, *counting, "--nfv-results", str(results)], output)
     documents = sorted(results.glob(f"2*/{DOCUMENT}"))
     if not documents:
         usage = status in {EXIT_STATUS[RunFate.USAGE], EXIT_STATUS[RunFate.EMPTY]}
@@ -104,7 +109,8 @@ def _figures(comparison: Mapping[str, Any], test: str) -> Iterator[Figure]:
     for side in comparison["sides"]:
         for metric in side["metrics"] if side["state"] == "measured" else ():
             ratio, low, high = metric["ratio"], metric["low"], metric["high"]
-            if ratio and low and high and high > low:
+            least = INSTRUCTIONS_ERROR if metric["metric"] in VIRTUAL_METRICS else 0.0
+            if ratio and low and high and (high > low or least):
                 z = NormalDist().inv_cdf((1 + metric["confidence"]) / 2)
-                error = math.log(high / low) / 2 / z
+                error = max(least, math.log(high / low) / 2 / z)
                 yield Figure(test, metric["metric"], math.log(ratio), error, metric["better"] == "higher")

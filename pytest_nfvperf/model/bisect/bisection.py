@@ -44,12 +44,14 @@ class Ask:
         version: which.
         base: what it is compared with.
         blocks: of the comparison; 0 for a run of the tests on the version alone.
+        virtual: count instructions.
     """
 
     version: int
     base: int
     blocks: int
     purpose: Purpose
+    virtual: bool = False
 
 
 class Kind(StrEnum):
@@ -109,12 +111,14 @@ def standing(question: Question, events: Sequence[Event]) -> Standing:
     if isinstance(subject, Refusal):
         return Standing(Verdict(Kind.REFUSED, refusal=subject))
     if isinstance(subject, MoreOfEnds):
-        return Standing(Ask(subject.version, 0, subject.blocks, Purpose.ENDS))
+        return Standing(Ask(subject.version, 0, subject.blocks, Purpose.ENDS, subject.virtual))
     evidence = _evidence(question, events, subject)
     chances = posterior([evidence.log_likelihood(candidate) for candidate in range(1, len(question.versions))])
     step = _search(question, evidence, chances, set(unusable(events)))
     if isinstance(step, Verdict) and step.kind is Kind.FOUND:
         step = _confirm(question, events, subject, evidence, step)
+    if isinstance(step, Ask) and subject.virtual:
+        step = replace(step, blocks=1, virtual=True)
     return Standing(step, subject, evidence, chances)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from statistics import NormalDist
 
@@ -27,6 +27,10 @@ LOOKS = (8, 16, 32)
 """Blocks of the ends after which it is decided whether to go on."""
 _FALSE_ALARM = 0.002
 """Probability of each look to take equal ends for different ones, over all figures together."""
+INSTRUCTION_LOOKS = 2
+"""Comparisons of the ends by instructions."""
+SMALLEST_INSTRUCTIONS = 0.002
+"""Least change of instructions a packet: equal builds differ by less."""
 RUNS, MOST_RUNS = 3, 6
 """Of each end, where they differ in outcomes: at first, and where the difference is one run in these."""
 
@@ -51,10 +55,14 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class MoreOfEnds:
-    """Not decided yet: so many blocks of a comparison, or (0 blocks) one more run of an end."""
+    """Not decided yet: so many blocks of a comparison, or (0 blocks) one more run of an end.
+
+    ``virtual``: count instructions.
+    """
 
     version: int
     blocks: int = 0
+    virtual: bool = False
 
 
 def look_at_ends(question: Question, events: Sequence[Event]) -> Subject | Refusal | MoreOfEnds:
@@ -65,11 +73,38 @@ def look_at_ends(question: Question, events: Sequence[Event]) -> Subject | Refus
     for version, why in unusable(events).items():
         if version in {0, question.bad}:
             return Refusal(Why.UNUSABLE, f"{question.versions[version]} cannot be used: {why}")
-    if question.by is not By.RATES and question.metric is None:
+    if question.by in {By.EITHER, By.OUTCOMES} and question.metric is None:
         found = _by_outcomes(question, events)
         if found is not None:
             return found
-    return _by_rates(question, events)
+    counted = _by_instructions(question, events) if question.counts else None
+    return counted or _by_rates(question, events)
+
+
+def _by_instructions(question: Question, events: Sequence[Event]) -> Subject | Refusal | MoreOfEnds | None:
+    """None: instructions do not differ, or cannot be counted here, and rates may differ.
+
+    Instructions repeat to a part in a thousand, so two comparisons of fresh builds decide.
+    """
+    tried = [event for event in _of_ends(question, events) if event.virtual]
+    offered = not tried or any(event.figures for event in tried)
+    if len(tried) < INSTRUCTION_LOOKS and offered:
+        return MoreOfEnds(question.bad, 1, virtual=True)
+    figures = [each for each in _figures(question, events) if each.subject.virtual]
+    worst = min(figures, key=lambda each: each.worse, default=None)
+    if worst is not None and worst.worse <= -2 * APART and _least(worst.estimate.value) >= SMALLEST_INSTRUCTIONS:
+        return worst.subject
+    if question.by is not By.INSTRUCTIONS:
+        return None
+    if worst is not None:
+        return _not_worse(replace(question, smallest=SMALLEST_INSTRUCTIONS), figures, len(tried))
+    note = next((event.note for event in tried if event.note), "")
+    return Refusal(Why.NOTHING, note or "the tests count no instructions a packet")
+
+
+def _least(log_ratio: float) -> float:
+    """By which part two figures differ."""
+    return abs(math.expm1(log_ratio))
 
 
 def _by_outcomes(question: Question, events: Sequence[Event]) -> Subject | Refusal | MoreOfEnds | None:
@@ -114,13 +149,14 @@ def _suspects(question: Question, events: Sequence[Event]) -> dict[str, int]:
 
 
 def _by_rates(question: Question, events: Sequence[Event]) -> Subject | Refusal | MoreOfEnds:
-    figures = tuple(_figures(question, events))
-    blocks = sum(event.blocks for event in _of_ends(question, events))
+    figures = tuple(each for each in _figures(question, events) if not each.subject.virtual)
+    ends = [event for event in _of_ends(question, events) if not event.virtual]
+    blocks = sum(event.blocks for event in ends)
     if not blocks:
         return MoreOfEnds(question.bad, LOOKS[0])
     if not figures:
         wanted = f" of {question.metric}" if question.metric else ""
-        note = next((f": {event.note}" for event in _of_ends(question, events) if event.note), "")
+        note = next((f": {event.note}" for event in ends if event.note), "")
         return Refusal(Why.NOTHING, f"the tests gave no figure{wanted} in which versions could be compared{note}")
     worst = min(figures, key=lambda each: each.worse)
     large = abs(math.expm1(worst.estimate.value)) >= question.smallest

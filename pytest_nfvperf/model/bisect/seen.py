@@ -10,11 +10,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from pytest_nfvperf.model.measure.instruction_cost import VIRTUAL_METRICS
+
 
 class By(StrEnum):
-    """What sets good from bad. EITHER: outcomes, where the bad end fails and the good one does not; else rates."""
+    """What sets good from bad.
+
+    EITHER: outcomes, where the bad end fails and the good one does not; else instructions a packet, where they differ
+    and can be counted; else rates.
+    """
 
     EITHER = "either"
+    INSTRUCTIONS = "instructions"
     RATES = "rates"
     OUTCOMES = "outcomes"
 
@@ -30,6 +37,7 @@ class Question:
         by: what sets good from bad.
         most_blocks: of one version, after which noise keeps its side open.
         smallest: the ends must differ in a rate by at least this part: 0.005 for 0.5 %.
+        counts: instructions can be counted here: they are looked at before rates.
     """
 
     versions: tuple[str, ...]
@@ -38,6 +46,7 @@ class Question:
     by: By = By.EITHER
     most_blocks: int = 32
     smallest: float = 0.005
+    counts: bool = False
 
     @property
     def bad(self) -> int:
@@ -76,6 +85,7 @@ class Compared:
         figures: those with an interval.
         again: to confirm what was found.
         note: why there is no figure.
+        virtual: instructions were counted; no rate was measured.
     """
 
     base: int
@@ -84,6 +94,7 @@ class Compared:
     figures: tuple[Figure, ...]
     again: bool = False
     note: str = ""
+    virtual: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +167,11 @@ class Subject:
 
     test: str
     metric: str | None = None
+
+    @property
+    def virtual(self) -> bool:
+        """True where instructions are counted for it."""
+        return self.metric in VIRTUAL_METRICS
 
 
 def estimates(events: Sequence[Event], subject: Subject, *, again: bool = False) -> dict[int, Estimate]:

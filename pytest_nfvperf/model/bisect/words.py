@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from pytest_nfvperf.model.bisect.bisection import Ask, Kind, Purpose, Standing, Verdict
 from pytest_nfvperf.model.bisect.chances import narrowest
-from pytest_nfvperf.model.bisect.ends import Refusal
+from pytest_nfvperf.model.bisect.ends import SMALLEST_INSTRUCTIONS, Refusal
 from pytest_nfvperf.model.bisect.levels import Levels
 from pytest_nfvperf.model.bisect.seen import (
     Compared,
@@ -30,6 +31,7 @@ def ask_text(question: Question, ask: Ask) -> str:
     """``search  v8 against v0``."""
     name = question.versions[ask.version]
     against = f" against {question.versions[ask.base]}" if ask.blocks else ""
+    against += ", instructions" if ask.virtual else ""
     return f"{_PURPOSES[ask.purpose]:<7} {name}{against}"
 
 
@@ -104,6 +106,21 @@ def verdict_lines(question: Question, events: Sequence[Event], now: Standing) ->
     else:
         yield from _several(question, verdict)
     yield _ends(question, events, now)
+    yield from _same_instructions(question, events, now.subject)
+
+
+def _same_instructions(question: Question, events: Sequence[Event], subject: Subject) -> Iterator[str]:
+    """Of a bisection by rates whose ends had been counted."""
+    if subject.metric is None or subject.virtual:
+        return
+    counted = [each for each in events if isinstance(each, Compared) and each.virtual]
+    subjects = dict.fromkeys(Subject(figure.test, figure.metric) for each in counted for figure in each.figures)
+    for same in subjects:
+        seen = estimates(counted, same).get(question.bad)
+        if seen is not None:
+            word = "Fewer" if math.expm1(seen.value) <= -SMALLEST_INSTRUCTIONS else "Same"
+            told = f"{word} instructions a packet, {ratio_text(seen)} ({same.test})"
+            yield f"{told}, {'and yet ' if word == 'Fewer' else ''}slower: caches, layout, contention."
 
 
 def _refusal_lines(refusal: Refusal) -> Iterator[str]:
