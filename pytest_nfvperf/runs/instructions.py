@@ -31,10 +31,10 @@ from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.search import measured_labels
 from pytest_nfvperf.runs.trials import InvalidTrialsError
 
-FRAMES = 1024
+FRAMES = 2048
 """Of a reading, in each direction."""
 
-_WARM_UP_FRAMES, _MOST_WARM_UP_FRAMES = 1024, 16384
+_WARM_UP_FRAMES, _MOST_WARM_UP_FRAMES = 1024, 16_384
 """Of each flow, and of all. OVS puts a flow into its exact-match cache at one frame in 100 (emc-insert-inv-prob): after
 so many a flow is in it, but for one time in 30,000."""
 _RESIDUAL_S = 0.2

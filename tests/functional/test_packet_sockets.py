@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_nfvperf import phy2phy
-from pytest_nfvperf.adapters.generators.packet_socket.generator import BURST, MOST_FLOWS, PacketSocketGenerator
+from pytest_nfvperf.adapters.generators.packet_socket.generator import MOST_FLOWS, PacketSocketGenerator, burst_of
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.backends.packet_socket_side import VIRTUAL_TESTBED
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError
@@ -23,6 +23,7 @@ from tests.functional.ovs_support import clean_run, needs_root
 pytestmark = needs_root
 
 TOPOLOGY = phy2phy()
+BURST = burst_of(64)
 FRAMES = 5 * BURST + 4
 
 

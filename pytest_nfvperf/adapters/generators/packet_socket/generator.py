@@ -1,8 +1,8 @@
 """Frames by packet sockets (packet(7)), in bursts of one system call: the generator of virtual time.
 
 It knows no rates: in virtual time there are none to know. A trial's load and duration say how many frames it has. They
-go in bursts of BURST, the most that OVS reads at once from such a port (NETDEV_MAX_BURST). A burst begins when the one
-before it was forwarded. So how frames meet the DUT is the same in every run.
+go in bursts of as many as a packet socket holds, up to MOST_IN_A_BURST. A burst begins when the one before it was
+forwarded. So how frames meet the DUT is the same in every run.
 """
 
 from __future__ import annotations
@@ -44,13 +44,16 @@ from pytest_nfvperf.ports.generator import GeneratorPort
 from pytest_nfvperf.ports.instructions import Burst
 
 ENGINE = "packet-socket"
-BURST = 32
+MOST_IN_A_BURST = 128
+"""Four times what OVS reads at once from such a port (NETDEV_MAX_BURST): what it does once a burst weighs little."""
+_SOCKET_BYTES, _BESIDE_A_FRAME = 140_000, 800
+"""What fits into OVS's socket (net.core.rmem_default: 212,992) for certain, and what the kernel keeps with a frame."""
 MOST_FLOWS = 256
 _DEVICE = "net_af_packet,iface="
 _LEARN_FRAMES = 4
-_FORWARDED_S, _LOOK_S = 0.005, 0.002
+_FORWARDED_S, _LOOK_S = 0.02, 0.005
 """Virtual time before the first look at a burst, and between looks. Who looks earlier interrupts the thread that
-forwards, which costs it some 6,000 instructions each time; the work itself takes 1 to 3 ms."""
+forwards, which costs it some 6,000 instructions each time; the work itself takes 5 to 15 ms."""
 _INTERFACES = Path("/sys/class/net")
 
 
@@ -75,7 +78,7 @@ class PacketSocketGenerator:
 
     def info(self) -> GeneratorInfo:
         """The kernel whose sockets they are."""
-        detail = f"frames by packet sockets, {BURST} at once; {self._instruction_ns} ns of virtual time an instruction"
+        detail = f"frames by packet sockets, in bursts; {self._instruction_ns} ns of virtual time an instruction"
         return GeneratorInfo(ENGINE, platform.release(), detail, (0,))
 
     def attach(self, ports: Sequence[GeneratorPort]) -> None:
@@ -129,14 +132,15 @@ class PacketSocketGenerator:
         frames = intended_frames(spec.load_fps, spec.duration_s)
         if frames < 1:
             raise ConfigError(f"{spec.load_fps} frames/s for {spec.duration_s} s makes no frame")
+        at_once = burst_of(spec.traffic.largest_frame_size)
         with ExitStack() as stack:
             ways = [
                 _Way.of(spec.traffic, direction, self._ports, reverse, stack)
                 for direction, reverse in zip(spec.directions, reversals(spec.directions), strict=True)
             ]
             bursts = [
-                way.burst(min(BURST, frames - done), forwarding_ns, spec.residual_s)
-                for done in range(0, frames, BURST)
+                way.burst(min(at_once, frames - done), forwarding_ns, spec.residual_s)
+                for done in range(0, frames, at_once)
                 for way in ways
             ]
             counts = tuple(way.counts(frames) for way in ways)
@@ -228,6 +232,11 @@ class _Way:
             received_bytes=round(min(received, self.sent) * mean),
             elapsed_ns=max(1, self.busy_ns),
         )
+
+
+def burst_of(frame_size: int) -> int:
+    """How many frames of this size, bytes with FCS, go at once."""
+    return max(1, min(MOST_IN_A_BURST, _SOCKET_BYTES // (frame_size + _BESIDE_A_FRAME)))
 
 
 def _more(counts: DirectionCounts) -> InvalidReason | None:
