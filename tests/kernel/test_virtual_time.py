@@ -15,8 +15,8 @@ from tests.kernel.inner_tests import ROOT
 
 pytestmark = pytest.mark.kernel
 
-LEAST_ALIKE = 0.005
-"""Two runs of one version."""
+ALIKE = {"system": 0.002, "netdev": 0.01}
+"""How far two runs of one version may differ, by datapath: the median of five builds each."""
 
 
 def counted(results: Path, *arguments: str) -> tuple[subprocess.CompletedProcess[str], dict[str, Outcome]]:
@@ -38,7 +38,9 @@ def test_a_packet_costs_the_same_in_two_runs(kernel: Kernel, tmp_path: Path) -> 
     for name, outcome in one.items():
         assert outcome.label["time"] == "virtual"
         figures = [each.samples[0].median for each in (outcome, other[name])]
-        assert max(figures) <= (1 + LEAST_ALIKE) * min(figures), f"{name}: {figures} instructions a packet"
+        assert max(figures) <= (1 + ALIKE[name.partition(" ")[0]]) * min(figures), (
+            f"{name}: {figures} instructions a packet"
+        )
 
 
 def test_what_measures_by_the_clock_is_refused_there(kernel: Kernel, tmp_path: Path) -> None:
