@@ -1,8 +1,8 @@
 """Instructions a packet (virtual time): what does OVS spend on a frame, and what does each further bridge add?
 
-These tests run with ``--nfv-virtual-time`` only. The count repeats to a percent in userspace and to a part in a thousand
-in the kernel on a machine that others use too, so it shows a change that no rate would. It knows neither caches nor
-contention.
+These tests run with ``--nfv-virtual-time`` only. The count repeats to a percent in userspace, and to a part in a
+thousand in the kernel, on a machine that others use too: it shows a change that no rate would. It knows neither caches
+nor contention.
 """
 
 from __future__ import annotations

@@ -38,9 +38,8 @@ def test_a_packet_costs_the_same_in_two_runs(kernel: Kernel, tmp_path: Path) -> 
     for name, outcome in one.items():
         assert outcome.label["time"] == "virtual"
         figures = [each.samples[0].median for each in (outcome, other[name])]
-        assert max(figures) <= (1 + ALIKE[name.partition(" ")[0]]) * min(figures), (
-            f"{name}: {figures} instructions a packet"
-        )
+        alike = ALIKE[name.partition(" ")[0]]
+        assert max(figures) <= (1 + alike) * min(figures), f"{name}: {figures} instructions a packet"
 
 
 def test_what_measures_by_the_clock_is_refused_there(kernel: Kernel, tmp_path: Path) -> None:
