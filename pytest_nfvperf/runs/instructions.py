@@ -31,7 +31,7 @@ from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.search import measured_labels
 from pytest_nfvperf.runs.trials import InvalidTrialsError
 
-FRAMES = 2048
+FRAMES = 1024
 """Of a reading, in each direction."""
 
 _WARM_UP_FRAMES, _MOST_WARM_UP_FRAMES = 1024, 16_384
