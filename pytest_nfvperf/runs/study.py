@@ -9,7 +9,7 @@ samples; a study that built once would take it for a difference.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Unpack, runtime_checkable
 
@@ -35,6 +35,7 @@ from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.search import LimitsOf, Search
 from pytest_nfvperf.runs.soak_load import ndr_to_share
 from pytest_nfvperf.runs.stream_runner import StreamRunner, StreamSettings, TcpThroughput, tcp_spec
+from pytest_nfvperf.runs.subject_deployer import Beside, SubjectDeployer
 from pytest_nfvperf.runs.trials import Context
 
 
@@ -45,34 +46,6 @@ class Subject:
     value: str
     topology: Topology
     dut: Dut = TESTBEDS_OWN
-
-
-class Beside(Protocol):
-    """All subjects side by side: one works, the others are frozen (runs/side_by_side.py)."""
-
-    def begin_block(self, subjects: Sequence[tuple[Topology, Dut]], number: int) -> None:
-        """Remove what the last block deployed."""
-        ...
-
-    def run(self, subject: int) -> LiveTopology:
-        """Let this one work, alone; it is built at its first call in a block."""
-        ...
-
-
-class SubjectDeployer(Protocol):
-    """Deploys the subjects of a study."""
-
-    def check(self, topology: Topology, dut: Dut) -> None:
-        """Whatever ends the test where a subject cannot be measured here; called for all before the first reading."""
-        ...
-
-    def __call__(self, topology: Topology, dut: Dut, *, quiet: bool) -> LiveTopology:
-        """Build it anew. ``quiet``: leave its configuration out of the evidence, which has it already."""
-        ...
-
-    def side_by_side(self, subjects: Sequence[tuple[Topology, Dut]]) -> AbstractContextManager[Beside] | None:
-        """All of them at once; None where that cannot be."""
-        ...
 
 
 class Figure(Protocol):

@@ -24,7 +24,8 @@ from pytest_nfvperf.runs.compare_sides import SIDE, GuardedStudy, Lost, SideComp
 from pytest_nfvperf.runs.compared_measurements import ComparedSearch, ComparedStudy
 from pytest_nfvperf.runs.search import LimitsOf, Search
 from pytest_nfvperf.runs.stream_runner import StreamRunner
-from pytest_nfvperf.runs.study import Decided, Study, SubjectDeployer
+from pytest_nfvperf.runs.study import Decided, Study
+from pytest_nfvperf.runs.subject_deployer import SubjectDeployer
 from pytest_nfvperf.runs.trials import Context
 from pytest_nfvperf.session.deploying import FreshDeployer
 from pytest_nfvperf.session.run import NfvSession

@@ -66,7 +66,7 @@ def _topology(given: object) -> Topology:
 
 
 class FreshDeployer:
-    """What a study deploys its subjects with: each time built anew. Fulfils runs.study.SubjectDeployer."""
+    """What a study deploys its subjects with: each time built anew. Fulfils runs.subject_deployer.SubjectDeployer."""
 
     def __init__(self, session: NfvSession) -> None:
         self._session = session

@@ -54,7 +54,8 @@ from pytest_nfvperf.runs.side_by_side import SideBySide
 from pytest_nfvperf.runs.soak_load import find_load
 from pytest_nfvperf.runs.soaker import Soaker
 from pytest_nfvperf.runs.stream_runner import StreamRunner
-from pytest_nfvperf.runs.study import Decided, Study, SubjectDeployer
+from pytest_nfvperf.runs.study import Decided, Study
+from pytest_nfvperf.runs.subject_deployer import SubjectDeployer
 from pytest_nfvperf.runs.trials import Context
 from pytest_nfvperf.session.baseline import load_baseline
 from pytest_nfvperf.session.ledgers import bounding_text, whole_ledgers
@@ -269,8 +270,7 @@ class NfvSession:
         """Runs TCP and UDP streams. Unless the testbed says otherwise, both ends may use all its CPUs."""
         self._only_by_the_clock("a stream's goodput")
         profile = profiles(self.rig.parts, self.run_dir, self.recorder) if self.options.profile_cpu else None
-        budget = self.profile.invalid_trial_budget
-        return stream_runner(self.rig, self._context, budget, self.backend.testbed, profile)
+        return stream_runner(self.rig, self._context, self.profile.invalid_trial_budget, self.backend.testbed, profile)
 
     def anew(self, topology: Topology, dut: Dut, *, quiet: bool) -> LiveTopology:
         """A topology that is built again even if it is deployed; ``quiet``: its configuration is on record."""
