@@ -118,5 +118,5 @@ class ComparedStudy(Study):
         """The baseline's outcome of each subject. In virtual time a rate is replaced by instructions a packet."""
         if self._context.virtual and isinstance(figure, ForwardingRate):
             figure = CountedInstructions(figure.traffic)
-        check_time(figure.units, virtual=self._context.virtual)
+        check_time(next(iter(figure.units)), virtual=self._context.virtual)
         return tuple(self._sides.of(each.topology, each.dut, figure, {per: each.value}) for each in subjects)

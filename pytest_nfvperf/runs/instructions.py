@@ -144,8 +144,8 @@ def _forwarding(live: LiveTopology) -> Callable[[], int] | None:
     return None
 
 
-def check_time(units: Mapping[str, str], *, virtual: bool) -> None:
-    """UnavailableError where a figure's first metric cannot be measured in this kind of time; says what to do."""
-    why = why_not_in(VIRTUAL if virtual else WALL, next(iter(units)))
+def check_time(what: str, *, virtual: bool) -> None:
+    """UnavailableError where a metric, or "a search", cannot be measured in this kind of time; says what to do."""
+    why = why_not_in(VIRTUAL if virtual else WALL, what)
     if why:
         raise UnavailableError(why)

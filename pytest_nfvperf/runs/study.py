@@ -263,7 +263,7 @@ class Study:
             InvalidTrialsError: the rig spoiled too many readings.
             UnavailableError: a figure of the clock in virtual time, or the other way round; says what to do.
         """
-        check_time(figure.units, virtual=self._context.virtual)
+        check_time(next(iter(figure.units)), virtual=self._context.virtual)
         for subject in subjects:
             self._deploy.check(subject.topology, subject.dut)
         work = Work(per, subjects, figure, self._context.clock)

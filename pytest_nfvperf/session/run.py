@@ -33,7 +33,6 @@ from pytest_nfvperf.model.evidence.records import (
     TopologyData,
 )
 from pytest_nfvperf.model.measure.asked_load import SoakLoad
-from pytest_nfvperf.model.measure.instruction_cost import VIRTUAL, why_not_in
 from pytest_nfvperf.model.measure.offloading import OFFLOAD_RULE
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.profile import PROFILES, Profile
@@ -47,6 +46,7 @@ from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.ports.progress import Progress
 from pytest_nfvperf.ports.run_end import RunEnd
 from pytest_nfvperf.ports.sink import Sink
+from pytest_nfvperf.runs.instructions import check_time
 from pytest_nfvperf.runs.recorder import Recorder
 from pytest_nfvperf.runs.rig import LiveTopology, Rig
 from pytest_nfvperf.runs.search import Limits, Search
@@ -215,7 +215,7 @@ class NfvSession:
         """Measurements of one test."""
         if self.comparison is not None:
             return self.comparison.search(labels, self._limits_of, self._context)
-        self._only_by_the_clock("a search")
+        check_time("a search", virtual=self.options.virtual_time)
         return Search(
             self.profile,
             labels,
@@ -227,7 +227,7 @@ class NfvSession:
 
     def soaker(self, labels: Mapping[str, str]) -> Soaker:
         """Soaks of one test."""
-        self._only_by_the_clock("a soak")
+        check_time("a soak", virtual=self.options.virtual_time)
         search = self.search(labels)
 
         def load(live: LiveTopology, traffic: Traffic, given_fps: float | None) -> float:
@@ -256,11 +256,6 @@ class NfvSession:
             return self.comparison.study(labels, deploy, self._limits_of, streams, self._context)
         return Study(self.profile, labels, deploy, self._limits_of, streams, decided, self._context)
 
-    def _only_by_the_clock(self, what: str) -> None:
-        """UnavailableError in virtual time, where ``what`` has no meaning."""
-        if self.options.virtual_time:
-            raise UnavailableError(why_not_in(VIRTUAL, what))
-
     def only_alone(self, what: str) -> None:
         """UnavailableError in a run that compares sides: ``what`` is measured on one alone."""
         if self.comparison is not None:
@@ -268,7 +263,7 @@ class NfvSession:
 
     def stream_runner(self) -> StreamRunner:
         """Runs TCP and UDP streams. Unless the testbed says otherwise, both ends may use all its CPUs."""
-        self._only_by_the_clock("a stream's goodput")
+        check_time("a stream's goodput", virtual=self.options.virtual_time)
         profile = profiles(self.rig.parts, self.run_dir, self.recorder) if self.options.profile_cpu else None
         return stream_runner(self.rig, self._context, self.profile.invalid_trial_budget, self.backend.testbed, profile)
 
