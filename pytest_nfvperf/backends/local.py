@@ -19,7 +19,7 @@ from pytest_nfvperf.adapters.fingerprint.fingerprint import fingerprint
 from pytest_nfvperf.adapters.generators.iperf3.engine import Iperf3Engine, check_iperf3, find_iperf3, iperf3_options
 from pytest_nfvperf.adapters.generators.recorded_ceilings import RecordedCeilings
 from pytest_nfvperf.adapters.generators.sockperf.engine import SockperfEngine
-from pytest_nfvperf.adapters.host.cpu_account import CpuAccountant
+from pytest_nfvperf.adapters.host.cpu_account import cpu_accountant
 from pytest_nfvperf.adapters.host.hugepages import read_hugepages
 from pytest_nfvperf.adapters.host.promised import check_promised
 from pytest_nfvperf.adapters.journal.journal import Journal
@@ -172,7 +172,7 @@ class LocalBackend:
             polling_cpus=self._side.polling_cpus(),
             round_trips=self._side.round_trips(machine),
             make_streams=lambda: Iperf3Engine(journal, iperf3_options(self.testbed.streams)),
-            make_cpu_accounting=CpuAccountant,
+            make_cpu_accounting=cpu_accountant,
             make_requests=lambda: SockperfEngine(journal),
             make_profiler=lambda: PerfProfiler(journal, {*self.testbed.cpus.pmd, *self.testbed.cpus.housekeeping}),
             vnfs=LocalVnfs(journal, self.testbed),

@@ -45,7 +45,7 @@ class RigParts:
     polling_cpus: tuple[int, ...] = ()
     round_trips: RoundTrips = field(default_factory=ForgottenRoundTrips)
     make_streams: Callable[[], StreamEngine] | None = None
-    make_cpu_accounting: Callable[[], CpuAccounting] | None = None
+    make_cpu_accounting: Callable[[], CpuAccounting | None] | None = None
     make_requests: Callable[[], RequestEngine] | None = None
     make_profiler: Callable[[], CpuProfiler] | None = None
     vnfs: VnfMaker | None = None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.host.cpu_account import CpuAccountant
+from pytest_nfvperf.adapters.host.cpu_account import CpuAccountant, cpu_accountant
 from pytest_nfvperf.adapters.host.kernel_config import kernel_option
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.measure.cpu_account import CpuAccount, CpuPart, CpuRole, merged, with_pmd_split
@@ -113,6 +113,11 @@ def test_a_kernel_that_does_not_count_threads_is_told(tmp_path: Path) -> None:
     FakeProc(tmp_path)
     with pytest.raises(TestbedError, match=r"does not count threads' CPU time: it needs CONFIG_SCHED_INFO"):
         CpuAccountant(tmp_path).begin({})
+
+
+def test_a_kernel_without_schedstat_has_no_accountant(tmp_path: Path) -> None:
+    assert cpu_accountant(tmp_path) is None
+    assert cpu_accountant() is not None
 
 
 def test_an_end_without_a_beginning_is_a_mistake(proc: FakeProc) -> None:

@@ -45,6 +45,11 @@ class _Look:
     threads: Mapping[int, _Thread]
 
 
+def cpu_accountant(proc: Path = Path("/proc")) -> CpuAccountant | None:
+    """One for this machine; None where the kernel does not count threads' CPU time (CONFIG_SCHED_INFO)."""
+    return CpuAccountant(proc) if (proc / "self/schedstat").is_file() else None
+
+
 class CpuAccountant:
     """Fulfils ports.cpu_accounting.CpuAccounting for this machine."""
 
