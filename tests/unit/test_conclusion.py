@@ -203,6 +203,14 @@ def test_what_became_of_a_run(tests: tuple[TestFacts, ...], pytests: int | None,
     assert conclusion.exit_status == EXIT_STATUS[fate]
 
 
+def test_a_run_that_is_not_over_is_running() -> None:
+    conclusion = conclude_run(RunFacts((GOOD, NEVER), None, running=True))
+    assert (conclusion.fate, conclusion.exit_status) == (RunFate.RUNNING, 12)
+    assert conclusion.last_line == (
+        "Running: of 2 selected tests 1 not run, 1 passed. Look again once it has ended. (exit status 12)"
+    )
+
+
 def test_another_plugins_status_is_kept() -> None:
     assert conclude_run(RunFacts((GOOD,), 7)).exit_status == 7
 

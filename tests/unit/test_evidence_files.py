@@ -12,11 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from pytest_nfvperf.adapters.evidence.conclusions import conclude
 from pytest_nfvperf.adapters.evidence.reader import read_run
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.evidence.record import Record
 from pytest_nfvperf.model.evidence.records import AttachmentData, make_record
+from pytest_nfvperf.model.evidence.run_conclusion import RunFate
 from tests.sample_run import SampleRun, small_run
 
 
@@ -153,6 +155,23 @@ def test_kill_9_leaves_every_record_that_was_taken(tmp_path: Path) -> None:
         os.kill(child.pid, signal.SIGKILL)
         taken += [int(line) for line in child.stdout if line.endswith("\n")]
     assert len(read_run(path).test("t").attachments) >= taken[-1]
+
+
+def test_a_run_that_somebody_still_writes_is_running_and_not_killed(tmp_path: Path) -> None:
+    records = SampleRun().build(("phy2phy",), (64,))
+    begun = records[: next(place for place, record in enumerate(records) if record.kind == "test_end")]
+    writer = EvidenceWriter(tmp_path / "evidence.jsonl")
+    for record in begun:
+        writer.emit(record)
+    run = read_run(tmp_path)
+    assert (run.being_written, run.problems) == (("evidence.jsonl",), [])
+    assert conclude(run).fate is RunFate.RUNNING
+    assert conclude(run).test(begun[-1].test).reason == "it is running"
+    writer.close()
+    run = read_run(tmp_path)
+    assert (run.being_written, len(run.problems)) == ((), 1)
+    assert conclude(run).fate is RunFate.KILLED
+    assert conclude(run).test(begun[-1].test).reason == "it had begun when the run was killed"
 
 
 @pytest.fixture

@@ -26,12 +26,15 @@ def run_facts(run: RunEvidence) -> RunFacts:
     ended = _ended(run)
     tests = [test_facts(test, run) for test in run.tests.values() if test.node_id]
     selected = {node_id: None for data in run.runs.values() for node_id in data.selected or ()}
-    never = [TestFacts(node_id, began=False) for node_id in selected if node_id not in run.tests]
+    running = ended is None and bool(run.being_written)
+    why = "its turn has not come yet" if running else ""
+    never = [TestFacts(node_id, began=False, reason=why) for node_id in selected if node_id not in run.tests]
     return RunFacts(
         (*tests, *never),
         None if ended is None else ended.exit_status,
         ended.reason if ended else "",
         smoke=run.run is not None and run.run.profile == SMOKE.name,
+        running=running,
         compared=counted(run.comparisons.values()) if run.run is not None and run.run.compare is not None else None,
     )
 
@@ -84,4 +87,6 @@ def _spoiled(test: TestEvidence) -> str:
 
 
 def _why_unfinished(run: RunEvidence) -> str:
-    return "it had begun when the run was killed" if _ended(run) is None else WHEN_THE_RUN_ENDED
+    if _ended(run) is not None:
+        return WHEN_THE_RUN_ENDED
+    return "it is running" if run.being_written else "it had begun when the run was killed"

@@ -9,6 +9,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from pytest_nfvperf.adapters.evidence.schema import Line, parse_line
+from pytest_nfvperf.adapters.evidence.writer import is_being_written
 from pytest_nfvperf.model.compare.record import ComparisonData
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.evidence.records import (
@@ -76,6 +77,7 @@ class RunEvidence:
         ends: the closing record of each file; a file that lacks one was killed.
         started_ns, ended_ns: wall clock of the first and last record.
         problems: what is wrong with the files, for a person.
+        being_written: names of the files that a process has open to write more.
     """
 
     path: Path
@@ -88,6 +90,7 @@ class RunEvidence:
     ended_ns: int = 0
     truncated: bool = False
     problems: list[str] = field(default_factory=list)
+    being_written: tuple[str, ...] = ()
 
     @property
     def run(self) -> RunData | None:
@@ -146,6 +149,7 @@ def read_run(path: Path) -> RunEvidence:
     seen: dict[str, str] = {}
     attempts: dict[str, list[TestEvidence]] = {}
     files = _files(path)
+    evidence.being_written = tuple(file.name for file in files if is_being_written(file))  # before it is read
     for file in files:
         evidence.tests = {}
         for number, text in _complete_lines(file, evidence):
@@ -181,7 +185,7 @@ def _settled(tried: Sequence[TestEvidence], resumed: frozenset[str]) -> TestEvid
 
 def _why_no_end(evidence: RunEvidence, file: str) -> str:
     """What a file that lacks its end means; "" for one that has it."""
-    if file in evidence.ends or file in evidence.resumed:
+    if file in evidence.ends or file in evidence.resumed or file in evidence.being_written:
         return ""
     repeated = [test for test in evidence.tests.values() if file in test.lost_in]
     if not repeated:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
@@ -52,6 +54,8 @@ class EvidenceWriter:
             self._fd: int | None = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         except OSError as error:
             raise self._broken("cannot be opened", error) from error
+        with suppress(OSError):  # a file system without locks: nobody can tell then that the run goes on
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self._end = os.fstat(self._fd).st_size
         self._refused = False
         if self._end:
@@ -95,6 +99,20 @@ class EvidenceWriter:
             f"evidence file {self.path} {what}: {error.strerror}. Free space under {self.path.parent} or choose "
             "another results directory (--nfv-results); without evidence no result counts."
         )
+
+
+def is_being_written(path: Path) -> bool:
+    """True while a process has the file open to write more: its lock (flock(2)) goes with it, however it ends."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+    return False
 
 
 def _write_all(fd: int, data: bytes) -> None:

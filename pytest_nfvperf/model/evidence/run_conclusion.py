@@ -17,6 +17,7 @@ from pytest_nfvperf.model.sla.verdict import Judgement
 class RunFate(StrEnum):
     """What became of a run. PASSED: nothing was wrong, yet it is no acceptance (skips, or nothing was judged)."""
 
+    RUNNING = "running"
     KILLED = "killed"
     INTERNAL = "internal error"
     INTERRUPTED = "interrupted"
@@ -40,6 +41,7 @@ EXIT_STATUS = {
     RunFate.EMPTY: 5,
     RunFate.INCONCLUSIVE: 10,
     RunFate.BROKEN: 11,
+    RunFate.RUNNING: 12,
 }
 
 
@@ -60,6 +62,7 @@ _RUNS = {
 _PYTESTS = {2: RunFate.INTERRUPTED, 3: RunFate.INTERNAL, 4: RunFate.USAGE}
 
 _HEADS = {
+    RunFate.RUNNING: "Running",
     RunFate.KILLED: "Killed: the run did not end by itself",
     RunFate.INTERNAL: "Internal error",
     RunFate.INTERRUPTED: "Interrupted",
@@ -72,6 +75,7 @@ _HEADS = {
 
 
 _ADVICE = {
+    RunFate.RUNNING: "Look again once it has ended",
     RunFate.KILLED: "The evidence has what had finished; `nfvperf clean` removes what the run left on the machine",
     RunFate.INTERNAL: "This is a fault of nfvperf or of a plugin: report it with the traceback",
     RunFate.INTERRUPTED: "The evidence has what had finished; run the rest again",
@@ -99,10 +103,11 @@ class RunFacts:
 
     Attributes:
         tests: every selected test.
-        exit_status: pytest's own; None for a run that did not end by itself.
+        exit_status: pytest's own; None for a run that has not ended, or did not end by itself.
         reason: what ended it before its time, "" for nothing.
         smoke: of profile smoke, which accepts nothing.
         compared: of a run that compares: how often each word was said of a side; None of one that does not.
+        running: somebody still writes its evidence.
     """
 
     tests: tuple[TestFacts, ...]
@@ -110,6 +115,7 @@ class RunFacts:
     reason: str = ""
     smoke: bool = False
     compared: Mapping[str, int] | None = None
+    running: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +155,9 @@ class RunConclusion:
 def conclude_run(facts: RunFacts) -> RunConclusion:
     """What became of the run.
 
-    In order of gravity: killed, internal error, interrupted, usage, testbed broken, failed, inconclusive. Accepted is
-    only what passed in every selected test, and in which something was judged.
+    A run that is not over has no other conclusion yet. In order of gravity: killed, internal error, interrupted, usage,
+    testbed broken, failed, inconclusive. Accepted is only what passed in every selected test, and in which something
+    was judged.
     """
     tests = tuple(sorted(map(conclude_test, facts.tests), key=_rank))
     fate = _run_fate(facts, tests)
@@ -190,6 +197,8 @@ def _rank(test: TestConclusion) -> int:
 
 
 def _run_fate(facts: RunFacts, tests: Sequence[TestConclusion]) -> RunFate:
+    if facts.running:
+        return RunFate.RUNNING
     ended_by = RunFate.KILLED if facts.exit_status is None else _PYTESTS.get(facts.exit_status)
     if ended_by is not None:
         return ended_by
