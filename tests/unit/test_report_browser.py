@@ -14,7 +14,7 @@ import pytest
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, read_run
 from pytest_nfvperf.adapters.report import html
 from tests.browser_support import CHROMIUM, Tab, chromium
-from tests.sample_run import small_run, write_sample
+from tests.sample_run import SampleRun, small_run, write_sample
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (nfvperf doctor says how to install it)")
 ALL_DRAWN = "[...document.querySelectorAll('.chart')].every(chart => chart.querySelector('.live .main-svg'))"
@@ -123,7 +123,7 @@ def test_a_large_page_holds_every_trial_packed(large: Path, run: RunEvidence) ->
 
 
 def test_tests_are_found_by_words_and_by_their_end(tab: Tab, tmp_path: Path) -> None:
-    write_sample(tmp_path)  # many tests
+    write_sample(tmp_path, SampleRun().build(sizes=(64, 128, 256, 512, 1518)))
     tab.show(html.render_report(read_run(tmp_path), tmp_path, png=False, time_for_charts=lambda: False))
     everything = tab.ask("document.getElementById('found').textContent")
     assert re.fullmatch(r"(\d+) of \1 tests", everything)
