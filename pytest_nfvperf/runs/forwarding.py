@@ -111,14 +111,14 @@ class ForwardingRate:
         trial = live.runner.run_once(spec, remaining_s)
         if not trial.result.valid:
             raise InvalidTrialsError([trial])
-        return trial, _reading(trial, self._prepare(live))
+        return trial, _reading(trial, self._prepare(live), whole=_takes_turns(live))
 
     def measure(self, live: LiveTopology, remaining_s: float | None) -> tuple[Trial, Reading]:
         """The trial of a reading, and the reading; errors as in ``read``."""
         limits = self._prepare(live)
         self._warm_up(live, remaining_s)
         trial = live.runner.run(self._spec(live, self.profile.comparison_trial_s, "forwarding rate"), remaining_s)
-        return trial, _reading(trial, limits)
+        return trial, _reading(trial, limits, whole=_takes_turns(live))
 
     def _prepare(self, live: LiveTopology) -> Limits:
         if self.limits is None:
@@ -178,10 +178,18 @@ class ForwardingRate:
         )
 
 
-def _reading(trial: Trial, limits: Limits) -> Reading:
-    """What a trial says, for the DUT as it is, or for the rig that limited it."""
+def _takes_turns(live: LiveTopology) -> bool:
+    """True of nodes that share CPUs. One of them works for milliseconds, then another: no window shows what all do."""
+    return bool(live.datapath_info.at_least)
+
+
+def _reading(trial: Trial, limits: Limits, *, whole: bool) -> Reading:
+    """What a trial says, for the DUT as it is, or for the rig that limited it.
+
+    ``whole``: by its counts, not by its windows.
+    """
     result = trial.result
-    rate, alike = _rate(result), _alike(result)
+    rate, alike = (_whole_rate(result), {}) if whole else (_rate(result), _alike(result))
     values = {} if rate is None else {"forwarding_rate": rate}
     if rate:
         values["packet_time"] = 1e9 / (rate * len(result.counts))
@@ -201,9 +209,14 @@ def _rate(result: TrialResult) -> float | None:
     None where it has windows and none was undisturbed.
     """
     if result.windows is None:
-        return (result.received_fps or 0.0) / _present(result)
+        return _whole_rate(result)
     found = plateau(result.windows, result.spec.duration_s)
     return None if found is None else found.fps / len(result.counts)
+
+
+def _whole_rate(result: TrialResult) -> float:
+    """Frames/s per direction, over the time in which the generator was there."""
+    return (result.received_fps or 0.0) / _present(result)
 
 
 def _alike(result: TrialResult) -> dict[str, dict[State, tuple[float, ...]]]:
