@@ -81,6 +81,7 @@ class NodesDatapath:
                 started[node] = OvsDatapath.start(
                     bed, journal, of_each, name=f"{name}-{node}", nic_makers=nic_makers, shares_memory=True
                 )
+            check_alike(started)
         except BaseException:
             for datapath in started.values():
                 with suppress(TestbedError):  # why it did not start counts more
@@ -186,6 +187,18 @@ class NodesDatapath:
                 errors.append(error)
         if errors:
             raise errors[0]
+
+
+def check_alike(nodes: Mapping[str, OvsDatapath]) -> None:
+    """A discovered testbed falls back to the datapath without DPDK where memory is short, each OVS by itself."""
+    kinds = {node: datapath.info() for node, datapath in nodes.items()}
+    if len({info.kind for info in kinds.values()}) > 1:
+        got = ", ".join(f"{node} {info.kind}" for node, info in kinds.items())
+        raise TestbedError(
+            f"nodes need one datapath, and memory was enough for some only ({got}): reserve more hugepages, such as "
+            f"sysctl -w vm.nr_hugepages={512 * (len(nodes) + 1)}",
+            evidence={f"{node}": info.detail for node, info in kinds.items()},
+        )
 
 
 def _dut_of_node(testbed: Testbed, dut: Dut, cpus: NodeCpus) -> Dut:
