@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -39,7 +40,7 @@ class Runner:
 
 @pytest.mark.parametrize("at_least", ["", "node1 and node2 share CPU 1"])
 def test_the_counts_of_the_whole_trial_are_what_nodes_that_share_a_cpu_forward(at_least: str) -> None:
-    live = SimpleNamespace(
+    live: Any = SimpleNamespace(
         topology=phy2phy(), runner=Runner(), datapath_info=DatapathInfo("dpdk", "3", None, "", at_least=at_least)
     )
     limits = Limits(CEILING, None)

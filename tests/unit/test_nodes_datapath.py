@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ def test_what_nodes_lack(ovs: OvsSpec, kind: str | None, text: str) -> None:
     assert found.startswith(text)
 
 
-def node(kind: str, detail: str = "") -> SimpleNamespace:
+def node(kind: str, detail: str = "") -> Any:
     return SimpleNamespace(info=lambda: DatapathInfo(kind, "3.5", None, detail))
 
 

@@ -11,7 +11,13 @@ from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
 from pytest_nfvperf.adapters.report.drawing import to_svg
 from pytest_nfvperf.adapters.report.figures import other_result
 from pytest_nfvperf.adapters.report.html import render_report
-from pytest_nfvperf.adapters.report.studies import OPEN_INTERVAL, find_comparisons, interval_text, slope_line
+from pytest_nfvperf.adapters.report.studies import (
+    OPEN_INTERVAL,
+    SHARED_CPUS,
+    find_comparisons,
+    interval_text,
+    slope_line,
+)
 from pytest_nfvperf.adapters.report.study_chart import study_chart
 from pytest_nfvperf.adapters.report.table import SummaryRow, summary_rows, summary_text
 from pytest_nfvperf.adapters.report.texts import samples_csv, stream_line
@@ -69,6 +75,12 @@ def test_an_open_interval_is_said_in_words():
     assert interval_text(outcomes[1].relative("forwarding_rate")) == "open"
     assert other_result(outcomes[1]).startswith("≥ ")
     assert ">open</text>" in to_svg(study_chart(find_comparisons(outcomes)), "x")
+
+
+@pytest.mark.parametrize(("node_cpus", "said"), [("shared", True), ("own", False)])
+def test_nodes_that_share_cpus_are_said_below_the_table(node_cpus, said):
+    outcomes = study("t", {"forwarding_rate": ("pps", 5e6, 0.0)}, node_cpus=node_cpus, datapath="dpdk")
+    assert (SHARED_CPUS in summary_text([SummaryRow(outcome) for outcome in outcomes])) is said
 
 
 def test_an_open_interval_draws_no_bar_and_is_explained():

@@ -23,11 +23,10 @@ from pytest_nfvperf.adapters.report.live.sweep import live_sweep
 from pytest_nfvperf.adapters.report.pages import SuitePage, TestPage, facts, flattened, test_page
 from pytest_nfvperf.adapters.report.published_series import PublishedSeries
 from pytest_nfvperf.adapters.report.studies import (
-    OPEN_INTERVAL,
-    USERSPACE_VETH,
     Comparison,
     find_comparisons,
     metric_name,
+    notes_below,
     slope_line,
 )
 from pytest_nfvperf.adapters.report.study_chart import MOST_CURVES, study_chart
@@ -147,8 +146,7 @@ def _study(suite: str, part: Sequence[Comparison], name: str, charts: ChartFolde
 
 def _study_notes(comparisons: Sequence[Comparison]) -> Markup:
     lines = [f"{one.name}: {line}" for one in comparisons if (line := slope_line(one))]
-    lines += [OPEN_INTERVAL] if any(one.open_ended for one in comparisons) else []
-    lines += [USERSPACE_VETH] if any(one.userspace_veth for one in comparisons) else []
+    lines += notes_below(comparisons)
     return Markup("").join(Markup('<figcaption class="soft small">{}</figcaption>').format(line) for line in lines)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pytest_nfvperf.adapters.report.subjects import title
 from pytest_nfvperf.model.display import MISSING, format_ratio, format_value
 from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.measure.shared_cpus import shares_cpus
 from pytest_nfvperf.model.samples import Relative, Samples, Slope
 from pytest_nfvperf.model.statistics import median_interval
 
@@ -21,6 +22,11 @@ OPEN = "open"
 OPEN_INTERVAL = (
     f'"{OPEN}": these readings bound the ratio neither from below nor from above, since they are too few or only '
     "bounds themselves (≥, ≤). Such a ratio has no bar in the chart, and decides no requirement."
+)
+
+SHARED_CPUS = (
+    "The nodes share CPUs: rates are at least those shown, times and cycles at most. They take turns of milliseconds, "
+    "so a ratio says less than on CPUs of their own."
 )
 
 _NAMES = {
@@ -85,6 +91,16 @@ class Comparison:
         """True when its veth ends are af_packet ports."""
         label = dict(self.labels)
         return label.get("datapath") in USERSPACE and (label.get("link") == "veth" or self.main == "tcp_throughput")
+
+
+def notes_below(comparisons: Sequence[Comparison]) -> list[str]:
+    """What a reader must know of several comparisons, each once."""
+    said = {
+        OPEN_INTERVAL: any(one.open_ended for one in comparisons),
+        USERSPACE_VETH: any(one.userspace_veth for one in comparisons),
+        SHARED_CPUS: any(shares_cpus(dict(one.labels)) for one in comparisons),
+    }
+    return [note for note, holds in said.items() if holds]
 
 
 def find_comparisons(outcomes: Sequence[Outcome]) -> list[Comparison]:

@@ -10,8 +10,6 @@ from rich.table import Table
 from rich.text import Text
 
 from pytest_nfvperf.adapters.report.studies import (
-    OPEN_INTERVAL,
-    USERSPACE_VETH,
     Comparison,
     completeness_text,
     cores_text,
@@ -19,6 +17,7 @@ from pytest_nfvperf.adapters.report.studies import (
     interval_text,
     median_text,
     metric_name,
+    notes_below,
     ratio_text,
     slope_line,
 )
@@ -40,11 +39,7 @@ def study_tables(verdicts: Sequence[tuple[Outcome, Text]]) -> list[RenderableTyp
         shown += [_study_table(comparison, by_labels), *(Text(line, style="dim") for line in _lines(comparison))]
     if any(comparison.main == "tcp_throughput" for comparison in comparisons):
         shown.append(Text(_CORES, style="dim"))
-    if any(comparison.open_ended for comparison in comparisons):
-        shown.append(Text(OPEN_INTERVAL, style="dim"))
-    if any(comparison.userspace_veth for comparison in comparisons):
-        shown.append(Text(USERSPACE_VETH, style="dim"))
-    return shown
+    return [*shown, *(Text(note, style="dim") for note in notes_below(comparisons))]
 
 
 def _study_table(comparison: Comparison, verdicts: Mapping[tuple[tuple[str, str], ...], Text]) -> Table:
