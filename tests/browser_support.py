@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -108,19 +109,21 @@ def chromium() -> Iterator[Tab]:
         os.dup2(read, 3)
         os.dup2(write, 4)
 
-    process = subprocess.Popen(
-        [CHROMIUM, *_OPTIONS],
-        preexec_fn=take_pipes,  # noqa: PLW1509 - this process has no threads that fork could surprise
-        close_fds=False,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    os.close(their_read)
-    os.close(their_write)
-    try:
-        yield Tab(our_write, our_read)
-    finally:
-        process.kill()
-        process.wait()
-        os.close(our_write)
-        os.close(our_read)
+    with TemporaryDirectory(prefix="chromium-", ignore_cleanup_errors=True) as folder:
+        process = subprocess.Popen(
+            [CHROMIUM, *_OPTIONS],
+            preexec_fn=take_pipes,  # noqa: PLW1509 - this process has no threads that fork could surprise
+            close_fds=False,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "TMPDIR": folder},  # its profile stays behind when it is killed
+        )
+        os.close(their_read)
+        os.close(their_write)
+        try:
+            yield Tab(our_write, our_read)
+        finally:
+            process.terminate()
+            process.wait()
+            os.close(our_write)
+            os.close(our_read)
