@@ -165,18 +165,23 @@ def _draw_published(panel: Axes, slots: Slots, other: PublishedSeries, marker: s
 
 def _draw_ceiling(panel: Axes, slots: Slots, series: Sequence[SweepSeries], *, in_bits: bool) -> None:
     """What the rig itself can do: the grey roof above every figure."""
-    roof = {
-        slots.at(outcome): value(outcome, outcome.ceiling_fps, in_bits=in_bits)
-        for one in series
-        for outcome in one.outcomes
-        if outcome.ceiling_fps is not None
-    }
+    roof = ceilings(slots, series, in_bits=in_bits)
     if roof:
         x = sorted(roof)
         y = [roof[place] for place in x]
         panel.plot(
             x, y, color=MUTED, linewidth=1, marker="_", markersize=14, linestyle="none", label="rig's own ceiling"
         )
+
+
+def ceilings(slots: Slots, series: Sequence[SweepSeries], *, in_bits: bool) -> dict[int, float]:
+    """What the rig itself can do at each place, in the chart's unit."""
+    return {
+        slots.at(outcome): value(outcome, outcome.ceiling_fps, in_bits=in_bits)
+        for one in series
+        for outcome in one.outcomes
+        if outcome.ceiling_fps is not None
+    }
 
 
 def value(outcome: Outcome, frames_per_second: float, *, in_bits: bool) -> float:

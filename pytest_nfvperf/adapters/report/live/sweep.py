@@ -9,7 +9,7 @@ from pytest_nfvperf.adapters.report.drawing import MUTED, SERIES
 from pytest_nfvperf.adapters.report.figures import goal_figures, goal_note, is_lower_bound
 from pytest_nfvperf.adapters.report.live.spec import Live, Panel, Trace, curve, dots
 from pytest_nfvperf.adapters.report.published_series import PublishedSeries
-from pytest_nfvperf.adapters.report.sweep_chart import AXIS_TITLES, ZERO_LOSS, Slots, SweepSeries, value
+from pytest_nfvperf.adapters.report.sweep_chart import AXIS_TITLES, ZERO_LOSS, Slots, SweepSeries, ceilings, value
 from pytest_nfvperf.model.measure.outcome import GoalOutcome, Outcome
 
 
@@ -48,12 +48,7 @@ def _traces(
             yield _goal(slots, places, one, name, color, in_bits=in_bits)
     for other in published:
         yield _published(slots, places, other, in_bits=in_bits)
-    roof = {
-        slots.at(outcome): value(outcome, outcome.ceiling_fps, in_bits=in_bits)
-        for one in series
-        for outcome in one.outcomes
-        if outcome.ceiling_fps is not None
-    }
+    roof = ceilings(slots, series, in_bits=in_bits)
     if roof:
         marker = {"symbol": "line-ew-open", "size": 18, "line": {"width": 1.5, "color": MUTED}}
         x = sorted(roof)
