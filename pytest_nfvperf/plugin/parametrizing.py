@@ -33,8 +33,10 @@ def sweep(name: str, values: Iterable[Any], *, quick: Collection[Any] | None = N
         def test_ndr_pdr(frame_size, phy2phy, search, sla): ...
 
     Raises:
-        ValueError: ``quick`` names a value that is not swept, or keeps none.
+        ValueError: ``quick`` names a value that is not swept, or keeps none; ``values`` is a text.
     """
+    if isinstance(values, str):
+        raise ValueError(f"sweep of {name!r}: give a list of values, not the text {values!r}")
     all_values = list(values)
     quick = all_values if quick is None else quick
     strangers = [value for value in quick if value not in all_values]

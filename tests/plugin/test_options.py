@@ -211,6 +211,8 @@ def test_markers_are_registered(suite):
 def test_a_sweep_whose_quick_part_is_not_swept_is_refused():
     from pytest_nfvperf.plugin.parametrizing import sweep
 
+    with pytest.raises(ValueError, match="give a list of values, not the text 'rfc2455'"):
+        sweep("frame_size", "rfc2455")
     with pytest.raises(ValueError, match="quick keeps 65, which is not among"):
         sweep("frame_size", [64, 128], quick={65})
     with pytest.raises(ValueError, match="must keep at least one value"):

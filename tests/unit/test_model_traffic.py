@@ -27,6 +27,12 @@ def test_frame_sizes_that_ethernet_does_not_have(size):
         Traffic(frame_size=size)
 
 
+@pytest.mark.parametrize("size", ["64", "rfc2544", 64.5, None, True])
+def test_a_frame_size_that_is_no_number_of_bytes_is_refused_with_what_to_write(size):
+    with pytest.raises(ConfigError, match="frame_size must be a whole number of bytes with FCS, or an IMIX such as"):
+        Traffic(frame_size=size)
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [

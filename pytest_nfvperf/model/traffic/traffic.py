@@ -48,6 +48,14 @@ def check_frame_size(size: int) -> None:
         raise ValueError(f"frame size {size} is outside {MIN_FRAME_SIZE}..{MAX_FRAME_SIZE} bytes (with FCS)")
 
 
+def _check_bytes(size: object) -> None:
+    if isinstance(size, bool) or not isinstance(size, int):
+        raise ConfigError(
+            f"frame_size must be a whole number of bytes with FCS, or an IMIX such as IMIXES['simple'], not {size!r}"
+        )
+    check_frame_size(size)
+
+
 @dataclass(frozen=True, slots=True)
 class Imix:
     """A mix of frame sizes, sent in a fixed interleaved order.
@@ -130,8 +138,8 @@ class Traffic:
     vxlan: Vxlan | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.frame_size, int):
-            check_frame_size(self.frame_size)
+        if not isinstance(self.frame_size, Imix):
+            _check_bytes(self.frame_size)
         if not 1 <= self.flows <= 1 << 24:
             raise ValueError(f"flows must be 1..{1 << 24}, not {self.flows}")
         if self.vlan is not None and not 1 <= self.vlan <= 4094:
