@@ -16,6 +16,7 @@ from pytest_nfvperf.adapters.cleanup.reaper import reap
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
+from pytest_nfvperf.adapters.process.wait import wait_until
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed.testbed import Testbed
 from tests.functional.lab_support import contents, system_ovs, vsctl
@@ -136,7 +137,7 @@ def test_one_that_ends_under_the_test() -> None:
     with clean_run() as host, system_ovs(host) as directory, clean_run() as journal:
         ovs = started_on(directory, journal)
         os.kill(ovs.instance.pid, signal.SIGKILL)
-        ovs.instance.db.wait(lambda: not ovs.instance.running(), "its end", 5)
+        wait_until(lambda: not ovs.instance.running(), "its end", 5)  # the database's own wait would notice it, too
         with pytest.raises(TestbedError, match=r"the system's ovs-vswitchd \(pid \d+\) has ended or was restarted"):
             ovs.check_alive()
         ovs.close()
