@@ -1,4 +1,4 @@
-"""``--nfv-virtual-time``: a suite in the guest, its figures twice, and what is refused there."""
+"""``--nfv-virtual-time``: a suite in the guest, how well its figures repeat, and what is refused there."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tests.kernel.inner_tests import ROOT
 
 pytestmark = pytest.mark.kernel
 
-ALIKE = {"system": 0.002, "netdev": 0.01}
-"""How far two runs of one version may differ, by datapath: the median of five builds each."""
+ALIKE = 0.002
+"""How far builds of one version may differ in the kernel's datapath. In userspace it is 1 % (docs/virtual-time.md)."""
 
 
 def counted(results: Path, *arguments: str) -> tuple[subprocess.CompletedProcess[str], dict[str, Outcome]]:
@@ -29,17 +29,17 @@ def counted(results: Path, *arguments: str) -> tuple[subprocess.CompletedProcess
     return done, {f"{each.label['datapath']} {each.label['bridges']}": each for each in found}
 
 
-def test_a_packet_costs_the_same_in_two_runs(kernel: Kernel, tmp_path: Path) -> None:
+def test_a_packet_costs_the_same_in_each_build(kernel: Kernel, tmp_path: Path) -> None:
+    """Of the kernel's datapath alone: a guest that emulates OVS's userspace datapath, too, takes four minutes."""
     assert kernel.release
-    tests = ["suites/cost/test_instructions.py", "-k", "test_patch_chain and 64"]
-    (first, one), (second, other) = counted(tmp_path / "one", *tests), counted(tmp_path / "other", *tests)
-    assert (first.returncode, second.returncode) == (0, 0), first.stdout + first.stderr + second.stdout
-    assert {"netdev 1", "system 1", "system 4"} <= one.keys() == other.keys()
-    for name, outcome in one.items():
+    done, outcomes = counted(tmp_path, "suites/cost/test_instructions.py", "-k", "test_patch_chain and 64 and system")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert outcomes.keys() >= {"system 1", "system 4"}
+    for name, outcome in outcomes.items():
         assert outcome.label["time"] == "virtual"
-        figures = [each.samples[0].median for each in (outcome, other[name])]
-        alike = ALIKE[name.partition(" ")[0]]
-        assert max(figures) <= (1 + alike) * min(figures), f"{name}: {figures} instructions a packet"
+        builds = outcome.samples[0].values
+        assert len(builds) >= 4
+        assert max(builds) <= (1 + ALIKE) * min(builds), f"{name}: {builds} instructions a packet"
 
 
 def test_what_measures_by_the_clock_is_refused_there(kernel: Kernel, tmp_path: Path) -> None:
