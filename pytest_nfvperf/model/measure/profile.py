@@ -146,7 +146,7 @@ SMOKE = replace(
     soak_s=15.0,
     comparison_budget_s=30.0,
 )
-"""One case of each suite, in under 3 minutes in all: what passes it works here, and is not accepted by it."""
+"""One case of each suite, in about 3 minutes in all: what passes it works here, and is not accepted by it."""
 
 FULL = replace(
     GATE,
