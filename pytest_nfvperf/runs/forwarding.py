@@ -26,7 +26,7 @@ from pytest_nfvperf.model.traffic.windows import State, plateau
 from pytest_nfvperf.runs.found_goals import NEAR_CEILING
 from pytest_nfvperf.runs.plateau import MOST_UNREFUSED, OVERLOAD
 from pytest_nfvperf.runs.rig import LiveTopology
-from pytest_nfvperf.runs.search import OWN_LIMIT, Limits, LimitsOf, measured_labels
+from pytest_nfvperf.runs.search import OWN_LIMIT, Limits, LimitsOf, measured_frames, measured_labels
 from pytest_nfvperf.runs.trials import InvalidTrialsError, Trial
 
 CLEARLY_MORE = 1.02
@@ -81,8 +81,7 @@ class ForwardingRate:
     def facts(self) -> dict[str, Any]:
         """What all subjects share."""
         return {
-            "mean_frame_size": self.traffic.mean_frame_size,
-            "directions": 2 if self.traffic.bidirectional else 1,
+            **measured_frames(self.traffic),
             "ceiling_fps": self.limits.ceiling_fps if self.limits else None,
             "line_rate_fps": self.limits.line_rate_fps if self.limits else None,
         }

@@ -28,7 +28,7 @@ from pytest_nfvperf.model.traffic.traffic import Traffic, check_mtu
 from pytest_nfvperf.model.traffic.trial import TrialResult, TrialSpec
 from pytest_nfvperf.ports.instructions import Burst, CountsInstructions, KnowsForwardingThread
 from pytest_nfvperf.runs.rig import LiveTopology
-from pytest_nfvperf.runs.search import measured_labels
+from pytest_nfvperf.runs.search import measured_frames, measured_labels
 from pytest_nfvperf.runs.trials import InvalidTrialsError
 
 FRAMES = 1024
@@ -67,10 +67,7 @@ class CountedInstructions:
 
     def facts(self) -> dict[str, Any]:
         """What all subjects share."""
-        return {
-            "mean_frame_size": self.traffic.mean_frame_size,
-            "directions": 2 if self.traffic.bidirectional else 1,
-        }
+        return measured_frames(self.traffic)
 
     def read(self, live: LiveTopology, remaining_s: float | None) -> Reading:
         """One reading.

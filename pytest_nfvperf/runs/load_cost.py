@@ -12,7 +12,7 @@ from pytest_nfvperf.model.measure.reading import Reading
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialResult, TrialSpec
 from pytest_nfvperf.runs.rig import LiveTopology
-from pytest_nfvperf.runs.search import measured_labels
+from pytest_nfvperf.runs.search import measured_frames, measured_labels
 
 UNITS = {"pmd_cores": "cores", "load_latency_p50": "ns", "load_latency_p99": "ns"}
 """What a reading holds, in which unit."""
@@ -68,10 +68,7 @@ class LoadCost:
 
     def facts(self) -> dict[str, Any]:
         """What all subjects share."""
-        return {
-            "mean_frame_size": self.traffic.mean_frame_size,
-            "directions": 2 if self.traffic.bidirectional else 1,
-        }
+        return measured_frames(self.traffic)
 
 
 def _cores(before: Sequence[CounterSnapshot], after: Sequence[CounterSnapshot]) -> float | None:

@@ -371,6 +371,11 @@ def measured_labels(live: LiveTopology, traffic: Traffic) -> dict[str, str]:
     }
 
 
+def measured_frames(traffic: Traffic) -> dict[str, Any]:
+    """What all subjects of a comparison share that send these frames, as an Outcome's."""
+    return {"mean_frame_size": traffic.mean_frame_size, "directions": 2 if traffic.bidirectional else 1}
+
+
 def _no_burst(failed: Sequence[str], limits: Limits) -> str:
     ceiling = format_fps(limits.ceiling_fps) if limits.ceiling_fps else "unknown"
     return (

@@ -12,6 +12,7 @@ loss. *Skipped* frames were due while the generator was not running: the rig's f
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -319,9 +320,7 @@ class TrialResult:
     @property
     def undisturbed(self) -> Undisturbed | None:
         """What it offered and lost in undisturbed windows; None where it has no windows, or no time to look at."""
-        if self.windows is None or not self.windows.within(self.due_s):
-            return None
-        return undisturbed(self.windows, self.due_s, self.lost)
+        return self._picked(undisturbed)
 
     @property
     def running(self) -> Undisturbed | None:
@@ -330,10 +329,15 @@ class TrialResult:
         A load that the DUT bears while its cores are shared it bears on cores of its own, too (``spec.give_up_loss``
         says what it may lose; nothing, where that is not known).
         """
+        found = self._picked(running)
+        if found is None:
+            return None
+        return found if found.enough and (found.loss_ratio or 0.0) <= (self.spec.give_up_loss or 0.0) else None
+
+    def _picked(self, pick: Callable[[Windows, float, int], Undisturbed]) -> Undisturbed | None:
         if self.windows is None or not self.windows.within(self.due_s):
             return None
-        found = running(self.windows, self.due_s, self.lost)
-        return found if found.enough and (found.loss_ratio or 0.0) <= (self.spec.give_up_loss or 0.0) else None
+        return pick(self.windows, self.due_s, self.lost)
 
     @property
     def dated(self) -> Undisturbed | None:

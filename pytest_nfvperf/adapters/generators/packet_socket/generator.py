@@ -54,7 +54,7 @@ _DEVICE = "net_af_packet,iface="
 _LEARN_FRAMES = 4
 _FORWARDED_S, _LOOK_S = 0.005, 0.002
 """Virtual time before the first look at a burst, and between looks. Who looks earlier interrupts the thread that
-forwards, which costs it some 6,000 instructions each time; the work itself takes 1 to 3 ms."""
+forwards, and costs it instructions; the work itself takes 1 to 3 ms."""
 _INTERFACES = Path("/sys/class/net")
 
 
