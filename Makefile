@@ -9,7 +9,8 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-LIGHT  := tests/unit tests/plugin
+# Tests that judge no trial of a polling generator: two files of them may run at once. All others run alone.
+BESIDE != cat tests/beside.txt
 ALL    := $(BIN)/python -m pytest tests/ -m "not kernel"
 
 .PHONY: run smoke test test-kernel bench lint setup doctor clean help
@@ -23,10 +24,11 @@ run: setup
 smoke: setup
 	$(BIN)/python -m pytest suites/ --nfv-profile smoke $(ARGS)
 
-# Tests that send no packets and start no daemon run on two workers, a file at a time; the others one after the other.
+# Tests that need no CPU to themselves run on two workers, a file at a time; the others one after the other. Files of
+# long tests come first (xdist would put them last), so that both workers end at about the same time.
 test: setup
-	@$(if $(ARGS),$(ALL) $(ARGS),$(BIN)/python -m pytest $(LIGHT) -n 2 --dist loadfile; light=$$?; \
-	$(ALL) $(LIGHT:%=--ignore=%) && exit $$light)
+	@$(if $(ARGS),$(ALL) $(ARGS),$(BIN)/python -m pytest $(BESIDE) -n 2 --dist loadfile --no-loadscope-reorder; beside=$$?; \
+	$(ALL) $(BESIDE:%=--ignore=%) && exit $$beside)
 
 test-kernel: setup
 	@$(PYTHON) -m pytest_nfvperf.adapters.host.setup --kernel-tests

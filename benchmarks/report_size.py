@@ -63,7 +63,7 @@ def report_size(made: Bench) -> list[Figure]:  # noqa: ARG001 - nothing is measu
     with TemporaryDirectory() as name:
         evidence = _LargeRun().whole(Path(name))
         began = time.monotonic()
-        run([sys.executable, "-m", "pytest_nfvperf.cli.main", "report", name], timeout_s=600)
+        run([sys.executable, "-m", "pytest_nfvperf.cli.main", "report", name], deadline_s=600)
         took = time.monotonic() - began
         memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
         page = Path(name, "report.html")

@@ -79,7 +79,7 @@ def _soaker(made: Bench, directory: Path) -> Soaker:
         samples_in(directory),
         lambda: Interrupts(directory / "terminal.log"),
         lambda _: None,
-        lambda _live, _traffic, given: given or 0.0,
+        lambda _live, _traffic, given: [given or 0.0],
     )
 
 

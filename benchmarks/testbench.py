@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 
 from pytest_nfvperf.adapters.evidence import hdr
@@ -20,6 +20,7 @@ from pytest_nfvperf.model.traffic.trial import TrialSpec
 from pytest_nfvperf.runs.recorder import Recorder
 from pytest_nfvperf.runs.rig import LiveTopology, Rig
 from pytest_nfvperf.runs.search import Limits, Search
+from pytest_nfvperf.runs.side_by_side import SideBySide
 from pytest_nfvperf.runs.stream_runner import StreamRunner
 from pytest_nfvperf.runs.study import Decided, Study
 from pytest_nfvperf.runs.trials import Context, Trial
@@ -38,6 +39,16 @@ class _Anew:
         self._rig.remove_topology()
         return self._rig.live(topology, QUICK.invalid_trial_budget, dut)
 
+    def side_by_side(self, subjects: Sequence[tuple[Topology, Dut]]) -> AbstractContextManager[SideBySide] | None:
+        """All of them at once, as a test run has them."""
+        if not SideBySide.possible(self._rig, subjects):
+            return None
+        return closing(SideBySide(self._rig, _live))
+
+
+def _live(rig: Rig, topology: Topology, dut: Dut) -> LiveTopology:
+    return rig.live(topology, QUICK.invalid_trial_budget, dut)
+
 
 class Bench:
     """A rig and what is needed to measure on it."""
@@ -49,10 +60,12 @@ class Bench:
         )
         self.rig = Rig(backend.parts(), Context(recorder, SilentProgress(), backend.clock))
 
-    def trial(self, live: LiveTopology, traffic: Traffic, load_fps: float, seconds: float) -> Trial:
+    def trial(
+        self, live: LiveTopology, traffic: Traffic, load_fps: float, seconds: float, window_s: float | None = None
+    ) -> Trial:
         """One trial, valid or not."""
         directions = live.topology.directions if traffic.bidirectional else live.topology.directions[:1]
-        spec = TrialSpec(traffic, round(load_fps), seconds, directions, purpose="benchmark")
+        spec = TrialSpec(traffic, round(load_fps), seconds, directions, purpose="benchmark", window_s=window_s)
         return live.runner.run_once(spec)
 
     def search(self, profile: Profile) -> Search:

@@ -94,6 +94,7 @@ if TYPE_CHECKING:
     from pytest_nfvperf.ports.running_trial import RunningTrial, TellsIntervals
     from pytest_nfvperf.ports.stream_engine import StreamEnd, StreamEngine
     from pytest_nfvperf.ports.vnf import Vnf, VnfMaker, VnfPort, VnfSpec
+    from pytest_nfvperf.runs.figures import Figure, ShortFigure
     from pytest_nfvperf.runs.load_cost import LoadCost
     from pytest_nfvperf.runs.load_series import loss_point
     from pytest_nfvperf.runs.mirroring import CopyTrials, MirrorLoad
@@ -102,7 +103,7 @@ if TYPE_CHECKING:
     from pytest_nfvperf.runs.search import Search
     from pytest_nfvperf.runs.soaker import Soaker
     from pytest_nfvperf.runs.stream_runner import StreamRun, StreamRunner
-    from pytest_nfvperf.runs.study import Figure, ShortFigure, Study, Subject
+    from pytest_nfvperf.runs.study import Study, Subject
     from pytest_nfvperf.runs.trials import Trial
     from pytest_nfvperf.session.capturing import Captures
     from pytest_nfvperf.session.deploying import Deployer, FreshDeployer
@@ -276,7 +277,7 @@ _PLACES = {
     "DirectionCounts": "model.traffic.trial",
     "Dut": "model.testbed.testbed",
     "DutFailure": "model.errors",
-    "Figure": "runs.study",
+    "Figure": "runs.figures",
     "FramePath": "model.ledger.ledger",
     "FreshDeployer": "session.deploying",
     "Generator": "ports.generator",
@@ -320,7 +321,7 @@ _PLACES = {
     "RunsOvn": "backends.base",
     "S1_FRAME_SIZES": "model.traffic.traffic",
     "Search": "runs.search",
-    "ShortFigure": "runs.study",
+    "ShortFigure": "runs.figures",
     "SideCpu": "model.measure.stream_measurement",
     "SlaCheck": "session.sla_check",
     "SlaFailure": "session.sla_check",

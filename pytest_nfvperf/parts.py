@@ -1,9 +1,11 @@
-"""Parts of a topology, for ``compose``; the types of what they return; and what makers of interfaces work with."""
+"""Parts of a topology, for ``compose``; the types of what they return; what makers of interfaces and datapaths need."""
 
 from typing import TYPE_CHECKING
 
 from pytest_nfvperf.model.lazy import lazily
+from pytest_nfvperf.model.scenarios.pod_nodes import pod_nodes
 from pytest_nfvperf.model.scenarios.pods import pod_node
+from pytest_nfvperf.model.topology.bridge_rules import BridgeRules, rules
 from pytest_nfvperf.model.topology.compose import node
 from pytest_nfvperf.model.topology.compute_nodes import Node
 from pytest_nfvperf.model.topology.links import Crossing, Patch, Tunnel, Underlay, VethLink
@@ -34,11 +36,14 @@ if TYPE_CHECKING:
     from pytest_nfvperf.adapters.net.ends import End, Moved, Pair
     from pytest_nfvperf.adapters.ovs.topology.nic_makers import NIC_MAKERS, Making, NicMaker
     from pytest_nfvperf.adapters.ovs.topology.ovs_port import OvsPort
+    from pytest_nfvperf.ports.datapath_maker import DatapathMaker, RunningProcess, Workshop
 
 __all__ = [
     "NIC_MAKERS",
     "Behind",
+    "BridgeRules",
     "Crossing",
+    "DatapathMaker",
     "Direction",
     "End",
     "Making",
@@ -54,11 +59,13 @@ __all__ = [
     "Patch",
     "Path",
     "Port",
+    "RunningProcess",
     "Tunnel",
     "Underlay",
     "VethLink",
     "VnfKind",
     "VnfMode",
+    "Workshop",
     "behind",
     "bridge",
     "endpoint",
@@ -72,7 +79,9 @@ __all__ = [
     "patch",
     "path",
     "pod_node",
+    "pod_nodes",
     "router",
+    "rules",
     "tunnel",
     "underlay",
     "veth",
@@ -81,12 +90,15 @@ __all__ = [
 
 _PLACES = {
     "NIC_MAKERS": "adapters.ovs.topology.nic_makers",
+    "DatapathMaker": "ports.datapath_maker",
     "End": "adapters.net.ends",
     "Making": "adapters.ovs.topology.nic_makers",
     "Moved": "adapters.net.ends",
     "NicMaker": "adapters.ovs.topology.nic_makers",
     "OvsPort": "adapters.ovs.topology.ovs_port",
     "Pair": "adapters.net.ends",
+    "RunningProcess": "ports.datapath_maker",
+    "Workshop": "ports.datapath_maker",
 }
 
 if not TYPE_CHECKING:  # a type checker must see wrong names

@@ -1,4 +1,4 @@
-"""For tests of suites: a simulated testbed and generator in virtual time, without hardware and rights."""
+"""For tests of suites: a testbed in virtual time, without hardware and rights. For tests of datapaths: a contract."""
 
 from typing import TYPE_CHECKING
 
@@ -6,19 +6,25 @@ from pytest_nfvperf.model.lazy import lazily
 
 if TYPE_CHECKING:
     from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
+    from pytest_nfvperf.backends.foreign_datapaths import running_datapath
     from pytest_nfvperf.backends.simulated import SimulatedBackend
+    from pytest_nfvperf.plugin.datapath_contract import DatapathContract
     from pytest_nfvperf.runs.clocks import VirtualClock
 
 __all__ = [
+    "DatapathContract",
     "FakeGenerator",
     "SimulatedBackend",
     "VirtualClock",
+    "running_datapath",
 ]
 
 _PLACES = {
+    "DatapathContract": "plugin.datapath_contract",
     "FakeGenerator": "adapters.generators.fake.generator",
     "SimulatedBackend": "backends.simulated",
     "VirtualClock": "runs.clocks",
+    "running_datapath": "backends.foreign_datapaths",
 }
 
 if not TYPE_CHECKING:  # a type checker must see wrong names

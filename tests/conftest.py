@@ -1,4 +1,4 @@
-"""Fixtures of tests that make things on the machine."""
+"""Fixtures of tests that make things on the machine, and of those that run pytest in pytest."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from pytest_nfvperf.adapters.journal.journal import Journal
-from tests.functional.ovs_support import clean_run
+from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
+from tests.functional.ovs_support import clean_run, started
 
 
 @pytest.fixture(scope="module")
@@ -15,3 +16,20 @@ def journal() -> Iterator[Journal]:
     """Of a run that all tests of a file share, and that leaves nothing."""
     with clean_run() as made:
         yield made
+
+
+@pytest.fixture(scope="module")
+def ovs(journal: Journal) -> Iterator[OvsDatapath]:
+    """A private OVS in userspace, without DPDK, that all tests of a file share."""
+    with started(journal, "netdev") as running:
+        yield running
+
+
+@pytest.fixture
+def pytester(pytester: pytest.Pytester) -> pytest.Pytester:
+    """Its runs do without hypothesis' plugin, which takes 0.9 s of each: it imports all of hypothesis for the summary.
+
+    Runs that are started as processes of their own (of stops, of the wheel) have it, as a user's may.
+    """
+    pytester.plugins.append("no:hypothesispytest")
+    return pytester

@@ -19,6 +19,7 @@ from pytest_nfvperf.model.evidence.request_record import RequestData
 from pytest_nfvperf.model.measure.comparison import relative, slope
 from pytest_nfvperf.model.measure.cpu_account import CpuAccount, CpuPart, CpuRole
 from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.measure.reconnection import Reconnection
 from pytest_nfvperf.model.measure.request_response import RequestResult, RequestSpec
 from pytest_nfvperf.model.measure.stream_measurement import SideCpu, StreamCounts, StreamResult, StreamSpec, WayCounts
 from pytest_nfvperf.model.samples import Samples
@@ -109,6 +110,9 @@ def request_run() -> RequestData:
     return RequestData(RequestResult(RequestSpec(), times, 0, 1_000_000_000, "sockperf 3.7"), 1.5, account)
 
 
+RESTART = Reconnection(outage_ns=412_000_000, restart_ns=390_000_000, interval_ns=1_000_000, sent=1900, arrived=1480)
+
+
 def study_records() -> list[Record]:
     """Records of three tests: patch chains, of which the longest failed, TCP over veth, and a soak."""
     ids = RecordIds()
@@ -125,7 +129,7 @@ def study_records() -> list[Record]:
     test = "suites/chaining/test_packets.py::test_patch_chain"
     add(test, _begun(packets), *packets, *verdicts, TestEndData("failed", 31.0, "SLA not met"))
     test = "suites/chaining/test_tcp.py::test_tcp_chain"
-    add(test, _begun(streams), stream_run(), request_run(), *streams, TestEndData("passed", 31.0, ""))
+    add(test, _begun(streams), stream_run(), request_run(), RESTART, *streams, TestEndData("passed", 31.0, ""))
     test = "suites/endurance/test_soak.py::test_soak"
     add(test, TestData(soak_outcome().labels, {}, "Soak."), soak_record(), soak_outcome(), TestEndData("passed", 61.0))
     return records

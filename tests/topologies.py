@@ -103,7 +103,7 @@ EXAMPLES = {
         endpoint("p1", "brC"),
         patch("brA", "brB"),
         veth("brB", "brC", mtu=9000),
-        patch("brA", "brC"),
+        patch("brA", "brC", vlan=Vlan(tag=7)),
         vnf("fw", "brA", "brC"),
     ),
 }

@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping
 from functools import cached_property, partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from pytest_nfvperf.adapters.bridge.bridge_datapath import KIND as LINUX_BRIDGE
@@ -23,11 +24,12 @@ from pytest_nfvperf.adapters.host.cpu_account import cpu_accountant
 from pytest_nfvperf.adapters.host.hugepages import read_hugepages
 from pytest_nfvperf.adapters.host.promised import check_promised
 from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.net.datagrams import Datagrams
 from pytest_nfvperf.adapters.ovs.counters.trial_ledger import trial_ledger
 from pytest_nfvperf.adapters.ovs.instance.datapath_support import MEMORY_MIB
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
 from pytest_nfvperf.adapters.ovs.instance.system_sockets import find_system
-from pytest_nfvperf.adapters.ovs.nodes_datapath import NodesDatapath
+from pytest_nfvperf.adapters.ovs.nodes_datapath import NodesDatapath, check_node_programs
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.ovs.topology.nic_makers import NIC_MAKERS, NicMaker
 from pytest_nfvperf.adapters.process.interrupts import held
@@ -36,6 +38,7 @@ from pytest_nfvperf.adapters.profiling.perf import PerfProfiler
 from pytest_nfvperf.adapters.virtual_time.clock import is_virtual
 from pytest_nfvperf.adapters.vnf.maker import LocalVnfs
 from pytest_nfvperf.backends.endpoints_only import lacks_roles
+from pytest_nfvperf.backends.foreign_datapaths import JournaledWorkshop, Makers, is_foreign, lacks_foreign
 from pytest_nfvperf.backends.generator_side import GeneratorSide, TakenMachine
 from pytest_nfvperf.backends.lab_interfaces import cables_text, check_dut, lab_labels
 from pytest_nfvperf.backends.local_daemons import LocalBgp, LocalOvn
@@ -44,6 +47,7 @@ from pytest_nfvperf.model.errors import ConfigError, GeneratorError, TestbedErro
 from pytest_nfvperf.model.measure.instruction_cost import TIME, VIRTUAL
 from pytest_nfvperf.model.measure.profile import Profile, estimate_search_s
 from pytest_nfvperf.model.testbed.lab_cables import is_lab
+from pytest_nfvperf.model.testbed.node_spec import nodes_words
 from pytest_nfvperf.model.testbed.testbed import Dut, Testbed
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.ceilings import Ceilings
@@ -66,6 +70,7 @@ class LocalBackend:
         record: directory for recordings of the conversation with the generator; None: it is not recorded.
         turn: how long to wait while another run measures on these CPUs.
         nic_makers: of namespaces' interfaces, by kind.
+        datapaths: of third parties, by kind.
     """
 
     def __init__(
@@ -77,6 +82,7 @@ class LocalBackend:
         record: Path | None = None,
         turn: Turn = AT_ONCE,
         nic_makers: Mapping[str, NicMaker] = NIC_MAKERS,
+        datapaths: Makers = MappingProxyType({}),
     ) -> None:
         self.testbed = testbed
         self._side = side
@@ -85,6 +91,7 @@ class LocalBackend:
         self._keep = keep
         self._turn = turn
         self._nic_makers = nic_makers
+        self._datapaths = datapaths
         self._abandoned = False
         self._journal: Journal | None = None
         self._kept: Path | None = None
@@ -102,6 +109,7 @@ class LocalBackend:
                 locate(version.prefix, dpdk=dpdk)
             except ConfigError as error:
                 raise ConfigError(error.message, key=f"ovs.{version.name}") from error
+        check_node_programs(self.testbed)
         check_dut(self.testbed)
         self._side.check()
         check_iperf3(self.testbed.streams)
@@ -112,6 +120,8 @@ class LocalBackend:
             return "nodes and underlays are made on one machine, and this testbed has cables: leave --nfv-testbed out"
         if dut.nodes:
             return NodesDatapath.lacks(self.testbed, dut)
+        if is_foreign(dut):
+            return lacks_foreign(self._datapaths, dut)
         return BridgeDatapath.lacks(dut) if dut.kind == LINUX_BRIDGE else OvsDatapath.lacks(self.testbed, dut)
 
     def lacks_roles(self, topology: Topology, dut: Dut) -> str | None:
@@ -146,7 +156,8 @@ class LocalBackend:
     def describe(self) -> list[str]:
         """DUT and generator, a line each."""
         cables = [f"cable:     {text}" for text in cables_text(self.testbed)]
-        return [f"DUT:       {self._describe_dut()}", f"generator: {self._side.describe()}", *cables]
+        nodes = nodes_words(self.testbed)
+        return [f"DUT:       {self._describe_dut()}", *nodes, f"generator: {self._side.describe()}", *cables]
 
     def _describe_dut(self) -> str:
         ovs, pmd = self.testbed.ovs, self.testbed.cpus.pmd
@@ -174,6 +185,7 @@ class LocalBackend:
             make_streams=lambda: Iperf3Engine(journal, iperf3_options(self.testbed.streams)),
             make_cpu_accounting=cpu_accountant,
             make_requests=lambda: SockperfEngine(journal),
+            reachability=Datagrams(),
             make_profiler=lambda: PerfProfiler(journal, {*self.testbed.cpus.pmd, *self.testbed.cpus.housekeeping}),
             vnfs=LocalVnfs(journal, self.testbed),
             check_cabling=partial(check_cabling, self.testbed) if is_lab(self.testbed) else None,
@@ -207,7 +219,11 @@ class LocalBackend:
             return BridgeDatapath(journal, dut)
         if dut.nodes:
             return NodesDatapath.start(self.testbed, journal, dut, name=name, nic_makers=self._nic_makers)
-        return OvsDatapath.start(self.testbed, journal, dut, name=name, nic_makers=self._nic_makers)
+        maker = self._datapaths.get(dut.kind or "")
+        if maker is not None:
+            return maker.start(JournaledWorkshop(journal, self.testbed.cpus, name))
+        makers, counted = self._nic_makers, is_virtual()
+        return OvsDatapath.start(self.testbed, journal, dut, name=name, nic_makers=makers, counted=counted)
 
     @cached_property
     def _fingerprint(self) -> dict[str, Any]:

@@ -1,6 +1,8 @@
-"""The generator's side in virtual time: packet sockets of this kernel, which is a guest's."""
+"""The generator's side where instructions are counted: packet sockets of this kernel, in virtual time a guest's."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from pytest_nfvperf.adapters.generators.packet_socket.generator import ENGINE, PacketSocketGenerator
 from pytest_nfvperf.adapters.virtual_time.clock import instruction_ns
@@ -24,15 +26,22 @@ VIRTUAL_TESTBED = Testbed(
 
 
 class PacketSocketSide:
-    """Fulfils GeneratorSide."""
+    """Fulfils GeneratorSide.
+
+    Args:
+        an_instruction_ns: virtual time of one instruction, in ns; ConfigError where time is not virtual.
+    """
+
+    def __init__(self, an_instruction_ns: Callable[[], int] = instruction_ns) -> None:
+        self._instruction_ns = an_instruction_ns
 
     def check(self) -> None:
         """ConfigError where time is not virtual."""
-        instruction_ns()
+        self._instruction_ns()
 
     def describe(self) -> str:
         """What a second is."""
-        return f"packet sockets, in virtual time: {instruction_ns()} ns an instruction"
+        return f"packet sockets, in virtual time: {self._instruction_ns()} ns an instruction"
 
     def line_rate_bps(self) -> float | None:
         """None: its ports are veth pairs."""
@@ -56,7 +65,7 @@ class PacketSocketSide:
 
     def make(self, machine: TakenMachine, beside: str = "") -> Generator:  # noqa: ARG002
         """Open none yet: sockets are opened for each trial."""
-        return PacketSocketGenerator(instruction_ns())
+        return PacketSocketGenerator(self._instruction_ns())
 
     def close(self) -> None:
         """Nothing was taken."""

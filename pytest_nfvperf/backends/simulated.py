@@ -12,6 +12,7 @@ from pytest_nfvperf.backends.endpoints_only import lacks_roles
 from pytest_nfvperf.backends.simulated_dut import SimulatedDut
 from pytest_nfvperf.model.measure.profile import Profile
 from pytest_nfvperf.model.measure.stream_measurement import StreamSpec
+from pytest_nfvperf.model.testbed.node_spec import nodes_words, unknown_node
 from pytest_nfvperf.model.testbed.testbed import Dut, Testbed
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
@@ -75,9 +76,9 @@ class SimulatedBackend:
     def check(self) -> None:
         """Nothing can be missing."""
 
-    def lacks(self, dut: Dut) -> str | None:  # noqa: ARG002 - simulated, it can be all of them
-        """Nothing is lacking in a plan."""
-        return None
+    def lacks(self, dut: Dut) -> str | None:
+        """A node that the testbed file does not name; else a simulated DUT can be all of them."""
+        return unknown_node(self.testbed, dut)
 
     def lacks_roles(self, topology: Topology, dut: Dut) -> str | None:
         """As the real testbed: what is skipped there is no part of a plan."""
@@ -92,8 +93,8 @@ class SimulatedBackend:
         return {"datapath": self.testbed.ovs.datapath, "engine": self.testbed.generator.engine}
 
     def describe(self) -> list[str]:
-        """One line."""
-        return ["planned on a simulated DUT in virtual time"]
+        """One line, and one for each node that the testbed file names."""
+        return ["planned on a simulated DUT in virtual time", *nodes_words(self.testbed)]
 
     def parts(self) -> RigParts:
         """A simulated rig."""

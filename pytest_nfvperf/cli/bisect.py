@@ -70,6 +70,11 @@ def _bisect(arguments: argparse.Namespace) -> int:
         print()  # ends the line of the step that was under way
         print(f"nfvperf: {error}\nWhat was seen is kept: the same command goes on with it.", file=sys.stderr)
         return EXIT_STATUS[RunFate.BROKEN]
+    except OSError as error:
+        print()
+        where = f": {error.filename}" if error.filename else ""
+        print(f"nfvperf: {error.strerror}{where}\nWhat was seen is kept: the same command goes on.", file=sys.stderr)
+        return EXIT_STATUS[RunFate.BROKEN]
     except KeyboardInterrupt:
         print()
         print("nfvperf: interrupted. What was seen is kept: the same command goes on with it.", file=sys.stderr)

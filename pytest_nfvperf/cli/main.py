@@ -17,6 +17,7 @@ from pytest_nfvperf.cli.compare import add_parser as add_compare
 from pytest_nfvperf.cli.history import add_parser as add_history
 from pytest_nfvperf.cli.judge import add_parser as add_judge
 from pytest_nfvperf.cli.ovs import add_parser as add_ovs
+from pytest_nfvperf.cli.profile import add_parser as add_profile
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError
 from pytest_nfvperf.model.evidence.run_conclusion import EXIT_STATUS, RunFate
 
@@ -75,6 +76,7 @@ def _parser() -> argparse.ArgumentParser:
     add_compare(commands)
     add_bisect(commands)
     add_judge(commands)
+    add_profile(commands)
     add_history(commands)
     export = _add(commands, "export", _export, "evidence as flat tables: trials, outcomes, figures, verdicts")
     export.add_argument("runs", type=Path, nargs="*", default=[Path("reports/latest")], metavar="DIR")
@@ -97,6 +99,7 @@ def _doctor(arguments: argparse.Namespace) -> int:
     from pytest_nfvperf.adapters.doctor.cpu_distance import distance_check  # noqa: PLC0415
     from pytest_nfvperf.adapters.doctor.lab_needs import lab_checks  # noqa: PLC0415
     from pytest_nfvperf.adapters.doctor.machine import checks  # noqa: PLC0415 - each command imports its own
+    from pytest_nfvperf.adapters.doctor.node_needs import node_checks  # noqa: PLC0415
     from pytest_nfvperf.adapters.host.cpus import planned  # noqa: PLC0415
     from pytest_nfvperf.adapters.versions.resolving import with_versions  # noqa: PLC0415
     from pytest_nfvperf.backends.embedded_side import trips_seen  # noqa: PLC0415
@@ -107,7 +110,7 @@ def _doctor(arguments: argparse.Namespace) -> int:
     if testbed is not None:
         testbed = replace(testbed, ovs=with_versions(testbed.ovs))
     found = [*checks(testbed), distance_check(testbed, trips_seen)]
-    found += lab_checks(planned(testbed)) if testbed is not None else []
+    found += [*lab_checks(planned(testbed)), *node_checks(testbed)] if testbed is not None else []
     print(doctor_text(found, color=sys.stdout.isatty(), width=shutil.get_terminal_size((120, 24)).columns))
     return 0 if is_usable(found) else 1
 
@@ -143,12 +146,11 @@ def _suites(arguments: argparse.Namespace) -> int:
 def _report(arguments: argparse.Namespace) -> int:
     from pytest_nfvperf.adapters.evidence.conclusions import conclude  # noqa: PLC0415
     from pytest_nfvperf.adapters.evidence.reader import read_run  # noqa: PLC0415
-    from pytest_nfvperf.adapters.report.html import render_report  # noqa: PLC0415
-    from pytest_nfvperf.session.published_figures import published_for  # noqa: PLC0415
+    from pytest_nfvperf.session.run_report import write_report  # noqa: PLC0415
 
     run = read_run(arguments.run)
     folder = arguments.run if arguments.run.is_dir() else arguments.run.parent
-    print(render_report(run, folder, published=published_for(run)))
+    print(write_report(run, folder))
     print(conclude(run).last_line)
     return 0
 

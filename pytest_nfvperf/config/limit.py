@@ -191,7 +191,7 @@ def _label(name: str, value: Any) -> str:
         return _flows(text)
     if selector.number and not (text.isascii() and text.isdigit()):
         raise ValueError(f"{name} must be a whole number, not '{text}'")
-    if selector.values and text not in selector.values:
+    if selector.values and text not in selector.values and not (selector.foreign and ":" in text):
         raise ValueError(
             f"{name} must be {' or '.join(selector.values)}, not '{text}'{did_you_mean(text, selector.values)}"
         )

@@ -47,6 +47,8 @@ def _selector(selector: Selector) -> dict[str, Any]:
     one: dict[str, Any] = {"type": ["string", "integer"]}
     if selector.values:
         one = {"enum": list(selector.values)}
+    if selector.foreign:
+        one = {"anyOf": [one, {"type": "string", "pattern": ".:."}]}
     return {"description": selector.meaning, "anyOf": [one, {"type": "array", "items": one, "minItems": 1}]}
 
 

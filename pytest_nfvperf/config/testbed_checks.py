@@ -11,6 +11,7 @@ from typing import Protocol
 
 from pytest_nfvperf.config.generator_checks import check_generator
 from pytest_nfvperf.config.lab_checks import check_lab, port_kind
+from pytest_nfvperf.config.nodes_section import check_nodes, nodes_cpus
 from pytest_nfvperf.config.speakers_section import check_speakers
 from pytest_nfvperf.config.testbed_model import CpusModel, PortModel, TestbedModel
 from pytest_nfvperf.config.yaml_file import Document, KeyPath, show_path
@@ -77,6 +78,7 @@ def check_testbed(testbed: TestbedModel, document: Document, *, cores: int, numa
     check_lab(testbed, document)
     check_generator(testbed.generator, document)
     check_speakers(testbed.speakers, document)
+    check_nodes(testbed, document)
     _check_links(testbed, document)
     return (
         *_check_cpus(testbed, document, cores),
@@ -142,6 +144,7 @@ def cpu_claims(testbed: TestbedModel) -> tuple[CpuClaim, ...]:
     """Who claims which CPUs; the same owner's two spellings are two claims."""
     claims = [CpuClaim(owner, getattr(testbed.cpus, owner), ("cpus", owner)) for owner in CpusModel.model_fields]
     claims.append(CpuClaim("pmd", testbed.dut.ovs.pmd_cpus, ("dut", "ovs", "pmd_cpus")))
+    claims.append(CpuClaim("pmd", nodes_cpus(testbed), ("nodes",)))
     claims.append(CpuClaim("generator", testbed.generator.cpus, ("generator", "cpus")))
     return tuple(claim for claim in claims if claim.cpus)
 

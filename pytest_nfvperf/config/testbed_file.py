@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_nfvperf.config.lab_checks import port_kind
+from pytest_nfvperf.config.nodes_section import nodes_section, to_nodes, underlay_section
 from pytest_nfvperf.config.speakers_section import speakers_section, to_speakers
 from pytest_nfvperf.config.streams_section import streams_section, to_streams
 from pytest_nfvperf.config.testbed_checks import (
@@ -89,6 +90,8 @@ def _to_testbed(model: TestbedModel, beside: Path) -> Testbed:
         vnf_kind=model.vnf.kind,
         streams=to_streams(model.streams, beside),
         speakers=to_speakers(model.speakers),
+        nodes=to_nodes(model.nodes),
+        underlay_line_rate_bps=model.underlay.line_rate,
         bonds=tuple(DutBond(bond.name, bond.members, bond.mode, bond.lacp) for bond in model.dut.bonds),
     )
 
@@ -171,6 +174,8 @@ def testbed_to_yaml(testbed: Testbed) -> str:
                 "vnf": {"kind": testbed.vnf_kind} if testbed.vnf_kind else None,
                 "streams": streams_section(testbed.streams),
                 "ovs": {version.name: version.where for version in testbed.ovs.versions} or None,
+                "nodes": nodes_section(testbed.nodes),
+                "underlay": underlay_section(testbed.underlay_line_rate_bps),
                 "hugepages": f"{testbed.hugepages_mib} MiB" if testbed.hugepages_mib else None,
                 "discovered": testbed.discovered or None,
             }

@@ -12,6 +12,7 @@ from pytest_nfvperf.config.strict import Count, Flag, Name, Strict, Text, as_qua
 from pytest_nfvperf.config.trex_model import TcpPort, TrexModel
 from pytest_nfvperf.config.units import BIT_RATE, SIZE
 from pytest_nfvperf.model.testbed.ovs_version import VERSION_NAME
+from pytest_nfvperf.model.topology.compute_nodes import NODE_NAME
 
 _PCI = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[01][0-9a-fA-F]\.[0-7]", re.ASCII)
 _SHORT_PCI = re.compile(r"[0-9a-fA-F]{2}:[01][0-9a-fA-F]\.[0-7]", re.ASCII)
@@ -61,6 +62,7 @@ def _numbers_schema(minimum: int, examples: list[Any]) -> WithJsonSchema:
 Cpus = Annotated[tuple[Cpu, ...], BeforeValidator(_cpu_list), _numbers_schema(0, [[2, 3], "2-5,8"])]
 Ports = Annotated[tuple[TcpPort, ...], BeforeValidator(_port_list), _numbers_schema(1, ["5201-5264", [5201, 5202]])]
 VersionName = Annotated[str, Field(pattern=VERSION_NAME)]
+NodeName = Annotated[str, Field(pattern=f"^{NODE_NAME}$")]
 BitRate = Annotated[
     float,
     as_quantity(BIT_RATE),
@@ -258,6 +260,23 @@ class StreamsModel(Strict):
     server_cpus: Cpus = Field(default=(), description="CPUs of the end that listens; else all of the testbed's")
 
 
+class NodeModel(Strict):
+    """One entry of ``nodes``: what is left out is as in ``dut.ovs``."""
+
+    ovs: VersionName | None = Field(default=None, description="a name of the file's section ovs", examples=["old"])
+    datapath: Literal["dpdk", "netdev"] | None = Field(default=None, description="nodes are in userspace")
+    cpus: Cpus = Field(default=(), description="CPUs of its poll-mode threads; of all nodes, or of none")
+    tuning: TuningModel | None = Field(default=None, description="stronger than dut.ovs.tuning")
+
+
+class UnderlayModel(Strict):
+    """``underlay``: what joins nodes."""
+
+    line_rate: Annotated[BitRate, Field(gt=0)] | None = Field(
+        default=None, description="layer-1 bit rate: no more is offered than it carries", examples=["10 Gbps"]
+    )
+
+
 class TestbedModel(Strict):
     """A testbed file."""
 
@@ -284,6 +303,10 @@ class TestbedModel(Strict):
         "this file, 'installed', or a name of `nfvperf ovs list`",
         examples=[{"old": "debian:bullseye", "new": "/opt/ovs-3.3.4"}],
     )
+    nodes: dict[NodeName, NodeModel] = Field(
+        default_factory=dict, description="of topologies with several nodes: what each node is, by its name"
+    )
+    underlay: UnderlayModel = Field(default_factory=UnderlayModel)
     hugepages: Size | None = Field(default=None, description="hugepage memory of the run", examples=["1024 MiB"])
     discovered: Flag = Field(default=False, description="written by the tool for a testbed found without a file")
 

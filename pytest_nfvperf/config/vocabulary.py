@@ -28,12 +28,14 @@ from pytest_nfvperf.model.measure.profile import PROFILES
 class Selector:
     """A label of a subject.
 
-    ``values``: the words it can have; empty for any word. ``number``: whole numbers only.
+    ``values``: the words it can have; empty for any word. ``number``: whole numbers only. ``foreign``: a third party
+    may add words, with a colon in them.
     """
 
     meaning: str
     values: tuple[str, ...] = ()
     number: bool = False
+    foreign: bool = False
 
 
 SELECTORS = {
@@ -43,7 +45,7 @@ SELECTORS = {
     "frame_size": Selector("bytes with FCS, or imix-NAME"),
     "headers": Selector("not plain IPv4", values=("ipv6", "vxlan", "vxlan-ipv6", "vxlan6", "vxlan6-ipv6")),
     "flows": Selector("distinct 5-tuples per direction; 10k and 1M are understood"),
-    "datapath": Selector("the DUT's datapath", values=("dpdk", "netdev", "system", "linux-bridge")),
+    "datapath": Selector("the DUT's datapath", values=("dpdk", "netdev", "system", "linux-bridge"), foreign=True),
     "direction": Selector("who sends", values=("unidirectional", "bidirectional")),
     "link": Selector("how neighbouring bridges are joined, e.g. patch or veth"),
     "bridges": Selector("number of bridges in the chain", number=True),
@@ -195,6 +197,8 @@ METRICS = {
     "response_time_p99": _response_time("99th percentile of the"),
     "response_time_p999": _response_time("99.9th percentile of the"),
     "responses": Metric("responses a second", ((EACH_SECOND, "times/s"),), ">= 1000 times/s"),
+    "reconnect_time": _seconds("longest time without a datagram between two namespaces, around a restart of OVS"),
+    "restart_time": _seconds("from the end of ovs-vswitchd to its having taken its configuration again"),
     "retransmits": Metric("TCP segments sent again", ((SEGMENTS, "segments"),), "<= 100 segments"),
     "establishment_time": _seconds("from the start of both BGP speakers to Established, with BFD up"),
     "withdrawal_time": _seconds("from the withdrawal of a route to the last frame that was still forwarded by it"),

@@ -64,7 +64,7 @@ def format_count(count: float | None, unit: str = "frames", digits: int = _DIGIT
     if count is None or not math.isfinite(count):
         return MISSING if count is None else str(count)
     shown = f"{int(count):,}" if float(count).is_integer() else f"{count:,.{digits - 2}f}"
-    return f"{shown} {unit}".rstrip()
+    return f"{shown} {unit.removesuffix('s') if shown == '1' else unit}".rstrip()
 
 
 def format_bytes(size: float | None, digits: int = _DIGITS) -> str:
@@ -140,7 +140,7 @@ def format_margin(margin: float | None) -> str:
         return MISSING
     if _EQUAL < abs(margin) < 0.0005:
         return f"{'+' if margin > 0 else ''}{_digits(margin * 100, 1)} %"
-    return f"{margin * 100:+.1f} %"
+    return f"{margin * 100 if abs(margin) > _EQUAL else 0.0:+.1f} %"
 
 
 def _scaled(value: float | None, steps: Sequence[tuple[float, str]], digits: int) -> str:

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <fcntl.h>
 #include <sched.h>
-#include <stdio.h>
 
 #include <rte_common.h>
 
@@ -13,15 +11,6 @@ enum {
 	MOST_WINDOWS = 100000, /* 104 bytes each and thread, and a row of the answer */
 };
 
-/* Where the kernel tells how a thread was scheduled (proc(5), /proc/pid/schedstat). */
-static int open_schedstat(json_int_t process, json_int_t thread)
-{
-	char path[sizeof("/proc//task//schedstat") + 2 * 20];
-
-	(void)snprintf(path, sizeof(path), "/proc/%lld/task/%lld/schedstat", (long long)process, (long long)thread);
-	return open(path, O_RDONLY | O_CLOEXEC);
-}
-
 static bool plan_witness(struct witness *witness, json_t *told)
 {
 	json_int_t cpu, process = 0, thread = 0;
@@ -30,7 +19,7 @@ static bool plan_witness(struct witness *witness, json_t *told)
 			   &thread) != 0 || cpu < 0 || cpu >= CPU_SETSIZE)
 		return false;
 	witness->cpu = (unsigned int)cpu;
-	witness->schedstat = process > 0 && thread > 0 ? open_schedstat(process, thread) : -1;
+	watched_open(&witness->watched, process, thread);
 	return true;
 }
 

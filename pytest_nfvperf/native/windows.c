@@ -57,7 +57,7 @@ static bool undisturbed_witness(const struct witness *witness, const struct undi
 	const struct look *look = &witness->kept[at];
 	uint64_t waited_before = at > 0 ? witness->kept[at - 1].waited_ns : witness->began_ns;
 
-	return look->late <= undisturbed->most_late && look->speed <= undisturbed->most_speed &&
+	return !look->stopped && look->late <= undisturbed->most_late && look->speed <= undisturbed->most_speed &&
 	       look->waited_ns - waited_before <= undisturbed->most_waited_ns;
 }
 

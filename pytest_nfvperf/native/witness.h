@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "sizes.h"
+#include "watched.h"
 
 struct run;
 
@@ -22,11 +23,12 @@ struct look {
 	uint64_t late; /* cycles from the window's end to the look */
 	uint64_t speed; /* cycles that the probe took (speed.h) */
 	uint64_t waited_ns; /* that the watched thread has waited for its CPU so far */
+	bool stopped; /* a signal or a debugger keeps the watched thread stopped */
 };
 
 struct witness {
 	unsigned int cpu;
-	int schedstat; /* of the thread that is watched; -1: none is */
+	struct watched watched;
 	struct run *run;
 	pthread_t thread;
 	struct look *kept; /* owned */

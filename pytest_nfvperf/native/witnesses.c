@@ -7,9 +7,13 @@
 
 #include "rt_thread.h"
 #include "speed.h"
+#include "watched.h"
 #include "witnesses.h"
 
-enum { START_LOOK_NS = 100000 };
+enum {
+	START_LOOK_NS = 100000,
+	UNTOLD_NS = 150000, /* a thread may sleep so long in a window without being looked at closer */
+};
 
 static bool stopped(const struct run *run)
 {
@@ -36,18 +40,13 @@ static uint64_t wait_for_start(const struct run *run)
 	return start;
 }
 
-/* How long a runnable thread has waited for a CPU; 0 where nobody tells. */
-static uint64_t waited_ns(int schedstat)
+/* Nobody runs a thread that a signal or a debugger has stopped: it neither ran nor waited since the look before. */
+static bool kept_stopped(const struct witness *witness, const struct scheduled *before, const struct scheduled *now,
+			 uint64_t passed_ns)
 {
-	char text[64];
-	ssize_t length = schedstat < 0 ? 0 : pread(schedstat, text, sizeof(text) - 1, 0);
-	char *waited;
+	uint64_t told_ns = now->ran_ns - before->ran_ns + now->waited_ns - before->waited_ns;
 
-	if (length <= 0)
-		return 0;
-	text[length] = '\0';
-	(void)strtoull(text, &waited, 10); /* how long it ran */
-	return strtoull(waited, NULL, 10);
+	return now->ran_ns > 0 && told_ns + UNTOLD_NS < passed_ns && watched_stopped(&witness->watched);
 }
 
 static uint64_t cpu_time_ns(void)
@@ -66,19 +65,27 @@ static void *witness_main(void *opaque)
 
 	if (due == 0)
 		return NULL;
-	witness->began_ns = waited_ns(witness->schedstat);
+	struct scheduled before = watched_look(&witness->watched);
+	uint64_t looked = rte_rdtsc();
+
+	witness->began_ns = before.waited_ns;
 	while (witness->count < witness->room && !stopped(run)) {
 		uint64_t now = rte_rdtsc();
+		struct scheduled seen;
 
 		due += run->window;
 		if (due > now)
 			sleep_ns(cycles_to_ns(&run->timebase, due - now));
 		now = rte_rdtsc();
+		seen = watched_look(&witness->watched);
 		witness->kept[witness->count] = (struct look){
 			.late = now > due ? now - due : 0,
 			.speed = speed_probe(),
-			.waited_ns = waited_ns(witness->schedstat),
+			.waited_ns = seen.waited_ns,
+			.stopped = kept_stopped(witness, &before, &seen, cycles_to_ns(&run->timebase, now - looked)),
 		};
+		before = seen;
+		looked = now;
 		__atomic_store_n(&witness->count, witness->count + 1, __ATOMIC_RELEASE);
 	}
 	witness->took_ns = cpu_time_ns();
@@ -118,14 +125,15 @@ static json_t *report_witness(const struct run *run, const struct witness *witne
 	for (uint32_t at = 0; at < witness->count; at++) {
 		const struct look *look = &witness->kept[at];
 
-		json_array_append_new(rows, json_pack("[I, I, I]", (json_int_t)cycles_to_ns(&run->timebase, look->late),
+		json_array_append_new(rows, json_pack("[I, I, I, i]", (json_int_t)cycles_to_ns(&run->timebase, look->late),
 						      (json_int_t)look->speed,
-						      (json_int_t)(look->waited_ns - waited_ns)));
+						      (json_int_t)(look->waited_ns - waited_ns),
+						      look->stopped ? 1 : 0));
 		waited_ns = look->waited_ns;
 	}
-	return json_pack("{s:I, s:I, s:[s, s, s], s:o}", "cpu", (json_int_t)witness->cpu, "took_ns",
+	return json_pack("{s:I, s:I, s:[s, s, s, s], s:o}", "cpu", (json_int_t)witness->cpu, "took_ns",
 			 (json_int_t)witness->took_ns, "columns", "late_ns", "speed",
-			 "waited_ns", "rows", rows);
+			 "waited_ns", "stopped", "rows", rows);
 }
 
 void witnesses_report(struct run *run, json_t *answer)
@@ -140,8 +148,7 @@ void witnesses_report(struct run *run, json_t *answer)
 			json_array_append_new(all, report_witness(run, witness));
 		free(witness->kept);
 		witness->kept = NULL;
-		if (witness->schedstat >= 0)
-			(void)close(witness->schedstat);
+		watched_close(&witness->watched);
 	}
 	if (witnesses->count > 0)
 		json_object_set(answer, "witnesses", all);

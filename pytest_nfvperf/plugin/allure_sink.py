@@ -28,7 +28,7 @@ from pytest_nfvperf.adapters.report.soak_chart import soak_chart
 from pytest_nfvperf.adapters.report.soak_words import soak_events, soak_facts, soak_line
 from pytest_nfvperf.adapters.report.studies import find_comparisons, subject_name
 from pytest_nfvperf.adapters.report.study_chart import MOST_CURVES, study_chart
-from pytest_nfvperf.adapters.report.texts import drawn, samples_csv, stream_line, trial_line, trials_csv
+from pytest_nfvperf.adapters.report.texts import deployed_title, drawn, samples_csv, stream_line, trial_line, trials_csv
 from pytest_nfvperf.adapters.report.topology_chart import topology_chart
 from pytest_nfvperf.adapters.report.trial_page import trials_html
 from pytest_nfvperf.model.compare.record import ComparisonData
@@ -156,8 +156,9 @@ class AllureSink:
         """Picture and text. Tests in a row share a topology, and drawing it takes longer than all else here."""
         if self._drawn is None or self._drawn[0] != deployed:
             self._drawn = (deployed, to_png(topology_chart(deployed)))
-        _attach(self._drawn[1], "topology", allure.attachment_type.PNG)
-        _attach(drawn(deployed), "topology, as text", allure.attachment_type.TEXT)
+        title = deployed_title(deployed)
+        _attach(self._drawn[1], f"topology {title}", allure.attachment_type.PNG)
+        _attach(drawn(deployed), f"topology {title}, as text", allure.attachment_type.TEXT)
 
     def close(self) -> None:
         """Nothing to finish: allure-pytest writes each result at its test's end."""

@@ -15,7 +15,6 @@ import pytest
 
 from pytest_nfvperf.adapters.report.junit import fate_properties
 from pytest_nfvperf.adapters.report.result_text import Found, figures_text
-from pytest_nfvperf.adapters.report.texts import drawn
 from pytest_nfvperf.config.sla_file import unknown_labels, unmatched_rules
 from pytest_nfvperf.config.vocabulary import TESTBED_LABELS
 from pytest_nfvperf.model.errors import ConfigError, DutFailure, InconclusiveError, TestbedError
@@ -25,11 +24,13 @@ from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.profile import QUICK, SMOKE
 from pytest_nfvperf.model.sla.rules import Rule, Sla
 from pytest_nfvperf.plugin.ending import Ending, ending_of, graver, mark
+from pytest_nfvperf.plugin.judged_anew import sla_name
 from pytest_nfvperf.plugin.labels import is_measuring, item_labels, subject_labels
-from pytest_nfvperf.plugin.parametrizing import NOT_QUICK, QUICK_ONLY, VIRTUAL_TIME
+from pytest_nfvperf.plugin.parametrizing import NOT_QUICK, QUICK_ONLY, SMOKE_ONLY, VIRTUAL_TIME
 from pytest_nfvperf.plugin.parametrizing import SMOKE as SMOKE_TEST
 from pytest_nfvperf.runs.compare_sides import SideLostError
 from pytest_nfvperf.session.comparing import SidesBrokenError
+from pytest_nfvperf.session.deployed_topologies import sections
 from pytest_nfvperf.session.options import Options
 from pytest_nfvperf.session.packs import refuse_empty
 from pytest_nfvperf.session.run import NfvSession
@@ -47,10 +48,14 @@ NOT_ROOT = (
 )
 
 
+_LEFT_OUT = {QUICK.name: (NOT_QUICK, SMOKE_ONLY), SMOKE.name: (NOT_QUICK,)}
+"""Markers of what a profile leaves out; of the others it is what only these two have."""
+
+
 def deselect_by_profile(config: pytest.Config, items: list[pytest.Item], options: Options) -> None:
     """Drop what the profile and the kind of time leave out, and say so as pytest says it of -k."""
-    left_out = NOT_QUICK if options.profile in {QUICK.name, SMOKE.name} else QUICK_ONLY
-    kept = of_this_time([item for item in items if not item.get_closest_marker(left_out)], options)
+    left_out = _LEFT_OUT.get(options.profile, (QUICK_ONLY, SMOKE_ONLY))
+    kept = of_this_time([item for item in items if not any(map(item.get_closest_marker, left_out))], options)
     if options.profile == SMOKE.name:
         kept = one_of_each_suite(kept)
     dropped = [item for item in items if item not in set(kept)]
@@ -99,15 +104,18 @@ def starts(config: pytest.Config, options: Options) -> bool:
 def check_before_run(config: pytest.Config, items: Sequence[pytest.Item], session: NfvSession) -> None:
     """Find a user's mistakes, and what the machine lacks, before anything is started.
 
-    An xdist worker cannot end the run with a message: there, each test reports the mistake.
+    A worker of pytest-xdist looks at the SLAs only: what its machine lacks its tests say, and others may have it.
 
     Raises:
         pytest.UsageError: a file that cannot be used, an SLA rule that matches no test, no OVS, no generator.
     """
-    if session.worker:
-        return
+    is_worker = hasattr(config, "workerinput")
+    if is_worker and len(session.options.labels) > 1:
+        return  # a rule may be about the testbed of another worker
     try:
         check_slas(config, items, session)
+        if is_worker:
+            return
         if not session.options.plan:
             _ = session.baseline  # one that cannot be read is told before anything is measured
         if starts(config, session.options):
@@ -180,12 +188,17 @@ def _whole_folders(config: pytest.Config) -> bool:
 def begin(item: pytest.Item, session: NfvSession) -> None:
     """Write the beginning of a test into the evidence; ``finish`` writes its end."""
     callspec = getattr(item, "callspec", None)
-    parameters = {name: str(value) for name, value in (callspec.params if callspec else {}).items()}
+    parameters = {name: _text(value) for name, value in (callspec.params if callspec else {}).items()}
     labels = tuple(sorted(item_labels(item, session.profile.name).items()))
     doc = getattr(getattr(item, "function", None), "__doc__", None) or ""
     item.stash[STARTED_KEY] = time.monotonic()
     item.stash[ENDING_KEY] = Ending()
-    session.begin_test(item.nodeid, TestData(labels, parameters, doc.strip()))
+    session.begin_test(item.nodeid, TestData(labels, parameters, doc.strip(), sla_name(session, item.path)))
+
+
+def _text(value: object) -> str:
+    """Of a parameter that is several values, such as the datapaths that a test compares, each."""
+    return ", ".join(map(str, value)) if isinstance(value, (tuple, list)) else str(value)
 
 
 def interrupted(config: pytest.Config, session: NfvSession) -> None:
@@ -227,7 +240,7 @@ def explain(item: pytest.Item, call: pytest.CallInfo[Any], report: pytest.TestRe
         error = session.broken(error)
     if report.failed and error is not None:
         if session.deployed:
-            report.sections.append(("topology", drawn(session.deployed[-1])))
+            report.sections.extend(sections(session.failed_on(error)))
         _show(report, error)
     ending = ending_of(report, error)
     mark(report, ending)

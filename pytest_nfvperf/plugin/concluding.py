@@ -13,14 +13,15 @@ from pathlib import Path
 import pytest
 
 from pytest_nfvperf.adapters.evidence.comparison_file import compared_run, write_comparison
-from pytest_nfvperf.adapters.evidence.conclusions import CONTROLLER, STOPPED, conclude
+from pytest_nfvperf.adapters.evidence.conclusions import CONTROLLER, REFUSED, STOPPED, conclude
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, read_run
-from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
+from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter, evidence_file
 from pytest_nfvperf.adapters.report.junit_kinds import tell_junit
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.evidence.conclusion import Cause, TestFacts, one_line
 from pytest_nfvperf.model.evidence.records import RunEndData, TestData, TestEndData
 from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion, RunFacts, RunFate, conclude_run
+from pytest_nfvperf.plugin.resuming import resumed_name
 from pytest_nfvperf.plugin.rundir import RUN_DIR_KEY, point_latest
 from pytest_nfvperf.plugin.watch import Watch
 from pytest_nfvperf.runs.clocks import SystemClock
@@ -51,11 +52,19 @@ def begin(session: pytest.Session, nfv: NfvSession, uncollected: Sequence[pytest
 
 
 def refuse(
-    run_dir: Path, nfv: NfvSession | None, items: Sequence[pytest.Item], watch: Watch, error: pytest.UsageError
+    config: pytest.Config,
+    run_dir: Path,
+    nfv: NfvSession | None,
+    items: Sequence[pytest.Item],
+    watch: Watch,
+    error: pytest.UsageError,
 ) -> None:
     """The run ends before its first test, by a mistake of the user's: that is what became of it, and is recorded.
 
+    A run that it was to go on with keeps all that it has: how this ended is beside it, in a file of its own.
+
     Args:
+        config: pytest's.
         run_dir: where results go.
         nfv: None where not even an option or the testbed file can be used: then there is no run record, and the
             evidence is how the run ended.
@@ -68,7 +77,9 @@ def refuse(
     never = tuple(TestFacts(node_id, began=False) for node_id in selected)
     watch.last_line = conclude_run(RunFacts(never, status, reason)).last_line
     with suppress(ConfigError, TestbedError):  # there is no place for evidence either
-        if nfv is None:
+        if resumed_name(config):
+            _write_end(_end_file(config, run_dir, REFUSED), status, reason)
+        elif nfv is None:
             _write_end(run_dir / EVIDENCE, status, reason)
         else:
             nfv.selected = selected
@@ -93,7 +104,7 @@ def conclude_session(session: pytest.Session, exitstatus: int, watch: Watch) -> 
     if run_dir is None or not any(run_dir.glob("evidence*.jsonl")):
         return
     if config.getoption("numprocesses", None) or config.getoption("tx", None):
-        _write_end(run_dir / CONTROLLER, exitstatus, one_line(watch.reason(session)))
+        _write_end(_end_file(config, run_dir, CONTROLLER), exitstatus, one_line(watch.reason(session)))
     _decide(session, run_dir, watch)
     _tell_allure(config)
 
@@ -123,15 +134,21 @@ def conclude_stopped(session: pytest.Session, watch: Watch, asked: str) -> bool:
         return False
     run_dir = session.config.stash[RUN_DIR_KEY]
     reason = f"stopped by {asked} while the report was written: every test had ended"
-    _write_end(run_dir / STOPPED, int(pytest.ExitCode.INTERRUPTED), reason)
+    _write_end(_end_file(session.config, run_dir, STOPPED), int(pytest.ExitCode.INTERRUPTED), reason)
     _decide(session, run_dir, watch)
     return True
+
+
+def _end_file(config: pytest.Config, run_dir: Path, who: str) -> Path:
+    """Of this process, which may go on with a run that has such a file already."""
+    return evidence_file(run_dir, "-".join(filter(None, (resumed_name(config), who))))
 
 
 def _decide(session: pytest.Session, run_dir: Path, watch: Watch) -> None:
     config = session.config
     try:
-        run = read_run(run_dir)
+        # Only the report looks at every trial: without one, the end of a large run takes a third of the memory.
+        run = read_run(run_dir, steps=config.getoption("--nfv-report") == "html")
     except ConfigError:
         return  # the summary says it
     conclusion = conclude(run)

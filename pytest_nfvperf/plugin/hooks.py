@@ -15,7 +15,7 @@ from pytest_nfvperf.model.errors import UnavailableError
 from pytest_nfvperf.plugin import stopping
 from pytest_nfvperf.plugin.labels import BASE_FIXTURE, MARKER, TESTBED_PARAMETER, is_measuring
 from pytest_nfvperf.plugin.options import add_options, read_options
-from pytest_nfvperf.plugin.parametrizing import NOT_QUICK, QUICK_ONLY, SMOKE, VIRTUAL_TIME
+from pytest_nfvperf.plugin.parametrizing import NOT_QUICK, QUICK_ONLY, SMOKE, SMOKE_ONLY, VIRTUAL_TIME
 from pytest_nfvperf.plugin.result_lines import ResultLines, attach
 from pytest_nfvperf.plugin.rundir import RUN_DIR_KEY, run_directory
 from pytest_nfvperf.plugin.suite_order import add_ini, sort_suites
@@ -68,6 +68,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", f"{MARKER}(**labels): labels that SLA selectors and reports know the test by")
     config.addinivalue_line("markers", f"{NOT_QUICK}: left out by --nfv-profile quick and smoke")
     config.addinivalue_line("markers", f"{QUICK_ONLY}: left out by every profile but quick and smoke")
+    config.addinivalue_line("markers", f"{SMOKE_ONLY}: left out by every profile but smoke")
     config.addinivalue_line("markers", f"{VIRTUAL_TIME}: counts instructions; left out of runs by the clock")
     config.addinivalue_line("markers", f"{SMOKE}: what --nfv-profile smoke runs of its suite, with its first case")
     options, config.stash[MISTAKE_KEY] = read_options(config)
@@ -102,7 +103,7 @@ def refuse(config: pytest.Config, selected: list[pytest.Item], error: pytest.Usa
     from pytest_nfvperf.plugin import concluding  # noqa: PLC0415 - only for who was about to measure
 
     run_dir = run_directory(config, options)
-    concluding.refuse(run_dir, config.stash.get(SESSION_KEY, None), selected, watch, error)
+    concluding.refuse(config, run_dir, config.stash.get(SESSION_KEY, None), selected, watch, error)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pytest_nfvperf.backends.base import Backend
     from pytest_nfvperf.model.testbed.testbed import Testbed
     from pytest_nfvperf.ports.capture import Capture
+    from pytest_nfvperf.ports.datapath_maker import DatapathMaker
 
 
 @pytest.hookspec(firstresult=True)
@@ -28,6 +29,15 @@ def pytest_nfvperf_nic_makers(config: pytest.Config) -> Mapping[str, NicMaker]: 
     """Give makers of further kinds of namespaces' interfaces, such as ``{"acme:macvtap": make}``.
 
     A topology asks for one by ``namespace("pod1", "br-int", "10.1.0.1/24", kind="acme:macvtap")``.
+    """
+
+
+@pytest.hookspec
+def pytest_nfvperf_datapaths(config: pytest.Config) -> Mapping[str, DatapathMaker]:  # type: ignore[empty-body]
+    """Give makers of further datapaths, such as ``{"acme:wire": AcmeWire()}``.
+
+    A test asks for one by ``deploy(topology, dut=Dut("acme:wire"))``. A whole testbed of another kind is
+    ``pytest_nfvperf_make_backend``'s.
     """
 
 

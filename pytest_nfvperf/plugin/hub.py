@@ -7,19 +7,21 @@ afterwards. Messages are tuples of a word and what belongs to it, of types that 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from pytest_nfvperf.plugin.dealing import Place
+from pytest_nfvperf.plugin.taken import Taken, together
 
 LINK, WANTED = "nfv_link", "nfv_wanted"
 """In a worker's input: its channel, and the label of the testbed that it shall take."""
 
-TESTBED, PLACES, OBSERVED, SAY, FILE = "testbed", "places", "observed", "say", "file"
-"""What a worker says: the testbed that it holds, where tests belong, what it measured, a line, a piece of a file."""
+TESTBED, PLACES, OBSERVED, SAY, FILE, TAKEN = "testbed", "places", "observed", "say", "file", "taken"
+"""What a worker says: the testbed that it holds, where tests belong, what it measured, a line, a piece of a file, what
+it takes over of an earlier run."""
 
 MEASURE = "measure"
 """What it is told: tests that measure may begin."""
@@ -56,6 +58,8 @@ class Hub:
     places: dict[str, Place] = field(default_factory=dict)
     _known: dict[Any, _Known] = field(default_factory=dict)
     _observed: list[tuple[Any, str]] = field(default_factory=list)
+    _taken: dict[Any, Taken] = field(default_factory=dict)
+    _takers: dict[str, set[Any]] = field(default_factory=dict)
 
     def open(self, node: Any) -> None:
         """Before a worker starts: make its channel, and say which kind of testbed has the fewest workers."""
@@ -68,14 +72,29 @@ class Hub:
         channel.setcallback(partial(self._heard, node))
 
     def close(self, node: Any) -> None:
-        """A worker has ended."""
-        if node in self._known:
-            self._known[node].gone = True
+        """A worker has ended; of one that died as it started only the name is known."""
+        for started, known in self._known.items():
+            if started.gateway.id == node.gateway.id:
+                known.gone = True
+
+    @property
+    def has_workers(self) -> bool:
+        """True while there is a worker that has not ended."""
+        return not all(known.gone for known in self._known.values())
 
     def holds(self, node: Any, label: str) -> bool:
         """True for a worker that holds a testbed of this label; "": of any."""
         known = self._known.get(node)
         return known is not None and known.testbed is not None and label in {"", known.testbed[1]}
+
+    def takers(self, test: str) -> Collection[Any]:
+        """Workers that take a test over of the run that goes on: on their testbed it was measured."""
+        return self._takers.get(test, ())
+
+    def tell_taken(self, selected: int) -> None:
+        """Tell the user what the workers take over; ``selected``: number of all tests."""
+        for line in together([*self._taken.values()]).lines(selected) if self._taken else ():
+            self.say(line)
 
     def why_no_testbed(self, label: str) -> str:
         """For the user: no worker can run a test."""
@@ -115,6 +134,10 @@ class Hub:
             self._observed.append((node, what))
         elif word == SAY:
             self.say(f"{node.gateway.id}: {what}")
+        elif word == TAKEN:
+            self._taken[node] = taken = Taken(**what)
+            for test in taken.tests:
+                self._takers.setdefault(test, set()).add(node)
         elif word == FILE:
             self.store(node.gateway.id, *what)
 

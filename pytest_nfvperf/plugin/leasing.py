@@ -8,18 +8,19 @@ that finds all in use by other runs waits.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
+from pytest_nfvperf.adapters.labgrid.place import PlaceLease
 from pytest_nfvperf.adapters.process.lease import Lease, holder_text, try_lease
 from pytest_nfvperf.adapters.process.wait import wait_until
 from pytest_nfvperf.model.display import format_seconds
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError
 from pytest_nfvperf.session.options import GivenTestbed, Options
 
-LEASES_KEY = pytest.StashKey[list[Lease]]()
+LEASES_KEY = pytest.StashKey[list[Lease | PlaceLease]]()
 _INTERVAL_S, _MARK_S = 0.2, 10.0
 
 
@@ -50,9 +51,12 @@ def take_testbed(
     if not options.testbeds:
         return Taken(None, run_dir is None or _hold(leases, run_dir))
     choice = _choice(options.testbeds, wanted)
-    taken = _first_free(choice, leases)
-    if taken is None and not _siblings_hold(run_dir):
-        taken = _wait(choice, leases, options.wait_s, run_dir, say)
+    if choice[0].tags:
+        taken = _lease_place(choice[0], leases, options.wait_s, run_dir, say)
+    else:
+        taken = _first_free(choice, leases)
+        if taken is None and not _siblings_hold(run_dir):
+            taken = _wait(choice, leases, options.wait_s, run_dir, say)
     if taken is None:
         return Taken(choice[0], held=False)
     if run_dir is not None:
@@ -68,22 +72,22 @@ def give_back(config: pytest.Config) -> None:
 
 def _choice(testbeds: Sequence[GivenTestbed], wanted: str) -> list[GivenTestbed]:
     """Those of the wanted label, as far as this machine has them; else all that it has; else the first, to say so."""
-    here = [testbed for testbed in testbeds if testbed.path.is_file()]
+    here = [testbed for testbed in testbeds if testbed.path.is_file() or (testbed.tags and testbed.path.is_dir())]
     return [testbed for testbed in here if testbed.label == wanted] or here or list(testbeds[:1])
 
 
-def _first_free(choice: Sequence[GivenTestbed], leases: list[Lease]) -> GivenTestbed | None:
+def _first_free(choice: Sequence[GivenTestbed], leases: list[Lease | PlaceLease]) -> GivenTestbed | None:
     return next((testbed for testbed in choice if _hold(leases, testbed.path)), None)
 
 
-def _hold(leases: list[Lease], place: Path, *, shared: bool = False) -> bool:
+def _hold(leases: list[Lease | PlaceLease], place: Path, *, shared: bool = False) -> bool:
     lease = try_lease(place, shared=shared)
     if lease is not None:
         leases.append(lease)
     return lease is not None
 
 
-def _tell_siblings(leases: list[Lease], run_dir: Path) -> None:
+def _tell_siblings(leases: list[Lease | PlaceLease], run_dir: Path) -> None:
     """Hold the run's directory, too: a sibling that finds no free testbed looks there. It may be looking right now."""
     wait_until(lambda: _hold(leases, run_dir, shared=True), f"a lock on {run_dir}", _MARK_S)
 
@@ -100,7 +104,7 @@ def _siblings_hold(run_dir: Path | None) -> bool:
 
 def _wait(
     choice: Sequence[GivenTestbed],
-    leases: list[Lease],
+    leases: list[Lease | PlaceLease],
     wait_s: float,
     run_dir: Path | None,
     say: Callable[[str], None],
@@ -121,3 +125,41 @@ def _wait(
             f"every testbed is in use: {holders}; wait longer (--nfv-wait), or give one more (--nfv-testbed)"
         ) from error
     return found[0] if found else None
+
+
+def _lease_place(
+    given: GivenTestbed,
+    leases: list[Lease | PlaceLease],
+    wait_s: float,
+    run_dir: Path | None,
+    say: Callable[[str], None],
+) -> GivenTestbed | None:
+    """A place of labgrid's and its testbed file; None while none is free but what siblings hold."""
+    lease = PlaceLease(given.tags)
+    leases.append(lease)
+    said: list[str] = []
+
+    def ended() -> bool:
+        place = lease.poll()
+        if lease.waits and not said and not _siblings_hold(run_dir):
+            said.append(f"waits up to {format_seconds(wait_s)} for a place of labgrid with {given.tags}")
+            say(said[0])
+        return bool(place) or (lease.waits and _siblings_hold(run_dir))
+
+    try:
+        wait_until(ended, f"a place of labgrid with {given.tags}", wait_s, interval_s=_INTERVAL_S)
+    except DeadlineError as error:
+        lease.close()
+        raise ConfigError(
+            f"no place of labgrid with {given.tags} became free: `labgrid-client who` lists who has them; wait longer "
+            "(--nfv-wait)"
+        ) from error
+    place = lease.poll()
+    if not place:
+        lease.close()
+        return None
+    file = given.path / f"{place}.yaml"
+    if not file.is_file():
+        lease.close()
+        raise ConfigError(f"labgrid leased the place '{place}', which has no testbed file here", file=str(file))
+    return replace(given, path=file, tags="")

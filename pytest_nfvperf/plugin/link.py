@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from pytest_nfvperf.plugin.dealing import Place
-from pytest_nfvperf.plugin.hub import FILE, LINK, MEASURE, OBSERVED, PLACES, SAY, TESTBED, WANTED
+from pytest_nfvperf.plugin.hub import FILE, LINK, MEASURE, OBSERVED, PLACES, SAY, TAKEN, TESTBED, WANTED
+from pytest_nfvperf.plugin.taken import Taken
 
 LINK_KEY = pytest.StashKey["Link | None"]()
 
@@ -45,6 +46,10 @@ class Link:
         """Where the measuring tests belong, by node id."""
         told = {test: (place.group, place.folder, place.label) for test, place in places.items()}
         self._channel.send((PLACES, told))
+
+    def tell_taken(self, taken: Taken) -> None:
+        """What this worker takes over of the run that goes on."""
+        self._channel.send((TAKEN, taken.to_message()))
 
     def tell_observed(self, text: str) -> None:
         """What was measured on a subject, for relations that other workers judge."""

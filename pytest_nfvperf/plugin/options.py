@@ -36,7 +36,7 @@ def add_options(parser: pytest.Parser) -> None:
         default=[],
         metavar="[LABEL=]FILE",
         help="testbed file (default: the embedded testbed); more than one for -n, which deals the tests over them. "
-        "Testbeds of one label are alike, and every test runs once for each label",
+        "Testbeds of one label are alike, and every test runs once for each label. DIRECTORY?TAGS: a place of labgrid",
     )
     group.addoption(
         "--nfv-wait",
@@ -138,6 +138,12 @@ def _add_compare(group: pytest.OptionGroup) -> None:
         metavar="SHARE",
         help="sides are the same where the interval of their ratio lies within this of 1 (default: '2 %%')",
     )
+    group.addoption(
+        "--nfv-compare-rounds",
+        type=int,
+        metavar="N",
+        help="count instructions of each side so many times, no more, and without a second build of the baseline",
+    )
 
 
 def _add_choice(group: pytest.OptionGroup, name: str, what: str) -> None:
@@ -158,12 +164,12 @@ def read_options(config: pytest.Config) -> tuple[Options, pytest.UsageError | No
         load = _load(config.getoption("--nfv-soak-load"))
         repeat = _repeat(config.getoption("--nfv-repeat"))
         wait_s = _wait_s(config.getoption("--nfv-wait"))
-        compare = _comparing(config)
+        compare, rounds = _comparing(config), _compare_rounds(config)
         resume = _resumed(config, choices["profile"])
     except pytest.UsageError as mistake:
         return _options(config, {name: default for name, (default, _) in CHOICES.items()}), mistake
     options = replace(_options(config, choices), soak_duration_s=duration_s, soak_load=load, repeat=repeat)
-    options = replace(options, compare=compare, resume=resume)
+    options = replace(options, compare=compare, compare_rounds=rounds, resume=resume)
     return options if wait_s is None else replace(options, wait_s=wait_s), None
 
 
@@ -200,10 +206,11 @@ def _choice(name: str, given: str) -> str:
 
 
 def _testbed(base: Path, given: str) -> GivenTestbed:
-    label, equals, path = given.partition("=")
+    path, _, tags = given.partition("?")
+    label, equals, named = path.partition("=")
     if equals and label and "/" not in label:
-        return GivenTestbed(base / path, label)
-    return GivenTestbed(base / given)
+        return GivenTestbed(base / named, label, tags)
+    return GivenTestbed(base / path, tags=tags)
 
 
 def _refuse_missing_labels(given: Sequence[str]) -> None:
@@ -248,15 +255,27 @@ def _comparing(config: pytest.Config) -> Comparing | None:
         raise pytest.UsageError(str(error)) from error
 
 
+def _compare_rounds(config: pytest.Config) -> int | None:
+    """How often sides are counted; None: until their difference is told."""
+    rounds: int | None = config.getoption("--nfv-compare-rounds")
+    if rounds is None:
+        return None
+    if not (config.getoption("--nfv-compare") and config.getoption("--nfv-virtual-time")):
+        raise pytest.UsageError("--nfv-compare-rounds is of a comparison by instructions: add --nfv-virtual-time")
+    if rounds < 1:
+        raise pytest.UsageError(f"--nfv-compare-rounds: {rounds} is no number of rounds: write a whole number from 1")
+    return rounds
+
+
 def _resumed(config: pytest.Config, profile: str) -> Path | None:
-    """The directory of the run to go on with; what it holds is kept for those who take it over."""
+    """The directory of the run to go on with, which is read."""
     given = config.getoption("--nfv-resume")
     if not given:
         return None
-    from pytest_nfvperf.plugin.resuming import EARLIER_KEY, earlier_run  # noqa: PLC0415 - only for who resumes
+    from pytest_nfvperf.plugin.resuming import read_earlier  # noqa: PLC0415 - only for who resumes
 
     run_dir: Path = (config.invocation_params.dir / given).resolve()
-    config.stash[EARLIER_KEY] = earlier_run(config, run_dir, profile)
+    read_earlier(config, run_dir, profile)
     return run_dir
 
 

@@ -13,11 +13,17 @@ NOT_QUICK = "nfv_not_quick"
 QUICK_ONLY = "nfv_quick_only"
 """Marker of parameters that only the quick profile has."""
 
+SMOKE_ONLY = "nfv_smoke_only"
+"""Marker of parameters that only the smoke profile has."""
+
 VIRTUAL_TIME = "nfv_virtual_time"
 """Marks tests that count instructions."""
 
 SMOKE = "nfv_smoke"
 """Marker of the test of a suite that the smoke profile runs, with its first case; without one it is the first."""
+
+_MOST_IN_SMOKE = 3
+"""Values that the smoke profile compares: a slope over them has an interval from three on."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -98,7 +104,8 @@ class Compared(tuple[Any, ...]):
 def compares(name: str, values: Iterable[Any], *, quick: Iterable[Any] | None = None) -> Callable[[F], F]:
     """Give a test all of ``values`` at once, for it to compare; the quick profile gives it those of ``quick``.
 
-    The first is the baseline. SLA rules select each of them by the label ``name``.
+    The smoke profile gives it three of those at most. The first is the baseline. SLA rules select each of
+    them by the label ``name``.
 
     Example::
 
@@ -115,13 +122,17 @@ def compares(name: str, values: Iterable[Any], *, quick: Iterable[Any] | None = 
         raise ValueError(f"comparison of {name!r}: quick has {strangers[0]!r}, which is not among {list(full)}")
     if len(short) < 2:
         raise ValueError(f"comparison of {name!r}: two values or more can be compared, not {list(short)}")
+    cases: list[tuple[Compared, tuple[pytest.MarkDecorator, ...]]] = []
+    if len(short) > _MOST_IN_SMOKE:  # first: smoke takes the first case of a test
+        ends_and_middle = Compared((short[0], short[len(short) // 2], short[-1]))
+        cases.append((ends_and_middle, (pytest.mark.nfv_smoke_only,)))
     if full == short:
-        return pytest.mark.parametrize(name, [pytest.param(full, id=_series(name, full))])
-    params = [
-        pytest.param(short, id=_series(name, short), marks=pytest.mark.nfv_quick_only),
-        pytest.param(full, id=_series(name, full), marks=pytest.mark.nfv_not_quick),
-    ]
-    return pytest.mark.parametrize(name, params)
+        cases.append((full, ()))
+    else:
+        cases += [(short, (pytest.mark.nfv_quick_only,)), (full, (pytest.mark.nfv_not_quick,))]
+    return pytest.mark.parametrize(
+        name, [pytest.param(each, id=_series(name, each), marks=marks) for each, marks in cases]
+    )
 
 
 def _series(name: str, values: Compared) -> str:

@@ -78,7 +78,7 @@ def _plan(item: pytest.Item, backend: SimulatedBackend, nfv: NfvSession) -> Plan
         specs,
         backend.clock.monotonic() - started,
         failures[0] if failures else "",
-        tuple(nfv.deployed),
+        tuple(nfv.deployed.values()),
         streams,
         # A test that skips after it has sent something does so because of what it saw, which a plan cannot know.
         "" if specs or streams else _why_skipped(reports),

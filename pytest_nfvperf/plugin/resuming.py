@@ -1,49 +1,60 @@
 """``--nfv-resume RUN``: a run that was killed or interrupted goes on in its own directory.
 
 Tests that ended there on a rig of the same fingerprint are taken over: they are not measured again, and pytest reports
-them as they ended. All others run, and what they measure replaces what was left of them.
+them as they ended, or as the SLA of now judges them. All others run, and what they measure replaces what was left of
+them. With workers each decides by its own rig, for the tests that it gets.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Mapping, MutableMapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_nfvperf.model.evidence.conclusion import Fate
+from pytest_nfvperf.plugin.link import link_of
+from pytest_nfvperf.plugin.taken import Taken
 from pytest_nfvperf.plugin.telling import say
 
 if TYPE_CHECKING:
     from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence
-    from pytest_nfvperf.model.evidence.conclusion import TestConclusion
     from pytest_nfvperf.session.run import NfvSession
 
 EARLIER_KEY = pytest.StashKey["RunEvidence"]()
-TAKEN_KEY = pytest.StashKey["tuple[TestEvidence, TestConclusion]"]()
-"""Of a test that is not measured again: what the earlier process left of it, and what became of it."""
+NAME_KEY = pytest.StashKey[str]()
+"""Begins the names of the files of the process that goes on, and of its workers: ``resumed-1``, and so on each time."""
+
+TAKEN_KEY: pytest.StashKey[TestEvidence] = pytest.StashKey()
+"""Of a test that is not measured again: what is left of it, as the SLA of now judges it."""
+
+RESUMES = "nfv_resumes"
+"""In a worker's input: that name, and the files that the run goes on with. Those of the run itself are beside them."""
 
 _SETTLED = frozenset({Fate.PASSED, Fate.FAILED, Fate.INCONCLUSIVE, Fate.SKIPPED, Fate.XFAIL})
-NAME = "resumed"
+_NAME = "resumed"
 
 
-def earlier_run(config: pytest.Config, given: Path, profile: str) -> RunEvidence:
-    """The run to go on with.
+def read_earlier(config: pytest.Config, given: Path, profile: str) -> None:
+    """Read the run to go on with, for those who take it over.
 
     Raises:
-        pytest.UsageError: there is none, it had another profile, it compares, or workers were asked for.
+        pytest.UsageError: there is none, it had another profile, it compares, or workers on other machines were asked
+            for.
     """
     from pytest_nfvperf.adapters.evidence.reader import read_run  # noqa: PLC0415 - only for who resumes
     from pytest_nfvperf.model.errors import ConfigError  # noqa: PLC0415
 
-    if config.getoption("numprocesses", None) or config.getoption("tx", None):
-        raise pytest.UsageError("--nfv-resume goes on in one process: leave out -n and --tx")
+    name, files = getattr(config, "workerinput", {}).get(RESUMES, ("", None))
+    if files is None:
+        _refuse_far_workers(config)
     if not given.is_dir():
         raise pytest.UsageError(f"--nfv-resume: {given} is no directory of a run, such as reports/latest")
     try:
-        run = read_run(given)
+        run = read_run(given, files)
     except ConfigError as error:
         raise pytest.UsageError(f"--nfv-resume: {error}") from error
     if run.run is None:
@@ -54,35 +65,75 @@ def earlier_run(config: pytest.Config, given: Path, profile: str) -> RunEvidence
         raise pytest.UsageError(
             f"--nfv-resume: {given} has profile {run.run.profile}: give --nfv-profile {run.run.profile}"
         )
-    return run
+    config.stash[EARLIER_KEY], config.stash[NAME_KEY] = run, name or _next_name(run)
 
 
-def next_name(run: RunEvidence) -> str:
-    """Of the evidence of the process that goes on: ``resumed-1``, and so on each time."""
-    return f"{NAME}-{1 + sum(file.startswith(f'evidence-{NAME}-') for file in run.runs)}"
+def _refuse_far_workers(config: pytest.Config) -> None:
+    """They do not have the directory of the run."""
+    if not config.getoption("tx", None):
+        return
+    from execnet import XSpec  # noqa: PLC0415 - only with xdist
+    from xdist.workermanage import parse_tx_spec_config  # noqa: PLC0415 - only with xdist
+
+    specs = [XSpec(text) for text in parse_tx_spec_config(config)]
+    if any(not spec.popen or spec.chdir for spec in specs):
+        raise pytest.UsageError("--nfv-resume goes on on this machine: leave out --tx, or use -n")
+
+
+def _next_name(run: RunEvidence) -> str:
+    found = [re.match(rf"evidence-{_NAME}-(\d+)", file) for file in {*run.runs, *run.ends}]
+    return f"{_NAME}-{1 + max((int(one[1]) for one in found if one), default=0)}"
+
+
+def resumed_name(config: pytest.Config) -> str:
+    """What begins the names of this process's files; "" where it goes on with nothing."""
+    return config.stash.get(NAME_KEY, "")
+
+
+def tell_worker(config: pytest.Config, workerinput: MutableMapping[str, Any]) -> None:
+    """One that replaces another finds files of its own run, too, and must not go on with those."""
+    if EARLIER_KEY in config.stash:  # else the controller is about to refuse
+        workerinput[RESUMES] = (config.stash[NAME_KEY], list(_files(config.stash[EARLIER_KEY])))
+
+
+def _files(run: RunEvidence) -> tuple[str, ...]:
+    return tuple(sorted({*run.runs, *run.ends}))
 
 
 def take_over(config: pytest.Config, items: list[pytest.Item], session: NfvSession) -> None:
-    """Mark the tests that need not be measured again, and put them first: no fixture is in use then."""
+    """Mark the tests that need not be measured again. Without workers they come first: no fixture is in use then."""
     from pytest_nfvperf.adapters.evidence.conclusions import conclude  # noqa: PLC0415 - only for who resumes
-    from pytest_nfvperf.model.measure.observe import observations  # noqa: PLC0415
+    from pytest_nfvperf.plugin.taking_over import TakesOver, take  # noqa: PLC0415 - as above
 
     run = config.stash[EARLIER_KEY]
     unlike = _unlike(run, session.backend.fingerprint())
-    for file, why in unlike.items():
-        say(config, f"what {file} has is measured again, since the rig is not the same: {why}")
-    became = {test.node_id: test for test in conclude(run).tests}
-    for item in items:
-        test = run.tests.get(item.nodeid)
-        if test is not None and test.file not in unlike and test.end and became[item.nodeid].fate in _SETTLED:
-            item.stash[TAKEN_KEY] = test, became[item.nodeid]
-            for outcome in test.outcomes.values():
-                session.measured.add(outcome.label, observations(outcome))
+    settled = {test.node_id for test in conclude(run).tests if test.fate in _SETTLED}
+    ended = {
+        item: test
+        for item in items
+        if item.nodeid in settled and (test := run.tests[item.nodeid]).end and test.file not in unlike
+    }
+    session.resumes = _files(run)
+    anew = take(ended, session)
+    config.pluginmanager.register(TakesOver(run, session), "nfvperf-takes-over")
     taken = [item for item in items if TAKEN_KEY in item.stash]
-    items[:] = taken + [item for item in items if TAKEN_KEY not in item.stash]
-    session.resumes = tuple(sorted({*run.runs, *run.ends}))
-    say(config, f"{len(taken)} of {len(items)} tests are taken over from {session.run_dir}")
-    config.pluginmanager.register(TakesOver(), "nfvperf-takes-over")
+    if not hasattr(config, "workerinput"):
+        items[:] = taken + [item for item in items if TAKEN_KEY not in item.stash]
+    _tell(config, Taken(str(session.run_dir), _ids(taken), _ids(ended), _ids(anew), unlike), len(items))
+
+
+def _ids(items: Iterable[pytest.Item]) -> tuple[str, ...]:
+    return tuple(item.nodeid for item in items)
+
+
+def _tell(config: pytest.Config, taken: Taken, selected: int) -> None:
+    """The user; a worker its controller, which tells of all workers, and deals each test to one that takes it over."""
+    link = link_of(config)
+    if link is not None:
+        link.tell_taken(taken)
+        return
+    for line in taken.lines(selected):
+        say(config, line)
 
 
 def _unlike(run: RunEvidence, now: Mapping[str, Any]) -> dict[str, str]:
@@ -102,45 +153,3 @@ def _unlike(run: RunEvidence, now: Mapping[str, Any]) -> dict[str, str]:
 def _plain(value: object) -> str:
     """As evidence has it: JSON knows no tuples, and only text for keys."""
     return json.dumps(value, sort_keys=True)
-
-
-class TakesOver:
-    """Reports tests that were taken over as they ended."""
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
-        """In place of running it."""
-        if TAKEN_KEY not in item.stash:
-            return None
-        hook = item.ihook
-        hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-        for report in _reports(item, *item.stash[TAKEN_KEY]):
-            hook.pytest_runtest_logreport(report=report)
-        hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
-        return True
-
-
-def _reports(item: pytest.Item, test: TestEvidence, became: TestConclusion) -> Iterator[pytest.TestReport]:
-    """Of its three phases, the last with the line that the terminal shows."""
-    from pytest_nfvperf.adapters.report.result_text import Found, figures_text  # noqa: PLC0415 - only for who resumes
-    from pytest_nfvperf.plugin.labels import is_measuring  # noqa: PLC0415
-    from pytest_nfvperf.plugin.result_lines import attach  # noqa: PLC0415
-
-    found = Found(figures_text(list(test.outcomes.values())), became.badge, became.reason or "taken over")
-    for when in ("setup", "call", "teardown"):
-        report = _report(item, test, when)
-        if is_measuring(item):
-            attach(report, found if when == "teardown" else None)
-        yield report
-
-
-def _report(item: pytest.Item, test: TestEvidence, when: Any) -> pytest.TestReport:
-    end = test.end
-    status = end.status if end is not None and when == "call" else "passed"
-    text: Any = None
-    outcome: Any = {"error": "failed"}.get(status, status)
-    if end is not None and outcome == "failed":
-        text = end.text or end.reason
-    elif end is not None and outcome == "skipped":
-        text = (str(item.path), 0, f"Skipped: {end.reason}")
-    return pytest.TestReport(item.nodeid, item.location, {}, outcome, text, when)

@@ -26,6 +26,7 @@ class _Worker:
     """``groups``: what it has still to run, the running test first. ``numbers``: of tests, as it collected them."""
 
     node: Any
+    collected: bool = False
     numbers: dict[str, int] = field(default_factory=dict)
     groups: list[Group] = field(default_factory=list)
     folder: str = ""
@@ -62,10 +63,17 @@ class LateChoice:
     def add_node_collection(self, node: Any, collection: Sequence[str]) -> None:
         """A worker has collected its tests, and has told which of them measure."""
         if self._hub.places and not self.is_ours:
-            nodes, self.chosen = self.chosen.nodes, TestbedScheduling(self._config, self._hub, self._refuse)
-            for known in nodes:
+            standard, self.chosen = self.chosen, TestbedScheduling(self._config, self._hub, self._refuse)
+            self.chosen.numnodes = standard.numnodes
+            for known in standard.nodes:
                 self.chosen.add_node(known)
         self.chosen.add_node_collection(node, collection)
+
+    def leave_out(self) -> None:
+        """One worker less will come: the others do not wait for what it would collect."""
+        self.chosen.numnodes -= 1
+        if self.chosen.collection_is_completed and self.chosen.nodes:
+            self.chosen.schedule()
 
 
 class TestbedScheduling:
@@ -75,15 +83,17 @@ class TestbedScheduling:
         config: of the controller.
         hub: knows which worker holds which testbed, and where each test belongs.
         refuse: ends the run by a mistake of the user's.
+
+    Attributes:
+        numnodes: how many workers are to collect, before the first test is dealt; xdist's schedulers call it so.
     """
 
     __test__ = False
 
     def __init__(self, config: pytest.Config, hub: Hub, refuse: Callable[[str], None]) -> None:
         self._config, self._hub, self._refuse = config, hub, refuse
-        self._expected = len(parse_tx_spec_config(config))
+        self.numnodes = len(parse_tx_spec_config(config))
         self._workers: dict[Any, _Worker] = {}
-        self._collected = 0
         self._collection: list[str] | None = None
         self._waiting: Waiting | None = None
         self._lost: dict[str, Group] = {}
@@ -95,8 +105,8 @@ class TestbedScheduling:
 
     @property
     def collection_is_completed(self) -> bool:
-        """True when as many workers have collected as were started."""
-        return self._collected >= self._expected
+        """True once as many workers have collected as were started; what a lost one collected does not count."""
+        return self._waiting is not None or sum(one.collected for one in self._workers.values()) >= self.numnodes
 
     @property
     def tests_finished(self) -> bool:
@@ -116,7 +126,7 @@ class TestbedScheduling:
 
     def add_node_collection(self, node: Any, collection: Sequence[str]) -> None:
         """A worker has collected; one that collected other tests than the first gets none."""
-        self._collected += 1
+        self._workers[node].collected = True
         if self._collection is None:
             self._collection = list(collection)
         elif sorted(collection) != sorted(self._collection):
@@ -135,18 +145,22 @@ class TestbedScheduling:
         """Deal the tests when all have collected; again when a worker that replaces a lost one has."""
         if self._waiting is None:
             self._waiting = Waiting(groups_of(self._collection or [], self._hub.places))
+            self._hub.tell_taken(len(self._collection or []))
             orphan = next((group for group in self._waiting if not any(map(self._may(group), self._workers))), None)
             if orphan is not None:
                 self._refuse(self._hub.why_no_testbed(orphan.place.label))
         self._feed()
 
     def _may(self, group: Group) -> Callable[[Any], bool]:
-        def may(node: Any) -> bool:
-            if not self._workers[node].numbers:
-                return False
-            return not group.measures or self._hub.holds(node, group.place.label)
+        """Which worker can run it; of a run that goes on only those that take its tests over, as long as one does."""
+        takers = {node for test in group.tests for node in self._hub.takers(test) if self._can(node, group)}
+        return lambda node: self._can(node, group) and (not takers or node in takers)
 
-        return may
+    def _can(self, node: Any, group: Group) -> bool:
+        worker = self._workers.get(node)
+        if worker is None or not worker.numbers or node.shutting_down:
+            return False
+        return not group.measures or self._hub.holds(node, group.place.label)
 
     def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:  # noqa: ARG002 - xdist's
         """A test has ended."""

@@ -23,7 +23,7 @@ from pytest_nfvperf.plugin.collection import starts
 from pytest_nfvperf.plugin.far_files import ALLURE, RUN, SendFiles
 from pytest_nfvperf.plugin.leasing import Taken, take_testbed
 from pytest_nfvperf.plugin.link import link_of
-from pytest_nfvperf.plugin.resuming import EARLIER_KEY, next_name
+from pytest_nfvperf.plugin.resuming import resumed_name
 from pytest_nfvperf.plugin.rundir import run_directory
 from pytest_nfvperf.plugin.telling import say
 from pytest_nfvperf.plugin.worker import run_dir_of_worker, share
@@ -42,8 +42,7 @@ def make_session(config: pytest.Config, options: Options) -> NfvSession:
         pytest.UsageError: the testbed file cannot be used.
     """
     worker = getattr(config, "workerinput", {}).get("workerid", "")
-    if options.resume is not None:
-        worker = next_name(config.stash[EARLIER_KEY])
+    worker = "-".join(filter(None, (resumed_name(config), worker)))
     run_dir = run_directory(config, options)
     try:
         taken = _take(config, options, run_dir)
@@ -74,7 +73,8 @@ def _join_run(config: pytest.Config, session: NfvSession, taken: Taken) -> None:
 def _take(config: pytest.Config, options: Options, run_dir: Path) -> Taken:
     """The testbed to measure on; who starts nothing takes none, and looks at the first."""
     if not starts(config, options):
-        return Taken(options.testbeds[0] if options.testbeds else None, held=False)
+        first = next((given for given in options.testbeds if not given.tags), None)
+        return Taken(first, held=False)  # which place labgrid will lease is not known: a plan is for any
     if len(options.labels) > 1 and not hasattr(config, "workerinput"):
         raise ConfigError(
             f"testbeds of {len(options.labels)} labels ({', '.join(options.labels)}) need a worker each: "
@@ -122,12 +122,17 @@ def _backend(config: pytest.Config, testbed: Testbed, options: Options) -> Backe
 
         return ReplayBackend(testbed)
     from pytest_nfvperf.adapters.ovs.topology.nic_makers import with_makers  # noqa: PLC0415 - as below
+    from pytest_nfvperf.backends.foreign_datapaths import all_makers  # noqa: PLC0415 - as below
     from pytest_nfvperf.backends.local import LocalBackend  # noqa: PLC0415 - a plan needs none of its adapters
 
-    makers = with_makers(config.hook.pytest_nfvperf_nic_makers(config=config))
-    turn = Turn(options.wait_s, partial(say, config))
     return LocalBackend(
-        testbed, _generator_side(testbed), keep=options.keep, record=options.record, turn=turn, nic_makers=makers
+        testbed,
+        _generator_side(testbed),
+        keep=options.keep,
+        record=options.record,
+        turn=Turn(options.wait_s, partial(say, config)),
+        nic_makers=with_makers(config.hook.pytest_nfvperf_nic_makers(config=config)),
+        datapaths=all_makers(config.hook.pytest_nfvperf_datapaths(config=config)),
     )
 
 

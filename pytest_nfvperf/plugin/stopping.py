@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 from pytest_nfvperf.model.errors import NfvperfError
+from pytest_nfvperf.plugin.report_later import is_left_to_host
 
 SOAK_END_S = 5.0
 """Time that a soak has for its verdict once it was asked to end. On an idle machine it takes a fraction of a second."""
@@ -58,15 +59,18 @@ def watch_workers(config: pytest.Config, workers: Callable[[], Sequence[int]]) -
 
 
 def _import_now(config: pytest.Config) -> None:
-    """What the end needs: it takes a second or two, which the end of a stopped run has not."""
-    if hasattr(config, "workerinput"):
+    """What the end needs: it takes a second or two, which the end of a stopped run has not.
+
+    A guest is stopped by its host, and in it this would take half a minute.
+    """
+    if hasattr(config, "workerinput") or is_left_to_host():
         return
     from pytest_nfvperf.plugin import terminal  # noqa: F401, PLC0415
 
     if config.pluginmanager.hasplugin(_HYPOTHESIS):
         importlib.import_module("hypothesis.internal.observability")  # its plugin does, in every run's summary
     if config.getoption("--nfv-report") == "html":
-        from pytest_nfvperf.adapters.report import html  # noqa: F401, PLC0415
+        from pytest_nfvperf.session import run_report  # noqa: F401, PLC0415
 
 
 def _installed(config: pytest.Config, stopping: Stopping) -> Stopping:

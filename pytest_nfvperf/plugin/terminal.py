@@ -16,9 +16,9 @@ from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.evidence.conclusion import Cause
 from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion
 from pytest_nfvperf.model.measure.profile import SMOKE
+from pytest_nfvperf.plugin.report_later import is_left_to_host, leave_to_host
 from pytest_nfvperf.plugin.rundir import point_latest
 from pytest_nfvperf.session.options import Options
-from pytest_nfvperf.session.published_figures import published_for
 from pytest_nfvperf.session.run import NfvSession
 
 SMOKE_CARRIES = "a short look at one case of each suite: it shows that they work here, and accepts nothing"
@@ -93,10 +93,11 @@ def summary(
 def _rendered(
     reporter: pytest.TerminalReporter, run: RunEvidence, run_dir: Path, time_for_charts: Callable[[], bool]
 ) -> Path:
-    from pytest_nfvperf.adapters.report.html import render_report  # noqa: PLC0415 - matplotlib takes a second
+    if is_left_to_host():
+        return leave_to_host(run_dir)
+    from pytest_nfvperf.session.run_report import write_report  # noqa: PLC0415 - matplotlib takes a second
 
-    published = published_for(run, reporter.config.rootpath)
-    return render_report(run, run_dir, published, time_for_charts=time_for_charts)
+    return write_report(run, run_dir, reporter.config.rootpath, time_for_charts=time_for_charts)
 
 
 def _say_why_unread(reporter: pytest.TerminalReporter, run_dir: Path) -> None:

@@ -18,16 +18,22 @@ from pytest_nfvperf.adapters.cleanup.reaper import open_journal, reap
 from pytest_nfvperf.adapters.guest.kernel_image import Kernel, prepare_kernel
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.virtual_time.clock import is_virtual
-from pytest_nfvperf.adapters.virtual_time.guest_run import run_in_guest
+from pytest_nfvperf.adapters.virtual_time.guest_run import SHARED, run_in_guest
 from pytest_nfvperf.adapters.virtual_time.machine import COUNTING, Shared
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError
 from pytest_nfvperf.model.evidence.run_conclusion import EXIT_STATUS, RunFate
 from pytest_nfvperf.plugin.options import read_options
+from pytest_nfvperf.plugin.report_later import NOTE, write_noted
 
 DEADLINE_S = 7200.0
 """Of the host. The guest is emulated: some ten times slower than this machine."""
 
 _PASSED_ON = ("HOME", "LANG", "XDG_CACHE_HOME", "PYTHONPATH", "PYTEST_ADDOPTS", "PYTEST_PLUGINS", "COLUMNS")
+_NOT_LOADED = ("-p", "no:cacheprovider")
+_HYPOTHESIS = ("-p", "no:hypothesispytest")
+"""At the end of every run this plugin imports all of hypothesis, which takes the guest 40 s. Tests do without it."""
+
+_REPORT_NOTE = "report"
 _NOT_THERE = (
     ("--nfv-testbed", "nfv_testbed", "the testbed is the guest's own: a private OVS without DPDK"),
     ("--nfv-record", "nfv_record", "its generator has no conversation to record"),
@@ -78,7 +84,7 @@ def _in_guest(config: pytest.Config, journal: Journal, kernel: Kernel) -> int:
     for folder in folders:
         folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=journal.directory) as shared:
-        run = run_in_guest(
+        guest = run_in_guest(
             journal,
             kernel,
             _command(config),
@@ -87,14 +93,18 @@ def _in_guest(config: pytest.Config, journal: Journal, kernel: Kernel) -> int:
             deadline_s=DEADLINE_S,
             stream=sys.stdout,
         )
-    return run.status
+        write_noted(Path(shared) / _REPORT_NOTE, config.rootpath)
+    return guest.status
 
 
 def _command(config: pytest.Config) -> list[str]:
     """The same pytest with the same arguments, in the same directory, by this Python."""
     kept = [f"{name}={os.environ[name]}" for name in _PASSED_ON if name in os.environ]
+    kept.append(f"{NOTE}={SHARED / _REPORT_NOTE}")
     where = ["env", "-C", str(config.invocation_params.dir), "PYTHONUNBUFFERED=1", *kept]
-    return [*where, sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *map(str, config.invocation_params.args)]
+    given = [str(argument) for argument in config.invocation_params.args]
+    without = [*_NOT_LOADED, *(() if any(each.startswith("--hypothesis") for each in given) else _HYPOTHESIS)]
+    return [*where, sys.executable, "-m", "pytest", *without, *given]
 
 
 def _written(config: pytest.Config) -> Iterator[Path]:

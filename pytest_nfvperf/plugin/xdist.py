@@ -6,11 +6,14 @@ They exist only with pytest-xdist. Workers on this machine share the controller'
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
 from pytest_nfvperf.plugin.hub import Hub
+
+if TYPE_CHECKING:
+    from pytest_nfvperf.plugin.scheduling import LateChoice
 
 RUN_DIR, FAR = "nfv_run_dir", "nfv_far"
 """In a worker's input: where this run's results go, and whether the worker has a directory of its own."""
@@ -34,7 +37,25 @@ class XdistHooks:
         self._config = config
         self._nodes: list[Any] = []
         self._hub: Hub | None = None
+        self._scheduler: LateChoice | None = None
         self._lost: dict[str, str] = {}
+
+    @pytest.hookimpl
+    def pytest_xdist_setupnodes(self, config: pytest.Config) -> None:
+        """The first workers are about to be started: one that fails to start shall not end the run."""
+        dsession = config.pluginmanager.get_plugin("dsession")
+        if dsession is None or config.getoption("dist") == _EACH:
+            return  # with "each" every worker runs every test: nothing is dealt
+        from pytest_nfvperf.plugin.far_files import CopiedFiles  # noqa: PLC0415 - only with workers
+        from pytest_nfvperf.plugin.hooks import OPTIONS_KEY  # noqa: PLC0415 - the plugin imports this module
+        from pytest_nfvperf.plugin.restarts import outlive_failed_starts  # noqa: PLC0415 - only with workers
+        from pytest_nfvperf.plugin.rundir import run_directory  # noqa: PLC0415 - as above
+        from pytest_nfvperf.plugin.telling import say  # noqa: PLC0415 - as above
+
+        tell, options = partial(say, config), config.stash[OPTIONS_KEY]
+        copied = CopiedFiles(run_directory(config, options), config.getoption("--alluredir", None), tell)
+        self._hub = Hub(tell, options.labels, copied.store)
+        outlive_failed_starts(dsession.nodemanager, tell)
 
     @pytest.hookimpl
     def pytest_testnodeready(self, node: Any) -> None:
@@ -54,12 +75,28 @@ class XdistHooks:
     @pytest.hookimpl
     def pytest_testnodedown(self, node: Any) -> None:
         """A worker has ended: if by a mistake of the user's, the run ends by it."""
+        from pytest_nfvperf.plugin.restarts import NotStarted  # noqa: PLC0415 - only with workers
+
         if self._hub is not None:
             self._hub.close(node)
+        if isinstance(node, NotStarted):
+            self._leave_out(node.why)
         output = getattr(node, "workeroutput", None)  # one that died left none
         mistake = output.get(MISTAKE) if output else None
         if mistake is not None:
             self._refuse(mistake)
+
+    def _leave_out(self, why: str) -> None:
+        """A worker cannot be started: the run goes on with the others, as long as there are some."""
+        if self._hub is None or self._scheduler is None:
+            return
+        if self._hub.has_workers or self._scheduler.tests_finished:
+            self._scheduler.leave_out()
+            return
+        from pytest_nfvperf.model.evidence.run_conclusion import EXIT_STATUS, RunFate  # noqa: PLC0415 - as it says
+
+        reason = f"No worker is left to run the tests: the last could not be started ({why})"
+        pytest.exit(reason, returncode=EXIT_STATUS[RunFate.BROKEN])
 
     def _refuse(self, mistake: str) -> NoReturn:
         from pytest_nfvperf.plugin.hooks import refuse  # noqa: PLC0415 - the plugin imports this module
@@ -84,16 +121,12 @@ class XdistHooks:
         run_dir = run_directory(node.config, options)
         node.workerinput[RUN_DIR] = str(run_dir)
         node.workerinput[FAR] = bool(not spec.popen or spec.chdir)
-        if node.config.getoption("dist") == _EACH:
-            return  # every worker runs every test: nothing is dealt
-        if self._hub is None:
-            from pytest_nfvperf.plugin.far_files import CopiedFiles  # noqa: PLC0415 - only with workers
-            from pytest_nfvperf.plugin.telling import say  # noqa: PLC0415 - as above
+        if options.resume is not None:
+            from pytest_nfvperf.plugin.resuming import tell_worker  # noqa: PLC0415 - only for who resumes
 
-            tell = partial(say, self._config)
-            copied = CopiedFiles(run_dir, node.config.getoption("--alluredir", None), tell)
-            self._hub = Hub(tell, options.labels, copied.store)
-        self._hub.open(node)
+            tell_worker(node.config, node.workerinput)
+        if self._hub is not None:
+            self._hub.open(node)
 
     @pytest.hookimpl
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> object | None:
@@ -101,13 +134,11 @@ class XdistHooks:
         dsession = config.pluginmanager.get_plugin("dsession")
         if self._hub is None or dsession is None:
             return None
-        from pytest_nfvperf.plugin import restarts  # noqa: PLC0415 - only with workers
         from pytest_nfvperf.plugin.scheduling import LateChoice  # noqa: PLC0415 - only with workers
-        from pytest_nfvperf.plugin.telling import say  # noqa: PLC0415 - as above
 
-        restarts.outlive_lost_machines(dsession.nodemanager, partial(say, config))
         standard = dsession.pytest_xdist_make_scheduler(config, log)
-        return LateChoice(config, standard, self._hub, self._refuse)
+        self._scheduler = LateChoice(config, standard, self._hub, self._refuse)
+        return self._scheduler
 
     @pytest.hookimpl
     def pytest_handlecrashitem(self, crashitem: str, report: pytest.TestReport, sched: Any) -> None:

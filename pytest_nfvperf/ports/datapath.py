@@ -79,6 +79,26 @@ class Freezing(Protocol):
         ...
 
 
+class Restart(Protocol):
+    """Ends the DUT and starts it again under the topologies that are built on it."""
+
+    def __call__(self, *, killed: bool = False) -> None:
+        """``killed``: by SIGKILL, as when it crashes. Returns when it has taken its configuration again.
+
+        Raises UnavailableError for a DUT that is not ours to restart, TestbedError where it does not start again.
+        """
+        ...
+
+
+@runtime_checkable
+class Restarting(Protocol):
+    """A DUT that can be restarted."""
+
+    def restart(self, *, killed: bool = False) -> None:
+        """See ``Restart``."""
+        ...
+
+
 class Datapath(Protocol):
     """A DUT on which topologies are built."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
@@ -60,16 +60,14 @@ def _limited(reasons: Sequence[str]) -> str:
 
 
 def block_ratios(metric: str, blocks: Paired) -> list[float]:
-    """Subject over baseline, one a block that has a pair."""
-    found = (
-        block_ratio([(a[metric], b[metric]) for a, b in _values(block) if metric in a and metric in b])
-        for block in blocks
-    )
+    """Subject over baseline by whole trials, one a block that has a pair."""
+    found = (block_ratio(_over_all(metric, block)) for block in blocks)
     return [ratio for ratio in found if ratio is not None]
 
 
-def _values(block: Sequence[tuple[Reading, Reading]]) -> list[tuple[Mapping[str, float], Mapping[str, float]]]:
-    return [(first.values, second.values) for first, second in block]
+def _over_all(metric: str, block: Sequence[tuple[Reading, Reading]]) -> list[tuple[float, float]]:
+    pairs = ((first.over_all(metric), second.over_all(metric)) for first, second in block)
+    return [(first, second) for first, second in pairs if first is not None and second is not None]
 
 
 def _alike(metric: str, blocks: Paired) -> list[AlikeBlock[State]] | None:
@@ -84,8 +82,9 @@ def _alike(metric: str, blocks: Paired) -> list[AlikeBlock[State]] | None:
 def _estimate(metric: str, blocks: Paired, confidence: float) -> RatioEstimate | None:
     """Subject over baseline; None where no block has a pair."""
     alike = _alike(metric, blocks)
-    if alike is not None:
-        return alike_estimate([(mine, theirs) for mine, theirs in alike if mine], confidence)
+    by_state = None if alike is None else alike_estimate([(mine, theirs) for mine, theirs in alike if mine], confidence)
+    if by_state is not None:
+        return by_state
     ratios = block_ratios(metric, blocks)
     return paired_ratio(ratios, confidence) if ratios else None
 

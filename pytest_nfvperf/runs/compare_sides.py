@@ -20,7 +20,8 @@ from pytest_nfvperf.model.errors import DutFailure, NfvperfError, TestbedError, 
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.topology import Topology
-from pytest_nfvperf.runs.study import Collected, Figure, Study, Subject, Work
+from pytest_nfvperf.runs.figures import Figure
+from pytest_nfvperf.runs.study import Collected, Study, Subject, Work
 
 SIDE = "side"
 """The label that the outcomes of a comparison differ in."""
@@ -51,13 +52,17 @@ class GuardedStudy(Study):
 
     Attributes:
         floors: by metric, what the baseline's two readings in rounds differ by; empty where readings alternate.
+        reads_again: False for who needs no floor: then the baseline is read once a round.
     """
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.floors: dict[str, Floor] = {}
+        self.reads_again = True
 
     def _rebuilt(self, work: Work) -> tuple[Outcome, ...]:
+        if not self.reads_again:
+            return super()._rebuilt(work)
         first = work.subjects[0]
         doubled = (*work.subjects, replace(first, value=first.value + AGAIN))
         *outcomes, _ = super()._rebuilt(Work(work.per, doubled, work.figure, work.clock))

@@ -16,12 +16,13 @@ from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.runs.compare_sides import SideComparison
+from pytest_nfvperf.runs.figures import Figure
 from pytest_nfvperf.runs.forwarding import ForwardingRate
 from pytest_nfvperf.runs.instructions import CountedInstructions, check_time
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.search import EstimateOf, LimitsOf, Search
 from pytest_nfvperf.runs.session_watch import Sessions
-from pytest_nfvperf.runs.study import Figure, Study, Subject
+from pytest_nfvperf.runs.study import Study, Subject
 
 
 class ComparedSearch(Search):

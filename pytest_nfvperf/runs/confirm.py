@@ -90,9 +90,11 @@ def _tried(
     confirmation: Confirmation | None = None
     spoiled: _Spoiled | None = None
     through_fps = outcome.load_fps or 0.0
+    fine_until = measurer.elapsed_s() + _FINE * duration_s
     for share in SHARES[:attempts]:
         load = (outcome.load_fps or 0.0) * share
-        if load > through_fps or (spoiled is not None and share not in _FAR_BELOW):
+        coarse = spoiled is not None or measurer.elapsed_s() > fine_until
+        if load > through_fps or (coarse and share not in _FAR_BELOW):
             continue
         if held is not None and load <= held.load_fps:
             break
@@ -144,4 +146,7 @@ as these steps, and a trial that does not hold is given up after a second. The l
 is still a figure, where none would be none."""
 
 _FAR_BELOW = (0.9, 0.7, 0.5, 0.35, 0.25, 0.1)
-"""Those that are tried after the rig spoiled a load."""
+"""Those that are tried after the rig spoiled a load, and after some time."""
+
+_FINE = 3
+"""For so many times a confirmation's length all shares are tried: a user waits for the figure."""

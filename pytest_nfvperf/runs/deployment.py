@@ -10,9 +10,10 @@ from pytest_nfvperf.model.measure.cpu_account import CpuRole
 from pytest_nfvperf.model.testbed.equipment import DatapathInfo
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.ports.collector import Collector
-from pytest_nfvperf.ports.datapath import BuiltTopology
+from pytest_nfvperf.ports.datapath import BuiltTopology, Datapath, Restart, Restarting
 from pytest_nfvperf.ports.generator import Generator
-from pytest_nfvperf.ports.sampler import Sampler
+from pytest_nfvperf.ports.reachability import Reachability
+from pytest_nfvperf.ports.sampler import Sampled, Sampler
 from pytest_nfvperf.runs.trials import TrialRunner
 from pytest_nfvperf.runs.vnf_processes import RunningVnfs
 
@@ -30,7 +31,8 @@ class Deployment:
     """What a topology consists of while it is deployed.
 
     ``collectors``, ``samplers``: the datapath's counters. ``datapath``: what the DUT is. ``processes``: of DUT and VNFs
-    on this machine, by their ids.
+    on this machine, by their ids. ``restart``: of the DUT; None where nobody can. ``reachability``: watches what passes
+    between namespaces; None where nobody does.
     """
 
     built: BuiltTopology
@@ -40,10 +42,19 @@ class Deployment:
     runner: TrialRunner | None
     collectors: tuple[Collector, ...] = ()
     samplers: tuple[Sampler, ...] = ()
+    restart: Restart | None = None
+    reachability: Reachability | None = None
     check_alive: Callable[[], None] = lambda: None
     processes: Callable[[], Mapping[int, CpuRole]] = dict
     vnfs: RunningVnfs = field(default_factory=RunningVnfs)
     services: list[Service] = field(default_factory=list)
+
+    def can(self, datapath: Datapath) -> None:
+        """Note what this DUT can do beyond what every one does."""
+        if isinstance(datapath, Sampled):
+            self.samplers = datapath.samplers()
+        if isinstance(datapath, Restarting):
+            self.restart = datapath.restart
 
     def close(self) -> None:
         """Stop services and VNFs, and remove what was built."""

@@ -20,6 +20,7 @@ from typing import Any
 from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.measure.profile import TRIAL_OVERHEAD_S, Profile
 from pytest_nfvperf.model.measure.reading import Reading
+from pytest_nfvperf.model.topology.nodes import PortKind
 from pytest_nfvperf.model.traffic.traffic import Traffic, check_mtu
 from pytest_nfvperf.model.traffic.trial import TrialResult, TrialSpec
 from pytest_nfvperf.model.traffic.windows import State, plateau
@@ -110,14 +111,14 @@ class ForwardingRate:
         trial = live.runner.run_once(spec, remaining_s)
         if not trial.result.valid:
             raise InvalidTrialsError([trial])
-        return trial, _reading(trial, self._prepare(live), whole=_takes_turns(live))
+        return trial, _reading(trial, self._prepare(live), whole=_windows_tell_nothing(live))
 
     def measure(self, live: LiveTopology, remaining_s: float | None) -> tuple[Trial, Reading]:
         """The trial of a reading, and the reading; errors as in ``read``."""
         limits = self._prepare(live)
         self._warm_up(live, remaining_s)
         trial = live.runner.run(self._spec(live, self.profile.comparison_trial_s, "forwarding rate"), remaining_s)
-        return trial, _reading(trial, limits, whole=_takes_turns(live))
+        return trial, _reading(trial, limits, whole=_windows_tell_nothing(live))
 
     def _prepare(self, live: LiveTopology) -> Limits:
         if self.limits is None:
@@ -177,9 +178,17 @@ class ForwardingRate:
         )
 
 
-def _takes_turns(live: LiveTopology) -> bool:
-    """True of nodes that share CPUs. One of them works for milliseconds, then another: no window shows what all do."""
-    return bool(live.datapath_info.at_least)
+_OF_THE_KERNEL = {PortKind.AF_PACKET, PortKind.AF_XDP, PortKind.TAP}
+
+
+def _windows_tell_nothing(live: LiveTopology) -> bool:
+    """True where what the DUT itself does looks like a disturbance of it.
+
+    Nodes that share CPUs take turns of some milliseconds: no window shows what all do. And what the kernel does for a
+    DUT's veth pairs and packet sockets it does on the PMD's CPU before any thread: a witness comes late all the time.
+    """
+    kernels = bool(live.topology.veths) or any(port.kind in _OF_THE_KERNEL for port in live.topology.ports)
+    return kernels or bool(live.datapath_info.at_least)
 
 
 def _reading(trial: Trial, limits: Limits, *, whole: bool) -> Reading:
@@ -187,19 +196,22 @@ def _reading(trial: Trial, limits: Limits, *, whole: bool) -> Reading:
 
     ``whole``: by its counts, not by its windows.
     """
-    result = trial.result
-    rate, alike = (_whole_rate(result), {}) if whole else (_rate(result), _alike(result))
-    values = {} if rate is None else {"forwarding_rate": rate}
-    if rate:
-        values["packet_time"] = 1e9 / (rate * len(result.counts))
+    result, whole_rate = trial.result, _whole_rate(trial.result)
+    rate, alike = (whole_rate, {}) if whole else (_rate(result), _alike(result))
+    values = _rate_and_time(rate, len(result.counts))
     if trial.cost.pmd_cycles_per_packet is not None:
         values["cycles_per_packet"] = trial.cost.pmd_cycles_per_packet
     why = _limited(result, rate or 0.0, limits)
-    if not why:
-        return Reading(values, trial.id, alike=alike)
+    at_least = {"forwarding_rate": why} if why else {}
     # Below saturation a PMD counts its idle time to the packets: it needs no more for them than this.
-    at_most = dict.fromkeys(("packet_time", "cycles_per_packet"), why)
-    return Reading(values, trial.id, {"forwarding_rate": why}, at_most, alike)
+    at_most = dict.fromkeys(("packet_time", "cycles_per_packet"), why) if why else {}
+    return Reading(values, trial.id, at_least, at_most, alike, _rate_and_time(whole_rate, len(result.counts)))
+
+
+def _rate_and_time(rate: float | None, ways: int) -> dict[str, float]:
+    """Frames/s per direction, and ns a packet over all ``ways``, as far as there are any."""
+    found = {} if rate is None else {"forwarding_rate": rate}
+    return {**found, "packet_time": 1e9 / (rate * ways)} if rate else found
 
 
 def _rate(result: TrialResult) -> float | None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import fmean
 
 from pytest_nfvperf.model.measure.outcome import BackToBack, LatencyPoint, LossPoint
 from pytest_nfvperf.runs.measurer import LoadMeasurer, loss_of
 from pytest_nfvperf.runs.trials import InvalidTrialsError, Trial
+
+_UNTOLD = "too little of the trial was undisturbed to tell the DUT's loss from the machine's"
 
 
 def loss_curve(
@@ -36,7 +39,11 @@ def loss_point(trial: Trial) -> LossPoint:
     """The loss of one trial."""
     result = trial.result
     counted = result.dated or result
-    return LossPoint(result.spec.load_fps, loss_of(trial), trial.id, counted.lost, counted.offered)
+    point = LossPoint(result.spec.load_fps, loss_of(trial), trial.id, counted.lost, counted.offered)
+    if not result.says_nothing:
+        return point
+    by_rule = trial.ledger.by_rule / result.offered if trial.ledger is not None and result.offered else 0.0
+    return replace(point, at_most=_UNTOLD, by_rule=by_rule)
 
 
 def latency_profile(

@@ -8,6 +8,7 @@ from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.measure.outcome import GoalOutcome
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
+from pytest_nfvperf.runs.patience import PATIENCE_S
 from pytest_nfvperf.runs.session_watch import SessionWatch
 from pytest_nfvperf.runs.trials import InvalidTrialsError, Trial, TrialRunner
 
@@ -22,9 +23,6 @@ CPU keeps the DUT waiting for some 30 us."""
 
 FEWEST_WINDOWS, MOST_WINDOWS = 30, 6000
 """Of a trial."""
-
-PATIENCE_S = 20.0
-"""How long a search may spend on trials that were too disturbed to say whose a loss was, or were invalid, in all."""
 
 _LONG_REPEATS = 2
 """Of a trial that takes long and was invalid, or said nothing: the rig is more likely to bear a lower load."""

@@ -157,7 +157,7 @@ class MirrorCost:
         overloaded = copies_of(live, trial)
         calm = counted_trial(live, self._calm(live), self.profile.invalid_trial_budget, remaining_s)
         values = {**reading.values, **_values(trial, overloaded, copies_of(live, calm))}
-        return Reading(values, calm.id, reading.at_least, reading.at_most, reading.alike)
+        return Reading(values, calm.id, reading.at_least, reading.at_most, reading.alike, reading.whole)
 
     def _calm(self, live: LiveTopology) -> TrialSpec:
         both = live.topology.directions

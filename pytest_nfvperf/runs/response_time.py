@@ -65,6 +65,7 @@ class Requester:
         data = RequestData(result, self.context.clock.monotonic() - started, cpu)
         self.context.recorder.emit(data, run_id)
         self.context.others.append(run_id)
+        self.context.places.ran(run_id, (live.topology, live.dut))
         self.context.progress.trial_finished(None, True)
         return run_id, data
 

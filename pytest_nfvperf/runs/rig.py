@@ -21,7 +21,6 @@ from pytest_nfvperf.model.traffic.cpu_placement import BandsSeen
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.ports.datapath import Datapath, Freezing
 from pytest_nfvperf.ports.generator import Generator
-from pytest_nfvperf.ports.sampler import Sampled
 from pytest_nfvperf.ports.stream_engine import StreamEngine
 from pytest_nfvperf.runs.attaching import generator_port_names, generator_ports, learning_directions
 from pytest_nfvperf.runs.deaths import add_evidence, death_behind
@@ -357,14 +356,15 @@ class Rig:
             built.close()
             raise
         deployment = Deployment(built, live.dut, datapath.info(), generator, None, datapath.collectors(), vnfs=vnfs)
-        if isinstance(datapath, Sampled):
-            deployment.samplers = datapath.samplers()
+        deployment.can(datapath)
+        deployment.reachability = self._parts.reachability
         deployment.check_alive = lambda: _all_alive(datapath, vnfs)
         deployment.processes = lambda: vnfs.processes_beside(datapath)
         if generator is not None:
-            deployment.runner = self._runner(topology, generator, deployment, live.repeats)
+            deployment.runner = self._runner(live, generator, deployment)
         live.current = deployment
         self._live = live
+        self.context.places.last = (live.topology, live.dut)
         for start in live.service_starters:
             live.current.services.append(start(live))
 
@@ -378,15 +378,15 @@ class Rig:
                 raise
         self._cabling_checked = True
 
-    def _runner(self, topology: Topology, generator: Generator, deployment: Deployment, repeats: int) -> TrialRunner:
-        factory = self._parts.make_ledger
+    def _runner(self, live: LiveTopology, generator: Generator, deployment: Deployment) -> TrialRunner:
+        factory, topology = self._parts.make_ledger, live.topology
         return TrialRunner(
             generator,
             deployment.collectors,
             make_ledger=(lambda result, before, after: factory(topology, result, before, after)) if factory else None,
             check_alive=deployment.check_alive,
-            context=replace(self.context, placement=self._placement),
-            repeats=repeats,
+            context=replace(self.context, placement=self._placement, place=(topology, live.dut)),
+            repeats=live.repeats,
             pmd_cpus=self._parts.pmd_cpus,
             vnf_counts=deployment.vnfs.counts,
         )

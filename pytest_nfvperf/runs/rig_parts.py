@@ -14,6 +14,7 @@ from pytest_nfvperf.ports.cpu_accounting import CpuAccounting
 from pytest_nfvperf.ports.cpu_profiler import CpuProfiler
 from pytest_nfvperf.ports.datapath import Datapath
 from pytest_nfvperf.ports.generator import Generator
+from pytest_nfvperf.ports.reachability import Reachability
 from pytest_nfvperf.ports.request_engine import RequestEngine
 from pytest_nfvperf.ports.stream_engine import StreamEngine
 from pytest_nfvperf.ports.vnf import VnfMaker
@@ -30,6 +31,7 @@ class RigParts:
     ``polling_cpus``: of the DUT, whose distance from the generator's is looked at; ``round_trips``: seen before.
     ``make_streams``: None where the testbed has no engine for streams. ``make_cpu_accounting``: None where nobody
     accounts for the CPU time of the machine that they run on. ``make_requests``: None where nothing sends requests.
+    ``reachability``: watches what passes between namespaces; None where nobody does.
     ``make_profiler``: of the CPUs that DUT and streams run on; None where nobody can look there.
     ``vnfs``: starts VNFs that are processes; None where there is only the generator's loop.
     ``beside``: the parts of one more rig by a name of its own, that shares this one's CPUs: while one of them works
@@ -47,6 +49,7 @@ class RigParts:
     make_streams: Callable[[], StreamEngine] | None = None
     make_cpu_accounting: Callable[[], CpuAccounting | None] | None = None
     make_requests: Callable[[], RequestEngine] | None = None
+    reachability: Reachability | None = None
     make_profiler: Callable[[], CpuProfiler] | None = None
     vnfs: VnfMaker | None = None
     check_cabling: Callable[[Datapath, Generator], None] | None = None

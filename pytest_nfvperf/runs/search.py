@@ -247,6 +247,7 @@ class Search:
         if measurer.watch is None and any(near_ceiling(goal, limits.ceiling_fps) for goal in found):
             limits, found = self._above(live, traffic, measurer, limits, found, find)
         goals = self._confirmed(measurer, [marked(goal, limits.ceiling_fps, measurer.spoiled) for goal in found])
+        live.runner.patience.learn(measurer.patience_s)
         goals = tuple(marked_low(goal, measurer.apart, measurer.disturbed(goal)) for goal in goals)
         found_more = {
             "goals": goals,
@@ -305,6 +306,7 @@ class Search:
             directions,
             residual_s=self.profile.search_residual_s,
             estimate_s=self._estimate_of(self.profile),
+            patience_s=live.runner.patience.allowed_s,
         )
         return measurer, limits
 

@@ -14,10 +14,8 @@ from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.runs.deaths import add_evidence
+from pytest_nfvperf.runs.places import Placed
 from pytest_nfvperf.runs.rig import LiveTopology, Rig
-
-Placed = tuple[Topology, Dut]
-"""What a rig carries."""
 
 BLOCKS_OF_A_START = 2
 """Where DUTs differ. A start differs from the next by about a percent, which would pass for a difference of sides: in
@@ -43,9 +41,12 @@ class SideBySide:
     def possible(own: Rig, subjects: Sequence[Placed]) -> bool:
         """True where that many DUTs can be there at once, and none of them goes on when frozen.
 
-        The kernel's OVS does, of which a machine has one; and VNFs that are processes poll on.
+        The kernel's OVS does, of which a machine has one, and a third party's may; and VNFs that are processes poll on.
         """
-        freeze = all(dut.kind != "system" and own.loops_vnfs(topology) for topology, dut in subjects)
+        freeze = all(
+            dut.kind != "system" and ":" not in (dut.kind or "") and own.loops_vnfs(topology)
+            for topology, dut in subjects
+        )
         duts = sum(max(1, len(topology.nodes)) for topology, _ in subjects)
         return freeze and duts <= 1 + own.room_beside()
 

@@ -1,8 +1,8 @@
-"""At which load to soak: the one that was asked for, S1's where this machine can bear it, or a share of the NDR."""
+"""At which load to soak: the one that was asked for, what this machine bears of S1's, or a share of the NDR."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.errors import DutFailure, InconclusiveError
@@ -10,20 +10,27 @@ from pytest_nfvperf.model.measure.asked_load import SoakLoad
 from pytest_nfvperf.model.measure.outcome import Outcome, SearchStatus
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialResult, TrialSpec
+from pytest_nfvperf.runs.measurer import window_s
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.search import OWN_LIMIT, Search
 
 S1_FPS = 4e6
 """Per direction: the endurance run of S1."""
 
+_LOADS = (S1_FPS, S1_FPS / 2, S1_FPS / 4)
+"""The first that is borne is taken: a soak is about time, and a load that a shared machine bears now and then only says
+nothing for most of it."""
+
 _TRY_S = 1.0
-_TRIES = 4
+_TRIES, _WITHOUT_LOSS = 4, 3
 _SHARE = 0.8
-"""Of the NDR, where S1's load is too much."""
+"""Of the NDR, where all of them are too much."""
 
 
-def find_load(load: SoakLoad, live: LiveTopology, traffic: Traffic, search: Search) -> float:
-    """Frames/s per direction.
+def find_loads(load: SoakLoad, live: LiveTopology, traffic: Traffic, search: Search) -> tuple[float, ...]:
+    """The load, and lower ones in turn for where the rig spoils a soak at it; frames/s per direction.
+
+    Who asks for a load gets no other.
 
     Raises:
         InconclusiveError: the load is above what the rig itself bears, or the rig let no NDR be found.
@@ -31,11 +38,16 @@ def find_load(load: SoakLoad, live: LiveTopology, traffic: Traffic, search: Sear
     """
     if load.fps is not None:
         _refuse_beyond_rig(load.fps, live, traffic, search)
-        return load.fps
-    if load.ndr_share is None and _bears(S1_FPS, live, traffic, search):
-        return S1_FPS
+        return (load.fps,)
+    if load.ndr_share is None:
+        for number, fps in enumerate(_LOADS):
+            tried = _tried_at(fps, live, traffic, search)
+            if _borne(tried):
+                return _LOADS[number:]
+        if tried and not any(_lost_by_dut(result) for result in tried):
+            return _LOADS[-1:]
     ndr = ndr_to_share(live, traffic, search, "give a load, --nfv-soak-load '1 Mpps'")
-    return ndr * (_SHARE if load.ndr_share is None else load.ndr_share)
+    return (min(ndr * _SHARE, _LOADS[-1]) if load.ndr_share is None else ndr * load.ndr_share,)
 
 
 def ndr_to_share(live: LiveTopology, traffic: Traffic, search: Search, instead: str) -> float:
@@ -91,15 +103,31 @@ def _refuse_beyond_rig(load_fps: float, live: LiveTopology, traffic: Traffic, se
     )
 
 
-def _bears(load_fps: float, live: LiveTopology, traffic: Traffic, search: Search) -> bool:
-    """The rig can do it, and one of a few short trials is without loss.
-
-    A stall of the host in another is no reason for a lower load.
-    """
+def _tried_at(load_fps: float, live: LiveTopology, traffic: Traffic, search: Search) -> list[TrialResult]:
+    """A few short trials, no more of them than tell that the load is too much; none above the rig's ceiling."""
     ceiling = search.ceiling_fps(live, traffic)
+    tried: list[TrialResult] = []
     if ceiling is not None and load_fps > ceiling:
-        return False
-    return any(result.valid and result.lost == 0 for result in _short_trials(load_fps, live, traffic))
+        return tried
+    for result in _short_trials(load_fps, live, traffic):
+        tried.append(result)
+        if len(tried) == _TRIES or not _borne(tried):
+            break
+    return tried
+
+
+def _borne(tried: Sequence[TrialResult]) -> bool:
+    """Most of the trials are without loss, in whatever state the machine was meanwhile.
+
+    A stall of the host in one is no reason for a lower load.
+    """
+    lossy = sum(result.lost > 0 or any(reason.code in OWN_LIMIT for reason in result.invalid) for result in tried)
+    return bool(tried) and lossy <= _TRIES - _WITHOUT_LOSS
+
+
+def _lost_by_dut(result: TrialResult) -> bool:
+    """And not by a machine that others use, too: a soak at a low load may bear that."""
+    return not result.says_nothing and result.own_lost > 0
 
 
 def _falls_behind(results: Iterable[TrialResult]) -> bool:
@@ -117,6 +145,7 @@ def _short_trials(load_fps: float, live: LiveTopology, traffic: Traffic) -> Iter
         duration_s=_TRY_S,
         directions=both if traffic.bidirectional else both[:1],
         purpose="load for the soak",
+        window_s=window_s(_TRY_S),
     )
     live.runner.run_once(spec)  # after idling, caches are cold
     for _ in range(_TRIES):

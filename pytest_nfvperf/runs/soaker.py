@@ -14,7 +14,7 @@ from pytest_nfvperf.model.evidence.records import SoakData
 from pytest_nfvperf.model.measure.asked_load import checked_fps
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.profile import Profile
-from pytest_nfvperf.model.measure.soak import Gap, Soak
+from pytest_nfvperf.model.measure.soak import MOST_SPOILED, Gap, Soak
 from pytest_nfvperf.model.measure.soak_dated import DatedInterval, dated_intervals
 from pytest_nfvperf.model.measure.soak_series import series
 from pytest_nfvperf.model.measure.soak_summary import SESSION_UP, Plan, summarise
@@ -42,13 +42,23 @@ MOST_SOAK_WINDOWS = 90_000
 
 _PLANNED_STEPS = 60
 
+_LOOK_AT, _MOST_LOSSY, _WORTH_LOOKING = 15, 0.5, 3
+"""After so many intervals a soak is given up of which more than this share lost frames, where a lower load is left to
+begin again with; and how many times as long a soak must be for that."""
+
+_GIVEN_UP = "too many intervals lost frames to go on with; another begins"
+
 _LATE_SHARE = 0.5
 """An interval that ended longer ago than this share of one is too old for samplers to be read for it."""
 
 
 @dataclass(slots=True)
 class _Watched:
-    """What a running soak has collected. ``interrupted``: why it ended early."""
+    """What a running soak has collected.
+
+    ``interrupted``: why it ended early. ``look_at``: after how many intervals it is given up where too many lost
+    frames; None: never.
+    """
 
     plan: Plan
     table: SoakTable
@@ -59,13 +69,27 @@ class _Watched:
     seen: int = 0
     lost: float = 0.0
     dated: Mapping[int, DatedInterval] = field(default_factory=dict)
+    look_at: int | None = None
+    given_up: bool = False
+
+    def gives_up(self) -> bool:
+        """At the look: most intervals lost frames. Whose loss it was is dated at the end of the trial."""
+        if len(self.table) != self.look_at:
+            return False
+        lossy = sum(self.table.total(".lost", [row]) > 0 for row in range(len(self.table)))
+        self.given_up = lossy > _MOST_LOSSY * len(self.table)
+        return self.given_up
+
+    def elapsed_s(self) -> float:
+        """Seconds since the first frame was due; 0 before the first interval."""
+        return self.table.column(TIME)[-1] if len(self.table) else 0.0
 
     def gaps(self) -> list[Gap]:
         """Of samplers, and rows that the disk refused."""
         refused = self.file.failed if self.file else None
         if refused is None:
             return self.rows.gaps
-        end = self.table.column(TIME)[-1] if len(self.table) else 0.0
+        end = self.elapsed_s()
         why = f"{refused[1]} rows are not on disk: {refused[0]}"
         return [*self.rows.gaps, Gap("samples file", 0.0, end, why)]
 
@@ -79,7 +103,7 @@ class _Watched:
     def summary(self) -> Soak:
         """As far as it came."""
         spent = self.table.total(OWN_CPU) / 1e9
-        elapsed = self.table.column(TIME)[-1] if len(self.table) else 0.0
+        elapsed = self.elapsed_s()
         return summarise(
             self.table,
             self.plan,
@@ -101,7 +125,8 @@ class Soaker:
         open_samples: opens where samples go; None for a plan: none are written, and the time passes in few steps.
         take_signals: takes the process's signals while a soak runs.
         interrupted: told when a signal ended a soak, for the run to end after the test.
-        load: frames/s per direction, of what a test names or None; it refuses a load that the rig cannot bear.
+        loads: frames/s per direction, of what a test names or None: the load, and lower ones for where the rig spoils a
+            soak at it. It refuses a load that the rig cannot bear.
     """
 
     def __init__(
@@ -112,7 +137,7 @@ class Soaker:
         open_samples: OpenSamples | None,
         take_signals: TakeSignals,
         interrupted: Callable[[str], None],
-        load: Callable[[LiveTopology, Traffic, float | None], float],
+        loads: Callable[[LiveTopology, Traffic, float | None], Sequence[float]],
     ) -> None:
         self.profile = profile
         self.labels = dict(labels)
@@ -120,7 +145,7 @@ class Soaker:
         self._open_samples = open_samples
         self._take_signals = take_signals
         self._interrupted = interrupted
-        self._find_load = load
+        self._find_loads = loads
 
     def run(
         self,
@@ -135,7 +160,7 @@ class Soaker:
         Args:
             live: the topology to measure on.
             traffic: what to send.
-            load_fps: frames/s per direction; what the user asked for, or S1's, if not given: see ``find_load``.
+            load_fps: frames/s per direction; what the user asked for, or S1's, if not given: see ``find_loads``.
             duration_s: the profile's ``soak_s`` if not given.
             also: further samplers, such as those of routing sessions.
 
@@ -147,19 +172,14 @@ class Soaker:
         """
         for port in live.topology.ports:
             check_mtu(traffic, port.mtu)
-        load_fps = self._find_load(live, traffic, None if load_fps is None else checked_fps(load_fps))
-        spec = self._spec(live, traffic, load_fps, duration_s or self.profile.soak_s)
-        live.learn(traffic)
-        live.runner.run_once(self._warm_up(spec), spec.duration_s)
-        live.runner.calm.pause()  # what is on the PMD's CPU now would be there until the end
+        loads = list(self._find_loads(live, traffic, None if load_fps is None else checked_fps(load_fps)))
         started = self._context.clock.monotonic()
-        samples_name = f"samples-{self._context.recorder.next_id(RecordKind.SOAK)}.jsonl"
-        watched = self._prepare(live, spec, also, samples_name)
-        try:
-            trial_id = self._soak(live, spec, watched)
-        finally:
-            if watched.file:
-                watched.file.close()
+        while True:
+            spec = self._spec(live, traffic, loads[0], duration_s or self.profile.soak_s)
+            watched, trial_id = self._at(live, spec, also, may_give_up=len(loads) > 1)
+            if not watched.given_up:
+                break
+            loads = loads[1:] if _spoiled_by_rig(watched.summary()) else loads[:1]
         outcome = Outcome(
             labels=tuple(sorted({**self.labels, **measured_labels(live, traffic)}.items())),
             algorithm="soak",
@@ -172,6 +192,23 @@ class Soaker:
         )
         self._context.recorder.emit(outcome)
         return outcome
+
+    def _at(
+        self, live: LiveTopology, spec: TrialSpec, also: Sequence[Sampler], *, may_give_up: bool
+    ) -> tuple[_Watched, str]:
+        """Soak at one load; what was seen, and the trial's id."""
+        live.learn(spec.traffic)
+        live.runner.run_once(self._warm_up(spec), spec.duration_s)
+        live.runner.calm.pause()  # what is on the PMD's CPU now would be there until the end
+        samples_name = f"samples-{self._context.recorder.next_id(RecordKind.SOAK)}.jsonl"
+        watched = self._prepare(live, spec, also, samples_name)
+        planned = spec.duration_s / watched.plan.interval_s
+        watched.look_at = _LOOK_AT if may_give_up and planned >= _WORTH_LOOKING * _LOOK_AT else None
+        try:
+            return watched, self._soak(live, spec, watched)
+        finally:
+            if watched.file:
+                watched.file.close()
 
     def _spec(self, live: LiveTopology, traffic: Traffic, load_fps: float, duration_s: float) -> TrialSpec:
         both = live.topology.directions
@@ -220,6 +257,7 @@ class Soaker:
         watched.faults += [str(reason) for reason in trial.result.invalid if reason.code not in OF_INTERVALS]
         self._record(trial.id, watched)
         if signals.asked:
+            watched.given_up = False  # nothing begins again
             self._interrupted(signals.asked)
         return trial.id
 
@@ -253,7 +291,10 @@ class Soaker:
             if signals.asked and not watched.interrupted:
                 watched.interrupted = f"{_so_far(watched)} by {signals.asked}"
                 running.stop()
-        watched.rows.end(watched.table.column(TIME)[-1] if len(watched.table) else 0.0)
+            elif not watched.interrupted and watched.gives_up():
+                watched.interrupted = f"{_so_far(watched)}: {_GIVEN_UP}"
+                running.stop()
+        watched.rows.end(watched.elapsed_s())
 
     def _record(self, trial_id: str, watched: _Watched) -> None:
         summary = watched.summary()
@@ -276,6 +317,11 @@ class _Lag:
         return f"the collector was {lag_s:.1f} s late" if lag_s > self._limit_s else ""
 
 
+def _spoiled_by_rig(soak: Soak) -> bool:
+    """It would say nothing at this load. Where the DUT itself lost frames no lower load may hide it."""
+    return soak.spoiled_ratio > MOST_SPOILED and not soak.lossy_count
+
+
 def _stop_quietly(running: RunningTrial) -> None:
     """Ask for the end; what is broken is told by who waits for the next interval."""
     with suppress(TestbedError):
@@ -291,8 +337,7 @@ def _end_quietly(running: RunningTrial) -> None:
 
 
 def _so_far(watched: _Watched) -> str:
-    elapsed_s = watched.table.column(TIME)[-1] if len(watched.table) else 0.0
-    return f"ended after {format_seconds(elapsed_s)} of {format_seconds(watched.plan.duration_s)}"
+    return f"ended after {format_seconds(watched.elapsed_s())} of {format_seconds(watched.plan.duration_s)}"
 
 
 def _line(watched: _Watched) -> str:

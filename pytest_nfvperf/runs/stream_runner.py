@@ -6,16 +6,17 @@ both ends (S2: 1.0 core for the sender, 0.8 for the receiver).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, Protocol, TypedDict
 
 from pytest_nfvperf.model.errors import UnavailableError
 from pytest_nfvperf.model.evidence.record import RecordKind
 from pytest_nfvperf.model.evidence.records import StreamData
 from pytest_nfvperf.model.ledger.ledger import deltas
 from pytest_nfvperf.model.measure.cpu_account import CpuAccount, with_pmd_split
+from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.profile import Profile
 from pytest_nfvperf.model.measure.reading import Reading
 from pytest_nfvperf.model.measure.stream_measurement import StreamResult, StreamSpec
@@ -84,6 +85,18 @@ def _requester(
     return Requester(make(), context, accounting, cpus)
 
 
+class Profiling(Protocol):
+    """Profiles runs by doing them once more."""
+
+    def __call__(self, name: str, work: Callable[[], object]) -> None:
+        """``name``: the record of the run; ``work``: does the same again."""
+        ...
+
+    def compare(self, per: str, outcomes: Sequence[Outcome]) -> None:
+        """Set the profiles of subjects beside that of the first."""
+        ...
+
+
 class StreamRunner:
     """Runs streams between two namespaces of a live topology.
 
@@ -94,7 +107,7 @@ class StreamRunner:
         cpus: that client and server may run on, where a spec does not say; empty: any.
         accounting: accounts for the CPU time of the machine; None where nobody does.
         make_requests: makes what sends requests; None where the testbed has nothing for it.
-        profile: does once more, under a profiler, what a run of this name did; None: nobody asks.
+        profile: does once more, under a profiler, what a run did, and compares such profiles; None: nobody asks.
     """
 
     def __init__(
@@ -105,7 +118,7 @@ class StreamRunner:
         cpus: tuple[Cpus, Cpus] = ((), ()),
         accounting: CpuAccounting | None = None,
         make_requests: Callable[[], RequestEngine] | None = None,
-        profile: Callable[[str, Callable[[], object]], None] | None = None,
+        profile: Profiling | None = None,
     ) -> None:
         self._engine = engine
         self._context = context
@@ -147,6 +160,11 @@ class StreamRunner:
             if len(spoiled) > self._repeats:
                 raise InvalidTrialsError(spoiled)
 
+    def compare_profiles(self, per: str, outcomes: Sequence[Outcome]) -> None:
+        """Of subjects whose runs were profiled, the baseline's first; nothing where nobody asked for profiles."""
+        if self._profile is not None:
+            self._profile.compare(per, outcomes)
+
     def _profile_once(
         self, run_id: str, live: LiveTopology, spec: StreamSpec, between: tuple[StreamEnd, StreamEnd]
     ) -> None:
@@ -179,6 +197,7 @@ class StreamRunner:
         run_id = self._context.recorder.next_id(RecordKind.STREAM)
         run = StreamRun(run_id, result, cores, cpu, wall_s)
         self._context.streams[run_id] = result
+        self._context.places.ran(run_id, (live.topology, live.dut))
         self._context.recorder.emit(StreamData(result, wall_s, cores, repeat_of, cpu), run_id)
         self._context.progress.trial_finished(None, result.valid)
         return run
@@ -217,6 +236,10 @@ class TcpThroughput:
         run = self.runner.run(live, self.spec, remaining_s, ends=self.ends)
         values = {name: value for name, value in _values(run).items() if value is not None}
         return Reading(values, run.id)
+
+    def conclude(self, per: str, outcomes: Sequence[Outcome]) -> None:
+        """Compare profiles, where there are some."""
+        self.runner.compare_profiles(per, outcomes)
 
     def labels(self, live: LiveTopology) -> dict[str, str]:
         """What is really measured."""

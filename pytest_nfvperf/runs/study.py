@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Unpack, runtime_checkable
+from typing import Any, Unpack
 
 from pytest_nfvperf.model.measure.offloading import OffloadShare, worst_share
 from pytest_nfvperf.model.measure.outcome import Outcome
@@ -25,11 +25,13 @@ from pytest_nfvperf.ports.clock import Clock
 from pytest_nfvperf.runs.alternate import Alternated, Blocks, alternated
 from pytest_nfvperf.runs.compared import found_in_rounds, found_in_turns
 from pytest_nfvperf.runs.ends import Ends
+from pytest_nfvperf.runs.figures import ConcludingFigure, Figure, ShortFigure
 from pytest_nfvperf.runs.forwarding import ForwardingRate
 from pytest_nfvperf.runs.instructions import CountedInstructions, check_time
 from pytest_nfvperf.runs.interleave import Rounds, interleaved
 from pytest_nfvperf.runs.mirroring import MirrorCost, MirrorLoad
 from pytest_nfvperf.runs.offload_share import share_after
+from pytest_nfvperf.runs.reconnect import ReconnectTime
 from pytest_nfvperf.runs.response_time import ResponseTime
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.search import LimitsOf, Search
@@ -46,50 +48,6 @@ class Subject:
     value: str
     topology: Topology
     dut: Dut = TESTBEDS_OWN
-
-
-class Figure(Protocol):
-    """What is measured of each subject."""
-
-    @property
-    def name(self) -> str:
-        """The outcome's algorithm."""
-        ...
-
-    @property
-    def units(self) -> Mapping[str, str]:
-        """Base unit of each metric that a reading can have."""
-        ...
-
-    @property
-    def reading_s(self) -> float:
-        """How long a reading usually takes, beside building its topology."""
-        ...
-
-    def read(self, live: LiveTopology, remaining_s: float | None) -> Reading:
-        """One reading of a topology that was just built; InvalidTrialsError when the rig spoiled it."""
-        ...
-
-    def labels(self, live: LiveTopology) -> dict[str, str]:
-        """What is really measured there."""
-        ...
-
-    def facts(self) -> dict[str, Any]:
-        """Fields of the Outcome that do not depend on the subject."""
-        ...
-
-
-@runtime_checkable
-class ShortFigure(Figure, Protocol):
-    """A figure whose readings are so short that those of several subjects can be taken in turns."""
-
-    def begin(self, live: LiveTopology, remaining_s: float | None) -> None:
-        """Make a topology ready for turns, once after it was built."""
-        ...
-
-    def turn(self, live: LiveTopology, remaining_s: float | None) -> Reading:
-        """A short reading of a topology that is ready; InvalidTrialsError when the rig spoiled it, without repeats."""
-        ...
 
 
 Decided = Callable[[Outcome], bool]
@@ -240,6 +198,16 @@ class Study:
         spec = RequestSpec(message_bytes, max(1, round(self.profile.comparison_stream_s)), load_per_s)
         return self.compare(per, subjects, ResponseTime(self._streams().requester(), spec, ends))
 
+    def reconnect_time(
+        self, per: str, subjects: Sequence[Subject], *, ends: Ends | None = None, killed: bool = False
+    ) -> tuple[Outcome, ...]:
+        """How long a restart of OVS interrupts two namespaces; arguments and ``ends`` as of ``tcp_throughput``.
+
+        ``killed``: by SIGKILL, as when it crashes; else it is asked to exit. DutFailure where they do not reach each
+        other again, UnavailableError where the DUT is not ours to restart.
+        """
+        return self.compare(per, subjects, ReconnectTime(self._context, ends, killed))
+
     def instructions_per_packet(self, per: str, subjects: Sequence[Subject], traffic: Traffic) -> tuple[Outcome, ...]:
         """Instructions that each subject spends on a packet, in virtual time (``--nfv-virtual-time``).
 
@@ -275,6 +243,8 @@ class Study:
             made = self._rebuilt(work)
         for outcome in made:
             self._context.recorder.emit(outcome)
+        if isinstance(figure, ConcludingFigure):
+            figure.conclude(per, made)
         return made
 
     def _rebuilt(self, work: Work) -> tuple[Outcome, ...]:

@@ -12,6 +12,7 @@ from pytest_nfvperf.model.errors import InconclusiveError
 from pytest_nfvperf.model.evidence.record import RecordKind
 from pytest_nfvperf.model.evidence.trial_records import trial_data
 from pytest_nfvperf.model.ledger.ledger import CounterDelta, CounterSnapshot, Ledger
+from pytest_nfvperf.model.measure.cpu_profile import CpuProfile
 from pytest_nfvperf.model.measure.outcome import Cost
 from pytest_nfvperf.model.measure.stream_measurement import StreamResult
 from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason, TrialResult, TrialSpec, VnfCounts
@@ -21,7 +22,9 @@ from pytest_nfvperf.ports.generator import Generator, WatchesPollers
 from pytest_nfvperf.ports.progress import Progress
 from pytest_nfvperf.runs.calm import Calm
 from pytest_nfvperf.runs.cost import trial_cost
+from pytest_nfvperf.runs.patience import Patience
 from pytest_nfvperf.runs.placement import ForgottenRoundTrips, Placement
+from pytest_nfvperf.runs.places import Placed, Places
 from pytest_nfvperf.runs.recorder import Recorder
 from pytest_nfvperf.runs.trial_validity import counter_deltas, testbed_reasons
 from pytest_nfvperf.runs.vnf_processes import moved
@@ -35,11 +38,15 @@ class Context:
         recorder: where evidence goes.
         progress: who watches.
         clock: the time.
-        trials: the running test's trials by id; whoever starts a test clears it.
+        trials: the running test's trials by id.
         streams: the same of its runs of streams.
-        others: ids of the running test's other runs: of requests.
+        others: ids of the running test's other runs: of requests, of restarts.
+        profiles: of the running test's runs that were done once more under a profiler, by their ids.
+        places: on which topology each of these runs was measured.
+        place: of the topology that a runner of trials is for; None where nobody asks for the place of a trial.
         placement: keeps trials to one band of CPU distance; None where the DUT's CPUs are not known.
         virtual: time is a count of instructions.
+        patience: of the run's searches.
     """
 
     recorder: Recorder
@@ -48,8 +55,17 @@ class Context:
     trials: dict[str, Trial] = field(default_factory=dict)
     streams: dict[str, StreamResult] = field(default_factory=dict)
     others: list[str] = field(default_factory=list)
+    profiles: dict[str, CpuProfile] = field(default_factory=dict)
+    places: Places = field(default_factory=Places)
+    place: Placed | None = None
     placement: Placement | None = None
     virtual: bool = False
+    patience: Patience = field(default_factory=Patience)
+
+    def begin_test(self) -> None:
+        """Forget the runs of the test before."""
+        for known in (self.trials, self.streams, self.others, self.profiles, self.places):
+            known.clear()
 
 
 FurtherReasons = Callable[[TrialResult, Sequence[CounterDelta]], Sequence[InvalidReason]]
@@ -144,8 +160,11 @@ class TrialRunner:
         self.recorder = context.recorder
         self.progress = context.progress
         self.clock = context.clock
+        self.patience = context.patience
         self.calm = Calm(context.clock)
         self._trials = context.trials
+        self._places = context.places
+        self._place = context.place
         self._generator = generator
         self._collectors = tuple(collectors)
         self._make_ledger = make_ledger
@@ -197,6 +216,7 @@ class TrialRunner:
         repeat_of: str | None = None,
         execute: Callable[[TrialSpec], TrialResult] | None = None,
         also: FurtherReasons | None = None,
+        begins: Callable[[], None] | None = None,
     ) -> Trial:
         """Run one trial and record it, valid or not.
 
@@ -206,6 +226,7 @@ class TrialRunner:
             repeat_of: id of the invalid trial that this one repeats.
             execute: another way than the generator's ``run_trial``.
             also: what else speaks against the trial, beside what the generator and the testbed's counters say.
+            begins: called when the generator is about to send: a trial may first wait for the host, for seconds.
         """
         self.progress.trial_started(spec.purpose, spec.load_fps, spec.duration_s, remaining_s)
         started = self.clock.monotonic()
@@ -213,6 +234,8 @@ class TrialRunner:
         apart = self._placement.settle(self._generator)
         self._watch(spec)
         before, vnfs_before = [collector.snapshot() for collector in self._collectors], self._vnf_counts()
+        if begins is not None:
+            begins()
         result = (execute or self._generator.run_trial)(spec)
         self._check_alive()
         after, vnfs = [collector.snapshot() for collector in self._collectors], moved(vnfs_before, self._vnf_counts())
@@ -229,6 +252,8 @@ class TrialRunner:
             wall_s=self.clock.monotonic() - started,
         )
         self._trials[trial.id] = trial
+        if self._place is not None:
+            self._places.ran(trial.id, self._place)
         self._record(trial, repeat_of)
         self.progress.trial_finished(result.own_loss_ratio, result.valid)
         self.calm.after(result)

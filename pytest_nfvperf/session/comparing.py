@@ -117,9 +117,14 @@ class Comparison:
     ) -> SideComparison:
         profile = self._session.profile
         profile = replace(profile, comparison_budget_s=profile.comparison_budget_s * BUDGETS)
+        rounds = self._session.options.compare_rounds
+        if rounds is not None:
+            profile = replace(profile, comparison_repeats=rounds, comparison_budget_s=0.0)
 
         def make(more: Mapping[str, str], decided: Decided) -> GuardedStudy:
-            return GuardedStudy(profile, {**labels, **more}, deploy, limits_of, streams, decided, context)
+            study = GuardedStudy(profile, {**labels, **more}, deploy, limits_of, streams, decided, context)
+            study.reads_again = rounds is None
+            return study
 
         lost = {name: each[-1] for name, each in self._broken.items() if len(each) >= TRIES}
         return SideComparison(self.comparing, make, deploy.check, self._take, self._reset, lost)

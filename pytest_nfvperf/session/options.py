@@ -21,10 +21,15 @@ def is_pack(given: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class GivenTestbed:
-    """A testbed file. Those with one label are alike: a test runs on any of them, and once for each label."""
+    """A testbed file. Those with one label are alike: a test runs on any of them, and once for each label.
+
+    ``tags``: of a place of a labgrid coordinator, "nic=cx6,speed=100g"; then ``path`` is the directory that has a
+    testbed file for each place, named as the place.
+    """
 
     path: Path
     label: str = ""
+    tags: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +53,7 @@ class Options:
         resume: directory of a run that was killed, to go on with; None: this is a run of its own.
         baseline: results of an earlier run that limits may be a share of; None: there is none.
         compare: the sides to compare; None in a run that does not.
+        compare_rounds: count instructions of each side so often, no more, and of the baseline once; None: as needed.
         profile_cpu: run streams once more, unmeasured, with a profile of where the cycles go.
         wait_s: how long to wait for a testbed, or for CPUs, that another run uses, s.
         virtual_time: count instructions instead of measuring by the clock.
@@ -70,6 +76,7 @@ class Options:
     repeat: int = 1
     baseline: Path | None = None
     compare: Comparing | None = None
+    compare_rounds: int | None = None
     wait_s: float = 1800.0
     profile_cpu: bool = False
     resume: Path | None = None

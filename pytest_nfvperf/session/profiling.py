@@ -1,18 +1,25 @@
-"""``--nfv-profile-cpu``: an extra, unmeasured run of what was measured, with a profile of where the cycles went."""
+"""``--nfv-profile-cpu``: an extra, unmeasured run of what was measured, with a profile of where the cycles went.
+
+Where subjects were compared, each gets a differential flame graph against the baseline's profile.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from pytest_nfvperf.adapters.report.flame_graph import flame_graph
+from pytest_nfvperf.adapters.report.flame_graph import differential_flame_graph, flame_graph
 from pytest_nfvperf.model.errors import UnavailableError
 from pytest_nfvperf.model.evidence.records import AttachmentData
+from pytest_nfvperf.model.measure.cpu_profile import CpuProfile
+from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.ports.cpu_profiler import CpuProfiler
-from pytest_nfvperf.runs.recorder import Recorder
 from pytest_nfvperf.runs.rig_parts import RigParts
+from pytest_nfvperf.runs.trials import Context
 
 FOLDER = "profiles"
+_MOST = 5
+"""Functions in a failure; the attachment has more."""
 
 
 class Profiles:
@@ -21,13 +28,14 @@ class Profiles:
     Args:
         profiler: samples; None where this testbed has none.
         run_dir: the run's directory.
-        recorder: takes the attachments.
+        context: its recorder takes the attachments, and it has the running test's profiles.
     """
 
-    def __init__(self, profiler: CpuProfiler | None, run_dir: Path, recorder: Recorder) -> None:
+    def __init__(self, profiler: CpuProfiler | None, run_dir: Path, context: Context) -> None:
         self._profiler = profiler
         self._run_dir = run_dir
-        self._recorder = recorder
+        self._recorder = context.recorder
+        self._taken = context.profiles
 
     def __call__(self, name: str, work: Callable[[], object]) -> None:
         """Do ``work`` once more under the profiler; where it cannot be profiled the evidence says why.
@@ -43,17 +51,49 @@ class Profiles:
         except UnavailableError as error:
             self._recorder.emit(AttachmentData(title, text=f"not possible here: {error}"))
             return
-        folder = self._run_dir / FOLDER
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{name}.folded").write_text(profile.text(), encoding="utf-8")
-        (folder / f"{name}.svg").write_text(flame_graph(profile, name), encoding="utf-8")
+        self._taken[name] = profile
         self._recorder.emit(AttachmentData(title, text=profile.summary()))
-        self._recorder.emit(
-            AttachmentData(f"flame graph of {name}", path=f"{FOLDER}/{name}.svg", media_type="image/svg+xml")
-        )
+        self._picture(f"flame graph of {name}", f"{name}.svg", flame_graph(profile, name))
+        self._write(f"{name}.folded", profile.text())
         self._recorder.emit(AttachmentData(f"folded stacks of {name}", path=f"{FOLDER}/{name}.folded"))
 
+    def compare(self, per: str, outcomes: Sequence[Outcome]) -> None:
+        """Set each subject's profile beside the baseline's; those that have none are passed over.
 
-def profiles(parts: RigParts, run_dir: Path, recorder: Recorder) -> Profiles:
+        ``per``: the label that they differ in; ``outcomes``: the baseline's first.
+        """
+        found = [(outcome.label[per], _own(outcome, self._taken)) for outcome in outcomes]
+        before_name, before = found[0]
+        for after_name, after in found[1:]:
+            if before is None or after is None:
+                continue
+            title = f"{per}: {after_name} against {before_name}"
+            (first, old), (second, new) = before, after
+            self._recorder.emit(AttachmentData(f"what changed, {title}", text=new.changes_text(old)))
+            picture = differential_flame_graph(old, new, title)
+            self._picture(f"differential flame graph, {title}", f"{second}-against-{first}.svg", picture)
+
+    def _picture(self, title: str, file: str, picture: str) -> None:
+        self._write(file, picture)
+        self._recorder.emit(AttachmentData(title, path=f"{FOLDER}/{file}", media_type="image/svg+xml"))
+
+    def _write(self, file: str, text: str) -> None:
+        folder = self._run_dir / FOLDER
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / file).write_text(text, encoding="utf-8")
+
+
+def profiles(parts: RigParts, run_dir: Path, context: Context) -> Profiles:
     """Those of a rig."""
-    return Profiles(parts.make_profiler() if parts.make_profiler is not None else None, run_dir, recorder)
+    return Profiles(parts.make_profiler() if parts.make_profiler is not None else None, run_dir, context)
+
+
+def profile_text(outcomes: Sequence[Outcome], profiles: Mapping[str, CpuProfile]) -> str | None:
+    """The functions that ran most in the profiled runs of these outcomes; None where none was profiled."""
+    found = [named for outcome in outcomes if (named := _own(outcome, profiles)) is not None]
+    return "\n".join(f"{name}, once more: {profile.summary(_MOST)}" for name, profile in found) or None
+
+
+def _own(outcome: Outcome, profiles: Mapping[str, CpuProfile]) -> tuple[str, CpuProfile] | None:
+    """The first run of an outcome that was profiled."""
+    return next(((trial, profiles[trial]) for trial in outcome.trials if trial in profiles), None)

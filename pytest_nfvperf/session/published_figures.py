@@ -1,19 +1,25 @@
 """Published figures beside a suite: ``published.yaml``, an SLA file with names and sources.
 
 A testbed of the authors' class judges by it (``--nfv-sla suites/throughput/published.yaml``);
-every other testbed sees its figures in the charts, beside its own.
+every other testbed sees its figures in the charts, and its relations in a table, beside its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence
+from pytest_nfvperf.adapters.report.published_relations import PublishedRelation
 from pytest_nfvperf.adapters.report.published_series import PublishedSeries
 from pytest_nfvperf.config.sla_file import load_sla
-from pytest_nfvperf.model.sla.rules import Rule, Sla
+from pytest_nfvperf.model.measure.observe import observations
+from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.sla.judge import judge, requirement_text
+from pytest_nfvperf.model.sla.rules import Limit, Rule, Sla
 from pytest_nfvperf.session.packs import PUBLISHED_FILE
+from pytest_nfvperf.session.sla_check import Measured
 
 _UNITS = ("pps", "bps")
 
@@ -25,10 +31,60 @@ def published_for(run: RunEvidence, root: Path | None = None) -> tuple[Published
         run: its tests' node ids lead to the suites' folders.
         root: what node ids are relative to; the current directory by default.
     """
+    return tuple(series for sla in _published(run, root) for series in published_series(sla))
+
+
+def relations_for(run: RunEvidence, root: Path | None = None) -> tuple[PublishedRelation, ...]:
+    """Relations of the published.yaml beside each suite that the run measured, and what it found of them.
+
+    A relation whose tests the run selected, and of which it measured nothing, is among them and says so. ``run``,
+    ``root``: as above.
+    """
+    outcomes = [outcome for test in run.tests.values() for outcome in test.outcomes.values()]
+    measured = Measured()
+    for outcome in outcomes:
+        measured.add(outcome.label, observations(outcome))
+    selected = [dict(test.data.labels) for test in run.tests.values() if test.node_id]
+    rules = [rule for sla in _published(run, root) for rule in sla.rules if _relations(rule)]
+    return tuple(found for rule in rules for found in _found(rule, outcomes, selected, measured))
+
+
+def _published(run: RunEvidence, root: Path | None) -> Iterator[Sla]:
+    """The files beside the suites that the run measured."""
     files = [(root or Path()) / node_id.split("::")[0] for node_id in run.tests if node_id]
-    folders = dict.fromkeys(file.parent for file in files)
-    found = [folder / PUBLISHED_FILE for folder in folders if (folder / PUBLISHED_FILE).is_file()]
-    return tuple(series for path in found for series in published_series(load_sla(path)))
+    for folder in dict.fromkeys(file.parent for file in files):
+        if (folder / PUBLISHED_FILE).is_file():
+            yield load_sla(folder / PUBLISHED_FILE)
+
+
+def _relations(rule: Rule) -> tuple[tuple[str, Limit], ...]:
+    return tuple((metric, limit) for metric, limit in rule.require if limit.relative_to)
+
+
+def _found(
+    rule: Rule, outcomes: Iterable[Outcome], selected: Iterable[dict[str, str]], measured: Measured
+) -> Iterator[PublishedRelation]:
+    """One for each relation of a rule and each subject that it is about."""
+    relations = replace(rule, require=_relations(rule))
+    suite = dict(rule.where).get("suite", ("",))[0]
+    said = [
+        PublishedRelation(suite, rule.name, rule.reference, requirement_text(metric, limit))
+        for metric, limit in relations.require
+    ]
+    subjects = [outcome for outcome in outcomes if rule.matches(outcome.label)]
+    for outcome in subjects:
+        verdicts = judge([relations], outcome.label, observations(outcome), measured.peers)
+        for one, verdict in zip(said, verdicts, strict=True):
+            yield replace(one, labels=outcome.labels, seen=verdict.reason, judgement=verdict.judgement)
+    if not subjects and any(_is_of(rule, labels) for labels in selected):
+        yield from said
+
+
+def _is_of(rule: Rule, labels: dict[str, str]) -> bool:
+    """True where a test's own labels are those that the rule asks for, as far as they are known before it runs."""
+    known = tuple((name, accepted) for name, accepted in rule.where if name in labels)
+    names = {name for name, _ in known}
+    return {"suite", "test"} <= names and replace(rule, where=known).matches(labels)
 
 
 def published_series(sla: Sla) -> tuple[PublishedSeries, ...]:

@@ -20,6 +20,7 @@ from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter, evidence_fil
 from pytest_nfvperf.adapters.process.interrupts import Interrupts
 from pytest_nfvperf.adapters.report.junit import junit_properties
 from pytest_nfvperf.adapters.report.subjects import title
+from pytest_nfvperf.adapters.report.texts import deployed_title
 from pytest_nfvperf.backends.base import Abandons, Backend
 from pytest_nfvperf.config.sla_file import load_sla
 from pytest_nfvperf.model.errors import TestbedError, UnavailableError
@@ -39,29 +40,31 @@ from pytest_nfvperf.model.measure.profile import PROFILES, Profile
 from pytest_nfvperf.model.sla.baseline import Baseline
 from pytest_nfvperf.model.sla.rules import Rule, Sla
 from pytest_nfvperf.model.sla.verdict import Verdict
+from pytest_nfvperf.model.testbed.line_rate import line_rate_fps
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut
-from pytest_nfvperf.model.testbed.topology_labels import port_kinds
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.ports.progress import Progress
 from pytest_nfvperf.ports.run_end import RunEnd
 from pytest_nfvperf.ports.sink import Sink
 from pytest_nfvperf.runs.instructions import check_time
+from pytest_nfvperf.runs.places import Placed
 from pytest_nfvperf.runs.recorder import Recorder
 from pytest_nfvperf.runs.rig import LiveTopology, Rig
 from pytest_nfvperf.runs.search import Limits, Search
 from pytest_nfvperf.runs.side_by_side import SideBySide
-from pytest_nfvperf.runs.soak_load import find_load
+from pytest_nfvperf.runs.soak_load import find_loads
 from pytest_nfvperf.runs.soaker import Soaker
 from pytest_nfvperf.runs.stream_runner import StreamRunner
 from pytest_nfvperf.runs.study import Decided, Study
 from pytest_nfvperf.runs.subject_deployer import SubjectDeployer
 from pytest_nfvperf.runs.trials import Context
 from pytest_nfvperf.session.baseline import load_baseline
+from pytest_nfvperf.session.deployed_topologies import failed_on, topology_data
 from pytest_nfvperf.session.ledgers import bounding_text, whole_ledgers
 from pytest_nfvperf.session.options import Options
 from pytest_nfvperf.session.packs import PUBLISHED_FILE, pack_rules
-from pytest_nfvperf.session.profiling import profiles
+from pytest_nfvperf.session.profiling import profile_text, profiles
 from pytest_nfvperf.session.run_record import run_data, with_bands
 from pytest_nfvperf.session.running_test import conclude_running
 from pytest_nfvperf.session.sla_check import Measured, SlaCheck
@@ -85,7 +88,7 @@ class NfvSession:
         sinks: take records after the evidence file.
 
     Attributes:
-        deployed: topologies that were deployed in the running test; whoever starts a test clears it.
+        deployed: what was deployed in the running test, by topology and DUT; whoever starts a test clears it.
         selected: node ids of all tests that the run is about; None until the first of them is about to run.
         interrupted: the signal that ended a soak, for the run to end after its test; "" as long as there was none.
         stopping: how the run ends when a signal asks it to; None where nothing is measured.
@@ -108,7 +111,7 @@ class NfvSession:
         self.worker = worker
         self.profile: Profile = _profile(options)
         self.measured = Measured()
-        self.deployed: list[TopologyData] = []
+        self.deployed: dict[Placed, TopologyData] = {}
         self.interrupted = ""
         self.selected: tuple[str, ...] | None = None
         self.stopping: RunEnd | None = None
@@ -187,8 +190,8 @@ class NfvSession:
     def _live_on(self, rig: Rig, topology: Topology, dut: Dut) -> LiveTopology:
         live = rig.live(topology, self.profile.invalid_trial_budget, dut)
         self._describe()
-        self._note_topology(live)
-        self.recorder.emit(AttachmentData("OVS configuration", text=live.deployment.built.configuration()))
+        title = self._note_topology(live)
+        self.recorder.emit(AttachmentData(f"OVS configuration: {title}", text=live.deployment.built.configuration()))
         return live
 
     def side_by_side(self) -> SideBySide:
@@ -203,13 +206,17 @@ class NfvSession:
 
         return SideBySide(self.rig, deploy)
 
-    def _note_topology(self, live: LiveTopology) -> None:
-        """Put it into the evidence, once a test."""
-        kinds = port_kinds(live.topology, live.datapath_kind, self.backend.testbed)
-        deployed = TopologyData(live.as_deployed, live.datapath_kind, live.dut, kinds, live.datapath_info)
-        if deployed not in self.deployed:
-            self.deployed.append(deployed)
+    def _note_topology(self, live: LiveTopology) -> str:
+        """Put it into the evidence, once a test; returns what it is called."""
+        deployed = topology_data(live, self.backend.testbed)
+        if deployed not in self.deployed.values():
             self.recorder.emit(deployed)
+        self.deployed[live.topology, live.dut] = deployed
+        return deployed_title(deployed)
+
+    def failed_on(self, error: BaseException) -> list[TopologyData]:
+        """Which of them a failure of the running test is about; there is at least one."""
+        return failed_on(error, self.deployed, self._context.places)
 
     def search(self, labels: Mapping[str, str]) -> Search:
         """Measurements of one test."""
@@ -230,12 +237,12 @@ class NfvSession:
         check_time("a soak", virtual=self.options.virtual_time)
         search = self.search(labels)
 
-        def load(live: LiveTopology, traffic: Traffic, given_fps: float | None) -> float:
+        def loads(live: LiveTopology, traffic: Traffic, given_fps: float | None) -> tuple[float, ...]:
             asked = self.options.soak_load if given_fps is None else SoakLoad(fps=given_fps)
-            return find_load(asked, live, traffic, search)
+            return find_loads(asked, live, traffic, search)
 
         open_samples = None if self.options.plan else samples_in(self.run_dir)
-        return Soaker(self.profile, labels, self._context, open_samples, self._take_signals, self._interrupt, load)
+        return Soaker(self.profile, labels, self._context, open_samples, self._take_signals, self._interrupt, loads)
 
     def _take_signals(self) -> Interrupts:
         """A plan has no directory of its own: what a terminal that closed no longer takes goes where pytest runs."""
@@ -264,7 +271,7 @@ class NfvSession:
     def stream_runner(self) -> StreamRunner:
         """Runs TCP and UDP streams. Unless the testbed says otherwise, both ends may use all its CPUs."""
         check_time("a stream's goodput", virtual=self.options.virtual_time)
-        profile = profiles(self.rig.parts, self.run_dir, self.recorder) if self.options.profile_cpu else None
+        profile = profiles(self.rig.parts, self.run_dir, self._context) if self.options.profile_cpu else None
         return stream_runner(self.rig, self._context, self.profile.invalid_trial_budget, self.backend.testbed, profile)
 
     def anew(self, topology: Topology, dut: Dut, *, quiet: bool) -> LiveTopology:
@@ -276,27 +283,23 @@ class NfvSession:
 
     def sla_check(self, test_file: Path) -> SlaCheck:
         """The judge of one test."""
-        return SlaCheck(
-            () if self.options.plan or self.comparison else (*self.rules_for(test_file), *self._own_rules()),
-            self.measured,
-            self.recorder,
-            self._ledger_text,
-            self.options.inconclusive,
-            lambda: self.baseline,
-        )
+        rules, inconclusive = self.rules_in_force(test_file), self.options.inconclusive
+        ledger = partial(bounding_text, trials=self._context.trials)
+        profile = partial(profile_text, profiles=self._context.profiles)
+        return SlaCheck(rules, self.measured, self.recorder, ledger, inconclusive, lambda: self.baseline, profile)
 
-    def _own_rules(self) -> tuple[Rule, ...]:
-        """What the testbed itself asks to be judged."""
-        return (OFFLOAD_RULE,) if self.backend.testbed.ovs.hw_offload else ()
+    def rules_in_force(self, test_file: Path) -> tuple[Rule, ...]:
+        """By which the tests of this file are judged: the SLA's, and what the testbed itself asks to be judged."""
+        if self.options.plan or self.comparison:
+            return ()
+        return (*self.rules_for(test_file), *((OFFLOAD_RULE,) if self.backend.testbed.ovs.hw_offload else ()))
 
     def begin_test(self, node_id: str, data: TestData) -> None:
         """A test that may measure begins."""
         self.recorder.test = node_id
         self._progress.begin(title(dict(data.labels)))
         self.recorder.findings.clear()
-        self._context.trials.clear()
-        self._context.streams.clear()
-        self._context.others.clear()
+        self._context.begin_test()
         self.deployed.clear()
         self.recorder.emit(data)
 
@@ -373,14 +376,11 @@ class NfvSession:
 
     def _limits_of(self, live: LiveTopology, traffic: Traffic, *, anew: bool = False) -> Limits:
         directions = len(live.topology.directions) if traffic.bidirectional else 1
-        line_rate = self.backend.line_rate_bps()
+        of_ports, of_underlays = self.backend.line_rate_bps(), self.backend.testbed.underlay_line_rate_bps
         return Limits(
             ceiling_fps=self.rig.ceiling_fps(live, traffic, directions, anew=anew),
-            line_rate_fps=traffic.line_rate_fps(line_rate) if line_rate else None,
+            line_rate_fps=line_rate_fps(live.topology, traffic, directions, of_ports, of_underlays),
         )
-
-    def _ledger_text(self, outcomes: Sequence[Outcome]) -> str | None:
-        return bounding_text(outcomes, self._context.trials)
 
     def _describe(self) -> None:
         """Write the run record again as soon as the DUT is known, and the generator."""

@@ -22,10 +22,14 @@ from pytest_nfvperf.session.sla_arguments import refuse_others
 
 
 class SlaFailure(AssertionError):  # noqa: N818 - it is a failed assertion, and reads as one
-    """An SLA that was not met, or not shown to be met. The message is the table."""
+    """An SLA that was not met, or not shown to be met. The message is the table.
 
-    def __init__(self, table: str, judgement: Judgement) -> None:
+    ``runs``: ids of all that was measured on the subjects that did not pass.
+    """
+
+    def __init__(self, table: str, judgement: Judgement, runs: Sequence[str] = ()) -> None:
         self.judgement = judgement
+        self.runs = tuple(runs)
         super().__init__(table)
 
 
@@ -47,16 +51,19 @@ class Measured:
         self._observed: dict[frozenset[tuple[str, str]], list[Observation]] = {}
 
     def add(self, labels: Mapping[str, str], observed: Sequence[Observation]) -> None:
-        """Remember what was observed on a subject."""
-        self._observed.setdefault(_key(labels), []).extend(observed)
+        """Remember what was observed on a subject, and tell the other workers."""
+        self.know(labels, observed)
         if self.tell is not None:
             self.tell(to_text(labels, observed))
+
+    def know(self, labels: Mapping[str, str], observed: Sequence[Observation]) -> None:
+        """Remember what was observed on a subject, which the other workers know, too."""
+        self._observed.setdefault(_key(labels), []).extend(observed)
 
     def peers(self, labels: Mapping[str, str]) -> Sequence[Observation] | None:
         """Observations of the subject with these labels; None when it was not measured."""
         for text in self.heard() if self.heard is not None else ():
-            of, observed = from_text(text)
-            self._observed.setdefault(_key(of), []).extend(observed)
+            self.know(*from_text(text))
         return self._observed.get(_key(labels))
 
 
@@ -65,6 +72,7 @@ def _key(labels: Mapping[str, str]) -> frozenset[tuple[str, str]]:
 
 
 LedgerText = Callable[[Sequence[Outcome]], str | None]
+ProfileText = Callable[[Sequence[Outcome]], str | None]
 
 
 class SlaCheck:
@@ -77,6 +85,7 @@ class SlaCheck:
         ledger_text: where frames were lost in the worst trial, as text.
         inconclusive: "fail" or "warn".
         baseline: gives the earlier run that limits may be a share of; None where none was named.
+        profile_text: where the CPUs' time went, as text; None where nobody looked.
     """
 
     def __init__(
@@ -87,6 +96,7 @@ class SlaCheck:
         ledger_text: LedgerText,
         inconclusive: str = "fail",
         baseline: Callable[[], Baseline | None] = lambda: None,
+        profile_text: ProfileText = lambda _: None,
     ) -> None:
         self._rules = tuple(rules)
         self._measured = measured
@@ -94,6 +104,7 @@ class SlaCheck:
         self._ledger_text = ledger_text
         self._inconclusive = inconclusive
         self._baseline = baseline
+        self._profile_text = profile_text
 
     def check(self, *outcomes: Outcome) -> tuple[Verdict, ...]:
         """Judge outcomes of one subject together. It judges no outcome twice.
@@ -145,15 +156,19 @@ class SlaCheck:
             for verdict in verdicts
         )
 
-    def _judge(self, outcomes: Sequence[Outcome]) -> _Judged:
-        labels = {name: value for outcome in outcomes for name, value in outcome.labels}
-        observed = _distinct(outcomes)
+    def verdicts_on(self, outcomes: Sequence[Outcome]) -> tuple[Verdict, ...]:
+        """What the rules say of outcomes of one subject; records nothing."""
+        labels = _labels(outcomes)
         missing = _of_the_other_time(self._rules, labels)
         missing |= {name: why for outcome in outcomes for name, why in unmeasured(outcome).items()}
-        self._measured.add(labels, observed)
         subject = tuple(sorted(labels.items()))
-        found = judge(self._rules, labels, observed, self._measured.peers, missing, self._baseline())
-        verdicts = tuple(replace(verdict, subject=subject) for verdict in found)
+        found = judge(self._rules, labels, _distinct(outcomes), self._measured.peers, missing, self._baseline())
+        return tuple(replace(verdict, subject=subject) for verdict in found)
+
+    def _judge(self, outcomes: Sequence[Outcome]) -> _Judged:
+        labels = _labels(outcomes)
+        self._measured.add(labels, _distinct(outcomes))
+        verdicts = self.verdicts_on(outcomes)
         for verdict in verdicts:
             self._recorder.emit(verdict)
         return _Judged(verdicts, labels, outcomes)
@@ -168,15 +183,16 @@ class SlaCheck:
             failure_table(
                 each.verdicts,
                 self._ledger_text(each.outcomes),
-                subject=_subject(each.labels),
+                subject=subject_text(each.labels),
                 fallback=fallback_text(outcome.offload for outcome in each.outcomes),
+                profile=self._profile_text(each.outcomes),
             )
             for each in bad
         )
         if judgement is Judgement.INCONCLUSIVE and self._inconclusive == "warn":
             warnings.warn(InconclusiveWarning(table), stacklevel=4)
             return
-        raise SlaFailure(table, judgement)
+        raise SlaFailure(table, judgement, [run for each in bad for outcome in each.outcomes for run in outcome.trials])
 
     def _refuse_unmeasured(self, judged: Sequence[_Judged]) -> None:
         """A test whose measurement came to nothing did not pass, even where no rule asks for its figure."""
@@ -201,6 +217,10 @@ class _Judged:
     outcomes: Sequence[Outcome]
 
 
+def _labels(outcomes: Sequence[Outcome]) -> dict[str, str]:
+    return {name: value for outcome in outcomes for name, value in outcome.labels}
+
+
 def _of_the_other_time(rules: Sequence[Rule], labels: Mapping[str, str]) -> dict[str, str]:
     """Metrics of rules that cannot be measured in a subject's kind of time, each with the reason."""
     metrics = {metric for rule in rules for metric, _ in rule.require}
@@ -219,7 +239,7 @@ def _distinct(outcomes: Sequence[Outcome]) -> list[Observation]:
     return list(kept.values())
 
 
-def _subject(labels: Mapping[str, str]) -> str:
+def subject_text(labels: Mapping[str, str]) -> str:
     """``throughput test_ndr_pdr: phy2phy, frame 64, flows 1, bidirectional, dpdk``."""
     shown = {
         "topology": "{}",

@@ -7,6 +7,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from listed_sink import Listed
+
 from pytest_nfvperf.adapters.evidence import hdr
 from pytest_nfvperf.adapters.evidence.samples_file import samples_in
 from pytest_nfvperf.adapters.generators.embedded.build import build
@@ -16,7 +18,7 @@ from pytest_nfvperf.adapters.report.terminal_progress import SilentProgress
 from pytest_nfvperf.backends.embedded_side import EmbeddedSide
 from pytest_nfvperf.backends.local import LocalBackend
 from pytest_nfvperf.model.errors import TestbedError
-from pytest_nfvperf.model.evidence.record import Record, RecordKind
+from pytest_nfvperf.model.evidence.record import RecordKind
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.measure.soak import Soak
@@ -29,18 +31,6 @@ from pytest_nfvperf.runs.soaker import Soaker
 from pytest_nfvperf.runs.trials import Context
 
 LOAD = 50_000
-
-
-class Listed:
-    """A sink that keeps what it is given."""
-
-    def __init__(self) -> None:
-        self.records: list[Record] = []
-
-    def emit(self, record: Record) -> None:
-        self.records.append(record)
-
-    def close(self) -> None: ...
 
 
 @dataclass
@@ -104,7 +94,7 @@ def soaking_on(topology: Topology, directory: Path, *, sample_s: float = 0.5) ->
             samples_in(directory),
             lambda: Interrupts(directory / "terminal.log"),
             lambda _: None,
-            lambda *_: float(LOAD),
+            lambda *_: [float(LOAD)],
         )
         yield Soaking(live, rig, backend, soaker, listed, directory)
     finally:

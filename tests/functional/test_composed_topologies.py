@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.ovs.topology.built_topology import BuiltOvsTopology
 from pytest_nfvperf.model.topology.compose import compose
@@ -18,17 +17,10 @@ from tests.functional.ovs_support import (
     frames_on,
     needs_root,
     send_tcp,
-    started,
 )
 
 pytestmark = needs_root
 TEXT = bytes(range(256)) * 64
-
-
-@pytest.fixture(scope="module")
-def ovs(journal: Journal) -> Iterator[OvsDatapath]:
-    with started(journal, "netdev") as running:
-        yield running
 
 
 @pytest.fixture
@@ -69,13 +61,15 @@ def test_namespaces_on_one_network_reach_each_other_over_learning_bridges(build)
     assert send_tcp(built.netns("one"), built.netns("far"), "198.18.0.9", TEXT) == TEXT
 
 
-def test_a_router_joins_two_networks_and_routes_are_set(build):
+@pytest.mark.parametrize("right", ["veth", "tap", "internal"])
+def test_a_router_joins_two_networks_and_routes_are_set(build, right):
+    """Where the right one's interface is OVS's own, it is there later than the veth pairs of the others."""
     built = build(
         compose(
             "routed",
             namespace("left", "brA", "10.1.0.1/24", gateway="10.1.0.254"),
             router("r", {"brA": "10.1.0.254/24", "brB": "10.2.0.254/24"}),
-            namespace("right", "brB", "10.2.0.1/24", gateway="10.2.0.254"),
+            namespace("right", "brB", "10.2.0.1/24", gateway="10.2.0.254", kind=right),
         )
     )
     assert send_tcp(built.netns("left"), built.netns("right"), "10.2.0.1", TEXT) == TEXT

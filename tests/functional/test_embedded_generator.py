@@ -235,8 +235,10 @@ def test_what_undisturbed_windows_refused_gives_a_trial_up(directory: Path) -> N
     assert not before.given_up
     assert result.given_up
     assert result.undisturbed is not None
-    assert result.undisturbed.lost > 0
-    assert sum(counts.refused for counts in result.counts) >= result.undisturbed.lost
+    refused = sum(counts.refused for counts in result.counts)
+    # Beside what was refused, frames are lost that were sent last and never drained from the rings.
+    assert 0 < refused <= result.lost
+    assert 0 < result.undisturbed.lost <= result.lost
 
 
 def test_a_trial_without_loss_is_not_given_up(directory: Path) -> None:

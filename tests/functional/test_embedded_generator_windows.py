@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
 import pytest
@@ -50,28 +50,15 @@ def test_a_witness_looks_at_the_end_of_each_window(talk: Talk) -> None:
     (windows,) = [worker["windows"] for worker in answer["workers"]]
     assert 0 <= len(witness["rows"]) - len(windows["rows"]) <= 3  # until the last thread has ended
     own = [row[windows["columns"].index("speed")] for row in windows["rows"]]
-    seen = [speed for _, speed, _ in witness["rows"]]
+    seen = [row[1] for row in witness["rows"]]
     assert min(own) > 0
     assert 0.4 < min(own) / min(seen) < 2.5  # the same work: a shared core takes up to twice as long
 
 
 def test_a_witness_is_late_while_its_cpu_is_taken_away(talk: Talk) -> None:
     """Steps: stop the whole engine for 50 ms in a trial. Verify: the witness is late by it once, and goes on."""
-    talk.ask(**PORT)
-    talk.send(
-        id=2,
-        cmd="trial",
-        residual_ns=0,
-        window_ns=10_000_000,
-        witnesses=[{"cpu": 1}],
-        interval_ns=20_000_000,
-        streams=[{**SECONDS, "frames": 40_000}],
-    )
-    assert "interval" in talk.read()
-    os.kill(talk.process.pid, signal.SIGSTOP)
-    time.sleep(0.05)
-    os.kill(talk.process.pid, signal.SIGCONT)
-    late = [row[0] for row in talk.answer(2)["witnesses"][0]["rows"]]
+    (witness,) = _trial_with_a_stop(talk, talk.process.pid, witnesses=[{"cpu": 1}])["witnesses"]
+    late = [row[0] for row in witness["rows"]]
     assert max(late) > 30_000_000
     assert late[-1] < 10_000_000
 
@@ -97,9 +84,40 @@ def test_a_witness_tells_how_long_a_thread_waits_for_its_cpu(talk: Talk) -> None
     assert 0 < witness["took_ns"] < 0.1 * len(waited) * 10_000_000
 
 
+def test_a_witness_tells_a_stopped_thread_from_one_that_sleeps(talk: Talk) -> None:
+    """Steps: stop a spinning process for 50 ms in a trial; watch one that sleeps of its own accord, too.
+
+    Verify: the witness of the first sees it stopped for some windows and then no more, that of the other never.
+    """
+    with _spinning_on(1) as spins, _running("import os, time; print(flush=True); time.sleep(60)") as sleeps:
+        watched = [{"cpu": 1, "process": each, "thread": each} for each in (spins, sleeps)]
+        told = _trial_with_a_stop(talk, spins, witnesses=watched)["witnesses"]
+    stopped, slept = ([row[one["columns"].index("stopped")] for row in one["rows"]] for one in told)
+    assert 3 <= sum(stopped) <= 10
+    assert stopped[0] == stopped[-1] == 0
+    assert not any(slept)
+
+
+def _trial_with_a_stop(talk: Talk, pid: int, **asked: Any) -> dict[str, Any]:
+    """The answer to a trial in windows of 10 ms, in which this process was stopped for 50 ms."""
+    talk.ask(**PORT)
+    frames = {**SECONDS, "frames": 40_000}
+    trial = {"residual_ns": 0, "window_ns": 10_000_000, "interval_ns": 20_000_000, "streams": [frames]}
+    talk.send(id=2, cmd="trial", **trial, **asked)
+    assert "interval" in talk.read()
+    os.kill(pid, signal.SIGSTOP)
+    time.sleep(0.05)
+    os.kill(pid, signal.SIGCONT)
+    return talk.answer(2)
+
+
+def _spinning_on(cpu: int) -> AbstractContextManager[int]:
+    return _running(f"import os; os.sched_setaffinity(0, {{{cpu}}}); print(flush=True)\nwhile True: pass")
+
+
 @contextmanager
-def _spinning_on(cpu: int) -> Iterator[int]:
-    code = f"import os; os.sched_setaffinity(0, {{{cpu}}}); print(flush=True)\nwhile True: pass"
+def _running(code: str) -> Iterator[int]:
+    """The id of a process that runs this, and has printed a line."""
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None
@@ -110,20 +128,7 @@ def _spinning_on(cpu: int) -> Iterator[int]:
 
 
 def test_a_stopped_thread_is_late_in_its_windows(talk: Talk) -> None:
-    talk.ask(**PORT)
-    talk.send(
-        id=2,
-        cmd="trial",
-        residual_ns=0,
-        window_ns=10_000_000,
-        interval_ns=20_000_000,
-        streams=[{**SECONDS, "frames": 40_000}],
-    )
-    assert "interval" in talk.read()
-    os.kill(talk.process.pid, signal.SIGSTOP)
-    time.sleep(0.05)
-    os.kill(talk.process.pid, signal.SIGCONT)
-    (windows,) = [worker["windows"] for worker in talk.answer(2)["workers"]]
+    (windows,) = [worker["windows"] for worker in _trial_with_a_stop(talk, talk.process.pid)["workers"]]
     column = {name: [row[at] for row in windows["rows"]] for at, name in enumerate(windows["columns"])}
     assert max(column["late_ns"]) > 30_000_000
     assert max(column["absent_ns"]) > 40_000_000

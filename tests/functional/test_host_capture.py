@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from pyroute2 import IPRoute
 
-from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.host_capture import HostCapture
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.topology.compose import compose
 from pytest_nfvperf.model.topology.parts import endpoint, mirror, namespace
-from tests.functional.ovs_support import far_ends, frame, frames_on, needs_root, started
+from tests.functional.ovs_support import far_ends, frame, frames_on, needs_root
 
 pytestmark = needs_root
 
 WATCHED = compose(
     "watched", endpoint("p0", "br0"), namespace("host", "br0", kind="tap"), mirror("all", "br0", "host-eth0")
 )
-
-
-@pytest.fixture(scope="module")
-def ovs(journal: Journal) -> Iterator[OvsDatapath]:
-    with started(journal, "netdev") as running:
-        yield running
 
 
 def test_copies_are_received_whole(ovs: OvsDatapath) -> None:

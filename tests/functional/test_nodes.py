@@ -9,16 +9,22 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
+from pyroute2 import IPRoute
 
 from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.net.inside import inside_named
 from pytest_nfvperf.adapters.net.link_switch import LinkSwitch
+from pytest_nfvperf.adapters.ovs.counters.drop_reasons import DATAPATH_REASONS
 from pytest_nfvperf.adapters.ovs.counters.trial_ledger import trial_ledger
 from pytest_nfvperf.adapters.ovs.nodes_datapath import NodesDatapath
 from pytest_nfvperf.adapters.ovs.topology.built_nodes import BuiltNodes
+from pytest_nfvperf.adapters.process.process import run
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.ledger.ledger import Ledger
 from pytest_nfvperf.model.scenarios.overlay_path import NODES, vm_to_vm
+from pytest_nfvperf.model.testbed.node_spec import NodeSpec
 from pytest_nfvperf.model.testbed.testbed import Dut
+from pytest_nfvperf.model.testbed.tuning import Tuning
 from pytest_nfvperf.model.topology.compose import compose, node
 from pytest_nfvperf.model.topology.links import TunnelKind
 from pytest_nfvperf.model.topology.parts import namespace, tunnel, underlay
@@ -79,11 +85,13 @@ def test_tcp_passes_from_node_to_node(nodes: NodesDatapath, kind: TunnelKind, ip
 
 
 def trial(
-    datapath: NodesDatapath, built: BuiltNodes, journal: Journal, load_fps: int = 2_000
+    datapath: NodesDatapath, built: BuiltNodes, journal: Journal, load_fps: int = 2_000, flows: int = 1
 ) -> tuple[TrialResult, Ledger]:
     """Frames of 256 bytes, all ways of the topology, and where they were lost."""
     topology = built.topology
-    spec = TrialSpec(Traffic(frame_size=256), load_fps, 0.4, topology.directions, latency=False, residual_s=0.2)
+    spec = TrialSpec(
+        Traffic(frame_size=256, flows=flows), load_fps, 0.4, topology.directions, latency=False, residual_s=0.2
+    )
     with embedded_in(journal.directory, "nodes") as generator:
         generator.attach(generator_ports(topology, built))
         generator.wait_links_up(5)
@@ -150,6 +158,42 @@ def test_an_underlay_that_is_cut_is_named_with_its_node(nodes: NodesDatapath) ->
     assert lost["up1.link_losses"] >= 1
 
 
+def test_frames_of_a_vni_that_the_other_node_has_not_are_lost_there(nodes: NodesDatapath, journal: Journal) -> None:
+    """A topology with two VNIs is refused; here somebody changes one behind its back."""
+    built = nodes.build(vm_to_vm("vxlan"))
+    try:
+        database = nodes.node("node2").instance.database
+        run(["ovs-vsctl", f"--db=unix:{database}", "set", "interface", "tun2", "options:key=43"])
+        result, ledger = trial(nodes, built, journal)
+    finally:
+        built.close()
+    assert result.received == 0
+    assert ledger.unexplained == 0
+    (hop,) = (hop for path in ledger.paths for hop in path.hops if hop.losses)
+    assert (hop.name, hop.node) == ("br-phy2 + br-int2", "node2")
+    (loss,) = hop.losses
+    assert (loss.reason, loss.frames) == ("datapath_drop_upcall_error", result.sent)
+    (known,) = (reason for reason in DATAPATH_REASONS if reason.name == loss.reason)
+    assert "out of a tunnel whose key (VNI) no port has" in known.meaning
+
+
+def test_an_underlay_whose_mtu_somebody_lowers_is_named(nodes: NodesDatapath) -> None:
+    """The kernel refuses frames that are too large, and OVS counts no drop: nothing else tells why they are missing."""
+    built = nodes.build(vm_to_vm("vxlan"))
+    home = nodes.node("node1").instance.home.name
+    try:
+        inside_named(home, lambda: set_mtu("up1", 200))
+        with pytest.raises(TestbedError, match="node node1: interface 'up1' has MTU 200, and was made with 1550: "):
+            nodes.check_alive()
+    finally:
+        built.close()
+
+
+def set_mtu(interface: str, mtu: int) -> None:
+    with IPRoute() as links:
+        links.link("set", index=links.link_lookup(ifname=interface)[0], mtu=mtu)
+
+
 @needs_hugepages
 def test_dpdk_nodes_pass_frames_by_rings_that_both_have(journal: Journal) -> None:
     datapath = started(journal, "dpdk", "rings")
@@ -177,9 +221,31 @@ def test_a_node_that_is_gone_is_named_and_nothing_is_left(how: signal.Signals) -
                     datapath.check_alive()
                 assert "node2/ovs-vswitchd.log" in datapath.logs()
             else:
-                with pytest.raises(TestbedError):
+                with pytest.raises(
+                    TestbedError, match=r"node node2: ovs-vswitchd .* in state T \(stopped\), and not by us"
+                ):
+                    datapath.check_alive()
+                with pytest.raises(TestbedError, match="node node2: "):
                     [one.snapshot() for one in datapath.collectors()]
-                datapath.thaw()
-            built.close()
+            built.close()  # lets a stopped one go on, which could take nothing away
         finally:
             datapath.close()
+
+
+@needs_hugepages
+def test_nodes_may_differ_in_datapath_and_tuning(journal: Journal) -> None:
+    """A node with DPDK and one without: a veth pair joins them."""
+    specs = (NodeSpec("node1", tuning=Tuning(smc=True)), NodeSpec("node2", datapath="netdev"))
+    bed = testbed("dpdk", nodes=specs)
+    datapath = NodesDatapath.start(bed, journal, Dut(nodes=NODES), name="unlike")
+    try:
+        built = datapath.build(vm_to_vm("vxlan", bidirectional=True))
+        result, ledger = trial(datapath, built, journal)
+        configured = [datapath.node(name).instance.db.root.other_config for name in NODES]
+        built.close()
+        assert datapath.info().kind == "dpdk+netdev"
+    finally:
+        datapath.close()
+    assert (configured[0]["smc-enable"], configured[1].get("smc-enable")) == ("true", None)
+    assert result.received > 0
+    assert ledger.unexplained == 0

@@ -25,7 +25,7 @@ from pytest_nfvperf.adapters.ovs.topology.built_nodes import BuiltNodes
 from pytest_nfvperf.model.scenarios.overlay_path import NODES
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.compose import compose, node
-from pytest_nfvperf.model.topology.links import TunnelKind
+from pytest_nfvperf.model.topology.links import TunnelKind, encapsulation_bytes
 from pytest_nfvperf.model.topology.parts import namespace, tunnel, underlay
 from pytest_nfvperf.model.topology.topology import Topology
 from tests.functional.ovs_support import needs_root, testbed, until
@@ -114,6 +114,7 @@ def test_the_outer_frame_is_what_the_rfcs_say(nodes: NodesDatapath, kind: Tunnel
         (frame,) = frames
         source_port = 0 if kind is TunnelKind.GRE else Ether(frame)[UDP].sport
         assert frame == expected(built, kind, ip, source_port)
+        assert len(frame) - len(inner()) == encapsulation_bytes(kind, OUTER[ip][0]), "what line_rate_fps() counts"
         if kind is not TunnelKind.GRE:
             assert source_port >= 32768
     finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -119,16 +120,23 @@ def test_waiting_for_a_dead_vswitchd_ends_at_once(journal: Journal) -> None:
         assert time.monotonic() - began < 5
 
 
-def test_a_stopped_vswitchd_ends_in_a_deadline_that_says_what_was_awaited(journal: Journal) -> None:
+def test_a_stopped_vswitchd_ends_in_a_deadline_and_one_that_goes_on_soon_is_waited_for(journal: Journal) -> None:
     with started(journal, "netdev") as ovs:
-        os.kill(ovs.instance.vswitchd.pid, signal.SIGSTOP)
+        pid = ovs.instance.vswitchd.pid
+        os.kill(pid, signal.SIGSTOP)
         try:
             with pytest.raises(DeadlineError, match="ovs-vswitchd to answer 'version'"):
                 ovs.instance.ctl.call("version", deadline_s=0.2)
             with pytest.raises(DeadlineError, match=r"to apply a test; last seen: cur_cfg 1, next_cfg 2"):
                 ovs.instance.db.transact(lambda _: None, "a test", deadline_s=0.3)
+            with pytest.raises(TestbedError, match=r"ovs-vswitchd .* is in state T \(stopped\), and not by us"):
+                ovs.instance.check_alive()
+            goes_on = threading.Timer(0.1, os.kill, (pid, signal.SIGCONT))
+            goes_on.start()
+            ovs.instance.check_alive()
+            goes_on.join()
         finally:
-            os.kill(ovs.instance.vswitchd.pid, signal.SIGCONT)
+            os.kill(pid, signal.SIGCONT)
         assert ovs.instance.ctl.call("version").startswith("ovs-vswitchd")
 
 

@@ -11,34 +11,19 @@ from user_project import make_project, records
 from pytest_nfvperf.adapters.generators.embedded import build
 from pytest_nfvperf.adapters.generators.sockperf.engine import SockperfEngine
 from pytest_nfvperf.adapters.host.af_xdp import lacks_af_xdp
-from pytest_nfvperf.adapters.host.cpus import discover_testbed
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.profiling.perf import PerfProfiler
 from pytest_nfvperf.model.errors import TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.request_response import RequestSpec
 from pytest_nfvperf.model.scenarios.pods import pod_node
-from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.ports.stream_engine import StreamEnd
-from tests.functional.ovs_support import clean_run, needs_hugepages, needs_root, run_base, send_tcp
+from tests.functional.ovs_support import needs_hugepages, needs_root, run_base, send_tcp, started
 
 pytestmark = needs_root
 
 CACHE = build.default_cache_dir()  # now: pytester gives each test another home
 TEXT = bytes(range(256)) * 2000
-
-
-@pytest.fixture(scope="module")
-def journal() -> Iterator[Journal]:
-    with clean_run() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def ovs(journal: Journal) -> Iterator[OvsDatapath]:
-    datapath = OvsDatapath.start(discover_testbed(), journal, Dut("netdev"))
-    yield datapath
-    datapath.close()
 
 
 @pytest.mark.parametrize("kind", ["veth", "tap", "internal"])
@@ -67,16 +52,12 @@ def test_fifty_pods_come_and_go(ovs: OvsDatapath) -> None:
 
 @needs_hugepages
 @pytest.mark.skipif(lacks_af_xdp() is not None, reason="needs AF_XDP sockets")
-def test_pods_pass_tcp_by_af_xdp() -> None:
-    with clean_run() as journal:
-        datapath = OvsDatapath.start(discover_testbed(), journal, Dut("dpdk"))
-        try:
-            built = datapath.build(pod_node(kind="af_xdp"))
-            built.wait_ready(10)
-            assert send_tcp(built.netns("pod1"), built.netns("pod2"), "198.18.1.2", TEXT) == TEXT
-            assert "pod1-eth0" in built.configuration()
-        finally:
-            datapath.close()
+def test_pods_pass_tcp_by_af_xdp(journal: Journal) -> None:
+    with started(journal, "dpdk", "xdp") as datapath:
+        built = datapath.build(pod_node(kind="af_xdp"))
+        built.wait_ready(10)
+        assert send_tcp(built.netns("pod1"), built.netns("pod2"), "198.18.1.2", TEXT) == TEXT
+        assert "pod1-eth0" in built.configuration()
 
 
 def test_requests_are_answered_between_pods(ovs: OvsDatapath, journal: Journal) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
+import os
 import random
 from collections.abc import Sequence
 from pathlib import Path
@@ -171,6 +173,23 @@ def test_a_broken_testbed_ends_with_status_11_and_the_same_command_goes_on(
     assert "going on with 2 observations of an earlier run" in told
     assert told.count("ends    v8 against v0") == 1
     assert comparing.compared.count(("v0", "v8")) == 1
+
+
+def test_a_disk_that_is_full_is_no_fault_of_ours(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Steps: there is no room for the directory of a run. Verify: status 11; the log is whole, and goes on."""
+
+    def full(*_: object, **__: object) -> Found:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/reports/runs/001-v8")
+
+    monkeypatch.setattr(trials, "compare", full)
+    versions = row(project, [4e6, 4e6, 3e6])
+    assert bisect(versions, "--log", "log") == 11
+    told = capsys.readouterr().err
+    assert told.startswith("nfvperf: No space left on device: /reports/runs/001-v8\nWhat was seen is kept: ")
+    monkeypatch.setattr(trials, "compare", Comparing())
+    assert bisect(versions, "--log", "log") == 0
 
 
 def test_a_log_of_other_arguments_is_refused_with_status_4(

@@ -242,6 +242,21 @@ def test_smoke_runs_one_short_case_of_each_suite(suite):
         "other/test_other.py::test_first",
     ]
 
+
+@pytest.mark.parametrize(
+    ("profile", "kept"), [("smoke", "bridges_1_4_9"), ("quick", "bridges_1_2_4_9"), ("gate", "bridges_1_to_9")]
+)
+def test_a_comparison_has_three_values_in_smoke_some_in_quick_and_else_all(suite, profile, kept):
+    (suite.path / "mine" / "test_mine.py").write_text(
+        "from pytest_nfvperf import compares\n"
+        "@compares('bridges', range(1, 10), quick=(1, 2, 4, 9))\n"
+        "def test_chain(bridges, study): ...\n"
+    )
+    result = suite.runpytest_subprocess("--collect-only", "-q", "--nfv-profile", profile)
+    assert [line for line in result.outlines if "::" in line] == [f"mine/test_mine.py::test_chain[{kept}]"]
+
+
+def test_a_plan_of_smoke_says_what_it_is(suite):
     result = run_plan(suite, "--nfv-profile", "smoke", "mine/test_mine.py")
     result.stdout.fnmatch_lines(
         [

@@ -25,6 +25,18 @@ SimulatedCeilings.measure = measure
 def pytest_nfvperf_make_backend(config, testbed):
     return SimulatedBackend(testbed, lambda: FakeGenerator({dut}))
 """
+IN_SOAKS = """
+class InSoaks(FakeGenerator):
+    \"\"\"At 4 Mpps soaks lose frames that short trials do not; the rig skips frames meanwhile, or does not.\"\"\"
+
+    def start_trial(self, spec, interval_s):
+        heavy = spec.load_fps >= 4_000_000
+        self.loss_ratio, self.invalid_every = 0.01 * heavy, 1 if heavy and {skips} else None
+        return super().start_trial(spec, interval_s)
+
+def pytest_nfvperf_make_backend(config, testbed):
+    return SimulatedBackend(testbed, lambda: InSoaks(5e6))
+"""
 SLA = "schema: 1\nrules: [{where: {topology: phy2phy}, require: {loss_ratio: '<= 0 %'}}]\n"
 
 
@@ -32,17 +44,24 @@ SLA = "schema: 1\nrules: [{where: {topology: phy2phy}, require: {loss_ratio: '<=
 def soaked(pytester: pytest.Pytester):
     """Runs a soak on a simulated DUT and a rig with a ceiling of today."""
 
-    def run(*args: str, dut: str = "5e6", today: float = 9e6, load: str = "") -> pytest.RunResult:
-        make_project(pytester, SOAK.replace("{load}", load), CONFTEST + SIMULATED.format(dut=dut, today=today))
+    def run(*args: str, dut: str = "5e6", today: float = 9e6, load: str = "", more: str = "") -> pytest.RunResult:
+        conftest = CONFTEST + SIMULATED.format(dut=dut, today=today) + more
+        make_project(pytester, SOAK.replace("{load}", load), conftest)
         (pytester.path / "mine" / "sla.yaml").write_text(SLA)
         return pytester.runpytest_subprocess("mine", "--nfv-report", "none", *args)
 
     return run
 
 
+def soak_loads(pytester: pytest.Pytester) -> list[tuple[int, bool]]:
+    """Of all soaks: the load, frames/s, and whether it came to its end."""
+    soaks = [record["data"]["soak"] for record in records(pytester.path, "soak")]
+    return [(int(soak["load_fps"]), not soak["interrupted"]) for soak in soaks]
+
+
 def soak_load(pytester: pytest.Pytester) -> int:
-    (record,) = records(pytester.path, "soak")
-    return int(record["data"]["soak"]["load_fps"])
+    ((load, _),) = soak_loads(pytester)
+    return load
 
 
 def test_a_load_above_the_rigs_ceiling_of_today_is_inconclusive(soaked, pytester):
@@ -67,11 +86,53 @@ def test_a_dut_that_loses_at_a_load_that_the_rig_bears_fails(soaked, pytester):
     assert soak_load(pytester) == 6_000_000
 
 
-def test_the_load_of_s1_is_lowered_where_the_rig_does_not_bear_it(soaked, pytester):
+def test_half_the_load_of_s1_is_taken_where_the_rig_does_not_bear_all_of_it(soaked, pytester):
     result = soaked(today=3.5e6)
 
     result.assert_outcomes(passed=1)
-    assert 2_000_000 < soak_load(pytester) < 3_500_000
+    assert soak_load(pytester) == 2_000_000
+
+
+def test_a_quarter_of_it_is_taken_where_the_dut_loses_at_half(soaked, pytester):
+    result = soaked(dut="1.5e6")
+
+    result.assert_outcomes(passed=1)
+    assert soak_load(pytester) == 1_000_000
+
+
+def test_a_share_of_the_ndr_is_taken_where_the_dut_loses_at_a_quarter(soaked, pytester):
+    result = soaked(dut="0.8e6")
+
+    result.assert_outcomes(passed=1)
+    assert 500_000 < soak_load(pytester) < 700_000
+
+
+def test_a_soak_that_the_rig_spoils_begins_again_at_half_the_load(soaked, pytester):
+    result = soaked(more=IN_SOAKS.replace("{skips}", "True"))
+
+    result.assert_outcomes(passed=1)
+    assert soak_loads(pytester) == [(4_000_000, False), (2_000_000, True)]
+    given_up = records(pytester.path, "soak")[0]["data"]["soak"]
+    assert given_up["interrupted"] == (
+        "ended after 15.0 s of 60.0 s: too many intervals lost frames to go on with; another begins"
+    )
+    assert given_up["spoiled_count"] == 15
+
+
+def test_a_soak_in_which_the_dut_loses_frames_keeps_its_load(soaked, pytester):
+    """A lower one would hide it."""
+    result = soaked(more=IN_SOAKS.replace("{skips}", "False"))
+
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["FAIL * loss_ratio <= 0 %*"])
+    assert soak_loads(pytester) == [(4_000_000, False), (4_000_000, True)]
+
+
+def test_a_load_that_the_user_names_is_kept(soaked, pytester):
+    result = soaked("--nfv-soak-load", "4 Mpps", more=IN_SOAKS.replace("{skips}", "True"))
+
+    assert result.ret == 10
+    assert soak_loads(pytester) == [(4_000_000, True)]
 
 
 def test_an_aborted_search_for_the_load_is_inconclusive(soaked):

@@ -54,6 +54,26 @@ def test_each_subject_is_judged_and_has_a_row(chain, pytester):
     assert "interleaved rounds" in verdict["data"]["confidence"]
 
 
+def test_a_failure_shows_the_topology_of_the_subject_that_failed(chain, pytester):
+    """The chain of one bridge fails, the chain of four is the one that is deployed last."""
+    result = chain("where: {bridges: 1}, require: {forwarding_rate: '>= 90 Mpps'}")
+
+    result.assert_outcomes(failed=1, deselected=3)
+    result.stdout.fnmatch_lines(["*- topology chain-1 · dpdk datapath -*", "*p0 ── ovs-1 ── p1"])
+    result.stdout.no_fnmatch_line("*ovs-4*")
+    names = [record["data"]["name"] for record in records(pytester.path, "attachment")]
+    assert names == [f"OVS configuration: {chain} · dpdk datapath" for chain in ("chain-1", "chain-4-patch")]
+
+
+def test_a_failure_of_many_subjects_draws_two_and_names_the_others(chain):
+    result = chain("require: {forwarding_rate: '>= 90 Mpps'}", "--nfv-profile", "gate", "-k", "on and bridges_1_to_4")
+
+    assert result.ret == 1
+    drawn = [line.strip("- ") for line in result.outlines if line.startswith("---") and " topolog" in line]
+    assert drawn == ["topology chain-1 · dpdk datapath", "topology chain-2-patch · dpdk datapath", "topologies"]
+    result.stdout.fnmatch_lines(["*too, which the report draws: chain-3-patch · dpdk datapath; chain-4-patch · dpdk*"])
+
+
 def test_other_profiles_compare_all(chain):
     result = chain("require: {forwarding_rate: '>= 1 Mpps'}", "--nfv-profile", "gate", "--collect-only", "-q")
 

@@ -78,7 +78,11 @@ def test_a_failure_shows_the_topology_that_stood(pytester):
 
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        ["*- topology -*", "phy2phy · dpdk datapath · p0 and p1 send to each other", "  p0 ── br0 ── p1"]
+        [
+            "*- topology phy2phy · dpdk datapath -*",
+            "phy2phy · dpdk datapath · p0 and p1 send to each other",
+            "  p0 ── br0 ── p1",
+        ]
     )
 
 

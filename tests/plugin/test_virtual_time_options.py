@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
 import pytest
 from user_project import CONFTEST, make_project
+from user_project import SUITE as SEARCHES
 
 from pytest_nfvperf.adapters.guest import tools
+from pytest_nfvperf.adapters.report import html  # noqa: F401 - numpy cannot be loaded again after a run in-process
+from pytest_nfvperf.plugin.options import read_options
+from pytest_nfvperf.plugin.report_later import NOTE, write_noted
 
 SUITE = """
 from pytest_nfvperf import Subject, Traffic, phy2phy
 
 def test_cost(study, sla):
     sla.check_each(study.instructions_per_packet("side", [Subject("a", phy2phy()), Subject("b", phy2phy())], Traffic()))
+"""
+
+SIMULATED = """
+from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
+from pytest_nfvperf.backends.simulated import SimulatedBackend
+
+def pytest_nfvperf_make_backend(config, testbed):
+    return SimulatedBackend(testbed, lambda: FakeGenerator(4e6))
 """
 
 
@@ -40,6 +53,23 @@ def test_what_has_no_meaning_there_is_a_usage_error(project: pytest.Pytester, op
     result.stderr.fnmatch_lines([f"*{name} cannot be combined with --nfv-virtual-time: {told}; leave it out"])
 
 
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--nfv-compare-rounds=6",), " is of a comparison by instructions: add --nfv-virtual-time"),
+        (
+            ("--nfv-virtual-time", "--nfv-compare=installed", "--nfv-compare=b=installed", "--nfv-compare-rounds=0"),
+            ": 0 is no number of rounds: write a whole number from 1",
+        ),
+    ],
+)
+def test_rounds_are_of_a_comparison_by_instructions(
+    project: pytest.Pytester, arguments: tuple[str, ...], told: str
+) -> None:
+    _, mistake = read_options(project.parseconfig(*arguments))
+    assert str(mistake) == f"--nfv-compare-rounds{told}"
+
+
 def test_a_machine_without_a_guests_programs_is_told_what_to_install(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -53,3 +83,33 @@ def test_a_machine_without_a_guests_programs_is_told_what_to_install(
 def test_by_the_clock_its_tests_are_skipped_with_what_to_do(project: pytest.Pytester) -> None:
     result = project.runpytest("-rs", "--nfv-plan")
     result.stdout.fnmatch_lines(["*instructions_per_packet is counted in virtual time only: add --nfv-virtual-time*"])
+
+
+def test_the_host_writes_the_report_that_a_run_in_a_guest_leaves_to_it(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Steps: a run with what its host sets in a guest, on a simulated DUT; then what the host does. Verify: the run
+    names the page and does not write it; the host does."""
+    note = tmp_path / "note"
+    monkeypatch.setenv(NOTE, str(note))
+    make_project(pytester, SEARCHES, CONFTEST + SIMULATED)
+    result = pytester.runpytest()
+    page = pytester.path / "reports" / "latest" / "report.html"
+    result.stdout.fnmatch_lines([f"report:   *{page.name}"])
+    assert not page.exists()
+
+    write_noted(note, pytester.path)
+    assert "test_ndr_pdr[64]" in page.read_text()
+
+
+def test_a_run_that_wants_no_report_leaves_none(tmp_path: Path) -> None:
+    write_noted(tmp_path / "note", tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_report_that_cannot_be_written_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "note").write_text(f"{tmp_path}/nowhere")
+    write_noted(tmp_path / "note", tmp_path)
+    told = capsys.readouterr().err
+    assert told.startswith("nfvperf: the report cannot be written: ")
+    assert told.endswith(f"; then: nfvperf report {tmp_path}/nowhere\n")

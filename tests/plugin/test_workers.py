@@ -148,7 +148,44 @@ def test_a_machine_that_is_gone_is_left_out(run: Run, pytester: pytest.Pytester)
     once.chmod(0o755)
     result = run("--dist", "load", "--tx", f"2*popen//python={once}", begin=DIES_ONCE)
     result.assert_outcomes(passed=4)
-    result.stdout.fnmatch_lines(["nfvperf: no worker can be started on *popen//python=* any more (*): it is left out"])
+    result.stdout.fnmatch_lines(["nfvperf: no worker can be started on *popen//python=* (*): it is left out"])
+
+
+def starts(place: Path, which: str) -> str:
+    """An interpreter that starts at those times only: ``which`` is shell, of its number ``$n``; as a ``--tx``."""
+    program = place / "python"
+    counted = f"echo >>{place}/starts\nn=$(wc -l <{place}/starts)"
+    program.write_text(f'#!/bin/sh\n{counted}\n{which} || exit 1\nexec {sys.executable} "$@"\n')
+    program.chmod(0o755)
+    return f"popen//python={program}"
+
+
+def test_a_worker_that_dies_as_it_starts_is_started_once_more(run: Run, pytester: pytest.Pytester) -> None:
+    tx = starts(pytester.path, "[ $n != 2 ]")
+    result = run("--dist=load", f"--tx=2*{tx}")
+    result.assert_outcomes(passed=4)
+    result.stdout.fnmatch_lines(["nfvperf: gw1 died as it started (*): it is started once more"])
+    assert set(measured(pytester.path)) == {"a", "b"}
+
+
+def test_workers_that_start_run_the_tests_of_one_that_does_not(run: Run, pytester: pytest.Pytester) -> None:
+    tx = starts(pytester.path, "[ $n = 1 ]")
+    result = run("--dist=load", f"--tx=2*{tx}")
+    result.assert_outcomes(passed=4)
+    result.stdout.fnmatch_lines(["nfvperf: no worker can be started on *popen//python=* (*): it is left out"])
+
+
+def test_without_any_worker_the_testbed_is_broken(run: Run, pytester: pytest.Pytester) -> None:
+    """None starts; or the only one dies with a test, and none starts in its place."""
+    tx = starts(pytester.path, "false")
+    result = run("--dist=load", f"--tx={tx}")
+    assert result.ret == 11
+    result.stdout.fnmatch_lines(["*No worker is left to run the tests: the last could not be started (*)*"])
+    (pytester.path / "starts").unlink()
+    tx = starts(pytester.path, "[ $n = 1 ]")
+    result = run("--dist=load", f"--tx={tx}", begin=DIES_ONCE, testbeds="a")
+    assert result.ret == 11
+    result.stdout.fnmatch_lines(["nfvperf: Testbed broken: of 4 selected tests 1 testbed broken, 3 passed. No worker*"])
 
 
 def test_a_testbed_that_another_run_uses_is_waited_for(run: Run, pytester: pytest.Pytester) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -114,6 +115,54 @@ def test_commits_are_built_on_demand_and_removed_at_the_end(tree: Path, registry
         installer.where(candidates[2])
     assert installer.remove_built(candidates) == [built]
     assert registry.all() == [kept]
+
+
+BISECTING = """
+import sys
+from pathlib import Path
+from pytest_nfvperf.adapters.bisecting.candidates import commits
+from pytest_nfvperf.adapters.bisecting.installing import Installer
+from pytest_nfvperf.adapters.versions.registry import Registry
+
+tree, good, bad = sys.argv[1:]
+installer = Installer(Registry(), dpdk=False)
+print(installer.where(commits(Path(tree), good, bad)[1]), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_build_that_another_bisection_uses_stays_until_that_one_has_ended(tree: Path, registry: Registry) -> None:
+    """Steps: a second process asks for the same commit; the first one ends; the second is killed. Verify: the build
+    stays under the second, `ovs remove` names it, and after its death the build goes."""
+    candidates = commits(tree, "HEAD~3", "HEAD")
+    installer = Installer(registry, dpdk=False)
+    built = installer.where(candidates[1])
+    command = [sys.executable, "-c", BISECTING, str(tree), "HEAD~3", "HEAD~1"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        try:
+            assert other.stdout is not None
+            assert other.stdout.readline().strip() == built
+
+            assert installer.remove_built(candidates) == []
+            with pytest.raises(ConfigError, match=rf"'{built}' is in use \(pid {other.pid}, command .*: remove it"):
+                registry.remove(built)
+            assert registry.find(built).version == "3.4.1"
+        finally:
+            other.kill()
+    assert installer.remove_built(candidates) == [built]
+    assert registry.all() == []
+
+
+def test_what_another_process_removed_is_built_again(tree: Path, registry: Registry) -> None:
+    candidates = commits(tree, "HEAD~3", "HEAD")
+    first, second = Installer(registry, dpdk=False), Installer(registry, dpdk=False)
+    built = first.where(candidates[1])
+    assert first.remove_built(candidates) == [built]
+
+    assert registry.hold(built) is None
+    assert second.where(candidates[1]) == built
+    assert first.remove_built(candidates) == []
+    assert second.remove_built(candidates) == [built]
 
 
 def test_a_prefix_without_open_vswitch_cannot_be_used(tmp_path: Path, registry: Registry) -> None:

@@ -65,9 +65,10 @@ def test_what_stands_on_a_node_is_a_topology_whose_uplink_is_a_port():
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_frames_pass_both_nodes_and_the_underlay(overlay: str):
     made = vm_to_vm(overlay, bidirectional=True)
+    by = dict.fromkeys((1, 2)) if overlay == "none" else {1: "tun1", 2: "tun2"}
     assert [route(made, way) for way in made.directions] == [
-        (Crossed("vm1-tx", ("br-int1", "br-phy1"), "up1"), Crossed("up2", ("br-phy2", "br-int2"), "vm2-rx")),
-        (Crossed("vm2-tx", ("br-int2", "br-phy2"), "up2"), Crossed("up1", ("br-phy1", "br-int1"), "vm1-rx")),
+        (Crossed("vm1-tx", ("br-int1", "br-phy1"), "up1", by[1]), Crossed("up2", ("br-phy2", "br-int2"), "vm2-rx")),
+        (Crossed("vm2-tx", ("br-int2", "br-phy2"), "up2", by[2]), Crossed("up1", ("br-phy1", "br-int1"), "vm1-rx")),
     ]
 
 
@@ -121,6 +122,10 @@ WRONG = {
     "a loop by the underlay": (
         lambda: (end(1), end(2), underlay("int1", "phy2")),
         "is on 'int1', where its underlay ends: what it sends would enter it again",
+    ),
+    "a loop by the tunnel": (
+        lambda: (end(1), patch("int1", "phy1"), end(2), patch("int2", "phy2"), WIRE),
+        "tunnel 'tun1' - 'tun2' closes a loop of bridges that learn MAC addresses, int1 - phy1 - phy2 - int2 - int1: ",
     ),
     "an underlay too small": (
         lambda: (end(1, underlay_mtu=1600), end(2, underlay_mtu=1600), WIRE),

@@ -2,27 +2,61 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from test_search_algorithms import measurer_on
+from test_search_algorithms import Silent, measurer_on
 
 from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
 from pytest_nfvperf.model.topology.catalogue import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.trial import Reason
 from pytest_nfvperf.runs.convergence import Convergence, Event
 from pytest_nfvperf.runs.trials import InvalidTrialsError
 
 
 class SpoiledFirst(FakeGenerator):
-    """The first so many trials are invalid."""
+    """In the first so many trials the generator is away for so long, which makes them invalid."""
 
-    spoiled = 1
+    def __init__(self, spoiled: int, gap_ns: int = 1_000_000_000) -> None:
+        super().__init__(4e6)
+        self.spoiled, self.gap_ns = spoiled, gap_ns
 
     def run_trial(self, spec):
-        self.invalid_every = 1 if len(self.specs) < self.spoiled else None
+        if len(self.specs) >= self.spoiled:
+            self.invalid_every = None
+            return super().run_trial(spec)
+        self.invalid_every = 1
+        result = super().run_trial(spec)
+        return replace(result, health=replace(result.health, longest_poll_gap_ns=self.gap_ns))
+
+
+class SlowTrials(FakeGenerator):
+    """Sends for 0.3 s of real time."""
+
+    def __init__(self, order: list[str]) -> None:
+        super().__init__(4e6)
+        self.order = order
+
+    def run_trial(self, spec):
+        self.order.append("send")
+        time.sleep(0.3)
+        self.order.append("sent")
         return super().run_trial(spec)
+
+
+class HostThatWaits(Silent):
+    """Each trial waits for 0.2 s before it sends, as for CPUs that the host moved apart."""
+
+    def __init__(self, order: list[str]) -> None:
+        self.order = order
+
+    def trial_started(self, *args: object) -> None:
+        self.order.append("wait")
+        time.sleep(0.2)
 
 
 def on(generator: FakeGenerator) -> Any:
@@ -33,7 +67,7 @@ def on(generator: FakeGenerator) -> Any:
 def test_a_reading_that_the_rig_spoiled_is_taken_again_when_its_events_can_happen_again() -> None:
     happened: list[str] = []
     events = [Event("pull", 0.0, lambda: happened.append("pull"))]
-    live = on(SpoiledFirst(4e6))
+    live = on(SpoiledFirst(1))
 
     reading = Convergence({}).read(live, Traffic(), events, 0.1, ready=lambda: happened.append("ready"))
 
@@ -43,4 +77,30 @@ def test_a_reading_that_the_rig_spoiled_is_taken_again_when_its_events_can_happe
 
 def test_readings_that_the_rig_spoils_every_time_say_nothing() -> None:
     with pytest.raises(InvalidTrialsError, match="3 trials in a row were invalid"):
-        Convergence({}).read(on(FakeGenerator(4e6, invalid_every=1)), Traffic(), [], 0.1)
+        Convergence({}).read(on(SpoiledFirst(3)), Traffic(), [], 0.1)
+
+
+def test_daemons_that_take_the_generators_cpu_for_moments_spoil_nothing() -> None:
+    live = on(SpoiledFirst(9, gap_ns=13_000_000))
+    reading = Convergence({}).read(live, Traffic(), [], 0.1)
+    assert [reason.code for reason in reading.trial.result.invalid] == [Reason.SKIPPED_FRAMES]
+
+
+def test_events_count_from_when_the_trial_sends() -> None:
+    """A trial may first wait for the host: a route withdrawn meanwhile would leave no gap in the frames."""
+    order: list[str] = []
+    live = on(SlowTrials(order))
+    live.runner.progress = HostThatWaits(order)
+
+    Convergence({}).read(live, Traffic(), [Event("withdraw", 0.05, lambda: order.append("withdraw"))], 0.1)
+
+    assert order == ["wait", "send", "withdraw", "sent"]
+
+
+def test_only_readings_without_events_have_windows() -> None:
+    """What an event interrupts is dated by the frames' own numbers."""
+    generator = SpoiledFirst(0)
+    live = on(generator)
+    for events in ([], [Event("pull", 0.0, lambda: None)]):
+        Convergence({}).read(live, Traffic(), events, 0.5)
+    assert [spec.window_s for spec in generator.specs] == [0.005, None]

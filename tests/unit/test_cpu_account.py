@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -37,10 +38,27 @@ class FakeProc:
         numbers = " ".join(str(ticks.get(kind, 0)) for kind in kinds)
         (self.path / "stat").write_text(f"cpu  {numbers} 0 0\ncpu0 {numbers} 0 0\n")
 
-    def thread(self, pid: int, tid: int, comm: str, ns: int, *, kernel: bool = False) -> None:
+    def thread(
+        self,
+        pid: int,
+        tid: int,
+        comm: str,
+        ns: int,
+        *,
+        kernel: bool = False,
+        waited_ticks: tuple[int, int] = (0, 0),
+        own_ns: int | None = None,
+        started: int = 5,
+    ) -> None:
+        """``own_ns``: of the whole process, where it has other threads or had some."""
         task = self.path / str(pid) / "task" / str(tid)
         task.mkdir(parents=True, exist_ok=True)
-        (self.path / str(pid) / "stat").write_text(f"{pid} (a) name) S 1 1 1 0 -1 {KTHREAD if kernel else 0} 0")
+        user, system = waited_ticks
+        own = (ns if own_ns is None else own_ns) * 100 // SECOND
+        flags = KTHREAD if kernel else 0
+        (self.path / str(pid) / "stat").write_text(
+            f"{pid} (a) name) S 1 1 1 0 -1 {flags} 0 0 0 0 {own} 0 {user} {system} 20 0 1 0 {started} 0"
+        )
         (self.path / str(pid) / "comm").write_text(comm + "\n")
         (task / "comm").write_text(comm + "\n")
         (task / "schedstat").write_text(f"{ns} 0 {ns // 1000}\n")
@@ -86,6 +104,80 @@ def test_every_thread_finds_its_part(proc: FakeProc) -> None:
     assert found.adds_up
     assert found.missing == ""
     assert found.blind == ("this kernel does not tell (/proc/config.gz) whether it charges softirq time to threads",)
+
+
+def test_processes_that_came_and_went_are_with_whoever_waited_for_them(proc: FakeProc) -> None:
+    """Steps: a shell waits for two: one that was new, and one that had run for 0.2 s before; and we for an end. The
+    second had waited for 70 s of others itself.
+
+    Verify: the shell's 70.5 s less those 70.2 s; ours are not counted twice.
+    """
+    proc.thread(90, 90, "bash", 0, waited_ticks=(100, 50))
+    proc.thread(91, 91, "make", SECOND // 5, waited_ticks=(7000, 0))
+    proc.thread(os.getpid(), os.getpid(), "python", 0)
+    accountant = CpuAccountant(proc.path)
+    accountant.begin({})
+    shutil.rmtree(proc.path / "91")
+    proc.thread(90, 90, "bash", 0, waited_ticks=(7130, 70))
+    proc.thread(os.getpid(), os.getpid(), "python", 0, waited_ticks=(40, 0))
+    proc.machine({"user": 70})
+    found = accountant.end([part(CpuRole.SENDER, 0.4, "sender")])
+    assert {(one.role, one.name): one.ns for one in found.parts} == {
+        (CpuRole.SENDER, "sender"): SECOND * 4 // 10,
+        (CpuRole.OTHER, "processes that ended"): SECOND * 3 // 10,
+    }
+    assert found.adds_up
+
+
+def test_a_shell_that_began_meanwhile_has_waited_for_others(proc: FakeProc) -> None:
+    """Steps: bash starts, runs a compiler for 0.5 s, and stays; another process has the number of one that ended.
+
+    Verify: the compiler's time is there; what the two of one number had waited for is not taken from one another.
+    """
+    proc.thread(91, 91, "cron", 0, waited_ticks=(9000, 0))
+    accountant = CpuAccountant(proc.path)
+    accountant.begin({})
+    proc.thread(90, 90, "bash", 0, waited_ticks=(40, 10))
+    proc.thread(91, 91, "sleep", 0, started=7)
+    proc.thread(1, 1, "init", 0, waited_ticks=(9000, 0))
+    found = accountant.end([])
+    assert {(one.role, one.name): one.ns for one in found.parts} == {
+        (CpuRole.OTHER, "processes that ended"): SECOND // 2
+    }
+
+
+def test_threads_that_came_and_went_are_with_their_process(proc: FakeProc) -> None:
+    """Steps: threads of vswitchd and of another process end. Verify: their time; a tick of rounding is none."""
+    for pid in (VSWITCHD, 90, 91):
+        proc.thread(pid, pid, "main", SECOND, own_ns=SECOND)
+    accountant = CpuAccountant(proc.path)
+    accountant.begin({VSWITCHD: CpuRole.VSWITCHD})
+    proc.thread(VSWITCHD, VSWITCHD, "main", SECOND * 11 // 10, own_ns=SECOND * 13 // 10)
+    proc.thread(90, 90, "main", SECOND, own_ns=SECOND * 15 // 10)
+    proc.thread(91, 91, "main", SECOND, own_ns=SECOND + SECOND // 50)
+    proc.machine({"user": 80})
+    found = accountant.end([])
+    assert {(one.role, one.name): one.ns for one in found.parts} == {
+        (CpuRole.VSWITCHD, "main"): SECOND // 10,
+        (CpuRole.VSWITCHD, "threads that ended"): SECOND // 5,
+        (CpuRole.OTHER, "threads that ended"): SECOND // 2,
+    }
+    assert found.adds_up
+
+
+def test_what_the_machine_did_while_somebody_looked_is_halved(proc: FakeProc, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps: the machine counts 0.4 s while the threads are looked at. Verify: half of that is before the look."""
+    accountant = CpuAccountant(proc.path)
+    accountant.begin({})
+    proc.machine({"user": 100})
+    threads = accountant._threads
+
+    def slowly(pid: int, *, kernel: bool) -> object:
+        proc.machine({"user": 140})
+        return threads(pid, kernel=kernel)
+
+    monkeypatch.setattr(accountant, "_threads", slowly)
+    assert accountant.end([]).machine_ns == SECOND * 12 // 10
 
 
 def test_a_thread_that_took_anothers_number_began_at_nothing(proc: FakeProc) -> None:

@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from pytest_nfvperf.adapters.profiling.perf_script import stacks
-from pytest_nfvperf.adapters.report.flame_graph import flame_graph
+from pytest_nfvperf.adapters.report.flame_graph import differential_flame_graph, flame_graph
 from pytest_nfvperf.model.measure.cpu_profile import CpuProfile, folded
 
 TEXT = """ovs-vswitchd
@@ -63,9 +63,50 @@ def test_boxes_are_as_wide_as_their_share_and_stand_on_their_callers() -> None:
     assert float(half.attrib["y"]) < float(below.attrib["y"]) < float(whole.attrib["y"])
 
 
+def test_a_box_has_its_figure_where_that_fits() -> None:
+    def labels(text: str) -> list[str]:
+        return [label.text or "" for label in ET.fromstring(text).iter(f"{SVG}text")][1:]
+
+    assert "copy_user 50%" in labels(flame_graph(PROFILE, "x"))
+    assert "iperf3 -25.0%" in labels(differential_flame_graph(OTHER, PROFILE, "x"))
+    narrow = CpuProfile("cycles", (0,), ((("wide",), 970), (("a_function_with_a_long_name",), 30)))
+    assert "a_f…" in labels(flame_graph(narrow, "x"))
+
+
 def test_names_are_escaped_and_an_empty_profile_is_a_picture() -> None:
     odd = CpuProfile("cycles", (0,), ((("a<b>", "operator&"), 1),))
     assert "a&lt;b&gt;" in flame_graph(odd, "x")
     empty = CpuProfile("cycles", (0,), ())
     ET.fromstring(flame_graph(empty, "<nothing>"))
     assert empty.unknown_share == 0.0
+
+
+OTHER = CpuProfile(
+    "cpu-clock",
+    (0, 1),
+    ((("iperf3", "[unknown]"), 2), (("ovs-vswitchd", "netdev_linux_rxq_recv", "packet_rcv", "copy_user"), 2)),
+)
+
+
+def test_what_changed_most_comes_first_also_what_is_gone() -> None:
+    """Steps: four samples, of which two were copy_user, against four others. Verify: shares, by process."""
+    assert OTHER.changes(PROFILE) == (
+        ("iperf3", "[unknown]", 0.25, 0.5),
+        ("odd:name", "[unknown]", 0.25, 0.0),
+        ("ovs-vswitchd", "copy_user", 0.5, 0.5),
+    )
+    told = OTHER.changes_text(PROFILE, 2).splitlines()
+    assert told[0] == "4 samples of cpu-clock before, 4 of cpu-clock now"
+    assert told[1:] == [" 25.0% ->  50.0%  iperf3: [unknown]", " 25.0% ->   0.0%  odd:name: [unknown]"]
+
+
+def test_a_differential_graph_is_red_where_the_share_grew_and_blue_where_it_shrank() -> None:
+    picture = ET.fromstring(differential_flame_graph(OTHER, PROFILE, "interface: tap against veth"))
+    colours = {
+        str(box.findtext(f"{SVG}title")): box.find(f"{SVG}rect").attrib["fill"]  # type: ignore[union-attr]
+        for box in picture.iter(f"{SVG}g")
+    }
+    assert colours["odd:name: 25.0%, was 0.0%, +25.0%"].startswith("hsl(0 ")
+    assert colours["iperf3: 25.0%, was 50.0%, -25.0%"].startswith("hsl(220 ")
+    assert colours["copy_user: 50.0%, was 50.0%, +0.0%"] == "hsl(0 0% 95%)", "grey: neither more nor less"
+    ET.fromstring(differential_flame_graph(CpuProfile("cycles", (0,), ()), PROFILE, "<nothing before>"))

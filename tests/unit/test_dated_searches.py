@@ -18,8 +18,9 @@ from pytest_nfvperf.model.traffic.trial import DirectionCounts, TrialResult, Tri
 from pytest_nfvperf.model.traffic.windows import State, ThreadWindows, Windows, WitnessWindows
 from pytest_nfvperf.runs.confirm import SHARES, confirm_all
 from pytest_nfvperf.runs.load_series import loss_point
-from pytest_nfvperf.runs.measurer import PATIENCE_S, WARM_UP, LoadLimits, LoadMeasurer, window_s
+from pytest_nfvperf.runs.measurer import WARM_UP, LoadLimits, LoadMeasurer, window_s
 from pytest_nfvperf.runs.mlr import mlr_search
+from pytest_nfvperf.runs.patience import LEAST_S, PATIENCE_S, Patience
 from pytest_nfvperf.runs.plateau import plateaus
 from pytest_nfvperf.session.ledgers import bounding
 from tests.unit.test_search_algorithms import NDR, PDR, measurer_on
@@ -147,6 +148,15 @@ def test_without_loss_a_trial_speaks_however_disturbed_it_was() -> None:
     assert not trial.result.says_nothing
     assert measurer.patience_s == PATIENCE_S
     assert measurer.disturbed(found_at(2e6)) == ""
+
+
+def test_a_search_that_waited_in_vain_leaves_the_next_one_half_its_patience() -> None:
+    patience = Patience()
+    allowed = []
+    for left_s in (-1.0, -1.0, -1.0, 3.0):
+        patience.learn(left_s)
+        allowed.append(patience.allowed_s)
+    assert allowed == [PATIENCE_S / 2, PATIENCE_S / 4, LEAST_S, PATIENCE_S]
 
 
 def test_an_ignored_trial_needs_no_patience() -> None:

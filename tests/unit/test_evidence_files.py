@@ -19,6 +19,7 @@ from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.evidence.record import Record
 from pytest_nfvperf.model.evidence.records import AttachmentData, make_record
 from pytest_nfvperf.model.evidence.run_conclusion import RunFate
+from pytest_nfvperf.model.evidence.trial_records import STEPS
 from tests.sample_run import SampleRun, small_run
 
 
@@ -101,6 +102,27 @@ def test_files_of_several_workers_are_one_run(tmp_path: Path) -> None:
     assert {o.label["topology"] for o in run.outcomes.values()} == {"phy2phy", "pvp"}
     assert "gw0-trial-0001" in run.trials
     assert "gw1-trial-0001" in run.trials
+
+
+def test_who_needs_no_steps_reads_of_each_test_the_other_trials_and_the_last(tmp_path: Path) -> None:
+    """What became of the run is the same."""
+    write(tmp_path / "evidence.jsonl", SampleRun().build(("phy2phy", "pvp"), (64,)))
+    whole, light = read_run(tmp_path), read_run(tmp_path, steps=False)
+    steps = {key for key, trial in whole.trials.items() if trial.result.spec.purpose in STEPS}
+    last = {list(test.trials)[-1] for test in whole.tests.values() if test.trials}
+    assert steps - last
+    assert set(light.trials) == set(whole.trials) - (steps - last)
+    assert conclude(light) == conclude(whole)
+    assert light.outcomes == whole.outcomes
+
+
+def test_trials_share_what_they_have_in_common(tmp_path: Path) -> None:
+    write(tmp_path / "evidence.jsonl", SampleRun().build(("phy2phy",), (64,)))
+    trials = [trial.result for trial in read_run(tmp_path).trials.values()]
+    assert len(trials) > 1
+    assert len({id(trial.spec.traffic) for trial in trials}) == len({trial.spec.traffic for trial in trials})
+    directions = [count.direction for trial in trials for count in trial.counts]
+    assert len(set(map(id, directions))) == len(set(directions)) == 2
 
 
 def test_what_a_lost_worker_left_of_a_test_counts_no_more_once_another_repeated_it(tmp_path: Path) -> None:

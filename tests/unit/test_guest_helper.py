@@ -12,6 +12,8 @@ import pytest
 from pytest_nfvperf.adapters.guest import kernel_image, tools
 from pytest_nfvperf.adapters.guest.kernel_image import Kernel, prepare_kernel
 from pytest_nfvperf.adapters.guest.vmlinux import extract_vmlinux, read_module
+from pytest_nfvperf.adapters.host import private_apt
+from pytest_nfvperf.adapters.host.debian_mirror import Archive
 from pytest_nfvperf.adapters.process import programs
 from pytest_nfvperf.adapters.virtual_time.clock import instruction_ns
 from pytest_nfvperf.adapters.virtual_time.guest_run import GuestRun
@@ -108,6 +110,41 @@ def test_a_download_that_fails_leaves_no_kernel(monkeypatch, tmp_path):
     with pytest.raises(TestbedError, match=r"cannot download the guest's kernel: (?s:.*)run apt-get update(?s:.*)404"):
         prepare_kernel(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["lock"]
+
+
+def test_a_releases_kernel_is_fetched_once_and_found_again(monkeypatch, tmp_path):
+    """Steps: packages laid out as Debian 13's are, all below usr/. Verify: a whole kernel; the second time no apt."""
+    release = "6.12.1+deb13-amd64"
+    calls = []
+
+    def fake(argv, **_):
+        calls.append(argv[0])
+        if argv[0] == "dpkg-deb":
+            for name in (f"usr/lib/modules/{release}", "usr/bin", "boot"):
+                (Path(argv[-1]) / name).mkdir(parents=True, exist_ok=True)
+            (Path(argv[-1]) / f"boot/vmlinuz-{release}").write_bytes(b"packed")
+        return f"linux-image-amd64\n  Depends: linux-image-{release}\n" if argv[0] == "apt-cache" else ""
+
+    for module in (kernel_image, private_apt):
+        monkeypatch.setattr(module, "run", fake)
+    monkeypatch.setattr(private_apt.PrivateApt, "download_only", lambda _, what, where, *names: [where / "status"])
+    monkeypatch.setattr(kernel_image, "debian_archive", lambda: Archive("http://archive"))
+    monkeypatch.setattr(kernel_image, "extract_vmlinux", lambda _: ELF)
+    made = kernel_image.kernel_of("trixie", tmp_path)
+    assert (made.release, made.directory) == (release, tmp_path / release)
+    assert made.modules.is_dir()
+    assert made.busybox.parent.is_dir()
+    assert made.vmlinux.read_bytes() == ELF
+    calls.clear()
+    assert kernel_image.kernel_of("trixie", tmp_path) == made
+    assert calls == []
+
+
+def test_a_guest_is_told_of_hugepages_and_modules_at_boot(tmp_path):
+    machine = Machine(hugepages_mib=1024, autoload=False)
+    command = qemu_command(machine, KERNEL, tmp_path, Shared(tmp_path), tmp_path)
+    words = command[command.index("-append") + 1].split()
+    assert {"hugepages=512", "sysctl.kernel.modprobe=/none"} <= {*words}
 
 
 def test_virtual_time_is_counted_on_one_cpu():

@@ -9,6 +9,7 @@ import pytest
 from pytest_nfvperf.adapters.host.hugepages import Hugepages
 from pytest_nfvperf.adapters.host.promised import check_promised
 from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.testbed.node_spec import NodeSpec
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, StreamsSpec
 from tests.sample_run import TESTBED
 
@@ -34,6 +35,10 @@ def test_what_the_machine_has_is_fine(online):
         (
             {"cpus": replace(TWO_CPUS, pmd=(7,))},
             "cpus.pmd (or dut.ovs.pmd_cpus): this machine has no CPU 7, only 0-1: write one of those",
+        ),
+        (
+            {"nodes": (NodeSpec("node1", cpus=(1,)), NodeSpec("node2", cpus=(4,)))},
+            "nodes.node2.cpus: this machine has no CPU 4, only 0-1: write one of those",
         ),
         ({"cpus": replace(TWO_CPUS, vnf=(1, 2))}, "cpus.vnf: this machine has no CPU 2, only 0-1: write one of those"),
         (

@@ -12,12 +12,17 @@ from pytest_nfvperf.model.compare.record import Word
 from pytest_nfvperf.model.errors import ConfigError, UnavailableError
 from pytest_nfvperf.model.evidence.comparable import differences
 from pytest_nfvperf.model.measure.instruction_cost import VIRTUAL, WALL, why_not_in
+from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.samples import Relative, Samples
+from pytest_nfvperf.model.topology.catalogue import bridge_chain
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.ports.instructions import Burst
+from pytest_nfvperf.runs.compare_sides import GuardedStudy
 from pytest_nfvperf.runs.instructions import check_time, per_packet
+from pytest_nfvperf.runs.search import Limits
+from pytest_nfvperf.runs.study import Subject
 from pytest_nfvperf.session.sla_check import SlaFailure
-from tests.unit.test_study import Bench, chains
+from tests.unit.test_study import CEILING, Bench, chains
 
 
 def test_a_reading_is_the_median_over_whole_bursts():
@@ -111,3 +116,20 @@ def test_a_study_in_virtual_time_refuses_rates_before_it_builds_anything():
     with pytest.raises(UnavailableError, match="forwarding_rate is a figure of the clock"):
         bench.study().forwarding_rate("bridges", chains(1, 2), Traffic(frame_size=64))
     assert not bench.order
+
+
+@pytest.mark.parametrize(("reads_again", "builds"), [(True, [1, 1, 1]), (False, [1, 1])])
+def test_who_has_statistics_of_his_own_reads_the_baseline_once_a_round(reads_again, builds):
+    """Steps: two sides, three rounds, no time for more. Verify: how many builds a round has, and who has a floor."""
+    bench = Bench(lambda _: 4e6)
+    profile = replace(QUICK, comparison_repeats=3, comparison_budget_s=0.0)
+    limits = Limits(CEILING, None)
+    study = GuardedStudy(
+        profile, {"topology": "chain"}, bench, lambda *_: limits, lambda: None, lambda _: False, bench.context
+    )
+    study.reads_again = reads_again
+    sides = [Subject(name, bridge_chain(1)) for name in ("base", "version")]
+    _, version = study.forwarding_rate("side", sides, Traffic(frame_size=64))
+    assert bench.order == builds * 3
+    assert len(version.sampled("forwarding_rate").values) == 3
+    assert bool(study.floors) is reads_again

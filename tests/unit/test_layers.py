@@ -35,6 +35,7 @@ FOLDERS = {
         *(
             "journal",
             "process",
+            "labgrid",
             "net",
             "host",
             "generators",

@@ -94,6 +94,15 @@ def test_only_what_the_datapath_may_still_name_is_waited_for() -> None:
     assert Ledger(10, 7, (LedgerLine("p1 tx", "drops", 1),), 2).unnamed_in_datapath == 2
 
 
+def test_frames_of_others_at_a_hop_are_not_waited_for() -> None:
+    """A BGP session's frames come in at one port, go to the host, and come out at another: no frame of ours is lost."""
+    beside = FramePath("a->b", (Hop("br0", HopKind.DATAPATH, 10, 7), Hop("p1 tx", HopKind.PORT, 7, 10)))
+    assert beside.unexplained == 0
+    assert ledger_of([beside]).unnamed_in_datapath == 0
+    lossy = FramePath("a->b", (Hop("br0", HopKind.DATAPATH, 10, 5), Hop("p1 tx", HopKind.PORT, 5, 8)))
+    assert ledger_of([lossy]).unnamed_in_datapath == 2
+
+
 def test_the_text_marks_the_hop_where_frames_were_lost() -> None:
     stages = [
         Stage("p0 generator", HopKind.GENERATOR, 10_000),

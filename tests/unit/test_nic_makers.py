@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from pytest_nfvperf.adapters.net import vduse
+from pytest_nfvperf.adapters.ovs.instance.private_ovs import InstanceOptions
+from pytest_nfvperf.adapters.ovs.topology import nic_makers
 from pytest_nfvperf.adapters.ovs.topology.nic_makers import NIC_MAKERS, Making, maker_of, with_makers
 from pytest_nfvperf.adapters.ovs.topology.ovs_port import OvsPort
-from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
 from pytest_nfvperf.model.scenarios.pods import pod_node
 from pytest_nfvperf.model.topology.nodes import Nic, PortKind
 from pytest_nfvperf.model.topology.parts import nic
@@ -40,6 +45,77 @@ def test_a_kind_that_nobody_makes_is_told_when_it_is_built() -> None:
 def test_a_misspelt_kind_is_told_at_once() -> None:
     with pytest.raises(ConfigError, match="'vetch' is no nic kind, did you mean 'veth'"):
         nic("pod1", "br0", kind="vetch")
+
+
+def making(dpdk_version: str | None) -> Making:
+    there = Path("/proc/self/ns/net")
+    return Making(InstanceOptions((0,), (1,)), (), there, there, [], [], dpdk_version, lambda: "abcdefv1", [])
+
+
+def test_a_vduse_device_is_served_by_dpdk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nic_makers, "lacks_vduse", lambda: None)
+    work = making("24.11.3")
+    port = NIC_MAKERS["vduse"](nic("pod1", "br0", "10.0.0.1/24", kind="vduse"), work)
+    assert (port.type, dict(port.options)) == ("dpdkvhostuserclient", {"vhost-server-path": "/dev/vduse/abcdefv1"})
+    assert [(device.name, device.end.name) for device in work.devices] == [("abcdefv1", "eth0")]
+
+
+@pytest.mark.parametrize(
+    ("dpdk", "kind", "said"),
+    [
+        (None, ConfigError, r"interface 'eth0' of namespace 'pod1' is by VDUSE, .* use Dut\('dpdk'\)"),
+        ("22.11.11", UnavailableError, r"is by VDUSE: DPDK 22.11.11 has none, 23.11 is the first: `nfvperf ovs add"),
+    ],
+)
+def test_an_ovs_without_vduse_is_told(
+    monkeypatch: pytest.MonkeyPatch, dpdk: str | None, kind: type[Exception], said: str
+) -> None:
+    monkeypatch.setattr(nic_makers, "lacks_vduse", lambda: None)
+    with pytest.raises(kind, match=said):
+        NIC_MAKERS["vduse"](nic("pod1", "br0", kind="vduse"), making(dpdk))
+
+
+def test_what_a_kernel_lacks_for_vduse_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Steps: give it one thing after the other. Verify: the next one that is missing is named, with what to do."""
+    monkeypatch.setattr(vduse, "_CONTROL", tmp_path / "control")
+    monkeypatch.setattr(vduse, "_BUS", tmp_path)
+    monkeypatch.setattr(vduse, "find", lambda _: None)
+    assert str(vduse.lacks_vduse()).startswith(f"no {tmp_path}/control: modprobe vduse, which needs a kernel")
+    with pytest.raises(UnavailableError, match=r"interface 'eth0' of namespace 'pod1' is by VDUSE: no .*/control"):
+        NIC_MAKERS["vduse"](nic("pod1", "br0", kind="vduse"), making("24.11"))
+    (tmp_path / "control").touch()
+    assert "the driver virtio_vdpa is not loaded" in str(vduse.lacks_vduse())
+    (tmp_path / "drivers" / "virtio_vdpa").mkdir(parents=True)
+    assert vduse.lacks_vduse() == "vdpa is not installed: apt-get install iproute2"
+    monkeypatch.setattr(vduse, "find", lambda _: "/sbin/vdpa")
+    assert vduse.lacks_vduse() is None
+
+
+@pytest.mark.parametrize(
+    ("driver", "said"),
+    [
+        (None, "no driver took it; modprobe virtio_vdpa"),
+        ("vhost_vdpa", "the driver vhost_vdpa took it, not virtio_vdpa"),
+        ("virtio_vdpa", "in the machine's first network namespace, where nfvperf must run"),
+    ],
+)
+def test_a_device_that_becomes_no_interface_is_told_why(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, driver: str | None, said: str
+) -> None:
+    monkeypatch.setattr(vduse, "DEVICES", tmp_path)
+    monkeypatch.setattr(vduse, "_BUS", tmp_path)
+    monkeypatch.setattr(vduse, "_APPEAR_DEADLINE_S", 0.05)
+    monkeypatch.setattr(vduse, "run", lambda *_, **__: "")
+    with pytest.raises(TestbedError, match=f"waited 0.05 s for {tmp_path}/gone, which OVS makes"):
+        vduse.attach("gone")
+    (tmp_path / "made").touch()
+    device = tmp_path / "devices" / "made"
+    device.mkdir(parents=True)
+    if driver is not None:
+        (tmp_path / driver).mkdir()
+        (device / "driver").symlink_to(tmp_path / driver)
+    with pytest.raises(TestbedError, match=f"VDUSE device 'made' became no network interface.*{said}"):
+        vduse.attach("made")
 
 
 def test_a_node_is_laid_out_as_s5_has_it() -> None:

@@ -22,7 +22,7 @@ rules:
 """
 
 
-@pytest.mark.parametrize("scenario", ["S1", "S2", "S3", "S4"])
+@pytest.mark.parametrize("scenario", ["S1", "S2", "S3", "S4", "S5"])
 def test_the_shipped_figures_are_selectable_by_scenario(scenario):
     rules = pack_rules(f"published:{scenario}", PUBLISHED)
     assert rules

@@ -25,7 +25,7 @@ def test_every_count_and_reason_is_in_the_picture() -> None:
     copies = Hop("m0 tx", HopKind.PORT, 100, 60, (Loss("ovs_tx_failure_drops", 40),))
     told = ledger_of([frame_path("p0->p1", 10_000, STAGES)], beside=[copies])
     branch = frame_path("mirror all->m1", 500, [Stage("br0 mirror", HopKind.DATAPATH, 490)])
-    figure = ledger_chart(replace(told, branches=(branch,)))
+    figure = ledger_chart(replace(told, branches=(branch,)), 0.5)
     assert figure is not None
     svg = to_svg(figure, "where frames went")
     for text in (
@@ -41,12 +41,15 @@ def test_every_count_and_reason_is_in_the_picture() -> None:
         "10 lost, unexplained",
         "Beside the path",
         "40 lost (40 %)",
+        "9,000",
+        "18.0 kpps",
+        "10.0 kpps",
     ):
         assert f">{text}" in svg, text
 
 
 def test_texts_do_not_lie_on_each_other() -> None:
-    figure = ledger_chart(ledger_of([frame_path("p0->p1", 10_000, STAGES)]))
+    figure = ledger_chart(ledger_of([frame_path("p0->p1", 10_000, STAGES)]), 0.5)
     assert figure is not None
     figure.draw_without_rendering()
     boxes = [text.get_window_extent() for text in figure.axes[0].texts if text.get_text()]
@@ -58,7 +61,7 @@ def test_texts_do_not_lie_on_each_other() -> None:
 
 
 def test_a_ledger_without_paths_has_no_picture() -> None:
-    assert ledger_chart(Ledger(10, 5, (LedgerLine("p1 tx", "drops", 5),), 0)) is None
+    assert ledger_chart(Ledger(10, 5, (LedgerLine("p1 tx", "drops", 5),), 0), 0.5) is None
 
 
 LOSS = st.sampled_from([0, 0, 0, 5])

@@ -13,6 +13,7 @@ from pytest_nfvperf.cli.main import main
 from pytest_nfvperf.model.evidence.conclusion import Cause
 from pytest_nfvperf.model.evidence.records import RunEndData, TestEndData
 from pytest_nfvperf.model.measure.outcome import Goal, GoalOutcome, Outcome, SearchStatus
+from pytest_nfvperf.model.samples import Samples
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 
 S1 = PublishedSeries(
@@ -124,3 +125,30 @@ def test_runs_without_a_search_make_no_page(tmp_path, capsys):
     assert not (tmp_path / "m.html").exists()
     assert main(["matrix", str(tmp_path / "nowhere")]) == 1
     assert "nowhere" in capsys.readouterr().err
+
+
+def test_forwarding_rates_by_datapath_have_their_share_of_line_rate_and_what_s3_published():
+    def measured(datapath, *fps, at_least=""):
+        labels = {"test": "test_datapaths", "topology": "vm-to-vm", "overlay": "vxlan", "frame_size": "64"}
+        labels |= {"datapath": datapath}
+        samples = (Samples("forwarding_rate", "pps", fps, at_least=at_least),)
+        return Outcome(tuple(sorted(labels.items())), "frmol", 64.0, 1, samples=samples, line_rate_fps=9_328_358.2)
+
+    s3 = [
+        PublishedSeries("DPDK", "(S3)", "forwarding_rate", ((64, 4e6),), where=(("datapath", "dpdk"),)),
+        PublishedSeries("kernel", "(S3)", "forwarding_rate", ((64, 0.56e6),), where=(("datapath", "system"),)),
+    ]
+    made = matrix_of([(run("run-d", (measured("dpdk", 2e6, 1e6, 3e6, at_least="they share"), None)), s3)])
+    (row,) = made.rows
+    (cell,) = row.cells["64"]
+    assert (row.subject, row.datapath) == ("datapaths: vm-to-vm, vxlan", "dpdk")
+    assert (cell.figures, cell.lines) == ((("forwarding rate", "≥ 2.00 Mpps"),), ("21.4 %",))
+    assert [(one.name, one.value, one.share) for one in cell.published] == [("DPDK", "4.00 Mpps", "50 %")]
+
+
+def test_the_page_says_shares_of_line_rate(tmp_path):
+    goal = GoalOutcome(Goal("ndr", 0.0), SearchStatus.FOUND, 7_440_476.0)
+    labels = (("frame_size", "64"), ("test", "test_ndr_pdr"))
+    found = Outcome(labels, "mlrsearch", 64.0, 2, goals=(goal,), line_rate_fps=14_880_952.0)
+    page = render_matrix(matrix_of([(run("run-e", (found, None)), ())]), tmp_path / "matrix.html").read_text()
+    assert "<small>50.0 % of line rate</small>" in page

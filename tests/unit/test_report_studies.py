@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -11,17 +12,21 @@ from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
 from pytest_nfvperf.adapters.report.drawing import to_svg
 from pytest_nfvperf.adapters.report.figures import other_result
 from pytest_nfvperf.adapters.report.html import render_report
+from pytest_nfvperf.adapters.report.live.study import live_study
 from pytest_nfvperf.adapters.report.studies import (
+    ONE_SIDED,
     OPEN_INTERVAL,
     SHARED_CPUS,
     find_comparisons,
     interval_text,
     slope_line,
+    slope_text,
 )
-from pytest_nfvperf.adapters.report.study_chart import study_chart
+from pytest_nfvperf.adapters.report.study_chart import ratio_title, study_chart
 from pytest_nfvperf.adapters.report.table import SummaryRow, summary_rows, summary_text
 from pytest_nfvperf.adapters.report.texts import samples_csv, stream_line
 from pytest_nfvperf.model.evidence.records import KINDS, RecordIds, TestData, TestEndData, make_record
+from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.sla.verdict import Judgement
 from tests.sample_study import patch_chain, stream_run, study, study_records, tcp_chain, verdict_on
 
@@ -36,6 +41,17 @@ def run(tmp_path_factory):
     return read_run(folder)
 
 
+def test_subjects_that_bring_a_tuning_along_are_one_study_with_the_baseline():
+    """As numbers of receive queues do."""
+    first, *others = tcp_chain()
+    baseline = replace(first, labels=(*first.labels, ("tuning", "rxq=1")))
+    tuned = [replace(one, labels=(*one.labels, ("tuning", f"rxq={n}"))) for n, one in enumerate(others, 2)]
+    (found,) = find_comparisons([baseline, *tuned, *tcp_chain("patch")[:1]])
+    assert found.outcomes == (baseline, *tuned)
+    assert dict(found.labels)["link"] == "veth"
+    assert "tuning" not in found.name
+
+
 def test_outcomes_that_differ_in_one_label_are_one_study():
     found = find_comparisons([*patch_chain(), *tcp_chain("patch"), *tcp_chain("veth")])
 
@@ -46,6 +62,19 @@ def test_outcomes_that_differ_in_one_label_are_one_study():
     ]
     assert [one.outcomes[0].label["bridges"] for one in found] == ["1", "1", "1"]
     assert found[0].name == "patch_chain · 64 B · link=patch, dpdk"
+
+
+def test_subjects_with_topologies_of_their_own_are_compared_with_the_baseline():
+    """A suite that gives its study no label for all of its topologies."""
+    apart = []
+    for outcome in patch_chain():
+        label = dict(outcome.labels)
+        apart.append(replace(outcome, labels=tuple((label | {"topology": f"chain-{label['bridges']}"}).items())))
+
+    (found,) = find_comparisons(apart)
+
+    assert [outcome.label["bridges"] for outcome in found.outcomes] == ["1", "2", "4", "9"]
+    assert "of bridges 1" in summary_text([SummaryRow(outcome) for outcome in apart])
 
 
 def test_the_table_has_a_line_a_subject_with_its_own_verdict(run):
@@ -94,6 +123,57 @@ def test_an_open_interval_draws_no_bar_and_is_explained():
     assert OPEN_INTERVAL not in summary_text([SummaryRow(outcome) for outcome in patch_chain()])
 
 
+def test_an_interval_with_one_end_draws_no_bar_to_the_other_and_is_explained():
+    """The baseline is a bound: the ratio is at most what its interval says."""
+    outcomes = patch_chain()
+    ratios = [replace(ratio, low=0.0) for ratio in outcomes[1].relatives]
+    outcomes[1] = replace(outcomes[1], relatives=tuple(ratios))
+
+    assert interval_text(ratios[0]) == f"{ratios[0].high:.1%} or less".replace("%", " %")
+    found = find_comparisons(outcomes)
+    lowest = [segment[:, 1].min() for bars in study_chart(found).axes[0].collections for segment in bars.get_segments()]
+    assert min(lowest) > 90, "a bar down to 0 would say that the ratio may be 0"
+    trace = live_study(found).panels[0].traces[0]
+    assert (trace["text"][:3], min(trace["error_y"]["arrayminus"][:2])) == (["", "≤", ""], 0.0)
+    assert ONE_SIDED in summary_text([SummaryRow(outcome) for outcome in outcomes])
+    assert ONE_SIDED not in summary_text([SummaryRow(outcome) for outcome in patch_chain()])
+
+
+def named(baseline: str, *others: str) -> list[Outcome]:
+    """A study of what has names, not numbers."""
+    label = {"bridges": dict(zip(("1", "2", "4"), (baseline, *others), strict=False))}
+    found = []
+    for outcome in patch_chain()[: 1 + len(others)]:
+        labels = tuple(
+            ("case" if name == "bridges" else name, label.get(name, {}).get(value, value))
+            for name, value in outcome.labels
+        )
+        ratios = tuple(replace(ratio, baseline=(("case", baseline),)) for ratio in outcome.relatives)
+        found.append(replace(outcome, labels=tuple(sorted(labels)), relatives=ratios, slopes=()))
+    return found
+
+
+def test_names_stand_as_they_were_measured_and_no_line_joins_them():
+    found = find_comparisons(named("without", "2a", "reads"))
+    ratio, _ = study_chart(found).axes
+
+    assert [text.get_text() for text in ratio.get_xticklabels()] == ["without", "2a", "reads"]
+    assert ratio.get_title(loc="left") == "Ratio to case without"
+    assert ratio.containers[0][0].get_linestyle() == "None"
+    assert "lines" not in live_study(found).panels[0].traces[0]["mode"]
+
+
+def test_comparisons_with_baselines_of_their_own_say_so():
+    one, other = find_comparisons(named("1a", "1b")), find_comparisons(named("without", "2a"))
+    assert ratio_title([*one, *other]) == "Ratio to the baseline of each"
+
+
+def test_slopes_have_units_that_people_read():
+    found = find_comparisons(study("t", {"packet_time": ("ns", 140.0, 28.0)}, datapath="dpdk"))[0]
+    assert " us" in slope_text(found.slopes[0])
+    assert "e+" not in slope_text(found.slopes[0])
+
+
 def test_one_line_of_an_outcome():
     text = other_result(patch_chain()[-1])
     assert text.startswith("5.")
@@ -120,6 +200,8 @@ def test_the_page_shows_readings_ratios_slopes_and_which_datapath(run, tmp_path)
     assert "bridges 1 (baseline): readings" in page
     assert "Each added bridge: forwarding rate" in page
     assert "af_packet port" in page
+    assert re.search(r"bridges 2: 9\d\.\d % · bridges 4: 9\d\.\d % · bridges 9: 9\d\.\d % of bridges 1<", page)
+    assert '<span class="soft small">bridges=9</span>' in page, "a verdict says which subject it is about"
 
 
 def test_a_run_of_streams_in_one_line():

@@ -27,6 +27,7 @@ from pytest_nfvperf.model.measure.outcome import (
 )
 from pytest_nfvperf.model.samples import Samples
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
+from tests.sample_study import patch_chain, tcp_chain
 
 LABELS = (("suite", "throughput"), ("topology", "phy2phy"), ("frame_size", "64"), ("flows", "1"))
 NDR = GoalOutcome(Goal("ndr", 0.0), SearchStatus.FOUND, 4_020_000, 4_040_000)
@@ -136,6 +137,22 @@ def test_fits_the_width(width: int) -> None:
     )
     rows = [SummaryRow(wide, (verdict(Judgement.INCONCLUSIVE),)), SummaryRow(OUTCOME)]
     assert max(len(line) for line in summary_text(rows, width=width).splitlines()) <= width
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_narrow_terminal_has_fewer_columns_and_cuts_no_figure(width: int) -> None:
+    searched = replace(OUTCOME, labels=(*LABELS, ("test", "test_ndr_pdr_one_way_of_flows")))
+    rows = [SummaryRow(searched, (verdict(Judgement.INCONCLUSIVE),))]
+    rows += [SummaryRow(one) for one in (*patch_chain(), *tcp_chain())]
+
+    wide, text = summary_text(rows), summary_text(rows, width=width)
+
+    assert "…" not in text
+    assert all(len(line) <= width for line in text.splitlines())
+    assert "4.02" in text
+    assert "INCONCLUSIVE" in text
+    assert ("This terminal is too narrow for: PDR in Gbps" in text) is (width == 80)
+    assert "too narrow" not in wide
 
 
 def test_colour_only_when_asked_for() -> None:

@@ -8,10 +8,10 @@ from statistics import fmean
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from listed_sink import Listed
 
 from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
 from pytest_nfvperf.config.limit import parse_limit
-from pytest_nfvperf.model.evidence.record import Record
 from pytest_nfvperf.model.measure.observe import observations
 from pytest_nfvperf.model.measure.outcome import Goal, GoalOutcome, Outcome, SearchStatus
 from pytest_nfvperf.model.sla.judge import judge
@@ -48,17 +48,6 @@ class Silent:
         pass
 
     def trial_finished(self, loss_ratio, valid):
-        pass
-
-
-class Listed:
-    def __init__(self) -> None:
-        self.records: list[Record] = []
-
-    def emit(self, record: Record) -> None:
-        self.records.append(record)
-
-    def close(self) -> None:
         pass
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pytest_nfvperf.adapters.report.soak_words import soak_events, soak_facts, soak_line
 from pytest_nfvperf.config.sla_file import parse_sla
 from pytest_nfvperf.model.measure.observe import observations, unmeasured
-from pytest_nfvperf.model.measure.soak import MOST_SPOILED, Gap
+from pytest_nfvperf.model.measure.soak import MOST_SPOILED, Gap, Spoiled
 from pytest_nfvperf.model.measure.soak_series import HITS, MOST_POINTS, series, short_end_s
 from pytest_nfvperf.model.measure.soak_summary import MOST_NAMED, summarise
 from pytest_nfvperf.model.measure.soak_table import SoakTable, thinned
@@ -151,6 +151,17 @@ def test_a_machine_that_slept_is_a_gap_with_a_reason() -> None:
     for second in [*range(10), *range(14, 60)]:
         table.add(quiet_row(second) | ({"rig.absent_ns": 4e9} if second == 14 else {}))
     assert summarise(table, PLAN).gaps[0].reason == "the generator was not running for 4.0 s of it"
+
+
+def test_spoiled_intervals_in_a_row_are_one_line_with_each_reason_once() -> None:
+    far = "{}% of it was undisturbed (CPUs far apart)"
+    spoiled = [Spoiled(10.0 + n, 11.0 + n, far.format(n), 0) for n in range(3)]
+    spoiled += [Spoiled(13.0, 14.0, "core shared", 0), Spoiled(20.0, 21.0, "core shared", 0)]
+    soak = replace(summarise(soak_table(), PLAN), spoiled=tuple(spoiled), spoiled_count=5)
+    assert list(soak_events(soak)) == [
+        f"10.0 .. 14.0 s: spoiled by the rig: 4 intervals: 3 such as “{far.format(0)}”; 1, “core shared”",
+        "20.0 .. 21.0 s: spoiled by the rig: core shared",
+    ]
 
 
 def test_lists_are_bounded_and_counts_are_not() -> None:

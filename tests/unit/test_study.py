@@ -6,12 +6,12 @@ import random
 from dataclasses import replace
 
 import pytest
+from listed_sink import Listed
 
 from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
 from pytest_nfvperf.adapters.generators.fake.virtual_streams import FakeStreams
 from pytest_nfvperf.config.limit import parse_limit
 from pytest_nfvperf.model.errors import TestbedError
-from pytest_nfvperf.model.evidence.record import Record
 from pytest_nfvperf.model.measure.observe import observations
 from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.measure.reading import Reading
@@ -46,16 +46,6 @@ class Silent:
     def trial_started(self, purpose, load_fps, duration_s, remaining_s): ...
     def soaking(self, line): ...
     def trial_finished(self, loss_ratio, valid): ...
-
-
-class Listed:
-    def __init__(self):
-        self.records: list[Record] = []
-
-    def emit(self, record):
-        self.records.append(record)
-
-    def close(self): ...
 
 
 class SimulatedLive:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -172,6 +173,14 @@ def test_a_missing_library_is_named(tmp_path: Path) -> None:
         locate(str(place))
 
 
+def test_an_installation_that_was_replaced_is_asked_for_its_version_again(tmp_path: Path) -> None:
+    prefix(tmp_path / "ovs", "3.3.4")
+    assert locate(str(tmp_path / "ovs")).version == "3.3.4"
+    shutil.rmtree(tmp_path / "ovs")
+    prefix(tmp_path / "ovs", "3.10.0")
+    assert locate(str(tmp_path / "ovs")).version == "3.10.0"
+
+
 def test_debians_archive_is_found_among_apts_sources() -> None:
     rows = [
         ["https://other.example/", "bookworm", "main", "$(SIGNED_BY)", "$(TRUSTED)", "Somebody"],
@@ -205,6 +214,14 @@ def test_an_unknown_revision_and_a_dirty_tree_are_refused(tmp_path: Path) -> Non
     (tree / "vswitchd/ovs-vswitchd.c").write_text("changed")
     with pytest.raises(ConfigError, match=r"changes that are not committed.*\(vswitchd/ovs-vswitchd\.c\): commit or"):
         find_revision(tree, "HEAD")
+
+
+def test_a_bare_repository_is_a_source(tmp_path: Path) -> None:
+    tree, bare = repository(tmp_path / "tree"), tmp_path / "bare.git"
+    subprocess.run(["git", "clone", "-q", "--bare", tree, bare], check=True)
+    found = find_revision(bare, "main")
+    assert found.tree == bare
+    assert found.commit == find_revision(tree, "HEAD").commit
 
 
 def test_a_missing_compiler_and_a_build_that_fails(

@@ -130,6 +130,12 @@ def test_a_window_in_which_the_dut_waited_for_its_cpu_is_a_pause() -> None:
     assert waiting.states(1.0) == (State.CHANGED, State.ALONE, State.PAUSED, State.CHANGED)
 
 
+def test_a_window_in_which_the_duts_thread_was_stopped_is_a_pause() -> None:
+    made = windows([1] * 4)
+    frozen = replace(made, witnesses=(replace(made.witnesses[0], stopped=(0, 0, 1, 0)),))
+    assert frozen.states(1.0) == (State.CHANGED, State.ALONE, State.PAUSED, State.CHANGED)
+
+
 def test_a_window_whose_frames_cost_much_more_is_far() -> None:
     costs = [25, 25, 45, 46, 26, 25]
     made = windows([1] * 6, tx_ns=[100 * cost for cost in costs], tx_frames=[100] * 6)

@@ -12,7 +12,7 @@ from statistics import NormalDist
 from typing import Any
 
 from pytest_nfvperf.adapters.bisecting.child import run_child
-from pytest_nfvperf.adapters.bisecting.one_run import OUTPUT
+from pytest_nfvperf.adapters.bisecting.one_run import NO_PAGE, OUTPUT
 from pytest_nfvperf.adapters.process.process import tail
 from pytest_nfvperf.model.bisect.seen import Figure
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
@@ -22,6 +22,9 @@ from pytest_nfvperf.model.measure.instruction_cost import VIRTUAL_METRICS
 DOCUMENT = "comparison.json"
 BASE, VERSION = "base", "version"
 _SCHEMA = 1
+ROUNDS = 6
+"""Builds of each side whose instructions are counted: five bound a ratio, six also if one is spoiled. What equal builds
+differ by, a bisection learns from all versions, so it needs no second build of the base."""
 INSTRUCTIONS_ERROR = 0.0003
 """Least standard error of the logarithm of a ratio of instructions: readings of one build may all be the same."""
 
@@ -62,8 +65,8 @@ def compare(base: str, version: str, arguments: Sequence[str], results: Path, *,
     output = results / OUTPUT
     sides = [f"{BASE}={base}", f"{VERSION}={version}"]
     command = [sys.executable, "-m", "pytest_nfvperf.cli.main", "compare", *sides, "--", *arguments]
-    counting = ["--nfv-virtual-time"] if virtual else []
-    status = run_child([*command, *counting, "--nfv-results", str(results)], output)
+    counting = ["--nfv-virtual-time", "--nfv-compare-rounds", str(ROUNDS)] if virtual else []
+    status = run_child([*command, *counting, *NO_PAGE, "--nfv-results", str(results)], output)
     documents = sorted(results.glob(f"2*/{DOCUMENT}"))
     if not documents:
         usage = status in {EXIT_STATUS[RunFate.USAGE], EXIT_STATUS[RunFate.EMPTY]}

@@ -14,6 +14,8 @@ from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion
 
 OUTPUT = "output.txt"
+NO_PAGE = ("--nfv-report", "none")
+"""A bisection has a page of its own; `nfvperf report` makes that of a single run."""
 
 
 def run_tests(arguments: Sequence[str], results: Path) -> RunConclusion:
@@ -29,7 +31,7 @@ def run_tests(arguments: Sequence[str], results: Path) -> RunConclusion:
     """
     results.mkdir(parents=True)
     output = results / OUTPUT
-    argv = [sys.executable, "-m", "pytest", *arguments, "--nfv-results", str(results)]
+    argv = [sys.executable, "-m", "pytest", *arguments, *NO_PAGE, "--nfv-results", str(results)]
     status = run_child(argv, output)
     found = sorted({path.parent.resolve() for path in results.glob(f"*/{PATTERN}")})
     if not found:

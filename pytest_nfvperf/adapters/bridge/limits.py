@@ -12,7 +12,7 @@ from pytest_nfvperf.model.topology.topology import Topology
 
 def refuse_impossible(topology: Topology) -> None:
     """ConfigError that names what of the topology a Linux bridge has not, and what to take instead."""
-    checks: tuple[Callable[[Topology], str | None], ...] = (_patches, _tunnels, _ports, _nics, _crossings)
+    checks: tuple[Callable[[Topology], str | None], ...] = (_patches, _tunnels, _rules, _ports, _nics, _crossings)
     for find in checks:
         problem = find(topology)
         if problem is not None:
@@ -27,6 +27,12 @@ def _patches(topology: Topology) -> str | None:
 
 def _tunnels(topology: Topology) -> str | None:
     return f"{topology.tunnels[0].port!r} is a tunnel; take an OVS datapath" if topology.tunnels else None
+
+
+def _rules(topology: Topology) -> str | None:
+    if not topology.rules:
+        return None
+    return f"{topology.rules[0].bridge!r} has OpenFlow rules, which only Open vSwitch has; leave rules(...) out"
 
 
 def _ports(topology: Topology) -> str | None:

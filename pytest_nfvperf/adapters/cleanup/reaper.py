@@ -39,6 +39,7 @@ from pytest_nfvperf.adapters.net.kept_settings import put_back
 from pytest_nfvperf.adapters.net.link_removal import remove_link
 from pytest_nfvperf.adapters.net.netns_names import remove_name
 from pytest_nfvperf.adapters.net.threads import inside
+from pytest_nfvperf.adapters.net.vduse import remove as remove_vduse
 from pytest_nfvperf.adapters.ovs.instance.restore import remove_bridge, restore_setting
 from pytest_nfvperf.adapters.process.wait import wait_until
 from pytest_nfvperf.adapters.routing.lab.lab_undo import take_back
@@ -281,6 +282,7 @@ _REMOVERS: dict[Kind, Callable[[Entry], bool]] = {
     Kind.ANNOUNCED: take_back,
     Kind.FILE: lambda entry: _unlink(Path(entry.name)),
     Kind.DIRECTORY: lambda entry: _remove_directory(Path(entry.name)),
+    Kind.VDUSE: lambda entry: remove_vduse(entry.name),
     Kind.HUGEPAGES: lambda entry: _remove_hugepages(Path(entry.name)),
 }
 """How each kind of thing is removed; True when there was something to remove."""

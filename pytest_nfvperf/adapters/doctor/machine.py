@@ -19,6 +19,7 @@ from pytest_nfvperf.adapters.host.af_xdp import lacks_af_xdp
 from pytest_nfvperf.adapters.host.cpus import MIN_HUGEPAGES_MIB, isolated_cpus, plan_cpus, read_cpus
 from pytest_nfvperf.adapters.host.hugepages import read_hugepages
 from pytest_nfvperf.adapters.host.packages import SETUP_USES, SetupError, read_distribution
+from pytest_nfvperf.adapters.net.vduse import lacks_vduse
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
 from pytest_nfvperf.adapters.process.process import run
 from pytest_nfvperf.adapters.process.programs import PROGRAMS, find, install_hint
@@ -194,10 +195,12 @@ def _af_xdp() -> Check:
 
 
 def _vduse() -> Check:
-    if Path("/dev/vduse/control").exists():
-        return Check("VDUSE", State.OK, "/dev/vduse")
-    advice = "modprobe vduse virtio_vdpa (Linux 6.12 or so: Debian 13's kernel has them, Debian 12's does not)"
-    return Check("VDUSE", State.MISSING, "no /dev/vduse", advice)
+    """In the kernel and its tools; whether OVS can serve it is a matter of its DPDK."""
+    lacking = lacks_vduse()
+    if lacking is None:
+        return Check("VDUSE", State.OK, "in the kernel, with virtio_vdpa")
+    seen, _, advice = lacking.partition(": ")
+    return Check("VDUSE", State.MISSING, seen, f"{advice}; only pods of kind vduse need it")
 
 
 def _iperf3(streams: StreamsSpec) -> Check:

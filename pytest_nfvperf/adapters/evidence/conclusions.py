@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence
+from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence, worker_of
 from pytest_nfvperf.model.evidence.comparison_document import counted
 from pytest_nfvperf.model.evidence.conclusion import WHEN_THE_RUN_ENDED, Cause, TestFacts
 from pytest_nfvperf.model.evidence.records import RunEndData, TestEndData
 from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion, RunFacts, conclude_run
 from pytest_nfvperf.model.measure.profile import SMOKE
 
-CONTROLLER = "evidence-controller.jsonl"
-"""What the process writes that only distributes tests to xdist's workers: how the run ended."""
+CONTROLLER = "controller"
+"""Ends the name of what the process writes that only distributes tests to xdist's workers: how the run ended."""
 
-STOPPED = "evidence-stopped.jsonl"
-"""What a process writes that was stopped after its evidence had ended, while it wrote the report."""
+STOPPED = "stopped"
+"""Of what a process writes that was stopped after its evidence had ended, while it wrote the report."""
+
+REFUSED = "refused"
+"""Of what a process writes that was to go on with a run, and ended by a mistake of the user's before its first test."""
 
 
 def conclude(run: RunEvidence) -> RunConclusion:
@@ -45,9 +48,10 @@ def _ended(run: RunEvidence) -> RunEndData | None:
     How a process ended counts no more once a later one has gone on with the run.
     """
     ends = {file: end for file, end in run.ends.items() if file not in run.resumed}
-    for file in (STOPPED, CONTROLLER):
-        if file in ends:
-            return ends[file]
+    for who in (STOPPED, REFUSED, CONTROLLER):
+        for file, end in ends.items():
+            if _is_of(file, who):
+                return end
     if not ends or set(run.runs) - set(ends) - run.resumed:
         return None
     return max(ends.values(), key=lambda end: end.exit_status)
@@ -76,7 +80,15 @@ test_facts.__test__ = False  # type: ignore[attr-defined]
 
 def _lost_a_worker(run: RunEvidence) -> bool:
     """One of xdist's workers was killed or crashed, which its controller outlived."""
-    return CONTROLLER in run.ends and bool(set(run.runs) - set(run.ends) - run.resumed)
+    ends = [file for file in run.ends if file not in run.resumed]
+    if any(_is_of(file, REFUSED) for file in ends):
+        return False  # it began no test
+    return any(_is_of(file, CONTROLLER) for file in ends) and bool(set(run.runs) - set(run.ends) - run.resumed)
+
+
+def _is_of(file: str, who: str) -> bool:
+    """``evidence-controller.jsonl``; of a run that went on ``evidence-resumed-1-controller.jsonl``."""
+    return worker_of(file).rpartition("-")[2] == who
 
 
 def _spoiled(test: TestEvidence) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -26,7 +27,9 @@ from pytest_nfvperf.model.evidence.records import (
     TrialData,
 )
 from pytest_nfvperf.model.evidence.request_record import RequestData
+from pytest_nfvperf.model.evidence.trial_records import STEPS
 from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.measure.reconnection import Reconnection
 from pytest_nfvperf.model.sla.verdict import Verdict
 
 PATTERN = "evidence*.jsonl"
@@ -48,6 +51,7 @@ class TestEvidence:
     trials: dict[str, TrialData] = field(default_factory=dict)
     streams: dict[str, StreamData] = field(default_factory=dict)
     requests: dict[str, RequestData] = field(default_factory=dict)
+    reconnections: dict[str, Reconnection] = field(default_factory=dict)
     soaks: dict[str, SoakData] = field(default_factory=dict)
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     verdicts: dict[str, Verdict] = field(default_factory=dict)
@@ -63,7 +67,7 @@ class TestEvidence:
     @property
     def measured(self) -> bool:
         """True if it sent something, or at least deployed something to send through."""
-        return bool(self.trials or self.streams or self.requests or self.soaks or self.topologies)
+        return bool(self.trials or self.streams or self.requests or self.reconnections or self.soaks or self.topologies)
 
 
 @dataclass(slots=True)
@@ -137,40 +141,55 @@ class RunEvidence:
         return self.tests.setdefault(node_id, TestEvidence(node_id))
 
 
-def read_run(path: Path) -> RunEvidence:
+def read_run(path: Path, only: Collection[str] | None = None, *, steps: bool = True) -> RunEvidence:
     """Read a results directory (all its evidence files) or one evidence file.
 
     The reader leaves out an incomplete last line and reports it (``truncated``, ``problems``).
+
+    Args:
+        path: of the directory or file.
+        only: names of the files of the directory to read; None for all.
+        steps: False keeps of each test only the last of the trials that are steps of a search: what became of the run
+            does not rest on the others, and most of the memory that a run takes is theirs.
 
     Raises:
         ConfigError: nothing there, a line that is not evidence, another schema version, or files of several runs.
     """
     evidence = RunEvidence(path)
-    seen: dict[str, str] = {}
+    seen: dict[str, tuple[str, int]] = {}
+    parts: dict[Hashable, Any] = {}
     attempts: dict[str, list[TestEvidence]] = {}
-    files = _files(path)
+    files = [file for file in _files(path) if only is None or file.name in only]
     evidence.being_written = tuple(file.name for file in files if is_being_written(file))  # before it is read
     for file in files:
         evidence.tests = {}
         for number, text in _complete_lines(file, evidence):
             line = _parse(file, number, text)
-            _check_identity(evidence, seen, line, f"{file.name} line {number}")
-            _take(evidence, file.name, line)
+            _check_identity(evidence, seen, line, (file.name, number))
+            _take(evidence, file.name, line, parts)
+            if not steps:
+                _forget_steps(evidence, evidence.tests.get(line.test))
         for test in evidence.tests.values():
             test.file = file.name
             attempts.setdefault(test.node_id, []).append(test)
-    evidence.tests = {node_id: _settled(tried, evidence.resumed) for node_id, tried in attempts.items()}
+    evidence.tests = {node_id: _of_resumed(tried, evidence.runs) for node_id, tried in attempts.items()}
     evidence.problems += filter(None, (_why_no_end(evidence, file.name) for file in files))
     return evidence
 
 
-def _settled(tried: Sequence[TestEvidence], resumed: frozenset[str]) -> TestEvidence:
-    """A test of all files: what a process left that died with it counts no more once another has repeated it."""
-    again = [test for test in tried if test.node_id and test.file not in resumed]
-    if again and len(again) < len(tried):  # a process that went on with the run measured it anew
-        settled = _settled(again, frozenset())
-        settled.lost_in += tuple(test.file for test in tried if test.file in resumed)
-        return settled
+def _of_resumed(tried: Sequence[TestEvidence], runs: Mapping[str, RunData]) -> TestEvidence:
+    """A test of all files: what a process left counts no more once one that went on with the run had the test anew."""
+    after = {file for test in tried if test.node_id and test.file in runs for file in runs[test.file].resumes}
+    settled = _settled([test for test in tried if test.file not in after])
+    base = next((test for test in tried if test.file == settled.data.measured_in), None)
+    if base is not None:  # judged anew, by another SLA
+        return replace(base, data=settled.data, verdicts=settled.verdicts, end=settled.end)
+    settled.lost_in += tuple(test.file for test in tried if test.file in after)
+    return settled
+
+
+def _settled(tried: Sequence[TestEvidence]) -> TestEvidence:
+    """A test of the files of one run: what a worker left that died with it counts no more once another repeated it."""
     ended = [test for test in tried if test.end is not None or not test.node_id]
     kept = ended or [max(tried, key=lambda test: test.began_ns)]
     settled, *others = kept
@@ -208,16 +227,18 @@ def _files(path: Path) -> list[Path]:
     return files
 
 
-def _complete_lines(file: Path, evidence: RunEvidence) -> list[tuple[int, bytes]]:
+def _complete_lines(file: Path, evidence: RunEvidence) -> Iterator[tuple[int, bytes]]:
     """Numbered lines; the last one only if it was written to its end."""
-    *lines, rest = file.read_bytes().split(b"\n")
-    if rest:
-        evidence.truncated = True
-        evidence.problems.append(
-            f"{file.name}: line {len(lines) + 1} is cut off after {len(rest)} bytes and left out: "
-            "the run was killed while it wrote"
-        )
-    return [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
+    with file.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            if not line.endswith(b"\n"):
+                evidence.truncated = True
+                evidence.problems.append(
+                    f"{file.name}: line {number} is cut off after {len(line)} bytes and left out: "
+                    "the run was killed while it wrote"
+                )
+            elif line.strip():
+                yield number, line
 
 
 def _parse(file: Path, number: int, text: bytes) -> Line:
@@ -233,19 +254,26 @@ def _parse(file: Path, number: int, text: bytes) -> Line:
         ) from error
 
 
-def _check_identity(evidence: RunEvidence, seen: dict[str, str], line: Line, where: str) -> None:
+def _check_identity(
+    evidence: RunEvidence, seen: dict[str, tuple[str, int]], line: Line, where: tuple[str, int]
+) -> None:
     evidence.run_id = evidence.run_id or line.run
     if line.run != evidence.run_id:
         raise ConfigError(
-            f"{where} is of run {line.run!r}, the lines before of {evidence.run_id!r}: read one run at a time",
+            f"{_place(where)} is of run {line.run!r}, the lines before of {evidence.run_id!r}: read one run at a time",
             file=str(evidence.path),
         )
     if line.id in seen and line.kind != "run":
-        raise ConfigError(f"id {line.id!r} is used twice: {seen[line.id]} and {where}", file=str(evidence.path))
+        twice = f"{_place(seen[line.id])} and {_place(where)}"
+        raise ConfigError(f"id {line.id!r} is used twice: {twice}", file=str(evidence.path))
     seen[line.id] = where
 
 
-def _take(evidence: RunEvidence, file: str, line: Line) -> None:
+def _place(where: tuple[str, int]) -> str:
+    return "{} line {}".format(*where)
+
+
+def _take(evidence: RunEvidence, file: str, line: Line, parts: dict[Hashable, Any]) -> None:
     """Put one record where it belongs."""
     evidence.started_ns = min(evidence.started_ns or line.time_ns, line.time_ns)
     evidence.ended_ns = max(evidence.ended_ns, line.time_ns)
@@ -256,12 +284,33 @@ def _take(evidence: RunEvidence, file: str, line: Line) -> None:
         case RunEndData():
             evidence.ends[file] = data
         case TrialData():
-            evidence.trials[line.id] = evidence.test(line.test).trials[line.id] = data
+            evidence.trials[line.id] = evidence.test(line.test).trials[line.id] = _sharing(data, parts)
         case LedgerData() if data.trial in evidence.trials:
             trial = replace(evidence.trials[data.trial], ledger=data.ledger)
             evidence.trials[data.trial] = evidence.test(line.test).trials[data.trial] = trial
         case _:
             _take_of_test(evidence.test(line.test), line)
+
+
+def _sharing(trial: TrialData, parts: dict[Hashable, Any]) -> TrialData:
+    """The same with what it has in common with trials before, its traffic and directions, kept once for all."""
+    result = trial.result
+    spec = replace(
+        result.spec,
+        traffic=parts.setdefault(result.spec.traffic, result.spec.traffic),
+        directions=parts.setdefault(result.spec.directions, result.spec.directions),
+    )
+    counts = (replace(count, direction=parts.setdefault(count.direction, count.direction)) for count in result.counts)
+    return replace(trial, result=replace(result, spec=spec, counts=tuple(counts)))
+
+
+def _forget_steps(evidence: RunEvidence, test: TestEvidence | None) -> None:
+    """The trial before the last, if it is a step; the last one says why a test was spoiled."""
+    if test is None or len(test.trials) < 2:
+        return
+    before = list(test.trials)[-2]
+    if test.trials[before].result.spec.purpose in STEPS:
+        del evidence.trials[before], test.trials[before]
 
 
 def _take_of_test(test: TestEvidence, line: Line) -> None:
@@ -270,6 +319,14 @@ def _take_of_test(test: TestEvidence, line: Line) -> None:
             test.data, test.began_ns = data, line.time_ns
         case TestEndData() as end:
             test.end = end
+        case StreamData() as data:
+            test.streams[line.id] = data
+        case RequestData() as data:
+            test.requests[line.id] = data
+        case Reconnection() as data:
+            test.reconnections[line.id] = data
+        case SoakData() as data:
+            test.soaks[line.id] = data
         case _:
             _take_found(test, line)
 
@@ -277,12 +334,6 @@ def _take_of_test(test: TestEvidence, line: Line) -> None:
 def _take_found(test: TestEvidence, line: Line) -> None:
     data = line.data
     match data:
-        case StreamData():
-            test.streams[line.id] = data
-        case RequestData():
-            test.requests[line.id] = data
-        case SoakData():
-            test.soaks[line.id] = data
         case Outcome():
             test.outcomes[line.id] = data
         case Verdict():

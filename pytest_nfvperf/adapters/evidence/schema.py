@@ -24,6 +24,7 @@ from pytest_nfvperf.model.evidence.records import (
 )
 from pytest_nfvperf.model.evidence.request_record import RequestData
 from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.measure.reconnection import Reconnection
 from pytest_nfvperf.model.sla.verdict import Verdict
 
 
@@ -81,6 +82,13 @@ class RequestsLine(Envelope):
 
     kind: Literal["requests"]
     data: RequestData
+
+
+class ReconnectionLine(Envelope):
+    """A restart of the DUT, and what it interrupted."""
+
+    kind: Literal["reconnection"]
+    data: Reconnection
 
 
 class SoakLine(Envelope):
@@ -155,6 +163,7 @@ Line = Annotated[
     | BoundingLedgerLine
     | StreamLine
     | RequestsLine
+    | ReconnectionLine
     | SoakLine
     | OutcomeLine
     | VerdictLine

@@ -4,9 +4,10 @@ What cannot be read here is absent, never a guess. Top-level keys:
 
 ``os``, ``kernel``, ``kernel_command_line``, ``hypervisor``, ``cpu_model``, ``cpu_mhz_max``, ``smt``,
 ``cpus`` (online), ``isolated_cpus``, ``governor`` (by CPU), ``cpu_plan``, ``vnf_kind``, ``numa`` (CPU to node),
-``hugepages_mib``, ``memory_mib``, ``time`` ("wall" or "virtual"), ``ovs``, ``ovs_versions``, ``dpdk``, ``ports``,
-``generator``, ``python``, ``nfvperf``; and of a running DUT ``rxq_to_pmd`` and ``other_config``. At its end a run
-adds ``cpu_bands``, which need not be equal: how near generator and DUT were (session/run_record.py).
+``hugepages_mib``, ``memory_mib``, ``time`` ("wall" or "virtual"), ``nodes``, ``underlay_line_rate_bps``, ``ovs``,
+``ovs_versions``, ``dpdk``, ``ports``, ``generator``, ``python``, ``nfvperf``; and of a running DUT ``rxq_to_pmd`` and
+``other_config``. At its end a run adds ``cpu_bands``, which need not be equal: how near generator and DUT were
+(session/run_record.py).
 """
 
 from __future__ import annotations
@@ -111,6 +112,8 @@ def _testbed_facts(testbed: Testbed) -> dict[str, Any]:
         "generator_engine": testbed.generator.engine,
         "vnf_kind": testbed.vnf_kind or "by the number of CPUs",
         "ports": {port.name: _port_facts(port) for port in testbed.ports},
+        "nodes": list(map(str, testbed.nodes)) or None,
+        "underlay_line_rate_bps": testbed.underlay_line_rate_bps,
     }
 
 

@@ -2,20 +2,26 @@
 
 The package, not an installed kernel: the machine's own may be anything, and the guest's must have the
 openvswitch module and 9p (the cloud flavour has no 9p). apt checks what it downloads against its signed lists.
+
+Layout of the cache: ``6.1.0-56-amd64/`` is a kernel, ``trixie`` a link to the one of that release of Debian.
 """
 
 from __future__ import annotations
 
 import fcntl
 import shutil
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from pytest_nfvperf.adapters.generators.embedded.build import default_cache_dir
 from pytest_nfvperf.adapters.guest.tools import need
 from pytest_nfvperf.adapters.guest.vmlinux import extract_vmlinux
+from pytest_nfvperf.adapters.host.debian_mirror import debian_archive
+from pytest_nfvperf.adapters.host.private_apt import PrivateApt
 from pytest_nfvperf.adapters.process.process import run
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 
@@ -72,8 +78,41 @@ def prepare_kernel(cache: Path | None = None) -> Kernel:
     if not kernel.directory.is_dir():
         with _only_one(cache):
             if not kernel.directory.is_dir():  # who held the lock before us may have made it
-                _make(kernel, package, cache)
+                _make(kernel, cache, partial(_fetch, [package, _BUSYBOX]))
     return kernel
+
+
+def kernel_of(release: str, cache: Path | None = None) -> Kernel:
+    """The kernel of a release of Debian, from the cache or else downloaded: the newest at that time.
+
+    Args:
+        release: Debian's codename, such as "trixie", whose kernel has VDUSE.
+        cache: where kernels are kept; ``~/.cache/nfvperf/kernel`` by default.
+
+    Raises:
+        ConfigError: the machine's apt knows no archive of Debian, or that has no such release; or a program is missing.
+        TestbedError: download or unpacking failed, with the program's words.
+    """
+    need("apt-get", "dpkg-deb", "depmod")
+    cache = cache or default_cache_dir() / "kernel"
+    link = cache / release
+    if not link.is_dir():
+        with _only_one(cache), tempfile.TemporaryDirectory() as scratch:
+            if not link.is_dir():
+                link.unlink(missing_ok=True)
+                link.symlink_to(_fetch_of(release, cache, Path(scratch)))
+    return Kernel(link.resolve(), link.resolve().name)
+
+
+def _fetch_of(release: str, cache: Path, scratch: Path) -> str:
+    """The name of the release's kernel, which is in the cache by then."""
+    apt = PrivateApt(release, debian_archive(), scratch)
+    package = _needed_by(METAPACKAGE, apt.depends(METAPACKAGE))
+    kernel = Kernel(cache / package.removeprefix("linux-image-"), package.removeprefix("linux-image-"))
+    if not kernel.directory.is_dir():
+        downloaded = apt.download_only("the guest's kernel", scratch, package, _BUSYBOX)
+        _make(kernel, cache, partial(_unpack, downloaded))
+    return kernel.release
 
 
 def newest_package() -> str:
@@ -89,9 +128,14 @@ def newest_package() -> str:
             f"apt knows no package {METAPACKAGE}: the guest's kernel is Debian's; run apt-get update, or add a Debian "
             f"source to apt's\n{error}"
         ) from error
+    return _needed_by(METAPACKAGE, said)
+
+
+def _needed_by(metapackage: str, said: str) -> str:
+    """The kernel's package out of what ``apt-cache depends`` says of the metapackage."""
     names = [line.split()[-1] for line in said.splitlines() if line.strip().startswith("Depends: linux-image-")]
     if len(names) != 1:
-        raise ConfigError(f"{METAPACKAGE} should depend on one kernel; apt-cache depends says:\n{said}")
+        raise ConfigError(f"{metapackage} should depend on one kernel; apt-cache depends says:\n{said}")
     return names[0]
 
 
@@ -106,20 +150,26 @@ def _only_one(cache: Path) -> Iterator[None]:
         yield
 
 
-def _make(kernel: Kernel, package: str, cache: Path) -> None:
+def _make(kernel: Kernel, cache: Path, unpack: Callable[[Path], None]) -> None:
     """Build it aside, then rename: a directory with a release's name is always whole."""
-    partial = Kernel(cache / f"{_PARTIAL}{kernel.release}", kernel.release)
-    partial.directory.mkdir()
+    aside = Kernel(cache / f"{_PARTIAL}{kernel.release}", kernel.release)
+    aside.directory.mkdir()
     try:
-        _fetch([package, _BUSYBOX], partial.directory)
-        partial.vmlinux.write_bytes(
-            extract_vmlinux((partial.directory / f"boot/vmlinuz-{kernel.release}").read_bytes())
-        )
-        run(["depmod", "-b", partial.directory, kernel.release], deadline_s=_UNPACK_DEADLINE_S)
-        partial.directory.rename(kernel.directory)
+        unpack(aside.directory)
+        aside.vmlinux.write_bytes(extract_vmlinux((aside.directory / f"boot/vmlinuz-{kernel.release}").read_bytes()))
+        _merge(aside)
+        run(["depmod", "-b", aside.directory, kernel.release], deadline_s=_UNPACK_DEADLINE_S)
+        aside.directory.rename(kernel.directory)
     except BaseException:
-        shutil.rmtree(partial.directory)
+        shutil.rmtree(aside.directory)
         raise
+
+
+def _merge(kernel: Kernel) -> None:
+    """Packages since Debian 13 have all below usr/; the layout here is that of Debian 12."""
+    for name in ("bin", "lib"):
+        if not (kernel.directory / name).exists():
+            (kernel.directory / name).symlink_to(f"usr/{name}")
 
 
 def _fetch(packages: list[str], directory: Path) -> None:
@@ -132,6 +182,10 @@ def _fetch(packages: list[str], directory: Path) -> None:
             f"cannot download the guest's kernel: {error.message}; if apt's lists are old, run apt-get update",
             evidence=error.evidence,
         ) from error
-    for archive in directory.glob("*.deb"):
+    _unpack(directory.glob("*.deb"), directory)
+
+
+def _unpack(archives: Iterable[Path], directory: Path) -> None:
+    for archive in archives:
         run(["dpkg-deb", "--extract", archive, directory], deadline_s=_UNPACK_DEADLINE_S)
         archive.unlink()

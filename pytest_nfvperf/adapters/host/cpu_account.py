@@ -3,6 +3,13 @@
 Threads: ``/proc/PID/task/TID/schedstat`` (ns that it ran, how often it was put on a CPU). The machine: ``/proc/stat``,
 in steps of 10 ms. What of softirq and stolen time is in the threads' depends on how the kernel was built:
 CONFIG_IRQ_TIME_ACCOUNTING takes interrupts out of them, CONFIG_PARAVIRT_TIME_ACCOUNTING what a hypervisor stole.
+
+Processes that came and went in between are nobody's threads any more; whoever waited for them has their time
+(cutime and cstime, proc_pid_stat(5)). Threads that ended are in the time of their process, if that is still there. On a
+machine where somebody works, both were a third of a run's CPU time.
+
+To look at all threads takes tens of milliseconds, in which the machine goes on: its own accounting is read before and
+after, and the middle is taken.
 """
 
 from __future__ import annotations
@@ -10,7 +17,8 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,11 +28,18 @@ from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.measure.cpu_account import CpuAccount, CpuPart, CpuRole, merged
 
 _PF_KTHREAD = 0x00200000  # linux/sched.h
+# proc_pid_stat(5), counted from the state, which follows the name
+_FLAGS, _UTIME, _STIME, _CUTIME, _CSTIME, _STARTED = 6, 11, 12, 13, 14, 19
 _PMD = re.compile(r"pmd-c\d+")
 _NUMBER = re.compile(r"[/:]?\d.*$")
 _KINDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 _BUSY = ("user", "nice", "system", "irq", "softirq")
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+_ROUNDED_NS = 2 * _TICK_NS
+"""User and system time, each cut to ticks before and after: so far a difference may be from what it is."""
+
+_Process = tuple[int, str]
+"""Its number, and when it started: numbers are given again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +54,21 @@ class _Thread:
 
 
 @dataclass(frozen=True, slots=True)
+class _Times:
+    """CPU time of a process so far, ns, in steps of 10 ms: of its threads, ended or not; of children it waited for."""
+
+    own_ns: int = 0
+    waited_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class _Look:
+    """The machine at one moment. ``machine_ns``: by kind, in the middle of the look."""
+
     at_ns: int
-    machine: Mapping[str, int]
+    machine_ns: Mapping[str, int]
     threads: Mapping[int, _Thread]
+    processes: Mapping[_Process, _Times]
 
 
 def cpu_accountant(proc: Path = Path("/proc")) -> CpuAccountant | None:
@@ -69,9 +95,9 @@ class CpuAccountant:
             raise ValueError("begin() comes before end()")
         before, after = self._before, self._look()
         self._before = None
-        machine = {kind: (after.machine[kind] - before.machine[kind]) * _TICK_NS for kind in _KINDS}
+        machine = {kind: after.machine_ns[kind] - before.machine_ns[kind] for kind in _KINDS}
         stolen_is_charged = self._steal_apart is False
-        parts = list(self._ran(before, after))
+        parts, streams = list(self._ran(before, after)), list(ended)
         softirq_ns = machine["softirq"] + machine["irq"]
         if self._softirq_apart:
             parts.append(CpuPart(CpuRole.SOFTIRQ, "softirq and irq", softirq_ns))
@@ -81,7 +107,7 @@ class CpuAccountant:
             softirq_ns=softirq_ns,
             steal_ns=machine["steal"],
             softirq_apart=bool(self._softirq_apart),
-            parts=merged([*parts, *ended]),
+            parts=merged([*parts, *streams, *self._ended(before, after, streams)]),
             blind=tuple(self._blind()),
         )
 
@@ -103,38 +129,61 @@ class CpuAccountant:
         """What each thread that is there now ran in between; one that took another's number began at 0."""
         for tid, thread in after.threads.items():
             old = before.threads.get(tid)
-            same = old is not None and old.ns <= thread.ns
-            ns, switches = (old.ns, old.switches) if old is not None and same else (0, 0)
+            began, switches = _began_at(old, thread), old.switches if old is not None and old.ns <= thread.ns else 0
             role = self._role(thread)
-            yield CpuPart(role, _name(role, thread.comm), thread.ns - ns, thread.switches - switches)
+            yield CpuPart(role, _name(role, thread.comm), thread.ns - began, thread.switches - switches)
+
+    def _ended(self, before: _Look, after: _Look, streams: Sequence[CpuPart]) -> Iterator[CpuPart]:
+        """What was used in between by threads and processes that are not there any more."""
+        for pid, ns in _ended_threads(before, after):
+            yield CpuPart(self._role_of(pid), "threads that ended", ns)
+        ns = _ended_processes_ns(before, after, sum(part.ns for part in streams))
+        yield CpuPart(CpuRole.OTHER, "processes that ended", ns)
 
     def _role(self, thread: _Thread) -> CpuRole:
-        known = self._known.get(thread.pid)
-        if known is CpuRole.VSWITCHD and _PMD.match(thread.comm):
+        role = self._role_of(thread.pid)
+        if role is CpuRole.VSWITCHD and _PMD.match(thread.comm):
             return CpuRole.PMD
-        if known is not None:
-            return known
-        if thread.kernel:
-            return CpuRole.KERNEL
-        return CpuRole.TEST if thread.pid == os.getpid() else CpuRole.OTHER
+        return CpuRole.KERNEL if thread.kernel and role is CpuRole.OTHER else role
+
+    def _role_of(self, pid: int) -> CpuRole:
+        return self._known.get(pid, CpuRole.TEST if pid == os.getpid() else CpuRole.OTHER)
 
     def _look(self) -> _Look:
-        first = (self._proc / "stat").read_text(encoding="ascii").splitlines()[0].split()
-        machine = dict(zip(_KINDS, map(int, first[1:]), strict=False))
-        threads = {tid: thread for pid in self._pids() for tid, thread in self._threads(pid)}
+        machine = self._machine_ns()
+        threads: dict[int, _Thread] = {}
+        processes: dict[_Process, _Times] = {}
+        for pid in self._pids():
+            stat = self._stat(pid)
+            if stat is not None:
+                threads.update(self._threads(pid, kernel=bool(int(stat[_FLAGS]) & _PF_KTHREAD)))
+                processes[pid, stat[_STARTED]] = _times(stat)
         if not threads:
             raise TestbedError("the kernel does not count threads' CPU time: it needs CONFIG_SCHED_INFO (schedstat)")
-        return _Look(time.monotonic_ns(), machine, threads)
+        later = self._machine_ns()
+        return _Look(
+            time.monotonic_ns(), {kind: (ns + later[kind]) // 2 for kind, ns in machine.items()}, threads, processes
+        )
+
+    def _machine_ns(self) -> dict[str, int]:
+        first = (self._proc / "stat").read_text(encoding="ascii").splitlines()[0].split()
+        return {kind: int(ticks) * _TICK_NS for kind, ticks in zip(_KINDS, first[1:], strict=False)}
+
+    def _stat(self, pid: int) -> list[str] | None:
+        """The fields behind the name, which may hold anything; None where the process ended meanwhile."""
+        try:
+            text = (self._proc / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
+        except (FileNotFoundError, ProcessLookupError):
+            return None
+        return text.rpartition(")")[2].split()
 
     def _pids(self) -> list[int]:
         return [int(path.name) for path in self._proc.iterdir() if path.name.isdigit()]
 
-    def _threads(self, pid: int) -> Iterator[tuple[int, _Thread]]:
+    def _threads(self, pid: int, *, kernel: bool) -> Iterator[tuple[int, _Thread]]:
         """A process's threads; those that end meanwhile are left out."""
-        folder = self._proc / str(pid)
         try:
-            kernel = _is_kernel((folder / "stat").read_text(encoding="utf-8", errors="replace"))
-            tasks = list((folder / "task").iterdir())
+            tasks = list((self._proc / str(pid) / "task").iterdir())
         except (FileNotFoundError, ProcessLookupError):
             return
         for task in tasks:
@@ -152,9 +201,42 @@ def _thread(task: Path, pid: int, *, kernel: bool) -> _Thread | None:
     return _Thread(pid, comm, kernel, int(ran), int(switches))
 
 
-def _is_kernel(stat: str) -> bool:
-    """By the flags in proc_pid_stat(5), behind the name, which may hold anything."""
-    return bool(int(stat.rpartition(")")[2].split()[6]) & _PF_KTHREAD)
+def _times(stat: list[str]) -> _Times:
+    own, waited = (int(stat[user]) + int(stat[system]) for user, system in ((_UTIME, _STIME), (_CUTIME, _CSTIME)))
+    return _Times(own * _TICK_NS, waited * _TICK_NS)
+
+
+def _ended_threads(before: _Look, after: _Look) -> Iterator[tuple[int, int]]:
+    """Processes that are still there, and CPU time of their threads that are not: theirs less that of those there."""
+    there: dict[int, int] = defaultdict(int)
+    for tid, thread in after.threads.items():
+        there[thread.pid] += thread.ns - _began_at(before.threads.get(tid), thread)
+    for process, times in after.processes.items():
+        ns = times.own_ns - before.processes.get(process, _Times()).own_ns - there[process[0]]
+        if ns > _ROUNDED_NS:
+            yield process[0], ns
+
+
+def _ended_processes_ns(before: _Look, after: _Look, streams_ns: int) -> int:
+    """CPU time in between of processes that ended and were waited for by somebody who is still there.
+
+    What a process had run before is not of this time, nor what it had waited for itself: who waits for it gets both.
+    ``streams_ns``: of the streams' ends, which we waited for, and whose own accounts are more exact.
+    """
+    waited_ns = 0
+    for process, times in after.processes.items():
+        more = times.waited_ns - before.processes.get(process, _Times()).waited_ns
+        if process[0] == os.getpid():
+            more -= streams_ns
+            more = more if more > _ROUNDED_NS else 0
+        waited_ns += more
+    gone = before.processes.keys() - after.processes.keys()
+    return max(0, waited_ns - sum(before.processes[one].own_ns + before.processes[one].waited_ns for one in gone))
+
+
+def _began_at(old: _Thread | None, now: _Thread) -> int:
+    """What a thread had run before; one that took another's number began at 0."""
+    return old.ns if old is not None and old.ns <= now.ns else 0
 
 
 def _name(role: CpuRole, comm: str) -> str:

@@ -52,6 +52,7 @@ class Kind(StrEnum):
     OVS_BRIDGE = "ovs-bridge"  # name: a bridge on the system's OVS; details its database and the run's tag
     OVS_SETTING = "ovs-setting"  # name: a key of its other_config; details what it was and what we wrote
     ANNOUNCED = "announced"  # name: a prefix that somebody else's routing daemon announces for us; details to undo it
+    VDUSE = "vduse"  # name: a VDUSE device, in /dev/vduse
     HUGEPAGES = "hugepages"  # name: a glob of files on a hugetlbfs, by our own file prefix
 
 

@@ -101,15 +101,23 @@ class Cabling:
             names = [pair.near.name for pair in pairs]
             self._near += self._journal.note_all(Kind.LINK, names, namespace=str(self._home.path))
 
-    def move_out(self, moved: Sequence[Moved], routes: Routes | None = None) -> None:
-        """Move interfaces from home to where they belong and bring them up there, as ``join`` does.
+    def move_out(self, moved: Sequence[Moved], ours: Sequence[Moved] = (), routes: Routes | None = None) -> None:
+        """Move interfaces to where they belong and bring them up there, as ``join`` does.
+
+        Args:
+            moved: those at home.
+            ours: those in our own namespace.
+            routes: of the namespaces.
 
         Raises:
             TestbedError: the kernel refused; names the interface.
         """
         try:
-            inside(self._home.path, partial(_move_from_here, moved))
-            configure([one.end for one in moved], routes, {one.end: one.mtu for one in moved})
+            for namespace, those in ((self._home.path, moved), (OURS, ours)):
+                if those:
+                    inside(namespace, partial(_move_from_here, those))
+            every = (*moved, *ours)
+            configure([one.end for one in every], routes, {one.end: one.mtu for one in every})
         except OSError as error:
             raise TestbedError(f"cannot move an interface out of {self._home.name}: {error}") from error
 
@@ -149,7 +157,7 @@ class Cabling:
         """Look whether all is as it was made.
 
         Raises:
-            TestbedError: names the namespace that is gone, the interface that is gone, or that has no link.
+            TestbedError: names the namespace that is gone, the interface that is gone, has no link, or another MTU.
         """
         for name, namespace in self._namespaces.items():
             if not namespace.is_there():
@@ -168,6 +176,11 @@ class Cabling:
             if not seen.carrier:
                 raise TestbedError(
                     f"interface {name!r} has no link: it, or its other end, was set down during the test"
+                )
+            if seen.mtu != made.mtu:  # frames that are too large are lost then, and nobody counts them
+                raise TestbedError(
+                    f"interface {name!r} has MTU {seen.mtu}, and was made with {made.mtu}: somebody changed it during "
+                    "the test"
                 )
 
     def not_running(self) -> list[str]:

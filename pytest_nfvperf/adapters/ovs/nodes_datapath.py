@@ -8,20 +8,22 @@ from dataclasses import replace
 from pathlib import Path
 
 from pytest_nfvperf.adapters.journal.journal import Journal
-from pytest_nfvperf.adapters.ovs.counters.node_collectors import NodesSched, SharedCpuSched, node_collector
+from pytest_nfvperf.adapters.ovs.counters.node_collectors import NodesSched, SharedCpuSched, node_collector, of_node
 from pytest_nfvperf.adapters.ovs.counters.pmd_sched import PmdSchedCollector
+from pytest_nfvperf.adapters.ovs.instance.datapath_support import USERSPACE
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.ovs.topology.built_nodes import BuiltNodes
 from pytest_nfvperf.adapters.ovs.topology.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.topology.nic_makers import NIC_MAKERS, NicMaker
 from pytest_nfvperf.adapters.ovs.topology.uplinks import UplinkEnd, Uplinks
-from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
 from pytest_nfvperf.model.testbed.dut_version import ovs_of
 from pytest_nfvperf.model.testbed.equipment import DatapathInfo
 from pytest_nfvperf.model.testbed.node_cpus import NodeCpus, node_cpus
-from pytest_nfvperf.model.testbed.testbed import Dut, Testbed
+from pytest_nfvperf.model.testbed.node_spec import dut_of_node, unknown_node
+from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut, Testbed
 from pytest_nfvperf.model.testbed.tuning import Tuning
 from pytest_nfvperf.model.topology.bridge_paths import link_ends
 from pytest_nfvperf.model.topology.compute_nodes import node_of_bridge, standing_on
@@ -48,10 +50,9 @@ class NodesDatapath:
         """Why nodes cannot be on this testbed, and what to do; None where they can."""
         if testbed.ovs.instance == "system":
             return "nodes are private OVS, and this testbed's is the system's: use dut.ovs.instance: private"
-        if (dut.kind or testbed.ovs.datapath) not in {"dpdk", "netdev"}:
-            kind = dut.kind or testbed.ovs.datapath
-            return f"nodes need OVS in userspace, not the datapath {kind!r}: use dpdk or netdev"
-        return OvsDatapath.lacks(testbed, replace(dut, nodes=()))
+        unknown = unknown_node(testbed, dut)
+        each = (_lacks(testbed, dut_of_node(testbed, dut, node)) for node in dut.nodes)
+        return unknown or next(filter(None, each), None)
 
     @staticmethod
     def start(
@@ -72,16 +73,21 @@ class NodesDatapath:
         missing = NodesDatapath.lacks(testbed, dut)
         if missing is not None:
             raise TestbedError(missing)
-        cpus = node_cpus(testbed.cpus, dut.nodes)
-        of_each = _dut_of_node(testbed, dut, cpus)
+        cpus = node_cpus(testbed.cpus, dut.nodes, testbed.nodes)
         started: dict[str, OvsDatapath] = {}
         try:
             for node in dut.nodes:
                 bed = replace(testbed, cpus=replace(testbed.cpus, pmd=cpus.of(node)))
                 started[node] = OvsDatapath.start(
-                    bed, journal, of_each, name=f"{name}-{node}", nic_makers=nic_makers, shares_memory=True
+                    bed,
+                    journal,
+                    _settled(testbed, dut_of_node(testbed, dut, node), cpus),
+                    name=f"{name}-{node}",
+                    nic_makers=nic_makers,
+                    shares_memory=True,
                 )
-            check_alike(started)
+            wanted = {node: dut_of_node(testbed, dut, node).kind or testbed.ovs.datapath for node in started}
+            check_alike(started, wanted)
         except BaseException:
             for datapath in started.values():
                 with suppress(TestbedError):  # why it did not start counts more
@@ -94,10 +100,8 @@ class NodesDatapath:
         return {pid: role for node in self._nodes.values() for pid, role in node.processes().items()}
 
     def info(self) -> DatapathInfo:
-        """The first node's kind and versions, and on which CPUs the nodes are."""
-        first = next(iter(self._nodes.values())).info()
-        detail = f"{len(self._nodes)} nodes, each a {first.detail}; {self._cpus}"
-        return replace(first, detail=detail, at_least=self._cpus.at_least)
+        """Kinds and versions, once where the nodes are alike, and on which CPUs the nodes are."""
+        return joint_info({node: datapath.info() for node, datapath in self._nodes.items()}, self._cpus)
 
     def node(self, name: str) -> OvsDatapath:
         """The OVS of a node; KeyError for an unknown one."""
@@ -125,6 +129,7 @@ class NodesDatapath:
             {
                 end.port: UplinkEnd(
                     first=at[end.far_bridge] not in there,
+                    ring=all(self._nodes[at[one]].instance.options.dpdk for one in (end.bridge, end.far_bridge)),
                     socket=self._sockets / f"{link.port_a}.sock",
                     far_port=end.far_port,
                     far_home=self._nodes[at[end.far_bridge]].instance.home.path,
@@ -156,10 +161,8 @@ class NodesDatapath:
     def check_alive(self) -> None:
         """TestbedError that names the node when a daemon died, or a namespace or link went."""
         for node, datapath in self._nodes.items():
-            try:
+            with of_node(node):
                 datapath.check_alive()
-            except TestbedError as error:
-                raise TestbedError(f"node {node}: {error.message}", evidence=error.evidence) from error
 
     def logs(self) -> Mapping[str, str]:
         """The ends of the daemons' logs, called after the nodes."""
@@ -189,10 +192,45 @@ class NodesDatapath:
             raise errors[0]
 
 
-def check_alike(nodes: Mapping[str, OvsDatapath]) -> None:
-    """A discovered testbed falls back to the datapath without DPDK where memory is short, each OVS by itself."""
+def check_node_programs(testbed: Testbed) -> None:
+    """ConfigError, with its key path, for a node of the testbed file whose OVS is not there or lacks DPDK."""
+    for node in testbed.nodes:
+        dut = dut_of_node(testbed, TESTBEDS_OWN, node.name)
+        try:
+            binaries = locate(ovs_of(testbed.ovs, dut).prefix, dpdk=(dut.kind or testbed.ovs.datapath) == "dpdk")
+        except ConfigError as error:
+            raise ConfigError(error.message, key=f"nodes.{node.name}.ovs") from error
+        unknown = node.tuning.unknown_to(binaries.major_minor)
+        if unknown is not None:
+            raise ConfigError(unknown, key=f"nodes.{node.name}.tuning")
+
+
+def joint_info(infos: Mapping[str, DatapathInfo], cpus: NodeCpus) -> DatapathInfo:
+    """What several nodes are as one DUT: "dpdk+netdev" of OVS "3.1.0 and 2.15.0" where they differ."""
+    first, *others = infos.values()
+    same = (first.kind, first.version, first.installation)
+    alike = all((one.kind, one.version, one.installation) == same for one in others)
+    each = f"each a {first.detail}" if alike else "; ".join(f"{node} a {info.detail}" for node, info in infos.items())
+    dpdk = [info.dpdk_version for info in infos.values() if info.dpdk_version is not None]
+    return replace(
+        first,
+        kind="+".join(dict.fromkeys(info.kind for info in infos.values())),
+        version=" and ".join(dict.fromkeys(info.version for info in infos.values())),
+        dpdk_version=" and ".join(dict.fromkeys(dpdk)) or None,
+        detail=f"{len(infos)} nodes, {each}; {cpus}",
+        cores=max(info.cores for info in infos.values()),
+        at_least=cpus.at_least,
+    )
+
+
+def check_alike(nodes: Mapping[str, OvsDatapath], wanted: Mapping[str, str]) -> None:
+    """A discovered testbed falls back to the datapath without DPDK where memory is short, each OVS by itself.
+
+    ``wanted``: which datapath each node should be. All of them may fall back, and say so; some only are refused.
+    """
     kinds = {node: datapath.info() for node, datapath in nodes.items()}
-    if len({info.kind for info in kinds.values()}) > 1:
+    short = [node for node, info in kinds.items() if info.kind != wanted[node]]
+    if short and len(short) < sum(kind == "dpdk" for kind in wanted.values()):
         got = ", ".join(f"{node} {info.kind}" for node, info in kinds.items())
         raise TestbedError(
             f"nodes need one datapath, and memory was enough for some only ({got}): reserve more hugepages, such as "
@@ -201,11 +239,18 @@ def check_alike(nodes: Mapping[str, OvsDatapath]) -> None:
         )
 
 
-def _dut_of_node(testbed: Testbed, dut: Dut, cpus: NodeCpus) -> Dut:
-    """What each node's OVS is: as asked for, and, where its version can, ready to give up a shared CPU."""
-    single = replace(dut, nodes=())
+def _lacks(testbed: Testbed, dut: Dut) -> str | None:
+    """Of one node."""
+    kind = dut.kind or testbed.ovs.datapath
+    if kind not in USERSPACE:
+        return f"nodes need OVS in userspace, not the datapath {kind!r}: use dpdk or netdev"
+    return OvsDatapath.lacks(testbed, dut)
+
+
+def _settled(testbed: Testbed, dut: Dut, cpus: NodeCpus) -> Dut:
+    """What a node's OVS is, and, where its version can, ready to give up a shared CPU."""
     sleeping = Tuning(pmd_sleep_max_us=SHARED_SLEEP_US)
-    version = locate(ovs_of(testbed.ovs, single).prefix).major_minor
+    version = locate(ovs_of(testbed.ovs, dut).prefix).major_minor
     if not cpus.shared or (dut.kind or testbed.ovs.datapath) != "dpdk" or sleeping.unknown_to(version):
-        return single
-    return replace(single, tuning=dut.tuning.over(testbed.ovs.tuning).over(sleeping))
+        return dut
+    return replace(dut, tuning=dut.tuning.over(testbed.ovs.tuning).over(sleeping))

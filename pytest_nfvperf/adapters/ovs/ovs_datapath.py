@@ -27,7 +27,7 @@ from pytest_nfvperf.adapters.ovs.topology.lab_ports import Cabled
 from pytest_nfvperf.adapters.ovs.topology.nic_makers import NIC_MAKERS, NicMaker
 from pytest_nfvperf.adapters.ovs.topology.port_maker import NO_UPLINKS, PortMaker
 from pytest_nfvperf.adapters.ovs.topology.uplinks import Uplinks
-from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
 from pytest_nfvperf.model.testbed.dut_version import ovs_of
 from pytest_nfvperf.model.testbed.equipment import DatapathInfo
@@ -74,6 +74,8 @@ class OvsDatapath:
         name: str = "ovs",
         nic_makers: Mapping[str, NicMaker] = NIC_MAKERS,
         shares_memory: bool = False,
+        under: tuple[str, ...] = (),
+        counted: bool = False,
     ) -> OvsDatapath:
         """Start the testbed's OVS.
 
@@ -87,6 +89,8 @@ class OvsDatapath:
             name: of the instance; two in one run need two.
             nic_makers: of namespaces' interfaces, by kind.
             shares_memory: it is a node, and DPDK's rings join it to others.
+            under: words before a private vswitchd's command: a program that executes it.
+            counted: its instructions are counted, and shall repeat.
 
         Raises:
             ConfigError: a prefix without OVS, or a datapath that this project does not have.
@@ -105,20 +109,8 @@ class OvsDatapath:
         memory, reason = dpdk_memory(binaries) if spec.datapath == "dpdk" else (0, _why_netdev(testbed))
         if spec.datapath == "dpdk" and not memory and not testbed.discovered:
             raise TestbedError(f"the testbed asks for the DPDK datapath: {reason}")
-        tuning = dut.tuning.over(spec.tuning)
-        options = InstanceOptions(
-            housekeeping_cpus=testbed.cpus.housekeeping,
-            pmd_cpus=testbed.cpus.pmd,
-            dpdk=memory > 0,
-            memory_mib=memory,
-            datapath_type="system" if spec.datapath == "system" else "netdev",
-            userspace_tso=dut.userspace_tso,
-            numa_node=_node_of(testbed.cpus.pmd),
-            pci=tuple(port.pci for port in testbed.ports if port.kind == "pci" and port.pci),
-            shares_memory=shares_memory,
-            other_config=other_config(spec) | _tuned(tuning, binaries),
-            tuning=tuning,
-        )
+        options = _options(testbed, dut, binaries, memory)
+        options = replace(options, shares_memory=shares_memory, under=under, counted=counted)
         instance = OvsInstance(journal, binaries, options, name)
         described = _describe(binaries, options, reason)
         cores = len(options.pmd_cpus) if spec.datapath != "system" else 0
@@ -135,14 +127,14 @@ class OvsDatapath:
         ``uplinks``: of a node, where the underlays of its topology lead.
         """
         self.instance.check_alive()
-        self.instance.place_main_thread(self._main_thread_cpus(topology))
+        self.instance.place_main_thread(self._main_thread_cpus(topology, uplinks))
         cabled = Cabled(ends_of(self._testbed, topology), self._borrowed)
         port_maker = PortMaker(self._journal, self.instance, cabled, uplinks, self._nic_makers)
         built = BuiltOvsTopology(self.instance, port_maker, topology)
         self._built.append(built)
         return built
 
-    def _main_thread_cpus(self, topology: Topology) -> tuple[int, ...]:
+    def _main_thread_cpus(self, topology: Topology, uplinks: Uplinks) -> tuple[int, ...]:
         """Where the main thread belongs; empty: where it is by default.
 
         It reads and writes the datapath's veth ends, as a PMD does its ports. Where a generator polls on the
@@ -153,7 +145,7 @@ class OvsDatapath:
         perf, 10 to 20 ms each time that counters were read, which lost 0.2 % of 2 Mpps.
         """
         cpus = self._testbed.cpus
-        reads = self.instance.owned and self.instance.options.dpdk and topology.veths
+        reads = self.instance.owned and self.instance.options.dpdk and (topology.veths or uplinks.has_veth())
         shared = set(cpus.housekeeping) & set(cpus.generator)
         return cpus.pmd if reads and topology.ports and shared else ()
 
@@ -198,6 +190,23 @@ class OvsDatapath:
         if isinstance(self.instance, OvsInstance):
             self.instance.thaw()
 
+    def restart(self, *, killed: bool = False) -> None:
+        """End vswitchd and start it again, and give its bridges what the database does not keep.
+
+        Args:
+            killed: by SIGKILL, as when it crashes; else it is asked to exit.
+
+        Raises:
+            UnavailableError: the system's OVS is not ours to restart.
+            TestbedError: it does not start again.
+        """
+        if not isinstance(self.instance, OvsInstance):
+            raise UnavailableError("the system's OVS is not restarted: write 'instance: private' for one of the run's")
+        self.instance.restart(killed=killed)
+        for built in self._live_topologies():
+            self.instance.place_main_thread(self._main_thread_cpus(built.topology, NO_UPLINKS))  # nodes do not restart
+            built.restarted()
+
     def processes(self) -> Mapping[int, CpuRole]:
         """vswitchd, by its id."""
         return {self.instance.pid: CpuRole.VSWITCHD}
@@ -230,6 +239,24 @@ def _check_spec(testbed: Testbed) -> None:
             f"{spec.datapath!r} is no datapath of Open vSwitch: write one of {', '.join(DATAPATHS)}",
             key="dut.ovs.datapath",
         )
+
+
+def _options(testbed: Testbed, dut: Dut, binaries: OvsBinaries, memory: int) -> InstanceOptions:
+    """How a private OVS runs. ``memory``: MiB of hugepages, 0 without DPDK."""
+    spec = testbed.ovs
+    tuning = dut.tuning.over(spec.tuning)
+    return InstanceOptions(
+        housekeeping_cpus=testbed.cpus.housekeeping,
+        pmd_cpus=testbed.cpus.pmd,
+        dpdk=memory > 0,
+        memory_mib=memory,
+        datapath_type="system" if spec.datapath == "system" else "netdev",
+        userspace_tso=dut.userspace_tso,
+        numa_node=_node_of(testbed.cpus.pmd),
+        pci=tuple(port.pci for port in testbed.ports if port.kind == "pci" and port.pci),
+        other_config=other_config(spec) | _tuned(tuning, binaries),
+        tuning=tuning,
+    )
 
 
 def _system(testbed: Testbed, journal: Journal, dut: Dut, name: str, nic_makers: Mapping[str, NicMaker]) -> OvsDatapath:

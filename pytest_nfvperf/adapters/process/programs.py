@@ -54,6 +54,7 @@ _STREAMS = "TCP and UDP streams"
 _ROUTING = "suites/routing, and what else speaks BGP"
 _OVN = "the fixtures private_ovn and ovn_bgp_agent"
 _BUILD = "to build the embedded generator"
+_FUNCTIONS = "nfvperf profile"
 _FROM_GIT, _OVS_BUILDS = "to build Open vSwitch from a git tree", "nfvperf ovs add git:REVISION"
 _GUEST = "guests: --nfv-virtual-time, tests of the kernel datapath, VNFs of kind qemu"
 _FRR_DIRECTORIES = ("/usr/lib/frr", "/usr/libexec/frr")
@@ -76,6 +77,8 @@ _PROGRAMS = (
         "--nfv-profile-cpu",
         {UBUNTU_24_04: "linux-tools-generic"},
     ),
+    Program("valgrind", "valgrind", "to count the instructions of each function", Use.EXTRA, _FUNCTIONS),
+    Program("vgdb", "valgrind", "to tell valgrind when to count", Use.EXTRA, _FUNCTIONS),
     Program("zebra", "frr", "routes into the kernel (FRR)", lost=_ROUTING, directories=_FRR_DIRECTORIES),
     Program(
         "bgpd",
@@ -109,6 +112,7 @@ _PROGRAMS = (
     Program("systemctl", "systemd", "to disable the services of what the set-up installs", Use.EXTRA, "nothing"),
     Program("sysctl", "procps", "to set what a namespace forwards, and to reserve hugepages by hand"),
     Program("ip", "iproute2", "to try which devices the kernel can make"),
+    Program("vdpa", "iproute2", "interfaces by VDUSE", lost="pods of kind vduse"),
     Program("env", "coreutils", "to run a program elsewhere, or with other variables"),
     Program("stdbuf", "coreutils", "to read what dpdk-testpmd prints as it comes"),
     Program("setpriv", "util-linux", "children end with the run"),

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from pytest_nfvperf.adapters.report.comparison_table import subject
 from pytest_nfvperf.adapters.report.drawing import GREEN, INK, MUTED, ORANGE, SERIES, VERMILION, dress, new_figure
+from pytest_nfvperf.adapters.report.subjects import differing
 from pytest_nfvperf.model.compare.record import MetricComparison, Word
 from pytest_nfvperf.model.evidence.comparison_document import ComparedRun
 
@@ -52,8 +53,9 @@ def comparison_chart(compared: ComparedRun) -> Figure | None:
 
 def _lines(compared: ComparedRun) -> list[_Line]:
     labels = [dict(test.data.labels) for test in compared.tests]
+    different = differing(labels)
     return [
-        _Line(f"{subject(own, labels)}, {side.side}", metric)
+        _Line(f"{subject(own, different)}, {side.side}", metric)
         for test, own in zip(compared.tests, labels, strict=True)
         for side in test.data.sides
         if (metric := side.deciding) is not None and metric.ratio is not None

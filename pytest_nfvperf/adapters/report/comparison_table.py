@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from rich import box
@@ -12,7 +12,7 @@ from rich.text import Text
 
 from pytest_nfvperf.adapters.report.rendered import rendered
 from pytest_nfvperf.adapters.report.studies import metric_name
-from pytest_nfvperf.adapters.report.subjects import distinctions, test_name
+from pytest_nfvperf.adapters.report.subjects import differing, distinctions, test_name
 from pytest_nfvperf.model.compare.record import ComparisonData, MetricComparison, SideFigures, SideState, Word
 from pytest_nfvperf.model.display import MISSING, format_value
 from pytest_nfvperf.model.evidence.comparison_document import ComparedRun
@@ -54,15 +54,18 @@ class ComparisonRow:
 def comparison_rows(compared: ComparedRun) -> list[ComparisonRow]:
     """Every side of every comparison, in order."""
     labels = [dict(test.data.labels) for test in compared.tests]
+    different = differing(labels)
     return [
-        row for test, own in zip(compared.tests, labels, strict=True) for row in _rows(test.data, subject(own, labels))
+        row
+        for test, own in zip(compared.tests, labels, strict=True)
+        for row in _rows(test.data, subject(own, different))
     ]
 
 
-def subject(label: dict[str, str], everything: Sequence[dict[str, str]]) -> str:
+def subject(label: dict[str, str], different: Collection[str]) -> str:
     """``throughput/ndr_pdr phy2phy 64``: the test by its suite, what it measured, and what sets that apart."""
     known = [label[name] for name in ("topology", "frame_size") if name in label]
-    return " ".join([f"{label.get('suite', MISSING)}/{test_name(label)}", *known, *distinctions(label, everything)])
+    return " ".join([f"{label.get('suite', MISSING)}/{test_name(label)}", *known, *distinctions(label, different)])
 
 
 def _rows(data: ComparisonData, test: str) -> Iterator[ComparisonRow]:

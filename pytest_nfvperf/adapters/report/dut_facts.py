@@ -38,5 +38,6 @@ def dut_text(info: DatapathInfo) -> str:
 
 def versions_text(info: DatapathInfo) -> str:
     """Such as "OVS 3.1.0 with DPDK 22.11.4"."""
-    text = f"OVS {info.version}" if info.kind in _OF_OVS else info.version
+    of_ovs = all(kind in _OF_OVS for kind in info.kind.split("+"))  # nodes may have several
+    text = f"OVS {info.version}" if of_ovs else info.version
     return text + (f" with DPDK {info.dpdk_version}" if info.dpdk_version else "")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pytest_nfvperf.adapters.report.soak_words import soak_line
 from pytest_nfvperf.adapters.report.studies import cores_text, interval_text, median_text, ratio_text
-from pytest_nfvperf.model.display import MISSING, format_fps, format_ratio, format_seconds
+from pytest_nfvperf.model.display import MISSING, format_count, format_fps, format_ratio, format_seconds
 from pytest_nfvperf.model.measure.outcome import BackToBack, GoalOutcome, LatencyPoint, LossPoint, Outcome, SearchStatus
 from pytest_nfvperf.model.samples import Samples
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
@@ -113,7 +113,7 @@ def other_result(outcome: Outcome) -> str:
         return soak_line(outcome.soak)
     if outcome.samples:
         line = times_line(outcome) if is_of_times(outcome) else sampled_line(outcome)
-        return line if outcome.sessions is None else f"{line}, {outcome.sessions.flaps} flaps"
+        return line if outcome.sessions is None else f"{line}, {format_count(outcome.sessions.flaps, 'flaps')}"
     if outcome.back_to_back is not None:
         return _burst_line(outcome.back_to_back)
     if outcome.loss_curve:

@@ -21,6 +21,7 @@ from pytest_nfvperf.adapters.report.conclusion_page import chips, closest, fault
 from pytest_nfvperf.adapters.report.live.study import live_study
 from pytest_nfvperf.adapters.report.live.sweep import live_sweep
 from pytest_nfvperf.adapters.report.pages import SuitePage, TestPage, facts, flattened, test_page
+from pytest_nfvperf.adapters.report.published_relations import PublishedRelation, subjects_of
 from pytest_nfvperf.adapters.report.published_series import PublishedSeries
 from pytest_nfvperf.adapters.report.studies import (
     Comparison,
@@ -30,7 +31,7 @@ from pytest_nfvperf.adapters.report.studies import (
     slope_line,
 )
 from pytest_nfvperf.adapters.report.study_chart import MOST_CURVES, study_chart
-from pytest_nfvperf.adapters.report.subjects import distinctions, test_name
+from pytest_nfvperf.adapters.report.subjects import differing, distinctions, test_name
 from pytest_nfvperf.adapters.report.sweep_chart import sweep_chart
 from pytest_nfvperf.adapters.report.sweeps import Sweep, find_sweeps
 from pytest_nfvperf.adapters.report.templating import environment, style
@@ -53,6 +54,7 @@ def render_report(
     out_dir: Path,
     published: Sequence[PublishedSeries] = (),
     *,
+    relations: Sequence[PublishedRelation] = (),
     png: bool = True,
     time_for_charts: Callable[[], bool] = lambda: True,
 ) -> Path:
@@ -62,6 +64,7 @@ def render_report(
         run: from ``read_run``.
         out_dir: made when missing.
         published: figures to show beside the sweeps they belong to.
+        relations: published ones, to show in the suites that they stand beside.
         png: also write the charts as PNG files, which takes about as long as the page.
         time_for_charts: asked before each; once there is none, the page says that charts are missing.
 
@@ -73,6 +76,9 @@ def render_report(
     charts = ChartFolder(out_dir / "charts" if png else None, time_for_charts, pictures=pictures)
     conclusion = conclude(run)
     suites = _suites(run, conclusion, published, charts)
+    for suite in suites:
+        of_it = [one for one in relations if one.suite == suite.name]
+        suite.relations += zip(subjects_of(of_it), of_it, strict=True)
     context = _context(run, conclusion, suites, published)
     context["topologies"] = topology_pages([page for suite in suites for page in suite.tests], charts)
     compared = compared_run(run, conclusion)
@@ -189,9 +195,9 @@ def _context(
 
 
 def _summary(pages: Sequence[TestPage]) -> list[tuple[TestPage, Outcome, list[str], str]]:
-    everything = [outcome.label for page in pages for outcome in page.evidence.outcomes.values()]
+    different = differing([outcome.label for page in pages for outcome in page.evidence.outcomes.values()])
     return [
-        (page, outcome, distinctions(outcome.label, everything), _badge(page, outcome))
+        (page, outcome, distinctions(outcome.label, different), _badge(page, outcome))
         for page in pages
         for outcome in page.evidence.outcomes.values()
     ]

@@ -1,7 +1,8 @@
 """The ledger as a picture: each direction's path from left to right, and the loss falling out at its hop.
 
 The line between two hops is as thick as the share of the offered frames that is still there. What falls out
-of a hop is written below it, the leftmost hop lowest, so that no text lies across another's arrow.
+of a hop is written below it, the leftmost hop lowest, so that no text lies across another's arrow. So are the frames
+that go on from it, and their rate.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from matplotlib.patches import FancyBboxPatch
 
 from pytest_nfvperf.adapters.report.drawing import INK, MUTED, ORANGE, VERMILION, new_figure
 from pytest_nfvperf.adapters.report.ledger_layout import Box, clear_hops
-from pytest_nfvperf.model.display import format_ratio
+from pytest_nfvperf.model.display import format_fps, format_ratio
 from pytest_nfvperf.model.ledger.ledger import Hop, Ledger
 
 _WIDTH_IN = 11.0
 _LEFT_IN, _RIGHT_IN = 0.1, 1.15
-_TITLE_IN, _BOX_IN, _COUNT_IN, _LINE_IN, _GAP_IN = 0.34, 0.5, 0.26, 0.185, 0.2
+_TITLE_IN, _BOX_IN, _COUNT_IN, _LINE_IN, _GAP_IN = 0.34, 0.5, 0.41, 0.185, 0.2
 _LETTER_IN = 0.066
 _THINNEST, _THICKEST = 1.0, 7.0
 
@@ -43,6 +44,7 @@ class _Row:
     boxes: tuple[Box, ...]
     joined: bool
     texts: tuple[_Text, ...]
+    seconds: float
 
     @property
     def height_in(self) -> float:
@@ -50,20 +52,27 @@ class _Row:
         return _TITLE_IN + _BOX_IN + _COUNT_IN + lines * _LINE_IN + len(self.texts) * _LINE_IN / 2 + _GAP_IN
 
 
-def ledger_chart(ledger: Ledger) -> Figure | None:
-    """The picture; None for a ledger without paths."""
+def ledger_chart(ledger: Ledger, seconds: float) -> Figure | None:
+    """The picture; None for a ledger without paths.
+
+    Args:
+        ledger: of a trial.
+        seconds: for which frames were due in it: counts by this are the rates.
+    """
     if not ledger.paths:
         return None
-    rows = [_row(_title(path.direction, path.offered, path.received, path.lost), path.hops) for path in ledger.paths]
+    rows = [
+        _row(_title(path.direction, path.offered, path.received, path.lost), path.hops, seconds)
+        for path in ledger.paths
+    ]
     rows += [
-        _row(_title(branch.direction, branch.offered, branch.received, branch.lost, "copies due"), branch.hops)
+        _row(_title(branch.direction, branch.offered, branch.received, branch.lost, "copies due"), branch.hops, seconds)
         for branch in ledger.branches
     ]
     if ledger.beside:
         copies = sum(hop.entered for hop in ledger.beside)
-        rows.append(
-            _row(f"Beside the path: {copies:,} copies, whose loss is none of the trial's", ledger.beside, joined=False)
-        )
+        title = f"Beside the path: {copies:,} copies, whose loss is none of the trial's"
+        rows.append(_row(title, ledger.beside, seconds, joined=False))
     height = sum(row.height_in for row in rows)
     figure = new_figure(_WIDTH_IN, height)
     axes = figure.add_axes((0, 0, 1, 1))
@@ -82,14 +91,14 @@ def _title(direction: str, offered: int, received: int, lost: int, entered: str 
     return f"{direction.replace('->', ' → ')}: {offered:,} {entered}, {received:,} received, {lost:,} lost{share}"
 
 
-def _row(title: str, hops: Sequence[Hop], *, joined: bool = True) -> _Row:
+def _row(title: str, hops: Sequence[Hop], seconds: float, *, joined: bool = True) -> _Row:
     boxes = clear_hops(hops)
     texts = [
         _text(at, box, boxes, boxes[0].hops[0].entered)
         for at, box in enumerate(boxes)
         if any(hop.missing or hop.losses for hop in box.hops)
     ]
-    return _Row(title, boxes, joined, tuple(texts))
+    return _Row(title, boxes, joined, tuple(texts), seconds)
 
 
 def _text(at: int, box: Box, boxes: Sequence[Box], offered: int) -> _Text:
@@ -130,7 +139,12 @@ def _draw(axes: Axes, row: _Row, top: float) -> None:
     colours = {text.box: text.colour for text in row.texts}
     count = len(row.boxes)
     for at, box in enumerate(row.boxes):
-        _draw_box(axes, box, _centre(at, count), middle, _box_width(count), colours.get(at, MUTED))
+        x, width = _centre(at, count), _box_width(count)
+        _draw_box(axes, box, x, middle, width, colours.get(at, MUTED))
+        left = box.hops[-1].left
+        went_on = f"{left:,}\n{format_fps(left / row.seconds)}"
+        y = middle - _BOX_IN / 2 - 0.05
+        axes.text(x + width / 2, y, went_on, color=MUTED, fontsize=8, ha="right", va="top", linespacing=1.25)
     _draw_losses(axes, row, middle - _BOX_IN / 2)
 
 
@@ -159,8 +173,6 @@ def _draw_box(axes: Axes, box: Box, x: float, y: float, width: float, colour: st
         )
         axes.add_patch(patch)
     axes.text(x, y, box.label, color=INK, fontsize=8.5, ha="center", va="center", linespacing=1.15)
-    came_out = f"{box.hops[-1].left:,}"
-    axes.text(x + width / 2, y - _BOX_IN / 2 - 0.05, came_out, color=MUTED, fontsize=8, ha="right", va="top")
 
 
 def _draw_losses(axes: Axes, row: _Row, bottom: float) -> None:

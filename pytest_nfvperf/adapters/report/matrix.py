@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pytest_nfvperf.adapters.evidence.conclusions import conclude
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence
+from pytest_nfvperf.adapters.report.figures import format_line_share
 from pytest_nfvperf.adapters.report.published_series import PublishedSeries
 from pytest_nfvperf.adapters.report.templating import environment, style
 from pytest_nfvperf.model.display import format_fps, format_ratio
@@ -17,6 +18,8 @@ from pytest_nfvperf.model.sla.judge import worst
 
 _OWN_PORTS = "embedded (vhost-user)"
 _GOALS = ("ndr", "pdr", "throughput")
+_FORWARDING = "forwarding_rate"
+_TITLES = {_FORWARDING: "forwarding rate"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,10 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One outcome. ``figures``: goal and load per direction, as text; ``badge``: what became of it, as everywhere."""
+    """One outcome. ``figures``: goal, or forwarding rate, per direction, as text; ``badge``: what became of it.
+
+    ``lines``: shares of line rate, one for each of ``figures``; empty where ports and underlays have none.
+    """
 
     figures: tuple[tuple[str, str], ...]
     badge: str
@@ -39,6 +45,16 @@ class Cell:
     published: tuple[Published, ...]
     run: str
     test: str
+    lines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Rate:
+    """A figure of a cell. ``fps``: per direction; None where none was found, and ``text`` says why."""
+
+    metric: str
+    fps: float | None
+    text: str
 
 
 @dataclass(slots=True)
@@ -68,7 +84,7 @@ class Matrix:
 
 
 def matrix_of(runs: Iterable[tuple[RunEvidence, Sequence[PublishedSeries]]]) -> Matrix:
-    """The outcomes of searches in several runs; each run comes with the figures published for its suites."""
+    """Outcomes that are rates, in several runs; each run comes with the figures published for its suites."""
     rows: dict[tuple[str, ...], Row] = {}
     named = []
     for run, published in runs:
@@ -76,7 +92,7 @@ def matrix_of(runs: Iterable[tuple[RunEvidence, Sequence[PublishedSeries]]]) -> 
         named.append((*_run_facts(run), conclusion.headline))
         for node_id, test in run.tests.items():
             for outcome in test.outcomes.values():
-                if not any(outcome.goal(name) for name in _GOALS):
+                if not _rates(outcome):
                     continue
                 row = _row(outcome.label)
                 became = conclusion.test(node_id) if node_id else OUTSIDE
@@ -108,7 +124,14 @@ def _run_facts(run: RunEvidence) -> tuple[str, str, str, str]:
 
 
 def _row(labels: Mapping[str, str]) -> Row:
-    shown = {"topology": "{}", "link": "{} links", "bridges": "{} bridges", "direction": "{}", "flows": "{} flows"}
+    shown = {
+        "topology": "{}",
+        "overlay": "{}",
+        "link": "{} links",
+        "bridges": "{} bridges",
+        "direction": "{}",
+        "flows": "{} flows",
+    }
     what = [text.format(labels[name]) for name, text in shown.items() if name in labels]
     what = [text for text in what if text != "1 flows"]
     return Row(
@@ -125,16 +148,34 @@ def _cell(
 ) -> Cell:
     own = [verdict for verdict in test.verdicts.values() if verdict.is_about(outcome.labels)]
     badge = subject_badge(became, worst(own) if own else None, len(test.outcomes))
-    goals = [goal for name in _GOALS if (goal := outcome.goal(name)) is not None]
+    rates = _rates(outcome)
     bad = [verdict for verdict in own if str(verdict.judgement) != "PASS"]
     return Cell(
-        figures=tuple((goal.goal.name.upper(), _figure(goal)) for goal in goals),
+        figures=tuple((_TITLES.get(rate.metric, rate.metric.upper()), rate.text) for rate in rates),
         badge=badge,
         why="; ".join(f"{verdict.requirement}: {verdict.reason}" for verdict in bad) or became.reason,
-        published=tuple(_published(outcome, goals, published)),
+        published=tuple(_published(outcome, rates, published)),
         run=run,
         test=test.node_id,
+        lines=tuple(_line_shares(outcome, rates)),
     )
+
+
+def _rates(outcome: Outcome) -> list[_Rate]:
+    """What searches found, and the median of forwarding rates that were read repeatedly."""
+    goals = [goal for name in _GOALS if (goal := outcome.goal(name)) is not None]
+    found = [_Rate(goal.goal.name, goal.reported_fps, _figure(goal)) for goal in goals]
+    samples = outcome.sampled(_FORWARDING)
+    if samples is not None:
+        text = ("≥ " if samples.at_least else "") + format_fps(samples.median)
+        found.append(_Rate(_FORWARDING, samples.median, text))
+    return found
+
+
+def _line_shares(outcome: Outcome, rates: Sequence[_Rate]) -> Iterable[str]:
+    if outcome.line_rate_fps is not None:
+        for rate in rates:
+            yield format_line_share(rate.fps, outcome.line_rate_fps) if rate.fps is not None else "-"
 
 
 def _figure(goal: GoalOutcome) -> str:
@@ -143,14 +184,12 @@ def _figure(goal: GoalOutcome) -> str:
     return ("≥ " if goal.generator_limited else "") + format_fps(goal.reported_fps)
 
 
-def _published(
-    outcome: Outcome, goals: Sequence[GoalOutcome], published: Sequence[PublishedSeries]
-) -> Iterable[Published]:
+def _published(outcome: Outcome, rates: Sequence[_Rate], published: Sequence[PublishedSeries]) -> Iterable[Published]:
     """Those of the same goal and frame size, whose selectors are all about this subject."""
     for series in published:
         size = outcome.label.get("frame_size", "")
         value = series.frames_per_second().get(int(size)) if size.isdigit() else None
-        measured = next((goal.reported_fps for goal in goals if goal.goal.name == series.metric), None)
+        measured = next((rate.fps for rate in rates if rate.metric == series.metric), None)
         if value is None or not series.belongs_to(outcome.label):
             continue
         share = format_ratio(measured / value) if measured is not None else "-"

@@ -20,21 +20,27 @@ from pytest_nfvperf.adapters.report.charts import (
     search_drawing,
 )
 from pytest_nfvperf.adapters.report.dut_facts import dut_facts
-from pytest_nfvperf.adapters.report.figures import goal_figures, proven_loss
+from pytest_nfvperf.adapters.report.figures import goal_figures, other_result, proven_loss
 from pytest_nfvperf.adapters.report.ledger_chart import ledger_chart
 from pytest_nfvperf.adapters.report.live.soak import live_soak
+from pytest_nfvperf.adapters.report.published_relations import PublishedRelation
 from pytest_nfvperf.adapters.report.soak_chart import soak_chart
 from pytest_nfvperf.adapters.report.soak_words import soak_events, soak_facts
-from pytest_nfvperf.adapters.report.subjects import title
+from pytest_nfvperf.adapters.report.studies import ratio_text, subject_name
+from pytest_nfvperf.adapters.report.subjects import differing, distinctions, title
 from pytest_nfvperf.adapters.report.testbeds import measured_on
 from pytest_nfvperf.adapters.report.texts import command_line
-from pytest_nfvperf.model.display import format_seconds
+from pytest_nfvperf.model.display import MISSING, format_seconds
 from pytest_nfvperf.model.evidence.conclusion import Cause, TestConclusion
-from pytest_nfvperf.model.evidence.records import RunData, SoakData, TrialData
+from pytest_nfvperf.model.evidence.records import RunData, SoakData, StreamData, TrialData
+from pytest_nfvperf.model.evidence.request_record import RequestData
 from pytest_nfvperf.model.ledger.ledger import Ledger
 from pytest_nfvperf.model.ledger.ledger_text import weakness
+from pytest_nfvperf.model.measure.cpu_account import CpuAccount
 from pytest_nfvperf.model.measure.outcome import GoalOutcome, Outcome
+from pytest_nfvperf.model.sla.verdict import Verdict
 
+_MOST_RATIOS = 4
 _TEXT_SAYS_MORE = frozenset({Cause.ASSERTION, Cause.SETUP, Cause.USAGE, Cause.XFAIL})
 
 
@@ -100,6 +106,20 @@ class TestPage:
         """Tests that did not pass are unfolded."""
         return self.became.wrong or self.became.tolerated
 
+    def subject(self, verdict: Verdict) -> str:
+        """What a verdict is about, where the test has several subjects: ``bridges=9``; else ""."""
+        subjects = [dict(one.subject) for one in self.evidence.verdicts.values()]
+        return " ".join(distinctions(dict(verdict.subject), differing(subjects)))
+
+    @property
+    def accounts(self) -> list[tuple[str, CpuAccount]]:
+        """Who used the machine's CPUs in each run of streams and of requests; those where somebody accounted."""
+        runs: list[tuple[str, StreamData | RequestData]] = [
+            *self.evidence.streams.items(),
+            *self.evidence.requests.items(),
+        ]
+        return [(name, run.cpu) for name, run in runs if run.cpu is not None]
+
     @property
     def text(self) -> str:
         """What pytest shows of a failure, where verdicts and errors do not say it already; else ""."""
@@ -109,10 +129,11 @@ class TestPage:
 
 @dataclass(slots=True)
 class SuitePage:
-    """One suite: sweep charts, then its tests."""
+    """One suite: sweep charts, relations that others published, each with what it is about, then its tests."""
 
     name: str
     sweeps: list[tuple[str, Markup]] = field(default_factory=list)
+    relations: list[tuple[str, PublishedRelation]] = field(default_factory=list)
     tests: list[TestPage] = field(default_factory=list)
 
     @property
@@ -182,8 +203,17 @@ def short_name(test: TestEvidence) -> str:
 
 
 def _headline(pages: Sequence[OutcomePage]) -> str:
+    """What a test found, in a line: its goals, the ratios of what it compared, or else its one result."""
     rows = [row for page in pages for row in page.goals]
-    return " · ".join(f"{row.goal.goal.name.upper()} {row.mpps} Mpps" for row in rows if row.goal.load_fps is not None)
+    if rows:
+        found = (f"{row.goal.goal.name.upper()} {row.mpps} Mpps" for row in rows if row.goal.load_fps is not None)
+        return " · ".join(found)
+    if len(pages) == 1:
+        return other_result(pages[0].outcome).removeprefix(MISSING)
+    compared = [page.outcome for page in pages if page.outcome.relatives]
+    ratios = [f"{subject_name(outcome)}: {ratio_text(outcome.relatives[0])}" for outcome in compared]
+    baseline = "".join(f" of {name} {value}" for name, value in compared[0].relatives[0].baseline) if compared else ""
+    return " · ".join(ratios[-_MOST_RATIOS:]) + baseline
 
 
 def _outcome_page(
@@ -207,15 +237,15 @@ def _outcome_page(
         trials=tuple((key, trial) for key, trial in own if key not in earlier),
         earlier=earlier,
         lossy=lossy,
-        path=None if lossy is None else _path(lossy[2], charts, name),
+        path=None if lossy is None else _path(lossy[2], lossy[1].result.due_s, charts, name),
         search=pictures["search"],
         latency=pictures["latency"],
         loss=pictures["loss"],
     )
 
 
-def _path(ledger: Ledger, charts: ChartFolder, name: str) -> Markup | None:
-    return charts.add_of_test(lambda: ledger_chart(ledger), f"{name} path", f"path of {name}")
+def _path(ledger: Ledger, seconds: float, charts: ChartFolder, name: str) -> Markup | None:
+    return charts.add_of_test(lambda: ledger_chart(ledger, seconds), f"{name} path", f"path of {name}")
 
 
 def _goal_row(outcome: Outcome, goal: GoalOutcome, trials: dict[str, TrialData]) -> GoalRow:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 
 from pytest_nfvperf.model.display import format_fps, format_ratio, format_seconds, format_value
 from pytest_nfvperf.model.measure.loss_bound import loss_bound_text
-from pytest_nfvperf.model.measure.soak import Drift, Soak
+from pytest_nfvperf.model.measure.soak import Drift, Soak, Spoiled
 
 _DRIFT_NAMES = {
     "rate_change": "received rate",
@@ -14,6 +15,10 @@ _DRIFT_NAMES = {
     "cycles_change": "PMD cycles a packet",
     "memory_growth": "memory of ovs-vswitchd",
 }
+
+
+_ADJACENT_S = 0.05
+"""Between the ends of intervals that follow one another."""
 
 
 def soak_line(soak: Soak) -> str:
@@ -50,7 +55,7 @@ def soak_events(soak: Soak) -> Iterator[str]:
     """Everything that happened at a time, in order; then what is not listed for its number."""
     events = [
         *((one.start_s, f"{_span(one.start_s, one.end_s)}: {one.lost:,} frames lost") for one in soak.lossy),
-        *((one.start_s, f"{_span(one.start_s, one.end_s)}: spoiled by the rig: {one.reason}") for one in soak.spoiled),
+        *_spoiled_events(soak.spoiled),
         *(
             (
                 one.start_s,
@@ -69,6 +74,29 @@ def soak_events(soak: Soak) -> Iterator[str]:
     ):
         if count > shown:
             yield f"and {count - shown} more {kind}: see the file of samples"
+
+
+def _spoiled_events(spoiled: Sequence[Spoiled]) -> Iterator[tuple[float, str]]:
+    """Intervals that follow one another in one line, with each reason once: a rig is disturbed for minutes."""
+    rows: list[list[Spoiled]] = []
+    for one in spoiled:
+        if rows and one.start_s - rows[-1][-1].end_s < _ADJACENT_S:
+            rows[-1].append(one)
+        else:
+            rows.append([one])
+    for row in rows:
+        span = _span(row[0].start_s, row[-1].end_s)
+        why = row[0].reason if len(row) == 1 else f"{len(row)} intervals: {_reasons(row)}"
+        yield row[0].start_s, f"{span}: spoiled by the rig: {why}"
+
+
+def _reasons(row: Sequence[Spoiled]) -> str:
+    """``25 such as "0% of it was undisturbed (CPUs far apart)", 1 such as ...``: those with other figures are alike."""
+    alike: dict[str, list[str]] = {}
+    for one in row:
+        alike.setdefault(re.sub(r"\d[\d,.]*", "", one.reason), []).append(one.reason)
+    most = sorted(alike.values(), key=len, reverse=True)
+    return "; ".join(f"{len(each)} such as “{each[0]}”" if len(each) > 1 else f"1, “{each[0]}”" for each in most)
 
 
 def drift_text(drift: Drift) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_nfvperf.adapters.report.subjects import title
-from pytest_nfvperf.model.display import MISSING, format_ratio, format_value
+from pytest_nfvperf.model.display import MISSING, format_ns, format_ratio, format_value
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.shared_cpus import shares_cpus
 from pytest_nfvperf.model.samples import Relative, Samples, Slope
@@ -22,6 +22,12 @@ OPEN = "open"
 OPEN_INTERVAL = (
     f'"{OPEN}": these readings bound the ratio neither from below nor from above, since they are too few or only '
     "bounds themselves (≥, ≤). Such a ratio has no bar in the chart, and decides no requirement."
+)
+
+OR_MORE, OR_LESS = "or more", "or less"
+ONE_SIDED = (
+    f'"{OR_MORE}", "{OR_LESS}" (in the chart ≥, ≤): these readings bound the ratio from one side only, since the rig '
+    "ended some of them before the DUT did."
 )
 
 SHARED_CPUS = (
@@ -44,6 +50,8 @@ _NAMES = {
     "response_time_p99": "response time, 99th percentile",
     "response_time_p999": "response time, 99.9th percentile",
     "responses": "responses a second",
+    "reconnect_time": "nothing arrived around a restart",
+    "restart_time": "restart of OVS",
     "softirq_cores": "CPU in softirq",
     "cpu_per_gigabit": "CPU seconds per gigabit",
     "context_switches": "context switches a second",
@@ -56,13 +64,16 @@ _NAMES = {
 }
 
 
+Labels = tuple[tuple[str, str], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """Outcomes of one study, the baseline first. ``per``: the label that they differ in; ``labels``: the others."""
 
     per: str
     outcomes: tuple[Outcome, ...]
-    labels: tuple[tuple[str, str], ...]
+    labels: Labels
 
     @property
     def main(self) -> str:
@@ -87,6 +98,12 @@ class Comparison:
         return any(is_open(outcome.relative(self.main)) for outcome in self.outcomes)
 
     @property
+    def one_sided(self) -> bool:
+        """True when the interval of a ratio that is shown has one end only."""
+        found = [outcome.relative(self.main) for outcome in self.outcomes]
+        return any(ratio is not None and open_mark(ratio) in {"≥", "≤"} for ratio in found)
+
+    @property
     def userspace_veth(self) -> bool:
         """True when its veth ends are af_packet ports."""
         label = dict(self.labels)
@@ -97,32 +114,52 @@ def notes_below(comparisons: Sequence[Comparison]) -> list[str]:
     """What a reader must know of several comparisons, each once."""
     said = {
         OPEN_INTERVAL: any(one.open_ended for one in comparisons),
+        ONE_SIDED: any(one.one_sided for one in comparisons),
         USERSPACE_VETH: any(one.userspace_veth for one in comparisons),
         SHARED_CPUS: any(shares_cpus(dict(one.labels)) for one in comparisons),
     }
     return [note for note, holds in said.items() if holds]
 
 
+_BROUGHT_ALONG = frozenset({"tuning", "datapath", "topology"})
+"""Labels that a subject gives itself: subjects of one study may differ in them, too, as in tuning by ``queues``."""
+
+
 def find_comparisons(outcomes: Sequence[Outcome]) -> list[Comparison]:
-    """Groups of sampled outcomes that differ in one label, in the order they were measured."""
-    groups: dict[tuple[str, tuple[tuple[str, str], ...]], list[Outcome]] = {}
+    """Groups of sampled outcomes that differ in one label, in the order they were measured.
+
+    Subjects that bring labels of their own along are a group, too, where no baseline has the same.
+    """
+    pers = {name for outcome in outcomes for ratio in outcome.relatives for name, _ in ratio.baseline}
+    known: dict[_Subject, Outcome] = {}
     for outcome in outcomes:
-        for per in dict.fromkeys(name for ratio in outcome.relatives for name, _ in ratio.baseline):
-            groups.setdefault((per, _others(outcome, per)), []).append(outcome)
-    found = []
-    for (per, labels), members in groups.items():
-        value = dict(members[0].relatives[0].baseline)[per]
-        baseline = [
-            outcome
-            for outcome in outcomes
-            if outcome.samples and outcome.label.get(per) == value and _others(outcome, per) == labels
-        ]
-        found.append(Comparison(per, (*baseline[:1], *members), labels))
-    return found
+        for per in pers if outcome.samples else ():
+            for subject in _subjects(outcome, per, outcome.label.get(per)):
+                known.setdefault(subject, outcome)
+    groups: dict[tuple[str, Labels], list[Outcome]] = {}
+    for outcome in outcomes:
+        for per, value in dict(pair for ratio in outcome.relatives for pair in ratio.baseline).items():
+            baseline = next((known[one] for one in _subjects(outcome, per, value) if one in known), None)
+            labels = _others(outcome if baseline is None else baseline, per)
+            groups.setdefault((per, labels), [] if baseline is None else [baseline]).append(outcome)
+    return [Comparison(per, tuple(members), _common(labels, members)) for (per, labels), members in groups.items()]
 
 
-def _others(outcome: Outcome, per: str) -> tuple[tuple[str, str], ...]:
-    return tuple(pair for pair in outcome.labels if pair[0] != per)
+_Subject = tuple[str, str | None, bool, Labels]
+"""A label, its value, and the others: all of them, or without those that subjects bring along."""
+
+
+def _subjects(outcome: Outcome, per: str, value: str | None) -> tuple[_Subject, _Subject]:
+    """What an outcome is with another value of a label: by all others, and by those that it does not bring along."""
+    return (per, value, True, _others(outcome, per)), (per, value, False, _others(outcome, per, *_BROUGHT_ALONG))
+
+
+def _common(labels: Labels, members: Sequence[Outcome]) -> Labels:
+    return tuple(pair for pair in labels if all(pair in member.labels for member in members))
+
+
+def _others(outcome: Outcome, *names: str) -> Labels:
+    return tuple(pair for pair in outcome.labels if pair[0] not in names)
 
 
 def median_text(samples: Samples) -> str:
@@ -148,14 +185,35 @@ def interval_text(ratio: Relative | None) -> str:
     """``97.1 .. 99.6 %``; an open end in words."""
     if ratio is None:
         return MISSING
+    mark = open_mark(ratio)
+    if mark == OPEN:
+        return OPEN
     if ratio.high is None:
-        return OPEN if is_open(ratio) else f"{percent(ratio.low)} or more"
+        return f"{percent(ratio.low)} {OR_MORE}"
+    if mark:
+        return f"{percent(ratio.high)} {OR_LESS}"
     return f"{percent(ratio.low)[:-2]} .. {percent(ratio.high)}"
 
 
 def is_open(ratio: Relative | None) -> bool:
     """True where nothing bounds the ratio, neither from above nor from below."""
     return ratio is not None and ratio.high is None and ratio.low <= 0
+
+
+def open_mark(ratio: Relative) -> str:
+    """``≥`` or ``≤`` where its interval has one end only, OPEN where it has none; else ""."""
+    if is_open(ratio):
+        return OPEN
+    if ratio.high is None:
+        return "≥"
+    return "≤" if ratio.low <= 0 < ratio.ratio else ""
+
+
+def whiskers(ratio: Relative) -> tuple[float, float]:
+    """How far its interval reaches below and above it, in per cent of the baseline; 0 where it has no end."""
+    mark = open_mark(ratio)
+    below = 0.0 if mark in {OPEN, "≤"} else ratio.ratio - ratio.low
+    return below * 100, ((ratio.high or ratio.ratio) - ratio.ratio) * 100
 
 
 def has_open(outcome: Outcome) -> bool:
@@ -206,10 +264,16 @@ def metric_name(metric: str) -> str:
 
 
 def slope_text(slope: Slope) -> str:
-    """``-0.29 % (-0.65 .. -0.02 %), 0.26 ns`` for each one more."""
+    """``-0.29 % (-0.65 .. -0.02 %), +0.26 ns`` for each one more."""
     share, low, high = (f"{value * 100:+.2f}" for value in (slope.share, slope.share_low, slope.share_high))
-    absolute = f"{slope.value:+.3g} {slope.unit}" if slope.unit in {"ns", "cycles"} else ""
+    absolute = _signed(slope.value, slope.unit) if slope.unit in {"ns", "cycles"} else ""
     return f"{share} % ({low} .. {high} %)" + (f", {absolute}" if absolute else "")
+
+
+def _signed(value: float, unit: str) -> str:
+    """``+3.98 us``, ``+723 cycles``."""
+    size = format_ns(abs(value)) if unit == "ns" else f"{abs(value):,.{0 if abs(value) >= 100 else 2}f} {unit}"
+    return f"{'-' if value < 0 else '+'}{size}"
 
 
 def slope_line(comparison: Comparison) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pytest_nfvperf.adapters.report.drawing import MUTED, SERIES, dress, finish, new_figure
-from pytest_nfvperf.adapters.report.studies import OPEN, Comparison, is_open
+from pytest_nfvperf.adapters.report.studies import Comparison, open_mark, whiskers
 from pytest_nfvperf.model.samples import Samples
 from pytest_nfvperf.model.statistics import median_interval
 
@@ -27,8 +28,7 @@ def study_chart(comparisons: Sequence[Comparison]) -> Figure:
     places = places_of(comparisons)
     figure = new_figure(10.4, 4.4)
     left, right = figure.subplots(1, 2)
-    baseline = comparisons[0].outcomes[0].label[per]
-    dress(left, title=f"Ratio to {per} {baseline}", x=per, y="% of the baseline, with its interval")
+    dress(left, title=ratio_title(comparisons), x=per, y="% of the baseline, with its interval")
     left.axhline(100, color=MUTED, linewidth=1, linestyle=(0, (4, 3)))
     metric, title, unit, factor = SECOND.get(main, (main, main.replace("_", " "), "", 1.0))
     dress(right, title=title, x=per, y=f"{unit}, median with its interval".lstrip(", "))
@@ -37,6 +37,9 @@ def study_chart(comparisons: Sequence[Comparison]) -> Figure:
         _draw_ratio(left, comparison, places, number, shift)
         _draw_metric(right, comparison, metric, factor, places, number, shift)
     for panel in (left, right):
+        if not are_numbers(places):
+            for container in panel.containers:
+                container[0].set_linestyle("none")
         panel.set_xticks(range(len(places)), list(places))
         panel.set_xlim(-0.4, len(places) - 0.6)
         panel.set_ylim(0, panel.get_ylim()[1] * 1.05)
@@ -45,9 +48,23 @@ def study_chart(comparisons: Sequence[Comparison]) -> Figure:
 
 
 def places_of(comparisons: Sequence[Comparison]) -> dict[str, int]:
-    """Where each value of the label stands on the x axis, from 0."""
-    values = {outcome.label[one.per] for one in comparisons for outcome in one.outcomes}
-    return {value: place for place, value in enumerate(sorted(values, key=lambda text: (len(text), text)))}
+    """Where each value of the label stands on the x axis, from 0: numbers rising; names as measured."""
+    values = list(dict.fromkeys(outcome.label[one.per] for one in comparisons for outcome in one.outcomes))
+    if are_numbers(values):
+        values.sort(key=float)
+    return {value: place for place, value in enumerate(values)}
+
+
+def are_numbers(values: Iterable[str]) -> bool:
+    """False for names: between two of them there is nothing, and no line."""
+    return all(re.fullmatch(r"\d+(\.\d+)?", value) for value in values)
+
+
+def ratio_title(comparisons: Sequence[Comparison]) -> str:
+    """``Ratio to bridges 1``; where each has a baseline of its own, ``Ratio to the baseline of each``."""
+    per = comparisons[0].per
+    baselines = {one.outcomes[0].label[per] for one in comparisons}
+    return f"Ratio to {per} {baselines.pop()}" if len(baselines) == 1 else "Ratio to the baseline of each"
 
 
 def _draw_ratio(panel: Axes, comparison: Comparison, places: dict[str, int], number: int, shift: float) -> None:
@@ -58,10 +75,9 @@ def _draw_ratio(panel: Axes, comparison: Comparison, places: dict[str, int], num
             continue
         x.append(places[outcome.label[comparison.per]] + shift)
         y.append(ratio.ratio * 100)
-        below.append(0.0 if is_open(ratio) else (ratio.ratio - ratio.low) * 100)
-        above.append(((ratio.high or ratio.ratio) - ratio.ratio) * 100)
-        if ratio.high is None:
-            mark = OPEN if is_open(ratio) else "≥"
+        for bar, length in zip((below, above), whiskers(ratio), strict=True):
+            bar.append(length)
+        if mark := open_mark(ratio):
             panel.annotate(mark, (x[-1], y[-1]), (6, 4), textcoords="offset points", color=SERIES[number], fontsize=11)
     _draw(panel, x, y, (below, above), number, comparison.name)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from rich import box
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from pytest_nfvperf.adapters.report.fitting import fitted, no_room
 from pytest_nfvperf.adapters.report.studies import (
     Comparison,
     completeness_text,
@@ -30,42 +32,69 @@ _COLUMNS = ("median", "ratio", "interval", "cycles/packet", "cores", "copies", "
 _CORES = "Cores: sender + receiver + datapath (vswitchd; softirq, too, where the datapath is in the kernel)."
 
 
-def study_tables(verdicts: Sequence[tuple[Outcome, Text]]) -> list[RenderableType]:
-    """One table a study, and what a reader must know. ``verdicts``: each outcome with its verdict."""
+_OPTIONAL = ("copies", "cores", "cycles/packet")
+
+
+def study_tables(verdicts: Sequence[tuple[Outcome, Text]], width: int | None = None) -> list[RenderableType]:
+    """One table a study, and what a reader must know.
+
+    ``verdicts``: each outcome with its verdict; ``width``: of the terminal in columns, None: as wide as they need.
+    """
     comparisons = find_comparisons([outcome for outcome, _ in verdicts])
     by_labels = {outcome.labels: verdict for outcome, verdict in verdicts}
     shown: list[RenderableType] = []
     for comparison in comparisons:
-        shown += [_study_table(comparison, by_labels), *(Text(line, style="dim") for line in _lines(comparison))]
+        optional = [name for name in _OPTIONAL if name in _filled(comparison)]
+        table, left_out = fitted(partial(_study_table, comparison, by_labels), optional, width)
+        notes = (Text(line, style="dim") for line in (*no_room(left_out), *_lines(comparison)))
+        shown += [*([Text("")] if shown else []), table, *notes]
     if any(comparison.main == "tcp_throughput" for comparison in comparisons):
         shown.append(Text(_CORES, style="dim"))
     return [*shown, *(Text(note, style="dim") for note in notes_below(comparisons))]
 
 
-def _study_table(comparison: Comparison, verdicts: Mapping[tuple[tuple[str, str], ...], Text]) -> Table:
+def _study_table(
+    comparison: Comparison,
+    verdicts: Mapping[tuple[tuple[str, str], ...], Text],
+    left_out: Sequence[str],
+    *,
+    compact: bool,
+) -> Table:
     table = Table(
         box=box.SIMPLE_HEAD,
         pad_edge=False,
-        padding=(0, 1),
+        padding=0 if compact else (0, 1),
         title=f"{comparison.name}: {metric_name(comparison.main)}",
         title_justify="left",
         title_style="bold",
     )
-    table.add_column(comparison.per, justify="right", no_wrap=True)
-    cells = [_cells(outcome, comparison) for outcome in comparison.outcomes]
-    filled = [name for name in _COLUMNS if any(cell[name] != MISSING for cell in cells)]
-    for name in filled:
-        table.add_column(_heading(name, comparison), justify="right", no_wrap=True)
-    table.add_column("verdict", no_wrap=True)
-    for outcome, cell in zip(comparison.outcomes, cells, strict=True):
-        verdict = verdicts.get(outcome.labels, Text(MISSING))
-        table.add_row(outcome.label[comparison.per], *(cell[name] for name in filled), verdict)
+    above = "\n" if compact else ""
+    table.add_column(above + comparison.per, justify="right", no_wrap=True)
+    shown = [name for name in _filled(comparison) if name not in left_out]
+    for name in shown:
+        table.add_column(_heading(name, comparison, compact=compact), justify="right", no_wrap=True)
+    table.add_column(f"{above}verdict", no_wrap=True)
+    for outcome in comparison.outcomes:
+        verdict, cells = verdicts.get(outcome.labels, Text(MISSING)), _cells(outcome, comparison)
+        table.add_row(outcome.label[comparison.per], *(cells[name] for name in shown), verdict)
     return table
 
 
-def _heading(column: str, comparison: Comparison) -> str:
+def _filled(comparison: Comparison) -> list[str]:
+    """Columns in which something stands."""
+    cells = [_cells(outcome, comparison) for outcome in comparison.outcomes]
+    return [name for name in _COLUMNS if any(cell[name] != MISSING for cell in cells)]
+
+
+def _heading(column: str, comparison: Comparison, *, compact: bool) -> str:
+    """``compact``: in two lines."""
     baseline = comparison.outcomes[0].label[comparison.per]
-    return f"of {comparison.per} {baseline}" if column == "ratio" else column
+    if column == "ratio":
+        return f"of {comparison.per}" + ("\n" if compact else " ") + baseline
+    if not compact:
+        return column
+    two = {"cycles/packet": "cycles/\npacket", "mirror complete": "mirror\ncomplete"}
+    return two.get(column, f"\n{column}")
 
 
 def _cells(outcome: Outcome, comparison: Comparison) -> dict[str, str]:

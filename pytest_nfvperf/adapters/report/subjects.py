@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 
 COMMON_VALUES = {"flows": "1", "direction": "bidirectional"}
 """Left out where they have this value: it is what most tests do."""
@@ -26,13 +27,29 @@ def test_name(labels: Mapping[str, str]) -> str:
 test_name.__test__ = False  # type: ignore[attr-defined]
 
 
-def distinctions(labels: Mapping[str, str], peers: Sequence[Mapping[str, str]]) -> list[str]:
-    """Labels without a column of their own in which the peers differ: ``["1,000 flows", "link=patch"]``."""
+def differing(subjects: Sequence[Mapping[str, str]]) -> frozenset[str]:
+    """Names of labels in which subjects differ; one that only some of them have is among them."""
+    values: dict[str, set[str]] = {}
+    carriers = Counter[str]()
+    for labels in subjects:
+        carriers.update(labels.keys())
+        for name, value in labels.items():
+            values.setdefault(name, set()).add(value)
+    return frozenset(name for name, seen in values.items() if len(seen) > 1 or carriers[name] < len(subjects))
+
+
+def distinctions(labels: Mapping[str, str], different: Collection[str]) -> list[str]:
+    """Labels without a column of their own in which it differs from its peers: ``["1,000 flows", "link=patch"]``.
+
+    Args:
+        labels: of one subject.
+        different: names of labels in which it and its peers differ.
+    """
     columns = {"suite", "test", "topology", "frame_size"}
     return [
         _part(name, value)
         for name, value in labels.items()
-        if name not in columns and not _common(name, value) and any(peer.get(name) != value for peer in peers)
+        if name not in columns and name in different and not _common(name, value)
     ]
 
 

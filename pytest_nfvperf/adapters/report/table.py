@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from rich import box
 from rich.console import RenderableType
@@ -21,10 +22,11 @@ from pytest_nfvperf.adapters.report.figures import (
     typical_latency,
     worst,
 )
+from pytest_nfvperf.adapters.report.fitting import fitted, no_room
 from pytest_nfvperf.adapters.report.rendered import rendered
 from pytest_nfvperf.adapters.report.studies import find_comparisons
 from pytest_nfvperf.adapters.report.study_table import study_tables
-from pytest_nfvperf.adapters.report.subjects import distinctions, test_name
+from pytest_nfvperf.adapters.report.subjects import differing, distinctions, test_name
 from pytest_nfvperf.model.display import MISSING, format_ns
 from pytest_nfvperf.model.evidence.conclusion import NO_SLA, subject_badge
 from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion
@@ -77,9 +79,10 @@ def summary_text(rows: Sequence[SummaryRow], *, width: int | None = None, color:
     others = [row for row in rows if not row.outcome.goals and row.outcome.labels not in compared]
     parts: list[RenderableType] = []
     if searches:
-        parts += [_search_table(searches), *(Text(note, style="dim") for note in _notes(searches))]
+        table, left_out = fitted(partial(_search_table, searches), _OPTIONAL, width)
+        parts += [table, *(Text(note, style="dim") for note in (*_notes(searches), *no_room(left_out)))]
     if sampled:
-        parts += study_tables([(row.outcome, _verdict(row)) for row in sampled])
+        parts += study_tables([(row.outcome, _verdict(row)) for row in sampled], width)
     if others:
         parts.append(_other_table(others))
     return rendered(parts, width=width, color=color)
@@ -91,21 +94,41 @@ def _compared(rows: Sequence[SummaryRow]) -> set[tuple[tuple[str, str], ...]]:
     return {outcome.labels for comparison in find_comparisons(sampled) for outcome in comparison.outcomes}
 
 
-def _search_table(rows: Sequence[SummaryRow]) -> Table:
+_HEADINGS = {
+    "NDR": "NDR\nMpps",
+    "NDR in Gbps": "\nGbps",
+    "of line": "of\nline",
+    "PDR": "PDR\nMpps",
+    "PDR in Gbps": "\nGbps",
+    "p50": "latency\np50",
+    "p99": "\np99",
+    "cycles/packet": "cycles/\npacket",
+}
+_OPTIONAL = ("PDR in Gbps", "NDR in Gbps", "cycles/packet", "p50")
+
+
+def _search_table(rows: Sequence[SummaryRow], left_out: Sequence[str], *, compact: bool) -> Table:  # noqa: ARG001
     table = _table("\ntest", "\ntopology", "\nframe")
-    line = any(row.outcome.line_rate_fps for row in rows)
-    for title in ("NDR\nMpps", "\nGbps", *(["of\nline"] if line else []), "PDR\nMpps", "\nGbps"):
-        table.add_column(title, justify="right", no_wrap=True)
-    for title in ("latency\np50", "\np99", "cycles/\npacket"):
-        table.add_column(title, justify="right", no_wrap=True)
+    without = {*left_out} if any(row.outcome.line_rate_fps for row in rows) else {*left_out, "of line"}
+    shown = [name for name in _HEADINGS if name not in without]
+    for name in shown:
+        heading = _HEADINGS["p50"].replace("p50", "p99") if name == "p99" and "p50" in without else _HEADINGS[name]
+        table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("\nverdict", no_wrap=True)
+    different = _different(rows)
     for row in rows:
-        ndr, pdr = (goal_figures(row.outcome, name) for name in ("ndr", "pdr"))
-        if not row.outcome.goal("ndr"):
-            ndr = goal_figures(row.outcome, row.outcome.goals[0].goal.name)
-        loads = [ndr.mpps, ndr.gbps, *([ndr.line] if line else []), pdr.mpps, pdr.gbps]
-        table.add_row(*_subject(row, rows), *loads, *_latency(row), _cost(row), _verdict(row))
+        cells = _search_cells(row)
+        table.add_row(*_subject(row, different), *(cells[name] for name in shown), _verdict(row))
     return table
+
+
+def _search_cells(row: SummaryRow) -> dict[str, str]:
+    """Under the names of ``_HEADINGS``."""
+    ndr, pdr = (goal_figures(row.outcome, name) for name in ("ndr", "pdr"))
+    if not row.outcome.goal("ndr"):
+        ndr = goal_figures(row.outcome, row.outcome.goals[0].goal.name)
+    loads = (ndr.mpps, ndr.gbps, ndr.line, pdr.mpps, pdr.gbps)
+    return dict(zip(_HEADINGS, (*loads, *_latency(row), _cost(row)), strict=True))
 
 
 def _notes(rows: Sequence[SummaryRow]) -> list[str]:
@@ -129,24 +152,28 @@ def _other_table(rows: Sequence[SummaryRow]) -> Table:
     table = _table("test", "topology", "frame")
     table.add_column("result")
     table.add_column("verdict", no_wrap=True)
+    different = _different(rows)
     for row in rows:
-        table.add_row(*_subject(row, rows), other_result(row.outcome), _verdict(row))
+        table.add_row(*_subject(row, different), other_result(row.outcome), _verdict(row))
     return table
 
 
 def _table(*titles: str) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=0)
     for title in titles:
-        table.add_column(title, no_wrap="test" not in title)
+        table.add_column(title, no_wrap="test" not in title, overflow="fold")
     return table
 
 
-def _subject(row: SummaryRow, rows: Sequence[SummaryRow]) -> tuple[str, str, str]:
-    label, peers = row.outcome.label, [other.outcome.label for other in rows]
-    suites = {peer.get("suite") for peer in peers}
-    name = f"{label.get('suite', MISSING)}/{test_name(label)}" if len(suites) > 1 else test_name(label)
+def _different(rows: Sequence[SummaryRow]) -> frozenset[str]:
+    return differing([row.outcome.label for row in rows])
+
+
+def _subject(row: SummaryRow, different: Collection[str]) -> tuple[str, str, str]:
+    label = row.outcome.label
+    name = f"{label.get('suite', MISSING)}/{test_name(label)}" if "suite" in different else test_name(label)
     return (
-        " ".join([name, *distinctions(label, peers)]),
+        " ".join([name, *distinctions(label, different)]),
         label.get("topology", MISSING),
         label.get("frame_size", MISSING),
     )

@@ -8,10 +8,12 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from pytest_nfvperf.adapters.report.dut_facts import versions_text
 from pytest_nfvperf.model.display import format_bps, format_count, format_fps, format_ratio, format_seconds
 from pytest_nfvperf.model.evidence.records import StreamData, TopologyData, TrialData
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.testbed.topology_text import topology_text
+from pytest_nfvperf.model.testbed.tuning import OVS_DEFAULT
 
 _COLUMNS = (
     "trial",
@@ -43,6 +45,17 @@ def command_line(argv: Sequence[str]) -> str:
 def drawn(deployed: TopologyData) -> str:
     """A topology as it was deployed, in text."""
     return topology_text(deployed.topology, datapath=f"{deployed.datapath} datapath", kinds=deployed.port_kinds)
+
+
+def deployed_title(deployed: TopologyData) -> str:
+    """``vm-chain-2 · dpdk datapath``: what tells it from the other topologies of a run."""
+    title = f"{deployed.topology.name} · {deployed.datapath} datapath"
+    title += (
+        f" · {deployed.dut.version}: {versions_text(deployed.info)}" if deployed.dut.version and deployed.info else ""
+    )
+    title += " · userspace TSO" if deployed.dut.userspace_tso else ""
+    title += f" · {deployed.dut.tuning}" if deployed.dut.tuning != OVS_DEFAULT else ""
+    return title
 
 
 def trials_csv(trials: Sequence[tuple[str, TrialData]]) -> str:

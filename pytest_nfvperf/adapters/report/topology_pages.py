@@ -8,12 +8,10 @@ from dataclasses import dataclass, field, replace
 from markupsafe import Markup
 
 from pytest_nfvperf.adapters.report.charts import ChartFolder
-from pytest_nfvperf.adapters.report.dut_facts import versions_text
 from pytest_nfvperf.adapters.report.pages import TestPage
-from pytest_nfvperf.adapters.report.texts import drawn
+from pytest_nfvperf.adapters.report.texts import deployed_title, drawn
 from pytest_nfvperf.adapters.report.topology_chart import topology_chart
 from pytest_nfvperf.model.evidence.records import TopologyData
-from pytest_nfvperf.model.testbed.tuning import OVS_DEFAULT
 
 MOST_OPEN = 4
 """Of more topologies than this, all are folded."""
@@ -36,7 +34,7 @@ def topology_pages(tests: Sequence[TestPage], charts: ChartFolder) -> list[Topol
     pages: list[TopologyPage] = []
     for test in tests:
         for deployed in test.evidence.topologies.values():
-            title = _title(deployed)
+            title = deployed_title(deployed)
             same = (known for known in pages if known.title == title and _drawing(known.deployed) == _drawing(deployed))
             page = next(same, None)
             if page is None:
@@ -49,16 +47,6 @@ def topology_pages(tests: Sequence[TestPage], charts: ChartFolder) -> list[Topol
 def _drawing(deployed: TopologyData) -> TopologyData:
     """What the picture shows: how the DUT's instance was started is not in it."""
     return replace(deployed, info=None)
-
-
-def _title(deployed: TopologyData) -> str:
-    title = f"{deployed.topology.name} · {deployed.datapath} datapath"
-    title += (
-        f" · {deployed.dut.version}: {versions_text(deployed.info)}" if deployed.dut.version and deployed.info else ""
-    )
-    title += " · userspace TSO" if deployed.dut.userspace_tso else ""
-    title += f" · {deployed.dut.tuning}" if deployed.dut.tuning != OVS_DEFAULT else ""
-    return title
 
 
 def _page(deployed: TopologyData, title: str, number: int, charts: ChartFolder) -> TopologyPage:

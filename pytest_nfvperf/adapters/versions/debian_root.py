@@ -1,7 +1,6 @@
 """A root with the Open vSwitch of a Debian release: its packages and all that they depend on, unpacked, not installed.
 
-apt works with a database of its own (sources, lists, cache, an empty list of installed packages), so this machine's is
-neither read nor changed. No maintainer script runs.
+No maintainer script runs.
 """
 
 from __future__ import annotations
@@ -13,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_nfvperf.adapters.host.debian_mirror import Archive
-from pytest_nfvperf.adapters.process.process import describe_exit, run
-from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.adapters.host.private_apt import PrivateApt
+from pytest_nfvperf.adapters.process.process import describe_exit
+from pytest_nfvperf.model.errors import TestbedError
 
 PACKAGES = (
     *("openvswitch-switch-dpdk", "openvswitch-switch", "openvswitch-common"),
@@ -23,12 +23,10 @@ PACKAGES = (
 """DPDK's bus, mempool and port drivers are plugins: without them OVS starts, and no frame passes."""
 _TOLD = ("openvswitch-switch-dpdk", "librte-meta-net")
 """Whose versions tell the build."""
-_RELEASE = re.compile(r"[a-z]+")
 _SONAME = re.compile(r"lib.+\.so\.\d+")
-_UPDATE_DEADLINE_S, _DOWNLOAD_DEADLINE_S, _UNPACK_DEADLINE_S = 180.0, 300.0, 60.0
+_UNPACK_DEADLINE_S = 60.0
 _LEFT_OUT = ("./usr/share/doc/*", "./usr/share/man/*", "./usr/share/locale/*", "./usr/share/info/*")
 _MERGED = ("bin", "sbin", "lib", "lib64")
-_APT_DIRECTORIES = ("lists/partial", "cache/archives/partial", "none.d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +50,7 @@ def make_root(release: str, archive: Archive, directory: Path, scratch: Path) ->
         ConfigError: no such release, or it has no Open vSwitch.
         TestbedError: download or unpacking failed, with the program's words.
     """
-    if not _RELEASE.fullmatch(release):
-        raise ConfigError(f"{release!r} is no codename of a Debian release: write e.g. debian:bookworm")
-    packages = _download(release, archive, scratch)
+    packages = PrivateApt(release, archive, scratch).download("Open vSwitch", *PACKAGES)
     directory.mkdir()
     for name in _MERGED:
         (directory / "usr" / name).mkdir(parents=True)
@@ -65,50 +61,6 @@ def make_root(release: str, archive: Archive, directory: Path, scratch: Path) ->
     _link_sonames(directory)
     known = dict(_name_and_version(package) for package in packages)
     return Unpacked(directory, tuple((name, known[name]) for name in _TOLD if name in known))
-
-
-def _download(release: str, archive: Archive, scratch: Path) -> list[Path]:
-    for name in _APT_DIRECTORIES:
-        (scratch / name).mkdir(parents=True)
-    (scratch / "status").touch()
-    (scratch / "sources.list").write_text(archive.source_line(release), encoding="utf-8")
-    apt = ["apt-get", "--quiet=2", *_apt_options(scratch)]
-    try:
-        run([*apt, "update"], deadline_s=_UPDATE_DEADLINE_S)
-    except TestbedError as error:
-        raise ConfigError(
-            f"the lists of Debian {release!r} cannot be fetched from {archive.uri}: is it a release's codename, and "
-            f"does the archive have it? apt-get says: {error.evidence.get('stderr', error.message).strip()}"
-        ) from error
-    try:
-        run(
-            [*apt, "install", "--download-only", "--yes", "--no-install-recommends", *PACKAGES],
-            deadline_s=_DOWNLOAD_DEADLINE_S,
-        )
-    except TestbedError as error:
-        said = error.evidence.get("stderr", error.message).strip()
-        raise TestbedError(
-            f"the packages of Open vSwitch of Debian {release!r} cannot be downloaded: {said}", evidence=error.evidence
-        ) from error
-    return sorted((scratch / "cache" / "archives").glob("*.deb"))
-
-
-def _apt_options(scratch: Path) -> list[str]:
-    settings = {
-        "Dir::State": scratch,
-        "Dir::State::lists": scratch / "lists",
-        "Dir::State::status": scratch / "status",
-        "Dir::Cache": scratch / "cache",
-        "Dir::Etc::sourcelist": scratch / "sources.list",
-        "Dir::Etc::sourceparts": scratch / "none.d",
-        "Dir::Etc::preferences": scratch / "none",
-        "Dir::Etc::preferencesparts": scratch / "none.d",
-        "Acquire::Languages": "none",
-        "APT::Sandbox::User": "root",
-        "APT::Get::AllowUnauthenticated": "false",
-        "APT::Update::Error-Mode": "any",
-    }
-    return [word for key, value in settings.items() for word in ("-o", f"{key}={value}")]
 
 
 def _link_sonames(directory: Path) -> None:

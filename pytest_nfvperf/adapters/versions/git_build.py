@@ -31,7 +31,7 @@ _SAID_LINES = 15
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """A commit of a tree of Open vSwitch. ``tree``: its top; ``commit``: the whole id."""
+    """A commit of a tree of Open vSwitch. ``tree``: its top, or a bare repository; ``commit``: the whole id."""
 
     tree: Path
     commit: str
@@ -52,12 +52,7 @@ def find_revision(source: Path, revision: str) -> Revision:
         ConfigError: no git tree of Open vSwitch, no such revision, or changes that a build of it would not have.
     """
     _check_tools(("git",))
-    try:
-        top = Path(_git(source, "rev-parse", "--show-toplevel"))
-    except TestbedError as error:
-        raise ConfigError(
-            f"{source} is in no git tree: name one of Open vSwitch's sources by --source ({_said(error)})"
-        ) from error
+    top, bare = _top(source)
     try:
         commit = _git(top, "rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}")
     except TestbedError as error:
@@ -70,13 +65,26 @@ def find_revision(source: Path, revision: str) -> Revision:
             f"{revision!r} of {top} is no tree of Open vSwitch: it has no {' and no '.join(missing)}; name one by "
             "--source"
         )
-    changed = _git(top, "status", "--porcelain", "--untracked-files=no") if commit == _head(top) else ""
+    is_checked_out = not bare and commit == _head(top)
+    changed = _git(top, "status", "--porcelain", "--untracked-files=no") if is_checked_out else ""
     if changed:
         raise ConfigError(
             f"{top} has changes that are not committed, which a build of {revision!r} would not have "
             f"({changed.split()[-1]}): commit or stash them"
         )
     return Revision(top, commit)
+
+
+def _top(source: Path) -> tuple[Path, bool]:
+    """The top of the tree that a directory is in, and whether it is a bare one, whose top is the repository itself."""
+    try:
+        if _git(source, "rev-parse", "--is-bare-repository") == "true":
+            return Path(_git(source, "rev-parse", "--absolute-git-dir")), True
+        return Path(_git(source, "rev-parse", "--show-toplevel")), False
+    except TestbedError as error:
+        raise ConfigError(
+            f"{source} is in no git tree: name one of Open vSwitch's sources by --source ({_said(error)})"
+        ) from error
 
 
 def build(revision: Revision, workshops: Path, destination: Path, *, dpdk: bool) -> Built:

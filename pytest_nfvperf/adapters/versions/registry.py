@@ -7,7 +7,8 @@ Layout::
     <name>/root/          its files, where they are ours; a prefix of the user's stays where it is
 
 A directory of a version appears by rename, so it is always whole: what a killed ``add`` left half made is removed by
-the next.
+the next. Whoever uses a version for long holds its directory by a lock (flock(2)), which the kernel drops with the
+process: until then nobody removes it.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ import fcntl
 import json
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 
 from pytest_nfvperf.adapters.generators.embedded.build import default_cache_dir
+from pytest_nfvperf.adapters.process.lease import Lease, holder_text, try_lease
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed.ovs_version import KeptVersion, checked_name
 
@@ -35,13 +37,16 @@ class Registry:
         self.directory = directory or default_cache_dir() / "ovs"
 
     def all(self) -> list[KeptVersion]:
-        """Every version that is kept, by name.
+        """Every version that is kept, by name; without those that another process removes meanwhile.
 
         Raises:
             TestbedError: a description that cannot be read; says which file, and what to do.
         """
-        found = sorted(self.directory.glob(f"[!.]*/{VERSION_FILE}"))
-        return [_read(path) for path in found]
+        found: list[KeptVersion] = []
+        for path in sorted(self.directory.glob(f"[!.]*/{VERSION_FILE}")):
+            with suppress(FileNotFoundError):
+                found.append(_read(path))
+        return found
 
     def find(self, name: str) -> KeptVersion:
         """The version of this name.
@@ -49,9 +54,8 @@ class Registry:
         Raises:
             ConfigError: there is none; lists those that there are, and says how to add one.
         """
-        path = self.place(name) / VERSION_FILE
-        if path.is_file():
-            return _read(path)
+        with suppress(FileNotFoundError):
+            return _read(self.place(name) / VERSION_FILE)
         known = ", ".join(each.name for each in self.all()) or "none"
         raise ConfigError(
             f"no version of Open vSwitch is kept as {name!r} (kept: {known}): `nfvperf ovs list` shows them, "
@@ -94,19 +98,44 @@ class Registry:
         (partial / VERSION_FILE).write_text(text, encoding="utf-8")
         partial.rename(self.place(version.name))
 
+    def hold(self, name: str) -> Lease | None:
+        """Keep a version from being removed until the lease is closed, or this process ends; others may hold it, too.
+
+        Returns:
+            None where there is none of this name, or somebody is removing it.
+        """
+        place = self.place(name)
+        try:
+            before = place.stat().st_ino
+            lease = try_lease(place, shared=True)
+        except (FileNotFoundError, ConfigError):
+            if place.is_dir():
+                raise
+            return None
+        if lease is not None and not _is_still(place, before):
+            lease.close()  # what was locked is on its way out
+            return None
+        return lease
+
     def remove(self, name: str) -> None:
         """Forget a version, and remove its files where they are ours.
 
         Raises:
-            ConfigError: there is none of this name.
+            ConfigError: there is none of this name, or a process holds it; says which.
         """
         place = self.place(name)
         if not place.is_dir():
             self.find(name)
         with self._only_one():
-            going = self.directory / f"{_GOING}{name}"
-            place.rename(going)  # from now on nobody finds it, even if we are killed
-            shutil.rmtree(going)
+            lease = try_lease(place)
+            if lease is None:
+                raise ConfigError(f"{name!r} is in use ({holder_text(place)}): remove it when that has ended")
+            try:
+                going = self.directory / f"{_GOING}{name}"
+                place.rename(going)  # from now on nobody finds it, even if we are killed
+                shutil.rmtree(going)
+            finally:
+                lease.close()
 
     @contextmanager
     def _only_one(self) -> Iterator[None]:
@@ -126,10 +155,20 @@ class Registry:
             yield
 
 
+def _is_still(place: Path, inode: int) -> bool:
+    try:
+        return place.stat().st_ino == inode
+    except FileNotFoundError:
+        return False
+
+
 def _read(path: Path) -> KeptVersion:
+    """FileNotFoundError where there is none, TestbedError where it cannot be read."""
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
         return KeptVersion(**{**raw, "build": tuple((str(key), str(value)) for key, value in raw["build"])})
+    except FileNotFoundError:
+        raise
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise TestbedError(
             f"{path} cannot be read ({error}): remove {path.parent}, and add the version again"

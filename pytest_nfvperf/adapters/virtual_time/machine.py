@@ -13,6 +13,7 @@ from pytest_nfvperf.adapters.virtual_time.clock import INSTRUCTION_NS_PARAMETER
 from pytest_nfvperf.model.errors import ConfigError
 
 _ICOUNT_SHIFT = 1
+_HUGEPAGE_MIB = 2
 INSTRUCTION_NS = 1 << _ICOUNT_SHIFT
 """In virtual time each executed instruction advances the guest's clock by so many ns (qemu(1), -icount shift)."""
 
@@ -37,6 +38,9 @@ class Machine:
     Attributes:
         modules: kernel modules that are loaded, by name, before the command runs. Nothing else loads them: there
             is no udev, so even /dev/net/tun is there only once its module is.
+        hugepages_mib: reserved at boot, of its memory.
+        autoload: the kernel loads modules that it is asked for. Each asking runs a program, which takes tenths of a
+            second under emulation: whoever asks often, as vswitchd for interfaces that are elsewhere, stands still.
         skips_idle: in virtual time idle time is skipped, also that of a wait for the host's files, which then takes
             longer than it seems. False: it takes as long as on the host.
 
@@ -48,6 +52,8 @@ class Machine:
     cpus: int = 2
     memory_mib: int = 2048
     modules: tuple[str, ...] = DATAPATH_MODULES
+    hugepages_mib: int = 0
+    autoload: bool = True
     skips_idle: bool = True
 
     def __post_init__(self) -> None:
@@ -80,7 +86,7 @@ def qemu_command(machine: Machine, kernel: Kernel, initramfs: Path, shared: Shar
         "-initrd",
         str(initramfs),
         "-append",
-        _kernel_command_line(machine.time),
+        _kernel_command_line(machine),
     ]
     arguments += shared_folder("root", Path("/"), readonly=True)
     arguments += shared_folder("modules", kernel.modules, readonly=True)
@@ -90,10 +96,14 @@ def qemu_command(machine: Machine, kernel: Kernel, initramfs: Path, shared: Shar
     return arguments
 
 
-def _kernel_command_line(time: Time) -> str:
+def _kernel_command_line(machine: Machine) -> str:
     # A panic ends the guest at once; addresses and mitigations are the same in every boot.
     parts = ["console=ttyS0 quiet loglevel=3 panic=-1 mitigations=off nokaslr net.ifnames=0 tsc=reliable"]
-    if time is Time.VIRTUAL:
+    if machine.hugepages_mib:
+        parts.append(f"hugepages={machine.hugepages_mib // _HUGEPAGE_MIB}")
+    if not machine.autoload:
+        parts.append("sysctl.kernel.modprobe=/none")
+    if machine.time is Time.VIRTUAL:
         # Idle time is skipped to the next timer, also while the guest waits for the host's files. Ticks make that 4 ms,
         # where without them one such wait could skip past a deadline of seconds.
         parts += ["nohz=off", f"{INSTRUCTION_NS_PARAMETER}={INSTRUCTION_NS}"]

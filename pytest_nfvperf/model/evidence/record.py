@@ -24,6 +24,7 @@ class RecordKind(StrEnum):
     SOAK = "soak"  # a soak's summary and curves; its samples are in a file beside the evidence
     STREAM = "stream"  # one finished run of streams, valid or not
     REQUESTS = "requests"  # one finished run of requests and responses
+    RECONNECTION = "reconnection"  # a restart of the DUT, and what it interrupted
     OUTCOME = "outcome"  # what a search or sweep found
     VERDICT = "verdict"  # one requirement judged
     COMPARISON = "comparison"  # sides of a comparison against its baseline, with the decisions

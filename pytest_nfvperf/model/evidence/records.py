@@ -18,6 +18,7 @@ from pytest_nfvperf.model.evidence.request_record import RequestData
 from pytest_nfvperf.model.ledger.ledger import Ledger
 from pytest_nfvperf.model.measure.cpu_account import CpuAccount
 from pytest_nfvperf.model.measure.outcome import Cost, Outcome
+from pytest_nfvperf.model.measure.reconnection import Reconnection
 from pytest_nfvperf.model.measure.soak import Soak
 from pytest_nfvperf.model.measure.soak_series import Series
 from pytest_nfvperf.model.measure.stream_measurement import StreamResult
@@ -73,6 +74,9 @@ class TestData:
         labels: suite, topology, frame_size, ...: as an Outcome's.
         parameters: pytest's parameters as text.
         description: the test's docstring (Steps, Verify).
+        sla: name of the rules in force, the same for rules that ask the same (``rules_name``); "": not recorded.
+        measured_in: evidence file of an earlier process that measured it: this one only judged that by its own SLA. ""
+            for a test that ran.
     """
 
     __test__ = False
@@ -80,6 +84,8 @@ class TestData:
     labels: tuple[tuple[str, str], ...] = ()
     parameters: dict[str, str] = field(default_factory=dict)
     description: str = ""
+    sla: str = ""
+    measured_in: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,6 +284,7 @@ Payload = (
     | LedgerData
     | StreamData
     | RequestData
+    | Reconnection
     | SoakData
     | Outcome
     | Verdict
@@ -296,6 +303,7 @@ KINDS: dict[type[Payload], RecordKind] = {
     LedgerData: RecordKind.LEDGER,
     StreamData: RecordKind.STREAM,
     RequestData: RecordKind.REQUESTS,
+    Reconnection: RecordKind.RECONNECTION,
     SoakData: RecordKind.SOAK,
     Outcome: RecordKind.OUTCOME,
     Verdict: RecordKind.VERDICT,

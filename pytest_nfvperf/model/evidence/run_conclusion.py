@@ -59,7 +59,8 @@ _RUNS = {
 }
 
 
-_PYTESTS = {2: RunFate.INTERRUPTED, 3: RunFate.INTERNAL, 4: RunFate.USAGE}
+_PYTESTS = {2: RunFate.INTERRUPTED, 3: RunFate.INTERNAL, 4: RunFate.USAGE, 11: RunFate.BROKEN}
+"""What pytest's own status says of a run, whatever its tests say. 11 is ours: no worker was left to run the rest."""
 
 _HEADS = {
     RunFate.RUNNING: "Running",
@@ -263,7 +264,7 @@ def _word(fate: Fate, count: int) -> str:
 def _run_reason(facts: RunFacts, fate: RunFate, tests: Sequence[TestConclusion]) -> str:
     """What ended the run; else the first test of those that decided it."""
     own = one_line(facts.reason)
-    if own and fate in {RunFate.INTERRUPTED, RunFate.INTERNAL, RunFate.USAGE}:
+    if own and fate is _PYTESTS.get(facts.exit_status or 0):
         return _without_stop(own)
     decided = next((test for test in tests if _RUNS.get(test.fate) is fate and test.wrong), None)
     if decided is not None:

@@ -31,7 +31,8 @@ _BESIDE = frozenset({CpuRole.TEST, CpuRole.OTHER, CpuRole.GENERATOR})
 """What is not part of the cost of a stream."""
 
 _UNSEEN = (
-    "processes that came and went are in no part, and the machine's ticks count what a host took without telling it"
+    "processes that went with their parents are in no part, and the machine's ticks count what a host took without "
+    "telling it"
 )
 
 TOLERANCE = 0.05

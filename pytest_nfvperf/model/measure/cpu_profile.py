@@ -36,10 +36,25 @@ class CpuProfile:
 
     def top(self, most: int = 10) -> tuple[tuple[str, str, float], ...]:
         """The functions that ran most: process, function, share of all samples."""
-        ran: Counter[tuple[str, str]] = Counter()
-        for stack, count in self.folded:
-            ran[stack[0], stack[-1]] += count
-        return tuple((process, name, count / self.samples) for (process, name), count in ran.most_common(most))
+        return tuple((process, name, share) for (process, name), share in _shares(self)[:most])
+
+    def changes(self, before: CpuProfile, most: int = 10) -> tuple[tuple[str, str, float, float], ...]:
+        """The functions whose share of the samples changed most since another profile.
+
+        Returns:
+            Process, function, share before, share now; the largest change first, in either direction.
+        """
+        old, new = (dict(_shares(profile)) for profile in (before, self))
+        both = [(*name, old.get(name, 0.0), new.get(name, 0.0)) for name in dict.fromkeys([*new, *old])]
+        return tuple(sorted(both, key=lambda one: -abs(one[3] - one[2]))[:most])
+
+    def changes_text(self, before: CpuProfile, most: int = 10) -> str:
+        """The same for a person. A share says nothing of how much CPU time there was in all."""
+        lines = [f"{before.samples} samples of {before.event} before, {self.samples} of {self.event} now"]
+        lines += [
+            f"{old:6.1%} -> {new:6.1%}  {process}: {name}" for process, name, old, new in self.changes(before, most)
+        ]
+        return "\n".join(lines) + "\n"
 
     def text(self) -> str:
         """One stack a line, its functions parted by semicolons, as flame graphs' tools read it."""
@@ -56,6 +71,14 @@ class CpuProfile:
                 "of those programs (Debian: packages *-dbgsym)"
             )
         return "\n".join(lines) + "\n"
+
+
+def _shares(profile: CpuProfile) -> list[tuple[tuple[str, str], float]]:
+    """Share of the samples of each process's functions, by what ran last; the largest first."""
+    ran: Counter[tuple[str, str]] = Counter()
+    for stack, count in profile.folded:
+        ran[stack[0], stack[-1]] += count
+    return [(name, count / profile.samples) for name, count in ran.most_common()]
 
 
 def folded(stacks: Iterable[tuple[str, ...]]) -> tuple[tuple[tuple[str, ...], int], ...]:

@@ -272,10 +272,20 @@ def _of_loss(outcome: Outcome) -> Iterator[Observation]:
     for point in outcome.loss_curve:
         at, evidence = load_in_fps(point.load_fps), (point.trial_id,)
         confidence = loss_bound_text(point.loss_ratio, point.offered_frames)
-        yield Observation("loss_ratio", point.loss_ratio, "ratio", at, confidence=confidence, evidence=evidence)
+        seen = Observation("loss_ratio", point.loss_ratio, "ratio", at, confidence=confidence, evidence=evidence)
+        yield _between(seen, point.by_rule, point.at_most)
         if point.lost_frames is not None:
-            lost = float(point.lost_frames)
-            yield Observation("lost_frames", lost, "frames", at, confidence=confidence, evidence=evidence)
+            lost = replace(seen, metric="lost_frames", value=float(point.lost_frames), unit="frames")
+            yield _between(lost, point.by_rule * (point.offered_frames or 0), point.at_most)
+
+
+def _between(seen: Observation, low: float, at_most: str) -> Observation:
+    """A loss of which only the part ``low`` is the DUT's for certain; as it is where all of it is."""
+    if not at_most:
+        return seen
+    if not low:
+        return replace(seen, upper_bound=True, bound_reason=at_most)
+    return replace(seen, low=min(low, seen.value), high=seen.value, bound_reason=at_most)
 
 
 def _of_back_to_back(outcome: Outcome) -> Iterator[Observation]:

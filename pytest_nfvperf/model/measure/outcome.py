@@ -105,7 +105,9 @@ class GoalOutcome:
 class LossPoint:
     """One point of a frame-loss curve (RFC 2544 section 26.3), or a trial at a given load.
 
-    ``lost_frames`` and ``offered_frames`` are counted over all directions; None where not kept.
+    ``lost_frames`` and ``offered_frames`` are counted over all directions; None where not kept. ``at_most``: why some
+    of the loss may be the machine's and not the DUT's; empty where it is the DUT's. ``by_rule``: what is the DUT's all
+    the same, by the ledger: the loss ratio of what its flows, meters and policers dropped.
     """
 
     load_fps: int
@@ -113,6 +115,8 @@ class LossPoint:
     trial_id: str
     lost_frames: int | None = None
     offered_frames: int | None = None
+    at_most: str = ""
+    by_rule: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,8 @@ class Reading:
         at_most: metric to the reason why it is only an upper bound.
         alike: metric to its values in windows of each state of the machine (model/traffic/windows.py): those of two
             readings are compared state by state.
+        whole: metric to its value over the whole trial, disturbed or not: what a reading without windows, or one whose
+            windows tell nothing, is compared with.
     """
 
     values: Mapping[str, float]
@@ -26,3 +28,8 @@ class Reading:
     at_least: Mapping[str, str] = field(default_factory=dict)
     at_most: Mapping[str, str] = field(default_factory=dict)
     alike: Mapping[str, Mapping[State, Sequence[float]]] = field(default_factory=dict)
+    whole: Mapping[str, float] = field(default_factory=dict)
+
+    def over_all(self, metric: str) -> float | None:
+        """The value over the whole trial, where it is told apart; else the value; None without one."""
+        return self.whole.get(metric, self.values.get(metric))

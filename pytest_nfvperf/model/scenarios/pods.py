@@ -14,6 +14,7 @@ _NETWORK = "198.18"
 """Of the range that RFC 2544 (appendix C.2.2) keeps for benchmarks; 198.18.0.0/16."""
 _PODS_A_BLOCK = 250
 MOST_PODS = 5000
+_OFFLOADS_OF_OVS = frozenset({NicKind.INTERNAL, NicKind.TAP, NicKind.VDUSE})
 
 
 def pod_node(pods: int = 2, *, kind: str = "veth", offloads: Offloads = AS_IT_IS, mtu: int = DEFAULT_MTU) -> Topology:
@@ -25,8 +26,8 @@ def pod_node(pods: int = 2, *, kind: str = "veth", offloads: Offloads = AS_IT_IS
 
     Args:
         pods: how many.
-        kind: of their interfaces: "veth", "internal", "tap", "af_xdp", or a third party's. "vhost-user": the pods bring
-            DPDK; their far ends are the generator's, and the first two send to each other.
+        kind: of their interfaces: "veth", "internal", "tap", "af_xdp", "vduse", or a third party's. "vhost-user": the
+            pods bring DPDK; their far ends are the generator's, and the first two send to each other.
         offloads: of ``outside``'s interface, and of the pods' where they are veth ends.
         mtu: bytes without Ethernet header and FCS, of all interfaces.
 
@@ -58,6 +59,10 @@ def _pod(number: int, kind: str, offloads: Offloads, mtu: int) -> Part:
     if kind == PortKind.VHOST_USER:
         return endpoint(name, BR_INT, kind=kind, mtu=mtu)
     block, place = divmod(number - 1, _PODS_A_BLOCK)
-    of_ovs = nic_kind(kind) in {NicKind.INTERNAL, NicKind.TAP}  # OVS itself says what such an interface leaves to it
     address = f"{_NETWORK}.{block + 1}.{place + 1}/16"
-    return namespace(name, BR_INT, address, kind=kind, offloads=AS_IT_IS if of_ovs else offloads, mtu=mtu)
+    return namespace(name, BR_INT, address, kind=kind, offloads=offloads_of(kind, offloads), mtu=mtu)
+
+
+def offloads_of(kind: str, offloads: Offloads) -> Offloads:
+    """What can be set on an interface of a kind: OVS itself says what its own leave to it."""
+    return AS_IT_IS if nic_kind(kind) in _OFFLOADS_OF_OVS else offloads

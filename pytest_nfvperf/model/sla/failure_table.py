@@ -19,7 +19,12 @@ _SHOWN_IDS = 2
 
 
 def failure_table(
-    verdicts: Sequence[Verdict], ledger: str | None = None, *, subject: str = "", fallback: str = ""
+    verdicts: Sequence[Verdict],
+    ledger: str | None = None,
+    *,
+    subject: str = "",
+    fallback: str = "",
+    profile: str | None = None,
 ) -> str:
     """All verdicts on one subject as a table, the worst first, each with its reason.
 
@@ -28,6 +33,7 @@ def failure_table(
         ledger: where frames were lost, as ready text; None when nothing was lost or it is not known.
         subject: what was measured, for the first line.
         fallback: which flows were not in hardware where they should have been, as ready text.
+        profile: where the CPUs' time went, as ready text; None where nobody looked.
     """
     ordered = sorted(verdicts, key=lambda verdict: _ORDER.index(verdict.judgement))
     rows = [_HEADINGS, *(_row(verdict) for verdict in ordered)]
@@ -45,6 +51,8 @@ def failure_table(
         lines += ["", "Where frames were lost:", textwrap.indent(ledger.rstrip(), "  ")]
     if fallback:
         lines += ["", "Hardware offload fell back to software:", textwrap.indent(fallback, "  ")]
+    if profile:
+        lines += ["", "Where the CPUs' time went:", textwrap.indent(profile.rstrip(), "  ")]
     return "\n".join(lines)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -81,3 +82,14 @@ class Sla:
 def unmatched_rules(sla: Sla, all_labels: Sequence[Mapping[str, str]]) -> tuple[Rule, ...]:
     """Rules that select none of the subjects: an SLA nobody would notice is not kept."""
     return tuple(rule for rule in sla.rules if not any(rule.matches(labels) for labels in all_labels))
+
+
+def rules_name(rules: Sequence[Rule], baseline: str = "") -> str:
+    """16 hex digits that are the same for rules that ask the same of the same subjects, in whatever file they stand.
+
+    Args:
+        rules: in their order.
+        baseline: names the earlier run that limits may be a share of.
+    """
+    asked = repr(([(rule.where, rule.require, rule.name) for rule in rules], baseline))
+    return hashlib.sha256(asked.encode()).hexdigest()[:16]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_nfvperf.model.display import cpu_list
+from pytest_nfvperf.model.testbed.node_spec import NodeSpec
 from pytest_nfvperf.model.testbed.testbed import CpuPlan
 
 
@@ -32,8 +33,14 @@ class NodeCpus:
         return f"PMDs: {said}{'; they share, so rates are at least those shown' if self.shared else ''}"
 
 
-def node_cpus(plan: CpuPlan, nodes: Sequence[str]) -> NodeCpus:
-    """Deal the DUT's CPUs out to nodes, in turn; where there are fewer than nodes, all share them."""
+def node_cpus(plan: CpuPlan, nodes: Sequence[str], given: Sequence[NodeSpec] = ()) -> NodeCpus:
+    """Deal the DUT's CPUs out to nodes, in turn; where there are fewer than nodes, all share them.
+
+    ``given``: nodes of the testbed file, which has CPUs for all of them or for none.
+    """
+    own = {spec.name: spec.cpus for spec in given if spec.cpus}
+    if all(node in own for node in nodes):
+        return NodeCpus(tuple((node, own[node]) for node in nodes), shared=False)
     shared = len(plan.pmd) < len(nodes)
     dealt = [(node, plan.pmd if shared else plan.pmd[number :: len(nodes)]) for number, node in enumerate(nodes)]
     return NodeCpus(tuple(dealt), shared)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pytest_nfvperf.model.testbed.node_spec import NodeSpec
 from pytest_nfvperf.model.testbed.ovs_version import NamedOvs
 from pytest_nfvperf.model.testbed.tuning import OVS_DEFAULT, Tuning
 
@@ -225,6 +226,8 @@ class Testbed:
     ``discovered`` is True for the embedded testbed that was found without a file.
     ``vnf_kind``: what runs VNFs: "loop", "testpmd" or "qemu"; None for what suits the number of CPUs.
     ``speakers``: routing daemons that run already.
+    ``nodes``: of topologies with several, where they differ; empty where all are as the DUT.
+    ``underlay_line_rate_bps``: layer-1 bit/s between nodes, for underlays without one; None: they have none.
     """
 
     __test__ = False
@@ -241,3 +244,5 @@ class Testbed:
     vnf_kind: str | None = None
     streams: StreamsSpec = StreamsSpec()
     speakers: tuple[LabSpeaker, ...] = ()
+    nodes: tuple[NodeSpec, ...] = ()
+    underlay_line_rate_bps: float | None = None

@@ -38,6 +38,7 @@ def port_kinds(topology: Topology, datapath: str, testbed: Testbed) -> dict[str,
     return {
         port.name: str(port.kind) if port.kind is not PortKind.TESTBED else ("physical" if port.name in cabled else own)
         for port in topology.ports
+        if port.kind is not PortKind.TESTBED or "+" not in datapath  # nodes of several: "port" is all that is known
     }
 
 
@@ -50,7 +51,7 @@ def extras(part: Port | Nic | VethLink | Underlay | Behind) -> list[str]:
     """What is not as usual: MTU, VLANs, queues, offloads."""
     said = [] if part.mtu == DEFAULT_MTU else [f"MTU {part.mtu}"]
     if isinstance(part, Underlay):
-        return said
+        return said + ([] if part.line_rate_bps is None else [f"{part.line_rate_bps / 1e9:g} Gbps"])
     if isinstance(part, Behind):
         return said if part.vlan is None else [*said, f"VLAN {part.vlan}"]
     said += _vlan(part.vlan)
@@ -116,7 +117,7 @@ def route_words(namespace: Namespace) -> list[str]:
 
 def tunnel_words(tunnel: Tunnel) -> str:
     """``vxlan 7 from 10.0.0.1 to 10.0.0.2, MTU 1450``."""
-    return f"{tunnel.kind} {tunnel.key} from {tunnel.local} to {tunnel.remote}, MTU {tunnel.mtu}"
+    return f"{tunnel.kind} {tunnel.keys_text} from {tunnel.local} to {tunnel.remote}, MTU {tunnel.mtu}"
 
 
 def mirror_words(mirror: Mirror) -> str:

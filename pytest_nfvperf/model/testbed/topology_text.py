@@ -83,6 +83,7 @@ def _notes(topology: Topology, kinds: Kinds) -> list[str]:
     notes += [f"{link.port_a}: {', '.join(extras(link))}" for link in topology.veths if extras(link)]
     notes += [f"{tunnel.port}: {tunnel_words(tunnel)}" for tunnel in topology.tunnels]
     notes += [f"{node.name}: {', '.join(node.bridges)}" for node in topology.nodes]
+    notes += [f"{one.bridge}: {one}" for one in topology.rules]
     notes += [f"{bridge}: {line}" for bridge in topology.bridges for line in _mirrors(topology, bridge)]
     return _shortened(notes, "more")
 
@@ -97,7 +98,8 @@ def _bridge(topology: Topology, bridge: str, kinds: Kinds) -> list[str]:
     lines = [f"{mark} {row}" for mark, row in zip(marks, rows, strict=True)]
     node = node_of_bridge(topology).get(bridge)
     place = "" if node is None else f", on {node}"
-    return [f"{bridge}{place}" if crossed else f"{bridge}{place} (learns MAC addresses)", *lines, *below]
+    rules = "".join(f"; {one}" for one in topology.rules if one.bridge == bridge)
+    return [f"{bridge}{place}" if crossed else f"{bridge}{place} (learns MAC addresses{rules})", *lines, *below]
 
 
 def _rows(topology: Topology, bridge: str, kinds: Kinds) -> list[str]:

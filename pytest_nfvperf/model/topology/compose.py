@@ -11,6 +11,7 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from pytest_nfvperf.model.topology.bridge_paths import Link, crossings_along, shortest
+from pytest_nfvperf.model.topology.bridge_rules import BridgeRules
 from pytest_nfvperf.model.topology.catalogue import generator_mac, vnf_mac
 from pytest_nfvperf.model.topology.compute_nodes import Node
 from pytest_nfvperf.model.topology.links import Crossing, Patch, Tunnel, Underlay, VethLink
@@ -23,9 +24,9 @@ from pytest_nfvperf.model.traffic.trial import Direction
 
 Part: TypeAlias = (
     "str | Port | Patch | VethLink | Tunnel | Namespace | Nic | Behind | Crossing | Direction | Path | Mirror"
-    " | Underlay | Standing | tuple[Part, ...]"
+    " | Underlay | BridgeRules | Standing | tuple[Part, ...]"
 )
-"""A bridge's name, a stop of frames, a link, a flow, a mirror, a node with its parts, or several of them."""
+"""A bridge's name, a stop of frames, a link, a flow, rules, a mirror, a node with its parts, or several of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,7 @@ def compose(name: str, *parts: Part) -> Topology:
         mirrors=_only(given, Mirror),
         nodes=nodes,
         underlays=underlays,
+        rules=_only(given, BridgeRules),
     )
 
 
@@ -118,7 +120,22 @@ class Composition:
         return compose(name, *self.parts)
 
 
-_KINDS = (str, Port, Patch, VethLink, Tunnel, Namespace, Nic, Crossing, Direction, Path, Mirror, Behind, Underlay)
+_KINDS = (
+    str,
+    Port,
+    Patch,
+    VethLink,
+    Tunnel,
+    Namespace,
+    Nic,
+    Crossing,
+    Direction,
+    Path,
+    Mirror,
+    Behind,
+    Underlay,
+    BridgeRules,
+)
 
 
 def _flat(name: str, parts: Iterable[Any]) -> Iterator[Any]:
@@ -133,7 +150,7 @@ def _flat(name: str, parts: Iterable[Any]) -> Iterator[Any]:
             raise ValueError(
                 f"topology {name!r}: {part!r} is not a part of a topology: give the name of a bridge, or what "
                 "endpoint(), vnf(), patch(), veth(), tunnel(), namespace(), router(), behind(), mirror(), path(), "
-                "underlay() or node() return"
+                "underlay(), rules() or node() return"
             )
 
 

@@ -14,6 +14,9 @@ from pytest_nfvperf.model.topology.nodes import Port, PortRole
 if TYPE_CHECKING:
     from pytest_nfvperf.model.topology.topology import Topology
 
+NODE_NAME = "[a-z][a-z0-9-]{0,11}"
+"""A regular expression. Names of directories and sockets begin with it, and those are short."""
+
 _NO_MAC = "02:00:00:00:00:00"
 """Of an uplink: nobody sends to an underlay's end."""
 
@@ -61,6 +64,7 @@ def standing_on(topology: Topology, name: str) -> Topology:
         nics=nics,
         mirrors=tuple(mirror for mirror in topology.mirrors if mirror.bridge in here),
         behind=behind,
+        rules=tuple(one for one in topology.rules if one.bridge in here),
         nodes=(),
         underlays=(),
     )

@@ -18,12 +18,13 @@ class Crossed:
     """In by port ``entry``, over bridges that patch ports join, out by port ``exit``: one pass of the datapath.
 
     What enters a tunnel to another node leaves by the underlay's end, as outer frames, and comes out of the tunnel's
-    other end in the pass after that.
+    other end in the pass after that. ``tunnel``: the port by which it entered, None for frames as they are.
     """
 
     entry: str
     bridges: tuple[str, ...]
     exit: str
+    tunnel: str | None = None
 
 
 def route(topology: Topology, direction: Direction) -> tuple[Crossed, ...] | None:
@@ -89,7 +90,7 @@ class _Follower:
         nodes = node_of_bridge(self._topology)
         ends = link_ends(overlay.underlay)
         below = next(end for end in ends if nodes[end.bridge] == nodes[bridges[-1]])
-        return Crossed(entry, (*bridges, below.bridge), below.port)
+        return Crossed(entry, (*bridges, below.bridge), below.port, port)
 
     def _leaves_by(self, bridge: str, entered: str) -> str | None:
         crossings = [crossing for crossing in self._topology.crossings if crossing.bridge == bridge]

@@ -75,7 +75,7 @@ def encapsulation_bytes(kind: TunnelKind, address: str) -> int:
 class Underlay:
     """The link between two nodes: its ends are ports of a bridge on each.
 
-    ``mtu``: bytes without Ethernet header and FCS.
+    ``mtu``: bytes without Ethernet header and FCS. ``line_rate_bps``: layer-1 bit/s each way; None: the testbed's.
     """
 
     bridge_a: str
@@ -83,6 +83,7 @@ class Underlay:
     bridge_b: str
     port_b: str
     mtu: int = DEFAULT_MTU
+    line_rate_bps: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,7 @@ class Tunnel:
     Attributes:
         local, remote: addresses of the tunnel's ends in the underlay, both IPv4 or both IPv6.
         key: VNI, or GRE key.
+        keys: how many, from ``key`` on: each flow of frames is in one of them, as its addresses and ports choose.
         mtu: of what goes through the tunnel: bytes without Ethernet header and FCS.
         underlay_mtu: of the way between the tunnel's ends.
     """
@@ -104,3 +106,9 @@ class Tunnel:
     key: int = 0
     mtu: int = 1450
     underlay_mtu: int = DEFAULT_MTU
+    keys: int = 1
+
+    @property
+    def keys_text(self) -> str:
+        """``7``, or ``7..1006``."""
+        return str(self.key) if self.keys == 1 else f"{self.key}..{self.key + self.keys - 1}"

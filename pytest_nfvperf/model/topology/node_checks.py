@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from pytest_nfvperf.model.topology.compute_nodes import node_of_bridge
+from pytest_nfvperf.model.topology.compute_nodes import NODE_NAME, node_of_bridge
 from pytest_nfvperf.model.topology.links import Patch, Tunnel, TunnelKind, VethLink
 from pytest_nfvperf.model.topology.nodes import PortRole
 from pytest_nfvperf.model.topology.overlays import facing, overlays
@@ -15,7 +15,10 @@ from pytest_nfvperf.model.topology.overlays import facing, overlays
 if TYPE_CHECKING:
     from pytest_nfvperf.model.topology.topology import Topology
 
-_NAME = re.compile(r"[a-z][a-z0-9-]{0,11}")
+_NAME = re.compile(NODE_NAME)
+MOST_KEYS_OF_ONE = 1 << 16
+"""OVS deals frames out to as many (ovs-actions(7), multipath)."""
+
 _MOST_KEYS = {TunnelKind.VXLAN: 1 << 24, TunnelKind.GENEVE: 1 << 24, TunnelKind.GRE: 1 << 32}
 """RFC 7348, 8926: a VNI has 24 bits; RFC 2890: a key has 32."""
 
@@ -50,6 +53,8 @@ def _wrong_addresses(topology: Topology) -> str | None:
             return f"tunnel {tunnel.port!r} leads to its own address {tunnel.local}: it would be a loop"
         if not 0 <= tunnel.key < _MOST_KEYS[tunnel.kind]:
             return f"tunnel {tunnel.port!r}: {tunnel.kind} has no key {tunnel.key}: 0..{_MOST_KEYS[tunnel.kind] - 1}"
+        if not 1 <= tunnel.keys <= min(MOST_KEYS_OF_ONE, _MOST_KEYS[tunnel.kind] - tunnel.key):
+            return f"tunnel {tunnel.port!r} has 1..{MOST_KEYS_OF_ONE} keys of those that there are, not {tunnel.keys}"
     return None
 
 
@@ -118,6 +123,11 @@ def _wrong_underlays(topology: Topology) -> str | None:
             )
         if pair in joined:
             return f"underlays {joined[pair]!r} and {link.port_a!r} join the same two nodes: choose one"
+        if link.line_rate_bps is not None and not 0 < link.line_rate_bps < float("inf"):
+            return (
+                f"underlay {link.port_a!r} - {link.port_b!r}: {link.line_rate_bps} is no line rate: write bit/s, such "
+                "as 10e9"
+            )
         joined[pair] = link.port_a
     return None
 
@@ -147,12 +157,12 @@ def _wrong_tunnels(topology: Topology) -> str | None:
 
 
 def _why_no_end(topology: Topology, tunnel: Tunnel) -> str:
-    what = f"tunnel {tunnel.port!r} ({tunnel.kind} {tunnel.key} from {tunnel.local} to {tunnel.remote})"
+    what = f"tunnel {tunnel.port!r} ({tunnel.kind} {tunnel.keys_text} from {tunnel.local} to {tunnel.remote})"
     for other in facing(tunnel, topology.tunnels):
-        if (other.kind, other.key) != (tunnel.kind, tunnel.key):
+        if (other.kind, other.key, other.keys) != (tunnel.kind, tunnel.key, tunnel.keys):
             return (
-                f"{what} meets {other.port!r}, which is {other.kind} {other.key}: frames would be dropped there; give "
-                "both ends the same kind and key (VNI)"
+                f"{what} meets {other.port!r}, which is {other.kind} {other.keys_text}: frames would be dropped there; "
+                "give both ends the same kind and key (VNI)"
             )
         return f"{what} and its other end {other.port!r} are on nodes that no underlay joins: add underlay(...)"
     return (

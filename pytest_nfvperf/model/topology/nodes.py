@@ -69,13 +69,15 @@ class PortKind(Choice):
 class NicKind(Choice):
     """How a namespace is joined to a bridge.
 
-    By a veth pair; by a bridge's internal port, or a tap, moved in; by a veth pair that OVS reads by AF_XDP.
+    By a veth pair; by a bridge's internal port, or a tap, moved in; by a veth pair that OVS reads by AF_XDP; by a
+    virtio device of the kernel's that OVS serves (VDUSE).
     """
 
     VETH = "veth"
     INTERNAL = "internal"
     TAP = "tap"
     AF_XDP = "af_xdp"
+    VDUSE = "vduse"
 
 
 def nic_kind(word: str) -> str:

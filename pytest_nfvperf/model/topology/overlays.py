@@ -36,7 +36,7 @@ def overlays(nodes: Sequence[Node], tunnels: Sequence[Tunnel], underlays: Sequen
 
 def are_ends(one: Tunnel, other: Tunnel) -> bool:
     """True where what one sends is what the other takes."""
-    return (one.kind, one.key) == (other.kind, other.key) and face_each_other(one, other)
+    return (one.kind, one.key, one.keys) == (other.kind, other.key, other.keys) and face_each_other(one, other)
 
 
 def face_each_other(one: Tunnel, other: Tunnel) -> bool:

@@ -221,22 +221,34 @@ def tunnel(
     key: int = 0,
     port: str | None = None,
     underlay_mtu: int = DEFAULT_MTU,
+    keys: int = 1,
 ) -> Tunnel:
-    """A tunnel port; it carries what the underlay's MTU leaves."""
+    """A tunnel port; it carries what the underlay's MTU leaves.
+
+    ``keys``: VNIs from ``key`` on, of which each flow of frames is in one.
+    """
     encapsulation = TunnelKind(kind)
     name = port or f"{bridge}-{encapsulation}{key}"
     mtu = underlay_mtu - encapsulation_bytes(encapsulation, local)
-    return Tunnel(bridge, name, encapsulation, local, remote, key, mtu, underlay_mtu)
+    return Tunnel(bridge, name, encapsulation, local, remote, key, mtu, underlay_mtu, keys)
 
 
-def underlay(bridge_a: str, bridge_b: str, *, ports: tuple[str, str] | None = None, mtu: int = DEFAULT_MTU) -> Underlay:
+def underlay(
+    bridge_a: str,
+    bridge_b: str,
+    *,
+    ports: tuple[str, str] | None = None,
+    mtu: int = DEFAULT_MTU,
+    line_rate_bps: float | None = None,
+) -> Underlay:
     """The link between two nodes, from a bridge of one to a bridge of the other.
 
     Without ``ports`` its ends are called A-B and B-A, shortened if need be. ``mtu``: bytes without Ethernet header
-    and FCS.
+    and FCS. ``line_rate_bps``: layer-1 bit/s each way: the generator offers no more than it carries; None for the
+    testbed's, or none.
     """
     port_a, port_b = ports or (kernel_name(f"{bridge_a}-{bridge_b}"), kernel_name(f"{bridge_b}-{bridge_a}"))
-    return Underlay(bridge_a, port_a, bridge_b, port_b, mtu)
+    return Underlay(bridge_a, port_a, bridge_b, port_b, mtu, line_rate_bps)
 
 
 class NicSettings(TypedDict, total=False):
@@ -285,8 +297,8 @@ def namespace(
         addresses: of eth0, with prefix length, such as "198.18.0.1/24".
         gateway: of its default route; None for none.
         routes: further (destination, gateway) pairs.
-        settings: of eth0: ``kind`` ("veth", "internal", "tap", "af_xdp"), ``mac``, ``mtu``, ``offloads``, ``vlan``,
-            ``queues``.
+        settings: of eth0: ``kind`` ("veth", "internal", "tap", "af_xdp", "vduse"), ``mac``, ``mtu``, ``offloads``,
+            ``vlan``, ``queues``.
     """
     return Namespace(name, routes=(*_default_route(gateway), *routes)), nic(name, bridge, *addresses, **settings)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pytest_nfvperf.model.topology.bridge_rules import BridgeRules
 from pytest_nfvperf.model.topology.compute_nodes import Node
 from pytest_nfvperf.model.topology.links import Crossing, Patch, Tunnel, TunnelKind, Underlay, VethLink
 from pytest_nfvperf.model.topology.mirrors import Mirror, MirrorMethod
@@ -26,6 +27,7 @@ from pytest_nfvperf.model.traffic.trial import Direction
 
 __all__ = [
     "Behind",
+    "BridgeRules",
     "Crossing",
     "Mirror",
     "MirrorMethod",
@@ -52,7 +54,7 @@ class Topology:
     """Bridges, their ports and how frames cross. ``directions``: who of the endpoints sends to whom.
 
     A bridge without crossings does MAC learning (the NORMAL action). ``nodes``: on which DUT each bridge stands; empty
-    where there is one.
+    where there is one. ``rules``: what frames pass on bridges that learn, before they are forwarded.
 
     Raises:
         ValueError: it cannot be built: a name used twice, unknown, or too long for the kernel, a port
@@ -74,6 +76,7 @@ class Topology:
     behind: tuple[Behind, ...] = ()
     nodes: tuple[Node, ...] = ()
     underlays: tuple[Underlay, ...] = ()
+    rules: tuple[BridgeRules, ...] = ()
 
     def __post_init__(self) -> None:
         check(self)

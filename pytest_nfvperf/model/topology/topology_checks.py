@@ -7,7 +7,9 @@ import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from pytest_nfvperf.model.topology.bridge_rules import wrong_rules
 from pytest_nfvperf.model.topology.links import Patch, Underlay, VethLink, encapsulation_bytes
+from pytest_nfvperf.model.topology.loop_check import learning_loop
 from pytest_nfvperf.model.topology.mirror_checks import wrong_mirror
 from pytest_nfvperf.model.topology.node_checks import wrong_nodes
 from pytest_nfvperf.model.topology.nodes import LONGEST_KERNEL_NAME, NicKind, PortRole, Vlan, VnfMode
@@ -41,7 +43,9 @@ def check(topology: Topology) -> None:
         _wrong_vlan,
         _wrong_mtu,
         wrong_nodes,
+        wrong_rules,
         _tunnel_overhead,
+        learning_loop,
     )
     for find in checks:
         problem = find(topology)

@@ -227,9 +227,12 @@ class Traffic:
         """Layer-2 bit rate with FCS, in bit/s: what the field's Gbps figures count."""
         return frames_per_second * self.mean_frame_size * 8
 
-    def line_rate_fps(self, bits_per_second: float) -> float:
-        """Frames/s per direction that fill a link of this layer-1 bit rate."""
-        return bits_per_second / ((self.mean_frame_size + WIRE_OVERHEAD_BYTES) * 8)
+    def line_rate_fps(self, bits_per_second: float, encapsulation: int = 0) -> float:
+        """Frames/s per direction that fill a link of this layer-1 bit rate.
+
+        ``encapsulation``: bytes by which each frame is longer on that link than as it is sent.
+        """
+        return bits_per_second / ((self.mean_frame_size + encapsulation + WIRE_OVERHEAD_BYTES) * 8)
 
 
 def check_mtu(traffic: Traffic, mtu: int) -> None:

@@ -97,6 +97,7 @@ class WitnessWindows:
         waited_ns: how long the DUT's thread had waited for the CPU in the window, the witness's own looks included; 0
             where the kernel does not tell.
         took_ns: CPU time that the witness took itself, over the trial.
+        stopped: 1 where a signal or a debugger kept the DUT's thread stopped at the window's end (SIGSTOP), else 0.
     """
 
     cpu: int
@@ -104,6 +105,7 @@ class WitnessWindows:
     speed: tuple[int, ...]
     waited_ns: tuple[int, ...] = ()
     took_ns: int = 0
+    stopped: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -181,7 +183,7 @@ class Windows:
     def _state_at_end(self, at: int) -> State:
         if any(thread.absent_ns[at] > MOST_ABSENT * self.length_ns for thread in self.threads):
             return State.ABSENT
-        if any(witness.late_ns[at] > LATEST_NS or _waited(witness, at) for witness in self.witnesses):
+        if any(_kept_from_work(witness, at) for witness in self.witnesses):
             return State.PAUSED
         generator = any(self._shared(thread.speed[at]) for thread in self.threads)
         dut = any(self._shared(witness.speed[at]) for witness in self.witnesses)
@@ -206,7 +208,10 @@ class Windows:
         return self.full_speed > 0 and speed > FULL_SPEED * self.full_speed
 
 
-def _waited(witness: WitnessWindows, at: int) -> bool:
+def _kept_from_work(witness: WitnessWindows, at: int) -> bool:
+    """The DUT's thread was, by the host, by another thread on its CPU, or by a signal; not by what it does itself."""
+    if witness.late_ns[at] > LATEST_NS or (witness.stopped and witness.stopped[at]):
+        return True
     return bool(witness.waited_ns) and witness.waited_ns[at] > LONGEST_WAIT_NS
 
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 from pytest_nfvperf.adapters.generators.iperf3.end_counters import listening_ports
 from pytest_nfvperf.adapters.generators.sockperf.full_log import read_log
 from pytest_nfvperf.adapters.journal.journal import Journal
-from pytest_nfvperf.adapters.net.inside import inside_named
+from pytest_nfvperf.adapters.net.inside import inside_named, namespace_id
 from pytest_nfvperf.adapters.process.process import ManagedProcess, describe_exit, run, spawn
 from pytest_nfvperf.adapters.process.programs import not_installed
 from pytest_nfvperf.adapters.process.wait import wait_until
-from pytest_nfvperf.model.errors import GeneratorError, UnavailableError
+from pytest_nfvperf.model.errors import GeneratorError, TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.request_response import RequestResult, RequestSpec
 from pytest_nfvperf.ports.stream_engine import StreamEnd
 
@@ -48,6 +49,7 @@ class SockperfEngine:
             what: self._journal.directory / f"sockperf-{self._runs}-{what}" for what in ("server", "client", "csv")
         }
         port = self._free_port(server)
+        namespaces = {end.namespace: namespace_id(end.namespace) for end in (client, server)}
         started: list[ManagedProcess] = []
         try:
             command = [self._binary, "server", *_address(server, port)]
@@ -56,6 +58,7 @@ class SockperfEngine:
             command = [self._binary, *_client_options(spec, client, server, port), "--full-log", str(files["csv"])]
             started.append(self._spawn("client", command, files["client"], client, spec.client_cpus))
             self._await_client(spec, started[1], client, server)
+            _check_namespaces(namespaces)
             times, unanswered, elapsed_ns = read_log(files["csv"])
             if not times.total:
                 raise GeneratorError(f"{_between(client, server)}: no request was answered")
@@ -100,6 +103,13 @@ class SockperfEngine:
         if status != 0:
             evidence = {"sockperf client": process.log_tail()}
             raise GeneratorError(f"{_between(client, server)} failed: it {describe_exit(status)}", evidence=evidence)
+
+
+def _check_namespaces(before: Mapping[str, int | None]) -> None:
+    """A process keeps its namespace alive though its name was removed: the run went on, but where, nobody can say."""
+    for name, number in before.items():
+        if namespace_id(name) != number:
+            raise TestbedError(f"network namespace {name} was deleted during the requests")
 
 
 def _between(client: StreamEnd, server: StreamEnd) -> str:

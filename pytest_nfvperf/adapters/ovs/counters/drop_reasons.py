@@ -32,7 +32,10 @@ PORT_REASONS = (
 """Of DPDK's ports, in OpenFlow's port statistics."""
 
 DATAPATH_REASONS = (
-    Reason("datapath_drop_upcall_error", "the upcall for a frame without a flow failed"),
+    Reason(
+        "datapath_drop_upcall_error",
+        "the upcall for a frame without a flow failed, as for one out of a tunnel whose key (VNI) no port has",
+    ),
     Reason("datapath_drop_lock_error", "no upcall was possible: flows were being purged"),
     Reason("datapath_drop_rx_invalid_packet", "the frame could not be parsed"),
     Reason("datapath_drop_userspace_action_error", "an upcall asked for by an action failed"),

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 
 from pytest_nfvperf.adapters.ovs.counters.pmd_sched import PmdSchedCollector
+from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
 from pytest_nfvperf.model.ledger.node_counters import off_node, on_node
 from pytest_nfvperf.model.traffic.cpu_placement import Poller
 from pytest_nfvperf.ports.collector import Collector, Settling
+
+
+@contextmanager
+def of_node(node: str) -> Iterator[None]:
+    """Errors say on which node the testbed broke."""
+    try:
+        yield
+    except TestbedError as error:
+        raise TestbedError(f"node {node}: {error.message}", evidence=error.evidence) from error
+
 
 Ports = Callable[[], Collection[str]]
 """Names of the ports of all nodes."""
@@ -21,22 +33,23 @@ _RUN_OF_ONE = re.compile(r"pmd-sched\.c(\d+)\.run_ns")
 class NodeCollector:
     """A source of one node, called after it."""
 
-    def __init__(self, node: str, of_node: Collector, ports: Ports) -> None:
+    def __init__(self, node: str, source: Collector, ports: Ports) -> None:
         self._node = node
-        self._of_node = of_node
+        self._source = source
         self._ports = ports
 
     def snapshot(self) -> CounterSnapshot:
-        """All counters now."""
-        return on_node(self._of_node.snapshot(), self._node, self._ports())
+        """All counters now; TestbedError that names the node where it does not answer."""
+        with of_node(self._node):
+            return on_node(self._source.snapshot(), self._node, self._ports())
 
 
 class SettlingNodeCollector:
     """The same of a source some of whose counters settle late."""
 
-    def __init__(self, node: str, of_node: Settling, now: NodeCollector, ports: Ports) -> None:
+    def __init__(self, node: str, source: Settling, now: NodeCollector, ports: Ports) -> None:
         self._node = node
-        self._of_node = of_node
+        self._source = source
         self._now = now
         self._ports = ports
 
@@ -46,13 +59,14 @@ class SettlingNodeCollector:
 
     def settled(self, before: CounterSnapshot, missing: int) -> CounterSnapshot:
         """As soon as this node's drops explain ``missing`` frames since ``before``, or have settled."""
-        return on_node(self._of_node.settled(off_node(before, self._node), missing), self._node, self._ports())
+        with of_node(self._node):
+            return on_node(self._source.settled(off_node(before, self._node), missing), self._node, self._ports())
 
 
-def node_collector(node: str, of_node: Collector, ports: Ports) -> Collector:
+def node_collector(node: str, source: Collector, ports: Ports) -> Collector:
     """A node's source, as what it is."""
-    now = NodeCollector(node, of_node, ports)
-    return SettlingNodeCollector(node, of_node, now, ports) if isinstance(of_node, Settling) else now
+    now = NodeCollector(node, source, ports)
+    return SettlingNodeCollector(node, source, now, ports) if isinstance(source, Settling) else now
 
 
 class SharedCpuSched:
@@ -67,7 +81,7 @@ class SharedCpuSched:
 
     def snapshot(self) -> CounterSnapshot:
         """All counters now; TestbedError when a vswitchd is gone."""
-        by_node = {node: of.snapshot().as_dict() for node, of in self._nodes.items()}
+        by_node = {node: _scheduled(node, of) for node, of in self._nodes.items()}
         counters = {f"{node}.{name}": value for node, of in by_node.items() for name, value in of.items()}
         beside = [
             _run_beside(of, other) for node, of in by_node.items() for name, other in by_node.items() if name != node
@@ -75,6 +89,11 @@ class SharedCpuSched:
         if any(beside):
             counters["pmd-sched.beside_run_ns"] = sum(beside)
         return CounterSnapshot("pmd-sched", time.time_ns(), tuple(sorted(counters.items())))
+
+
+def _scheduled(node: str, of: PmdSchedCollector) -> Mapping[str, int]:
+    with of_node(node):
+        return of.snapshot().as_dict()
 
 
 def _run_beside(of: Mapping[str, int], other: Mapping[str, int]) -> int:

@@ -52,6 +52,11 @@ class RunningOvs(Protocol):
         ...
 
     @property
+    def dpdk_version(self) -> str | None:
+        """Of the DPDK that it was built with; None where it was built without."""
+        ...
+
+    @property
     def pid(self) -> int:
         """Of ovs-vswitchd."""
         ...
@@ -62,6 +67,10 @@ class RunningOvs(Protocol):
 
     def check_alive(self) -> None:
         """TestbedError when a daemon has ended."""
+        ...
+
+    def thaw(self) -> None:
+        """Let vswitchd go on where somebody stopped it, if it is ours."""
         ...
 
     def running(self) -> bool:

@@ -7,6 +7,10 @@ from pathlib import Path
 
 from pytest_nfvperf.adapters.process.process import run
 
+_DEADLINE_S = 10.0
+_EACH_S = 0.0005
+"""A flow takes some 20 us where the CPU is ours alone."""
+
 
 class OpenFlow:
     """ovs-ofctl on the bridges of one instance."""
@@ -26,6 +30,7 @@ class OpenFlow:
         run(
             [*self._ofctl, "-O", "OpenFlow14", "--bundle", "replace-flows", target, "-"],
             stdin="\n".join(flows) + "\n",
+            deadline_s=_DEADLINE_S + len(flows) * _EACH_S,
         )
 
     def dump_flows(self, bridge: str) -> str:

@@ -18,6 +18,7 @@ from pytest_nfvperf.adapters.ovs.instance.unixctl import UnixctlError
 from pytest_nfvperf.adapters.ovs.instance.vhost_connector import VhostConnector
 from pytest_nfvperf.adapters.ovs.openflow.crossings import add_crossings
 from pytest_nfvperf.adapters.ovs.openflow.ofctl import OpenFlow
+from pytest_nfvperf.adapters.ovs.openflow.pipeline import pipeline, without_access_list
 from pytest_nfvperf.adapters.ovs.topology.learned_macs import learned_ports
 from pytest_nfvperf.adapters.ovs.topology.mirror_rows import flow_outputs, mirror_counts, replace_mirrors
 from pytest_nfvperf.adapters.ovs.topology.offload import offload_share, offloaded_flows
@@ -201,6 +202,11 @@ class BuiltOvsTopology:
         """TestbedError when a namespace or link was removed or set down since it was made."""
         self._port_maker.check()
 
+    def restarted(self) -> None:
+        """OVS was, and has its bridges and ports again: give it the flows and neighbours that no database keeps."""
+        self._replace_flows()
+        self._port_maker.tell_neighbours()
+
     def losses(self) -> dict[str, int]:
         """How often each veth port lost its link since it was made."""
         return self._port_maker.losses()
@@ -213,6 +219,9 @@ class BuiltOvsTopology:
             flows = list(flow_outputs(self.topology, bridge, ofports)) if bridge not in bonded else []
             if flows:
                 add_crossings(self._openflow.socket(bridge), flows)
+            tables = pipeline(self.topology, bridge, ofports)
+            if tables:
+                self._openflow.replace_flows(bridge, tables)
 
     def _bonded(self) -> set[str]:
         """Bridges with a bond: they do MAC learning, because a flow passes a bond by."""
@@ -303,7 +312,8 @@ class BuiltOvsTopology:
         lines = [f"# bridge {bridge}: datapath_type={row.datapath_type or 'system'} fail_mode={one(row.fail_mode)}"]
         lines += [line for port in row.ports for line in port_text(port)]
         lines += [mirror_text(mirror) for mirror in getattr(row, "mirrors", ())]
-        return [*lines, self._appctl("bridge/dump-flows", bridge)]
+        tables = pipeline(self.topology, bridge, self.ofports())
+        return [*lines, without_access_list(tables) if tables else self._appctl("bridge/dump-flows", bridge)]
 
     def _appctl(self, *command: str) -> str:
         try:
@@ -320,6 +330,9 @@ class BuiltOvsTopology:
             self._connector.close()
         try:
             interfaces = self.kernel_interfaces()
+            if self._instance.running():
+                self._instance.thaw()  # one that somebody stopped would take nothing away, and be waited for
+                self._port_maker.release()
             remove_from_ovs(self._instance, self._port_maker, self.topology, interfaces, self._apply_deadline_s)
         finally:
             self._port_maker.close()

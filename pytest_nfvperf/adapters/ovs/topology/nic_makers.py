@@ -7,6 +7,7 @@ kind           in OVS                                the interface in the namesp
 ``af_xdp``     the same, read by AF_XDP              the other end
 ``internal``   ``internal``, moved out               the same interface
 ``tap``        ``tap``, moved out                    the same interface
+``vduse``      ``dpdkvhostuserclient``               a virtio interface, by a device that OVS serves
 =============  ====================================  ============================================
 
 A third party adds kinds of its own, with a colon in their names, by the hook ``pytest_nfvperf_nic_makers``.
@@ -14,6 +15,7 @@ A third party adds kinds of its own, with a colon in their names, by the hook ``
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,11 +25,15 @@ from typing import TypeAlias
 from pytest_nfvperf.adapters.host.af_xdp import lacks_af_xdp
 from pytest_nfvperf.adapters.net.ends import End, Moved, Pair
 from pytest_nfvperf.adapters.net.topology_pairs import nic_pair
+from pytest_nfvperf.adapters.net.vduse import DEVICES, lacks_vduse
 from pytest_nfvperf.adapters.ovs.instance.private_ovs import InstanceOptions
 from pytest_nfvperf.adapters.ovs.topology.ovs_port import OvsPort, by_af_xdp, refuse_kernel, unusual
 from pytest_nfvperf.model.errors import ConfigError, UnavailableError
 from pytest_nfvperf.model.near import listed
 from pytest_nfvperf.model.topology.nodes import Nic, NicKind, Offloads
+
+_FIRST_WITH_VDUSE = (23, 11)
+"""DPDK's release notes, 23.11: vhost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +47,9 @@ class Making:
         inside: file of the namespace that the interface belongs to.
         pairs: veth pairs that are made before OVS takes its ports; a maker appends to them.
         moved: interfaces that OVS makes itself and that are moved out then; a maker appends to them.
+        dpdk_version: of that OVS; None where it runs without.
+        device_name: gives a name that no other device of the machine has.
+        devices: VDUSE devices that OVS makes and that become interfaces then; a maker appends to them.
     """
 
     options: InstanceOptions
@@ -49,6 +58,9 @@ class Making:
     inside: Path
     pairs: list[Pair]
     moved: list[Moved]
+    dpdk_version: str | None
+    device_name: Callable[[], str]
+    devices: list[Moved]
 
 
 NicMaker: TypeAlias = Callable[[Nic, Making], OvsPort]
@@ -110,6 +122,31 @@ def _tap(nic: Nic, making: Making) -> OvsPort:
     return _internal(nic, making)
 
 
+def _vduse(nic: Nic, making: Making) -> OvsPort:
+    """OVS, by DPDK's vhost library, serves a virtio device whose driver is this machine's kernel."""
+    if making.dpdk_version is None:
+        raise ConfigError(f"{_called(nic)} is by VDUSE, which OVS serves with DPDK: use Dut('dpdk')")
+    lacking = lacks_vduse() or _lacks_vduse_in(making.dpdk_version)
+    if lacking is not None:
+        raise UnavailableError(f"{_called(nic)} is by VDUSE: {lacking}")
+    device = making.device_name()
+    end = End(nic.name, making.inside, nic.mac, nic.addresses, _offloads(nic, making.options))
+    making.devices.append(Moved(device, end, nic.mtu))
+    options = {"vhost-server-path": str(DEVICES / device)}
+    return OvsPort(nic.port, nic.bridge, nic.port, "dpdkvhostuserclient", options, unusual(nic.mtu), nic.vlan)
+
+
+def _lacks_vduse_in(dpdk_version: str) -> str | None:
+    """An older one would take the path for that of a socket, and wait for somebody to listen on it."""
+    numbers = tuple(int(number) for number in re.findall(r"\d+", dpdk_version)[:2])
+    if numbers >= _FIRST_WITH_VDUSE:
+        return None
+    return (
+        f"DPDK {dpdk_version} has none, 23.11 is the first: `nfvperf ovs add debian:trixie`, then --nfv-ovs "
+        "debian:trixie"
+    )
+
+
 def _called(nic: Nic) -> str:
     return f"interface {nic.name!r} of namespace {nic.namespace!r}"
 
@@ -131,6 +168,12 @@ def _offloads(nic: Nic, options: InstanceOptions) -> Offloads:
 
 
 NIC_MAKERS: Mapping[str, NicMaker] = MappingProxyType(
-    {NicKind.VETH: _veth, NicKind.INTERNAL: _internal, NicKind.TAP: _tap, NicKind.AF_XDP: _af_xdp}
+    {
+        NicKind.VETH: _veth,
+        NicKind.INTERNAL: _internal,
+        NicKind.TAP: _tap,
+        NicKind.AF_XDP: _af_xdp,
+        NicKind.VDUSE: _vduse,
+    }
 )
 """Those of this project."""

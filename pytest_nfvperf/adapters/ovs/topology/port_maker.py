@@ -43,6 +43,7 @@ from pytest_nfvperf.adapters.ovs.topology.ovs_port import (
 )
 from pytest_nfvperf.adapters.ovs.topology.tunnels import Underlay, tunnel_port, underlay
 from pytest_nfvperf.adapters.ovs.topology.uplinks import Uplinks
+from pytest_nfvperf.adapters.ovs.topology.vduse_devices import VduseDevices
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.topology.links import Tunnel
 from pytest_nfvperf.model.topology.nodes import Behind, Nic, Offloads, Port, PortKind, PortRole, Vlan
@@ -81,6 +82,7 @@ class PortMaker:
         self._cabling = Cabling(journal, self._home)
         self._sockets: list[Path] = []
         self._moved: list[Moved] = []
+        self._devices = VduseDevices(journal)
         self._hosts: list[Attachment] = []
         self._underlays: dict[Tunnel, Underlay] = {}
 
@@ -100,8 +102,9 @@ class PortMaker:
         wired += [tunnel_port(tunnel) for tunnel in topology.tunnels]
         self._underlays = {tunnel: underlay(topology, tunnel) for tunnel in topology.tunnels}
         self._hosts = [self._behind(one, pairs) for one in topology.behind]
+        self._devices.note()
         if pairs:
-            self._cabling.join(pairs, {} if self._moved else self._routes(topology))
+            self._cabling.join(pairs, self._routes_now(topology))
         tuning = self._instance.options.tuning
         return {one.port: tuned(one, tuning) for one in wired}
 
@@ -111,10 +114,23 @@ class PortMaker:
         Raises:
             TestbedError: the kernel refused.
         """
-        if self._moved:
-            self._cabling.move_out(self._moved, self._routes(topology))
+        if self._late:
+            self._cabling.move_out(self._moved, self._devices.attach(), self._routes(topology))
         if self._underlays:
             self._lay_under()
+
+    @property
+    def _late(self) -> bool:
+        """Some of its interfaces are there only once OVS has made its ports."""
+        return bool(self._moved or self._devices.wanted)
+
+    def release(self) -> None:
+        """Take away what OVS must still serve while it goes; before OVS lets go of the ports.
+
+        Raises:
+            TestbedError: the kernel refused.
+        """
+        self._devices.detach()
 
     def _lay_under(self) -> None:
         addresses = {(below.bridge, below.address) for below in self._underlays.values()}
@@ -124,9 +140,18 @@ class PortMaker:
             configure([End(bridge, self._home.path, addresses=own[bridge]) for bridge in sorted(bridges)])
         except OSError as error:
             raise TestbedError(f"cannot give a bridge a tunnel's address: {error}") from error
+        self.tell_neighbours()
+
+    def tell_neighbours(self) -> None:
+        """Tell OVS the MAC addresses of its tunnels' other ends, where they are known."""
         for tunnel, below in self._underlays.items():
             if below.neighbour is not None:
                 self._instance.ctl.call("tnl/neigh/set", below.bridge, tunnel.remote, below.neighbour)
+
+    def _routes_now(self, topology: Topology) -> Routes:
+        """Those of namespaces that need not wait for an interface of OVS's own: its network may have the gateway."""
+        late = {one.end.namespace for one in (*self._moved, *self._devices.wanted)}
+        return {path: routes for path, routes in self._routes(topology).items() if path not in late}
 
     def _routes(self, topology: Topology) -> Routes:
         return {self.namespace(spec.name).path: spec.routes for spec in topology.namespaces if spec.routes}
@@ -159,11 +184,14 @@ class PortMaker:
         """Remove what ``wire`` made, after OVS has let go of the ports. Can be called twice."""
         for socket in self._sockets:
             socket.unlink(missing_ok=True)  # a killed listener leaves it, and the next could not bind
-        self._cabling.close()
+        try:
+            self._devices.close()
+        finally:
+            self._cabling.close()
 
     def _wire(self, port: Port, pairs: list[Pair]) -> OvsPort:
         if port.role is PortRole.UPLINK:
-            return self._uplink(port, pairs)
+            return self._uplinks.wire(port, self._home.path, pairs, self._instance.options.tuning.rxq or 1)
         end = self._cabled.ends.get(port.name)
         if end is not None:
             return self._cabled.wire(port, end, self._home.path, self._datapath)
@@ -174,11 +202,6 @@ class PortMaker:
         if port.kind is PortKind.TAP:
             return self._tap(port)
         return self._af_xdp(port, pairs)
-
-    def _uplink(self, port: Port, pairs: list[Pair]) -> OvsPort:
-        if self._instance.options.dpdk:
-            return self._uplinks.ring(port)
-        return self._uplinks.veth(port, self._home.path, pairs)
 
     def hosts(self) -> list[Attachment]:
         """How the generator reaches namespaces behind its ports."""
@@ -238,6 +261,9 @@ class PortMaker:
             self.namespace(nic.namespace).path,
             pairs,
             self._moved,
+            self._instance.dpdk_version if self._instance.options.dpdk else None,
+            self._devices.new_name,
+            self._devices.wanted,
         )
         return maker_of(nic, self._nic_makers)(nic, making)
 

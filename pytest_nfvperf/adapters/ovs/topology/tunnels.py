@@ -38,7 +38,8 @@ class Underlay:
 
 def tunnel_port(tunnel: Tunnel) -> OvsPort:
     """A tunnel as a port of its bridge."""
-    options = {"local_ip": tunnel.local, "remote_ip": tunnel.remote, "key": str(tunnel.key)}
+    key = str(tunnel.key) if tunnel.keys == 1 else "flow"
+    options = {"local_ip": tunnel.local, "remote_ip": tunnel.remote, "key": key}
     return OvsPort(tunnel.port, tunnel.bridge, tunnel.port, str(tunnel.kind), options, has_link=False)
 
 

@@ -5,6 +5,7 @@ datapath  in OVS                                                   the link
 ========  =======================================================  ===============================================
 dpdk      ``dpdkvhostuserclient`` and ``dpdk`` (net_virtio_user)   a virtio ring in memory of both; PMDs poll it
 netdev    one end of a veth pair each                              the pair, from one namespace to the other
+one each  one end of a veth pair each                              the pair; with DPDK, too, the main thread reads it
 ========  =======================================================  ===============================================
 
 Each end is made by its own node. With DPDK the end that is built second listens, and the first connects to it; a veth
@@ -35,11 +36,13 @@ class UplinkEnd:
 
     Attributes:
         first: it is made before the other.
+        ring: both nodes have DPDK, so a ring joins them; else a veth pair does.
         socket: by which DPDK's ends find each other.
         far_port, far_home: name and network namespace of the other end, for a veth pair.
     """
 
     first: bool
+    ring: bool
     socket: Path
     far_port: str
     far_home: Path
@@ -51,18 +54,35 @@ class Uplinks:
 
     ends: Mapping[str, UplinkEnd] = field(default_factory=dict)
 
-    def ring(self, port: Port) -> OvsPort:
+    def has_veth(self) -> bool:
+        """True where the node's main thread reads an underlay."""
+        return any(not end.ring for end in self.ends.values())
+
+    def wire(self, port: Port, home: Path, pairs: list[Pair], queues: int) -> OvsPort:
+        """An end as its datapath and the other's can be joined.
+
+        Args:
+            port: the end.
+            home: the node's network namespace.
+            pairs: to which a veth pair that it needs is added.
+            queues: of a ring, each way.
+        """
+        return self._ring(port, queues) if self.ends[port.name].ring else self._veth(port, home, pairs)
+
+    def _ring(self, port: Port, queues: int) -> OvsPort:
         """An end that PMDs poll. The vhost-user end tells at once when both are there; the other is asked every 5 s."""
         end = self.ends[port.name]
         mtu = unusual(port.mtu)
         if end.first:
             path = {"vhost-server-path": str(end.socket)}
             return OvsPort(port.name, port.bridge, port.name, "dpdkvhostuserclient", path, mtu)
-        device = f"net_virtio_user_{port.name},path={end.socket},server=1,queue_size={_RING},packed_vq=1"
+        device = (
+            f"net_virtio_user_{port.name},path={end.socket},server=1,queues={queues},queue_size={_RING},packed_vq=1"
+        )
         options = {"dpdk-devargs": device, "n_rxq_desc": str(_RING), "n_txq_desc": str(_RING)}
         return OvsPort(port.name, port.bridge, port.name, "dpdk", options, mtu, has_link=False)
 
-    def veth(self, port: Port, home: Path, pairs: list[Pair]) -> OvsPort:
+    def _veth(self, port: Port, home: Path, pairs: list[Pair]) -> OvsPort:
         """An end of a veth pair, which the first of the two makes."""
         end = self.ends[port.name]
         if end.first:

@@ -76,7 +76,7 @@
 
   function sample(trace, colour) {
     const mark = document.createElement("i");
-    const line = trace.mode.includes("lines");
+    const line = trace.mode.includes("lines") || String(trace.marker?.symbol).startsWith("line");
     mark.style.cssText = line ? `border-top: 3px ${{ dash: "dashed", dot: "dotted" }[trace.line?.dash] ?? "solid"} ${colour}` : `background: ${colour}`;
     mark.className = line ? "line" : "dot";
     return mark;

@@ -1,0 +1,182 @@
+"""The wire as pytest_nfvperf sees it: its ports are veth pairs, and a program passes frames from one to the others."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+
+import pytest_nfvperf as nfv
+from pytest_nfvperf.parts import Port, RunningProcess, Workshop
+
+KIND = "acme:wire"
+READY_POLL_S = 0.01
+
+
+def ip(*words: str) -> str:
+    """What ``ip`` of iproute2 prints, or an error with its words."""
+    program = shutil.which("ip") or "/usr/sbin/ip"
+    done = subprocess.run([program, *words], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise nfv.TestbedError(f"ip {' '.join(words)} exited with {done.returncode}", evidence={"stderr": done.stderr})
+    return done.stdout
+
+
+class WireMaker:
+    """Fulfils nfv.parts.DatapathMaker."""
+
+    def lacks(self) -> str | None:
+        """Root, and ip(8)."""
+        if os.geteuid() != 0:
+            return f"{KIND} makes namespaces and veth pairs: run as root"
+        return None if shutil.which("ip") else f"{KIND} needs ip(8): install iproute2"
+
+    def start(self, workshop: Workshop) -> Wire:
+        """Nothing runs before there is a topology."""
+        return Wire(workshop)
+
+
+class Wire:
+    """Fulfils nfv.Datapath."""
+
+    def __init__(self, workshop: Workshop) -> None:
+        self._workshop = workshop
+        self._built: list[BuiltWire] = []
+        self._numbers = iter(range(1, 1 << 30))
+
+    def info(self) -> nfv.DatapathInfo:
+        """Kind, version, how it runs, and on how many CPUs."""
+        return nfv.DatapathInfo(KIND, "1.0", None, "packet sockets on veth pairs", cores=len(self._workshop.cpus))
+
+    def build(self, topology: nfv.Topology) -> BuiltWire:
+        """All bridges of it, each a wire of its own."""
+        built = BuiltWire(self._workshop, topology, f"wire{next(self._numbers)}")
+        self._built.append(built)
+        return built
+
+    def standing(self) -> list[BuiltWire]:
+        """What is built and not closed."""
+        return [built for built in self._built if not built.closed]
+
+    def collectors(self) -> tuple[nfv.Collector, ...]:
+        """What the kernel counts at the ports."""
+        return (PortCounters(self),)
+
+    def check_alive(self) -> None:
+        """TestbedError when a program ended."""
+        for built in self.standing():
+            built.program.check()
+
+    def logs(self) -> Mapping[str, str]:
+        """The ends of the programs' logs."""
+        return {built.name: built.program.log_tail() for built in self.standing()}
+
+    def close(self) -> None:
+        """Close what still stands. Can be called twice."""
+        for built in self.standing():
+            built.close()
+
+
+class BuiltWire:
+    """Fulfils nfv.BuiltTopology. Whatever fails while it is built, nothing of it stays."""
+
+    def __init__(self, workshop: Workshop, topology: nfv.Topology, name: str) -> None:
+        refuse_impossible(topology)
+        self.topology = topology
+        self.name = name
+        self.closed = False
+        self._workshop = workshop
+        self._ready = workshop.directory / f"{name}.ready"
+        self._namespace = workshop.make_namespace(name)
+        try:
+            self._far = {port.name: self._join(port) for port in topology.ports}
+            self.program = self._start()
+        except BaseException:
+            self._namespace.close()
+            raise
+
+    def _join(self, port: Port) -> str:
+        """A veth pair: one end in our namespace, where it goes with that; the other for the generator."""
+        far, near, home = self._workshop.link_name(), port.name, self._namespace.name
+        ip("link", "add", far, "mtu", str(port.mtu), "type", "veth", "peer", "name", near, "netns", home)
+        ip("-n", home, "link", "set", near, "mtu", str(port.mtu), "addrgenmode", "none", "up")
+        ip("link", "set", far, "addrgenmode", "none", "up")
+        return far
+
+    def _start(self) -> RunningProcess:
+        bridges = [",".join(self.topology.bridge_ports(bridge)) for bridge in self.topology.bridges]
+        program = [sys.executable, "-m", "acme_datapath.forward", str(self._ready), *bridges]
+        return self._workshop.spawn(self.name, program, netns=self._namespace.name, cpus=self._workshop.cpus)
+
+    def attachments(self) -> tuple[nfv.Attachment, ...]:
+        """DPDK's words for the far ends; the embedded generator takes them."""
+        return tuple(nfv.Attachment(port, f"net_af_packet,iface={far}") for port, far in self._far.items())
+
+    def netns(self, namespace: str) -> str:
+        """A wire has no namespaces for hosts."""
+        raise KeyError(f"topology {self.topology.name!r} has no namespace {namespace!r}")
+
+    def firewall(self) -> Mapping[str, Sequence[str]]:
+        """Nothing filters."""
+        return {}
+
+    def not_offloaded(self) -> str | None:
+        """A program forwards."""
+        return "the wire is a program"
+
+    def wait_ready(self, deadline_s: float) -> None:
+        """Wait until the program listens on all ports."""
+        end = time.monotonic() + deadline_s
+        while not self._ready.exists():
+            self.program.check()
+            if time.monotonic() > end:
+                raise nfv.TestbedError(f"waited {deadline_s:g} s for {self.name} to listen on its ports")
+            time.sleep(READY_POLL_S)
+
+    def configuration(self) -> str:
+        """For the evidence."""
+        return f"{self.name} in {self._namespace.name}: {', '.join(f'{port}={far}' for port, far in self._far.items())}"
+
+    def counters(self) -> dict[str, int]:
+        """Frames at each port, named as the drop ledger knows them; as the datapath sees in and out."""
+        found = {}
+        for link in json.loads(ip("-n", self._namespace.name, "-j", "-s", "link", "show")):
+            if link["ifname"] in self._far:
+                for way in ("rx", "tx"):
+                    found[f"{link['ifname']}.{way}_packets"] = link["stats64"][way]["packets"]
+        return found
+
+    def close(self) -> None:
+        """The program first; then the namespace, and with it all veth pairs. Can be called twice."""
+        if not self.closed:
+            self.closed = True
+            self.program.stop()
+            self._namespace.close()
+            self._ready.unlink(missing_ok=True)
+
+
+class PortCounters:
+    """Fulfils nfv.Collector."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+
+    def snapshot(self) -> nfv.CounterSnapshot:
+        """Of all ports, now."""
+        found = {name: value for built in self._wire.standing() for name, value in built.counters().items()}
+        return nfv.CounterSnapshot(KIND, time.time_ns(), tuple(sorted(found.items())))
+
+
+def refuse_impossible(topology: nfv.Topology) -> None:
+    """ConfigError for what a wire does not have: generator ports on bridges is all."""
+    others = [*topology.patches, *topology.veths, *topology.tunnels, *topology.nics, *topology.mirrors]
+    others += [port for port in topology.ports if port.vlan is not None or port.peer is not None]
+    if others or topology.rules:
+        raise nfv.ConfigError(
+            f"topology {topology.name!r}: {KIND} has bridges with generator ports, and nothing else; leave "
+            f"{(others or topology.rules)[0]!r} out"
+        )

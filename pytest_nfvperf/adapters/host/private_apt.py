@@ -1,0 +1,108 @@
+"""apt with a database of its own, for another release's packages: this machine's is neither read nor changed.
+
+Sources, lists, cache and the list of installed packages, which is empty, are in a directory that the caller removes.
+apt checks what it downloads against the release's signed lists.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from pytest_nfvperf.adapters.host.debian_mirror import Archive
+from pytest_nfvperf.adapters.process.process import run
+from pytest_nfvperf.model.errors import ConfigError, TestbedError
+
+_RELEASE = re.compile(r"[a-z]+")
+_UPDATE_DEADLINE_S, _DOWNLOAD_DEADLINE_S, _ASK_DEADLINE_S = 180.0, 300.0, 30.0
+_DIRECTORIES = ("lists/partial", "cache/archives/partial", "none.d")
+
+
+class PrivateApt:
+    """The packages of one release of Debian."""
+
+    def __init__(self, release: str, archive: Archive, scratch: Path) -> None:
+        """Fetch the release's lists.
+
+        Args:
+            release: Debian's codename.
+            archive: where from.
+            scratch: an empty directory, which the caller removes.
+
+        Raises:
+            ConfigError: no such release, or the archive does not have it.
+        """
+        if not _RELEASE.fullmatch(release):
+            raise ConfigError(f"{release!r} is no codename of a Debian release: write e.g. debian:bookworm")
+        self._release = release
+        self._options = _options(scratch)
+        self._archives = scratch / "cache" / "archives"
+        for name in _DIRECTORIES:
+            (scratch / name).mkdir(parents=True)
+        (scratch / "status").touch()
+        (scratch / "sources.list").write_text(archive.source_line(release), encoding="utf-8")
+        try:
+            run(["apt-get", "--quiet=2", *self._options, "update"], deadline_s=_UPDATE_DEADLINE_S)
+        except TestbedError as error:
+            raise ConfigError(
+                f"the lists of Debian {release!r} cannot be fetched from {archive.uri}: is it a release's codename, "
+                f"and does the archive have it? apt-get says: {_words(error)}"
+            ) from error
+
+    def depends(self, package: str) -> str:
+        """What ``apt-cache depends`` says of a package.
+
+        Raises:
+            TestbedError: the release does not have it.
+        """
+        return run(["apt-cache", *self._options, "depends", package], deadline_s=_ASK_DEADLINE_S)
+
+    def download(self, what: str, *packages: str) -> list[Path]:
+        """Fetch packages and all that they depend on; returns the archives, which the caller may remove.
+
+        Args:
+            what: they are, for the error: "Open vSwitch".
+            packages: their names.
+
+        Raises:
+            TestbedError: the release does not have them, or the download failed; with apt's words.
+        """
+        wanted = ["install", "--download-only", "--yes", "--no-install-recommends", *packages]
+        self._fetch(what, ["apt-get", "--quiet=2", *self._options, *wanted])
+        return sorted(self._archives.glob("*.deb"))
+
+    def download_only(self, what: str, directory: Path, *packages: str) -> list[Path]:
+        """Fetch these packages without those that they depend on, into a directory; otherwise as ``download``."""
+        self._fetch(what, ["env", "-C", str(directory), "apt-get", "--quiet=2", *self._options, "download", *packages])
+        return sorted(directory.glob("*.deb"))
+
+    def _fetch(self, what: str, command: list[str]) -> None:
+        try:
+            run(command, deadline_s=_DOWNLOAD_DEADLINE_S)
+        except TestbedError as error:
+            raise TestbedError(
+                f"the packages of {what} of Debian {self._release!r} cannot be downloaded: {_words(error)}",
+                evidence=error.evidence,
+            ) from error
+
+
+def _words(error: TestbedError) -> str:
+    return error.evidence.get("stderr", error.message).strip()
+
+
+def _options(scratch: Path) -> list[str]:
+    settings = {
+        "Dir::State": scratch,
+        "Dir::State::lists": scratch / "lists",
+        "Dir::State::status": scratch / "status",
+        "Dir::Cache": scratch / "cache",
+        "Dir::Etc::sourcelist": scratch / "sources.list",
+        "Dir::Etc::sourceparts": scratch / "none.d",
+        "Dir::Etc::preferences": scratch / "none",
+        "Dir::Etc::preferencesparts": scratch / "none.d",
+        "Acquire::Languages": "none",
+        "APT::Sandbox::User": "root",
+        "APT::Get::AllowUnauthenticated": "false",
+        "APT::Update::Error-Mode": "any",
+    }
+    return [word for key, value in settings.items() for word in ("-o", f"{key}={value}")]

@@ -1,0 +1,1 @@
+"""Places of a labgrid coordinator, leased for the time of a run."""

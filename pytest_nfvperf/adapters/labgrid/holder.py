@@ -1,0 +1,94 @@
+"""Holds one place of a labgrid coordinator until the process that started it ends, however it ends.
+
+``python -m pytest_nfvperf.adapters.labgrid.holder CLIENT KEY=VALUE...`` reserves a place that has these tags, waits for
+its turn, acquires it, writes its name as a line of JSON, and releases it at the end of its standard input. A kill -9
+of the parent ends that, too. It calls labgrid's own client: the pytest plugin that comes with labgrid is never loaded.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import select
+import subprocess
+import sys
+from collections.abc import Sequence
+
+WAITING, PLACE, REFUSED = "waiting", "place", "refused"
+"""Keys of its lines: it waits for a place; it has this one; it cannot get one, and why."""
+
+_TOKEN = re.compile(r"LG_TOKEN=(\w+)")
+_CALL_S = 30.0
+
+
+class _RefusedError(Exception):
+    """labgrid's client refused; the text says why."""
+
+
+def main(client: str, filters: Sequence[str]) -> None:
+    """Hold a place with these tags, until standard input ends."""
+    token = place = ""
+    try:
+        found = _TOKEN.search(_call(client, "reserve", "--shell", *filters))
+        if found is None:
+            raise _RefusedError("its client printed no token of the reservation")
+        token = found[1]
+        if not _wait(client, token):
+            return
+        place = _call(client, "-p", f"+{token}", "acquire").split()[-1]
+        _say(PLACE, place)
+        _input_ends(None)
+    except (_RefusedError, subprocess.TimeoutExpired, OSError) as error:
+        _say(REFUSED, str(error))
+    finally:
+        _let_go(client, token, place)
+
+
+def _wait(client: str, token: str) -> bool:
+    """Until the reservation has a place; False when the parent is gone before."""
+    with subprocess.Popen([client, "wait", token], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as waiting:
+        told = False
+        while waiting.poll() is None:
+            if _input_ends(1.0):
+                waiting.kill()
+                return False
+            if not told and waiting.poll() is None:
+                told = True
+                _say(WAITING, token)
+        if waiting.returncode != 0:
+            stderr = waiting.stderr.read().decode(errors="replace") if waiting.stderr else ""
+            raise _RefusedError(stderr.strip())
+    return True
+
+
+def _let_go(client: str, token: str, place: str) -> None:
+    if place:
+        _call(client, "-p", place, "release")
+    if token:
+        _call(client, "cancel-reservation", token)
+
+
+def _input_ends(timeout_s: float | None) -> bool:
+    """True once the parent has ended or closed it; the parent writes nothing."""
+    ready, _, _ = select.select([sys.stdin], [], [], timeout_s)
+    return bool(ready)
+
+
+def _call(client: str, *words: str) -> str:
+    done = subprocess.run(
+        [client, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_CALL_S, check=False
+    )
+    if done.returncode != 0:
+        raise _RefusedError(f"{' '.join(words)}: {done.stderr.strip() or done.stdout.strip()}")
+    return done.stdout.strip()
+
+
+def _say(word: str, what: str) -> None:
+    try:
+        print(json.dumps({word: what}), flush=True)
+    except BrokenPipeError:
+        return  # the parent is gone: its input has ended, too
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2:])

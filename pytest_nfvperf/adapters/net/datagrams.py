@@ -1,0 +1,117 @@
+"""Datagrams from one namespace to another at a steady pace, by two threads of this process.
+
+They tell when two namespaces reach each other, to a millisecond or so; they are no load, and no figure of the datapath.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+
+from pytest_nfvperf.adapters.net.inside import inside_named
+from pytest_nfvperf.adapters.process.wait import wait_until
+from pytest_nfvperf.model.errors import DeadlineError, TestbedError
+from pytest_nfvperf.model.measure.reconnection import Datagram
+from pytest_nfvperf.ports.stream_engine import StreamEnd
+
+INTERVAL_NS = 1_000_000
+_TIME = struct.Struct("=q")
+_LOOK_S = 0.1
+
+
+class Datagrams:
+    """Fulfils ports.reachability.Reachability."""
+
+    @contextmanager
+    def watch(self, client: StreamEnd, server: StreamEnd) -> Iterator[_Watch]:
+        """Send while the context lasts; see the port."""
+        with _receiver(server) as there, _sender(client, there.getsockname()) as here:
+            watch = _Watch(here, there)
+            watch.start()
+            try:
+                yield watch
+            finally:
+                watch.stop()
+
+
+class _Watch:
+    """The two threads, and what arrived."""
+
+    interval_ns = INTERVAL_NS
+
+    def __init__(self, here: socket.socket, there: socket.socket) -> None:
+        self._here, self._there = here, there
+        self._stop = threading.Event()
+        self._arrived: list[Datagram] = []
+        self.sent = 0
+        self._threads = [threading.Thread(target=work, daemon=True) for work in (self._send, self._receive)]
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Can be called twice."""
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def arrived(self) -> Sequence[Datagram]:
+        """Those that arrived so far."""
+        return tuple(self._arrived)
+
+    def await_one(self, deadline_s: float) -> bool:
+        """Wait for one that is sent from now on."""
+        now = time.monotonic_ns()
+        try:
+            wait_until(lambda: bool(self._arrived) and self._arrived[-1].sent_ns > now, "a datagram", deadline_s)
+        except DeadlineError:
+            return False
+        return True
+
+    def _send(self) -> None:
+        while not self._stop.wait(INTERVAL_NS / 1e9):
+            with suppress(OSError):  # no way there at the moment: that is what is to be seen
+                self._here.send(_TIME.pack(time.monotonic_ns()))
+            self.sent += 1
+
+    def _receive(self) -> None:
+        while not self._stop.is_set():
+            with suppress(TimeoutError):
+                text = self._there.recv(_TIME.size)
+                (sent_ns,) = _TIME.unpack(text)
+                self._arrived.append(Datagram(sent_ns, time.monotonic_ns()))
+
+
+@contextmanager
+def _receiver(end: StreamEnd) -> Iterator[socket.socket]:
+    with inside_named(end.namespace, partial(_socket, end.address)) as made:
+        _at(made.bind, end, (end.address, 0))
+        made.settimeout(_LOOK_S)
+        yield made
+
+
+@contextmanager
+def _sender(end: StreamEnd, to: tuple[object, ...]) -> Iterator[socket.socket]:
+    with inside_named(end.namespace, partial(_socket, end.address)) as made:
+        _at(made.bind, end, (end.address, 0))
+        _at(made.connect, end, to)
+        yield made
+
+
+def _socket(address: str) -> socket.socket:
+    return socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM)
+
+
+def _at(act: object, end: StreamEnd, address: tuple[object, ...]) -> None:
+    try:
+        act(address)  # type: ignore[operator]
+    except OSError as error:
+        raise TestbedError(
+            f"no datagrams to {address[0]}: {error.strerror}, seen from {end.address} in namespace {end.namespace}"
+        ) from error

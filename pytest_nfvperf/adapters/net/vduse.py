@@ -1,0 +1,136 @@
+"""VDUSE devices: a virtio device whose device's side is a process, such as vswitchd, and whose driver is the kernel's.
+
+The process makes the device by its name (/dev/vduse/NAME, linux/vduse.h). It becomes a network interface when it is put
+on the vDPA bus (vdpa-dev(8)), where the driver ``virtio_vdpa`` takes it. The interface appears in the machine's first
+network namespace. A device belongs to the machine: it outlives the process that made it, which may come back.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from pytest_nfvperf.adapters.process.process import run
+from pytest_nfvperf.adapters.process.programs import find, install_hint
+from pytest_nfvperf.adapters.process.wait import wait_until
+from pytest_nfvperf.model.errors import DeadlineError, TestbedError
+
+DEVICES = Path("/dev/vduse")
+_CONTROL = DEVICES / "control"
+_BUS = Path("/sys/bus/vdpa")
+_CLASS = Path("/sys/class/vduse")
+_DRIVER = "virtio_vdpa"
+_SET_API_VERSION, _DESTROY_DEV = 0x40088101, 0x41008103  # linux/vduse.h: _IOW(0x81, 1, __u64), _IOW(0x81, 3, char[256])
+_NAME_BYTES = 256
+_ADD_DEADLINE_S, _APPEAR_DEADLINE_S, _GONE_DEADLINE_S = 10.0, 10.0, 5.0
+_DEAD_ANSWERS_WITHIN_S = 1
+_KERNEL = "a kernel with VDUSE, as Debian 13's (6.12); Debian 12's has none"
+
+
+def lacks_vduse() -> str | None:
+    """What is lacking for interfaces by VDUSE, and what to do; None when they can be had."""
+    if not _CONTROL.exists():
+        return f"no {_CONTROL}: modprobe vduse, which needs {_KERNEL}"
+    if not (_BUS / "drivers" / _DRIVER).is_dir():
+        return f"the driver {_DRIVER} is not loaded, so a VDUSE device would become no interface: modprobe {_DRIVER}"
+    if find("vdpa") is None:
+        return f"vdpa is not installed: {install_hint('vdpa')}"
+    return None
+
+
+def attach(name: str) -> str:
+    """Put a device on the vDPA bus; returns the name of the interface that it is then.
+
+    Args:
+        name: of a device that a process serves.
+
+    Raises:
+        TestbedError: nobody serves it, the kernel refused, or another driver than ``virtio_vdpa`` took it.
+    """
+    wait_until(
+        (DEVICES / name).exists,
+        f"{DEVICES / name}, which OVS makes",
+        _APPEAR_DEADLINE_S,
+        last_seen=lambda: "no such device: OVS and DPDK's own log may say why",
+    )
+    run(["vdpa", "dev", "add", "name", name, "mgmtdev", "vduse"], deadline_s=_ADD_DEADLINE_S)
+    try:
+        return wait_until(lambda: _interface(name), f"the interface of VDUSE device {name}", _APPEAR_DEADLINE_S)
+    except DeadlineError as error:
+        raise TestbedError(f"VDUSE device {name!r} became no network interface{_why(name)}") from error
+
+
+def _interface(name: str) -> str | None:
+    found = sorted((_BUS / "devices" / name).glob("virtio*/net/*"))
+    return found[0].name if found else None
+
+
+def _why(name: str) -> str:
+    driver = _BUS / "devices" / name / "driver"
+    if not driver.exists():
+        return f": no driver took it; modprobe {_DRIVER}"
+    if driver.resolve().name != _DRIVER:
+        return (
+            f": the driver {driver.resolve().name} took it, not {_DRIVER}; load {_DRIVER} before that, or unload that"
+        )
+    return (
+        " that is seen here: it is in the machine's first network namespace, where nfvperf must run, too; "
+        "or the kernel has no virtio_net"
+    )
+
+
+def detach(names: Sequence[str]) -> None:
+    """Take devices off the vDPA bus, and their interfaces away, wherever those are; others are passed over.
+
+    While the process that serves a device lives, it must not be frozen: the kernel awaits its answer.
+
+    Raises:
+        TestbedError: the kernel refused.
+    """
+    for name in names:
+        if (_BUS / "devices" / name).exists():
+            run(["vdpa", "dev", "del", name], deadline_s=_ADD_DEADLINE_S + 30)
+
+
+def wait_gone(names: Sequence[str]) -> None:
+    """Wait until the process that served them has let go of devices that are off the bus.
+
+    Raises:
+        DeadlineError: names those that are still there.
+    """
+
+    def there() -> list[str]:
+        return [name for name in names if (DEVICES / name).exists()]
+
+    wait_until(lambda: not there(), "OVS to remove its VDUSE devices", _GONE_DEADLINE_S, last_seen=lambda: f"{there()}")
+
+
+def remove(name: str) -> bool:
+    """Remove a device that nobody serves any more, and its interface; False when there is none.
+
+    Raises:
+        OSError: the kernel refused; EBUSY where a process still has it open.
+        TestbedError: it could not be taken off the bus.
+    """
+    if not (DEVICES / name).exists():
+        return False
+    # The kernel tells whoever serves the device that it goes. Nobody does: let it not wait for half a minute.
+    with suppress(OSError):
+        (_CLASS / name / "msg_timeout").write_text(f"{_DEAD_ANSWERS_WITHIN_S}\n", encoding="ascii")
+    detach([name])
+    control = os.open(_CONTROL, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        fcntl.ioctl(control, _SET_API_VERSION, bytes(ctypes.c_uint64(0)))
+        fcntl.ioctl(control, _DESTROY_DEV, name.encode().ljust(_NAME_BYTES, b"\0"))
+    except OSError as error:
+        if error.errno == errno.EINVAL:  # it went meanwhile
+            return False
+        raise OSError(error.errno, f"{error.strerror}: VDUSE device {name}") from error
+    finally:
+        os.close(control)
+    return True

@@ -1,0 +1,64 @@
+"""The VDUSE devices of one topology: noted before OVS makes them, interfaces once it has, gone with its ports."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pytest_nfvperf.adapters.journal.journal import Entry, Journal, Kind
+from pytest_nfvperf.adapters.net.ends import Moved
+from pytest_nfvperf.adapters.net.vduse import attach, detach, remove, wait_gone
+from pytest_nfvperf.model.errors import DeadlineError, TestbedError
+
+
+class VduseDevices:
+    """Devices that OVS serves. ``close()`` sees that they are gone."""
+
+    def __init__(self, journal: Journal) -> None:
+        """``wanted``: each device, by the end that it becomes; makers of interfaces append to it."""
+        self._journal = journal
+        self._entries: list[Entry] = []
+        self.wanted: list[Moved] = []
+
+    def new_name(self) -> str:
+        """A name that no other device of the machine has: the run's tag is in it."""
+        return self._journal.link_name()
+
+    def note(self) -> None:
+        """Journal them: OVS makes them next."""
+        names = [device.name for device in self.wanted]
+        self._entries = self._journal.note_all(Kind.VDUSE, names) if names else []
+
+    def attach(self) -> list[Moved]:
+        """Make them interfaces; returns those by their names in our own namespace.
+
+        Raises:
+            TestbedError: one that OVS does not serve, or that became no interface; says why.
+        """
+        return [replace(device, name=attach(device.name)) for device in self.wanted]
+
+    def detach(self) -> None:
+        """Take the interfaces away, while OVS serves them still; TestbedError where the kernel refuses."""
+        detach([device.name for device in self.wanted])
+
+    def close(self) -> None:
+        """After OVS has let go of its ports, or has died. Can be called twice.
+
+        Raises:
+            TestbedError: one is still there.
+        """
+        names = [device.name for device in self.wanted]
+        try:
+            wait_gone(names)
+        except DeadlineError:  # OVS died, or did not let go
+            for name in names:
+                _remove(name)
+        self._journal.forget_all(self._entries)
+        self.wanted.clear()
+        self._entries = []
+
+
+def _remove(name: str) -> None:
+    try:
+        remove(name)
+    except OSError as error:
+        raise TestbedError(f"cannot remove a device that Open vSwitch served: {error}") from error

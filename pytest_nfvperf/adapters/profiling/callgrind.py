@@ -1,0 +1,89 @@
+"""Counts the instructions of each function of a program, by valgrind's callgrind.
+
+Callgrind executes the program on a CPU that it emulates. So neither the machine's load nor other tenants are in the
+count; nor are the kernel, caches and stalls.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_nfvperf.adapters.process.process import run
+from pytest_nfvperf.adapters.process.programs import find, install_hint
+from pytest_nfvperf.adapters.profiling.callgrind_file import stacks
+from pytest_nfvperf.model.errors import ConfigError, TestbedError
+
+VALGRIND, VGDB = "valgrind", "vgdb"
+_CALLERS = 40
+"""Of a function that its cost is told apart by: more than OVS's stacks are deep."""
+_ASK_DEADLINE_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Callgrind:
+    """Callgrind around one process. ``directory``: where it writes; it must be there when the process starts."""
+
+    directory: Path
+
+    @staticmethod
+    def check() -> None:
+        """ConfigError with the package where valgrind is not installed."""
+        missing = [name for name in (VALGRIND, VGDB) if find(name) is None]
+        if missing:
+            raise ConfigError(f"profiles by function need {', '.join(missing)}: {install_hint(*missing)}")
+
+    def words(self) -> tuple[str, ...]:
+        """What stands before the program's own command."""
+        return (
+            VALGRIND,
+            "--tool=callgrind",
+            f"--callgrind-out-file={self._output}",
+            f"--log-file={self.directory / 'valgrind.log'}",
+            f"--vgdb-prefix={self._prefix}",
+            f"--separate-callers={_CALLERS}",
+            "--compress-strings=no",
+            "--compress-pos=no",
+            "--fair-sched=yes",
+        )
+
+    def counted(self, pid: int, work: Callable[[], object]) -> tuple[tuple[tuple[str, ...], int], ...]:
+        """Stacks of what the process executes while ``work`` goes on, with their instructions.
+
+        Raises:
+            TestbedError: the process does not answer, or wrote nothing; and whatever ``work`` raises.
+        """
+        self._ask(pid, "zero")
+        work()
+        before = set(self._dumps())
+        self._ask(pid, "dump", "nfvperf")
+        written = [path for path in self._dumps() if path not in before]
+        found: list[tuple[tuple[str, ...], int]] = []
+        for path in written:
+            with path.open(encoding="utf-8", errors="replace") as file:
+                found += stacks(file)
+        if not found:
+            raise TestbedError(
+                f"callgrind counted no instruction of process {pid}",
+                evidence={"valgrind": "\n".join(str(path) for path in written) or f"no dump in {self.directory}"},
+            )
+        return tuple(found)
+
+    @property
+    def _output(self) -> Path:
+        return self.directory / "callgrind.out"
+
+    @property
+    def _prefix(self) -> Path:
+        return self.directory / "vgdb-pipe"
+
+    def _dumps(self) -> list[Path]:
+        return sorted(self.directory.glob(f"{self._output.name}.*"))
+
+    def _ask(self, pid: int, *command: str) -> None:
+        """One of callgrind's monitor commands; it interrupts a process that waits in the kernel, too."""
+        run([VGDB, f"--vgdb-prefix={self._prefix}", f"--pid={pid}", *command], deadline_s=_ASK_DEADLINE_S)
+        if not os.path.exists(f"/proc/{pid}"):  # noqa: PTH110 - a process, not a file
+            raise TestbedError(f"process {pid} ended while callgrind was asked to {command[0]}")

@@ -1,0 +1,57 @@
+"""Tables that fit a terminal: what matters less is left out of a narrow one, and no figure is cut."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from rich.cells import cell_len
+from rich.table import Column, Table
+from rich.text import Text
+
+
+class MakesTable(Protocol):
+    """Makes a table without some of its columns; ``compact``: with no more blanks than it needs."""
+
+    def __call__(self, left_out: Sequence[str], *, compact: bool) -> Table:
+        """The table."""
+        ...
+
+
+def fitted(make: MakesTable, optional: Sequence[str], width: int | None) -> tuple[Table, Sequence[str]]:
+    """The first that fits: all of it, then compact, then without more and more columns.
+
+    Args:
+        make: makes it.
+        optional: columns that can be left out, in this order.
+        width: of the terminal in columns; None: anything fits.
+
+    Returns:
+        The table, the last one where none fits, and what it leaves out.
+    """
+    table = make((), compact=False)
+    if width is None or least_width(table) <= width:
+        return table, ()
+    for count in range(len(optional) + 1):
+        table = make(optional[:count], compact=True)
+        if least_width(table) <= width:
+            break
+    return table, optional[:count]
+
+
+def least_width(table: Table) -> int:
+    """How many columns of a terminal it takes where no word is cut, and nothing that must stay on its line."""
+    padding = table.padding[1] + table.padding[3]
+    columns = len(table.columns)
+    return sum(map(_least, table.columns)) + columns + 1 + padding * (columns if table.pad_edge else columns - 1)
+
+
+def _least(column: Column) -> int:
+    texts = [text.plain if isinstance(text, Text) else str(text) for text in (column.header, *column.cells)]
+    parts = [part for text in texts for part in (text.split("\n") if column.no_wrap else text.split())]
+    return max(map(cell_len, parts), default=0)
+
+
+def no_room(left_out: Sequence[str]) -> list[str]:
+    """What a reader of a narrow terminal is told."""
+    return [f"This terminal is too narrow for: {', '.join(left_out)}."] if left_out else []

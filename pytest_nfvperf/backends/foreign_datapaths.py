@@ -1,0 +1,113 @@
+"""Datapaths of third parties on this machine: which there are, and what they are started with."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from pytest_nfvperf.adapters.cleanup.reaper import open_journal
+from pytest_nfvperf.adapters.journal.journal import Journal, Kind
+from pytest_nfvperf.adapters.net.namespaces import Namespace
+from pytest_nfvperf.adapters.process.process import ManagedProcess, spawn
+from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.near import listed
+from pytest_nfvperf.model.testbed.testbed import CpuPlan, Dut
+from pytest_nfvperf.ports.datapath import Datapath
+from pytest_nfvperf.ports.datapath_maker import DatapathMaker
+
+Makers = Mapping[str, DatapathMaker]
+"""By the kind that a ``Dut`` names, such as "acme:wire"."""
+
+
+class JournaledWorkshop:
+    """A workshop of one datapath; fulfils ports.datapath_maker.Workshop."""
+
+    def __init__(self, journal: Journal, cpus: CpuPlan, name: str) -> None:
+        """``name``: of the datapath; two in one run need two."""
+        self._journal = journal
+        self._name = name
+        self.cpus = cpus.pmd
+        self.housekeeping_cpus = cpus.housekeeping
+        self.directory = journal.directory / name
+        journal.note(Kind.DIRECTORY, str(self.directory))  # it goes with the run
+        self.directory.mkdir(exist_ok=True)
+
+    def make_namespace(self, role: str) -> Namespace:
+        """Called ``nfv-<run>-<datapath>-<role>``."""
+        return Namespace(self._journal, f"{self._name}-{role}")
+
+    def link_name(self) -> str:
+        """New in this run."""
+        return self._journal.link_name()
+
+    def spawn(
+        self,
+        name: str,
+        argv: Sequence[str | os.PathLike[str]],
+        *,
+        netns: str | None = None,
+        cpus: Sequence[int] = (),
+    ) -> ManagedProcess:
+        """Its output goes to a log in the directory."""
+        log = self.directory / f"{name}.log"
+        return spawn(self._journal, name, argv, log=log, cpus=cpus or self.housekeeping_cpus, netns=netns)
+
+
+def all_makers(given: Iterable[Makers]) -> dict[str, DatapathMaker]:
+    """Those of all plugins.
+
+    Raises:
+        ConfigError: a name without a colon, or that two plugins give.
+    """
+    found: dict[str, DatapathMaker] = {}
+    for makers in given:
+        for kind, maker in makers.items():
+            why = "has no colon" if ":" not in kind else "is given twice" if kind in found else None
+            if why is not None:
+                raise ConfigError(
+                    f"pytest_nfvperf_datapaths: kind {kind!r} {why}: call it by your name, such as 'acme:{kind}'"
+                )
+            found[kind] = maker
+    return found
+
+
+def is_foreign(dut: Dut) -> bool:
+    """True for a kind that a third party makes."""
+    return dut.kind is not None and ":" in dut.kind
+
+
+def lacks_foreign(makers: Makers, dut: Dut) -> str | None:
+    """Why a third party's datapath cannot be had, and what to do; None where it can."""
+    assert dut.kind is not None
+    maker = makers.get(dut.kind)
+    if maker is None:
+        return (
+            f"no plugin makes the datapath {dut.kind!r} (there are: {listed(makers) or 'none'}): install its package, "
+            "or give its maker by the hook pytest_nfvperf_datapaths"
+        )
+    return maker.lacks()
+
+
+@contextmanager
+def running_datapath(maker: DatapathMaker) -> Iterator[Datapath]:
+    """A datapath outside a run, for its own tests, on the CPUs of this process; closed at the end.
+
+    Raises:
+        TestbedError: it left something of what it made by its workshop.
+    """
+    journal = open_journal()
+    try:
+        cpus = tuple(sorted(os.sched_getaffinity(0)))  # one may be all: nothing is measured
+        workshop = JournaledWorkshop(journal, CpuPlan(cpus[:1], cpus[-1:], cpus[:1]), "contract")
+        noted = journal.entries
+        datapath = maker.start(workshop)
+        try:
+            yield datapath
+        finally:
+            datapath.close()
+        left = [f"{entry.kind} {entry.name}" for entry in journal.entries if entry not in noted]
+        if left:
+            raise TestbedError(f"the datapath was closed and left {', '.join(left)}: remove it in close()")
+    finally:
+        journal.close()

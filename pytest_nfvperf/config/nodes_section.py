@@ -1,0 +1,89 @@
+"""``nodes`` and ``underlay`` of a testbed file, to and from the model. docs/testbed-file.md says what the keys mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pytest_nfvperf.config.testbed_model import NodeModel, TestbedModel
+from pytest_nfvperf.config.tuning_section import to_tuning, tuning_section
+from pytest_nfvperf.config.units import BIT_RATE, shortest
+from pytest_nfvperf.config.yaml_file import Document, show_path
+from pytest_nfvperf.model.near import did_you_mean, listed
+from pytest_nfvperf.model.testbed.node_spec import NodeSpec
+
+
+def check_nodes(testbed: TestbedModel, document: Document) -> None:
+    """ConfigError for a version that the file does not name, for CPUs that contradict, and where no nodes can be."""
+    if not testbed.nodes:
+        return
+    if testbed.dut.ovs.instance == "system":
+        raise document.error(
+            "nodes are private OVS, and dut.ovs.instance is 'system': write 'instance: private', or leave 'nodes' out",
+            ("nodes",),
+        )
+    for name, node in testbed.nodes.items():
+        if node.ovs is not None and node.ovs not in testbed.ovs:
+            hint = did_you_mean(node.ovs, list(testbed.ovs))
+            there = listed(list(testbed.ovs)) or "none"
+            raise document.error(
+                f"the file's section 'ovs' has no version {node.ovs!r}{hint} (there are: {there}): write it there, "
+                f"such as 'ovs: {{{node.ovs}: /opt/ovs}}'",
+                ("nodes", name, "ovs"),
+            )
+        if testbed.dut.ovs.datapath == "system" and node.datapath is None:
+            raise document.error(
+                "dut.ovs.datapath is 'system', and nodes are in userspace: write 'datapath: dpdk' or netdev here",
+                ("nodes", name),
+            )
+    _check_cpus(testbed.nodes, document)
+
+
+def _check_cpus(nodes: Mapping[str, NodeModel], document: Document) -> None:
+    owners: dict[int, str] = {}
+    for name, node in nodes.items():
+        for cpu in node.cpus:
+            if cpu in owners and owners[cpu] != name:
+                raise document.error(
+                    f"CPU {cpu} is also in {show_path(('nodes', owners[cpu], 'cpus'))}: give each node CPUs of its "
+                    "own, or none to any; then nodes share where there are too few",
+                    ("nodes", name, "cpus"),
+                )
+            owners[cpu] = name
+    without = [name for name, node in nodes.items() if not node.cpus]
+    if owners and without:
+        raise document.error(
+            "the other nodes have 'cpus': write it for all of them, or for none", ("nodes", without[0])
+        )
+
+
+def nodes_cpus(testbed: TestbedModel) -> tuple[int, ...]:
+    """The CPUs of all nodes, in their order; empty where the file gives none."""
+    return tuple(cpu for node in testbed.nodes.values() for cpu in node.cpus)
+
+
+def to_nodes(models: Mapping[str, NodeModel]) -> tuple[NodeSpec, ...]:
+    """The section as data."""
+    return tuple(
+        NodeSpec(name, node.ovs, node.datapath, node.cpus, to_tuning(node.tuning)) for name, node in models.items()
+    )
+
+
+def nodes_section(nodes: Sequence[NodeSpec]) -> dict[str, Any] | None:
+    """The section that reads back to ``nodes``; None when there are none."""
+    return {node.name: _section(node) for node in nodes} or None
+
+
+def _section(node: NodeSpec) -> dict[str, Any]:
+    section = {
+        "ovs": node.version,
+        "datapath": node.datapath,
+        "cpus": list(node.cpus) or None,
+        "tuning": tuning_section(node.tuning),
+    }
+    return {key: value for key, value in section.items() if value is not None}
+
+
+def underlay_section(line_rate_bps: float | None) -> dict[str, Any] | None:
+    """The section that reads back to this line rate; None where there is none."""
+    return None if line_rate_bps is None else {"line_rate": shortest(line_rate_bps, BIT_RATE)}

@@ -1,0 +1,49 @@
+"""The report of a run in virtual time: its host writes it, once the guest has ended.
+
+In the guest the charts' libraries alone take half a minute. So the run there says where its report will be, and leaves
+a note of it in the shared folder.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from pytest_nfvperf.model.errors import ConfigError
+
+NOTE = "NFVPERF_REPORT_NOTE"
+"""Environment variable of the run in the guest: the file in which it notes its directory."""
+
+PAGE = "report.html"
+
+
+def is_left_to_host() -> bool:
+    """True in a guest whose host writes the report."""
+    return NOTE in os.environ
+
+
+def leave_to_host(run_dir: Path) -> Path:
+    """Note that this run wants a report; returns where it will be."""
+    Path(os.environ[NOTE]).write_text(str(run_dir), encoding="utf-8")
+    return run_dir / PAGE
+
+
+def write_noted(note: Path, rootpath: Path) -> None:
+    """Write the report that a run in a guest has left to us, if it has.
+
+    Args:
+        note: the file that ``NOTE`` named there.
+        rootpath: pytest's.
+    """
+    if not note.exists():
+        return
+    # Every pytest run imports this module, and these take a second.
+    from pytest_nfvperf.adapters.evidence.reader import read_run  # noqa: PLC0415
+    from pytest_nfvperf.session.run_report import write_report  # noqa: PLC0415
+
+    run_dir = Path(note.read_text(encoding="utf-8"))
+    try:
+        write_report(read_run(run_dir), run_dir, rootpath)
+    except (ConfigError, OSError) as error:
+        print(f"nfvperf: the report cannot be written: {error}; then: nfvperf report {run_dir}", file=sys.stderr)

@@ -1,0 +1,63 @@
+"""What a study can measure of its subjects: the shape of a figure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.measure.reading import Reading
+from pytest_nfvperf.runs.rig import LiveTopology
+
+
+class Figure(Protocol):
+    """What is measured of each subject."""
+
+    @property
+    def name(self) -> str:
+        """The outcome's algorithm."""
+        ...
+
+    @property
+    def units(self) -> Mapping[str, str]:
+        """Base unit of each metric that a reading can have."""
+        ...
+
+    @property
+    def reading_s(self) -> float:
+        """How long a reading usually takes, beside building its topology."""
+        ...
+
+    def read(self, live: LiveTopology, remaining_s: float | None) -> Reading:
+        """One reading of a topology that was just built; InvalidTrialsError when the rig spoiled it."""
+        ...
+
+    def labels(self, live: LiveTopology) -> dict[str, str]:
+        """What is really measured there."""
+        ...
+
+    def facts(self) -> dict[str, Any]:
+        """Fields of the Outcome that do not depend on the subject."""
+        ...
+
+
+@runtime_checkable
+class ConcludingFigure(Figure, Protocol):
+    """A figure that has something to add once all subjects were measured."""
+
+    def conclude(self, per: str, outcomes: Sequence[Outcome]) -> None:
+        """``per``: the label that they differ in; ``outcomes``: the baseline's first."""
+        ...
+
+
+@runtime_checkable
+class ShortFigure(Figure, Protocol):
+    """A figure whose readings are so short that those of several subjects can be taken in turns."""
+
+    def begin(self, live: LiveTopology, remaining_s: float | None) -> None:
+        """Make a topology ready for turns, once after it was built."""
+        ...
+
+    def turn(self, live: LiveTopology, remaining_s: float | None) -> Reading:
+        """A short reading of a topology that is ready; InvalidTrialsError when the rig spoiled it, without repeats."""
+        ...

@@ -1,0 +1,124 @@
+"""How long a restart of the DUT interrupts what two namespaces send to each other, for a study to compare."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pytest_nfvperf.model.errors import DutFailure, TestbedError, UnavailableError
+from pytest_nfvperf.model.evidence.record import RecordKind
+from pytest_nfvperf.model.measure.reading import Reading
+from pytest_nfvperf.model.measure.reconnection import Reconnection, longest_gap_ns
+from pytest_nfvperf.ports.clock import Clock
+from pytest_nfvperf.ports.datapath import Restart
+from pytest_nfvperf.ports.reachability import Reachability, Watch
+from pytest_nfvperf.ports.stream_engine import StreamEnd
+from pytest_nfvperf.runs.ends import Ends, stream_ends
+from pytest_nfvperf.runs.rig import LiveTopology
+from pytest_nfvperf.runs.trials import Context
+
+UNITS = {"reconnect_time": "s", "restart_time": "s"}
+"""What a reading holds, in which unit."""
+
+_BEFORE_S, _AGAIN_S = 10.0, 30.0
+_LOOK_ON_S = 0.5
+"""After the first datagram came again: the DUT may still replace what it remembered of flows."""
+_READING_S = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class ReconnectTime:
+    """Restarts the DUT under a topology with two namespaces.
+
+    ``ends``: the namespaces, the sender's first; None: the topology's first one and its last.
+    ``killed``: by SIGKILL, as when it crashes; else it is asked to exit.
+    """
+
+    context: Context
+    ends: Ends | None = None
+    killed: bool = False
+
+    @property
+    def name(self) -> str:
+        """The outcome's algorithm."""
+        return "reconnect"
+
+    @property
+    def units(self) -> Mapping[str, str]:
+        """Base units of the metrics."""
+        return UNITS
+
+    @property
+    def reading_s(self) -> float:
+        """OVS's restart, and what surrounds it."""
+        return _READING_S
+
+    def read(self, live: LiveTopology, remaining_s: float | None) -> Reading:
+        """One reading.
+
+        Raises:
+            UnavailableError: nobody here can restart this DUT.
+            TestbedError: the namespaces did not reach each other before.
+            DutFailure: they did not reach each other again.
+        """
+        restart, reachability = live.deployment.restart, live.deployment.reachability
+        if restart is None or reachability is None:
+            raise UnavailableError(f"nobody here can restart the datapath {live.datapath_kind!r}, and watch meanwhile")
+        between = stream_ends(live, self.ends)
+        self.context.progress.trial_started("a restart", 0, _READING_S, remaining_s)
+        found = self._watched(live, restart, reachability, between)
+        live.deployment.check_alive()
+        run_id = self.context.recorder.next_id(RecordKind.RECONNECTION)
+        self.context.recorder.emit(found, run_id)
+        self.context.others.append(run_id)
+        self.context.places.ran(run_id, (live.topology, live.dut))
+        self.context.progress.trial_finished(None, True)
+        return Reading({"reconnect_time": found.outage_ns / 1e9, "restart_time": found.restart_ns / 1e9}, run_id)
+
+    def _watched(
+        self, live: LiveTopology, restart: Restart, reachability: Reachability, between: tuple[StreamEnd, StreamEnd]
+    ) -> Reconnection:
+        client, server = between
+        clock = self.context.clock
+        with reachability.watch(client, server) as watch:
+            if not watch.await_one(_BEFORE_S):
+                raise TestbedError(_unreached(live, between, _BEFORE_S, "before a restart of the DUT"))
+            began_ns = _now_ns(clock)
+            restart(killed=self.killed)
+            restarted_ns = _now_ns(clock)
+            if not watch.await_one(_AGAIN_S):
+                raise DutFailure(_unreached(live, between, _AGAIN_S, "after a restart of the DUT"))
+            clock.sleep(_LOOK_ON_S)
+            return _reconnection(watch, began_ns, restarted_ns, _now_ns(clock))
+
+    def labels(self, live: LiveTopology) -> dict[str, str]:
+        """What is really measured."""
+        return {"topology": live.name, "datapath": live.datapath_kind}
+
+    def facts(self) -> dict[str, Any]:
+        """Datagrams to look by have no frame size that matters."""
+        return {"mean_frame_size": 0.0, "directions": 1}
+
+
+def _now_ns(clock: Clock) -> int:
+    return int(clock.monotonic() * 1e9)
+
+
+def _reconnection(watch: Watch, began_ns: int, restarted_ns: int, now_ns: int) -> Reconnection:
+    arrived = watch.arrived()
+    return Reconnection(
+        outage_ns=longest_gap_ns(arrived, began_ns, now_ns),
+        restart_ns=restarted_ns - began_ns,
+        interval_ns=watch.interval_ns,
+        sent=watch.sent,
+        arrived=len(arrived),
+    )
+
+
+def _unreached(live: LiveTopology, between: tuple[StreamEnd, StreamEnd], deadline_s: float, when: str) -> str:
+    client, server = between
+    return (
+        f"no datagram from {client.address} ({client.namespace}) arrived at {server.address} ({server.namespace}) "
+        f"within {deadline_s:g} s {when}; topology {live.name!r}"
+    )

@@ -1,0 +1,101 @@
+"""Rules of bridges that learn: what they become in OpenFlow, how they are drawn, and what cannot be."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_nfvperf.adapters.bridge.limits import refuse_impossible
+from pytest_nfvperf.adapters.ovs.openflow.pipeline import pipeline, without_access_list
+from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.scenarios.overlay_path import vm_to_vm
+from pytest_nfvperf.model.testbed.topology_text import topology_text
+from pytest_nfvperf.model.topology.bridge_rules import BridgeRules, rules
+from pytest_nfvperf.model.topology.catalogue import phy2phy
+from pytest_nfvperf.model.topology.compose import compose
+from pytest_nfvperf.model.topology.compute_nodes import standing_on
+from pytest_nfvperf.model.topology.parts import endpoint, path, tunnel
+
+PORTS = {"tun1": 3, "tun2": 3}
+
+
+def test_a_bridge_without_rules_has_no_tables():
+    assert pipeline(vm_to_vm("vxlan"), "br-int1", PORTS) == []
+    assert pipeline(phy2phy(), "br0", {}) == []
+
+
+def test_an_access_list_drops_where_nobody_sends_and_lets_the_rest_on():
+    made = vm_to_vm("none", acl=3)
+    flows = pipeline(made, "br-int1", PORTS)
+    assert flows[:2] == [f"table=0,priority=100,udp,nw_dst=100.64.0.{n},actions=drop" for n in (0, 1)]
+    assert flows[3:] == [
+        "table=0,priority=0,actions=goto_table:1",
+        "table=1,priority=0,actions=goto_table:3",
+        "table=3,priority=0,actions=NORMAL",
+    ]
+    assert without_access_list(flows).splitlines()[0].endswith("(3 rules of the access list)")
+    assert pipeline(made, "br-phy1", PORTS) == []
+
+
+def test_conntrack_commits_what_is_new():
+    flows = pipeline(vm_to_vm("none", zone=7), "br-int2", PORTS)
+    assert "table=1,priority=10,ip,actions=ct(zone=7,table=2)" in flows
+    assert "table=2,priority=10,ct_state=+trk+new,ipv6,actions=ct(commit,zone=7),goto_table:3" in flows
+
+
+def test_each_vni_is_sent_by_its_hash_and_taken_by_its_number():
+    flows = pipeline(vm_to_vm("vxlan", key=10, vnis=2), "br-int1", PORTS)
+    assert "table=3,priority=10,in_port=3,tun_id=11,actions=NORMAL" in flows
+    assert "table=3,priority=5,in_port=3,actions=drop" in flows
+    assert "table=4,priority=0,reg0=1,actions=set_field:11->tun_id,NORMAL" in flows
+    assert "table=3,priority=0,actions=NORMAL" not in flows
+
+
+def test_rules_stand_on_the_node_of_their_bridge_and_are_drawn():
+    made = vm_to_vm("geneve", vnis=1000, acl=1000, zone=7)
+    assert made.name == "vm-to-vm geneve 1000 VNIs access list of 1,000 rules, conntrack zone 7"
+    assert standing_on(made, "node2").rules == (BridgeRules("br-int2", 1000, 7),)
+    text = topology_text(made)
+    assert "learns MAC addresses; access list of 1,000 rules, conntrack zone 7)" in text
+    assert "geneve 42..1041 from 198.19.0.1" in text
+
+
+LEARNS = (endpoint("p0", "br0"), endpoint("p1", "br0"))
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ((*LEARNS, rules("br1")), "rules are for unknown bridge 'br1'"),
+        ((*LEARNS, rules("br0", acl=1), rules("br0", zone=1)), "bridge 'br0' has rules twice: give acl and zone in"),
+        ((*LEARNS, rules("br0", acl=-1)), "an access list has 0..4194304 rules, not -1"),
+        ((*LEARNS, rules("br0", zone=65536)), "conntrack has no zone 65536: 0..65535"),
+        ((*LEARNS, rules("br0", acl=1), path("p0", "p1")), "bridge 'br0' has a path, and rules or a tunnel of many"),
+    ],
+)
+def test_rules_that_cannot_be(parts, message):
+    with pytest.raises(ValueError, match="topology 't': ") as caught:
+        compose("t", *parts)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("keys", [0, 65537, 1 << 24])
+def test_keys_that_cannot_be(keys):
+    with pytest.raises(ValueError, match=r"has 1\.\.65536 keys of those that there are, not"):
+        vm_to_vm("vxlan", vnis=keys)
+
+
+def test_without_an_overlay_there_are_no_vnis():
+    with pytest.raises(ValueError, match="without an overlay there are no VNIs, and 2 are asked for"):
+        vm_to_vm("none", vnis=2)
+
+
+def test_a_tunnel_of_many_keys_is_alone_on_its_bridge():
+    one = tunnel("br0", local="10.9.0.1", remote="10.9.0.2", port="t1", keys=2)
+    other = tunnel("br0", local="10.9.0.1", remote="10.9.0.3", port="t2")
+    with pytest.raises(ValueError, match="bridge 'br0' has a tunnel of many keys, and another one"):
+        compose("t", endpoint("p0", "br0", mtu=1400), endpoint("p1", "br0", mtu=1400), one, other)
+
+
+def test_a_linux_bridge_has_no_openflow_rules():
+    with pytest.raises(ConfigError, match="'br0' has OpenFlow rules, which only Open vSwitch has"):
+        refuse_impossible(compose("t", *LEARNS, rules("br0", acl=1)))

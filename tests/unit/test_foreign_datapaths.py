@@ -1,0 +1,60 @@
+"""Kinds of datapaths that third parties give: their names, who asks for them, and SLAs about them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pytest_nfvperf.backends.foreign_datapaths import all_makers, is_foreign, lacks_foreign
+from pytest_nfvperf.config.limit import parse_selector
+from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.testbed.testbed import Dut
+
+
+class Maker:
+    def __init__(self, lacking: str | None = None) -> None:
+        self.lacking = lacking
+
+    def lacks(self) -> str | None:
+        return self.lacking
+
+    def start(self, workshop: Any) -> Any:
+        raise NotImplementedError
+
+
+def test_makers_of_all_plugins_are_one_table():
+    one, other = Maker(), Maker()
+    assert all_makers([{"acme:wire": one}, {}, {"b:vpp": other}]) == {"acme:wire": one, "b:vpp": other}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([{"wire": Maker()}], "kind 'wire' has no colon: call it by your name, such as 'acme:wire'"),
+        ([{"a:wire": Maker()}, {"a:wire": Maker()}], "kind 'a:wire' is given twice"),
+    ],
+)
+def test_kinds_that_cannot_be(given, message):
+    with pytest.raises(ConfigError) as caught:
+        all_makers(given)
+    assert message in str(caught.value)
+
+
+def test_a_colon_makes_a_kind_a_third_partys():
+    assert [is_foreign(Dut(kind)) for kind in (None, "dpdk", "acme:wire")] == [False, False, True]
+
+
+def test_what_a_foreign_datapath_lacks_it_says_itself():
+    makers = {"acme:wire": Maker("no wire here: buy one"), "acme:air": Maker()}
+    assert lacks_foreign(makers, Dut("acme:wire")) == "no wire here: buy one"
+    assert lacks_foreign(makers, Dut("acme:air")) is None
+    why = lacks_foreign(makers, Dut("acme:vpp"))
+    assert why is not None
+    assert why.startswith("no plugin makes the datapath 'acme:vpp' (there are: acme:wire, acme:air): install its")
+
+
+def test_an_sla_can_be_about_one():
+    assert parse_selector("datapath", "acme:wire") == ("acme:wire",)
+    with pytest.raises(ValueError, match="datapath must be dpdk or netdev or system or linux-bridge, not 'dpkd'"):
+        parse_selector("datapath", "dpkd")

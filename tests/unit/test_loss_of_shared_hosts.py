@@ -1,0 +1,69 @@
+"""A loss of which nobody can tell whose it is fails no limit; what the DUT's own rules dropped does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from test_dated_searches import CAPACITY, OnASharedHost
+from test_search_algorithms import measurer_on
+
+from pytest_nfvperf.config.sla_file import parse_sla
+from pytest_nfvperf.model.ledger.ledger import Ledger, LedgerLine
+from pytest_nfvperf.model.measure.observe import observations
+from pytest_nfvperf.model.measure.outcome import LossPoint, Outcome
+from pytest_nfvperf.model.sla.judge import judge, worst
+from pytest_nfvperf.model.sla.verdict import Judgement
+from pytest_nfvperf.runs.load_series import loss_point
+from pytest_nfvperf.runs.trials import Trial
+
+LOAD_FPS = 5e6
+
+
+def trial_on(shared: float, dropped: str = "") -> Trial:
+    """At a load that the DUT bears on a core of its own; ``dropped``: the counter of a hundredth of the frames."""
+    measurer = measurer_on(OnASharedHost(CAPACITY, shared=shared))
+    trial = measurer.measure(0.5, LOAD_FPS, "fixed load")
+    offered, received = trial.result.offered, trial.result.received
+    lines = (LedgerLine("br0", dropped, offered // 100),) if dropped else ()
+    return replace(trial, ledger=Ledger(offered, received, lines, unexplained=0))
+
+
+def verdict(point: LossPoint, limit: str) -> Judgement:
+    sla = parse_sla(f"schema: 1\nrules:\n  - require: {{loss_ratio: '{limit}'}}\n")
+    outcome = Outcome((), "fixed-load", 64, 2, loss_curve=(point,))
+    return worst(judge(sla.rules, {}, observations(outcome), lambda _: None))
+
+
+def test_a_host_that_shares_the_core_all_the_time_fails_nothing() -> None:
+    point = loss_point(trial_on(shared=1.0))
+    assert point.loss_ratio > 0.1
+    assert point.at_most == "too little of the trial was undisturbed to tell the DUT's loss from the machine's"
+    assert verdict(point, "<= 0.1 %") is Judgement.INCONCLUSIVE
+    assert verdict(point, "<= 90 %") is Judgement.PASS
+
+
+@pytest.mark.parametrize(
+    ("counter", "judged"),
+    [
+        ("drop_action_of_pipeline", Judgement.FAIL),
+        ("datapath_drop_meter", Judgement.FAIL),
+        ("ovs_tx_failure_drops", Judgement.INCONCLUSIVE),
+        ("datapath_drop_upcall_error", Judgement.INCONCLUSIVE),
+    ],
+)
+def test_what_the_duts_rules_drop_is_its_own_on_any_host(counter: str, judged: Judgement) -> None:
+    point = loss_point(trial_on(shared=1.0, dropped=counter))
+    assert verdict(point, "<= 0.1 %") is judged
+
+
+def test_on_a_quiet_host_the_loss_is_what_it_is() -> None:
+    point = loss_point(trial_on(shared=0.0, dropped="drop_action_of_pipeline"))
+    assert (point.loss_ratio, point.at_most, point.by_rule) == (0, "", 0)
+
+
+def test_lost_frames_are_bounded_as_their_ratio_is() -> None:
+    outcome = Outcome((), "fixed-load", 64, 2, loss_curve=(LossPoint(10, 0.2, "trial-1", 200, 1000, "why", 0.01),))
+    ratio, frames = observations(outcome)
+    assert (ratio.low, ratio.high, ratio.bound_reason) == (0.01, 0.2, "why")
+    assert (frames.low, frames.high, frames.bound_reason) == (10, 200, "why")

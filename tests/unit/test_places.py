@@ -1,0 +1,53 @@
+"""A failure is about the topology on which its runs were measured, not about the one that was deployed last."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_nfvperf.model.errors import DutFailure
+from pytest_nfvperf.model.evidence.records import TopologyData
+from pytest_nfvperf.model.sla.verdict import Judgement
+from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN
+from pytest_nfvperf.model.topology.catalogue import bridge_chain
+from pytest_nfvperf.runs.places import Placed, Places
+from pytest_nfvperf.runs.trials import InvalidTrialsError
+from pytest_nfvperf.session.deployed_topologies import failed_on
+from pytest_nfvperf.session.sla_check import SlaFailure
+
+ONE, TWO, THREE = [(bridge_chain(number), TESTBEDS_OWN) for number in (1, 2, 3)]
+DEPLOYED: dict[Placed, TopologyData] = {place: TopologyData(place[0], "dpdk") for place in (ONE, TWO, THREE)}
+
+
+@pytest.fixture
+def places() -> Places:
+    """Two trials on the chain of one, one on that of two; the last run of streams on that of one."""
+    places = Places()
+    for run, place in (("trial-0001", ONE), ("trial-0002", TWO), ("trial-0003", ONE), ("stream-0001", ONE)):
+        places.ran(run, place)
+    return places
+
+
+class Spoiled:
+    def __init__(self, trial: str) -> None:
+        self.id, self.invalid, self.result = trial, (), self
+
+
+@pytest.mark.parametrize(
+    ("error", "about"),
+    [
+        (SlaFailure("table", Judgement.FAIL, ["trial-0002"]), [TWO]),
+        (SlaFailure("table", Judgement.FAIL, ["trial-0002", "trial-0001", "trial-0003"]), [TWO, ONE]),
+        (SlaFailure("table", Judgement.FAIL, ["soak-0001"]), [ONE]),  # nobody noted where it was
+        (InvalidTrialsError([Spoiled("trial-0002")]), [TWO]),
+        (DutFailure("no flow there"), [ONE]),
+    ],
+)
+def test_of_what_failed_else_of_what_worked_last(error: Exception, about: list[Placed], places: Places) -> None:
+    assert failed_on(error, DEPLOYED, places) == [DEPLOYED[place] for place in about]
+
+
+def test_where_nothing_was_measured_it_is_what_was_deployed_last(places: Places) -> None:
+    places.clear()
+    assert failed_on(DutFailure("no flow there"), DEPLOYED, places) == [DEPLOYED[THREE]]
+    places.last = TWO
+    assert failed_on(DutFailure("no flow there"), DEPLOYED, places) == [DEPLOYED[TWO]]

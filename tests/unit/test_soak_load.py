@@ -1,0 +1,63 @@
+"""Which load a soak takes on a machine that others use, too."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+from pytest_nfvperf.model.measure.asked_load import SoakLoad
+from pytest_nfvperf.model.topology.catalogue import phy2phy
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.trial import DirectionCounts, RigHealth, TrialResult, TrialSpec
+from pytest_nfvperf.runs.soak_load import find_loads
+from tests.unit.test_windows import ALONE, SHARED, windows
+
+WINDOWS = 100
+NDR_FPS = 500_000
+
+
+class Rig:
+    """Of each trial's frames a tenth is lost; in the windows in which a core was shared, or in the others."""
+
+    def __init__(self, *, while_shared: bool) -> None:
+        self.while_shared = while_shared
+        self.topology = phy2phy()
+        self.runner = self
+        self.searched = False
+
+    def learn(self, traffic: Traffic) -> None: ...
+
+    def ceiling_fps(self, *_: object) -> None: ...
+
+    def run_once(self, spec: TrialSpec) -> Any:
+        shared = [at < WINDOWS // 2 for at in range(WINDOWS)]
+        lost = [20 if shares == self.while_shared else 0 for shares in shared]
+        speed = [SHARED if shares else ALONE for shares in shared]
+        made = windows([100] * WINDOWS, speed=speed, sent=[100] * WINDOWS, refused=lost)
+        sent, missing = 100 * WINDOWS, sum(lost)
+        counts = DirectionCounts(
+            spec.directions[0], sent, sent - missing, missing, 0, sent - missing, 0, 0, 0, 0, 0, 0, 1
+        )
+        return SimpleNamespace(result=replace(TrialResult(spec, (counts,), RigHealth()), windows=made))
+
+    def ndr_pdr(self, *_: object) -> Any:
+        self.searched = True
+        goal = SimpleNamespace(reported_fps=NDR_FPS)
+        return SimpleNamespace(goal=lambda _: goal, trials=())
+
+
+def loads(rig: Any) -> tuple[float, ...]:
+    return find_loads(SoakLoad(), rig, Traffic(), rig)
+
+
+def test_where_only_the_machine_loses_frames_the_lowest_load_is_taken_without_a_search() -> None:
+    rig = Rig(while_shared=True)
+    assert loads(rig) == (1e6,)
+    assert not rig.searched
+
+
+def test_a_dut_that_loses_frames_at_the_lowest_load_is_soaked_below_its_ndr() -> None:
+    rig = Rig(while_shared=False)
+    assert loads(rig) == (NDR_FPS * 0.8,)
+    assert rig.searched
