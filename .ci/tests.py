@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs ``make test``, and up to MOST tests that failed once more, without the others.
+"""Runs ``make TARGET`` (``test``, ``test-kernel``), and up to MOST tests that failed once more, without the others.
 
 The tests kill processes, cut links and measure packets on machines that others use, too. One that fails among
 thousands and passes without the others was disturbed, or has a race that somebody should find: it is listed as flaky,
@@ -17,9 +17,9 @@ MOST = 4
 LAST_FAILED = Path(".pytest_cache/v/cache/lastfailed")
 
 
-def main() -> int:
+def main(target: str) -> int:
     """The exit status of the gate."""
-    ended = _make_test()
+    ended = _make(target)
     if ended == "":
         return 0
     if not ended.endswith("Error 1"):  # pytest's status 1: tests failed, and all of them ran
@@ -35,10 +35,10 @@ def main() -> int:
     return 0
 
 
-def _make_test() -> str:
+def _make(target: str) -> str:
     """What make says at the end; "" where all passed. Prints everything as it comes."""
-    command = ["make", "test"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as make:
+    LAST_FAILED.unlink(missing_ok=True)  # of another target, or of a run by hand
+    with subprocess.Popen(["make", target], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as make:
         last = ""
         for line in make.stdout or ():
             print(line, end="", flush=True)
@@ -52,4 +52,4 @@ def _say(what: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*sys.argv[1:]))

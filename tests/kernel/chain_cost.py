@@ -1,6 +1,7 @@
 """Instructions per packet through chains of bridges: a program for a guest that lives in virtual time.
 
-``python -m tests.kernel.chain_cost --to FILE``: one JSON object a line and chain, as :class:`ChainCost` has it.
+``python -m tests.kernel.chain_cost --to FILE``: one JSON object a line and chain, as :class:`ChainCost` has it. Exit
+status 75: the rig failed, which another boot may mend.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ SAMPLES = 3
 # packet is through before the next: those that queue for a softirq are counted late, or lost.
 NOBODY = Flow(PACKETS, _GAP_NS, 64, "02:4e:46:ff:ff:01", "192.0.2.1")
 _DEADLINE_S = 300.0  # virtual, as all times here: a wait for the host can take longer than it seems
+PASSED_A_DEADLINE = 75  # EX_TEMPFAIL of sysexits(3)
 _BURST = 20
 _REST_S = 0.2
 # nothing polls here, so all may share the one CPU of virtual time
@@ -141,7 +143,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--links", nargs="+", choices=LINKS, default=LINKS)
     parser.add_argument("--bridges", nargs="+", type=int, default=BRIDGES)
     options = parser.parse_args(argv)
-    run(options.to, options.links, options.bridges)
+    try:
+        run(options.to, options.links, options.bridges)
+    except TestbedError as error:
+        # While the guest waits 50 ms for a file of the host's, 10 s of its skipped time can pass, and a start's deadline.
+        print(error, file=sys.stderr)
+        return PASSED_A_DEADLINE
     return 0
 
 

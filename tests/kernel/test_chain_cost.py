@@ -15,11 +15,12 @@ from pytest_nfvperf.adapters.virtual_time.machine import VIRTUAL_TIME
 from pytest_nfvperf.config.sla_file import parse_sla
 from pytest_nfvperf.model.sla.judge import judge
 from pytest_nfvperf.model.sla.verdict import Judgement
-from tests.kernel.chain_cost import ChainCost
+from tests.kernel.chain_cost import PASSED_A_DEADLINE, ChainCost
 from tests.kernel.inner_tests import ROOT
 
 pytestmark = pytest.mark.kernel
 
+BOOTS = 3
 BRIDGES = (1, 2, 4)
 FILE = "chain_cost.jsonl"
 # patch ports are resolved when a flow is translated, so another bridge costs nothing
@@ -34,11 +35,7 @@ rules:
 def test_a_bridge_more_costs_nothing_by_patch_ports_and_the_same_each_by_veth(
     journal: Journal, kernel: Kernel, tmp_path: Path
 ) -> None:
-    program = [sys.executable, "-m", "tests.kernel.chain_cost", "--to", str(SHARED / FILE)]
-    command = ["env", "-C", str(ROOT), *program, "--bridges", *map(str, BRIDGES)]
-    run = run_in_guest(journal, kernel, command, tmp_path, machine=VIRTUAL_TIME, deadline_s=180)
-    assert run.status == 0, run
-    lines = (tmp_path / FILE).read_text(encoding="ascii").splitlines()
+    lines = measured(journal, kernel, tmp_path).read_text(encoding="ascii").splitlines()
     costs = {(cost.link, cost.bridges): cost for cost in map(ChainCost.from_json, lines)}
     assert {cost.datapath for cost in costs.values()} == {"system"}
     for cost in costs.values():
@@ -46,6 +43,20 @@ def test_a_bridge_more_costs_nothing_by_patch_ports_and_the_same_each_by_veth(
         assert max(figures) <= 1.005 * min(figures), f"samples of one chain differ: {cost}"
     patch_is_flat(costs)
     veth_rises_evenly(costs)
+
+
+def measured(journal: Journal, kernel: Kernel, tmp_path: Path) -> Path:
+    """The program's file, from the first of a few boots in which no deadline passed while the guest waited."""
+    program = [sys.executable, "-m", "tests.kernel.chain_cost", "--to", str(SHARED / FILE)]
+    command = ["env", "-C", str(ROOT), *program, "--bridges", *map(str, BRIDGES)]
+    for boot in range(BOOTS):
+        shared = tmp_path / f"boot{boot}"
+        shared.mkdir()
+        run = run_in_guest(journal, kernel, command, shared, machine=VIRTUAL_TIME, deadline_s=180)
+        if run.status != PASSED_A_DEADLINE:
+            break
+    assert run.status == 0, str(run)
+    return shared / FILE
 
 
 def patch_is_flat(costs: dict[tuple[str, int], ChainCost]) -> None:

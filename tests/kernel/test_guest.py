@@ -115,7 +115,7 @@ def test_a_guest_whose_run_is_killed_goes_with_it(kernel: Kernel, tmp_path: Path
 def test_virtual_time_counts_instructions_and_skips_idle(journal: Journal, kernel: Kernel, tmp_path: Path) -> None:
     command = ["sh", "-c", 'sleep 600; exec python3 -S -c "$0"', COUNTED]
     run = run_in_guest(journal, kernel, command, tmp_path, machine=VIRTUAL_TIME, deadline_s=90)
-    assert run.status == 0, run
+    assert run.status == 0, str(run)
     _, *samples = map(int, run.stdout.split())
     assert max(samples) <= 1.02 * min(samples), "the same instructions take the same virtual time"
     assert "virtual time" in str(run)
