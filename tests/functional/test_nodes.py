@@ -117,7 +117,7 @@ def test_the_ledger_is_one_path_over_both_nodes_and_closed(
         result, ledger = trial(nodes, built, journal)
     finally:
         built.close()
-    assert result.received == result.sent > 1000
+    assert all(counts.received == counts.sent > 100 for counts in result.counts), result.counts
     assert (ledger.unexplained, losses(ledger)) == (0, {})
     there, back = ledger.paths
     assert [(hop.name, hop.node) for hop in there.hops if "br-" in hop.name] == [

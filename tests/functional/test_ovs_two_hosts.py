@@ -123,7 +123,7 @@ def test_every_frame_passes_encapsulated_and_the_ledger_is_closed(
     hosts: Hosts, journal: Journal, kind: TunnelKind
 ) -> None:
     result, ledger = trial(hosts, hosts.build(kind), journal)
-    assert result.received == result.sent > 1000
+    assert all(counts.received == counts.sent > 100 for counts in result.counts), result.counts
     assert ledger.unexplained == 0
     assert losses(ledger) == {}
     moved = {delta.name: delta.delta for delta in ledger.deltas}
