@@ -38,7 +38,8 @@ def main(target: str) -> int:
 def _make(target: str) -> str:
     """What make says at the end; "" where all passed. Prints everything as it comes."""
     LAST_FAILED.unlink(missing_ok=True)  # of another target, or of a run by hand
-    with subprocess.Popen(["make", target], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as make:
+    command = ["make", target]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as make:
         last = ""
         for line in make.stdout or ():
             print(line, end="", flush=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks.bisections import bisections
 from benchmarks.chains import patch_chain_flat
-from benchmarks.comparisons import same_against_same
+from benchmarks.comparisons import planted_handicaps, same_against_same
 from benchmarks.faults import injected_faults
 from benchmarks.generator import against_testpmd, large_frames, lossless, pacing
 from benchmarks.ledger import ledger_cost
@@ -49,9 +49,10 @@ BENCHMARKS: dict[str, Callable[[Bench], list[Figure]]] = {
     "band-witness": band_witness,
     "gate": gate_beside_quick,
     "same-against-same": same_against_same,
+    "handicaps": planted_handicaps,
 }
 
-ASKED_FOR = {"gate", "rack", "same-against-same"}
+ASKED_FOR = {"gate", "handicaps", "rack", "same-against-same"}
 """Those that take minutes to the better part of an hour: run when they are named."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 
@@ -25,29 +25,38 @@ from pytest_nfvperf.runs.stream_runner import StreamRunner
 from pytest_nfvperf.runs.study import Decided, Study
 from pytest_nfvperf.runs.trials import Context, Trial
 
+Deployed = Callable[[LiveTopology], None]
+"""Told of each topology of a comparison as soon as it stands, before it is measured."""
+
+
+def _as_it_is(_: LiveTopology) -> None:
+    """Leaves it alone."""
+
 
 class _Anew:
     """Stands every topology anew; what is lacking shows when it is built."""
 
-    def __init__(self, rig: Rig) -> None:
+    def __init__(self, rig: Rig, deployed: Deployed) -> None:
         self._rig = rig
+        self._deployed = deployed
 
     def check(self, topology: Topology, dut: Dut) -> None:
         """Nothing is skipped in a benchmark."""
 
     def __call__(self, topology: Topology, dut: Dut, *, quiet: bool) -> LiveTopology:  # noqa: ARG002 - no records here
         self._rig.remove_topology()
-        return self._rig.live(topology, QUICK.invalid_trial_budget, dut)
+        return self._live(self._rig, topology, dut)
 
     def side_by_side(self, subjects: Sequence[tuple[Topology, Dut]]) -> AbstractContextManager[SideBySide] | None:
         """All of them at once, as a test run has them."""
         if not SideBySide.possible(self._rig, subjects):
             return None
-        return closing(SideBySide(self._rig, _live))
+        return closing(SideBySide(self._rig, self._live))
 
-
-def _live(rig: Rig, topology: Topology, dut: Dut) -> LiveTopology:
-    return rig.live(topology, QUICK.invalid_trial_budget, dut)
+    def _live(self, rig: Rig, topology: Topology, dut: Dut) -> LiveTopology:
+        live = rig.live(topology, QUICK.invalid_trial_budget, dut)
+        self._deployed(live)
+        return live
 
 
 class Bench:
@@ -72,10 +81,12 @@ class Bench:
         """Searches as a test has them, without the machine's ceiling: both sides of a comparison alike."""
         return Search(profile, {"suite": "benchmarks"}, self._limits, lambda _: 0.0)
 
-    def study(self, profile: Profile, decided: Decided) -> Study:
-        """Comparisons as a test has them."""
+    def study(self, profile: Profile, decided: Decided, deployed: Deployed = _as_it_is) -> Study:
+        """Comparisons as a test has them; ``deployed`` may change a topology before it is measured."""
         labels = {"suite": "benchmarks", "topology": "chain"}
-        return Study(profile, labels, _Anew(self.rig), self._limits, self._stream_runner, decided, self.rig.context)
+        return Study(
+            profile, labels, _Anew(self.rig, deployed), self._limits, self._stream_runner, decided, self.rig.context
+        )
 
     def _stream_runner(self) -> StreamRunner:
         return StreamRunner(self.rig.streams(), self.rig.context, QUICK.invalid_trial_budget)

@@ -42,11 +42,11 @@ MOST_SOAK_WINDOWS = 90_000
 
 _PLANNED_STEPS = 60
 
-_LOOK_AT, _MOST_LOSSY, _WORTH_LOOKING = 15, 0.5, 3
-"""After so many intervals a soak is given up of which more than this share lost frames, where a lower load is left to
-begin again with; and how many times as long a soak must be for that."""
+_LOOK_AT, _MOST_TROUBLED, _WORTH_LOOKING = 15, 0.5, 3
+"""After so many intervals a soak is given up of which more than this share lost frames, or had too few of them offered,
+where a lower load is left to begin again with; and how many times as long a soak must be for that."""
 
-_GIVEN_UP = "too many intervals lost frames to go on with; another begins"
+_GIVEN_UP = "too many intervals lost frames, or were spoiled, to go on with; another begins"
 
 _LATE_SHARE = 0.5
 """An interval that ended longer ago than this share of one is too old for samplers to be read for it."""
@@ -56,8 +56,8 @@ _LATE_SHARE = 0.5
 class _Watched:
     """What a running soak has collected.
 
-    ``interrupted``: why it ended early. ``look_at``: after how many intervals it is given up where too many lost
-    frames; None: never.
+    ``interrupted``: why it ended early. ``look_at``: after how many intervals it is given up where too many are in
+    trouble; None: never.
     """
 
     plan: Plan
@@ -73,11 +73,11 @@ class _Watched:
     given_up: bool = False
 
     def gives_up(self) -> bool:
-        """At the look: most intervals lost frames. Whose loss it was is dated at the end of the trial."""
+        """At the look: most intervals lost frames, or are spoiled. Whose loss it was is dated at the trial's end."""
         if len(self.table) != self.look_at:
             return False
-        lossy = sum(self.table.total(".lost", [row]) > 0 for row in range(len(self.table)))
-        self.given_up = lossy > _MOST_LOSSY * len(self.table)
+        so_far = self.summary()
+        self.given_up = so_far.spoiled_count + so_far.lossy_count > _MOST_TROUBLED * so_far.intervals
         return self.given_up
 
     def elapsed_s(self) -> float:

@@ -101,6 +101,32 @@ def test_too_many_spoiled_intervals_leave_a_lower_bound(count: int) -> None:
         assert f"the rig spoiled {count} of 60 intervals" in verdict.reason
 
 
+@pytest.mark.parametrize(("lost", "judgement"), [(0, Judgement.PASS), (900, Judgement.PASS), (90_000, None)])
+def test_a_whole_soak_of_spoiled_intervals_is_judged_by_all_that_was_lost(lost, judgement) -> None:
+    """900 of 1,000,000 frames a second and direction are below 0.1 % whosever they were; 90,000 are not."""
+    skipped = {"p0->p1.skipped": LOAD // 20, "p0->p1.lost": lost, "p0->p1.received": LOAD - lost}
+    soak = summarise(soak_table(changes=dict.fromkeys(range(55), skipped)), PLAN)
+    assert (soak.spoiled_count, soak.is_whole) == (55, True)
+    sla = SLA.replace('loss_ratio: "<= 0"', 'loss_ratio: "<= 0.1 %"').replace('      lost_frames: "<= 0"\n', "")
+    outcome = soak_outcome(soak)
+    verdicts = judge(parse_sla(sla).rules, outcome.label, observations(outcome), lambda _: None, unmeasured(outcome))
+    found = {verdict.metric: verdict for verdict in verdicts}
+    assert found["loss_ratio"].judgement is (judgement or Judgement.INCONCLUSIVE)
+    if judgement is None:
+        assert "0 % (0 % .. 4.125 %): the rig spoiled 55 of 60 intervals" in found["loss_ratio"].reason
+    passed = {name for name, verdict in found.items() if verdict.judgement is Judgement.PASS}
+    assert passed >= {"session_flaps", "sample_gaps", "memory_growth"}
+    assert found["latency_p99_change"].judgement is Judgement.INCONCLUSIVE
+    assert (found["rate_change"].judgement is Judgement.PASS) is (lost == 0), "undated losses are nobody's"
+
+
+def test_all_intervals_spoiled_still_bound_the_loss_and_half_the_load_does_not() -> None:
+    for skipped, told in ((LOAD // 20, True), (LOAD, False)):
+        soak = summarise(soak_table(changes=dict.fromkeys(range(60), {"p0->p1.skipped": skipped})), PLAN)
+        assert (soak.offered, soak.spoiled_count, soak.is_whole) == (0, 60, told)
+        assert judged(soak)["lost_frames"].judgement is (Judgement.PASS if told else Judgement.INCONCLUSIVE)
+
+
 def test_interrupted_it_is_inconclusive_but_for_what_failed_already() -> None:
     why = "ended after 20.0 s of 60.0 s by SIGTERM"
     clean, lossy = (summarise(soak_table(20, changes), PLAN, interrupted=why) for changes in ({}, TROUBLED))

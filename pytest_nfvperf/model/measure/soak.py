@@ -15,6 +15,10 @@ MOST_SPOILED = 0.25
 whose host pauses it for 0.1 s every 12 to 20 s, as was seen, loses up to a sixth of its seconds through nobody's fault;
 who has CPUs of their own can demand less by the metric ``spoiled_ratio``."""
 
+LEAST_OFFERED = 0.9
+"""Share of the frames that were due which must have been offered, for the whole time's losses to bound the DUT's at
+this load."""
+
 
 @dataclass(frozen=True, slots=True)
 class Gap:
@@ -146,3 +150,19 @@ class Soak:
             first = f", the first: {self.spoiled[0].reason}" if self.spoiled else ""
             reasons.append(f"the rig spoiled {self.spoiled_count} of {self.intervals} intervals{first}")
         return "; ".join([*reasons, *self.rig_faults])
+
+    @property
+    def is_whole(self) -> bool:
+        """It ran its whole time and offered the load, though the rig may have spoiled most of it.
+
+        Then what was counted is all that there was: a machine that disturbs adds losses, flaps and gaps, and takes none
+        away.
+        """
+        offered = self.offered + self.spoiled_offered
+        enough = offered > 0 and offered >= LEAST_OFFERED * (offered + self.skipped)
+        return enough and not self.interrupted and not self.rig_faults
+
+    @property
+    def all_lost(self) -> int:
+        """Frames lost in all, the machine's doing or the DUT's: at least the DUT's own."""
+        return self.lost + self.disturbed_lost + self.spoiled_lost

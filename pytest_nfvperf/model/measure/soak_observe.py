@@ -1,7 +1,8 @@
 """From a soak to the figures that an SLA can be about.
 
 What a soak that ended early saw is a lower bound of what its whole time would have shown: frames lost are lost, and
-none lost so far proves nothing of the rest. The same holds where the rig spoiled too many intervals.
+none lost so far proves nothing of the rest. Where the rig spoiled too many intervals of one that ran its whole time, the
+DUT's losses are between those of the other intervals and all that there were.
 """
 
 from __future__ import annotations
@@ -17,46 +18,63 @@ from pytest_nfvperf.model.sla.verdict import Observation
 
 DRIFTS = ("rate_change", "latency_p99_change", "cycles_change", "memory_growth")
 
+_OF_SPOILED_INTERVALS = frozenset({"rate_change", "memory_growth"})
+"""Trends that rest on spoiled intervals, too: see ``soak_summary``."""
+
 
 def soak_observations(soak: Soak, evidence: tuple[str, ...] = ()) -> Iterator[Observation]:
     """Every figure of a soak; ``evidence``: ids of its trials."""
     yield from _losses(soak, evidence)
     gaps = Observation("sample_gaps", float(soak.missing_intervals + soak.unexplained), "times", evidence=evidence)
-    yield _bounded(replace(gaps, confidence=_samples_text(soak)), soak)
+    gaps = replace(gaps, confidence=_samples_text(soak))
+    yield gaps if soak.is_whole else _bounded(gaps, soak)
     if soak.sessions:
         watched = f"{len(soak.sessions)} sessions watched: {', '.join(soak.sessions)}"
         flaps = Observation("session_flaps", float(soak.flap_count), "times", confidence=watched, evidence=evidence)
-        yield _bounded(flaps, soak)
+        yield flaps if soak.is_whole and not soak.flap_count else _bounded(flaps, soak)
     yield Observation(
         "spoiled_ratio", soak.spoiled_ratio, "ratio", confidence=f"{soak.intervals} intervals", evidence=evidence
     )
     if soak.sampling_cores is not None:
         yield Observation("sampling_cores", soak.sampling_cores, "cores", evidence=evidence)
-    if not soak.bound_reason:
-        yield from (_of_drift(drift, evidence) for drift in soak.drifts)
+    yield from (_of_drift(drift, evidence) for drift in soak.drifts if _tells(soak, drift))
 
 
 def soak_unmeasured(soak: Soak) -> dict[str, str]:
     """Trends that have no figure, and why."""
-    found = {drift.metric for drift in soak.drifts}
-    missing = {name: "too few samples, or the testbed does not tell it" for name in DRIFTS if name not in found}
+    seen = {drift.metric for drift in soak.drifts}
+    told = {drift.metric for drift in soak.drifts if _tells(soak, drift)}
+    missing = dict.fromkeys(set(DRIFTS) - seen, "too few samples, or the testbed does not tell it")
     if soak.bound_reason:
-        missing |= dict.fromkeys(DRIFTS, f"no trend over the whole time: {soak.bound_reason}")
-    if not soak.offered:
+        missing |= dict.fromkeys(set(DRIFTS) - told, f"no trend over the whole time: {soak.bound_reason}")
+    if not soak.offered and not soak.is_whole:
         missing |= dict.fromkeys(("loss_ratio", "lost_frames"), f"no interval says anything: {soak.bound_reason}")
     if not soak.sessions:
         missing["session_flaps"] = "no session was watched"
     return missing
 
 
+def _tells(soak: Soak, drift: Drift) -> bool:
+    return not soak.bound_reason or (soak.is_whole and drift.metric in _OF_SPOILED_INTERVALS)
+
+
 def _losses(soak: Soak, evidence: tuple[str, ...]) -> Iterator[Observation]:
-    if soak.offered < 1:
+    if soak.offered < 1 and not soak.is_whole:
         return
-    ratio = soak.lost / soak.offered
-    proof = f"{loss_bound_text(ratio, soak.offered)}; {format_seconds(soak.elapsed_s)}, {_spoiled_text(soak)}"
+    ratio = soak.lost / soak.offered if soak.offered else 0.0
+    proven = [loss_bound_text(ratio, soak.offered)] if soak.offered else []
+    proof = "; ".join([*proven, f"{format_seconds(soak.elapsed_s)}, {_spoiled_text(soak)}"])
     at = load_in_fps(soak.load_fps)
-    for metric, value, unit in (("lost_frames", float(soak.lost), "frames"), ("loss_ratio", ratio, "ratio")):
-        yield _bounded(Observation(metric, value, unit, at, confidence=proof, evidence=evidence), soak)
+    all_lost, all_offered = soak.all_lost, soak.offered + soak.spoiled_offered
+    for metric, value, most, unit in (
+        ("lost_frames", float(soak.lost), float(all_lost), "frames"),
+        ("loss_ratio", ratio, all_lost / all_offered, "ratio"),
+    ):
+        seen = Observation(metric, value, unit, at, confidence=proof, evidence=evidence)
+        if soak.bound_reason and soak.is_whole:
+            yield replace(seen, low=min(value, most), high=max(value, most), bound_reason=soak.bound_reason)
+        else:
+            yield _bounded(seen, soak)
 
 
 def _bounded(seen: Observation, soak: Soak) -> Observation:

@@ -202,16 +202,22 @@ def _downs(session: str, table: SoakTable, *, counted: bool) -> Iterator[Flap]:
 
 
 def _drifts(table: SoakTable, valid: Sequence[int], plan: Plan, dated: Mapping[int, DatedInterval]) -> Iterator[Drift]:
+    """Trends after the start. Memory is what it is in spoiled intervals, too, and so is the rate where it is known whose
+    loss there was: what the generator skipped is not in it.
+    """
     start = table.column(TIME)[-1] * _SETTLING_SHARE if len(table) else 0.0
-    rows = [row for row in valid if table.column(TIME)[row] > start]
-    times = [table.column(TIME)[row] for row in rows]
-    for metric, unit, values in (
-        ("rate_change", "ratio", [own_rate(table, row, plan, dated.get(row)) for row in rows]),
-        ("latency_p99_change", "ratio", latencies(table, rows, "p99")),
-        ("cycles_change", "ratio", cycles(table, rows)),
-        ("memory_growth", "bytes", [table.column("vswitchd.rss")[row] for row in rows] if _has_memory(table) else []),
+    everyone = [row for row in range(len(table)) if table.column(TIME)[row] > start]
+    calm = [row for row in valid if table.column(TIME)[row] > start]
+    quiet = set(calm)
+    known = [row for row in everyone if row in quiet or row in dated or not _lost(table, row)]
+    memory = [table.column("vswitchd.rss")[row] for row in everyone] if _has_memory(table) else []
+    for metric, unit, rows, values in (
+        ("rate_change", "ratio", known, [own_rate(table, row, plan, dated.get(row)) for row in known]),
+        ("latency_p99_change", "ratio", calm, latencies(table, calm, "p99")),
+        ("cycles_change", "ratio", calm, cycles(table, calm)),
+        ("memory_growth", "bytes", everyone, memory),
     ):
-        drift = _drift(metric, unit, times, values) if values else None
+        drift = _drift(metric, unit, [table.column(TIME)[row] for row in rows], values) if values else None
         if drift is not None:
             yield drift
 

@@ -99,6 +99,16 @@ class _Figure:
             seen.bound_reason,
         )
 
+    @property
+    def is_at_least(self) -> bool:
+        """What was seen is the least that it can be, and nothing is known of the most."""
+        return self.low == self.value and math.isinf(self.high)
+
+    @property
+    def is_at_most(self) -> bool:
+        """What was seen is the most that it can be, and nothing is known of the least."""
+        return self.high == self.value and self.low <= 0
+
     @classmethod
     def of_relative(cls, found: Relative) -> _Figure:
         """A ratio that was measured as such, in interleaved rounds."""
@@ -335,8 +345,8 @@ def _reason(
         shown += f": {figure.why}"
     if judgement is Judgement.INCONCLUSIVE and figure.low != figure.high:
         bound = f"{limit.operator} {format_against(limit.value, figure.value, limit.unit)}"
-        two_ends = figure.low not in {0.0, figure.value} and figure.high not in {math.inf, figure.value}
-        shown += f"; the interval neither shows nor refutes {bound}" if two_ends else f"; says nothing about {bound}"
+        one_end = math.isinf(figure.high) or figure.low <= 0 < figure.value
+        shown += f"; says nothing about {bound}" if one_end else f"; the interval neither shows nor refutes {bound}"
         if baseline is not None and (found.lower_bound or baseline.lower_bound):
             shown += f"; {FASTER_GENERATOR}"
     return shown
@@ -344,9 +354,9 @@ def _reason(
 
 def _interval_words(figure: _Figure, shown: str, limit: Limit) -> str:
     """``at least 4.00 Mpps``, or ``97.1 % (95.2 % .. 98.9 %)`` for an interval with two ends."""
-    if figure.low == figure.value:
+    if figure.is_at_least:
         return f"at least {shown}"
-    if figure.high == figure.value:
+    if figure.is_at_most:
         return f"at most {shown}"
     if math.isinf(figure.high) and figure.low <= 0:
         return f"about {shown}"
