@@ -146,7 +146,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         run(options.to, options.links, options.bridges)
     except TestbedError as error:
-        # While the guest waits 50 ms for a file of the host's, 10 s of its skipped time can pass, and a start's deadline.
+        # While the guest waits 50 ms for a file of the host's, 10 s of skipped time can pass, and a start's deadline.
         print(error, file=sys.stderr)
         return PASSED_A_DEADLINE
     return 0
