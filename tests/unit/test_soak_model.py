@@ -122,7 +122,7 @@ def test_a_whole_soak_of_spoiled_intervals_is_judged_by_all_that_was_lost(lost, 
 
 def test_all_intervals_spoiled_still_bound_the_loss_and_half_the_load_does_not() -> None:
     for skipped, told in ((LOAD // 20, True), (LOAD, False)):
-        soak = summarise(soak_table(changes=dict.fromkeys(range(60), {"p0->p1.skipped": skipped})), PLAN)
+        soak = summarise(soak_table(changes={second: {"p0->p1.skipped": skipped} for second in range(60)}), PLAN)
         assert (soak.offered, soak.spoiled_count, soak.is_whole) == (0, 60, told)
         assert judged(soak)["lost_frames"].judgement is (Judgement.PASS if told else Judgement.INCONCLUSIVE)
 

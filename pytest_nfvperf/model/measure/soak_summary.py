@@ -202,8 +202,10 @@ def _downs(session: str, table: SoakTable, *, counted: bool) -> Iterator[Flap]:
 
 
 def _drifts(table: SoakTable, valid: Sequence[int], plan: Plan, dated: Mapping[int, DatedInterval]) -> Iterator[Drift]:
-    """Trends after the start. Memory is what it is in spoiled intervals, too, and so is the rate where it is known whose
-    loss there was: what the generator skipped is not in it.
+    """Trends after the start.
+
+    Memory is what it is in spoiled intervals, too. So is the rate where it is known whose loss there was: what the
+    generator skipped is not in it.
     """
     start = table.column(TIME)[-1] * _SETTLING_SHARE if len(table) else 0.0
     everyone = [row for row in range(len(table)) if table.column(TIME)[row] > start]
