@@ -31,12 +31,18 @@ class InSoaks(FakeGenerator):
 
     def start_trial(self, spec, interval_s):
         heavy = spec.load_fps >= 4_000_000
-        self.loss_ratio, self.invalid_every = 0.01 * heavy, 1 if heavy and {skips} else None
+        self.loss_ratio, self.invalid_every = {loses} * heavy, 1 if heavy and {skips} else None
         return super().start_trial(spec, interval_s)
 
 def pytest_nfvperf_make_backend(config, testbed):
     return SimulatedBackend(testbed, lambda: InSoaks(5e6))
 """
+
+
+def in_soaks(*, skips: bool, loses: float = 0.01) -> str:
+    return IN_SOAKS.replace("{skips}", str(skips)).replace("{loses}", str(loses))
+
+
 SLA = "schema: 1\nrules: [{where: {topology: phy2phy}, require: {loss_ratio: '<= 0 %'}}]\n"
 
 
@@ -108,20 +114,27 @@ def test_a_share_of_the_ndr_is_taken_where_the_dut_loses_at_a_quarter(soaked, py
 
 
 def test_a_soak_that_the_rig_spoils_begins_again_at_half_the_load(soaked, pytester):
-    result = soaked(more=IN_SOAKS.replace("{skips}", "True"))
+    result = soaked(more=in_soaks(skips=True))
 
     result.assert_outcomes(passed=1)
     assert soak_loads(pytester) == [(4_000_000, False), (2_000_000, True)]
     given_up = records(pytester.path, "soak")[0]["data"]["soak"]
     assert given_up["interrupted"] == (
-        "ended after 15.0 s of 60.0 s: too many intervals lost frames to go on with; another begins"
+        "ended after 15.0 s of 60.0 s: too many intervals lost frames, or were spoiled, to go on with; another begins"
     )
     assert given_up["spoiled_count"] == 15
 
 
+def test_a_soak_of_skipped_frames_begins_again_though_none_were_lost(soaked, pytester):
+    result = soaked(more=in_soaks(skips=True, loses=0.0))
+
+    result.assert_outcomes(passed=1)
+    assert soak_loads(pytester) == [(4_000_000, False), (2_000_000, True)]
+
+
 def test_a_soak_in_which_the_dut_loses_frames_keeps_its_load(soaked, pytester):
     """A lower one would hide it."""
-    result = soaked(more=IN_SOAKS.replace("{skips}", "False"))
+    result = soaked(more=in_soaks(skips=False))
 
     assert result.ret == 1
     result.stdout.fnmatch_lines(["FAIL * loss_ratio <= 0 %*"])
@@ -129,7 +142,7 @@ def test_a_soak_in_which_the_dut_loses_frames_keeps_its_load(soaked, pytester):
 
 
 def test_a_load_that_the_user_names_is_kept(soaked, pytester):
-    result = soaked("--nfv-soak-load", "4 Mpps", more=IN_SOAKS.replace("{skips}", "True"))
+    result = soaked("--nfv-soak-load", "4 Mpps", more=in_soaks(skips=True))
 
     assert result.ret == 10
     assert soak_loads(pytester) == [(4_000_000, True)]
