@@ -41,7 +41,7 @@ class Handicap:
     least: int
 
 
-HANDICAPS = (Handicap("5 %", 27, 84, 20, 60.0, 19), Handicap("2 %", 28, 100, 10, 300.0, 9))
+HANDICAPS = (Handicap("5 %", 27, 72, 20, 60.0, 19), Handicap("2 %", 28, 75, 10, 300.0, 9))
 
 
 def same_against_same(made: Bench) -> list[Figure]:
