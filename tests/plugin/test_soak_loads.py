@@ -39,8 +39,8 @@ def pytest_nfvperf_make_backend(config, testbed):
 """
 
 
-def in_soaks(*, skips: bool, loses: float = 0.01) -> str:
-    return IN_SOAKS.replace("{skips}", str(skips)).replace("{loses}", str(loses))
+def in_soaks(*, skipping: bool, loss: float = 0.01) -> str:
+    return IN_SOAKS.replace("{skips}", str(skipping)).replace("{loses}", str(loss))
 
 
 SLA = "schema: 1\nrules: [{where: {topology: phy2phy}, require: {loss_ratio: '<= 0 %'}}]\n"
@@ -114,7 +114,7 @@ def test_a_share_of_the_ndr_is_taken_where_the_dut_loses_at_a_quarter(soaked, py
 
 
 def test_a_soak_that_the_rig_spoils_begins_again_at_half_the_load(soaked, pytester):
-    result = soaked(more=in_soaks(skips=True))
+    result = soaked(more=in_soaks(skipping=True))
 
     result.assert_outcomes(passed=1)
     assert soak_loads(pytester) == [(4_000_000, False), (2_000_000, True)]
@@ -126,7 +126,7 @@ def test_a_soak_that_the_rig_spoils_begins_again_at_half_the_load(soaked, pytest
 
 
 def test_a_soak_of_skipped_frames_begins_again_though_none_were_lost(soaked, pytester):
-    result = soaked(more=in_soaks(skips=True, loses=0.0))
+    result = soaked(more=in_soaks(skipping=True, loss=0.0))
 
     result.assert_outcomes(passed=1)
     assert soak_loads(pytester) == [(4_000_000, False), (2_000_000, True)]
@@ -134,7 +134,7 @@ def test_a_soak_of_skipped_frames_begins_again_though_none_were_lost(soaked, pyt
 
 def test_a_soak_in_which_the_dut_loses_frames_keeps_its_load(soaked, pytester):
     """A lower one would hide it."""
-    result = soaked(more=in_soaks(skips=False))
+    result = soaked(more=in_soaks(skipping=False))
 
     assert result.ret == 1
     result.stdout.fnmatch_lines(["FAIL * loss_ratio <= 0 %*"])
@@ -142,7 +142,7 @@ def test_a_soak_in_which_the_dut_loses_frames_keeps_its_load(soaked, pytester):
 
 
 def test_a_load_that_the_user_names_is_kept(soaked, pytester):
-    result = soaked("--nfv-soak-load", "4 Mpps", more=in_soaks(skips=True))
+    result = soaked("--nfv-soak-load", "4 Mpps", more=in_soaks(skipping=True))
 
     assert result.ret == 10
     assert soak_loads(pytester) == [(4_000_000, True)]

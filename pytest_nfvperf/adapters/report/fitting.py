@@ -43,7 +43,8 @@ def least_width(table: Table) -> int:
     """How many columns of a terminal it takes where no word is cut, and nothing that must stay on its line."""
     padding = table.padding[1] + table.padding[3]
     columns = len(table.columns)
-    return sum(map(_least, table.columns)) + columns + 1 + padding * (columns if table.pad_edge else columns - 1)
+    edges = columns + 1 if table.show_edge else columns - 1
+    return sum(map(_least, table.columns)) + edges + padding * (columns if table.pad_edge else columns - 1)
 
 
 def _least(column: Column) -> int:

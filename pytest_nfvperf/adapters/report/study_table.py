@@ -26,6 +26,9 @@ from pytest_nfvperf.adapters.report.studies import (
 from pytest_nfvperf.model.display import MISSING
 from pytest_nfvperf.model.measure.outcome import Outcome
 
+BLANK = Text("")
+"""A line between tables."""
+
 _COLUMNS = ("median", "ratio", "interval", "cycles/packet", "cores", "copies", "mirror complete")
 
 
@@ -47,10 +50,10 @@ def study_tables(verdicts: Sequence[tuple[Outcome, Text]], width: int | None = N
         optional = [name for name in _OPTIONAL if name in _filled(comparison)]
         table, left_out = fitted(partial(_study_table, comparison, by_labels), optional, width)
         notes = (Text(line, style="dim") for line in (*no_room(left_out), *_lines(comparison)))
-        shown += [*([Text("")] if shown else []), table, *notes]
-    if any(comparison.main == "tcp_throughput" for comparison in comparisons):
-        shown.append(Text(_CORES, style="dim"))
-    return [*shown, *(Text(note, style="dim") for note in notes_below(comparisons))]
+        shown += [*([BLANK] if shown else []), table, *notes]
+    below = [_CORES] if any(comparison.main == "tcp_throughput" for comparison in comparisons) else []
+    below += notes_below(comparisons)
+    return [*shown, *([BLANK] if below else []), *(Text(note, style="dim") for note in below)]
 
 
 def _study_table(
@@ -62,6 +65,7 @@ def _study_table(
 ) -> Table:
     table = Table(
         box=box.SIMPLE_HEAD,
+        show_edge=False,
         pad_edge=False,
         padding=0 if compact else (0, 1),
         title=f"{comparison.name}: {metric_name(comparison.main)}",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 
 from rich import box
 from rich.console import RenderableType
@@ -16,7 +17,6 @@ from pytest_nfvperf.adapters.evidence.reader import RunEvidence
 from pytest_nfvperf.adapters.report.figures import (
     PER_DIRECTION,
     goal_figures,
-    is_lower_bound,
     is_of_times,
     other_result,
     typical_latency,
@@ -25,12 +25,12 @@ from pytest_nfvperf.adapters.report.figures import (
 from pytest_nfvperf.adapters.report.fitting import fitted, no_room
 from pytest_nfvperf.adapters.report.rendered import rendered
 from pytest_nfvperf.adapters.report.studies import find_comparisons
-from pytest_nfvperf.adapters.report.study_table import study_tables
+from pytest_nfvperf.adapters.report.study_table import BLANK, study_tables
 from pytest_nfvperf.adapters.report.subjects import differing, distinctions, test_name
 from pytest_nfvperf.model.display import MISSING, format_ns
 from pytest_nfvperf.model.evidence.conclusion import NO_SLA, subject_badge
 from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion
-from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.measure.outcome import GoalOutcome, Outcome, SearchStatus
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 from pytest_nfvperf.model.traffic.latency_origin import latency_origin
 
@@ -77,15 +77,16 @@ def summary_text(rows: Sequence[SummaryRow], *, width: int | None = None, color:
     compared = _compared(rows)
     sampled = [row for row in rows if row.outcome.labels in compared]
     others = [row for row in rows if not row.outcome.goals and row.outcome.labels not in compared]
-    parts: list[RenderableType] = []
+    parts: list[list[RenderableType]] = []
     if searches:
         table, left_out = fitted(partial(_search_table, searches), _OPTIONAL, width)
-        parts += [table, *(Text(note, style="dim") for note in (*_notes(searches), *no_room(left_out)))]
+        parts.append([table, *(Text(note, style="dim") for note in (*_notes(searches), *no_room(left_out)))])
     if sampled:
-        parts += study_tables([(row.outcome, _verdict(row)) for row in sampled], width)
+        parts.append(study_tables([(row.outcome, _verdict(row)) for row in sampled], width))
     if others:
-        parts.append(_other_table(others))
-    return rendered(parts, width=width, color=color)
+        parts.append([_other_table(others)])
+    apart = [part if not number else [BLANK, *part] for number, part in enumerate(parts)]
+    return rendered(chain.from_iterable(apart), width=width, color=color)
 
 
 def _compared(rows: Sequence[SummaryRow]) -> set[tuple[tuple[str, str], ...]]:
@@ -131,14 +132,21 @@ def _search_cells(row: SummaryRow) -> dict[str, str]:
     return dict(zip(_HEADINGS, (*loads, *_latency(row), _cost(row)), strict=True))
 
 
+_AT_LEAST: dict[str, Callable[[GoalOutcome], bool]] = {
+    "the generator itself can hardly do more": lambda goal: goal.generator_limited,
+    "the machine disturbed the trials at more": lambda goal: bool(goal.spoiled),
+    "nothing more was tried": lambda goal: goal.status is SearchStatus.AT_MAXIMUM and not goal.generator_limited,
+}
+"""Why a load is a lower bound."""
+
+
 def _notes(rows: Sequence[SummaryRow]) -> list[str]:
     """What a reader must know to read the table."""
     notes = [PER_DIRECTION]
     goals = [goal for row in rows for goal in row.outcome.goals]
-    if any(goal.generator_limited for goal in goals):
-        notes.append("≥ generator-limited: within 5 % of what the rig itself can do, the DUT does at least this.")
-    elif any(is_lower_bound(goal) for goal in goals):
-        notes.append("≥ the highest load that was tried: the DUT does at least this.")
+    whys = [why for why, holds in _AT_LEAST.items() if any(holds(goal) for goal in goals)]
+    if whys:
+        notes.append(f"≥ the DUT does at least this: {', or '.join(whys)}.")
     if any(goal.unconfirmed for goal in goals):
         notes.append("≤ no trial of full length confirmed it: the DUT does at most this.")
     measured = [(point.at, row.outcome.label.get("engine")) for row in rows if (point := typical_latency(row.outcome))]
@@ -159,7 +167,7 @@ def _other_table(rows: Sequence[SummaryRow]) -> Table:
 
 
 def _table(*titles: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=0)
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=0)
     for title in titles:
         table.add_column(title, no_wrap="test" not in title, overflow="fold")
     return table
