@@ -1,6 +1,7 @@
 """The text of an SLA failure: what was required, what was seen, and where to look.
 
-Plain columns, at most 120 wide, because it is read in terminals, CI logs and Allure alike.
+Plain columns, at most 120 wide, because it is read in terminals, CI logs and Allure alike. Sentences fit a terminal of
+80 columns, which would break them in the middle of a word.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from pytest_nfvperf.model.display import MISSING, format_against, format_margin
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 
 WIDTH = 120
+_SENTENCE_WIDTH = 80
+_NO_BREAK = "\N{NO-BREAK SPACE}"
 _HEADINGS = ("verdict", "requirement", "observed", "limit", "margin", "evidence")
 _WIDEST = (12, 44, 22, 22, 9, 30)
 _ORDER = (Judgement.FAIL, Judgement.INCONCLUSIVE, Judgement.PASS)
@@ -94,8 +97,11 @@ def _notes(verdict: Verdict) -> list[str]:
     notes = [] if verdict.judgement is Judgement.PASS else [f"reason: {verdict.reason}"]
     notes += [f"rests on: {verdict.confidence}"] if verdict.confidence else []
     notes += [] if verdict.judgement is Judgement.PASS else [f"rule: {verdict.rule}"]
-    return [
-        line
-        for note in notes
-        for line in textwrap.wrap(note, WIDTH - 4, initial_indent="    ", subsequent_indent="      ")
-    ]
+    return [line for note in notes for line in _wrapped(note)]
+
+
+def _wrapped(note: str) -> list[str]:
+    """Indented lines; none begins with a per cent sign."""
+    joined = note.replace(" %", f"{_NO_BREAK}%")
+    lines = textwrap.wrap(joined, _SENTENCE_WIDTH, initial_indent="    ", subsequent_indent="      ")
+    return [line.replace(_NO_BREAK, " ") for line in lines]
