@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
+from pytest_nfvperf.model.evidence.connect_record import ConnectData
 from pytest_nfvperf.model.evidence.record import Record
 from pytest_nfvperf.model.evidence.records import (
     KINDS,
@@ -17,6 +18,7 @@ from pytest_nfvperf.model.evidence.records import (
 )
 from pytest_nfvperf.model.evidence.request_record import RequestData
 from pytest_nfvperf.model.measure.comparison import relative, slope
+from pytest_nfvperf.model.measure.connect_rate import ConnectResult, ConnectSpec
 from pytest_nfvperf.model.measure.cpu_account import CpuAccount, CpuPart, CpuRole
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.reconnection import Reconnection
@@ -110,6 +112,12 @@ def request_run() -> RequestData:
     return RequestData(RequestResult(RequestSpec(), times, 0, 1_000_000_000, "sockperf 3.7"), 1.5, account)
 
 
+def connect_run() -> ConnectData:
+    """One run of TCP connects, of which nobody accounted for the CPU time."""
+    times = Histogram(((20_000, 9), (50_000, 1)), 19_000, 48_000, 9)
+    return ConnectData(ConnectResult(ConnectSpec(10), times, 24_500.0, 1, 10, 1_000_000, "iperf 2.1.8"), 0.3)
+
+
 RESTART = Reconnection(outage_ns=412_000_000, restart_ns=390_000_000, interval_ns=1_000_000, sent=1900, arrived=1480)
 
 
@@ -129,7 +137,16 @@ def study_records() -> list[Record]:
     test = "suites/chaining/test_packets.py::test_patch_chain"
     add(test, _begun(packets), *packets, *verdicts, TestEndData("failed", 31.0, "SLA not met"))
     test = "suites/chaining/test_tcp.py::test_tcp_chain"
-    add(test, _begun(streams), stream_run(), request_run(), RESTART, *streams, TestEndData("passed", 31.0, ""))
+    add(
+        test,
+        _begun(streams),
+        stream_run(),
+        request_run(),
+        connect_run(),
+        RESTART,
+        *streams,
+        TestEndData("passed", 31.0, ""),
+    )
     test = "suites/endurance/test_soak.py::test_soak"
     add(test, TestData(soak_outcome().labels, {}, "Soak."), soak_record(), soak_outcome(), TestEndData("passed", 61.0))
     return records

@@ -17,6 +17,7 @@ from pytest_nfvperf.adapters.bridge.bridge_datapath import KIND as LINUX_BRIDGE
 from pytest_nfvperf.adapters.bridge.bridge_datapath import BridgeDatapath
 from pytest_nfvperf.adapters.cleanup.reaper import kill_noted, kill_rest, open_journal, reap
 from pytest_nfvperf.adapters.fingerprint.fingerprint import fingerprint
+from pytest_nfvperf.adapters.generators.iperf2.engine import Iperf2Engine
 from pytest_nfvperf.adapters.generators.iperf3.engine import Iperf3Engine, check_iperf3, find_iperf3, iperf3_options
 from pytest_nfvperf.adapters.generators.recorded_ceilings import RecordedCeilings
 from pytest_nfvperf.adapters.generators.sockperf.engine import SockperfEngine
@@ -185,6 +186,7 @@ class LocalBackend:
             make_streams=lambda: Iperf3Engine(journal, iperf3_options(self.testbed.streams)),
             make_cpu_accounting=cpu_accountant,
             make_requests=lambda: SockperfEngine(journal),
+            make_connects=lambda: Iperf2Engine(journal),
             reachability=Datagrams(),
             make_profiler=lambda: PerfProfiler(journal, {*self.testbed.cpus.pmd, *self.testbed.cpus.housekeeping}),
             vnfs=LocalVnfs(journal, self.testbed),

@@ -97,6 +97,10 @@ def _response_time(which: str) -> Metric:
     return Metric(f"{which} time from a request to its response", ((TIME_NS, "ns"),), "<= 100 us")
 
 
+def _connect_time(which: str) -> Metric:
+    return Metric(f"{which} time of a TCP connect, by the client", ((TIME_NS, "ns"),), "<= 100 us")
+
+
 def _seconds(meaning: str) -> Metric:
     return Metric(meaning, ((TIME, "s"),), "<= 10 s")
 
@@ -197,6 +201,16 @@ METRICS = {
     "response_time_p99": _response_time("99th percentile of the"),
     "response_time_p999": _response_time("99.9th percentile of the"),
     "responses": Metric("responses a second", ((EACH_SECOND, "times/s"),), ">= 1000 times/s"),
+    "connect_rate": Metric(
+        "TCP connections that one client opens a second, one after the other",
+        ((EACH_SECOND, "times/s"),),
+        ">= 1000 times/s",
+    ),
+    "connect_time_mean": _connect_time("mean"),
+    "connect_time_p50": _connect_time("median"),
+    "connect_time_p99": _connect_time("99th percentile of the"),
+    "connect_time_p999": _connect_time("99.9th percentile of the"),
+    "failed_connects": Metric("TCP connects that were refused or timed out", ((TIMES, "times"),), "<= 0 times"),
     "reconnect_time": _seconds("longest time without a datagram between two namespaces, around a restart of OVS"),
     "restart_time": _seconds("from the end of ovs-vswitchd to its having taken its configuration again"),
     "retransmits": Metric("TCP segments sent again", ((SEGMENTS, "segments"),), "<= 100 segments"),

@@ -8,6 +8,7 @@ from typing import Any
 
 from pytest_nfvperf.model.evidence.record import RecordKind
 from pytest_nfvperf.model.evidence.request_record import RequestData
+from pytest_nfvperf.model.measure.cpu_account import CpuAccount
 from pytest_nfvperf.model.measure.reading import Reading
 from pytest_nfvperf.model.measure.request_response import RequestResult, RequestSpec
 from pytest_nfvperf.ports.cpu_accounting import CpuAccounting
@@ -96,7 +97,7 @@ class ResponseTime:
     def read(self, live: LiveTopology, remaining_s: float | None) -> Reading:
         """One reading."""
         run_id, data = self.requester.run(live, self.spec, self.ends, remaining_s)
-        values = {**response_values(data.result), "datapath_cores": _datapath_cores(data, live.datapath_kind)}
+        values = {**response_values(data.result), "datapath_cores": cores_throughout(data.cpu, live.datapath_kind)}
         return Reading({name: value for name, value in values.items() if value is not None}, run_id)
 
     def labels(self, live: LiveTopology) -> dict[str, str]:
@@ -116,8 +117,8 @@ def response_values(result: RequestResult) -> dict[str, float | None]:
     }
 
 
-def _datapath_cores(data: RequestData, datapath: str) -> float | None:
-    """Over the whole time: the requests were too few to fill it, or went on for all of it."""
-    if data.cpu is None:
+def cores_throughout(cpu: CpuAccount | None, datapath: str) -> float | None:
+    """Of the datapath over the whole time: requests were too few to fill it, or went on for all of it."""
+    if cpu is None:
         return None
-    return data.cpu.datapath_cores(data.cpu.elapsed_ns, in_kernel=datapath in {"system", "linux-bridge"})
+    return cpu.datapath_cores(cpu.elapsed_ns, in_kernel=datapath in {"system", "linux-bridge"})

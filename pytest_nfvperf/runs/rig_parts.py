@@ -10,6 +10,7 @@ from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.trial import TrialResult
 from pytest_nfvperf.ports.ceilings import Ceilings
+from pytest_nfvperf.ports.connect_engine import ConnectEngine
 from pytest_nfvperf.ports.cpu_accounting import CpuAccounting
 from pytest_nfvperf.ports.cpu_profiler import CpuProfiler
 from pytest_nfvperf.ports.datapath import Datapath
@@ -31,6 +32,7 @@ class RigParts:
     ``polling_cpus``: of the DUT, whose distance from the generator's is looked at; ``round_trips``: seen before.
     ``make_streams``: None where the testbed has no engine for streams. ``make_cpu_accounting``: None where nobody
     accounts for the CPU time of the machine that they run on. ``make_requests``: None where nothing sends requests.
+    ``make_connects``: None where nothing measures TCP connects.
     ``reachability``: watches what passes between namespaces; None where nobody does.
     ``make_profiler``: of the CPUs that DUT and streams run on; None where nobody can look there.
     ``vnfs``: starts VNFs that are processes; None where there is only the generator's loop.
@@ -49,6 +51,7 @@ class RigParts:
     make_streams: Callable[[], StreamEngine] | None = None
     make_cpu_accounting: Callable[[], CpuAccounting | None] | None = None
     make_requests: Callable[[], RequestEngine] | None = None
+    make_connects: Callable[[], ConnectEngine] | None = None
     reachability: Reachability | None = None
     make_profiler: Callable[[], CpuProfiler] | None = None
     vnfs: VnfMaker | None = None

@@ -22,9 +22,11 @@ from pytest_nfvperf.model.measure.reading import Reading
 from pytest_nfvperf.model.measure.stream_measurement import StreamResult, StreamSpec
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.ports.connect_engine import ConnectEngine
 from pytest_nfvperf.ports.cpu_accounting import CpuAccounting
 from pytest_nfvperf.ports.request_engine import RequestEngine
 from pytest_nfvperf.ports.stream_engine import StreamEnd, StreamEngine
+from pytest_nfvperf.runs.connect_rate import Connector
 from pytest_nfvperf.runs.ends import Ends, stream_ends
 from pytest_nfvperf.runs.response_time import Requester
 from pytest_nfvperf.runs.rig import LiveTopology
@@ -85,6 +87,17 @@ def _requester(
     return Requester(make(), context, accounting, cpus)
 
 
+def _connector(
+    make: Callable[[], ConnectEngine] | None,
+    context: Context,
+    accounting: CpuAccounting | None,
+    cpus: tuple[Cpus, Cpus],
+) -> Connector:
+    if make is None:
+        raise UnavailableError("this testbed has nothing that measures TCP connects between namespaces")
+    return Connector(make(), context, accounting, cpus)
+
+
 class Profiling(Protocol):
     """Profiles runs by doing them once more."""
 
@@ -108,6 +121,7 @@ class StreamRunner:
         accounting: accounts for the CPU time of the machine; None where nobody does.
         make_requests: makes what sends requests; None where the testbed has nothing for it.
         profile: does once more, under a profiler, what a run did, and compares such profiles; None: nobody asks.
+        make_connects: makes what measures TCP connects; None where the testbed has nothing for it.
     """
 
     def __init__(
@@ -119,6 +133,7 @@ class StreamRunner:
         accounting: CpuAccounting | None = None,
         make_requests: Callable[[], RequestEngine] | None = None,
         profile: Profiling | None = None,
+        make_connects: Callable[[], ConnectEngine] | None = None,
     ) -> None:
         self._engine = engine
         self._context = context
@@ -127,6 +142,8 @@ class StreamRunner:
         self._accounting = accounting
         self.requester = partial(_requester, make_requests, context, accounting, cpus)
         """What sends requests between the same namespaces; raises UnavailableError where nothing does."""
+        self.connector = partial(_connector, make_connects, context, accounting, cpus)
+        """What measures TCP connects between them; raises UnavailableError where nothing does."""
         self._profile = profile
         self._profiled: list[tuple[Topology, Dut, StreamSpec]] = []
 

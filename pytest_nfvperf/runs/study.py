@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Unpack
 
+from pytest_nfvperf.model.measure.connect_rate import ConnectSpec
 from pytest_nfvperf.model.measure.offloading import OffloadShare, worst_share
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.profile import Profile, estimate_search_s
@@ -24,6 +25,7 @@ from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.ports.clock import Clock
 from pytest_nfvperf.runs.alternate import Alternated, Blocks, alternated
 from pytest_nfvperf.runs.compared import found_in_rounds, found_in_turns
+from pytest_nfvperf.runs.connect_rate import ConnectRate
 from pytest_nfvperf.runs.ends import Ends
 from pytest_nfvperf.runs.figures import ConcludingFigure, Figure, ShortFigure
 from pytest_nfvperf.runs.forwarding import ForwardingRate
@@ -198,6 +200,17 @@ class Study:
         spec = RequestSpec(message_bytes, max(1, round(self.profile.comparison_stream_s)), load_per_s)
         return self.compare(per, subjects, ResponseTime(self._streams().requester(), spec, ends))
 
+    def connect_rate(
+        self, per: str, subjects: Sequence[Subject], *, ends: Ends | None = None, connects: int = 5000
+    ) -> tuple[Outcome, ...]:
+        """How many TCP connections one client opens a second, one after the other, and how long each connect takes.
+
+        Arguments and ``ends`` as of ``tcp_throughput``. ``connects``: in a reading. UnavailableError, with what to
+        install, where nothing connects.
+        """
+        spec = ConnectSpec(connects, max(1, round(self.profile.comparison_stream_s)))
+        return self.compare(per, subjects, ConnectRate(self._streams().connector(), spec, ends))
+
     def reconnect_time(
         self, per: str, subjects: Sequence[Subject], *, ends: Ends | None = None, killed: bool = False
     ) -> tuple[Outcome, ...]:
@@ -338,7 +351,7 @@ class Study:
             collected.shares.append(share)
 
     def _runs(self) -> dict[str, None]:
-        """Ids of all trials, runs of streams and of requests so far, in order."""
+        """Ids of all trials, runs of streams, of requests and of connects so far, in order."""
         return dict.fromkeys([*self._context.trials, *self._context.streams, *self._context.others])
 
     def _labels(self, measured: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

@@ -25,4 +25,5 @@ def stream_runner(rig: Rig, context: Context, repeats: int, testbed: Testbed, pr
     of_ends = asked.client_cpus or every, asked.server_cpus or every
     make = rig.parts.make_cpu_accounting
     accounting = make() if make is not None else None
-    return StreamRunner(rig.streams(), context, repeats, of_ends, accounting, rig.parts.make_requests, profile)
+    requests, connects = rig.parts.make_requests, rig.parts.make_connects
+    return StreamRunner(rig.streams(), context, repeats, of_ends, accounting, requests, profile, connects)

@@ -1,4 +1,4 @@
-"""Request and response between pods of a node (S5): what does each kind of interface add, and what does sleep cost?"""
+"""Requests and connects between pods of a node (S5): what does each kind of interface add, and what does sleep cost?"""
 
 from __future__ import annotations
 
@@ -52,6 +52,32 @@ def test_kernel_against_userspace(datapath: Sequence[str], study: Study, sla: Sl
     """
     subjects = [Subject(each, pod_node(), Dut(each)) for each in datapath]
     sla.check_each(study.response_time("datapath", subjects, ends=ENDS))
+
+
+@pytest.mark.nfv_not_quick
+@pytest.mark.nfv(topology="pods", to="pod")
+@compares("interface", KINDS)
+def test_connects(interface: Sequence[str], study: Study, sla: SlaCheck) -> None:
+    """New TCP connections from pod to pod, one after the other, by the kind of their interfaces.
+
+    Steps: in interleaved rounds build the node anew with pods of each kind; open and close connections without data.
+    Verify: the SLA: none fails. Rate and times are measured and reported, as ratios to veth.
+    """
+    nodes = [Subject(kind, pod_node(kind=kind), Dut("netdev")) for kind in interface]
+    sla.check_each(study.connect_rate("interface", nodes, ends=ENDS))
+
+
+@pytest.mark.nfv_not_quick
+@pytest.mark.nfv(topology="pods", to="pod", interface="veth")
+@compares("datapath", ("system", "netdev"))
+def test_connects_by_datapath(datapath: Sequence[str], study: Study, sla: SlaCheck) -> None:
+    """The same, by the kernel's datapath and by the one in userspace.
+
+    Steps: as above.
+    Verify: as above, as a ratio to the kernel's datapath.
+    """
+    subjects = [Subject(each, pod_node(), Dut(each)) for each in datapath]
+    sla.check_each(study.connect_rate("datapath", subjects, ends=ENDS))
 
 
 @pytest.mark.nfv_not_quick

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_nfvperf.adapters.generators.iperf2.engine import Iperf2Engine
 from pytest_nfvperf.adapters.generators.iperf3.engine import Iperf3Engine, Iperf3Options
 from pytest_nfvperf.adapters.generators.sockperf.engine import SockperfEngine
 from pytest_nfvperf.adapters.journal.journal import Journal
@@ -16,6 +17,7 @@ from pytest_nfvperf.adapters.net.netns_names import remove_name
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.ovs.topology.built_topology import BuiltOvsTopology
 from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.model.measure.connect_rate import ConnectSpec
 from pytest_nfvperf.model.measure.reconnection import longest_gap_ns
 from pytest_nfvperf.model.measure.request_response import RequestSpec
 from pytest_nfvperf.model.measure.stream_measurement import StreamSpec
@@ -70,9 +72,14 @@ def requests(journal: Journal, node: BuiltOvsTopology) -> None:
     SockperfEngine(journal).run(RequestSpec(duration_s=3), *ends(node))
 
 
+def connects(journal: Journal, node: BuiltOvsTopology) -> None:
+    Iperf2Engine(journal).run(ConnectSpec(connects=25_000, duration_s=3), *ends(node))
+
+
 @pytest.mark.parametrize(
     ("program", "act", "said"),
     [
+        ("iperf client", connects, r"network namespace nfv-[\w-]+-pod2 was deleted during the connects"),
         ("iperf3", streams, r"the server's network namespace nfv-[\w-]+-pod2 was deleted during"),
         ("sockperf", requests, r"network namespace nfv-[\w-]+-pod2 was deleted during the requests"),
     ],
@@ -82,8 +89,10 @@ def test_a_pod_deleted_while_it_is_measured_is_named(
 ) -> None:
     """Steps: delete a pod's namespace once the measuring program is at work. Verify: the engine and the DUT name it."""
 
+    processes = 1 if act is connects else 2  # our own listener is a thread
+
     def at_work() -> bool:
-        return len([one for one in journal.entries if one.name.startswith(program)]) >= 2
+        return len([one for one in journal.entries if one.name.startswith(program)]) >= processes
 
     with ThreadPoolExecutor(1) as other:
         running = other.submit(act, journal, node)  # type: ignore[arg-type]

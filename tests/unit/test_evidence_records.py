@@ -24,6 +24,7 @@ from pytest_nfvperf.model.evidence.records import KINDS, RecordIds, make_record
 from pytest_nfvperf.model.evidence.trial_records import trial_data
 from pytest_nfvperf.model.ledger.ledger import FramePath, HopKind, Loss
 from pytest_nfvperf.model.ledger.loss_path import Stage, frame_path
+from pytest_nfvperf.model.measure.connect_rate import ConnectSpec
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.request_response import RequestSpec
 from pytest_nfvperf.model.measure.stream_measurement import StreamSpec
@@ -121,6 +122,8 @@ SPECIAL[FramePath] = st.builds(
 SPECIAL[RequestSpec] = st.builds(
     RequestSpec, st.integers(14, 65_000), st.integers(1, 100), st.none() | st.integers(1, 10**6)
 )
+
+SPECIAL[ConnectSpec] = st.builds(ConnectSpec, st.integers(10, 25_000), st.integers(1, 100))
 
 SPECIAL[StreamSpec] = st.builds(
     StreamSpec,

@@ -52,7 +52,17 @@ FOLDERS = {
         *("ovn", "fingerprint", "history", "report", "cleanup", "doctor", "bisecting"),
     ),
     "adapters.ovs": ("instance", "openflow", "topology", "counters", ""),
-    "adapters.generators": ("", "embedded", "iperf3", "sockperf", "packet_socket", "fake", "trex", "trex_child"),
+    "adapters.generators": (
+        "",
+        "embedded",
+        "iperf3",
+        "iperf2",
+        "sockperf",
+        "packet_socket",
+        "fake",
+        "trex",
+        "trex_child",
+    ),
     "adapters.routing": ("speakers", "route_agent", "frr", "bird", "lab", ""),
 }
 """The order of the folders inside a folder, the lowest first; "" is what lies beside them."""

@@ -59,6 +59,7 @@ _OPTIONAL: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("BIRD", "bird", ()),
     ("QEMU", "qemu-system-x86_64", ()),
     ("sockperf", "sockperf", ()),
+    ("iperf 2", "iperf", ()),
     ("perf", "perf", ()),
     ("Chromium", "chromium", ("chromium-browser", "google-chrome")),
 )

@@ -13,6 +13,7 @@ from pytest_nfvperf.adapters.evidence.schema import Line, parse_line
 from pytest_nfvperf.adapters.evidence.writer import is_being_written
 from pytest_nfvperf.model.compare.record import ComparisonData
 from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.evidence.connect_record import ConnectData
 from pytest_nfvperf.model.evidence.records import (
     AttachmentData,
     ErrorData,
@@ -51,6 +52,7 @@ class TestEvidence:
     trials: dict[str, TrialData] = field(default_factory=dict)
     streams: dict[str, StreamData] = field(default_factory=dict)
     requests: dict[str, RequestData] = field(default_factory=dict)
+    connects: dict[str, ConnectData] = field(default_factory=dict)
     reconnections: dict[str, Reconnection] = field(default_factory=dict)
     soaks: dict[str, SoakData] = field(default_factory=dict)
     outcomes: dict[str, Outcome] = field(default_factory=dict)
@@ -67,7 +69,8 @@ class TestEvidence:
     @property
     def measured(self) -> bool:
         """True if it sent something, or at least deployed something to send through."""
-        return bool(self.trials or self.streams or self.requests or self.reconnections or self.soaks or self.topologies)
+        runs = self.trials or self.streams or self.requests or self.connects or self.reconnections or self.soaks
+        return bool(runs or self.topologies)
 
 
 @dataclass(slots=True)
@@ -323,6 +326,8 @@ def _take_of_test(test: TestEvidence, line: Line) -> None:
             test.streams[line.id] = data
         case RequestData() as data:
             test.requests[line.id] = data
+        case ConnectData() as data:
+            test.connects[line.id] = data
         case Reconnection() as data:
             test.reconnections[line.id] = data
         case SoakData() as data:

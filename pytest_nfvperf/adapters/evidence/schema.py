@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from pytest_nfvperf.model.compare.record import ComparisonData
+from pytest_nfvperf.model.evidence.connect_record import ConnectData
 from pytest_nfvperf.model.evidence.record import SCHEMA_VERSION
 from pytest_nfvperf.model.evidence.records import (
     AttachmentData,
@@ -82,6 +83,13 @@ class RequestsLine(Envelope):
 
     kind: Literal["requests"]
     data: RequestData
+
+
+class ConnectsLine(Envelope):
+    """One finished run of TCP connects."""
+
+    kind: Literal["connects"]
+    data: ConnectData
 
 
 class ReconnectionLine(Envelope):
@@ -163,6 +171,7 @@ Line = Annotated[
     | BoundingLedgerLine
     | StreamLine
     | RequestsLine
+    | ConnectsLine
     | ReconnectionLine
     | SoakLine
     | OutcomeLine

@@ -69,6 +69,7 @@ _PROGRAMS = (
     Program("dpdk-testpmd", "dpdk-dev", "VNFs that are a process of their own", lost="VNFs of kind testpmd"),
     Program("iperf3", "iperf3", "streams between namespaces; its service stays disabled", lost=_STREAMS),
     Program("sockperf", "sockperf", "requests and responses between namespaces", lost="study.response_time"),
+    Program("iperf", "iperf", "TCP connects between namespaces", lost="study.connect_rate"),
     Program(
         "perf",
         "linux-perf",

@@ -32,6 +32,7 @@ from pytest_nfvperf.adapters.report.testbeds import measured_on
 from pytest_nfvperf.adapters.report.texts import command_line
 from pytest_nfvperf.model.display import MISSING, format_seconds
 from pytest_nfvperf.model.evidence.conclusion import Cause, TestConclusion
+from pytest_nfvperf.model.evidence.connect_record import ConnectData
 from pytest_nfvperf.model.evidence.records import RunData, SoakData, StreamData, TrialData
 from pytest_nfvperf.model.evidence.request_record import RequestData
 from pytest_nfvperf.model.ledger.ledger import Ledger
@@ -113,10 +114,11 @@ class TestPage:
 
     @property
     def accounts(self) -> list[tuple[str, CpuAccount]]:
-        """Who used the machine's CPUs in each run of streams and of requests; those where somebody accounted."""
-        runs: list[tuple[str, StreamData | RequestData]] = [
+        """Who used the machine's CPUs in each run of streams, requests and connects; those where somebody accounted."""
+        runs: list[tuple[str, StreamData | RequestData | ConnectData]] = [
             *self.evidence.streams.items(),
             *self.evidence.requests.items(),
+            *self.evidence.connects.items(),
         ]
         return [(name, run.cpu) for name, run in runs if run.cpu is not None]
 

@@ -40,6 +40,9 @@ BETTER = {
     "load_latency_p99": LOWER,
     "response_time_p50": LOWER,
     "response_time_p99": LOWER,
+    "connect_rate": HIGHER,
+    "connect_time_mean": LOWER,
+    "connect_time_p99": LOWER,
     "reconnect_time": LOWER,
 }
 """Metrics that sides are compared in, and which way is better. The time a packet is the rate again; shares that are

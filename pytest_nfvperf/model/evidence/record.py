@@ -24,6 +24,7 @@ class RecordKind(StrEnum):
     SOAK = "soak"  # a soak's summary and curves; its samples are in a file beside the evidence
     STREAM = "stream"  # one finished run of streams, valid or not
     REQUESTS = "requests"  # one finished run of requests and responses
+    CONNECTS = "connects"  # one finished run of TCP connects
     RECONNECTION = "reconnection"  # a restart of the DUT, and what it interrupted
     OUTCOME = "outcome"  # what a search or sweep found
     VERDICT = "verdict"  # one requirement judged

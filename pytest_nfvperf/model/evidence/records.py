@@ -13,6 +13,7 @@ from typing import Any
 from pytest_nfvperf.model.compare.record import ComparisonData
 from pytest_nfvperf.model.compare.sides import Comparing
 from pytest_nfvperf.model.evidence.conclusion import Cause
+from pytest_nfvperf.model.evidence.connect_record import ConnectData
 from pytest_nfvperf.model.evidence.record import Record, RecordKind, plain, without_defaults
 from pytest_nfvperf.model.evidence.request_record import RequestData
 from pytest_nfvperf.model.ledger.ledger import Ledger
@@ -284,6 +285,7 @@ Payload = (
     | LedgerData
     | StreamData
     | RequestData
+    | ConnectData
     | Reconnection
     | SoakData
     | Outcome
@@ -303,6 +305,7 @@ KINDS: dict[type[Payload], RecordKind] = {
     LedgerData: RecordKind.LEDGER,
     StreamData: RecordKind.STREAM,
     RequestData: RecordKind.REQUESTS,
+    ConnectData: RecordKind.CONNECTS,
     Reconnection: RecordKind.RECONNECTION,
     SoakData: RecordKind.SOAK,
     Outcome: RecordKind.OUTCOME,

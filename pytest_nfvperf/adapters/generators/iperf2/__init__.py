@@ -1,0 +1,1 @@
+"""TCP connects between two namespaces by iperf 2."""

@@ -1,0 +1,65 @@
+"""TCP connects by iperf 2 between pods of a real node."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_nfvperf.adapters.generators.iperf2.engine import Iperf2Engine
+from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.net.inside import inside_named
+from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
+from pytest_nfvperf.adapters.process.process import run
+from pytest_nfvperf.model.errors import GeneratorError
+from pytest_nfvperf.model.measure.connect_rate import ConnectSpec
+from pytest_nfvperf.model.scenarios.pods import pod_node
+from pytest_nfvperf.ports.stream_engine import StreamEnd
+from tests.functional.ovs_support import needs_root
+
+pytestmark = needs_root
+
+_TIME_WAIT = "06"
+
+
+def test_connects_between_pods_are_counted_and_timed(ovs: OvsDatapath, journal: Journal) -> None:
+    built = ovs.build(pod_node(2))
+    try:
+        built.wait_ready(10)
+        pod1, pod2 = (StreamEnd(built.netns(f"pod{n}"), f"198.18.1.{n}", "eth0") for n in (1, 2))
+        engine = Iperf2Engine(journal)
+        found = engine.run(ConnectSpec(connects=500), pod1, pod2)
+        assert found.accepted == found.times.total >= 500
+        assert found.failed == 0
+        assert 0 < found.times.min_ns <= found.mean_ns <= found.times.max_ns
+        assert found.elapsed_ns > 0
+        assert _waiting(pod1) == 0  # the next run has all ports again
+        elsewhere = StreamEnd(pod2.namespace, "198.18.9.9", "eth0")
+        with pytest.raises(GeneratorError, match=r"cannot listen at 198\.18\.9\.9: .+ seen from namespace nfv-"):
+            engine.run(ConnectSpec(), pod1, elsewhere)
+        assert list(journal.directory.glob("iperf-*")) == []
+    finally:
+        built.close()
+
+
+def test_a_client_that_reaches_nobody_is_ended(
+    ovs: OvsDatapath, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Verify: an iperf whose connects get no answer, which may not hear SIGTERM, is gone, and the error says so."""
+    monkeypatch.setattr("pytest_nfvperf.adapters.generators.iperf2.engine._MARGIN_S", 0.5)
+    built = ovs.build(pod_node(2))
+    try:
+        built.wait_ready(10)
+        pod1, pod2 = (StreamEnd(built.netns(f"pod{n}"), f"198.18.1.{n}", "eth0") for n in (1, 2))
+        run(["ip", "-n", pod2.namespace, "link", "set", "eth0", "down"])
+        with pytest.raises(GeneratorError, match=r"iperf from nfv-.+ to 198\.18\.1\.2 in nfv-.+ did not end within"):
+            Iperf2Engine(journal).run(ConnectSpec(connects=10), pod1, pod2)
+        assert not [entry for entry in journal.entries if "iperf" in entry.name]
+    finally:
+        built.close()
+
+
+def _waiting(end: StreamEnd) -> int:
+    """Sockets in TIME_WAIT of a namespace."""
+    lines = inside_named(end.namespace, lambda: Path("/proc/thread-self/net/tcp").read_text().splitlines()[1:])
+    return sum(line.split()[3] == _TIME_WAIT for line in lines)
