@@ -103,5 +103,12 @@ def _notes(verdict: Verdict) -> list[str]:
 def _wrapped(note: str) -> list[str]:
     """Indented lines; none begins with a per cent sign."""
     joined = note.replace(" %", f"{_NO_BREAK}%")
-    lines = textwrap.wrap(joined, _SENTENCE_WIDTH, initial_indent="    ", subsequent_indent="      ")
+    lines = textwrap.wrap(
+        joined,
+        _SENTENCE_WIDTH,
+        initial_indent="    ",
+        subsequent_indent="      ",
+        break_long_words=False,  # nor on hyphens: paths and names stay whole
+        break_on_hyphens=False,
+    )
     return [line.replace(_NO_BREAK, " ") for line in lines]
