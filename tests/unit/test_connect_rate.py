@@ -25,12 +25,19 @@ TRIXIE = (
 REFUSED = (
     "tcp connect failed: Connection refused\n[  1] local 0.0.0.0 port 0 connected with 198.18.77.2 port 7777 (sock=4)\n"
 )
+TRIXIE_REFUSED = (
+    "[  1] tcp connect to 198.18.77.2 port 7133 failed (Connection refused) on 2026-11-23 02:03:24.081 (UTC)\n"
+    "[  1] tcp connect to 198.18.77.2 port 7133 failed (Bad file descriptor) on 2026-11-23 02:03:24.091 (UTC)\n"
+)
 SUMMARY = "[ CT] final connect times (min/avg/max/stdev) = {:.3f}/{:.3f}/{:.3f}/46.285 ms (tot/err) = {}/{}\n"
 
 
-@pytest.mark.parametrize("line", [BOOKWORM, TRIXIE])
-def test_times_are_those_of_each_connect(line: str) -> None:
-    said = HEAD + line.format("0.10") + line.format("0.02") * 18 + REFUSED + SUMMARY.format(0.014, 0.029, 0.102, 20, 1)
+@pytest.mark.parametrize(
+    ("line", "refused", "counted"), [(BOOKWORM, REFUSED, "20/1"), (TRIXIE, TRIXIE_REFUSED, "19/0")]
+)
+def test_times_are_those_of_each_connect(line: str, refused: str, counted: str) -> None:
+    summary = SUMMARY.format(0.014, 0.029, 0.102, *counted.split("/"))
+    said = HEAD + line.format("0.10") + line.format("0.02") * 18 + refused + summary
     report = read_report(said)
     assert report.times.counts == ((20_000, 18), (100_000, 1))
     assert (report.times.min_ns, report.times.max_ns) == (14_000, 102_000)
@@ -43,7 +50,9 @@ def test_percentiles_are_as_near_as_the_lines_say(times_us: list[int], failed: i
     lines = "".join(BOOKWORM.format(f"{us / 1000:4.2f}") for us in times_us)
     low, high = min(times_us), max(times_us)
     mean, total = sum(times_us) / len(times_us), len(times_us) + failed
-    report = read_report(HEAD + lines + SUMMARY.format(low / 1e3, mean / 1e3, high / 1e3, total, failed))
+    report = read_report(
+        HEAD + lines + REFUSED * failed + SUMMARY.format(low / 1e3, mean / 1e3, high / 1e3, total, failed)
+    )
     assert report.times.total == len(times_us)
     assert report.failed == failed
     assert report.times.percentile_ns(100) == pytest.approx(high * 1000, abs=5001)
