@@ -108,7 +108,6 @@ def _wrapped(note: str) -> list[str]:
         _SENTENCE_WIDTH,
         initial_indent="    ",
         subsequent_indent="      ",
-        break_long_words=False,  # nor on hyphens: paths and names stay whole
-        break_on_hyphens=False,
+        break_on_hyphens=False,  # of paths and names
     )
     return [line.replace(_NO_BREAK, " ") for line in lines]
