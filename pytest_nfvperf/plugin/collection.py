@@ -135,8 +135,8 @@ def check_slas(config: pytest.Config, items: Sequence[pytest.Item], session: Nfv
     known = [own | labels for item in items for labels in subject_labels(item, session.profile.name)]
     names = {name for labels in known for name in labels}
     for pack in session.options.packs:
-        refuse_empty(pack, session.published_slas(folders))
-    for sla in session.given_slas:
+        refuse_empty(pack, session.slas.published(folders))
+    for sla in session.slas.given:
         if _whole_folders(config):
             _refuse_unknown(sla, names)
         unmatched = unmatched_rules(sla, known)
@@ -147,7 +147,7 @@ def check_slas(config: pytest.Config, items: Sequence[pytest.Item], session: Nfv
     if session.options.slas or session.options.packs:
         return
     for folder in folders:
-        beside = session.suite_sla(folder)
+        beside = session.slas.beside(folder)
         if beside is not None and _whole_folders(config):
             _refuse_unknown(beside, names)
 

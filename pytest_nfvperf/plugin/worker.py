@@ -40,7 +40,7 @@ def places_of(items: Sequence[pytest.Item], session: NfvSession) -> dict[str, Pl
 
 def _selected(item: pytest.Item, session: NfvSession, own: Mapping[str, str]) -> Selected:
     subjects = tuple({**own, **labels} for labels in subject_labels(item, session.profile.name))
-    return Selected(str(item.path.parent), subjects, session.rules_for(item.path))
+    return Selected(str(item.path.parent), subjects, session.slas.rules_for(item.path))
 
 
 def _join_marked(items: Sequence[pytest.Item], labels: Sequence[str], groups: Groups) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property, partial
@@ -22,7 +22,6 @@ from pytest_nfvperf.adapters.report.junit import junit_properties
 from pytest_nfvperf.adapters.report.subjects import title
 from pytest_nfvperf.adapters.report.texts import deployed_title
 from pytest_nfvperf.backends.base import Abandons, Backend
-from pytest_nfvperf.config.sla_file import load_sla
 from pytest_nfvperf.model.errors import TestbedError, UnavailableError
 from pytest_nfvperf.model.evidence.conclusion import TestConclusion
 from pytest_nfvperf.model.evidence.records import (
@@ -38,7 +37,7 @@ from pytest_nfvperf.model.measure.offloading import OFFLOAD_RULE
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.profile import PROFILES, Profile
 from pytest_nfvperf.model.sla.baseline import Baseline
-from pytest_nfvperf.model.sla.rules import Rule, Sla
+from pytest_nfvperf.model.sla.rules import Rule
 from pytest_nfvperf.model.sla.verdict import Verdict
 from pytest_nfvperf.model.testbed.line_rate import line_rate_fps
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut
@@ -63,17 +62,15 @@ from pytest_nfvperf.session.baseline import load_baseline
 from pytest_nfvperf.session.deployed_topologies import failed_on, topology_data
 from pytest_nfvperf.session.ledgers import bounding_text, whole_ledgers
 from pytest_nfvperf.session.options import Options
-from pytest_nfvperf.session.packs import PUBLISHED_FILE, pack_rules
 from pytest_nfvperf.session.profiling import profile_text, profiles
 from pytest_nfvperf.session.run_record import run_data, with_bands
 from pytest_nfvperf.session.running_test import conclude_running
 from pytest_nfvperf.session.sla_check import Measured, SlaCheck
+from pytest_nfvperf.session.slas import Slas
 from pytest_nfvperf.session.streaming import stream_runner
 
 if TYPE_CHECKING:
     from pytest_nfvperf.session.comparing import Comparison
-
-SUITE_SLA = "sla.yaml"
 
 
 class NfvSession:
@@ -88,6 +85,7 @@ class NfvSession:
         sinks: take records after the evidence file.
 
     Attributes:
+        slas: the SLA files in force.
         deployed: what was deployed in the running test, by topology and DUT; whoever starts a test clears it.
         selected: node ids of all tests that the run is about; None until the first of them is about to run.
         interrupted: the signal that ended a soak, for the run to end after its test; "" as long as there was none.
@@ -110,6 +108,7 @@ class NfvSession:
         self.run_dir = run_dir
         self.worker = worker
         self.profile: Profile = _profile(options)
+        self.slas = Slas(options)
         self.measured = Measured()
         self.deployed: dict[Placed, TopologyData] = {}
         self.interrupted = ""
@@ -121,41 +120,15 @@ class NfvSession:
         self._sinks = tuple(sinks)
         self._started = time.monotonic()
         self._statuses: Counter[str] = Counter()
-        self._suite_slas: dict[Path, Sla] = {}
         self._rig: Rig | None = None
         self._described = (False, False)  # DUT, generator
         self._run_data: RunData | None = None
-
-    @cached_property
-    def given_slas(self) -> tuple[Sla, ...]:
-        """SLA files of the command line; ConfigError for one that cannot be read."""
-        return tuple(load_sla(path) for path in self.options.slas)
 
     @cached_property
     def baseline(self) -> Baseline | None:
         """The run that --nfv-baseline names; None without one, ConfigError for one that cannot be read."""
         path = self.options.baseline
         return None if path is None else load_baseline(path, self.backend.fingerprint())
-
-    def rules_for(self, test_file: Path) -> tuple[Rule, ...]:
-        """Rules in force for a test: the command line's files and packs, else those of the sla.yaml beside it."""
-        if self.options.slas or self.options.packs:
-            published = self.published_slas([test_file.parent])
-            packs = (rule for pack in self.options.packs for rule in pack_rules(pack, published))
-            return (*(rule for sla in self.given_slas for rule in sla.rules), *packs)
-        sla = self.suite_sla(test_file.parent)
-        return sla.rules if sla else ()
-
-    def published_slas(self, folders: Iterable[Path]) -> list[Sla]:
-        """The published.yaml of those folders that have one; ConfigError for one that cannot be read."""
-        return [sla for folder in folders if (sla := self.suite_sla(folder, PUBLISHED_FILE)) is not None]
-
-    def suite_sla(self, folder: Path, name: str = SUITE_SLA) -> Sla | None:
-        """The sla.yaml in a folder; None where there is none, ConfigError for one that cannot be read."""
-        path = folder / name
-        if path not in self._suite_slas and path.is_file():
-            self._suite_slas[path] = load_sla(path)
-        return self._suite_slas.get(path)
 
     @cached_property
     def recorder(self) -> Recorder:
@@ -292,7 +265,7 @@ class NfvSession:
         """By which the tests of this file are judged: the SLA's, and what the testbed itself asks to be judged."""
         if self.options.plan or self.comparison:
             return ()
-        return (*self.rules_for(test_file), *((OFFLOAD_RULE,) if self.backend.testbed.ovs.hw_offload else ()))
+        return (*self.slas.rules_for(test_file), *((OFFLOAD_RULE,) if self.backend.testbed.ovs.hw_offload else ()))
 
     def begin_test(self, node_id: str, data: TestData) -> None:
         """A test that may measure begins."""
