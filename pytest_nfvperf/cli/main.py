@@ -191,10 +191,10 @@ def _show(arguments: argparse.Namespace) -> int:
 def _matrix(arguments: argparse.Namespace) -> int:
     from pytest_nfvperf.adapters.evidence.reader import read_run  # noqa: PLC0415
     from pytest_nfvperf.adapters.report.matrix import matrix_of, render_matrix  # noqa: PLC0415
-    from pytest_nfvperf.session.published_figures import published_for  # noqa: PLC0415
+    from pytest_nfvperf.session.published_figures import published_beside, series_of  # noqa: PLC0415
 
     runs = [read_run(path.resolve()) for path in arguments.runs]
-    matrix = matrix_of((run, published_for(run)) for run in runs)
+    matrix = matrix_of((run, series_of(published_beside(run))) for run in runs)
     if not matrix.rows:
         print("nfvperf: none of these runs has the outcome of a search (NDR, PDR or throughput)", file=sys.stderr)
         return 1

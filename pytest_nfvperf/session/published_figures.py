@@ -24,37 +24,35 @@ from pytest_nfvperf.session.sla_check import Measured
 _UNITS = ("pps", "bps")
 
 
-def published_for(run: RunEvidence, root: Path | None = None) -> tuple[PublishedSeries, ...]:
-    """Series of the published.yaml beside each suite that the run measured.
+def published_beside(run: RunEvidence, root: Path | None = None) -> tuple[Sla, ...]:
+    """The published.yaml beside each suite that the run measured.
 
     Args:
         run: its tests' node ids lead to the suites' folders.
         root: what node ids are relative to; the current directory by default.
     """
-    return tuple(series for sla in _published(run, root) for series in published_series(sla))
+    files = [(root or Path()) / node_id.split("::")[0] for node_id in run.tests if node_id]
+    beside = (folder / PUBLISHED_FILE for folder in dict.fromkeys(file.parent for file in files))
+    return tuple(load_sla(path) for path in beside if path.is_file())
 
 
-def relations_for(run: RunEvidence, root: Path | None = None) -> tuple[PublishedRelation, ...]:
-    """Relations of the published.yaml beside each suite that the run measured, and what it found of them.
+def series_of(published: Iterable[Sla]) -> tuple[PublishedSeries, ...]:
+    """The series of all these files."""
+    return tuple(series for sla in published for series in published_series(sla))
 
-    A relation whose tests the run selected, and of which it measured nothing, is among them and says so. ``run``,
-    ``root``: as above.
+
+def relations_of(published: Iterable[Sla], run: RunEvidence) -> tuple[PublishedRelation, ...]:
+    """The relations of these files, and what the run found of them.
+
+    A relation whose tests the run selected, and of which it measured nothing, is among them and says so.
     """
     outcomes = [outcome for test in run.tests.values() for outcome in test.outcomes.values()]
     measured = Measured()
     for outcome in outcomes:
         measured.add(outcome.label, observations(outcome))
     selected = [dict(test.data.labels) for test in run.tests.values() if test.node_id]
-    rules = [rule for sla in _published(run, root) for rule in sla.rules if _relations(rule)]
+    rules = [rule for sla in published for rule in sla.rules if _relations(rule)]
     return tuple(found for rule in rules for found in _found(rule, outcomes, selected, measured))
-
-
-def _published(run: RunEvidence, root: Path | None) -> Iterator[Sla]:
-    """The files beside the suites that the run measured."""
-    files = [(root or Path()) / node_id.split("::")[0] for node_id in run.tests if node_id]
-    for folder in dict.fromkeys(file.parent for file in files):
-        if (folder / PUBLISHED_FILE).is_file():
-            yield load_sla(folder / PUBLISHED_FILE)
 
 
 def _relations(rule: Rule) -> tuple[tuple[str, Limit], ...]:

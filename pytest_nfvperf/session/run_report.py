@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence
 from pytest_nfvperf.adapters.report.html import render_report
-from pytest_nfvperf.session.published_figures import published_for, relations_for
+from pytest_nfvperf.session.published_figures import published_beside, relations_of, series_of
 
 
 def write_report(
@@ -18,8 +18,9 @@ def write_report(
     Args:
         run: what the evidence says.
         folder: where the page goes.
-        root: see ``published_for``.
+        root: see ``published_beside``.
         time_for_charts: see ``render_report``.
     """
-    published, relations = published_for(run, root), relations_for(run, root)
-    return render_report(run, folder, published, relations=relations, time_for_charts=time_for_charts)
+    published = published_beside(run, root)
+    relations = relations_of(published, run)
+    return render_report(run, folder, series_of(published), relations=relations, time_for_charts=time_for_charts)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence, read_run
 from pytest_nfvperf.adapters.report.html import render_report
-from pytest_nfvperf.adapters.report.published_relations import NOT_MEASURED, subjects_of
+from pytest_nfvperf.adapters.report.published_relations import NOT_MEASURED, PublishedRelation, subjects_of
+from pytest_nfvperf.config.sla_file import load_sla
 from pytest_nfvperf.model.evidence.records import TestData
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.samples import Samples
-from pytest_nfvperf.session.published_figures import relations_for
+from pytest_nfvperf.session import published_figures
+from pytest_nfvperf.session.published_figures import published_beside, relations_of
 from pytest_nfvperf.session.run_report import write_report
 from tests.sample_run import small_run, write_sample
 
@@ -44,8 +48,12 @@ def seen(tmp_path: Path) -> RunEvidence:
     )
 
 
+def relations_in(run: RunEvidence) -> tuple[PublishedRelation, ...]:
+    return relations_of(published_beside(run, ROOT), run)
+
+
 def test_a_relation_is_shown_with_what_was_measured_here(tmp_path: Path) -> None:
-    small, large = found = relations_for(seen(tmp_path), ROOT)
+    small, large = found = relations_in(seen(tmp_path))
     assert small.suite == large.suite == "pods"
     assert small.name == "S5, pods on VDUSE beat pods on veth for small and medium writes"
     assert "OVN-Kubernetes on OpenShift, 2025 (S5)" in small.source
@@ -58,19 +66,19 @@ def test_a_relation_is_shown_with_what_was_measured_here(tmp_path: Path) -> None
 
 def test_a_relation_that_was_selected_and_not_measured_says_so(tmp_path: Path) -> None:
     run = with_pods(read_run(write_sample(tmp_path, small_run())), ("64", []))
-    (small,) = relations_for(run, ROOT)
+    (small,) = relations_in(run)
     assert (small.seen, small.agrees, small.labels) == (NOT_MEASURED, "", ())
     assert subjects_of([small]) == [""]
 
 
 def test_a_run_of_other_tests_has_none(tmp_path: Path) -> None:
     run = with_pods(read_run(write_sample(tmp_path, small_run())))
-    assert relations_for(run, ROOT) == ()
+    assert relations_in(run) == ()
 
 
 def test_the_page_has_them_in_the_section_of_their_suite(tmp_path: Path) -> None:
     run = seen(tmp_path)
-    page = render_report(run, tmp_path / "out", relations=relations_for(run, ROOT), png=False).read_text()
+    page = render_report(run, tmp_path / "out", relations=relations_in(run), png=False).read_text()
     below = page.partition("<h3>Beside what was published</h3>")[2]
     table = below.partition("</table>")[0]
     assert page.count("Beside what was published") == 1
@@ -80,7 +88,11 @@ def test_the_page_has_them_in_the_section_of_their_suite(tmp_path: Path) -> None
     assert "They are no requirement here" in below
 
 
-def test_every_report_has_them_whoever_writes_it(tmp_path: Path) -> None:
-    """A run's end, ``nfvperf report``, and the host for a run in a guest."""
+def test_every_report_has_them_whoever_writes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run's end, ``nfvperf report``, and the host for a run in a guest. Each file is read once for a page."""
+    read: list[Path] = []
+    monkeypatch.setattr(published_figures, "load_sla", lambda path: (read.append(path), load_sla(path))[1])
     page = write_report(seen(tmp_path), tmp_path / "out", ROOT, time_for_charts=lambda: False).read_text()
     assert page.count("Beside what was published") == 1
+    assert ROOT / "suites/pods/published.yaml" in read
+    assert len(read) == len(set(read))
