@@ -49,13 +49,17 @@ class SlaModel(Strict):
         raise ValueError(f"this is schema {value!r}, but only schema 1 is known: write 'schema: 1'")
 
 
-def load_sla(path: str | Path) -> Sla:
+def load_sla(path: str | Path, shown: str = "") -> Sla:
     """Read an SLA file.
 
+    Args:
+        path: of the file.
+        shown: what rules and verdicts call it, in reports that are read elsewhere; as ``path`` by default.
+
     Raises:
-        ConfigError: file, line, key path, what is wrong and what to write instead.
+        ConfigError: file (by its path), line, key path, what is wrong and what to write instead.
     """
-    return _to_sla(read_document(path))
+    return _to_sla(read_document(path), shown)
 
 
 def parse_sla(text: str, file: str = "<sla>") -> Sla:
@@ -84,20 +88,20 @@ def unknown_labels(sla: Sla, known: Collection[str]) -> ConfigError | None:
     return None
 
 
-def _to_sla(document: Document) -> Sla:
-    model = validated(SlaModel, document)
-    rules = (_to_rule(rule, document, ("rules", index)) for index, rule in enumerate(model.rules))
-    return Sla(tuple(rules), document.file)
+def _to_sla(document: Document, shown: str = "") -> Sla:
+    model, file = validated(SlaModel, document), shown or document.file
+    rules = (_to_rule(rule, document, file, ("rules", index)) for index, rule in enumerate(model.rules))
+    return Sla(tuple(rules), file)
 
 
-def _to_rule(rule: RuleModel, document: Document, path: KeyPath) -> Rule:
+def _to_rule(rule: RuleModel, document: Document, file: str, path: KeyPath) -> Rule:
     where = tuple((name, _selector(name, value, document, path)) for name, value in rule.where.items())
     require = tuple(
         (metric, limit)
         for metric, given in rule.require.items()
         for limit in _limits(metric, given, document, (*path, "require", metric))
     )
-    place = f"{document.file}:{document.line(path)}: {show_path(path)}"
+    place = f"{file}:{document.line(path)}: {show_path(path)}"
     return Rule(where, require, place, rule.name, rule.source)
 
 

@@ -20,6 +20,7 @@ from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 from pytest_nfvperf.runs.recorder import Recorder
 from pytest_nfvperf.session.run import NfvSession
 from pytest_nfvperf.session.sla_check import Measured, SlaCheck, subject_text
+from pytest_nfvperf.session.slas import shown_place
 
 
 def sla_name(session: NfvSession, test_file: Path) -> str:
@@ -56,7 +57,8 @@ class JudgedAnew:
             baseline=lambda: self._session.baseline,
         )
         verdicts = _verdicts(test, sla)
-        if verdicts is None or _asked(verdicts) == _asked(test.verdicts.values()):
+        root = self._session.options.root
+        if verdicts is None or _asked(verdicts, root) == _asked(test.verdicts.values(), root):
             return None if verdicts is None else test
         end = _end(test, verdicts)
         if end is None:
@@ -75,8 +77,11 @@ def _verdicts(test: TestEvidence, sla: SlaCheck) -> tuple[Verdict, ...] | None:
     return tuple(verdict for together in judged for verdict in sla.verdicts_on(together))
 
 
-def _asked(verdicts: Iterable[Verdict]) -> set[tuple[object, ...]]:
-    return {(verdict.requirement, verdict.limit, verdict.rule, *verdict.subject) for verdict in verdicts}
+def _asked(verdicts: Iterable[Verdict], root: Path) -> set[tuple[object, ...]]:
+    """What each asks of whom. Evidence of earlier versions names a rule's file by its whole path."""
+    return {
+        (verdict.requirement, verdict.limit, shown_place(verdict.rule, root), *verdict.subject) for verdict in verdicts
+    }
 
 
 def _end(test: TestEvidence, verdicts: Sequence[Verdict]) -> TestEndData | None:

@@ -192,6 +192,7 @@ def _options(config: pytest.Config, choices: Mapping[str, str]) -> Options:
         record=base / record if record else None,
         baseline=base / baseline if baseline else None,
         virtual_time=config.getoption("--nfv-virtual-time"),
+        root=config.rootpath,
     )
 
 

@@ -57,6 +57,7 @@ class Options:
         profile_cpu: run streams once more, unmeasured, with a profile of where the cycles go.
         wait_s: how long to wait for a testbed, or for CPUs, that another run uses, s.
         virtual_time: count instructions instead of measuring by the clock.
+        root: pytest's rootdir, which reports name SLA files from.
         record: directory for recordings of the conversation with the generator; None: it is not recorded.
     """
 
@@ -81,6 +82,7 @@ class Options:
     profile_cpu: bool = False
     resume: Path | None = None
     virtual_time: bool = False
+    root: Path = field(default_factory=Path.cwd)
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -6,12 +6,14 @@ from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 
+import pytest_nfvperf
 from pytest_nfvperf.config.sla_file import load_sla
 from pytest_nfvperf.model.sla.rules import Rule, Sla
 from pytest_nfvperf.session.options import Options
 from pytest_nfvperf.session.packs import PUBLISHED_FILE, pack_rules
 
 SUITE_SLA = "sla.yaml"
+_PACKAGE = Path(pytest_nfvperf.__file__).parent
 
 
 class Slas:
@@ -28,7 +30,7 @@ class Slas:
     @cached_property
     def given(self) -> tuple[Sla, ...]:
         """SLA files of the command line; ConfigError for one that cannot be read."""
-        return tuple(load_sla(path) for path in self._options.slas)
+        return tuple(self._load(path) for path in self._options.slas)
 
     def rules_for(self, test_file: Path) -> tuple[Rule, ...]:
         """Rules for a test: those of the command line's files and packs, else those of the sla.yaml beside it."""
@@ -47,5 +49,24 @@ class Slas:
         """The sla.yaml in a folder; None where there is none, ConfigError for one that cannot be read."""
         path = folder / name
         if path not in self._beside and path.is_file():
-            self._beside[path] = load_sla(path)
+            self._beside[path] = self._load(path)
         return self._beside.get(path)
+
+    def _load(self, path: Path) -> Sla:
+        return load_sla(path, shown_place(str(path), self._options.root))
+
+
+def shown_place(place: str, root: Path) -> str:
+    """A file, or a place in one ("/root/x/suites/cost/sla.yaml:6: rules[0]"), as a reader elsewhere knows it.
+
+    Args:
+        place: begins with the file's path.
+        root: pytest's rootdir.
+
+    Returns:
+        The place from the rootdir, as node ids are; of a suite that came with the package
+        "pytest_nfvperf/suites/cost/sla.yaml:6: rules[0]"; as it is where the file is elsewhere.
+    """
+    if place.startswith(f"{_PACKAGE}/suites/"):
+        return place.removeprefix(f"{_PACKAGE.parent}/")
+    return place.removeprefix(f"{root}/")

@@ -66,6 +66,26 @@ def test_a_missed_sla_fails_with_a_table(judged, suite):
     assert records(suite.path, "test_end")[0]["data"]["status"] == "failed"
 
 
+def test_a_rule_is_named_from_the_rootdir_wherever_pytest_was_called(judged, suite, monkeypatch):
+    """The rootdir is the run's, so a page, a log or a JUnit file says the same on every machine."""
+    (suite.path / "pytest.ini").write_text("[pytest]\n")
+    (suite.path / "mine" / "sla.yaml").write_text(SLA.format(require="ndr: '>= 5 Mpps'"))
+    suite.makeconftest(CONFTEST + SIMULATED.format(dut="4e6"))
+    monkeypatch.chdir(suite.path / "mine")
+    result = suite.runpytest_subprocess(
+        "--nfv-results=../reports", "--junitxml=junit.xml", "--alluredir=allure", "--nfv-report=html"
+    )
+
+    place = "mine/sla.yaml:3: rules[0]"
+    result.stdout.fnmatch_lines([f"    rule: {place.replace('[', '[[]')}"])
+    assert [verdict["data"]["rule"] for verdict in records(suite.path, "verdict")] == [place]
+    allure = "".join(path.read_text() for path in (suite.path / "mine" / "allure").glob("*-result.json"))
+    page = (suite.path / "reports" / "latest" / "report.html").read_text()
+    for text in ((suite.path / "mine" / "junit.xml").read_text(), allure, page):
+        assert place in text
+        assert f"/{place}" not in text
+
+
 def test_a_metric_that_was_not_measured_is_inconclusive_and_named(judged):
     result = judged("cycles_per_packet: '<= 200 cycles'")
 

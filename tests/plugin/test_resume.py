@@ -158,6 +158,24 @@ def test_another_sla_judges_what_was_measured(run: Run, pytester: pytest.Pyteste
     assert again.ret == 1
 
 
+def test_evidence_that_names_rules_by_whole_paths_is_taken_over(run: Run, pytester: pytest.Pytester) -> None:
+    """Earlier versions wrote them so. The rule has another name now, and asks the same."""
+    file = pytester.path / LATEST / "evidence.jsonl"
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    verdicts = [line["data"] for line in lines if line["kind"] == "verdict"]
+    assert {verdict["rule"] for verdict in verdicts} == {f"{SLA}:3: rules[0]"}
+    for verdict in verdicts:
+        verdict["rule"] = f"{pytester.path}/{verdict['rule']}"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (pytester.path / SLA).write_text(requiring(">= 1 Mpps").replace("where: {}", "where: {}, name: ours"))
+
+    done = run("--nfv-resume", str(LATEST))
+
+    done.stdout.fnmatch_lines(["*nfvperf: 2 of 5 tests are taken over from *"])
+    done.stdout.no_fnmatch_line("*the SLA is another*")
+    assert done.ret == 0
+
+
 def test_what_the_figures_do_not_say_is_measured_again(run: Run, pytester: pytest.Pytester) -> None:
     """Of a latency that nobody measured; and where a test failed, and the rest of it may not have run."""
     (pytester.path / SLA).write_text(requiring("<= 100 us", "latency_p99"))

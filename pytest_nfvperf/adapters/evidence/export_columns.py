@@ -174,7 +174,7 @@ _VERDICT = (
     _of("limit", "float", "of the requirement", lambda v: v.limit),
     _of("margin", "float", "(observed - limit) / |limit|, positive is better", lambda v: v.margin),
     _of("reason", "text", "of a FAIL or INCONCLUSIVE", lambda v: v.reason),
-    _of("rule", "text", "file and place of the rule", lambda v: v.rule),
+    _of("rule", "text", "file (from pytest's rootdir, as node ids) and place of the rule", lambda v: v.rule),
     _of("evidence", "text", "ids of the trials that it rests on", lambda v: " ".join(v.evidence)),
 )
 
