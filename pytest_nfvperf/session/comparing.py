@@ -215,7 +215,9 @@ def side_verdict(side: SideFigures, baseline: str, labels: tuple[tuple[str, str]
 
 
 def _margin(metric: MetricComparison) -> float | None:
-    if metric.ratio is None:
+    """None too where the ratio is only "at least" or "at most", which does not decide."""
+    is_bound = metric.word is Word.CANNOT_TELL and (metric.low is None or metric.high is None)
+    if metric.ratio is None or is_bound:
         return None
     return metric.ratio - 1 if metric.better == HIGHER else 1 - metric.ratio
 

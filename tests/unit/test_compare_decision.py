@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_nfvperf.model.compare.decision import HIGHER, LEAST_DIFFERENCE, LOWER, Floor, compared, decide
-from pytest_nfvperf.model.compare.record import Word
+from pytest_nfvperf.model.compare.record import MetricComparison, SideFigures, Word
 from pytest_nfvperf.model.samples import Pairing, Relative, Samples
+from pytest_nfvperf.session.comparing import side_verdict
 
 ratios = st.floats(0.1, 10)
 spreads = st.floats(0, 0.5)
@@ -96,3 +97,18 @@ def test_what_the_rig_limits_is_told_as_that():
     assert metric.word is Word.CANNOT_TELL
     assert metric.reason == "ratio 1.000 (0.000 .. open): generator-limited: its ceiling"
     assert (metric.low, metric.high) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("word", "low", "high", "margin"),
+    [
+        (Word.CANNOT_TELL, 0.9, None, None),
+        (Word.CANNOT_TELL, None, 1.1, None),
+        (Word.CANNOT_TELL, 0.9, 1.1, -0.03),
+        (Word.SLOWER, None, 0.98, -0.03),
+    ],
+)
+def test_a_ratio_that_is_a_bound_and_does_not_decide_has_no_margin(word, low, high, margin):
+    metric = MetricComparison("ndr", "pps", HIGHER, word, "", decides=True, ratio=0.97, low=low, high=high)
+    verdict = side_verdict(SideFigures("new", metrics=(metric,)), "old", ())
+    assert verdict.margin == (margin if margin is None else pytest.approx(margin))

@@ -130,6 +130,22 @@ def test_no_line_rate_to_be_a_share_of():
     assert verdict.reason == "ndr has no figure in line rate: the ports have no line rate"
 
 
+@pytest.mark.parametrize(
+    ("text", "bound", "judgement", "margin"),
+    [
+        (">= 5 Mpps", {"lower_bound": True}, INCONCLUSIVE, None),
+        (">= 4 Mpps", {"upper_bound": True}, INCONCLUSIVE, None),
+        (">= 4 Mpps", {"low": 3.9e6, "high": math.inf, "value": 3.9e6}, INCONCLUSIVE, None),
+        (">= 4 Mpps", {"lower_bound": True}, PASS, 0.05),
+        (">= 5 Mpps", {"upper_bound": True}, FAIL, -0.16),
+        (">= 4 Mpps", {"low": 3.9e6, "high": 4.3e6}, INCONCLUSIVE, 0.05),
+    ],
+)
+def test_a_bound_that_does_not_decide_has_no_margin(text, bound, judgement, margin):
+    verdict = judged("ndr", text, [replace(NDR, **bound)])
+    assert (verdict.judgement, verdict.margin) == (judgement, margin if margin is None else pytest.approx(margin))
+
+
 def test_loads_are_found_by_name():
     seen = [
         Observation("loss_ratio", 0.1, "ratio", at="8000000 pps"),

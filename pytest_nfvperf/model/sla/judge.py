@@ -114,6 +114,11 @@ class _Figure:
         """A ratio that was measured as such, in interleaved rounds."""
         return cls(found.ratio, found.low, math.inf if found.high is None else found.high, found.bound_reason)
 
+    @property
+    def one_ended(self) -> bool:
+        """Nothing is known of the most that it can be, or of the least."""
+        return math.isinf(self.high) or self.low <= 0 < self.value
+
     def over(self, other: _Figure) -> _Figure:
         """The ratio of two figures."""
         low = self.low / other.high
@@ -294,7 +299,7 @@ def _verdict(
         limit=limit.value,
         unit=limit.unit,
         observed=figure.value,
-        margin=_margin(figure.value, limit),
+        margin=_margin(figure, limit, judgement),
         reason=_reason(judgement, figure, limit, found, baseline),
         rule=rule.source,
         confidence=found.confidence,
@@ -325,11 +330,16 @@ def _meets(value: float, limit: Limit) -> bool:
     return False
 
 
-def _margin(value: float, limit: Limit) -> float | None:
-    """(observed - limit) / |limit|, positive when better; None against a limit of 0 or for ``==``."""
-    if limit.value == 0 or limit.operator == "==":
+def _margin(figure: _Figure, limit: Limit, judgement: Judgement) -> float | None:
+    """(observed - limit) / |limit|, positive when better; None against a limit of 0 or for ``==``.
+
+    None too for "at least 4 Mpps" against ">= 5 Mpps": the distance to what nobody measured is no margin.
+    """
+    is_bound = figure.low != figure.high and (figure.one_ended or figure.value in {figure.low, figure.high})
+    undecided = judgement is Judgement.INCONCLUSIVE and is_bound
+    if limit.value == 0 or limit.operator == "==" or undecided:
         return None
-    margin = (value - limit.value) / abs(limit.value)
+    margin = (figure.value - limit.value) / abs(limit.value)
     return margin if limit.operator in {">", ">="} else -margin
 
 
@@ -345,8 +355,9 @@ def _reason(
         shown += f": {figure.why}"
     if judgement is Judgement.INCONCLUSIVE and figure.low != figure.high:
         bound = f"{limit.operator} {format_against(limit.value, figure.value, limit.unit)}"
-        one_end = math.isinf(figure.high) or figure.low <= 0 < figure.value
-        shown += f"; says nothing about {bound}" if one_end else f"; the interval neither shows nor refutes {bound}"
+        shown += (
+            f"; says nothing about {bound}" if figure.one_ended else f"; the interval neither shows nor refutes {bound}"
+        )
         if baseline is not None and (found.lower_bound or baseline.lower_bound):
             shown += f"; {FASTER_GENERATOR}"
     return shown

@@ -58,7 +58,8 @@ class Verdict:
     """The judgement of one requirement.
 
     ``observed`` is None when it was not measured. ``margin`` is (observed - limit) / |limit|,
-    signed so that positive is better; None when it cannot be computed.
+    signed so that positive is better; None when it cannot be computed, and where ``observed`` is a bound
+    that does not decide.
     ``subject``: labels of what was judged, where a test has several subjects.
     """
 
