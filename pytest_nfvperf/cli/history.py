@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_nfvperf.cli.share import share_like
+from pytest_nfvperf.model.display import how_many
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.evidence.run_conclusion import EXIT_STATUS, RunFate
 
@@ -86,7 +87,7 @@ def _add(arguments: argparse.Namespace) -> int:
     path, new = add_entry(arguments.history, entry)
     figures = sum(len(one.figures) for one in entry.measured)
     subjects = len(entry.measured)
-    told = f"{figures} figures of {subjects} subject{'' if subjects == 1 else 's'}"
+    told = f"{how_many(figures, 'figure')} of {how_many(subjects, 'subject')}"
     print(f"{'added' if new else 'there already'}: {path}: {told}")
     if entry.result not in {RunFate.ACCEPTED, RunFate.PASSED}:
         print(f"This run was {entry.result}: the history has what it measured, and says so.")
@@ -137,7 +138,8 @@ def _check(arguments: argparse.Namespace) -> int:
         )
         return TOO_FEW
     left = f"; of {len(short)} nothing can be said, `nfvperf history show` says why" if short else ""
-    print(f"nothing new in {len(watched)} series of {len(history.entries)} runs{left} (exit status {NOTHING_NEW})")
+    runs = how_many(len(history.entries), "run")
+    print(f"nothing new in {len(watched)} series of {runs}{left} (exit status {NOTHING_NEW})")
     return NOTHING_NEW
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest_nfvperf
+from pytest_nfvperf.model.display import how_many
 from pytest_nfvperf.model.errors import ConfigError
 
 _PACKAGE = Path(pytest_nfvperf.__file__).parent
@@ -43,7 +44,7 @@ def _suites(folder: Path) -> Iterator[tuple[str, list[str]]]:
     for suite in sorted(path for path in folder.iterdir() if (path / "sla.yaml").is_file()):
         count = sum(_tests_in(file) for file in suite.glob("test_*.py"))
         packs = [file.name for file in sorted(suite.glob("*.yaml"))]
-        yield suite.name, [f"{count} tests", *packs]
+        yield suite.name, [how_many(count, "test"), *packs]
 
 
 def _tests_in(file: Path) -> int:

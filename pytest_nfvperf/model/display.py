@@ -134,6 +134,17 @@ def format_elapsed(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
 
 
+def how_many(count: int, thing: str) -> str:
+    """``1 bridge``, ``2 bridges``, ``1,000 flows``. ``thing``: a word of which the plural ends in s, or in es."""
+    ending = "" if count == 1 else "es" if thing.endswith("ch") else "s"
+    return f"{count:,} {thing}{ending}"
+
+
+def how_many_labelled(value: str, thing: str) -> str:
+    """As ``how_many``, of a label's value, which can be a word: ``many flows``."""
+    return how_many(int(value), thing) if value.isdigit() else f"{value} {thing}s"
+
+
 def format_margin(margin: float | None) -> str:
     """A signed margin as per cent, positive is better: ``+3.2 %``; a small one is not shown as none: ``-0.02 %``."""
     if margin is None or not math.isfinite(margin):

@@ -15,7 +15,7 @@ from _pytest.runner import runtestprotocol
 
 from pytest_nfvperf.adapters.report.texts import drawn
 from pytest_nfvperf.backends.simulated import ASSUMED_FPS, SimulatedBackend
-from pytest_nfvperf.model.display import format_fps, format_seconds
+from pytest_nfvperf.model.display import format_fps, format_seconds, how_many
 from pytest_nfvperf.model.evidence.records import TopologyData
 from pytest_nfvperf.model.measure.stream_measurement import StreamSpec
 from pytest_nfvperf.model.traffic.trial import TrialSpec
@@ -58,9 +58,10 @@ def show_plan(session: pytest.Session, nfv: NfvSession) -> bool:
     skipped = f" ({len(planned) - len(run)} more are skipped)" if len(run) < len(planned) else ""
     total = sum(test.seconds for test in run)
     count = sum(len(test.specs) + len(test.streams) for test in run)
+    what = f"{how_many(len(run), 'test')}{skipped}, {how_many(count, 'trial')}"
     reporter.write_line(
-        f"{len(run)} tests{skipped}, {count} trials, about {format_seconds(total)} for a DUT of about "
-        f"{format_fps(ASSUMED_FPS)} per direction at 64 bytes; invalid trials are repeated and add to it"
+        f"{what}, about {format_seconds(total)} for a DUT of about {format_fps(ASSUMED_FPS)} per direction "
+        "at 64 bytes; invalid trials are repeated and add to it"
     )
     return True
 

@@ -15,6 +15,7 @@ from dataclasses import replace
 from pytest_nfvperf.model.compare.decision import HIGHER
 from pytest_nfvperf.model.compare.record import ComparisonData, MetricComparison, SideFigures, SideState, Word
 from pytest_nfvperf.model.compare.sides import Comparing
+from pytest_nfvperf.model.display import how_many
 from pytest_nfvperf.model.errors import NfvperfError, TestbedError, UnavailableError
 from pytest_nfvperf.model.evidence.records import AttachmentData, ErrorData
 from pytest_nfvperf.model.measure.outcome import Outcome
@@ -224,7 +225,11 @@ def _margin(metric: MetricComparison) -> float | None:
 
 def _rests_on(metric: MetricComparison) -> str:
     """``27 pairs in 8 blocks of fresh builds``."""
-    return f"{metric.pairs} pairs in {metric.blocks} blocks of fresh builds" if metric.blocks else ""
+    return (
+        f"{how_many(metric.pairs, 'pair')} in {how_many(metric.blocks, 'block')} of fresh builds"
+        if metric.blocks
+        else ""
+    )
 
 
 def comparison_lines(data: ComparisonData) -> list[str]:

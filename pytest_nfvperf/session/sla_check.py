@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from pytest_nfvperf.model.display import how_many_labelled
 from pytest_nfvperf.model.errors import InconclusiveError
 from pytest_nfvperf.model.measure.instruction_cost import TIME, WALL, why_not_in
 from pytest_nfvperf.model.measure.observe import observations, unmeasured
@@ -249,6 +250,11 @@ def subject_text(labels: Mapping[str, str]) -> str:
         "direction": "{}",
         "datapath": "{}",
     }
-    shown |= {"bridges": "{} bridges", "link": "{}", "streams": "{} streams", "tso": "tso {}"}
-    what = ", ".join(text.format(labels[name]) for name, text in shown.items() if name in labels)
+    shown |= {"bridges": "bridge", "link": "{}", "streams": "stream", "tso": "tso {}"}
+    what = ", ".join(_label_text(text, labels[name]) for name, text in shown.items() if name in labels)
     return f"{labels.get('suite', '')} {labels.get('test', '')}: {what}".strip()
+
+
+def _label_text(text: str, value: str) -> str:
+    """A value in its text; a text without a place for it is what the label counts."""
+    return text.format(value) if "{}" in text else how_many_labelled(value, text)

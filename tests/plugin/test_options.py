@@ -23,7 +23,7 @@ def test_the_plan_lists_trials_and_time_and_sends_nothing(suite):
             "*planned on a simulated DUT in virtual time",
             "*plan: nothing is sent*",
             "mine/test_mine.py::test_ndr_pdr[[]64]: about * s: 1 x warm-up 500 ms, *confirmation of ndr 5.00 s*",
-            "1 tests, * trials, about * s for a DUT of about 4.00 Mpps per direction at 64 bytes*",
+            "1 test, * trials, about * s for a DUT of about 4.00 Mpps per direction at 64 bytes*",
         ]
     )
     assert result.ret == 0

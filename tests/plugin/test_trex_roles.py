@@ -66,7 +66,7 @@ def test_a_plan_says_so_and_does_not_count_them(lab: pytest.Pytester) -> None:
             "*::test_p2p: about *",
             f"*::test_pvp: skipped: {REASON}",
             "*::test_pvvp: skipped: TRex only sends and receives: *",
-            "1 tests (2 more are skipped), 2 trials, about *",
+            "1 test (2 more are skipped), 2 trials, about *",
         ]
     )
 

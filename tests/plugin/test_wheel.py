@@ -64,7 +64,7 @@ def test_a_suite_outside_the_tree_runs_on_the_wheel(wheel, tmp_path):
 
     shown = run(python, "-m", "pytest", "--nfv-plan", cwd=project)
 
-    assert "1 tests, " in shown
+    assert "1 test, " in shown
     assert "test_mine.py::test_mine: about" in shown
     nfvperf = str(tmp_path / "env/bin/nfvperf")
     assert "throughput " in run(nfvperf, "suites", cwd=tmp_path)

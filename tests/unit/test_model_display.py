@@ -21,6 +21,8 @@ from pytest_nfvperf.model.display import (
     format_ratio,
     format_seconds,
     format_value,
+    how_many,
+    how_many_labelled,
 )
 
 
@@ -72,6 +74,13 @@ from pytest_nfvperf.model.display import (
         (format_elapsed(754), "13 min"),
         (format_elapsed(43_200), "12 h"),
         (format_margin(None), "-"),
+        (how_many(1, "bridge"), "1 bridge"),
+        (how_many(0, "bridge"), "0 bridges"),
+        (how_many(1000, "flow"), "1,000 flows"),
+        (how_many(2, "search"), "2 searches"),
+        (how_many_labelled("1", "bridge"), "1 bridge"),
+        (how_many_labelled("10000", "flow"), "10,000 flows"),
+        (how_many_labelled("many", "flow"), "many flows"),
     ],
 )
 def test_format(shown, text):

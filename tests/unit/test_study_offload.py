@@ -55,7 +55,7 @@ def test_a_reading_that_fell_back_to_software_fails_its_subject_and_no_other():
     assert "FAIL     offloaded_flows >= 100 %" in str(told.value)
     assert "not in hardware: in_port(3), actions:2" in str(told.value)
     assert "2 bridges" in str(told.value)
-    assert "1 bridges" not in str(told.value)
+    assert "1 bridge" not in str(told.value)
 
 
 def test_without_offload_a_study_asks_nobody():

@@ -11,7 +11,7 @@ from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence
 from pytest_nfvperf.adapters.report.figures import format_line_share
 from pytest_nfvperf.adapters.report.published_series import PublishedSeries
 from pytest_nfvperf.adapters.report.templating import environment, style
-from pytest_nfvperf.model.display import format_fps, format_ratio
+from pytest_nfvperf.model.display import format_fps, format_ratio, how_many_labelled
 from pytest_nfvperf.model.evidence.conclusion import OUTSIDE, TestConclusion, subject_badge
 from pytest_nfvperf.model.measure.outcome import GoalOutcome, Outcome
 from pytest_nfvperf.model.sla.judge import worst
@@ -128,12 +128,15 @@ def _row(labels: Mapping[str, str]) -> Row:
         "topology": "{}",
         "overlay": "{}",
         "link": "{} links",
-        "bridges": "{} bridges",
+        "bridges": "bridge",
         "direction": "{}",
-        "flows": "{} flows",
+        "flows": "flow",
     }
-    what = [text.format(labels[name]) for name, text in shown.items() if name in labels]
-    what = [text for text in what if text != "1 flows"]
+    what = [
+        text.format(labels[name]) if "{}" in text else how_many_labelled(labels[name], text)
+        for name, text in shown.items()
+        if name in labels and (name, labels[name]) != ("flows", "1")
+    ]
     return Row(
         nic=labels.get("nic", _OWN_PORTS),
         firmware=labels.get("firmware", "-"),

@@ -30,7 +30,7 @@ from pytest_nfvperf.adapters.report.studies import ratio_text, subject_name
 from pytest_nfvperf.adapters.report.subjects import differing, distinctions, title
 from pytest_nfvperf.adapters.report.testbeds import measured_on
 from pytest_nfvperf.adapters.report.texts import command_line
-from pytest_nfvperf.model.display import MISSING, format_seconds
+from pytest_nfvperf.model.display import MISSING, format_seconds, how_many
 from pytest_nfvperf.model.evidence.conclusion import Cause, TestConclusion
 from pytest_nfvperf.model.evidence.connect_record import ConnectData
 from pytest_nfvperf.model.evidence.records import RunData, SoakData, StreamData, TrialData
@@ -150,7 +150,7 @@ class SuitePage:
         invalid = sum(not trial.result.valid for trial in trials)
         took = sum(page.evidence.end.seconds for page in self.tests if page.evidence.end is not None)
         spoiled = f", {invalid} of them invalid" if invalid else ""
-        return f"{len(trials):,} trials{spoiled}; took {format_seconds(took)}"
+        return f"{how_many(len(trials), 'trial')}{spoiled}; took {format_seconds(took)}"
 
 
 def test_page(
@@ -294,7 +294,7 @@ def _resumed(run: RunEvidence) -> list[tuple[str, str]]:
     if not run.resumed:
         return []
     taken = sum(test.file in run.resumed for test in run.tests.values() if test.node_id)
-    left = f"{', '.join(sorted(run.resumed))}: {taken} tests taken over from there"
+    left = f"{', '.join(sorted(run.resumed))}: {how_many(taken, 'test')} taken over from there"
     return [("Resumed", f"{left}, {sum(map(bool, run.tests)) - taken} measured afterwards")]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from pytest_nfvperf.model.display import format_fps, format_ratio, format_seconds, format_value
+from pytest_nfvperf.model.display import format_fps, format_ratio, format_seconds, format_value, how_many
 from pytest_nfvperf.model.measure.loss_bound import loss_bound_text
 from pytest_nfvperf.model.measure.soak import Drift, Soak, Spoiled
 
@@ -26,15 +26,15 @@ def soak_line(soak: Soak) -> str:
     ended = f"{format_seconds(soak.elapsed_s)} at {format_fps(soak.load_fps)}"
     if soak.interrupted:
         ended += f" ({soak.interrupted})"
-    against = [f"{soak.spoiled_count} intervals spoiled"] if soak.spoiled_count else []
-    against += [f"{soak.flap_count} flaps"] if soak.flap_count else []
-    against += [f"{soak.missing_intervals} samples missing"] if soak.missing_intervals else []
+    against = [f"{how_many(soak.spoiled_count, 'interval')} spoiled"] if soak.spoiled_count else []
+    against += [how_many(soak.flap_count, "flap")] if soak.flap_count else []
+    against += [f"{how_many(soak.missing_intervals, 'sample')} missing"] if soak.missing_intervals else []
     return "; ".join([f"{ended}: {_loss(soak)}", *against])
 
 
 def soak_facts(soak: Soak) -> list[tuple[str, str]]:
     """What a reader wants to know, by name."""
-    sessions = f"{len(soak.sessions)} watched, {soak.flap_count} flaps" if soak.sessions else "none watched"
+    sessions = f"{len(soak.sessions)} watched, {how_many(soak.flap_count, 'flap')}" if soak.sessions else "none watched"
     facts = [
         ("time", f"{format_seconds(soak.elapsed_s)} of {format_seconds(soak.planned_s)}"),
         ("load", f"{format_fps(soak.load_fps)} per direction, {soak.skipped:,} frames not sent by the generator"),

@@ -42,4 +42,5 @@ def _filters() -> dict[str, Any]:
         "value": display.format_value,
         "against": display.format_against,
         "margin": display.format_margin,
+        "how_many": display.how_many,
     }

@@ -22,6 +22,7 @@ from pytest_nfvperf.model.bisect.seen import (
     runs,
     unusable,
 )
+from pytest_nfvperf.model.display import how_many
 
 _PURPOSES = {Purpose.ENDS: "ends", Purpose.SEARCH: "search", Purpose.CONFIRM: "again"}
 MOST_NAMED = 4
@@ -47,19 +48,15 @@ def _seen(event: Event, subject: Subject | None) -> str:
         case Ran():
             failed = dict(event.failed)
             if not failed:
-                return f"{_tests(len(event.passed))} passed"
+                return f"{how_many(len(event.passed), 'test')} passed"
             test = subject.test if subject and subject.test in failed else next(iter(failed))
-            return f"{_tests(len(failed))} failed: {test}: {_first_line(failed[test])}"
+            return f"{how_many(len(failed), 'test')} failed: {test}: {_first_line(failed[test])}"
         case Compared():
             own = [each for each in event.figures if Subject(each.test, each.metric) == subject] or event.figures
             one = max(own, key=lambda each: abs(each.log_ratio) / each.standard_error, default=None)
             if one is None:
                 return event.note or "no figure"
             return f"{ratio_text(Estimate(one.log_ratio, one.standard_error**2, event.blocks))} {one.metric}"
-
-
-def _tests(count: int) -> str:
-    return "1 test" if count == 1 else f"{count} tests"
 
 
 def _first_line(text: str) -> str:
@@ -69,7 +66,7 @@ def _first_line(text: str) -> str:
 def ratio_text(seen: Estimate) -> str:
     """``0.902 (0.880 .. 0.925) in 8 blocks``: the ratio with its interval at 95 %."""
     ratio, low, high = seen.interval()
-    return f"{ratio:.4g} ({low:.4g} .. {high:.4g}) in {seen.blocks} blocks"
+    return f"{ratio:.4g} ({low:.4g} .. {high:.4g}) in {how_many(seen.blocks, 'block')}"
 
 
 def _likeliest(question: Question, now: Standing) -> str:

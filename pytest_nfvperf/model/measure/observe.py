@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from pytest_nfvperf.model.display import format_fps, format_ratio
+from pytest_nfvperf.model.display import format_fps, format_ratio, how_many
 from pytest_nfvperf.model.measure.loss_bound import loss_bound_text
 from pytest_nfvperf.model.measure.offloading import OFFLOADED_FLOWS, OffloadShare
 from pytest_nfvperf.model.measure.outcome import (
@@ -292,7 +292,7 @@ def _of_back_to_back(outcome: Outcome) -> Iterator[Observation]:
     found = outcome.back_to_back
     if found is None:
         return
-    repeats = f"mean of {len(found.burst_frames)} repeats"
+    repeats = f"mean of {how_many(len(found.burst_frames), 'repeat')}"
     yield Observation(
         "back_to_back_frames",
         found.mean_burst_frames,
@@ -331,7 +331,7 @@ def _of_offload(share: OffloadShare, outcome: Outcome) -> Iterator[Observation]:
 
 def _of_sessions(seen: SessionsSeen) -> Iterator[Observation]:
     elsewhere = f"; {seen.elsewhere} more under overload, which are not judged" if seen.elsewhere else ""
-    confidence = f"{seen.watched} watched in {len(seen.trials)} trials{elsewhere}"
+    confidence = f"{seen.watched} watched in {how_many(len(seen.trials), 'trial')}{elsewhere}"
     yield Observation("session_flaps", float(seen.flaps), "times", confidence=confidence, evidence=seen.trials)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from pytest_nfvperf.model.display import format_seconds
+from pytest_nfvperf.model.display import format_seconds, how_many
 from pytest_nfvperf.model.measure.loss_bound import loss_bound_text
 from pytest_nfvperf.model.measure.soak import Drift, Soak
 from pytest_nfvperf.model.sla.load_name import load_in_fps
@@ -29,11 +29,11 @@ def soak_observations(soak: Soak, evidence: tuple[str, ...] = ()) -> Iterator[Ob
     gaps = replace(gaps, confidence=_samples_text(soak))
     yield gaps if soak.is_whole else _bounded(gaps, soak)
     if soak.sessions:
-        watched = f"{len(soak.sessions)} sessions watched: {', '.join(soak.sessions)}"
+        watched = f"{how_many(len(soak.sessions), 'session')} watched: {', '.join(soak.sessions)}"
         flaps = Observation("session_flaps", float(soak.flap_count), "times", confidence=watched, evidence=evidence)
         yield flaps if soak.is_whole and not soak.flap_count else _bounded(flaps, soak)
     yield Observation(
-        "spoiled_ratio", soak.spoiled_ratio, "ratio", confidence=f"{soak.intervals} intervals", evidence=evidence
+        "spoiled_ratio", soak.spoiled_ratio, "ratio", confidence=how_many(soak.intervals, "interval"), evidence=evidence
     )
     if soak.sampling_cores is not None:
         yield Observation("sampling_cores", soak.sampling_cores, "cores", evidence=evidence)
@@ -91,7 +91,7 @@ def _spoiled_text(soak: Soak) -> str:
 
 
 def _samples_text(soak: Soak) -> str:
-    text = f"{soak.intervals} samples"
+    text = how_many(soak.intervals, "sample")
     return f"{text}, {soak.missing_intervals} missing" if soak.missing_intervals else text
 
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pytest_nfvperf.model.display import format_against, format_ratio, format_value
+from pytest_nfvperf.model.display import format_against, format_ratio, format_value, how_many
 from pytest_nfvperf.model.samples import Relative
 from pytest_nfvperf.model.sla.baseline import NOT_GIVEN, Baseline
 from pytest_nfvperf.model.sla.core_budget import budget_text, within
@@ -230,9 +230,9 @@ def _side(seen: Observation) -> str:
 
 
 def _ratio_confidence(ratio: Relative, found: Observation) -> str:
-    text = f"{len(found.evidence)} readings in interleaved rounds"
+    text = f"{how_many(len(found.evidence), 'reading')} in interleaved rounds"
     if ratio.pairing is not None:
-        text = f"{ratio.pairing.pairs} pairs in {ratio.pairing.blocks} blocks of fresh builds"
+        text = f"{how_many(ratio.pairing.pairs, 'pair')} in {how_many(ratio.pairing.blocks, 'block')} of fresh builds"
     text += f", interval at {format_ratio(ratio.confidence)}"
     if ratio.smallest_detectable is None:
         return f"{text}; so few show no difference at all"
