@@ -117,9 +117,12 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
 def _clean(arguments: argparse.Namespace) -> int:  # noqa: ARG001 - every command takes the arguments
     from pytest_nfvperf.adapters.cleanup.reaper import reap  # noqa: PLC0415
+    from pytest_nfvperf.adapters.versions.registry import Registry  # noqa: PLC0415
+    from pytest_nfvperf.adapters.versions.workshops import remove_forsaken  # noqa: PLC0415
 
     reaped = reap(kept_too=True)
-    print(str(reaped) or "nothing to remove")
+    lines = [*([str(reaped)] if str(reaped) else []), *remove_forsaken(Registry())]
+    print("\n".join(lines) or "nothing to remove")
     return 1 if reaped.failed else 0
 
 

@@ -37,13 +37,17 @@ def add_parser(commands: _Commands) -> None:
 
 
 def _add(arguments: argparse.Namespace) -> int:
-    from pytest_nfvperf.adapters.versions.adding import Asked, add  # noqa: PLC0415 - each command imports its own
+    from pytest_nfvperf.adapters.versions.adding import GIT, Asked, add  # noqa: PLC0415 - each command imports its own
     from pytest_nfvperf.adapters.versions.registry import Registry  # noqa: PLC0415
+    from pytest_nfvperf.adapters.versions.workshops import remove_forsaken  # noqa: PLC0415
 
-    given = arguments
+    given, registry = arguments, Registry()
     asked = Asked(given.what, given.name, given.mirror, given.source, dpdk=not given.without_dpdk)
-    added = add(asked, Registry())
+    added = add(asked, registry)
     print(f"{'added' if added.new else 'there already:'} {_described(added.version)}")
+    if asked.what.startswith(GIT):
+        for line in remove_forsaken(registry):
+            print(line)
     return 0
 
 

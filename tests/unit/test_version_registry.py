@@ -19,6 +19,7 @@ from pytest_nfvperf.adapters.versions.checksum import checksum
 from pytest_nfvperf.adapters.versions.git_build import find_revision
 from pytest_nfvperf.adapters.versions.registry import VERSION_FILE, Registry
 from pytest_nfvperf.adapters.versions.resolving import resolved, with_versions
+from pytest_nfvperf.adapters.versions.workshops import remove_forsaken
 from pytest_nfvperf.cli.main import main
 from pytest_nfvperf.config.testbed_file import parse_testbed, testbed_to_yaml
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
@@ -334,6 +335,33 @@ def test_revisions_get_a_prefix_each_and_are_configured_once(
     assert (workshop / "build/made.log").read_text() == "built\nbuilt\n"
     assert not add(Asked("git:HEAD", source=tree, name="new"), registry).new
     assert subprocess.run(["git", "status", "--porcelain"], cwd=tree, check=True, capture_output=True).stdout == b""
+
+
+def test_workshops_of_trees_that_are_gone_are_removed(
+    registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Steps: build from two trees; remove one tree. Verify: its workshop goes when nobody builds, the other stays."""
+    monkeypatch.setattr(git_build, "find", lambda name: None if name == "ccache" else f"/usr/bin/{name}")
+    workshops = registry.directory.parent / "ovs-builds"
+    gone, stays = buildable(tmp_path / "gone"), buildable(tmp_path / "stays")
+    add(Asked("git:HEAD", source=gone, name="gone"), registry)
+    (forsaken,) = workshops.iterdir()
+    add(Asked("git:HEAD", source=stays, name="stays"), registry)
+    (workshops / "of-nobody-knows-what").mkdir()
+    assert remove_forsaken(registry) == []
+
+    shutil.rmtree(gone)
+    with registry.making("another"):
+        assert remove_forsaken(registry) == [f"left the workshop of {gone}, which is gone: a version is being added"]
+    assert forsaken.is_dir()
+    (workshops / ".going-killed" / "tree").mkdir(parents=True)
+    assert main(["ovs", "add", "git:HEAD", "--source", str(stays), "--name", "stays"]) == 0
+    assert f"removed the workshop {forsaken} of {gone}, which is gone" in capsys.readouterr().out.splitlines()
+    left = {path.name for path in workshops.iterdir()}
+    assert len(left) == 2
+    assert "of-nobody-knows-what" in left
+    assert locate(registry.find("gone").place).vswitchd.is_file(), "what was installed from it is still used"
+    assert remove_forsaken(registry) == []
 
 
 def test_a_branch_that_went_on_is_another_version(

@@ -14,6 +14,7 @@ from pytest_nfvperf.adapters.versions.checksum import checksum, files_of
 from pytest_nfvperf.adapters.versions.debian_root import make_root
 from pytest_nfvperf.adapters.versions.git_build import Revision, build, find_revision
 from pytest_nfvperf.adapters.versions.registry import Registry
+from pytest_nfvperf.adapters.versions.workshops import workshops_of
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.ovs_version import KeptVersion, can_name, checked_name
 
@@ -106,9 +107,8 @@ def _add_debian(asked: Asked, name: str, registry: Registry) -> KeptVersion:
 
 
 def _add_git(asked: Asked, revision: Revision, name: str, registry: Registry) -> KeptVersion:
-    workshops = registry.directory.parent / "ovs-builds"
     with registry.making(name) as partial:
-        built = build(revision, workshops, partial, dpdk=asked.dpdk)
+        built = build(revision, workshops_of(registry), partial, dpdk=asked.dpdk)
         binaries = locate(str(built.prefix))
         place = registry.place(name) / "prefix"
         version = _described(name, f"{GIT}{revision.commit}", place, binaries, built.options)

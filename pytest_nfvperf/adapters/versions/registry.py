@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
+from typing import IO
 
 from pytest_nfvperf.adapters.generators.embedded.build import default_cache_dir
 from pytest_nfvperf.adapters.process.lease import Lease, holder_text, try_lease
@@ -138,16 +139,29 @@ class Registry:
                 lease.close()
 
     @contextmanager
-    def _only_one(self) -> Iterator[None]:
+    def unless_busy(self) -> Iterator[bool]:
+        """Nobody adds or removes a version meanwhile; False, at once, where somebody does."""
+        with self._lock() as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield False
+                return
+            yield True
+
+    def _lock(self) -> IO[str]:
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
-            lock = (self.directory / "lock").open("w", encoding="ascii")
+            return (self.directory / "lock").open("w", encoding="ascii")
         except OSError as error:
             raise TestbedError(
                 f"versions cannot be kept in {self.directory}: {error.strerror}; set XDG_CACHE_HOME to a directory "
                 "that can be written"
             ) from error
-        with lock:
+
+    @contextmanager
+    def _only_one(self) -> Iterator[None]:
+        with self._lock() as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             for pattern in (f"{_PARTIAL}*", f"{_GOING}*"):
                 for left in self.directory.glob(pattern):
