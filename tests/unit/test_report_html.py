@@ -13,6 +13,7 @@ from pytest_nfvperf.adapters.evidence.reader import RunEvidence, read_run
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
 from pytest_nfvperf.adapters.report import browser
 from pytest_nfvperf.adapters.report.html import render_report
+from pytest_nfvperf.adapters.report.pages import SuitePage
 from pytest_nfvperf.adapters.report.published_series import PublishedSeries
 from pytest_nfvperf.adapters.report.texts import command_line
 from pytest_nfvperf.model.evidence.conclusion import Cause
@@ -120,6 +121,16 @@ def test_shows_testbed_published_figures_and_ledger(page: str) -> None:
     assert "ovs_tx_failure_drops" in page
     assert re.search(r"<svg[^>]*aria-label=\"path of [^>]*>.*?p0 → p1: [\d,]+ offered", page, re.DOTALL)
     assert "unexplained" in page
+
+
+def test_published_figures_are_listed_by_their_source(run: RunEvidence, tmp_path: Path) -> None:
+    published = [PublishedSeries(name, source, "ndr", ((64, 1e6),), "pps") for name, source in ("ax", "by", "cx", "cx")]
+    told = render_report(run, tmp_path, published, png=False).read_text().partition("<b>Published figures</b>")[2]
+    assert re.findall(r"<li>(.*)</li>", told) == ["x: a (ndr); c (ndr)", "y: b (ndr)"]
+
+
+def test_a_suite_without_trials_counts_none() -> None:
+    assert SuitePage("pods").line == "took 0 ns"
 
 
 def test_every_chart_is_also_a_png(run: RunEvidence, tmp_path: Path) -> None:

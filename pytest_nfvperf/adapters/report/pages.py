@@ -145,12 +145,13 @@ class SuitePage:
 
     @property
     def line(self) -> str:
-        """``234 trials, 5 of them invalid; took 3.40 min``."""
+        """``234 trials, 5 of them invalid; took 3.40 min``; of streams, which are no trials, the time only."""
         trials = [trial for page in self.tests for trial in page.evidence.trials.values()]
         invalid = sum(not trial.result.valid for trial in trials)
         took = sum(page.evidence.end.seconds for page in self.tests if page.evidence.end is not None)
         spoiled = f", {invalid} of them invalid" if invalid else ""
-        return f"{how_many(len(trials), 'trial')}{spoiled}; took {format_seconds(took)}"
+        counted = f"{how_many(len(trials), 'trial')}{spoiled}; " if trials else ""
+        return f"{counted}took {format_seconds(took)}"
 
 
 def test_page(
