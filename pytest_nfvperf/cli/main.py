@@ -120,9 +120,9 @@ def _clean(arguments: argparse.Namespace) -> int:  # noqa: ARG001 - every comman
     from pytest_nfvperf.adapters.versions.registry import Registry  # noqa: PLC0415
     from pytest_nfvperf.adapters.versions.workshops import remove_forsaken  # noqa: PLC0415
 
-    reaped = reap(kept_too=True)
-    lines = [*([str(reaped)] if str(reaped) else []), *remove_forsaken(Registry())]
-    print("\n".join(lines) or "nothing to remove")
+    reaped, workshops = reap(kept_too=True), remove_forsaken(Registry())
+    told = [str(reaped)] if reaped.removed or reaped.failed or reaped.kept or not workshops else []
+    print("\n".join([*told, *workshops]))
     return 1 if reaped.failed else 0
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from toy_ovs import buildable, prefix, repository
 
+from pytest_nfvperf.adapters.cleanup import reaper
 from pytest_nfvperf.adapters.host.debian_mirror import Archive, archives
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import is_root, locate
 from pytest_nfvperf.adapters.versions import git_build
@@ -357,6 +358,13 @@ def test_workshops_of_trees_that_are_gone_are_removed(
     (workshops / ".going-killed" / "tree").mkdir(parents=True)
     assert main(["ovs", "add", "git:HEAD", "--source", str(stays), "--name", "stays"]) == 0
     assert f"removed the workshop {forsaken} of {gone}, which is gone" in capsys.readouterr().out.splitlines()
+    forsaken.joinpath("tree/.git").mkdir(parents=True)
+    (forsaken / "tree/.git/config").write_text(f'[remote "origin"]\n\turl = {gone}\n')
+    monkeypatch.setattr(reaper, "reap", lambda *, kept_too: reaper.Reaped((), (), ()))
+    assert main(["clean"]) == 0
+    assert capsys.readouterr().out == f"removed the workshop {forsaken} of {gone}, which is gone\n"
+    assert main(["clean"]) == 0
+    assert capsys.readouterr().out == "nothing to clean\n"
     left = {path.name for path in workshops.iterdir()}
     assert len(left) == 2
     assert "of-nobody-knows-what" in left
