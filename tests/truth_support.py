@@ -392,6 +392,6 @@ def check_test(told: Told, name: str, case: Case) -> None:
     for part in case.reason.split(": "):  # the page has requirement and figure in two columns
         assert part in unescape(told.page)
     if "search" in case.source:
-        row = rf"^ +{name.removeprefix('test_')} .* {case.badge}$"
+        row = rf"^ *{name.removeprefix('test_')} .* {case.badge}$"
         assert re.search(row, told.terminal, re.MULTILINE)
         assert re.search(row, told.shown, re.MULTILINE)

@@ -18,7 +18,7 @@ from pytest_nfvperf.adapters.ovs.counters.drop_reasons import DATAPATH_REASONS
 from pytest_nfvperf.adapters.ovs.counters.trial_ledger import trial_ledger
 from pytest_nfvperf.adapters.ovs.nodes_datapath import NodesDatapath
 from pytest_nfvperf.adapters.ovs.topology.built_nodes import BuiltNodes
-from pytest_nfvperf.adapters.process.process import run
+from pytest_nfvperf.adapters.process.process import process_state, run
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.ledger.ledger import Ledger
 from pytest_nfvperf.model.scenarios.overlay_path import NODES, vm_to_vm
@@ -221,6 +221,7 @@ def test_a_node_that_is_gone_is_named_and_nothing_is_left(how: signal.Signals) -
                     datapath.check_alive()
                 assert "node2/ovs-vswitchd.log" in datapath.logs()
             else:
+                assert until(lambda: process_state(datapath.node("node2").instance.pid).startswith("T"))
                 with pytest.raises(
                     TestbedError, match=r"node node2: ovs-vswitchd .* in state T \(stopped\), and not by us"
                 ):
