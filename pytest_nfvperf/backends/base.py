@@ -95,6 +95,27 @@ class RunsOvn(Protocol):
 
 
 @runtime_checkable
+class SharesMachine(Protocol):
+    """A backend for functional tests on whose machine others run functional tests meanwhile, each on a DUT of its own.
+
+    One without ``parts_beside`` gives every test the machine alone.
+    """
+
+    @property
+    def can_share(self) -> bool:
+        """False where there is but one DUT."""
+        ...
+
+    def room(self) -> int:
+        """How many rigs there is memory for now."""
+        ...
+
+    def parts_beside(self) -> RigParts:
+        """As ``parts``, but others that share the machine may run at the same time; nobody measures meanwhile."""
+        ...
+
+
+@runtime_checkable
 class Abandons(Protocol):
     """A backend that can end at once what it has started on the machine; one without is closed as ever."""
 

@@ -1,7 +1,7 @@
 """Makes a testbed real whose DUT is on this machine: an OVS, private or the system's, and a generator that sends to it.
 
-Also the order of things on a machine: reap what dead runs left, lock the CPUs that will be
-measured, keep this process off them, and only then start anything.
+Also the order of things on a machine: lock the CPUs that will be measured, reap what dead runs
+left, keep this process off those CPUs, and only then start anything.
 """
 
 from __future__ import annotations
@@ -60,6 +60,9 @@ from pytest_nfvperf.runs.rig_parts import RigParts
 
 _MOST_WITHOUT_HUGEPAGES = 5
 
+_RIG_MIB = 1024
+"""Hugepages of a rig that functional tests use beside others: OVS 512 MiB, the generator 256, two VNFs 128 each."""
+
 
 class LocalBackend:
     """Wires a testbed whose DUT is on this machine.
@@ -95,8 +98,7 @@ class LocalBackend:
         self._datapaths = datapaths
         self._abandoned = False
         self._journal: Journal | None = None
-        self._kept: Path | None = None
-        self._recorded: Path | None = None
+        self._left: list[str] = []
         self._lock: MeasurementLock | None = None
         self._affinity: set[int] | None = None
 
@@ -172,6 +174,19 @@ class LocalBackend:
         """Take the machine and say what a rig is made of."""
         return self._parts(self._take_machine())
 
+    @property
+    def can_share(self) -> bool:
+        """True for a private OVS in userspace."""
+        return self._can_be_two()
+
+    def room(self) -> int:
+        """By the hugepages that are free."""
+        return read_hugepages().free_mib // _RIG_MIB if self.testbed.hugepages_mib else _MOST_WITHOUT_HUGEPAGES
+
+    def parts_beside(self) -> RigParts:
+        """As ``parts``; who measures waits until we have closed."""
+        return self._parts(self._take_machine(shared=True))
+
     def _parts(self, machine: TakenMachine, name: str = "") -> RigParts:
         """``name``: of a rig beside the run's own one, "" for that."""
         journal = machine.journal
@@ -246,8 +261,7 @@ class LocalBackend:
 
     def leftovers(self) -> list[str]:
         """What the run leaves on the machine on purpose."""
-        kept = [f"kept {self._kept}; remove it with `nfvperf clean`"] if self._kept else []
-        return [*kept, *([f"recorded {self._recorded}"] if self._recorded else [])]
+        return list(self._left)
 
     def close(self) -> None:
         """Give the machine back, the generator's share first. Can be called twice."""
@@ -262,13 +276,13 @@ class LocalBackend:
         if self._journal is not None:
             kill_noted(self._journal)
 
-    def _take_machine(self) -> TakenMachine:
-        reap()
+    def _take_machine(self, *, shared: bool = False) -> TakenMachine:
         with held():  # a run directory that nobody knows of would be left
             journal = self._journal = open_journal(keep=self._keep)
-        cpus = self.testbed.cpus
+        cpus, turn = self.testbed.cpus, self._turn
         measured = {*cpus.pmd, *cpus.generator, *cpus.vnf}
-        self._lock = MeasurementLock(measured, journal.tag, wait_s=self._turn.wait_s, say=self._turn.say)
+        self._lock = MeasurementLock(measured, journal.tag, shared=shared, wait_s=turn.wait_s, say=turn.say)
+        reap()  # after the wait: who had the CPUs may have been killed, and its OVS still polls on them
         self._affinity = os.sched_getaffinity(0)
         os.sched_setaffinity(0, cpus.housekeeping)
         return TakenMachine(journal, self.clock, self._fingerprint, self._recording_path(journal))
@@ -284,9 +298,11 @@ class LocalBackend:
             if self._abandoned:
                 kill_rest(self._journal)
             self._journal.close()
-            self._kept = self._journal.directory if self._keep else None
+            if self._keep:
+                self._left.append(f"kept {self._journal.directory}; remove it with `nfvperf clean`")
             path = self._recording_path(self._journal)
-            self._recorded = path if path is not None and path.exists() else None
+            if path is not None and path.exists():
+                self._left.append(f"recorded {path}")
             self._journal = None
 
     def _recording_path(self, journal: Journal) -> Path | None:

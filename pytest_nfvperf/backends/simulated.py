@@ -28,6 +28,7 @@ ASSUMED_CEILING_FPS = 9e6
 _NOISE = 0.003
 _BUFFER_FRAMES = 1024
 _CEILING_S = 4.0
+_ROOM = 1000
 
 
 class SimulatedCeilings:
@@ -106,6 +107,19 @@ class SimulatedBackend:
             pmd_cpus=len(self.testbed.cpus.pmd),
             make_streams=self._dut.streams,
         )
+
+    @property
+    def can_share(self) -> bool:
+        """Always: nothing is used up."""
+        return True
+
+    def room(self) -> int:
+        """As many as anyone asks for."""
+        return _ROOM
+
+    def parts_beside(self) -> RigParts:
+        """As ``parts``."""
+        return self.parts()
 
     def bgp(self) -> SimulatedBgp:
         """Speakers without daemons."""

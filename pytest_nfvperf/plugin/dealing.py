@@ -18,11 +18,13 @@ class Place:
         group: tests of one group run on one testbed, one after the other.
         folder: of its suite; a worker stays in a folder as long as there is something left.
         label: of the testbeds that it is for; "" for all.
+        functional: all tests of the group are, and the machine can be shared.
     """
 
     group: str
     folder: str
     label: str = ""
+    functional: bool = False
 
 
 @dataclass(slots=True)
@@ -34,19 +36,24 @@ class Group:
     again: bool = False
 
     @property
+    def plain(self) -> bool:
+        """True for a test that needs no testbed."""
+        return self.place.group == PLAIN
+
+    @property
     def measures(self) -> bool:
-        """False for a test that needs no testbed."""
-        return self.place.group != PLAIN
+        """False for what others may run beside: a test that needs no testbed, and functional tests."""
+        return not (self.plain or self.place.functional)
 
 
 def groups_of(tests: Sequence[str], places: dict[str, Place]) -> list[Group]:
-    """Groups in the order of their first tests; those that measure nothing come first."""
+    """Groups in the order of their first tests; those that measure nothing come first, then functional ones."""
     plain = [Group(Place(PLAIN, ""), [test]) for test in tests if test not in places]
-    measuring: dict[str, Group] = {}
+    placed: dict[str, Group] = {}
     for test in tests:
         if test in places:
-            measuring.setdefault(places[test].group, Group(places[test])).tests.append(test)
-    return [*plain, *measuring.values()]
+            placed.setdefault(places[test].group, Group(places[test])).tests.append(test)
+    return [*plain, *sorted(placed.values(), key=lambda group: group.measures)]
 
 
 class Waiting:

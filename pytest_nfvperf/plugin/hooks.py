@@ -15,7 +15,7 @@ from pytest_nfvperf.model.errors import UnavailableError
 from pytest_nfvperf.plugin import stopping
 from pytest_nfvperf.plugin.labels import BASE_FIXTURE, MARKER, TESTBED_PARAMETER, is_measuring
 from pytest_nfvperf.plugin.options import add_options, read_options
-from pytest_nfvperf.plugin.parametrizing import NOT_QUICK, QUICK_ONLY, SMOKE, SMOKE_ONLY, VIRTUAL_TIME
+from pytest_nfvperf.plugin.parametrizing import FUNCTIONAL, NOT_QUICK, QUICK_ONLY, SMOKE, SMOKE_ONLY, VIRTUAL_TIME
 from pytest_nfvperf.plugin.result_lines import ResultLines, attach
 from pytest_nfvperf.plugin.rundir import RUN_DIR_KEY, run_directory
 from pytest_nfvperf.plugin.suite_order import add_ini, sort_suites
@@ -71,6 +71,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", f"{SMOKE_ONLY}: left out by every profile but smoke")
     config.addinivalue_line("markers", f"{VIRTUAL_TIME}: counts instructions; left out of runs by the clock")
     config.addinivalue_line("markers", f"{SMOKE}: what --nfv-profile smoke runs of its suite, with its first case")
+    config.addinivalue_line("markers", f"{FUNCTIONAL}: judges no rate and no time; with -n several run at once")
     options, config.stash[MISTAKE_KEY] = read_options(config)
     config.stash[OPTIONS_KEY] = options
     config.stash[MEASURING_KEY] = False
@@ -195,7 +196,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     from pytest_nfvperf.plugin import collection, worker  # noqa: PLC0415
 
     session = session_of(item.config)
-    worker.wait_for_quiet(item)
+    worker.take_turn(item, session)
     collection.begin(item, session)
     try:
         result = yield

@@ -20,8 +20,9 @@ LINK, WANTED = "nfv_link", "nfv_wanted"
 """In a worker's input: its channel, and the label of the testbed that it shall take."""
 
 TESTBED, PLACES, OBSERVED, SAY, FILE, TAKEN = "testbed", "places", "observed", "say", "file", "taken"
+ROOM = "room"
 """What a worker says: the testbed that it holds, where tests belong, what it measured, a line, a piece of a file, what
-it takes over of an earlier run."""
+it takes over of an earlier run; that it holds none, and how many rigs find room on the machine that it shares."""
 
 MEASURE = "measure"
 """What it is told: tests that measure may begin."""
@@ -29,11 +30,15 @@ MEASURE = "measure"
 
 @dataclass(slots=True)
 class _Known:
-    """Of one worker. ``testbed``: name and label of the one that it holds. ``heard``: how much it knows of others."""
+    """Of one worker. ``testbed``: name and label of the one that it holds. ``heard``: how much it knows of others.
+
+    ``room``: for how many rigs, where it holds none but can run functional tests.
+    """
 
     channel: Any
     wanted: str
     testbed: tuple[str, str] | None = None
+    room: int = 0
     heard: int = 0
     told: bool = False
     gone: bool = False
@@ -87,6 +92,28 @@ class Hub:
         known = self._known.get(node)
         return known is not None and known.testbed is not None and label in {"", known.testbed[1]}
 
+    def has_room(self, node: Any) -> bool:
+        """True for a worker without a testbed that may run functional tests on a rig of its own.
+
+        One rig is that of the worker with the testbed. What the first told counts: later rigs of this run are there.
+        """
+        return self._known.get(node) in self._beside()[: max(0, self._rooms() - 1)]
+
+    def _beside(self) -> list[_Known]:
+        return [known for known in self._known.values() if known.room and not known.gone]
+
+    def _rooms(self) -> int:
+        return max((known.room for known in self._known.values()), default=0)
+
+    def tell_room(self) -> None:
+        """Tell the user if some workers find no room for a rig."""
+        beside, rooms = len(self._beside()), self._rooms()
+        if beside >= rooms > 0:
+            self.say(
+                f"functional tests run on {rooms} of {beside + 1} workers at once: the free hugepages have room for "
+                f"{rooms} private OVS with a generator each (nfvperf doctor says how to get more)"
+            )
+
     def takers(self, test: str) -> Collection[Any]:
         """Workers that take a test over of the run that goes on: on their testbed it was measured."""
         return self._takers.get(test, ())
@@ -128,6 +155,8 @@ class Hub:
         word, what = message
         if word == TESTBED:
             self._known[node].testbed = None if what is None else (what[0], what[1])
+        elif word == ROOM:
+            self._known[node].room = what
         elif word == PLACES:
             self.places = self.places or _places(what)
         elif word == OBSERVED:
@@ -142,5 +171,5 @@ class Hub:
             self.store(node.gateway.id, *what)
 
 
-def _places(what: Mapping[str, tuple[str, str, str]]) -> dict[str, Place]:
+def _places(what: Mapping[str, tuple[str, str, str, bool]]) -> dict[str, Place]:
     return {test: Place(*place) for test, place in what.items()}

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping
+from dataclasses import astuple
 from queue import Empty, SimpleQueue
 from typing import Any
 
 import pytest
 
 from pytest_nfvperf.plugin.dealing import Place
-from pytest_nfvperf.plugin.hub import FILE, LINK, MEASURE, OBSERVED, PLACES, SAY, TAKEN, TESTBED, WANTED
+from pytest_nfvperf.plugin.hub import FILE, LINK, MEASURE, OBSERVED, PLACES, ROOM, SAY, TAKEN, TESTBED, WANTED
 from pytest_nfvperf.plugin.taken import Taken
 
 LINK_KEY = pytest.StashKey["Link | None"]()
@@ -42,9 +43,13 @@ class Link:
         """This worker holds a testbed."""
         self._channel.send((TESTBED, (name, label)))
 
+    def tell_room(self, rigs: int) -> None:
+        """This worker holds no testbed, and can run functional tests where there is room for so many rigs."""
+        self._channel.send((ROOM, rigs))
+
     def tell_places(self, places: Mapping[str, Place]) -> None:
         """Where the measuring tests belong, by node id."""
-        told = {test: (place.group, place.folder, place.label) for test, place in places.items()}
+        told = {test: astuple(place) for test, place in places.items()}
         self._channel.send((PLACES, told))
 
     def tell_taken(self, taken: Taken) -> None:
@@ -72,7 +77,7 @@ class Link:
                 return
 
     def wait_for_quiet(self) -> None:
-        """Wait until no test that measures nothing runs any more; the controller says when."""
+        """Wait until no test runs any more beside which none is measured; the controller says when."""
         self._may_measure.wait()
 
     def _heard(self, message: tuple[str, Any]) -> None:

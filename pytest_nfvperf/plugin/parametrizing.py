@@ -22,6 +22,9 @@ VIRTUAL_TIME = "nfv_virtual_time"
 SMOKE = "nfv_smoke"
 """Marker of the test of a suite that the smoke profile runs, with its first case; without one it is the first."""
 
+FUNCTIONAL = "nfv_functional"
+"""Marks tests that judge no rate and no time: they may run beside each other, and never beside a measurement."""
+
 _MOST_IN_SMOKE = 3
 """Values that the smoke profile compares: a slope over them has an interval from three on."""
 

@@ -1,7 +1,8 @@
 """Deals tests to the workers of pytest-xdist: measuring ones only to workers that hold a testbed.
 
-Tests that measure nothing go first, to all workers at once. When the last of them has ended, the measuring ones begin:
-nothing of this run is beside them. xdist's own schedulers deal the tests of runs that measure nothing.
+Tests that measure nothing go first, to all workers at once, then functional ones to all that have a rig for them. When
+the last of them has ended, the measuring ones begin: nothing of this run is beside them. xdist's own schedulers deal
+the tests of runs that measure nothing.
 """
 
 from __future__ import annotations
@@ -69,11 +70,17 @@ class LateChoice:
                 self.chosen.add_node(known)
         self.chosen.add_node_collection(node, collection)
 
-    def leave_out(self) -> None:
-        """One worker less will come: the others do not wait for what it would collect."""
+    def leave_out(self) -> bool:
+        """One worker less will come: the others do not wait for what it would collect.
+
+        Returns:
+            False when none of them can run all that is left.
+        """
         self.chosen.numnodes -= 1
         if self.chosen.collection_is_completed and self.chosen.nodes:
             self.chosen.schedule()
+            return not self.is_ours or bool(self.chosen.go_on_without())
+        return True
 
 
 class TestbedScheduling:
@@ -146,6 +153,8 @@ class TestbedScheduling:
         if self._waiting is None:
             self._waiting = Waiting(groups_of(self._collection or [], self._hub.places))
             self._hub.tell_taken(len(self._collection or []))
+            if not all(group.plain or group.measures for group in self._waiting):
+                self._hub.tell_room()
             orphan = next((group for group in self._waiting if not any(map(self._may(group), self._workers))), None)
             if orphan is not None:
                 self._refuse(self._hub.why_no_testbed(orphan.place.label))
@@ -160,7 +169,9 @@ class TestbedScheduling:
         worker = self._workers.get(node)
         if worker is None or not worker.numbers or node.shutting_down:
             return False
-        return not group.measures or self._hub.holds(node, group.place.label)
+        if group.plain or self._hub.holds(node, group.place.label):
+            return True
+        return not group.measures and self._hub.has_room(node)
 
     def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:  # noqa: ARG002 - xdist's
         """A test has ended."""
@@ -176,6 +187,11 @@ class TestbedScheduling:
         if self._waiting is not None:
             self._waiting.put_back(group)
         self._feed()
+
+    def mark_test_lost(self, item: str) -> None:
+        """A test that a lost worker ran is not run again."""
+        self._lost.pop(item)
+        self._quiet()
 
     def remove_pending_tests_from_node(self, node: Any, indices: Sequence[int]) -> None:
         """Take tests back: xdist calls it only for schedulers that ask for it."""
@@ -223,7 +239,14 @@ class TestbedScheduling:
             return  # it has died: xdist is about to say so, and remove_node takes the group back
 
     def _quiet(self) -> None:
-        """Let measuring tests begin once all others have ended."""
-        running = [group for worker in self._workers.values() for group in worker.groups]
+        """Let measuring tests begin once all others have ended, and those that lost workers ran are settled, too."""
+        running = [group for worker in self._workers.values() for group in worker.groups] + [*self._lost.values()]
         if self._waiting is not None and self._waiting.all_measure and all(group.measures for group in running):
             self._hub.let_measure(self._workers)
+
+    def go_on_without(self) -> bool:
+        """No worker comes for what was lost: who waits to measure goes on, and runs it later. False: nobody can."""
+        running = [group for worker in self._workers.values() for group in worker.groups]
+        if all(group.measures for group in running):
+            self._hub.let_measure(self._workers)
+        return all(any(map(self._may(group), self._workers)) for group in self._waiting or ())

@@ -68,6 +68,8 @@ def _join_run(config: pytest.Config, session: NfvSession, taken: Taken) -> None:
     share(session, link)
     if taken.held:
         link.tell_testbed(session.backend.testbed.name, taken.given.label if taken.given else "")
+    elif taken.given is None and session.machine.can_share:
+        link.tell_room(max(1, session.machine.room()))  # what a lost worker left takes room until it is reaped
 
 
 def _take(config: pytest.Config, options: Options, run_dir: Path) -> Taken:

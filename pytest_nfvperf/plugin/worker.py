@@ -11,7 +11,11 @@ from pytest_nfvperf.model.sla.related import Groups, Selected, join_related
 from pytest_nfvperf.plugin.dealing import Place
 from pytest_nfvperf.plugin.labels import TESTBED_PARAMETER, is_measuring, item_labels, subject_labels
 from pytest_nfvperf.plugin.link import Link, link_of
+from pytest_nfvperf.plugin.parametrizing import FUNCTIONAL
 from pytest_nfvperf.session.run import NfvSession
+
+JUDGE = "sla"
+"""Fixture of tests that an SLA judges."""
 
 
 def tell_places(config: pytest.Config, items: Sequence[pytest.Item], session: NfvSession) -> None:
@@ -32,13 +36,18 @@ def places_of(items: Sequence[pytest.Item], session: NfvSession) -> dict[str, Pl
     join_related(selected, groups)
     labels = [item_labels(item, session.profile.name).get(TESTBED_PARAMETER, "") for item in items]
     _join_marked(items, labels, groups)
+    measuring = {groups.of(number) for number, item in enumerate(items) if not _is_functional(item, session)}
     return {
-        item.nodeid: Place(items[groups.of(number)].nodeid, selected[number].folder, labels[number])
+        item.nodeid: Place(
+            items[groups.of(number)].nodeid, selected[number].folder, labels[number], groups.of(number) not in measuring
+        )
         for number, item in enumerate(items)
     }
 
 
 def _selected(item: pytest.Item, session: NfvSession, own: Mapping[str, str]) -> Selected:
+    if _is_functional(item, session) and JUDGE not in getattr(item, "fixturenames", ()):
+        return Selected(str(item.path.parent), (), ())  # no rule judges it, although one may select its labels
     subjects = tuple({**own, **labels} for labels in subject_labels(item, session.profile.name))
     return Selected(str(item.path.parent), subjects, session.slas.rules_for(item.path))
 
@@ -52,11 +61,17 @@ def _join_marked(items: Sequence[pytest.Item], labels: Sequence[str], groups: Gr
             groups.join(first.setdefault((name, labels[number]), number), number)
 
 
-def wait_for_quiet(item: pytest.Item) -> None:
-    """Before a test that measures: let those end that run on other workers and measure nothing."""
+def take_turn(item: pytest.Item, session: NfvSession) -> None:
+    """Before a test: a functional one shares the machine; one that measures lets those end that measure nothing."""
+    session.machine.functional = _is_functional(item, session)
     link = link_of(item.config)
-    if link is not None and is_measuring(item):
+    if link is not None and is_measuring(item) and not session.machine.functional:
         link.wait_for_quiet()
+
+
+def _is_functional(item: pytest.Item, session: NfvSession) -> bool:
+    """As its mark says, where the machine can be shared."""
+    return item.get_closest_marker(FUNCTIONAL) is not None and session.machine.can_share
 
 
 def run_dir_of_worker(config: pytest.Config, run_dir: Path) -> Path | None:

@@ -90,8 +90,7 @@ class XdistHooks:
         """A worker cannot be started: the run goes on with the others, as long as there are some."""
         if self._hub is None or self._scheduler is None:
             return
-        if self._hub.has_workers or self._scheduler.tests_finished:
-            self._scheduler.leave_out()
+        if (self._hub.has_workers or self._scheduler.tests_finished) and self._scheduler.leave_out():
             return
         from pytest_nfvperf.model.evidence.run_conclusion import EXIT_STATUS, RunFate  # noqa: PLC0415 - as it says
 
@@ -153,8 +152,10 @@ class XdistHooks:
         self._lost[crashitem] = who
         if before is not None:
             say(self._config, f"{who} died while it ran {crashitem}, as {before} did before: it is not repeated again")
+            sched.mark_test_lost(crashitem)
         elif not self._is_replaced():
             say(self._config, f"{who} died while it ran {crashitem}; no worker is started in its place")
+            sched.mark_test_lost(crashitem)
         else:
             say(self._config, f"{who} died while it ran {crashitem}: the test is repeated")
             report.outcome = "rerun"  # type: ignore[assignment]

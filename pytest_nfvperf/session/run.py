@@ -61,6 +61,7 @@ from pytest_nfvperf.runs.trials import Context
 from pytest_nfvperf.session.baseline import load_baseline
 from pytest_nfvperf.session.deployed_topologies import failed_on, topology_data
 from pytest_nfvperf.session.ledgers import bounding_text, whole_ledgers
+from pytest_nfvperf.session.machine import Machine
 from pytest_nfvperf.session.options import Options
 from pytest_nfvperf.session.profiling import profile_text, profiles
 from pytest_nfvperf.session.run_record import run_data, with_bands
@@ -92,6 +93,7 @@ class NfvSession:
         stopping: how the run ends when a signal asks it to; None where nothing is measured.
         comparison: of a run that compares sides; else None.
         resumes: evidence files of processes that were killed, which this one goes on with.
+        machine: whose it is while a test runs.
     """
 
     def __init__(
@@ -116,8 +118,8 @@ class NfvSession:
         self.stopping: RunEnd | None = None
         self.comparison: Comparison | None = None
         self.resumes: tuple[str, ...] = ()
-        self._progress = progress
-        self._sinks = tuple(sinks)
+        self.machine = Machine(backend, alone=options.compare is not None)
+        self._progress, self._sinks = progress, tuple(sinks)
         self._started = time.monotonic()
         self._statuses: Counter[str] = Counter()
         self._rig: Rig | None = None
@@ -148,8 +150,7 @@ class NfvSession:
     @property
     def rig(self) -> Rig:
         """The rig; the machine is locked, and what dead runs left is reaped, before the first use."""
-        if self._rig is None:
-            self._rig = Rig(self.backend.parts(), self._context)
+        self._rig = self.machine.rig(self._rig, self._context)
         return self._rig
 
     def take_machine(self) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from pytest_nfvperf import Deployer, Dut, DutFailure, bridge_chain, sweep
 
 DATAPATHS = ("netdev", "system", "linux-bridge")
 
 
+@pytest.mark.nfv_functional
 @sweep("datapath", DATAPATHS, quick=DATAPATHS)
 def test_no_firewall(datapath: str, deploy: Deployer) -> None:
     """No iptables or nftables rule is active where the chain's veth ends are.

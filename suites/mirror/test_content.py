@@ -24,6 +24,7 @@ CALM_FPS = 2_000
 OUTPUT = "host-eth0"
 
 
+@pytest.mark.nfv_functional
 @pytest.mark.nfv(topology="vm-chain-2")
 @pytest.mark.parametrize("kind", ["tap", "internal"])
 @pytest.mark.parametrize("frame_size", [64, 1518])

@@ -23,6 +23,7 @@ SELECTIONS: dict[str, tuple[dict[str, Any], int]] = {
 """What is selected, and at how many of the three crossings of each frame that copies it."""
 
 
+@pytest.mark.nfv_functional
 @pytest.mark.nfv_smoke
 @pytest.mark.nfv(topology="vm-chain-2")
 @pytest.mark.parametrize("selection", SELECTIONS)
@@ -43,6 +44,7 @@ def test_filters(selection: str, deploy: Deployer, copies: CopyTrials) -> None:
         raise DutFailure(f"copies are not as the frames were sent: {seen}")
 
 
+@pytest.mark.nfv_functional
 @pytest.mark.nfv(topology="vm-chain-2")
 @pytest.mark.parametrize("snaplen", [64, 128, 4096])
 def test_snaplen(snaplen: int, deploy: Deployer, copies: CopyTrials) -> None:

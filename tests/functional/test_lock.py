@@ -17,16 +17,20 @@ from pytest_nfvperf.model.errors import ConfigError, TestbedError
 
 
 @contextmanager
-def holder(base: Path, cpus: str) -> Iterator[subprocess.Popen[str]]:
+def holder(base: Path, cpus: str, *, shared: bool = False) -> Iterator[subprocess.Popen[str]]:
     """Another process that holds these CPUs."""
     code = (
         "import sys; from pathlib import Path\n"
         "from pytest_nfvperf.adapters.process.lock import MeasurementLock\n"
-        "lock = MeasurementLock([int(c) for c in sys.argv[2].split(',')], 'other1', base=Path(sys.argv[1]))\n"
+        "cpus = [int(c) for c in sys.argv[2].split(',')]\n"
+        "lock = MeasurementLock(cpus, 'other1', shared=bool(sys.argv[3]), base=Path(sys.argv[1]))\n"
         "print('held', flush=True); sys.stdin.readline()\n"
     )
     with subprocess.Popen(
-        [sys.executable, "-c", code, str(base), cpus], stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True
+        [sys.executable, "-c", code, str(base), cpus, "shared" if shared else ""],
+        stdout=subprocess.PIPE,
+        stdin=subprocess.PIPE,
+        text=True,
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "held\n"
@@ -130,3 +134,25 @@ def test_a_base_that_cannot_be_made_is_the_users_mistake(tmp_path: Path) -> None
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="run as root"):
         MeasurementLock([1], "mine01", base=tmp_path / "file")
+
+
+def test_functional_tests_share_and_who_measures_waits_for_the_last_of_them(tmp_path: Path) -> None:
+    said: list[str] = []
+    with holder(tmp_path, "1", shared=True) as first, holder(tmp_path, "1", shared=True) as last:
+        MeasurementLock([1], "mine01", shared=True, base=tmp_path).close()
+        first.kill()
+        first.wait()
+        with pytest.raises(TestbedError) as caught:
+            MeasurementLock([1], "mine02", wait_s=0.1, say=said.append, base=tmp_path)
+        runs = f"CPU 1 runs functional tests of another run: pid {last.pid}, command "
+        assert caught.value.message.startswith(runs)
+        assert caught.value.message.endswith("(waited 0.1 s); wait longer (--nfv-wait), or stop it")
+        assert said[0].startswith("waits up to 100 ms for its turn: CPU 1 runs functional tests of pid ")
+        last.kill()
+        last.wait()
+        MeasurementLock([1], "mine03", base=tmp_path).close()
+
+
+def test_functional_tests_wait_for_who_measures(tmp_path: Path) -> None:
+    with holder(tmp_path, "1"), pytest.raises(TestbedError, match="CPU 1 is being measured by another run: pid"):
+        MeasurementLock([1], "mine01", shared=True, base=tmp_path)

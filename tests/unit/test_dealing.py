@@ -74,3 +74,12 @@ def test_what_measures_nothing_goes_first_and_what_was_lost_before_the_rest():
     waits.put_back(lost)
     waits.put_back(lost)
     assert [taken(waits, "s") for _ in range(4)] == [["m9"], ["m1"], ["m2"], None]
+
+
+def test_functional_groups_go_after_what_measures_nothing_and_before_what_measures():
+    places = {"m1": Place("m1", "s"), "f1": Place("f1", "s", "", True), "f2": Place("f1", "s", "", True)}
+    waits = Waiting(groups_of(["m1", "f1", "plain", "f2"], places))
+    assert [group.measures for group in waits] == [False, False, True]
+    assert not waits.all_measure
+    assert [taken(waits, "s") for _ in range(2)] == [["plain"], ["f1", "f2"]]
+    assert waits.all_measure

@@ -1,8 +1,9 @@
 """The machine's measurement lock: two runs must not measure on the same CPUs at once.
 
 One flock'ed file per measured CPU under the base directory, so that runs on disjoint CPU plans
-coexist. The kernel drops the lock with the process, however it ends; the file stays (removing a
-flock'ed file would let two holders in).
+coexist. Who measures holds it alone; functional tests, which judge no rate, share it. The kernel
+drops the lock with the process, however it ends; the file stays (removing a flock'ed file would
+let two holders in).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_nfvperf.adapters.journal.journal import base_directory
+from pytest_nfvperf.adapters.process.lease import holder_text
 from pytest_nfvperf.adapters.process.wait import wait_until
 from pytest_nfvperf.model.display import format_seconds
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
@@ -39,13 +41,14 @@ AT_ONCE = Turn()
 
 
 class MeasurementLock:
-    """Holds the CPUs of one run, exclusively, until ``close()`` or the end of the process."""
+    """Holds the CPUs of one run, alone unless it shares them, until ``close()`` or the end of the process."""
 
     def __init__(
         self,
         cpus: Iterable[int],
         tag: str,
         *,
+        shared: bool = False,
         wait_s: float = 0.0,
         say: Callable[[str], None] | None = None,
         base: Path | None = None,
@@ -55,6 +58,7 @@ class MeasurementLock:
         Args:
             cpus: every CPU whose owner polls or is measured (PMD, generator, VNF).
             tag: of this run, shown to whoever is refused.
+            shared: nothing is measured: others may hold the CPUs, too, if they share them.
             wait_s: how long to wait for other runs to finish; 0 refuses at once.
             say: is told, before it waits, for whom.
             base: the directory of all runs.
@@ -63,6 +67,7 @@ class MeasurementLock:
             TestbedError: another run holds one of the CPUs; names it and says what to do.
         """
         self._directory = base_directory(base)
+        self._mode = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
         self._held: list[int] = []
         self._deadline = time.monotonic() + wait_s
         self._wait_s = wait_s
@@ -85,21 +90,31 @@ class MeasurementLock:
         self._tell_wait(handle, cpu, path)
         try:
             left = max(0.0, self._deadline - time.monotonic())
-            wait_until(lambda: _try_lock(handle), f"CPU {cpu}", left, interval_s=0.05)
+            wait_until(lambda: _try_lock(handle, self._mode), f"CPU {cpu}", left, interval_s=0.05)
         except DeadlineError as error:
             os.close(handle)
             raise TestbedError(self._refusal(cpu, path)) from error
-        _write_holder(handle, tag)
+        _write_holder(handle, tag, shared=self._mode == fcntl.LOCK_SH)
         return handle
 
     def _tell_wait(self, handle: int, cpu: int, path: Path) -> None:
-        if self._wait_s and self._say is not None and not _try_lock(handle):
-            by = f"worker {sibling} of this run" if (sibling := _sibling(path)) else _read_holder(path)
-            self._say(f"waits up to {format_seconds(self._wait_s)} for its turn: CPU {cpu} is being measured by {by}")
+        if not self._wait_s or self._say is None or _try_lock(handle, self._mode):
+            return
+        sibling, wait = _sibling(path), f"waits up to {format_seconds(self._wait_s)} for its turn: CPU {cpu}"
+        if not _is_shared(path):
+            by = f"worker {sibling} of this run" if sibling else _read_holder(path)
+            self._say(f"{wait} is being measured by {by}")
+        elif not sibling:  # a sibling's last functional test has ended, and so does the worker
+            self._say(f"{wait} runs functional tests of {holder_text(path)}")
 
     def _refusal(self, cpu: int, path: Path) -> str:
         sibling = _sibling(path)
         waited = f" (waited {self._wait_s:g} s)" if self._wait_s else ""
+        if _is_shared(path):
+            return (
+                f"CPU {cpu} runs functional tests of another run: {holder_text(path)}{waited}; wait longer "
+                "(--nfv-wait), or stop it"
+            )
         if sibling:
             return (
                 f"CPU {cpu} is being measured by worker {sibling} of this very run{waited}: one testbed measures one "
@@ -123,9 +138,9 @@ class MeasurementLock:
         self.close()
 
 
-def _try_lock(handle: int) -> bool:
+def _try_lock(handle: int, mode: int) -> bool:
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(handle, mode | fcntl.LOCK_NB)
     except OSError as error:
         if error.errno not in {errno.EAGAIN, errno.EACCES}:
             raise
@@ -133,13 +148,15 @@ def _try_lock(handle: int) -> bool:
     return True
 
 
-def _write_holder(handle: int, tag: str) -> None:
+def _write_holder(handle: int, tag: str, *, shared: bool) -> None:
+    """Of several that share it the last one stands there."""
     holder = {
         "pid": os.getpid(),
         "tag": tag,
         "command": " ".join(sys.argv),
         "worker": _worker(),
         "parent": os.getppid(),
+        "shared": shared,
     }
     os.ftruncate(handle, 0)
     os.pwrite(handle, (json.dumps(holder) + "\n").encode(), 0)
@@ -148,6 +165,14 @@ def _write_holder(handle: int, tag: str) -> None:
 def _worker() -> str:
     """The name of this worker of pytest-xdist; "" in a process that is none."""
     return os.environ.get(WORKER, "")
+
+
+def _is_shared(path: Path) -> bool:
+    """True when the holder wrote that it shares the CPU."""
+    try:
+        return bool(json.loads(path.read_text(encoding="utf-8")).get("shared"))
+    except (OSError, ValueError):
+        return False
 
 
 def _sibling(path: Path) -> str:
