@@ -104,6 +104,7 @@ class TestbedScheduling:
         self._collection: list[str] | None = None
         self._waiting: Waiting | None = None
         self._lost: dict[str, Group] = {}
+        self._left_out = False
 
     @property
     def nodes(self) -> list[Any]:
@@ -241,12 +242,13 @@ class TestbedScheduling:
     def _quiet(self) -> None:
         """Let measuring tests begin once all others have ended, and those that lost workers ran are settled, too."""
         running = [group for worker in self._workers.values() for group in worker.groups] + [*self._lost.values()]
-        if self._waiting is not None and self._waiting.all_measure and all(group.measures for group in running):
+        if self._waiting is None or not all(group.measures for group in running):
+            return
+        if self._waiting.all_measure or self._left_out:
             self._hub.let_measure(self._workers)
 
     def go_on_without(self) -> bool:
         """No worker comes for what was lost: who waits to measure goes on, and runs it later. False: nobody can."""
-        running = [group for worker in self._workers.values() for group in worker.groups]
-        if all(group.measures for group in running):
-            self._hub.let_measure(self._workers)
+        self._left_out = True
+        self._quiet()
         return all(any(map(self._may(group), self._workers)) for group in self._waiting or ())
