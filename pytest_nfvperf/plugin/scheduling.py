@@ -241,7 +241,8 @@ class TestbedScheduling:
 
     def _quiet(self) -> None:
         """Let measuring tests begin once all others have ended, and those that lost workers ran are settled, too."""
-        running = [group for worker in self._workers.values() for group in worker.groups] + [*self._lost.values()]
+        # What a worker has behind a measuring test runs after it: only the first of each can be running now.
+        running = [worker.groups[0] for worker in self._workers.values() if worker.groups] + [*self._lost.values()]
         if self._waiting is None or not all(group.measures for group in running):
             return
         if self._waiting.all_measure or self._left_out:

@@ -42,7 +42,7 @@ def switches():
 @pytest.mark.parametrize("one", range(%(at_once)d))
 def test_functional(one, deploy):
     deploy(bridge_chain(one + 1))
-    assert shared() and all(shared())
+    assert shared() and (all(shared()) or Path("died").exists())  # a repetition may be on the worker that measures
     Path(f"runs-{one}").touch()
     deadline = time.monotonic() + 60
     while len(list(Path().glob("runs-*"))) < %(at_once)d:
