@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.process.lock import MeasurementLock
+from pytest_nfvperf.adapters.process.lock import WORKER, MeasurementLock
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 
 
@@ -21,7 +21,7 @@ def holder(base: Path, cpus: str, *, shared: bool = False) -> Iterator[subproces
     """Another process that holds these CPUs."""
     code = (
         "import sys; from pathlib import Path\n"
-        "from pytest_nfvperf.adapters.process.lock import MeasurementLock\n"
+        "from pytest_nfvperf.adapters.process.lock import WORKER, MeasurementLock\n"
         "cpus = [int(c) for c in sys.argv[2].split(',')]\n"
         "lock = MeasurementLock(cpus, 'other1', shared=bool(sys.argv[3]), base=Path(sys.argv[1]))\n"
         "print('held', flush=True); sys.stdin.readline()\n"
@@ -54,7 +54,7 @@ def test_a_sibling_of_xdist_is_called_so(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("PYTEST_XDIST_WORKER", "gw0")
     code = (
         "import sys; from pathlib import Path\n"
-        "from pytest_nfvperf.adapters.process.lock import MeasurementLock\n"
+        "from pytest_nfvperf.adapters.process.lock import WORKER, MeasurementLock\n"
         "MeasurementLock([1], 'mine01', base=Path(sys.argv[1]))\n"
     )
     with holder(tmp_path, "1"):
@@ -136,7 +136,10 @@ def test_a_base_that_cannot_be_made_is_the_users_mistake(tmp_path: Path) -> None
         MeasurementLock([1], "mine01", base=tmp_path / "file")
 
 
-def test_functional_tests_share_and_who_measures_waits_for_the_last_of_them(tmp_path: Path) -> None:
+def test_functional_tests_share_and_who_measures_waits_for_the_last_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(WORKER, raising=False)  # a worker waits for its siblings without a word
     said: list[str] = []
     with holder(tmp_path, "1", shared=True) as first, holder(tmp_path, "1", shared=True) as last:
         MeasurementLock([1], "mine01", shared=True, base=tmp_path).close()
