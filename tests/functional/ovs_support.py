@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import os
 import select
 import shutil
@@ -204,8 +205,19 @@ def send_tcp(source: str, sink: str, address: str, text: bytes, port: int = 5201
 
 
 def _send(address: str, port: int, text: bytes, wait_s: float) -> None:
-    with socket.create_connection((address, port), timeout=wait_s) as connection:
+    with _connected(address, port, wait_s) as connection:
         connection.sendall(text)
+
+
+def _connected(address: str, port: int, wait_s: float) -> socket.socket:
+    """A tunnel learns its neighbours by the first frames, which are lost: ARP may give up then, and is asked anew."""
+    end = time.monotonic() + wait_s
+    while True:
+        try:
+            return socket.create_connection((address, port), timeout=wait_s)
+        except OSError as error:
+            if error.errno != errno.EHOSTUNREACH or time.monotonic() > end:
+                raise
 
 
 def netns_path(name: str) -> Path:
