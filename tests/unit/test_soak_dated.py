@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from pytest_nfvperf.adapters.report.soak_words import soak_facts
 from pytest_nfvperf.model.measure.soak_dated import dated_intervals
 from pytest_nfvperf.model.measure.soak_observe import soak_observations
 from pytest_nfvperf.model.measure.soak_summary import Plan, summarise
 from pytest_nfvperf.model.measure.soak_table import TIME, SoakTable
+from pytest_nfvperf.model.traffic.cpu_placement import Placed
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, RigHealth, TrialResult, TrialSpec
 from tests.unit.test_windows import ALONE, SHARED, windows
@@ -73,3 +76,14 @@ def test_rows_that_no_window_covers_are_judged_as_a_whole() -> None:
     table.add({TIME: 4.0, "p0->p1.sent": 1.0, "p0->p1.refused": 2.0, "p0->p1.skipped": 0.0, "p0->p1.lost": 2.0})
     found = summarise(table, PLAN, dated=dated_intervals(table, result))
     assert found.lost == 11
+
+
+@pytest.mark.parametrize(("before_ns", "after_ns", "moved"), [(50, 410, True), (420, 90, True), (70, 130, False)])
+def test_a_loss_while_the_host_moved_a_cpu_is_nobodys(before_ns: int, after_ns: int, moved: bool) -> None:
+    """Also on a machine that has shown no far band yet: the first move is as bad as the tenth."""
+    table, result = soak({150: 7})
+    result = replace(result, placement=Placed(before_ns, after_ns))
+    found = summarise(table, PLAN, dated=dated_intervals(table, result))
+    assert (found.lost, found.spoiled_lost, found.spoiled_count) == ((0, 7, 1) if moved else (7, 0, 0))
+    if moved:
+        assert f"round trip took {before_ns} ns before it and {after_ns} ns after" in found.spoiled[0].reason

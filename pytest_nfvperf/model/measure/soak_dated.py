@@ -7,9 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_nfvperf.model.measure.soak_table import TIME, SoakTable
+from pytest_nfvperf.model.traffic.cpu_placement import Placed
 from pytest_nfvperf.model.traffic.trial import TrialResult
 from pytest_nfvperf.model.traffic.undisturbed import LEAST_SHARE, lost_by_window, reaching
 from pytest_nfvperf.model.traffic.windows import State
+
+_MOVED = 2.0
+"""Round trips of one place differ by less, those of two places by a factor of 3 and more (docs/noise.md)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +33,7 @@ class DatedInterval:
 
 def dated_intervals(table: SoakTable, result: TrialResult) -> dict[int, DatedInterval]:
     """Those rows of the table that the trial's windows cover, by number; none where it has no windows."""
-    windows = result.windows
+    windows, moved = result.windows, _moved(result.placement)
     if windows is None:
         return {}
     states = reaching(windows.states(result.due_s))
@@ -38,8 +42,30 @@ def dated_intervals(table: SoakTable, result: TrialResult) -> dict[int, DatedInt
     for row, end_s in enumerate(table.column(TIME)):
         first, last = round((end_s - table.span_s(row)) / length_s), round(end_s / length_s)
         if first < last <= len(states):
-            found[row] = _dated(states[first:last], losses[first:last])
+            dated = _dated(states[first:last], losses[first:last])
+            found[row] = _of_nobody(dated, moved) if moved else dated
     return found
+
+
+def _moved(placed: Placed | None) -> str:
+    """Where the CPUs were near before the soak and far after it, or the other way round: in words; else "".
+
+    Also on a machine that has never shown two bands before: this may be the first time that its host moves a CPU.
+    """
+    if placed is None or placed.before_ns is None or placed.after_ns is None:
+        return ""
+    near, far = sorted((placed.before_ns, placed.after_ns))
+    if far <= _MOVED * near:
+        return ""
+    return (
+        f"the host moved a CPU during the soak (a cache line's round trip took {placed.before_ns} ns before it and "
+        f"{placed.after_ns} ns after), so nobody can tell whose loss it was"
+    )
+
+
+def _of_nobody(dated: DatedInterval, why: str) -> DatedInterval:
+    """Loss that may be that of CPUs which were far apart by then."""
+    return DatedInterval(0, dated.lost + dated.disturbed_lost, why) if dated.lost else dated
 
 
 def _dated(states: Sequence[State], losses: Sequence[int]) -> DatedInterval:
