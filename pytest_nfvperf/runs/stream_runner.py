@@ -12,8 +12,10 @@ from functools import partial
 from typing import Any, Literal, Protocol, TypedDict
 
 from pytest_nfvperf.model.errors import UnavailableError
+from pytest_nfvperf.model.evidence.connect_record import ConnectData
 from pytest_nfvperf.model.evidence.record import RecordKind
 from pytest_nfvperf.model.evidence.records import StreamData
+from pytest_nfvperf.model.evidence.request_record import RequestData
 from pytest_nfvperf.model.ledger.ledger import deltas
 from pytest_nfvperf.model.measure.cpu_account import CpuAccount, with_pmd_split
 from pytest_nfvperf.model.measure.outcome import Outcome
@@ -26,9 +28,10 @@ from pytest_nfvperf.ports.connect_engine import ConnectEngine
 from pytest_nfvperf.ports.cpu_accounting import CpuAccounting
 from pytest_nfvperf.ports.request_engine import RequestEngine
 from pytest_nfvperf.ports.stream_engine import StreamEnd, StreamEngine
-from pytest_nfvperf.runs.connect_rate import Connector
+from pytest_nfvperf.runs.connect_rate import CONNECTS, Connector
+from pytest_nfvperf.runs.end_times import EndRunner
 from pytest_nfvperf.runs.ends import Ends, stream_ends
-from pytest_nfvperf.runs.response_time import Requester
+from pytest_nfvperf.runs.response_time import REQUESTS, Requester
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.stream_cpu import cost_values, datapath_cores, ended_parts, pmd_busy, sides
 from pytest_nfvperf.runs.trials import Context, InvalidTrialsError
@@ -84,7 +87,7 @@ def _requester(
 ) -> Requester:
     if make is None:
         raise UnavailableError("this testbed has nothing that sends requests between namespaces")
-    return Requester(make(), context, accounting, cpus)
+    return EndRunner(REQUESTS, make().run, RequestData, context, accounting, cpus)
 
 
 def _connector(
@@ -95,7 +98,7 @@ def _connector(
 ) -> Connector:
     if make is None:
         raise UnavailableError("this testbed has nothing that measures TCP connects between namespaces")
-    return Connector(make(), context, accounting, cpus)
+    return EndRunner(CONNECTS, make().run, ConnectData, context, accounting, cpus)
 
 
 class Profiling(Protocol):

@@ -25,7 +25,7 @@ from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.ports.clock import Clock
 from pytest_nfvperf.runs.alternate import Alternated, Blocks, alternated
 from pytest_nfvperf.runs.compared import found_in_rounds, found_in_turns
-from pytest_nfvperf.runs.connect_rate import ConnectRate
+from pytest_nfvperf.runs.connect_rate import connect_rate
 from pytest_nfvperf.runs.ends import Ends
 from pytest_nfvperf.runs.figures import ConcludingFigure, Figure, ShortFigure
 from pytest_nfvperf.runs.forwarding import ForwardingRate
@@ -34,7 +34,7 @@ from pytest_nfvperf.runs.interleave import Rounds, interleaved
 from pytest_nfvperf.runs.mirroring import MirrorCost, MirrorLoad
 from pytest_nfvperf.runs.offload_share import share_after
 from pytest_nfvperf.runs.reconnect import ReconnectTime
-from pytest_nfvperf.runs.response_time import ResponseTime
+from pytest_nfvperf.runs.response_time import response_time
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.search import LimitsOf, Search
 from pytest_nfvperf.runs.soak_load import ndr_to_share
@@ -198,7 +198,7 @@ class Study:
         the last one was answered. UnavailableError, with what to install, where nothing sends requests.
         """
         spec = RequestSpec(message_bytes, max(1, round(self.profile.comparison_stream_s)), load_per_s)
-        return self.compare(per, subjects, ResponseTime(self._streams().requester(), spec, ends))
+        return self.compare(per, subjects, response_time(self._streams().requester(), spec, ends))
 
     def connect_rate(
         self, per: str, subjects: Sequence[Subject], *, ends: Ends | None = None, connects: int = 5000
@@ -209,7 +209,7 @@ class Study:
         install, where nothing connects.
         """
         spec = ConnectSpec(connects, max(1, round(self.profile.comparison_stream_s)))
-        return self.compare(per, subjects, ConnectRate(self._streams().connector(), spec, ends))
+        return self.compare(per, subjects, connect_rate(self._streams().connector(), spec, ends))
 
     def reconnect_time(
         self, per: str, subjects: Sequence[Subject], *, ends: Ends | None = None, killed: bool = False
