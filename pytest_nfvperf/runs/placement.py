@@ -4,7 +4,7 @@ Before and after every trial the round trip between the generator's CPUs and tho
 takes a millisecond in which nothing is sent. Where it was in one band before and in the other after, the host
 moved a CPU in the middle, and the trial says nothing. Where it is far before a trial, and this machine is known to
 have a near band, the near one is waited for; when it does not come back in time, what follows is measured far, and
-its figures say so.
+its figures say so. A second band is known from its first sight on: there the reading is repeated at once.
 """
 
 from __future__ import annotations
@@ -12,7 +12,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from pytest_nfvperf.model.traffic.cpu_placement import Bands, BandsSeen, Placed, bands_seen, farthest, find_bands
+from pytest_nfvperf.model.traffic.cpu_placement import (
+    Bands,
+    BandsSeen,
+    Placed,
+    alike,
+    bands_seen,
+    farthest,
+    fewest_of,
+    find_bands,
+)
 from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason
 from pytest_nfvperf.ports.clock import Clock
 from pytest_nfvperf.ports.generator import Generator, MeasuresDistance
@@ -139,11 +148,33 @@ class Placement:
             self._unsaved = 0
 
     def _look(self, generator: Generator) -> int | None:
+        """The round trip now, ns; None where nobody can tell.
+
+        One that is in no band that this machine has shown is a disturbed reading, or the first sight of another
+        band. The host leaves its CPUs in a band for longer than a few readings take: so they are repeated until
+        they are a band of their own, or until one differs.
+        """
+        trip = self._read(generator)
+        if trip is None or not self._is_new(trip):
+            return trip if trip is None else self._remember(trip)
+        fresh = [trip]
+        while len(fresh) < fewest_of(len(self._seen) + len(fresh)):
+            again = self._read(generator)
+            if again is None or not alike(again, trip):
+                return again if again is None else self._remember(again)
+            fresh.append(again)
+        return [self._remember(one) for one in fresh][-1]
+
+    def _read(self, generator: Generator) -> int | None:
         if not self._cpus or not isinstance(generator, MeasuresDistance):
             return None
-        trip = farthest(generator.distances(self._cpus))
-        if trip is None:
-            return None
+        return farthest(generator.distances(self._cpus))
+
+    def _is_new(self, trip: float) -> bool:
+        """True where too few were seen that are as near or as far as this one to call them a band."""
+        return sum(alike(trip, seen) for seen in self._seen) < fewest_of(len(self._seen) + 1)
+
+    def _remember(self, trip: int) -> int:
         self._seen = [*self._seen[-KEPT + 1 :], float(trip)]
         self._unsaved += 1
         if self._unsaved >= _SAVE_EVERY:

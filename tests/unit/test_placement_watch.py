@@ -134,6 +134,32 @@ def test_where_placement_never_changed_there_is_no_band_to_wait_for(places: list
     assert told == []
 
 
+NEVER_FAR = [50.0, 55.0, 60.0] * 100
+
+
+@pytest.mark.parametrize("known", [[], [50.0], NEVER_FAR], ids=["new machine", "one look", "always near"])
+def test_the_first_move_ever_spoils_its_trial(known: list[float]) -> None:
+    looks_before = 1 if len(known) > 3 else 3
+    runner, spec, _, _ = rig([*[50] * looks_before, *[410] * 20], known)
+    spoiled = runner.run_once(spec)
+    assert [reason.code for reason in spoiled.result.invalid] == [Reason.CPU_MOVED]
+    assert "took 50 ns before it and 410 ns after" in str(spoiled.result.invalid[0])
+
+
+def test_one_disturbed_reading_is_no_move_and_is_forgotten() -> None:
+    runner, spec, told, _ = rig([50, 410, 52], NEVER_FAR)
+    trial = runner.run_once(spec)
+    assert trial.result.valid
+    assert trial.result.placement == Placed(50, 52)
+    assert told == []
+
+
+def test_a_second_band_is_waited_for_from_its_first_sight_on() -> None:
+    runner, spec, told, _ = rig([*[410] * 20, 50], NEVER_FAR)
+    assert runner.run(spec).result.placement == Placed(50, 50, far=False, near_ns=60)
+    assert told[0].startswith("waiting for the host: it keeps generator and DUT 410 ns apart (near: 50 .. 60 ns)")
+
+
 def test_a_cpu_that_is_not_to_be_had_is_no_figure() -> None:
     runner, spec, _, _ = rig([None])
     trial = runner.run(spec)

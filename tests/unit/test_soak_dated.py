@@ -80,9 +80,8 @@ def test_rows_that_no_window_covers_are_judged_as_a_whole() -> None:
 
 @pytest.mark.parametrize(("before_ns", "after_ns", "moved"), [(50, 410, True), (420, 90, True), (70, 130, False)])
 def test_a_loss_while_the_host_moved_a_cpu_is_nobodys(before_ns: int, after_ns: int, moved: bool) -> None:
-    """Also on a machine that has shown no far band yet: the first move is as bad as the tenth."""
     table, result = soak({150: 7})
-    result = replace(result, placement=Placed(before_ns, after_ns))
+    result = replace(result, placement=Placed(before_ns, after_ns, far=moved, near_ns=130 if moved else None))
     found = summarise(table, PLAN, dated=dated_intervals(table, result))
     assert (found.lost, found.spoiled_lost, found.spoiled_count) == ((0, 7, 1) if moved else (7, 0, 0))
     if moved:

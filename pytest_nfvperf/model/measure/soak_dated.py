@@ -12,9 +12,6 @@ from pytest_nfvperf.model.traffic.trial import TrialResult
 from pytest_nfvperf.model.traffic.undisturbed import LEAST_SHARE, lost_by_window, reaching
 from pytest_nfvperf.model.traffic.windows import State
 
-_MOVED = 2.0
-"""Round trips of one place differ by less, those of two places by a factor of 3 and more (docs/noise.md)."""
-
 
 @dataclass(frozen=True, slots=True)
 class DatedInterval:
@@ -48,14 +45,8 @@ def dated_intervals(table: SoakTable, result: TrialResult) -> dict[int, DatedInt
 
 
 def _moved(placed: Placed | None) -> str:
-    """Where the CPUs were near before the soak and far after it, or the other way round: in words; else "".
-
-    Also on a machine that has never shown two bands before: this may be the first time that its host moves a CPU.
-    """
-    if placed is None or placed.before_ns is None or placed.after_ns is None:
-        return ""
-    near, far = sorted((placed.before_ns, placed.after_ns))
-    if far <= _MOVED * near:
+    """Where the CPUs were near before the soak and far after it, or the other way round: in words; else ""."""
+    if placed is None or not placed.moved:
         return ""
     return (
         f"the host moved a CPU during the soak (a cache line's round trip took {placed.before_ns} ns before it and "

@@ -159,12 +159,22 @@ def find_bands(round_trips_ns: Sequence[float]) -> Bands | None:
     if not round_trips_ns:
         return None
     ordered = sorted(round_trips_ns)
-    fewest = max(FEWEST, math.ceil(SMALLEST_SHARE * len(ordered)))
+    fewest = fewest_of(len(ordered))
     splits = range(fewest, len(ordered) - fewest + 1)
     best = max(splits, key=lambda at: ordered[at] / ordered[at - 1], default=None)
     if best is None or ordered[best] < APART * ordered[best - 1]:
         return Bands(Band(ordered[0], ordered[-1]))
     return Bands(Band(ordered[0], ordered[best - 1]), Band(ordered[best], ordered[-1]))
+
+
+def fewest_of(number: int) -> int:
+    """How many of so many round trips make a band."""
+    return max(FEWEST, math.ceil(SMALLEST_SHARE * number))
+
+
+def alike(trip_ns: float, other_ns: float) -> bool:
+    """True where two round trips can be of one band."""
+    return max(trip_ns, other_ns) < APART * min(trip_ns, other_ns)
 
 
 def farthest(distances: Sequence[Distance]) -> int | None:
