@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
 from pytest_nfvperf.adapters.ovn.simulated_ovn import SimulatedOvn
 from pytest_nfvperf.adapters.routing.simulated_bgp import SimulatedBgp
 from pytest_nfvperf.backends.endpoints_only import lacks_roles
-from pytest_nfvperf.backends.simulated_dut import SimulatedDut
+from pytest_nfvperf.backends.simulated_dut import EndSpec, SimulatedDut
 from pytest_nfvperf.model.measure.profile import Profile
-from pytest_nfvperf.model.measure.stream_measurement import StreamSpec
 from pytest_nfvperf.model.testbed.node_spec import nodes_words, unknown_node
 from pytest_nfvperf.model.testbed.testbed import Dut, Testbed
 from pytest_nfvperf.model.topology.topology import Topology
@@ -70,9 +69,9 @@ class SimulatedBackend:
         return [spec for generator in self._generators for spec in generator.specs]
 
     @property
-    def stream_specs(self) -> list[StreamSpec]:
-        """Every run of streams that was asked for so far."""
-        return self._dut.stream_specs
+    def end_specs(self) -> tuple[Sequence[EndSpec], ...]:
+        """Every run of streams, of requests and of connects that was asked for so far: each sort in its order."""
+        return self._dut.end_specs
 
     def check(self) -> None:
         """Nothing can be missing."""
@@ -106,6 +105,8 @@ class SimulatedBackend:
             ceilings=SimulatedCeilings(self.clock),
             pmd_cpus=len(self.testbed.cpus.pmd),
             make_streams=self._dut.streams,
+            make_requests=lambda: self._dut.requests,
+            make_connects=lambda: self._dut.connects,
         )
 
     @property

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pytest_nfvperf.adapters.generators.fake.virtual_streams import FakeStreams
+from pytest_nfvperf.backends.simulated_times import SimulatedConnects, SimulatedRequests
+from pytest_nfvperf.model.measure.connect_rate import ConnectSpec
+from pytest_nfvperf.model.measure.request_response import RequestSpec
 from pytest_nfvperf.model.measure.stream_measurement import StreamSpec
 from pytest_nfvperf.model.testbed.equipment import DatapathInfo
 from pytest_nfvperf.model.topology.topology import Topology
@@ -13,6 +16,9 @@ from pytest_nfvperf.ports.capture import Captured
 from pytest_nfvperf.ports.collector import Collector
 from pytest_nfvperf.ports.datapath import Attachment
 from pytest_nfvperf.runs.clocks import VirtualClock
+
+EndSpec = StreamSpec | RequestSpec | ConnectSpec
+"""What runs between two namespaces."""
 
 ASSUMED_BPS = 2e9
 """Payload bits/s that it carries for streams."""
@@ -105,16 +111,23 @@ class SimulatedDatapath:
 
 
 class SimulatedDut:
-    """Datapath and streams in one virtual time."""
+    """Datapath and streams in one virtual time.
+
+    Attributes:
+        requests: an engine for requests through it. ``connects``: one for TCP connects.
+    """
 
     def __init__(self, clock: VirtualClock) -> None:
         self._clock = clock
         self._streams: list[FakeStreams] = []
+        self.requests = SimulatedRequests(clock)
+        self.connects = SimulatedConnects(clock)
 
     @property
-    def stream_specs(self) -> list[StreamSpec]:
-        """Every run of streams that was asked for so far."""
-        return [spec for streams in self._streams for spec in streams.specs]
+    def end_specs(self) -> tuple[Sequence[EndSpec], ...]:
+        """Every run of streams, of requests and of connects that was asked for so far: each sort in its order."""
+        streams = [spec for streams in self._streams for spec in streams.specs]
+        return streams, self.requests.specs, self.connects.specs
 
     def datapath(self, kind: str, devices: Mapping[str, str] | None = None) -> SimulatedDatapath:
         """Start it. ``devices``: by port, where a generator wants to know them."""

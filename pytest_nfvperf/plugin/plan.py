@@ -15,9 +15,11 @@ from _pytest.runner import runtestprotocol
 
 from pytest_nfvperf.adapters.report.texts import drawn
 from pytest_nfvperf.backends.simulated import ASSUMED_FPS, SimulatedBackend
+from pytest_nfvperf.backends.simulated_dut import EndSpec
 from pytest_nfvperf.model.display import format_fps, format_seconds, how_many
 from pytest_nfvperf.model.evidence.records import TopologyData
-from pytest_nfvperf.model.measure.stream_measurement import StreamSpec
+from pytest_nfvperf.model.measure.connect_rate import ConnectSpec
+from pytest_nfvperf.model.measure.request_response import RequestSpec
 from pytest_nfvperf.model.traffic.trial import TrialSpec
 from pytest_nfvperf.plugin.collection import DUT_FAILED, INCONCLUSIVE
 from pytest_nfvperf.plugin.labels import is_measuring
@@ -33,7 +35,7 @@ class PlannedTest:
     seconds: float
     failure: str
     topologies: tuple[TopologyData, ...] = ()
-    streams: tuple[StreamSpec, ...] = ()
+    streams: tuple[EndSpec, ...] = ()
     skipped: str = ""
 
 
@@ -68,12 +70,13 @@ def show_plan(session: pytest.Session, nfv: NfvSession) -> bool:
 
 def _plan(item: pytest.Item, backend: SimulatedBackend, nfv: NfvSession) -> PlannedTest:
     nfv.deployed.clear()
-    started, before, streamed = backend.clock.monotonic(), len(backend.specs), len(backend.stream_specs)
+    started, before, ran = backend.clock.monotonic(), len(backend.specs), [len(sort) for sort in backend.end_specs]
     reports = runtestprotocol(item, log=False, nextitem=None)
     # The simulated DUT copies nothing, so a test that looks at its counts ends there; what it sends is known by then.
     told = [text for report in reports if report.failed and not _judges(text := str(report.longrepr).strip())]
     failures = [text.splitlines()[-1] for text in told]
-    specs, streams = tuple(backend.specs[before:]), tuple(backend.stream_specs[streamed:])
+    specs = tuple(backend.specs[before:])
+    streams = tuple(spec for sort, count in zip(backend.end_specs, ran, strict=True) for spec in sort[count:])
     return PlannedTest(
         item.nodeid,
         specs,
@@ -107,12 +110,17 @@ def _line(test: PlannedTest) -> str:
     return f"{test.node_id}: about {format_seconds(test.seconds)}: {_grouped(test.specs) or _streams(test.streams)}"
 
 
-def _streams(specs: Sequence[StreamSpec]) -> str:
-    groups = Counter((spec.streams, spec.protocol.upper(), spec.run_s) for spec in specs)
-    return ", ".join(
-        f"{count} x {streams} {protocol} stream{'s' if streams > 1 else ''} {format_seconds(run_s)}"
-        for (streams, protocol, run_s), count in groups.items()
-    )
+def _streams(specs: Sequence[EndSpec]) -> str:
+    return ", ".join(f"{count} x {words}" for words, count in Counter(map(_run_words, specs)).items())
+
+
+def _run_words(spec: EndSpec) -> str:
+    match spec:
+        case RequestSpec():
+            return f"requests of {spec.message_bytes} bytes {format_seconds(spec.duration_s)}"
+        case ConnectSpec():
+            return f"{spec.connects:,} connects"
+    return f"{how_many(spec.streams, f'{spec.protocol.upper()} stream')} {format_seconds(spec.run_s)}"
 
 
 def _grouped(specs: Sequence[TrialSpec]) -> str:
