@@ -166,6 +166,7 @@ def _show(arguments: argparse.Namespace) -> int:
     from pytest_nfvperf.adapters.report.markdown import markdown  # noqa: PLC0415
     from pytest_nfvperf.adapters.report.run_table import run_table  # noqa: PLC0415
     from pytest_nfvperf.adapters.report.testbeds import testbed_lines  # noqa: PLC0415
+    from pytest_nfvperf.model.display import how_many  # noqa: PLC0415
     from pytest_nfvperf.model.evidence.machine_did import machine_did  # noqa: PLC0415
 
     try:
@@ -179,7 +180,9 @@ def _show(arguments: argparse.Namespace) -> int:
         return conclusion.exit_status
     terminal = sys.stdout.isatty()
     width = shutil.get_terminal_size().columns if terminal else None
-    print(run_table(run, conclusion, width=width, color=terminal) or f"{arguments.run}: nothing was measured")
+    trials = how_many(len(run.trials), "trial")
+    nothing = f"no test came to a figure; the evidence has {trials}" if run.trials else "nothing was measured"
+    print(run_table(run, conclusion, width=width, color=terminal) or f"{arguments.run}: {nothing}")
     for line in test_lines(conclusion.tests):
         print(line)
     for record_id, error_data in run.errors.items():

@@ -111,10 +111,13 @@ def format_value(value: float | None, unit: str, digits: int = _DIGITS) -> str:
 def format_against(value: float | None, other: float | None, unit: str) -> str:
     """A figure beside another of its unit, such as what was observed beside the limit.
 
-    It has as many digits as it takes to see that the two differ: ``0.5001 %`` against a limit of ``0.5 %``.
+    It has as many digits as it takes to see that the two differ: ``0.5001 %`` against a limit of ``0.5 %``. A small
+    ratio is per cent beside per cent: ``0.00006 %`` against ``-1 %``.
     """
     if value is None or other is None or math.isclose(value, other, rel_tol=_EQUAL, abs_tol=0.0):
         return format_value(value, unit)
+    if unit == "ratio" and 0 < abs(value) < _SMALLEST_PERCENT <= abs(other):
+        return f"{_digits(value * 100, 1)} %"  # per cent beside per cent
     for digits in range(_DIGITS, _MOST_DIGITS):
         shown = format_value(value, unit, digits)
         if _differ(shown, format_value(other, unit, digits)):

@@ -81,6 +81,7 @@ def test_killed_between_its_parts_it_leaves_nothing(base: Path, tmp_path: Path) 
     assert len((folder / samples).read_text().splitlines()) >= 3
     shown = started("pytest_nfvperf.cli.main", "show", str(folder))
     assert shown.returncode == 3, shown.stdout + shown.stderr
+    assert f"{folder}: no test came to a figure; the evidence has " in shown.stdout
     told = "unfinished  suites/endurance/test_soak.py::test_soak: it had begun when the run was killed"
     assert told in shown.stdout.splitlines()
     assert "Killed: the run did not end by itself: of 1 selected test 1 unfinished." in shown.stdout

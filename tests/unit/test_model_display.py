@@ -107,6 +107,8 @@ def test_what_is_shown_could_be_written_in_a_file(formatter, dimension, value):
         (100_020.0, 100_000.0, "ns", "100.02 us"),
         (1000.04, 1000.0, "frames", "1,000.04 frames"),
         (16 * 1024**2 + 1000.0, 16 * 1024**2, "bytes", "16.001 MiB"),
+        (5.5e-07, -0.01, "ratio", "0.00006 %"),
+        (-5.5e-07, 5e-07, "ratio", "-5.5e-07"),
         (0.949996, 0.95, "line_ratio", "94.9996 % of line rate"),
         (4e6, 4e6 * (1 + 1e-12), "pps", "4.00 Mpps"),
         (4e6, None, "pps", "4.00 Mpps"),
