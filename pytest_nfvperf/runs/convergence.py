@@ -218,7 +218,13 @@ def _absent(metric: str, values: Sequence[float], readings: Sequence[Convergence
 def _taken(live: LiveTopology, spec: TrialSpec, events: Sequence[Event], repeat_of: str | None) -> ConvergenceReading:
     begun: Future[None] = Future()
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="trial") as thread:
-        running = thread.submit(live.runner.run_once, spec, repeat_of=repeat_of, begins=lambda: begun.set_result(None))
+        running = thread.submit(
+            live.runner.run_once,
+            spec,
+            repeat_of=repeat_of,
+            begins=lambda: begun.set_result(None),
+            anywhere=spec.load_fps <= RATE_FPS,
+        )
         began = _play(events, begun, running)
         return ConvergenceReading(running.result(), began)
 

@@ -8,7 +8,7 @@ expected: one for each time that a frame crosses the mirrored bridge.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pytest_nfvperf.model.errors import InconclusiveError
@@ -79,6 +79,7 @@ class MirrorCost:
         load: at which completeness is read.
         find_ndr: searches for the NDR of a topology, frames/s per direction.
         forwarded: rates without a mirror so far that the load can be a share of, frames/s per direction.
+        counted: by name of the topology, the build of it whose copies were counted last.
     """
 
     traffic: Traffic
@@ -87,6 +88,7 @@ class MirrorCost:
     load: MirrorLoad
     find_ndr: Callable[[LiveTopology, Traffic], float]
     forwarded: list[float] = field(default_factory=list)
+    counted: dict[str, LiveTopology] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._forwarding = ForwardingRate(self.traffic, self.profile, self.limits_of)
@@ -115,8 +117,17 @@ class MirrorCost:
             self._note_forwarded(*self._forwarding.measure(live, remaining_s))
 
     def turn(self, live: LiveTopology, remaining_s: float | None) -> Reading:
-        """A short reading; InvalidTrialsError where it was spoiled."""
-        return self._with_copies(live, self._forwarding.turn_trial(live, remaining_s), remaining_s)
+        """A short reading; InvalidTrialsError where it was spoiled.
+
+        Only the first of a build counts the copies at the set load: unlike rates, they need no neighbour in time.
+        """
+        trial, reading = self._forwarding.turn_trial(live, remaining_s)
+        if self.counted.get(live.name) is live:
+            values = {**reading.values, **_overloaded_values(trial, copies_of(live, trial))}
+            return replace(reading, values=values)
+        found = self._with_copies(live, (trial, reading), remaining_s)
+        self.counted[live.name] = live
+        return found
 
     def labels(self, live: LiveTopology) -> dict[str, str]:
         """What is really measured."""
@@ -156,8 +167,8 @@ class MirrorCost:
             return reading
         overloaded = copies_of(live, trial)
         calm = counted_trial(live, self._calm(live), self.profile.invalid_trial_budget, remaining_s)
-        values = {**reading.values, **_values(trial, overloaded, copies_of(live, calm))}
-        return Reading(values, calm.id, reading.at_least, reading.at_most, reading.alike, reading.whole)
+        values = {**reading.values, **_overloaded_values(trial, overloaded), **_calm_values(copies_of(live, calm))}
+        return replace(reading, values=values, evidence=calm.id)
 
     def _calm(self, live: LiveTopology) -> TrialSpec:
         both = live.topology.directions
@@ -213,7 +224,11 @@ def counted_trial(
     while True:
         before = spoiled[-1].id if spoiled else None
         trial = live.runner.run_once(
-            spec, remaining_s, repeat_of=before, also=lambda result, changes: _unread(live, result, changes)
+            spec,
+            remaining_s,
+            repeat_of=before,
+            also=lambda result, changes: _unread(live, result, changes),
+            anywhere=spec.load_fps <= CALM_FPS,
         )
         forgiven = not whole or trial.result.lost == 0
         if trial.result.valid or (forgiven and all(one.code in _LOAD_ONLY for one in trial.result.invalid)):
@@ -229,16 +244,20 @@ def copies_of(live: LiveTopology, trial: Trial) -> CopyCounts:
     return copy_counts(live.topology, trial.result, moved)
 
 
-def _values(trial: Trial, overloaded: CopyCounts, calm: CopyCounts) -> dict[str, float]:
+def _overloaded_values(trial: Trial, overloaded: CopyCounts) -> dict[str, float]:
     seconds = max(count.elapsed_ns for count in trial.result.counts) / 1e9
     values = {"mirror_rate": overloaded.received / seconds} if seconds > 0 else {}
-    if calm.expected and not calm.missing:
-        values["mirror_completeness"] = calm.received / calm.expected
     if overloaded.expected and not overloaded.missing:
         values["mirror_completeness_overloaded"] = overloaded.received / overloaded.expected
         values["mirror_dropped"] = sum(overloaded.dropped.values()) / overloaded.expected
         values["mirror_unexplained"] = abs(overloaded.unexplained) / overloaded.expected
     return values
+
+
+def _calm_values(calm: CopyCounts) -> dict[str, float]:
+    if not calm.expected or calm.missing:
+        return {}
+    return {"mirror_completeness": calm.received / calm.expected}
 
 
 CALM_FPS = 50_000

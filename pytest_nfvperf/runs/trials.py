@@ -217,6 +217,7 @@ class TrialRunner:
         execute: Callable[[TrialSpec], TrialResult] | None = None,
         also: FurtherReasons | None = None,
         begins: Callable[[], None] | None = None,
+        anywhere: bool = False,
     ) -> Trial:
         """Run one trial and record it, valid or not.
 
@@ -227,11 +228,12 @@ class TrialRunner:
             execute: another way than the generator's ``run_trial``.
             also: what else speaks against the trial, beside what the generator and the testbed's counters say.
             begins: called when the generator is about to send: a trial may first wait for the host, for seconds.
+            anywhere: the load is borne wherever the CPUs are: nothing waits for the near band, and no move spoils it.
         """
         self.progress.trial_started(spec.purpose, spec.load_fps, spec.duration_s, remaining_s)
         started = self.clock.monotonic()
         own_cpu = time.process_time()
-        apart = self._placement.settle(self._generator)
+        apart = None if anywhere else self._placement.settle(self._generator)
         self._watch(spec)
         before, vnfs_before = [collector.snapshot() for collector in self._collectors], self._vnf_counts()
         if begins is not None:

@@ -25,7 +25,7 @@ class Dying(SimulatedDatapath):
 
     def check_alive(self):
         self.checks += 1
-        if self.checks > 7:
+        if self.checks > 3:
             raise TestbedError("vswitchd was killed by signal 11")
 
 class Sides(SimulatedBackend):

@@ -31,7 +31,7 @@ def test_a_slower_side_fails_and_a_faster_one_passes(pytester):
     assert (rate["metric"], rate["word"], rate["better"]) == ("forwarding_rate", "slower", "higher")
     assert rate["low"] < rate["ratio"] < rate["high"] < 0.9
     assert rate["ratio"] == pytest.approx(0.85, abs=0.01)
-    assert (rate["blocks"], rate["pairs"]) == (8, 32)
+    assert (rate["blocks"], rate["pairs"]) == (8, 16)
     assert len(rate["block_ratios"]) == len(rate["noise_ratios"]) == 8
     assert rate["noise_floor"] >= 0.01
     assert fast["metrics"][0]["word"] == "faster"
