@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import json
 import re
+import zlib
 from collections.abc import Iterable, Mapping, MutableMapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -31,6 +33,12 @@ NAME_KEY = pytest.StashKey[str]()
 TAKEN_KEY: pytest.StashKey[TestEvidence] = pytest.StashKey()
 """Of a test that is not measured again: what is left of it, as the SLA of now judges it."""
 
+PACKED_KEY = pytest.StashKey[dict[str, bytes]]()
+"""What every worker on another machine is given."""
+
+EVIDENCE = "nfv_resumes_evidence"
+"""In the input of a worker on another machine: those files, compressed, by name."""
+
 RESUMES = "nfv_resumes"
 """In a worker's input: that name, and the files that the run goes on with. Those of the run itself are beside them."""
 
@@ -42,15 +50,19 @@ def read_earlier(config: pytest.Config, given: Path, profile: str) -> None:
     """Read the run to go on with, for those who take it over.
 
     Raises:
-        pytest.UsageError: there is none, it had another profile, it compares, or workers on other machines were asked
-            for.
+        pytest.UsageError: there is none, it had another profile, or it compares.
     """
     from pytest_nfvperf.adapters.evidence.reader import read_run  # noqa: PLC0415 - only for who resumes
     from pytest_nfvperf.model.errors import ConfigError  # noqa: PLC0415
 
-    name, files = getattr(config, "workerinput", {}).get(RESUMES, ("", None))
-    if files is None:
-        _refuse_far_workers(config)
+    workerinput = getattr(config, "workerinput", {})
+    if EVIDENCE in workerinput:
+        with TemporaryDirectory(prefix="nfvperf-resume-") as folder:
+            _unpack(workerinput[EVIDENCE], Path(folder))
+            config.stash[EARLIER_KEY] = read_run(Path(folder))
+        config.stash[NAME_KEY] = workerinput[RESUMES][0]
+        return
+    name, files = workerinput.get(RESUMES, ("", None))
     if not given.is_dir():
         raise pytest.UsageError(f"--nfv-resume: {given} is no directory of a run, such as reports/latest")
     try:
@@ -68,18 +80,6 @@ def read_earlier(config: pytest.Config, given: Path, profile: str) -> None:
     config.stash[EARLIER_KEY], config.stash[NAME_KEY] = run, name or _next_name(run)
 
 
-def _refuse_far_workers(config: pytest.Config) -> None:
-    """They do not have the directory of the run."""
-    if not config.getoption("tx", None):
-        return
-    from execnet import XSpec  # noqa: PLC0415 - only with xdist
-    from xdist.workermanage import parse_tx_spec_config  # noqa: PLC0415 - only with xdist
-
-    specs = [XSpec(text) for text in parse_tx_spec_config(config)]
-    if any(not spec.popen or spec.chdir for spec in specs):
-        raise pytest.UsageError("--nfv-resume goes on on this machine: leave out --tx, or use -n")
-
-
 def _next_name(run: RunEvidence) -> str:
     found = [re.match(rf"evidence-{_NAME}-(\d+)", file) for file in {*run.runs, *run.ends}]
     return f"{_NAME}-{1 + max((int(one[1]) for one in found if one), default=0)}"
@@ -90,10 +90,29 @@ def resumed_name(config: pytest.Config) -> str:
     return config.stash.get(NAME_KEY, "")
 
 
-def tell_worker(config: pytest.Config, workerinput: MutableMapping[str, Any]) -> None:
-    """One that replaces another finds files of its own run, too, and must not go on with those."""
-    if EARLIER_KEY in config.stash:  # else the controller is about to refuse
-        workerinput[RESUMES] = (config.stash[NAME_KEY], list(_files(config.stash[EARLIER_KEY])))
+def tell_worker(config: pytest.Config, workerinput: MutableMapping[str, Any], *, far: bool) -> None:
+    """One that replaces another finds files of its own run, too, and must not go on with those.
+
+    ``far``: it is on another machine, which does not have the files: they go with it.
+    """
+    if EARLIER_KEY not in config.stash:  # the controller is about to refuse
+        return
+    run = config.stash[EARLIER_KEY]
+    workerinput[RESUMES] = (config.stash[NAME_KEY], list(_files(run)))
+    if far:
+        workerinput[EVIDENCE] = _packed(config, run)
+
+
+def _packed(config: pytest.Config, run: RunEvidence) -> dict[str, bytes]:
+    """The evidence by file, compressed to a tenth: 100,000 trials are 15 MB."""
+    if PACKED_KEY not in config.stash:
+        config.stash[PACKED_KEY] = {name: zlib.compress((run.path / name).read_bytes()) for name in _files(run)}
+    return config.stash[PACKED_KEY]
+
+
+def _unpack(packed: Mapping[str, bytes], folder: Path) -> None:
+    for name, data in packed.items():
+        (folder / Path(name).name).write_bytes(zlib.decompress(data))
 
 
 def _files(run: RunEvidence) -> tuple[str, ...]:

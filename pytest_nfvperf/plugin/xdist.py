@@ -123,7 +123,7 @@ class XdistHooks:
         if options.resume is not None:
             from pytest_nfvperf.plugin.resuming import tell_worker  # noqa: PLC0415 - only for who resumes
 
-            tell_worker(node.config, node.workerinput)
+            tell_worker(node.config, node.workerinput, far=node.workerinput[FAR])
         if self._hub is not None:
             self._hub.open(node)
 
