@@ -9,7 +9,6 @@ from statistics import median
 from tempfile import TemporaryDirectory
 
 from benchmarks.table import Figure
-from benchmarks.testbench import Bench
 from pytest_nfvperf.adapters.process.process import run
 from pytest_nfvperf.model.display import format_seconds
 
@@ -17,7 +16,7 @@ _ORDER = (False, True, True, False) * 6
 _MOST_S = 0.05
 
 
-def plugin_start(made: Bench) -> list[Figure]:  # noqa: ARG001 - nothing is measured on it
+def plugin_start() -> list[Figure]:
     """A B B A ...: collecting one test that does not measure, with the plugin and without."""
     with TemporaryDirectory() as directory:
         test = Path(directory, "test_nothing.py")

@@ -12,7 +12,6 @@ from tempfile import TemporaryDirectory
 import psutil
 
 from benchmarks.table import Figure
-from benchmarks.testbench import Bench
 from pytest_nfvperf.adapters.process.process import run
 from pytest_nfvperf.model.display import format_seconds
 from pytest_nfvperf.model.errors import TestbedError
@@ -54,7 +53,7 @@ class _Controller:
     whole_s: float = 0.0
 
 
-def rack(made: Bench) -> list[Figure]:  # noqa: ARG001 - nothing is measured on it
+def rack() -> list[Figure]:
     """Its controller's CPU and memory, how fast evidence is written, and what the report of all takes."""
     with TemporaryDirectory() as name:
         place = Path(name)

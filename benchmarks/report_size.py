@@ -9,7 +9,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.table import Figure
-from benchmarks.testbench import Bench
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
 from pytest_nfvperf.adapters.process.process import run
 from pytest_nfvperf.model.display import format_seconds
@@ -58,7 +57,7 @@ class _LargeRun(SampleRun):
     number = 0
 
 
-def report_size(made: Bench) -> list[Figure]:  # noqa: ARG001 - nothing is measured on it
+def report_size() -> list[Figure]:
     """Renders it in a process of its own, then opens the page in Chromium."""
     with TemporaryDirectory() as name:
         evidence = _LargeRun().whole(Path(name))
