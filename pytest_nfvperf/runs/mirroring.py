@@ -122,7 +122,7 @@ class MirrorCost:
         Only the first of a build counts the copies at the set load: unlike rates, they need no neighbour in time.
         """
         trial, reading = self._forwarding.turn_trial(live, remaining_s)
-        if self.counted.get(live.name) is live:
+        if live.topology.mirrors and self.counted.get(live.name) is live:
             values = {**reading.values, **_overloaded_values(trial, copies_of(live, trial))}
             return replace(reading, values=values)
         found = self._with_copies(live, (trial, reading), remaining_s)

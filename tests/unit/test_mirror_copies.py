@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_nfvperf.adapters.report.studies import completeness_text, median_text
-from pytest_nfvperf.model.ledger.mirror_copies import copy_counts
+from pytest_nfvperf.model.ledger.mirror_copies import CopyCounts, copy_counts
 from pytest_nfvperf.model.measure.observe import observations
 from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.measure.profile import QUICK
+from pytest_nfvperf.model.measure.reading import Reading
 from pytest_nfvperf.model.samples import Samples
 from pytest_nfvperf.model.scenarios.mirror_outputs import mirror_output
 from pytest_nfvperf.model.scenarios.vm_chain import vm_chain
@@ -30,7 +32,9 @@ from pytest_nfvperf.model.traffic.trial import (
     TrialSpec,
 )
 from pytest_nfvperf.model.traffic.trial import VnfCounts as Vnf
-from pytest_nfvperf.runs.mirroring import MirrorLoad, _unread
+from pytest_nfvperf.runs import mirroring
+from pytest_nfvperf.runs.mirroring import MirrorCost, MirrorLoad, _unread
+from pytest_nfvperf.runs.search import Limits
 
 LOOP = Direction("p0", "p0")
 FRAMES = st.integers(0, 10**12)
@@ -165,3 +169,26 @@ def test_copies_that_a_monitor_did_not_read_in_time_are_the_rigs(
     found = _unread(SimpleNamespace(topology=chain()), seen, ())  # type: ignore[arg-type]
     assert len(found) == reasons
     assert all(one.code is Reason.LATE_POLL and "the ring holds 1024" in one.detail for one in found)
+
+
+def test_copies_at_the_set_load_are_counted_once_a_build_and_never_without_mirrors(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Steps: three turns of a baseline, three of each of two builds with a mirror. Verify: counts, and metrics."""
+    sent = SimpleNamespace(
+        id="trial-1", result=SimpleNamespace(received_fps=4e6, counts=[SimpleNamespace(elapsed_ns=10**9)])
+    )
+    counted: list[object] = []
+    monkeypatch.setattr(mirroring, "counted_trial", lambda live, *_: (counted.append(live), sent)[1])
+    monkeypatch.setattr(mirroring, "copies_of", lambda *_: CopyCounts(100, 100, 100, 0, 0, {}))
+    cost = MirrorCost(Traffic(), QUICK, lambda *_: Limits(None, None), MirrorLoad(share=0.1), lambda *_: 0.0)
+    read = (sent, Reading({"forwarding_rate": 4e6}, "trial-1"))
+    cost._forwarding = SimpleNamespace(turn_trial=lambda *_: read, load_fps=4e6)  # type: ignore[assignment]
+    plain, mirrored = vm_chain(2), vm_chain(2, mirror_output("virtual"), mirror("m", "br0", "vm3"))
+    builds = [SimpleNamespace(name=topology.name, topology=topology) for topology in (plain, mirrored, mirrored)]
+    turns = [[cost.turn(build, None) for _ in range(3)] for build in builds]  # type: ignore[arg-type]
+    assert counted == builds[1:]
+    assert [set(reading.values) for reading in turns[0]] == [{"forwarding_rate"}] * 3
+    for build in turns[1:]:
+        assert ["mirror_completeness" in reading.values for reading in build] == [True, False, False]
+        assert all("mirror_completeness_overloaded" in reading.values for reading in build)
