@@ -50,7 +50,7 @@ def test_chains(study, monkeypatch):
     chains = [nfv.Subject(str(number), nfv.bridge_chain(number, link="patch")) for number in (1, 2)]
     outcomes = study.forwarding_rate("bridges", chains, nfv.Traffic(frame_size=64))
     # Of the last rig only the first turn of the first block may come before it is there.
-    assert len(seen) >= 8 * 4 * 3
+    assert len(seen) >= 8 * 2 * 3
     assert all(now.count("stopped") == len(now) - 1 for now in seen), seen
     assert sum(len(now) == 3 for now in seen) >= len(seen) - 3
     (ratio,) = [each for each in outcomes[1].relatives if each.metric == "forwarding_rate"]
@@ -88,7 +88,7 @@ def test_one_works_and_the_others_are_frozen(project: pytest.Pytester) -> None:
     result.assert_outcomes(passed=2)
     trials = [trial["data"]["result"] for trial in records(project.path, "trial")]
     watched = [trial["windows"] for trial in trials if trial.get("windows")]
-    assert len(watched) > 90
+    assert len(watched) > 45
     assert all(windows["witnesses"][0]["late_ns"] for windows in watched)
 
 

@@ -9,7 +9,17 @@ import pytest
 from user_project import records
 
 RECORDING = Path(__file__).parents[1] / "data" / "trex" / "ndr.jsonl"
-"""An NDR search of the quick profile through OVS-DPDK, by a TRex v3.08 on veth, ports of 50 Mbit/s."""
+"""An NDR search of the quick profile through OVS-DPDK, by a TRex v3.08 on veth, ports of 50 Mbit/s.
+
+It was recorded when that profile confirmed for 5 s.
+"""
+
+AS_RECORDED = """
+from dataclasses import replace
+from pytest_nfvperf.model.measure.profile import PROFILES, QUICK
+
+PROFILES["quick"] = replace(QUICK, confirmation_s=5.0)
+"""
 
 TESTBED = """\
 schema: 1
@@ -25,6 +35,7 @@ links: [[generator.0, dut.dpdk0], [generator.1, dut.dpdk1]]
 
 def play(suite: pytest.Pytester, rate: str) -> pytest.RunResult:
     shutil.copy(RECORDING, suite.path)
+    (suite.path / "mine" / "conftest.py").write_text(AS_RECORDED)
     (suite.path / "lab.yaml").write_text(TESTBED.replace("RATE", rate))
     (suite.path / "mine" / "sla.yaml").write_text(
         "schema: 1\nrules: [{where: {topology: phy2phy}, require: {ndr: '>= 70 kpps'}}]\n"
