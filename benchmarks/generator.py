@@ -10,6 +10,8 @@ from benchmarks.testpmd import looping, rate_fps
 from pytest_nfvperf.model.display import format_bps, format_fps
 from pytest_nfvperf.model.topology.catalogue import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.trial import TrialResult
+from pytest_nfvperf.model.traffic.windows import State
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.trials import Trial
 
@@ -79,16 +81,34 @@ def large_frames(made: Bench) -> list[Figure]:
 
 
 def pacing(made: Bench) -> list[Figure]:
-    """Mean rate and bursts at 1 Mpps."""
+    """Mean rate and bursts at 1 Mpps: the rate in windows that nothing disturbed, and of whole trials."""
     live = made.rig.live(phy2phy(), 5)
     live.learn(SMALL)
-    trials = [made.trial(live, SMALL, 1e6, 5.0) for _ in range(3)]
-    errors = [abs((trial.result.offered_fps or 0.0) / 1e6 - 1) for trial in trials]
+    trials = [made.trial(live, SMALL, 1e6, 5.0, window_s=0.01) for _ in range(3)]
+    errors = [error for trial in trials if (error := _pacing_error(trial.result)) is not None]
+    whole = ", ".join(f"{abs((trial.result.offered_fps or 0.0) / 1e6 - 1):.2%}" for trial in trials)
     bursts = [trial.result.health.largest_burst or 0 for trial in trials]
+    error = median(errors) if errors else None
+    shown = "no undisturbed window" if error is None else f"{error:.4%}"
+    reached = error is not None and error < 0.001
     return [
-        Figure("pacing error of the mean at 1 Mpps", f"{median(errors):.4%}", "< 0.1 %", median(errors) < 0.001),
+        Figure("pacing error at 1 Mpps, undisturbed", shown, "< 0.1 %", reached, f"of the whole trials {whole}"),
         Figure("largest burst at 1 Mpps", f"{max(bursts)} frames", "<= 32", max(bursts) <= 32),
     ]
+
+
+def _pacing_error(result: TrialResult) -> float | None:
+    """Of all frames that were due in undisturbed windows, those that were offered too few or too many, as a share."""
+    windows, ways = result.windows, len(result.counts)
+    if windows is None:
+        return None
+    states = windows.states(result.spec.duration_s)
+    alone = [at for at, state in enumerate(states) if at and state is State.ALONE]
+    first = windows.threads[0]
+    span_ns = sum(windows.length_ns + first.late_ns[at] - first.late_ns[at - 1] for at in alone)
+    offered = sum(thread.sent[at] + thread.refused[at] for thread in windows.threads for at in alone)
+    due = span_ns / 1e9 * result.spec.load_fps * ways
+    return abs(offered / due - 1) if due else None
 
 
 def against_testpmd(made: Bench) -> list[Figure]:
