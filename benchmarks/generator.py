@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from statistics import median
+from statistics import mean, median
 
 from benchmarks.table import Figure
 from benchmarks.testbench import Bench
@@ -102,13 +102,10 @@ def _pacing_error(result: TrialResult) -> float | None:
     windows, ways = result.windows, len(result.counts)
     if windows is None:
         return None
-    states = windows.states(result.spec.duration_s)
-    alone = [at for at, state in enumerate(states) if at and state is State.ALONE]
-    first = windows.threads[0]
-    span_ns = sum(windows.length_ns + first.late_ns[at] - first.late_ns[at - 1] for at in alone)
-    offered = sum(thread.sent[at] + thread.refused[at] for thread in windows.threads for at in alone)
-    due = span_ns / 1e9 * result.spec.load_fps * ways
-    return abs(offered / due - 1) if due else None
+    seconds = result.spec.duration_s
+    rates = zip(windows.offered_fps(seconds), windows.states(seconds), strict=True)
+    alone = [fps for fps, state in rates if state is State.ALONE]
+    return abs(mean(alone) / (result.spec.load_fps * ways) - 1) if alone else None
 
 
 def against_testpmd(made: Bench) -> list[Figure]:

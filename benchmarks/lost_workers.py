@@ -17,6 +17,7 @@ from pytest_nfvperf.adapters.evidence.conclusions import conclude
 from pytest_nfvperf.adapters.evidence.reader import read_run
 from pytest_nfvperf.adapters.process.wait import wait_until
 from pytest_nfvperf.model.display import how_many
+from pytest_nfvperf.model.evidence.conclusion import Fate
 
 _RUNS, _TESTS, _WORKERS = 20, 24, 2
 _SEED = 2544
@@ -57,12 +58,12 @@ _TESTBED = "schema: 1\nname: bed-{number}\ndut: {{ovs: {{instance: private, data
 
 @dataclass(frozen=True, slots=True)
 class _Ended:
-    """``killed``: a worker was there to kill. ``finished``, ``kept``: trials. ``without``: tests without a verdict."""
+    """``killed``: a worker was there to kill. ``finished``, ``kept``: trials. ``judged``: tests that passed."""
 
     killed: bool
     finished: int
     kept: int
-    without: int
+    judged: int
 
 
 def lost_workers() -> list[Figure]:
@@ -70,7 +71,7 @@ def lost_workers() -> list[Figure]:
     moments = random.Random(_SEED)  # noqa: S311 - moments, no secret
     ended = [_ended(moments.uniform(0.0, _LONGEST_S), moments.choice(range(_WORKERS))) for _ in range(_RUNS)]
     finished, kept = sum(one.finished for one in ended), sum(one.kept for one in ended)
-    judged = _RUNS * _TESTS - sum(one.without for one in ended)
+    judged = sum(one.judged for one in ended)
     killed = f"{how_many(sum(one.killed for one in ended), 'worker')} killed in {_RUNS} runs"
     return [
         Figure(
@@ -126,12 +127,12 @@ def _kill(pid: int) -> bool:
 
 def _looked_at(place: Path, killed: bool) -> _Ended:
     run = read_run((place / "reports" / "latest").resolve())
-    file = place / "finished"
-    finished = file.read_text().split() if file.exists() else []
+    told = place / "finished"
+    finished = told.read_text().split() if told.exists() else []
     written = "".join(file.read_text() for file in run.path.glob("evidence-*.jsonl"))
     kept = sum(f'"id":"{trial}"' in written for trial in finished)
-    without = sum(str(test.fate) != "passed" for test in conclude(run).tests)
-    return _Ended(killed, len(finished), kept, without + _TESTS - len(conclude(run).tests))
+    judged = sum(test.fate is Fate.PASSED for test in conclude(run).tests)
+    return _Ended(killed, len(finished), kept, judged)
 
 
 def _write(place: Path) -> None:

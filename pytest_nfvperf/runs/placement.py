@@ -155,15 +155,21 @@ class Placement:
         they are a band of their own, or until one differs.
         """
         trip = self._read(generator)
-        if trip is None or not self._is_new(trip):
-            return trip if trip is None else self._remember(trip)
+        if trip is None:
+            return None
+        if not self._is_new(trip):
+            return self._remember(trip)
         fresh = [trip]
         while len(fresh) < fewest_of(len(self._seen) + len(fresh)):
             again = self._read(generator)
-            if again is None or not alike(again, trip):
-                return again if again is None else self._remember(again)
+            if again is None:
+                return None
+            if not alike(again, trip):
+                return self._remember(again)
             fresh.append(again)
-        return [self._remember(one) for one in fresh][-1]
+        for one in fresh:
+            self._remember(one)
+        return fresh[-1]
 
     def _read(self, generator: Generator) -> int | None:
         if not self._cpus or not isinstance(generator, MeasuresDistance):

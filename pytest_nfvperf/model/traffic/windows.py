@@ -9,7 +9,7 @@ undisturbed windows is the DUT's, and repeats.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
@@ -133,11 +133,15 @@ class Windows:
 
     def received_fps(self, duration_s: float) -> tuple[float, ...]:
         """Rate received in each window, frames/s over all threads."""
-        lengths = [self._lengths(thread) for thread in self.threads]
-        return tuple(
-            sum(_rate(thread.received[at], own[at]) for thread, own in zip(self.threads, lengths, strict=True))
-            for at in range(self.within(duration_s))
-        )
+        return self._rates([thread.received for thread in self.threads], duration_s)
+
+    def offered_fps(self, duration_s: float) -> tuple[float, ...]:
+        """Rate offered in each window, frames/s over all threads: sent, or refused by a full ring."""
+        offered = [
+            [sent + refused for sent, refused in zip(thread.sent, thread.refused, strict=True)]
+            for thread in self.threads
+        ]
+        return self._rates(offered, duration_s)
 
     def states(self, duration_s: float) -> tuple[State, ...]:
         """What the machine did in each window.
@@ -165,6 +169,14 @@ class Windows:
         looked_at = [at for at, state in enumerate(states) if state in STEADY] or range(len(states))
         unrefused = sum(not any(thread.refused[at] for thread in self.threads) for at in looked_at)
         return unrefused / len(looked_at) if looked_at else 1.0
+
+    def _rates(self, frames: Sequence[Sequence[int]], duration_s: float) -> tuple[float, ...]:
+        """Of the frames that each thread counted in its windows, frames/s over all threads."""
+        lengths = [self._lengths(thread) for thread in self.threads]
+        return tuple(
+            sum(_rate(counted[at], own[at]) for counted, own in zip(frames, lengths, strict=True))
+            for at in range(self.within(duration_s))
+        )
 
     @property
     def _seen(self) -> int:
