@@ -9,7 +9,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-# Tests that judge no trial of a polling generator: two files of them may run at once. All others run alone.
+# Tests that judge no trial of a polling generator: some files of them may run at once. All others run alone.
 BESIDE != cat tests/beside.txt
 ALL    := $(BIN)/python -m pytest tests/ -m "not kernel"
 
@@ -24,10 +24,11 @@ run: setup
 smoke: setup
 	$(BIN)/python -m pytest suites/ --nfv-profile smoke $(ARGS)
 
-# Tests that need no CPU to themselves run on two workers, a file at a time; the others one after the other. Files of
-# long tests come first (xdist would put them last), so that both workers end at about the same time.
+# Tests that need no CPU to themselves run on three workers, a file at a time (two would leave CPUs idle: many tests
+# wait); the others one after the other. Files of long tests come first (xdist would put them last), so that the
+# workers end at about the same time.
 test: setup
-	@$(if $(ARGS),$(ALL) $(ARGS),$(BIN)/python -m pytest $(BESIDE) -n 2 --dist loadfile --no-loadscope-reorder; beside=$$?; \
+	@$(if $(ARGS),$(ALL) $(ARGS),$(BIN)/python -m pytest $(BESIDE) -n 3 --dist loadfile --no-loadscope-reorder; beside=$$?; \
 	$(ALL) $(BESIDE:%=--ignore=%) && exit $$beside)
 
 test-kernel: setup

@@ -36,7 +36,7 @@ def main(words: Sequence[str]) -> int:
     _timed(release, "lay the root out", lambda: _lay_out(release, Path(archive)))
     if not _timed(release, "make setup", lambda: _inside(["make", "setup"]) == 0):
         return 1
-    passed = [_timed(release, step.name, partial(_pytest, step)) for step in steps(whole="whole" in more)]
+    passed = [_timed(release, step.name, partial(_passes, step)) for step in steps(whole="whole" in more)]
     return 0 if all(passed) else 1
 
 
@@ -64,11 +64,13 @@ def _bind(source: Path, target: Path) -> None:
     _checked("mount", "--bind", str(source), str(target))
 
 
-def _pytest(step: Step) -> bool:
-    """True when it passed and something ran; says how many did."""
+def _passes(step: Step) -> bool:
+    """True when it passed and something ran; says how many did, where the step counts."""
+    if not step.counts:
+        return _inside(step.command) in step.passes
     report = ROOT / _JUNIT
     report.unlink(missing_ok=True)
-    status = _inside([".venv/bin/python", "-m", "pytest", "-q", *step.arguments, f"--junitxml=/{_JUNIT}"])
+    status = _inside([*step.command, f"--junitxml=/{_JUNIT}"])
     if not report.exists():
         return False
     ran, said = counted(report)

@@ -45,7 +45,35 @@ def test_what_ran_and_what_was_skipped_is_counted(tmp_path: Path) -> None:
     assert counted(report) == (7, "7 tests ran, 3 skipped; 2 failed, 1 errors")
 
 
+@pytest.mark.parametrize(
+    ("words", "whole"),
+    [
+        ([], {"bookworm": False, "trixie": True}),
+        (["--some"], {"bookworm": False, "trixie": False}),
+        (["--whole"], {"bookworm": True, "trixie": True}),
+        (["--whole", "bookworm"], {"bookworm": True}),
+    ],
+)
+def test_all_tests_run_where_make_test_does_not(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: list[str], whole: dict[str, bool]
+) -> None:
+    tried: dict[str, bool] = {}
+
+    def note(release: str, *, whole: bool) -> bool:
+        tried[release] = whole
+        return True
+
+    monkeypatch.setattr(gate, "machines_release", lambda: "bookworm")
+    monkeypatch.setattr(gate, "_only_one", lambda: (tmp_path / "lock").open("w"))
+    monkeypatch.setattr(gate, "_try", note)
+    monkeypatch.setattr(gate.signal, "signal", lambda *_: None)
+    assert gate.main(words) == 0
+    assert tried == whole
+
+
 def test_every_file_of_the_plans_is_there() -> None:
     root = Path(__file__).parents[2]
-    words = [word for whole in (False, True) for step in steps(whole=whole) for word in step.arguments]
-    assert [word for word in words if word.startswith(("tests/", "suites/")) and not (root / word).exists()] == []
+    words = [word for whole in (False, True) for step in steps(whole=whole) for word in step.command]
+    assert [
+        word for word in words if word.startswith(("tests/", "suites/", ".ci/")) and not (root / word).exists()
+    ] == []
