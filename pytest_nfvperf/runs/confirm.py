@@ -145,7 +145,7 @@ SHARES = (1.0, 0.99, 0.97, 0.95, 0.92, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.35, 0.25
 as these steps, and a trial that does not hold is given up after a second. The last are far down: what was borne there
 is still a figure, where none would be none."""
 
-_FAR_BELOW = (0.9, 0.7, 0.5, 0.35, 0.25, 0.1)
+_FAR_BELOW = (0.9, 0.8, 0.7, 0.5, 0.35, 0.25, 0.1)
 """Those that are tried after the rig spoiled a load, and after some time."""
 
 _FINE = 3

@@ -266,7 +266,7 @@ def test_a_confirmation_that_the_rig_spoils_everywhere_stays_absent_and_says_why
     assert confirmed.confirmation is None
     assert confirmed.detail.startswith("not confirmed: the only trial was invalid (skipped_frames 1x); the last, trial")
     loads = [record.data["result"]["spec"]["load_fps"] for record in measurer.sink.records]
-    assert loads == [5e6] * 3 + [4.5e6] * 3 + [3.5e6, 2.5e6, 1.75e6, 1.25e6, 0.5e6], (
+    assert loads == [5e6] * 3 + [4.5e6] * 3 + [4e6, 3.5e6, 2.5e6, 1.75e6, 1.25e6, 0.5e6], (
         "patience ends: then each load is tried once"
     )
 
@@ -360,7 +360,7 @@ def test_a_confirmation_that_failed_in_a_valid_trial_below_is_the_duts():
     found = GoalOutcome(NDR, SearchStatus.FOUND, load_fps=5_000_000)
     confirmed = confirm(measurer_on(Weak(4e6)), found, duration_s=5.0, attempts=len(SHARES))
 
-    assert (confirmed.confirmation.load_fps, confirmed.spoiled) == (3_500_000, "")
+    assert (confirmed.confirmation.load_fps, confirmed.spoiled) == (4_000_000, "")
 
 
 def test_bursts_that_the_rig_spoiled_make_a_lower_bound():
