@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from tests.functional.ovs_support import clean_run, started
+
+settings.register_profile("shared machine", deadline=None)  # what an example takes is not what such a test asks
+settings.load_profile("shared machine")
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
 from pytest_nfvperf.adapters.ovs.instance.unixctl import Unixctl
 from pytest_nfvperf.adapters.process.process import ManagedProcess, run, spawn
 from pytest_nfvperf.adapters.process.wait import wait_until
+from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.testbed.testbed import CableSpec, DutPort, GeneratorSpec, Testbed
 from tests.functional.generator_support import hugepages_mib
 
@@ -126,7 +127,8 @@ def _end(process: ManagedProcess, directory: Path) -> None:
     """Taps are persistent: only ``exit --cleanup`` removes them."""
     if process.name == "ovs-vswitchd" and process.running():
         control = Unixctl(directory / f"ovs-vswitchd.{process.pid}.ctl", process.name)
-        control.call("exit", "--cleanup")
+        with suppress(TestbedError):  # it may be gone before its answer is: what counts is its end
+            control.call("exit", "--cleanup")
         control.close()
         process.popen.wait(5)
     process.stop()

@@ -71,7 +71,7 @@ def test_cables_are_found_where_they_are_and_where_they_are_not() -> None:
         assert "links: [[generator.0, dut.dpdk1], [generator.1, dut.dpdk0]]" in crossed
         unplugged = problem([near0, near1], [far0, elsewhere])
         assert "a cable of the testbed file has no link (generator.0 - dpdk0, generator.1 - dpdk1)" in unplugged
-        assert f"no link on dpdk1 ({near1})" in unplugged
+        assert "no link on dpdk1" in unplugged  # of the generator's end or the DUT's: whoever sees it first
         set_up(far1, somebody)
         assert problem([near0, near1], [far0, elsewhere]) == (
             "the cabling differs from the testbed file: port 1 of the generator is not connected to dpdk1, nor to "

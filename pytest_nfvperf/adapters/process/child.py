@@ -14,7 +14,8 @@ class Child(subprocess.Popen[bytes]):
 
     def __del__(self) -> None:
         """End it, if it runs, and reap it."""
-        if getattr(self, "returncode", 0) is None:  # it has none where it could not be started
+        started = getattr(self, "pid", None) is not None  # not where the program could not be executed
+        if started and self.returncode is None:
             for stream in (self.stdin, self.stdout, self.stderr):
                 if stream is not None:
                     stream.close()
