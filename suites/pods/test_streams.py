@@ -67,6 +67,20 @@ def test_to_the_outside(interface: Sequence[str], study: Study, sla: SlaCheck) -
     sla.check_each(study.tcp_throughput("interface", nodes(interface, Dut("netdev")), ends=(POD, OUTSIDE)))
 
 
+@pytest.mark.nfv_not_quick
+@pytest.mark.nfv(topology="pods", to="pod", interface="veth")
+@sweep("buffer", (1460, 65_536))
+@compares("ip", (4, 6))
+def test_ip_versions(ip: Sequence[int], buffer: int, study: Study, sla: SlaCheck) -> None:
+    """Goodput from pod to pod with IPv4 addresses and with IPv6 ones.
+
+    Steps: in interleaved rounds build the node anew with pods of each; send TCP from pod1 to pod2.
+    Verify: measured and reported, as a ratio to IPv4.
+    """
+    subjects = [Subject(str(version), pod_node(ip=version), Dut("netdev")) for version in ip]
+    sla.check_each(study.tcp_throughput("ip", subjects, ends=(POD, OTHER), buffer_bytes=buffer))
+
+
 @pytest.mark.nfv(topology="pods", to="pod", interface="veth")
 @sweep("buffer", BUFFERS, quick={1460})
 @compares("datapath", ("system", "netdev"))

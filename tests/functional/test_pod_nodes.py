@@ -32,11 +32,11 @@ def nodes(journal: Journal) -> Iterator[NodesDatapath]:
 
 def test_a_pod_reaches_the_other_node_until_its_ovs_has_gone(nodes: NodesDatapath, journal: Journal) -> None:
     """Steps: TCP without overlay and by Geneve; then streams, and the other node's OVS killed. Verify: it is named."""
-    for overlay in ("none", "geneve"):
-        built = nodes.build(pod_nodes(overlay))
+    for overlay, ip, address in (("none", 4, "198.18.1.2"), ("geneve", 6, "2001:2::1:2"), ("geneve", 4, "198.18.1.2")):
+        built = nodes.build(pod_nodes(overlay, ip=ip))
         built.wait_ready(10)
-        assert send_tcp(built.netns("pod1"), built.netns("pod2"), "198.18.1.2", TEXT) == TEXT, overlay
-        if overlay == "none":
+        assert send_tcp(built.netns("pod1"), built.netns("pod2"), address, TEXT) == TEXT, (overlay, ip)
+        if (overlay, ip) != ("geneve", 4):
             built.close()
     pod1, pod2 = (StreamEnd(built.netns(f"pod{n}"), f"198.18.1.{n}", "eth0") for n in (1, 2))
     engine = Iperf3Engine(journal, Iperf3Options())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from pytest_nfvperf.adapters.ovs.topology import nic_makers
 from pytest_nfvperf.adapters.ovs.topology.nic_makers import NIC_MAKERS, Making, maker_of, with_makers
 from pytest_nfvperf.adapters.ovs.topology.ovs_port import OvsPort
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
+from pytest_nfvperf.model.scenarios.pod_nodes import pod_nodes
 from pytest_nfvperf.model.scenarios.pods import pod_node
 from pytest_nfvperf.model.topology.nodes import Nic, PortKind
 from pytest_nfvperf.model.topology.parts import nic
@@ -140,6 +142,23 @@ def test_many_pods_have_addresses_of_their_own() -> None:
     addresses = [one.addresses[0] for one in pod_node(600).nics]
     assert len(set(addresses)) == len(addresses)
     assert "198.18.3.100/16" in addresses
+
+
+def test_pods_can_have_ipv6_addresses() -> None:
+    node = pod_node(600, ip=6)
+    addresses = {one.namespace: one.addresses[0] for one in node.nics}
+    assert len(set(addresses.values())) == len(addresses)
+    wanted = {"outside": "2001:2::1/64", "mgmt": "2001:2::3/64", "pod2": "2001:2::1:2/64", "pod600": "2001:2::3:100/64"}
+    assert wanted.items() <= addresses.items()
+    assert node.name == "node-600-veth-ipv6"
+    pods = pod_nodes("geneve", ip=6)
+    assert {one.addresses[0] for one in pods.nics} == {"2001:2::1:1/64", "2001:2::1:2/64"}
+
+
+@pytest.mark.parametrize("make", [pod_node, pod_nodes])
+def test_an_unknown_version_of_ip_is_refused(make: Callable[..., object]) -> None:
+    with pytest.raises(ValueError, match="there is no IP version 5: write 4 or 6"):
+        make(ip=5)
 
 
 @pytest.mark.parametrize("pods", [0, 5001])

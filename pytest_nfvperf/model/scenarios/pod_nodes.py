@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pytest_nfvperf.model.scenarios.overlay_path import NO_OVERLAY, NODES, OVERLAYS
-from pytest_nfvperf.model.scenarios.pods import offloads_of
+from pytest_nfvperf.model.scenarios.pods import benchmark_address, name_of, offloads_of
 from pytest_nfvperf.model.topology.compose import Part, compose, node
 from pytest_nfvperf.model.topology.links import Crossing, TunnelKind, encapsulation_bytes
 from pytest_nfvperf.model.topology.nodes import AS_IT_IS, DEFAULT_MTU, Offloads
@@ -15,7 +15,12 @@ _KEY = 42
 
 
 def pod_nodes(
-    overlay: str = "geneve", *, kind: str = "veth", offloads: Offloads = AS_IT_IS, mtu: int = DEFAULT_MTU
+    overlay: str = "geneve",
+    *,
+    kind: str = "veth",
+    offloads: Offloads = AS_IT_IS,
+    mtu: int = DEFAULT_MTU,
+    ip: int = 4,
 ) -> Topology:
     """pod1 on node1 and pod2 on node2: by br-int, the overlay, br-ex and the underlay; they have 198.18.1.1 and .2.
 
@@ -27,9 +32,10 @@ def pod_nodes(
         kind: of the pods' interfaces; see ``pod_node``.
         offloads: of the pods' where they are veth ends.
         mtu: of the pods, bytes without Ethernet header and FCS; the underlay carries that and the encapsulation.
+        ip: version of the pods' addresses, 4 or 6: 2001:2::1:1 and 2001:2::1:2. The underlay has IPv4 either way.
 
     Raises:
-        ValueError: an unknown overlay.
+        ValueError: an unknown overlay, or version of IP.
         ConfigError: an unknown kind.
     """
     if overlay not in OVERLAYS:
@@ -41,7 +47,7 @@ def pod_nodes(
             namespace(
                 f"pod{number}",
                 f"br-int{number}",
-                f"198.18.1.{number}/24",
+                benchmark_address(ip, 1, number),
                 kind=kind,
                 offloads=offloads_of(kind, offloads),
                 mtu=mtu,
@@ -51,7 +57,9 @@ def pod_nodes(
         )
         for number, name in enumerate(NODES, 1)
     ]
-    return compose(f"pods-{overlay}-{kind}", *nodes, underlay("br-ex1", "br-ex2", ports=("up1", "up2"), mtu=outer))
+    return compose(
+        f"pods-{overlay}-{kind}{name_of(ip)}", *nodes, underlay("br-ex1", "br-ex2", ports=("up1", "up2"), mtu=outer)
+    )
 
 
 def _joint(number: int, overlay: str, outer: int) -> tuple[Part, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -19,6 +20,7 @@ from pytest_nfvperf.model.measure.request_response import RequestResult, Request
 from pytest_nfvperf.ports.stream_engine import StreamEnd
 
 PROGRAM = "sockperf"
+_FIRST_WITH_IPV6 = (3, 8)
 _PORTS = range(11111, 11175)
 _LISTEN_DEADLINE_S = 5.0
 _MARGIN_S = 8.0
@@ -43,7 +45,12 @@ class SockperfEngine:
         self._version = f"sockperf {run([path, '--version']).split('version')[-1].split()[0]}"
 
     def run(self, spec: RequestSpec, client: StreamEnd, server: StreamEnd) -> RequestResult:
-        """Send requests between two ends; see the port."""
+        """Send requests between two ends; see the port.
+
+        Raises:
+            UnavailableError: the ends have IPv6 addresses, and this sockperf is too old for them.
+        """
+        check_family(self._version, server.address)
         self._runs += 1
         files = {
             what: self._journal.directory / f"sockperf-{self._runs}-{what}" for what in ("server", "client", "csv")
@@ -103,6 +110,20 @@ class SockperfEngine:
         if status != 0:
             evidence = {"sockperf client": process.log_tail()}
             raise GeneratorError(f"{_between(client, server)} failed: it {describe_exit(status)}", evidence=evidence)
+
+
+def check_family(version: str, address: str) -> None:
+    """UnavailableError for IPv6 where sockperf knows IPv4 only: it would print its usage, and exit with status 0.
+
+    ``version``: "sockperf 3.7-no.git", as it names itself.
+    """
+    numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
+    if ":" in address and numbers < _FIRST_WITH_IPV6:
+        first = ".".join(map(str, _FIRST_WITH_IPV6))
+        raise UnavailableError(
+            f"{version} knows no IPv6, and {address} is such an address: requests over IPv6 need sockperf {first} "
+            "or newer, which Debian 12 and 13 do not have; streams and TCP connects work over IPv6 without it"
+        )
 
 
 def _check_namespaces(before: Mapping[str, int | None]) -> None:
