@@ -21,36 +21,13 @@ from benchmarks.table import Figure
 from pytest_nfvperf.adapters.cleanup.reaper import open_journal
 from pytest_nfvperf.adapters.evidence.conclusions import conclude
 from pytest_nfvperf.adapters.evidence.reader import read_run
-from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.namespaces import Namespace
-from pytest_nfvperf.adapters.process.process import run, spawn
-from pytest_nfvperf.adapters.process.wait import wait_until
 from pytest_nfvperf.model.display import format_elapsed
-from pytest_nfvperf.model.errors import TestbedError, UnavailableError
+from pytest_nfvperf.model.errors import TestbedError
+from tests.ssh_machines import ssh_machines
 
 _NAMES = ("one", "two")
 _SUITES = Path(__file__).parents[1] / "suites"
-_PRIVILEGES = Path("/run/sshd")
-"""sshd does not start without it; Debian's service makes it."""
-
-_SSHD = """
-HostKey {folder}/host
-AuthorizedKeysFile {folder}/user.pub
-StrictModes no
-UsePAM no
-PidFile none
-"""
-_SSH = """
-Host {name}
-HostName {address}
-User root
-IdentityFile {folder}/user
-BatchMode yes
-StrictHostKeyChecking no
-UserKnownHostsFile /dev/null
-LogLevel ERROR
-"""
-
 _SIMULATED = """
 import time
 import pytest
@@ -86,12 +63,9 @@ class _Taken:
 
 def two_machines() -> list[Figure]:
     """Simulated suites, and those tests on real OVS that measure no rate."""
-    sshd = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
-    if sshd is None:
-        raise UnavailableError("no sshd: install openssh-server")
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="nfvperf-bench-")))
-        home = stack.enter_context(_machines(folder, sshd))
+        home = stack.enter_context(_machines(folder))
         simulated, functional = folder / "simulated", folder / "suites"
         _write_simulated(simulated)
         shutil.copytree(_SUITES, functional)
@@ -147,40 +121,9 @@ def _write_simulated(folder: Path) -> None:
 
 
 @contextmanager
-def _machines(folder: Path, sshd: str) -> Iterator[Namespace]:
+def _machines(folder: Path) -> Iterator[Namespace]:
     """The namespace from which both can be reached."""
-    for key in ("host", "user"):
-        run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / key])
-    (folder / "sshd").write_text(_SSHD.format(folder=folder))
-    with ExitStack() as stack:
-        if not _PRIVILEGES.exists():
-            _PRIVILEGES.mkdir(mode=0o755)
-            stack.callback(_PRIVILEGES.rmdir)
-        journal = stack.enter_context(closing(open_journal()))
-        home = stack.enter_context(closing(Namespace(journal, "home")))
-        for number, name in enumerate(_NAMES):
-            _machine(stack, journal, home, folder, name, f"192.0.2.{4 * number + 1}", f"192.0.2.{4 * number + 2}", sshd)
-        yield home
-
-
-def _machine(
-    stack: ExitStack, journal: Journal, home: Namespace, folder: Path, name: str, near: str, far: str, sshd: str
-) -> None:
-    """A namespace with an address and an sshd, joined to ``home``."""
-    (folder / name).mkdir()
-    (folder / f"{name}.ssh").write_text(_SSH.format(folder=folder, name=name, address=far))
-    machine = stack.enter_context(closing(Namespace(journal, name)))
-    home.run(["ip", "link", "add", name, "type", "veth", "peer", "name", "home", "netns", machine.name])
-    for place, link, address in ((home, name, near), (machine, "home", far)):
-        place.run(["ip", "address", "add", f"{address}/30", "dev", link])
-        place.run(["ip", "link", "set", link, "up"])
-    command = [sshd, "-D", "-e", "-f", str(folder / "sshd")]
-    process = spawn(journal, f"sshd of {name}", command, log=folder / f"{name}.log", netns=machine.name)
-    stack.callback(process.stop)
-    reached = ["nsenter", f"--net={home.path}", "ssh", "-F", str(folder / f"{name}.ssh"), name, "true"]
-    wait_until(
-        lambda: subprocess.run(reached, capture_output=True, check=False).returncode == 0 or None,
-        f"sshd of {name}",
-        10.0,
-        last_seen=process.log_tail,
-    )
+    for name in _NAMES:
+        (folder / name).mkdir()
+    with closing(open_journal()) as journal, ssh_machines(journal, folder, _NAMES) as reachable:
+        yield reachable.home
