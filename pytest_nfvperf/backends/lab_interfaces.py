@@ -8,7 +8,7 @@ from pytest_nfvperf.adapters.net.borrowed import Borrowed, check_free
 from pytest_nfvperf.adapters.ovs.instance.system_sockets import find_system
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.sla.rules import ON_OR_OFF
-from pytest_nfvperf.model.testbed.lab_cables import cabled_ends, is_lab, is_pci
+from pytest_nfvperf.model.testbed.lab_cables import cabled_ends, is_lab, is_pci, ports_here
 from pytest_nfvperf.model.testbed.testbed import DutPort, Testbed
 
 
@@ -21,7 +21,7 @@ def check_dut(testbed: Testbed) -> None:
     """
     if testbed.ovs.instance == "system":
         find_system(testbed.ovs.run_dir)
-    for port in testbed.ports:
+    for port in ports_here(testbed):
         if port.interface is not None:
             check_free(port.interface, f"port {port.name!r}", "dut.ports")
 

@@ -39,6 +39,7 @@ from pytest_nfvperf.adapters.profiling.perf import PerfProfiler
 from pytest_nfvperf.adapters.virtual_time.clock import is_virtual
 from pytest_nfvperf.adapters.vnf.maker import LocalVnfs
 from pytest_nfvperf.backends.endpoints_only import lacks_roles
+from pytest_nfvperf.backends.far_nodes import FarNodes, lacks_cabled, lacks_far
 from pytest_nfvperf.backends.foreign_datapaths import JournaledWorkshop, Makers, is_foreign, lacks_foreign
 from pytest_nfvperf.backends.generator_side import GeneratorSide, TakenMachine
 from pytest_nfvperf.backends.lab_interfaces import cables_text, check_dut, lab_labels
@@ -47,7 +48,7 @@ from pytest_nfvperf.model.display import cpu_list
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError, TestbedError
 from pytest_nfvperf.model.measure.instruction_cost import TIME, VIRTUAL
 from pytest_nfvperf.model.measure.profile import Profile, estimate_search_s
-from pytest_nfvperf.model.testbed.lab_cables import is_lab
+from pytest_nfvperf.model.testbed.lab_cables import has_cabled_nodes, is_lab
 from pytest_nfvperf.model.testbed.node_spec import nodes_words
 from pytest_nfvperf.model.testbed.testbed import Dut, Testbed
 from pytest_nfvperf.model.topology.topology import Topology
@@ -90,6 +91,7 @@ class LocalBackend:
     ) -> None:
         self.testbed = testbed
         self._side = side
+        self._far = FarNodes(testbed)
         self._record = record
         self.clock: Clock = SystemClock()
         self._keep = keep
@@ -113,14 +115,21 @@ class LocalBackend:
             except ConfigError as error:
                 raise ConfigError(error.message, key=f"ovs.{version.name}") from error
         check_node_programs(self.testbed)
+        self._far.check()
         check_dut(self.testbed)
         self._side.check()
         check_iperf3(self.testbed.streams)
 
     def lacks(self, dut: Dut) -> str | None:
         """What this machine lacks for a datapath, and what to do, as text for the user; None if it lacks nothing."""
-        if dut.nodes and is_lab(self.testbed):
-            return "nodes and underlays are made on one machine, and this testbed has cables: leave --nfv-testbed out"
+        if dut.nodes and is_lab(self.testbed) and not has_cabled_nodes(self.testbed):
+            return (
+                "this testbed's cables lead to one DUT, and the topology has nodes: leave --nfv-testbed out, or write "
+                "in its file which ports the nodes have"
+            )
+        missing = lacks_cabled(self.testbed, dut)
+        if missing is not None:
+            return missing
         if dut.nodes:
             return NodesDatapath.lacks(self.testbed, dut)
         if is_foreign(dut):
@@ -129,7 +138,8 @@ class LocalBackend:
 
     def lacks_roles(self, topology: Topology, dut: Dut) -> str | None:
         """Which port roles of a topology this generator cannot take, and what to do; None if it can take all."""
-        return lacks_roles(self.testbed.generator.engine, self.testbed, topology, dut)
+        roles = lacks_roles(self.testbed.generator.engine, self.testbed, topology, dut)
+        return roles or lacks_far(self.testbed, topology)
 
     @property
     def journal(self) -> Journal:
@@ -235,7 +245,8 @@ class LocalBackend:
         if dut.kind == LINUX_BRIDGE:
             return BridgeDatapath(journal, dut)
         if dut.nodes:
-            return NodesDatapath.start(self.testbed, journal, dut, name=name, nic_makers=self._nic_makers)
+            makers, far = self._nic_makers, self._far.starter(journal)
+            return NodesDatapath.start(self.testbed, journal, dut, name=name, nic_makers=makers, start_far=far)
         maker = self._datapaths.get(dut.kind or "")
         if maker is not None:
             return maker.start(JournaledWorkshop(journal, self.testbed.cpus, name))
@@ -244,7 +255,7 @@ class LocalBackend:
 
     @cached_property
     def _fingerprint(self) -> dict[str, Any]:
-        return fingerprint(self.testbed)
+        return fingerprint(self.testbed, {"far_nodes": self._far.facts})
 
     def fingerprint(self) -> Mapping[str, Any]:
         """What must be equal for two runs to be compared."""

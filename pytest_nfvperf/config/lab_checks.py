@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pytest_nfvperf.config.cabled_nodes import host_of
 from pytest_nfvperf.config.testbed_model import BondModel, OvsModel, PortModel, TestbedModel
 from pytest_nfvperf.config.yaml_file import Document, KeyPath
 from pytest_nfvperf.model.near import did_you_mean, listed
@@ -95,7 +96,8 @@ def _check_devices(testbed: TestbedModel, document: Document) -> None:
             "write one for each",
             path,
         )
-    taken = {name: f"dut.ports {port.name!r}" for port in testbed.dut.ports for name in (port.pci, port.interface)}
+    here = [port for port in testbed.dut.ports if port.node is None or not host_of(testbed, port.node)]
+    taken = {name: f"dut.ports {port.name!r}" for port in here for name in (port.pci, port.interface)}
     for device in generator.devices:
         if device in taken:
             raise document.error(f"{device!r} is used twice: also by {taken[device]}", path)

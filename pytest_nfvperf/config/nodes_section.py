@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from pytest_nfvperf.config.testbed_model import NodeModel, TestbedModel
@@ -10,7 +11,7 @@ from pytest_nfvperf.config.tuning_section import to_tuning, tuning_section
 from pytest_nfvperf.config.units import BIT_RATE, shortest
 from pytest_nfvperf.config.yaml_file import Document, show_path
 from pytest_nfvperf.model.near import did_you_mean, listed
-from pytest_nfvperf.model.testbed.node_spec import NodeSpec
+from pytest_nfvperf.model.testbed.node_spec import FarHost, NodeSpec
 
 
 def check_nodes(testbed: TestbedModel, document: Document) -> None:
@@ -36,7 +37,7 @@ def check_nodes(testbed: TestbedModel, document: Document) -> None:
                 "dut.ovs.datapath is 'system', and nodes are in userspace: write 'datapath: dpdk' or netdev here",
                 ("nodes", name),
             )
-    _check_cpus(testbed.nodes, document)
+    _check_cpus({name: node for name, node in testbed.nodes.items() if node.ssh is None}, document)
 
 
 def _check_cpus(nodes: Mapping[str, NodeModel], document: Document) -> None:
@@ -58,15 +59,23 @@ def _check_cpus(nodes: Mapping[str, NodeModel], document: Document) -> None:
 
 
 def nodes_cpus(testbed: TestbedModel) -> tuple[int, ...]:
-    """The CPUs of all nodes, in their order; empty where the file gives none."""
-    return tuple(cpu for node in testbed.nodes.values() for cpu in node.cpus)
+    """The CPUs of all nodes on this machine, in their order; empty where the file gives none."""
+    return tuple(cpu for node in testbed.nodes.values() if node.ssh is None for cpu in node.cpus)
 
 
-def to_nodes(models: Mapping[str, NodeModel]) -> tuple[NodeSpec, ...]:
-    """The section as data."""
+def to_nodes(models: Mapping[str, NodeModel], beside: Path) -> tuple[NodeSpec, ...]:
+    """The section as data. ``beside``: the folder that paths count from."""
     return tuple(
-        NodeSpec(name, node.ovs, node.datapath, node.cpus, to_tuning(node.tuning)) for name, node in models.items()
+        NodeSpec(name, node.ovs, node.datapath, node.cpus, to_tuning(node.tuning), node.underlay, _host(node, beside))
+        for name, node in models.items()
     )
+
+
+def _host(node: NodeModel, beside: Path) -> FarHost | None:
+    if node.ssh is None:
+        return None
+    config = None if node.ssh_config is None else str(beside / node.ssh_config)
+    return FarHost(node.ssh, node.python or "python3", config)
 
 
 def nodes_section(nodes: Sequence[NodeSpec]) -> dict[str, Any] | None:
@@ -80,6 +89,10 @@ def _section(node: NodeSpec) -> dict[str, Any]:
         "datapath": node.datapath,
         "cpus": list(node.cpus) or None,
         "tuning": tuning_section(node.tuning),
+        "underlay": node.underlay,
+        "ssh": node.host.ssh if node.host else None,
+        "python": node.host.python if node.host else None,
+        "ssh_config": node.host.ssh_config if node.host else None,
     }
     return {key: value for key, value in section.items() if value is not None}
 

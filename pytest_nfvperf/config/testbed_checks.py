@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from pytest_nfvperf.config.cabled_nodes import check_cabled_nodes, host_of
 from pytest_nfvperf.config.generator_checks import check_generator
 from pytest_nfvperf.config.lab_checks import check_lab, port_kind
 from pytest_nfvperf.config.nodes_section import check_nodes, nodes_cpus
@@ -74,6 +75,7 @@ class CpuClaim:
 
 def check_testbed(testbed: TestbedModel, document: Document, *, cores: int, numa: NumaReader) -> tuple[str, ...]:
     """Raise ConfigError for the first contradiction; return warnings for what is only doubtful."""
+    check_cabled_nodes(testbed, document)
     _check_ports(testbed, document)
     check_lab(testbed, document)
     check_generator(testbed.generator, document)
@@ -95,6 +97,8 @@ def _check_ports(testbed: TestbedModel, document: Document) -> None:
             path = ("dut", "ports", index, key)
             # A NIC is one port, and each of its representors another.
             same = f"{value.lower()} {port.representor}" if key == "pci" and value else value
+            if key != "name" and same is not None and port.node is not None:
+                same = f"{host_of(testbed, port.node)} {same}"
             if same in seen:
                 raise document.error(f"{value!r} is used twice: also by {show_path(seen[same])}", path)
             if same is not None:
@@ -183,7 +187,7 @@ def _numa_warnings(testbed: TestbedModel, numa: NumaReader) -> Iterator[str]:
         return
     nodes = {cpu: numa.cpu_node(cpu) for cpu in pmds.cpus}
     for port in testbed.dut.ports:
-        node = numa.pci_node(port.pci) if port.pci else None
+        node = numa.pci_node(port.pci) if port.pci and not host_of(testbed, port.node or "") else None
         if node is None or None in nodes.values() or node in nodes.values():
             continue
         seen = ", ".join(f"CPU {cpu} on node {there}" for cpu, there in nodes.items())
@@ -196,6 +200,7 @@ def _numa_warnings(testbed: TestbedModel, numa: NumaReader) -> Iterator[str]:
 def _unlinked(testbed: TestbedModel) -> Iterator[str]:
     linked = {end for link in testbed.links for end in link}
     linked |= {f"dut.{name}" for bond in testbed.dut.bonds if f"dut.{bond.name}" in linked for name in bond.members}
+    linked |= {f"dut.{node.underlay}" for node in testbed.nodes.values()}
     for port in testbed.dut.ports:
         if f"dut.{port.name}" not in linked:
             yield f"port {port.name!r} is in no link: no generator port is cabled to it"

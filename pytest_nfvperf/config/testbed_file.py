@@ -90,7 +90,7 @@ def _to_testbed(model: TestbedModel, beside: Path) -> Testbed:
         vnf_kind=model.vnf.kind,
         streams=to_streams(model.streams, beside),
         speakers=to_speakers(model.speakers),
-        nodes=to_nodes(model.nodes),
+        nodes=to_nodes(model.nodes, beside),
         underlay_line_rate_bps=model.underlay.line_rate,
         bonds=tuple(DutBond(bond.name, bond.members, bond.mode, bond.lacp) for bond in model.dut.bonds),
     )
@@ -129,6 +129,7 @@ def _to_port(port: PortModel) -> DutPort:
         driver=port.driver,
         representor=port.representor,
         model=port.model,
+        node=port.node,
     )
 
 
@@ -206,6 +207,7 @@ def _from_port(port: DutPort) -> dict[str, Any]:
             "driver": port.driver,
             "representor": port.representor,
             "model": port.model,
+            "node": port.node,
         }
     )
 

@@ -156,6 +156,7 @@ class PortModel(Strict):
     model: Text | None = Field(
         default=None, description="the NIC's name in SLA selectors and reports", examples=["ConnectX-6 Dx"]
     )
+    node: NodeName | None = Field(default=None, description="the node that has it", examples=["node1"])
 
     @field_validator("representor")
     @classmethod
@@ -267,6 +268,20 @@ class NodeModel(Strict):
     datapath: Literal["dpdk", "netdev"] | None = Field(default=None, description="nodes are in userspace")
     cpus: Cpus = Field(default=(), description="CPUs of its poll-mode threads; of all nodes, or of none")
     tuning: TuningModel | None = Field(default=None, description="stronger than dut.ovs.tuning")
+    underlay: Text | None = Field(
+        default=None, description="the port of dut.ports whose cable leads to the other nodes", examples=["up1"]
+    )
+    ssh: Annotated[str, Field(pattern=r"^[^\s/-][^\s/]*$")] | None = Field(
+        default=None, description="the host that it is on, as ssh knows it; else this machine", examples=["root@dut2"]
+    )
+    python: Annotated[str, Field(pattern=r"^[^\s]+$")] | None = Field(
+        default=None,
+        description="interpreter there that has this package; else python3",
+        examples=["/opt/nfv/bin/python"],
+    )
+    ssh_config: Annotated[str, Field(pattern=r"^[^\s]+$")] | None = Field(
+        default=None, description="file for ssh -F, relative to this file; else the user's own", examples=["lab.ssh"]
+    )
 
 
 class UnderlayModel(Strict):

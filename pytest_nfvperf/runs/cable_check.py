@@ -1,6 +1,6 @@
 """Is the lab cabled as its file says? Asked with a learning frame on every link, before anything is measured.
 
-All linked ports of the DUT are put on one bridge that learns MAC addresses. Each generator port sends
+All linked ports of the DUT, or of a node, are put on one bridge that learns MAC addresses. Each generator port sends
 learning frames (RFC 2544 section 23) from an address of its own, and the bridge says on which port it saw it.
 Otherwise a wrong cable would pass for a result: of another NIC, or of a DUT that forwards nothing.
 """
@@ -14,6 +14,7 @@ from pytest_nfvperf.model.errors import DeadlineError, TestbedError
 from pytest_nfvperf.model.testbed.lab_cables import CabledEnd, cabled_ends
 from pytest_nfvperf.model.testbed.testbed import Testbed
 from pytest_nfvperf.model.topology.catalogue import generator_mac
+from pytest_nfvperf.model.topology.compute_nodes import Node
 from pytest_nfvperf.model.topology.topology import Port, PortRole, Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction
@@ -41,14 +42,27 @@ def linked_ends(testbed: Testbed) -> tuple[CabledEnd, ...]:
 
 
 def cabling_topology(ends: Sequence[CabledEnd]) -> Topology:
-    """All ends on one bridge, named as in the testbed file; each sends to the next."""
+    """All ends of a node on one bridge, named as in the testbed file; each sends to the next."""
+    names = dict.fromkeys(end.members[0].node for end in ends)
+    bridges = {node: NAME if node is None else f"{NAME}{number}" for number, node in enumerate(names, 1)}
     ports = tuple(
-        Port(end.name, NAME, PortRole.ENDPOINT, generator_mac(number), mtu=end.members[0].mtu or 1500)
+        Port(
+            end.name,
+            bridges[end.members[0].node],
+            PortRole.ENDPOINT,
+            generator_mac(number),
+            mtu=end.members[0].mtu or 1500,
+        )
         for number, end in enumerate(ends)
     )
     ring = zip(ends, [*ends[1:], ends[0]], strict=True)
     return Topology(
-        NAME, (NAME,), ports, crossings=(), directions=tuple(Direction(end.name, other.name) for end, other in ring)
+        NAME,
+        tuple(bridges.values()),
+        ports,
+        crossings=(),
+        directions=tuple(Direction(end.name, other.name) for end, other in ring),
+        nodes=tuple(Node(node, (bridge,)) for node, bridge in bridges.items() if node is not None),
     )
 
 

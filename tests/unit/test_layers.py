@@ -49,7 +49,7 @@ FOLDERS = {
             "virtual_time",
             "routing",
         ),
-        *("ovn", "fingerprint", "history", "report", "cleanup", "doctor", "bisecting"),
+        *("ovn", "fingerprint", "history", "report", "cleanup", "far", "doctor", "bisecting"),
     ),
     "adapters.ovs": ("instance", "openflow", "topology", "counters", ""),
     "adapters.generators": (

@@ -14,7 +14,7 @@ from pytest_nfvperf.adapters.net.borrowed import check_free
 from pytest_nfvperf.adapters.ovs.instance.system_sockets import find_system
 from pytest_nfvperf.adapters.ovs.instance.unixctl import Unixctl
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
-from pytest_nfvperf.model.testbed.lab_cables import is_pci
+from pytest_nfvperf.model.testbed.lab_cables import is_pci, ports_here
 from pytest_nfvperf.model.testbed.testbed import DutPort, Testbed
 
 _PCI_DEVICES = Path("/sys/bus/pci/devices")
@@ -24,7 +24,7 @@ _FOR_DPDK = frozenset({"vfio-pci", "igb_uio", "uio_pci_generic", "mlx4_core", "m
 
 def lab_checks(testbed: Testbed) -> list[Check]:
     """Look at all that the file names. Starts and changes nothing; cables are checked when something is measured."""
-    found = [_port(port, f"port {port.name}", testbed) for port in testbed.ports if port.kind != "vhost-user"]
+    found = [_port(port, f"port {port.name}", testbed) for port in ports_here(testbed) if port.kind != "vhost-user"]
     found += [_generator_device(device, number) for number, device in _devices(testbed)]
     if found:
         found += [_isolated(testbed), _memory(testbed)]

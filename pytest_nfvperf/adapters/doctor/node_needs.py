@@ -1,4 +1,4 @@
-"""What the nodes of a testbed file need of this machine: their OVS, and what each is tuned to."""
+"""What the nodes of a testbed file need of their machines: their OVS, and what each is tuned to."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ def _node(testbed: Testbed, node: NodeSpec) -> Check:
     name = f"node {name}"
     dut = dut_of_node(testbed, TESTBEDS_OWN, node.name)
     datapath = dut.kind or testbed.ovs.datapath
+    if node.host is not None:
+        return _far(testbed, node, name, said)
     try:
         binaries = locate(ovs_of(testbed.ovs, dut).prefix, dpdk=datapath == "dpdk")
     except NfvperfError as error:
@@ -28,3 +30,18 @@ def _node(testbed: Testbed, node: NodeSpec) -> Check:
     if unknown is not None:
         return Check(name, State.MISSING, said, unknown, needed=True)
     return Check(name, State.OK, f"Open vSwitch {binaries.version}, datapath {datapath}; {said}")
+
+
+def _far(testbed: Testbed, node: NodeSpec, name: str, said: str) -> Check:
+    """Of a node on another machine, which is asked."""
+    try:
+        from pytest_nfvperf.adapters.far.looking import look_at  # noqa: PLC0415 - needs execnet
+    except ModuleNotFoundError as error:
+        needs = f"nodes on other machines need {error.name}: pip install 'pytest-nfvperf[ssh]'"
+        return Check(name, State.MISSING, said, needs, needed=True)
+    try:
+        facts = look_at(testbed, node, node.host) if node.host is not None else {}
+    except NfvperfError as error:
+        return Check(name, State.MISSING, said, str(error), needed=True)
+    has = f"nfvperf {facts['nfvperf']}, Open vSwitch {facts['ovs']}, datapath {facts['datapath']}"
+    return Check(name, State.OK, f"{has}; {said}")

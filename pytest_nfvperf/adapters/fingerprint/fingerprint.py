@@ -28,6 +28,7 @@ from pytest_nfvperf.adapters.virtual_time.clock import is_virtual
 from pytest_nfvperf.model.errors import NfvperfError
 from pytest_nfvperf.model.evidence.record import plain
 from pytest_nfvperf.model.measure.instruction_cost import VIRTUAL, WALL
+from pytest_nfvperf.model.testbed.lab_cables import ports_here
 from pytest_nfvperf.model.testbed.ovs_version import NamedOvs
 from pytest_nfvperf.model.testbed.testbed import DutPort, Testbed
 
@@ -111,7 +112,7 @@ def _testbed_facts(testbed: Testbed) -> dict[str, Any]:
         "cpu_plan": testbed.cpus,
         "generator_engine": testbed.generator.engine,
         "vnf_kind": testbed.vnf_kind or "by the number of CPUs",
-        "ports": {port.name: _port_facts(port) for port in testbed.ports},
+        "ports": {port.name: _port_facts(port) for port in ports_here(testbed)},
         "nodes": list(map(str, testbed.nodes)) or None,
         "underlay_line_rate_bps": testbed.underlay_line_rate_bps,
     }

@@ -28,6 +28,7 @@ from pytest_nfvperf.adapters.net.netlink import (
     Request,
     attributes,
 )
+from pytest_nfvperf.model.testbed.lab_cables import ports_here
 from pytest_nfvperf.model.testbed.testbed import DutPort, Testbed
 
 _SYS = Path("/sys")
@@ -84,8 +85,13 @@ def read_nic(port: DutPort, sysfs: Path = _SYS, pci_ids: Path = _PCI_IDS) -> Nic
 
 
 def nic_labels(testbed: Testbed) -> dict[str, str]:
-    """What SLA selectors know the lab's NICs by: ``nic``, ``driver``, ``firmware``; of unlike ports all, joined."""
-    found = [read_nic(port) for port in testbed.ports if port.kind != "vhost-user"]
+    """What SLA selectors know the lab's NICs by: ``nic``, ``driver``, ``firmware``; of unlike ports all, joined.
+
+    Of a port on another machine only what the file calls it is known.
+    """
+    here = ports_here(testbed)
+    ports = [port for port in testbed.ports if port.kind != "vhost-user"]
+    found = [read_nic(port) if port in here else NicFacts(port.model) for port in ports]
     labels = {
         "nic": _joined([nic.model for nic in found]),
         "driver": _joined([nic.driver for nic in found]),

@@ -37,7 +37,7 @@ def _check_cpus(testbed: Testbed, online: Path) -> None:
     except OSError:  # no topology in sysfs (some containers): nothing is known, and whoever pins a thread will say it
         return
     there, plan = set(parse_cpu_list(listed)), testbed.cpus
-    claims = {f"nodes.{node.name}.cpus": node.cpus for node in testbed.nodes} | {
+    claims = {f"nodes.{node.name}.cpus": node.cpus for node in testbed.nodes if node.host is None} | {
         "cpus.housekeeping": plan.housekeeping,
         "cpus.pmd (or dut.ovs.pmd_cpus)": plan.pmd,
         "cpus.generator (or generator.cpus)": plan.generator,

@@ -5,28 +5,35 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 
 from pytest_nfvperf.adapters.journal.journal import Journal
-from pytest_nfvperf.adapters.ovs.counters.node_collectors import NodesSched, SharedCpuSched, node_collector, of_node
-from pytest_nfvperf.adapters.ovs.counters.pmd_sched import PmdSchedCollector
+from pytest_nfvperf.adapters.ovs.counters.node_collectors import (
+    NodesSched,
+    Sched,
+    SharedCpuSched,
+    node_collector,
+    of_node,
+)
 from pytest_nfvperf.adapters.ovs.instance.datapath_support import USERSPACE
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
+from pytest_nfvperf.adapters.ovs.node_ovs import FarStarter, NodeOvs
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
+from pytest_nfvperf.adapters.ovs.topology.built_node import BuiltNode
 from pytest_nfvperf.adapters.ovs.topology.built_nodes import BuiltNodes
-from pytest_nfvperf.adapters.ovs.topology.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.topology.nic_makers import NIC_MAKERS, NicMaker
 from pytest_nfvperf.adapters.ovs.topology.uplinks import UplinkEnd, Uplinks
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
 from pytest_nfvperf.model.testbed.dut_version import ovs_of
 from pytest_nfvperf.model.testbed.equipment import DatapathInfo
+from pytest_nfvperf.model.testbed.lab_cables import CabledEnd, bed_of_node, has_cabled_nodes, underlay_end
 from pytest_nfvperf.model.testbed.node_cpus import NodeCpus, node_cpus
-from pytest_nfvperf.model.testbed.node_spec import dut_of_node, unknown_node
+from pytest_nfvperf.model.testbed.node_spec import dut_of_node, node_spec, unknown_node
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut, Testbed
 from pytest_nfvperf.model.testbed.tuning import Tuning
-from pytest_nfvperf.model.topology.bridge_paths import link_ends
+from pytest_nfvperf.model.topology.bridge_paths import LinkEnd, link_ends
 from pytest_nfvperf.model.topology.compute_nodes import node_of_bridge, standing_on
+from pytest_nfvperf.model.topology.links import Underlay
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.collector import Collector
 
@@ -38,11 +45,11 @@ the kernel takes it away, 3 to 4 ms later, and the other node's rings overflow m
 class NodesDatapath:
     """A DUT of several nodes."""
 
-    def __init__(self, nodes: Mapping[str, OvsDatapath], cpus: NodeCpus, sockets: Path) -> None:
+    def __init__(self, nodes: Mapping[str, NodeOvs], cpus: NodeCpus, testbed: Testbed) -> None:
         """Use ``start``."""
         self._nodes = dict(nodes)
         self._cpus = cpus
-        self._sockets = sockets
+        self._testbed = testbed
         self._built: BuiltNodes | None = None
 
     @staticmethod
@@ -51,7 +58,7 @@ class NodesDatapath:
         if testbed.ovs.instance == "system":
             return "nodes are private OVS, and this testbed's is the system's: use dut.ovs.instance: private"
         unknown = unknown_node(testbed, dut)
-        each = (_lacks(testbed, dut_of_node(testbed, dut, node)) for node in dut.nodes)
+        each = (_lacks(testbed, dut_of_node(testbed, dut, node), node) for node in dut.nodes)
         return unknown or next(filter(None, each), None)
 
     @staticmethod
@@ -62,10 +69,11 @@ class NodesDatapath:
         *,
         name: str = "ovs",
         nic_makers: Mapping[str, NicMaker] = NIC_MAKERS,
+        start_far: FarStarter | None = None,
     ) -> NodesDatapath:
         """Start an OVS for each node of ``dut.nodes``, on CPUs of its own where there are enough.
 
-        ``nic_makers``: of namespaces' interfaces, by kind.
+        ``nic_makers``: of namespaces' interfaces, by kind. ``start_far``: for nodes on other machines.
 
         Raises:
             TestbedError: one did not start; those that did are stopped.
@@ -73,18 +81,22 @@ class NodesDatapath:
         missing = NodesDatapath.lacks(testbed, dut)
         if missing is not None:
             raise TestbedError(missing)
-        cpus = node_cpus(testbed.cpus, dut.nodes, testbed.nodes)
-        started: dict[str, OvsDatapath] = {}
+        cpus = cpus_here(testbed, dut.nodes)
+        started: dict[str, NodeOvs] = {}
         try:
             for node in dut.nodes:
-                bed = replace(testbed, cpus=replace(testbed.cpus, pmd=cpus.of(node)))
+                spec, bed = node_spec(testbed, node), bed_of_node(testbed, node)
+                own = dut_of_node(testbed, dut, node)
+                if spec.host is not None and start_far is not None:
+                    started[node] = start_far(spec, bed, own, f"{name}-{node}")
+                    continue
                 started[node] = OvsDatapath.start(
-                    bed,
+                    replace(bed, cpus=replace(bed.cpus, pmd=cpus.of(node))),
                     journal,
-                    _settled(testbed, dut_of_node(testbed, dut, node), cpus),
+                    _settled(testbed, own, cpus),
                     name=f"{name}-{node}",
                     nic_makers=nic_makers,
-                    shares_memory=True,
+                    shares_memory=not has_cabled_nodes(testbed),
                 )
             wanted = {node: dut_of_node(testbed, dut, node).kind or testbed.ovs.datapath for node in started}
             check_alike(started, wanted)
@@ -93,7 +105,7 @@ class NodesDatapath:
                 with suppress(TestbedError):  # why it did not start counts more
                     datapath.close()
             raise
-        return NodesDatapath(started, cpus, next(iter(started.values())).instance.sockets)
+        return NodesDatapath(started, cpus, testbed)
 
     def processes(self) -> Mapping[int, CpuRole]:
         """Vswitchd of every node, by its id."""
@@ -104,17 +116,21 @@ class NodesDatapath:
         return joint_info({node: datapath.info() for node, datapath in self._nodes.items()}, self._cpus)
 
     def node(self, name: str) -> OvsDatapath:
-        """The OVS of a node; KeyError for an unknown one."""
-        return self._nodes[name]
+        """The OVS of a node; KeyError for an unknown one, or one on another machine."""
+        found = self._nodes[name]
+        if not isinstance(found, OvsDatapath):
+            raise KeyError(f"node {name!r} is on another machine")
+        return found
 
     def build(self, topology: Topology) -> BuiltNodes:
         """Build what stands on each node there. Does not wait for links: the generator attaches in between."""
         at = node_of_bridge(topology)
-        built: dict[str, BuiltOvsTopology] = {}
+        built: dict[str, BuiltNode] = {}
         try:
             for node in topology.nodes:
                 uplinks = self._uplinks(topology, at, node.name, set(built))
-                built[node.name] = self._nodes[node.name].build(standing_on(topology, node.name), uplinks)
+                with of_node(node.name):
+                    built[node.name] = self._nodes[node.name].build(standing_on(topology, node.name), uplinks)
         except BaseException:
             for one in reversed(built.values()):
                 with suppress(TestbedError):
@@ -125,32 +141,34 @@ class NodesDatapath:
 
     def _uplinks(self, topology: Topology, at: Mapping[str, str], node: str, there: set[str]) -> Uplinks:
         """``there``: nodes that are built already."""
-        return Uplinks(
-            {
-                end.port: UplinkEnd(
-                    first=at[end.far_bridge] not in there,
-                    ring=all(self._nodes[at[one]].instance.options.dpdk for one in (end.bridge, end.far_bridge)),
-                    socket=self._sockets / f"{link.port_a}.sock",
-                    far_port=end.far_port,
-                    far_home=self._nodes[at[end.far_bridge]].instance.home.path,
-                )
-                for link in topology.underlays
-                for end in link_ends(link)
-                if at[end.bridge] == node
-            }
+        ends = [(link, end) for link in topology.underlays for end in link_ends(link) if at[end.bridge] == node]
+        if has_cabled_nodes(self._testbed):
+            found = ((end.port, underlay_end(self._testbed, node, link.mtu)) for link, end in ends)
+            return _one_cable(node, {port: cable for port, cable in found if cable is not None})
+        return Uplinks({end.port: self._virtual_end(link, end, at, there) for link, end in ends})
+
+    def _virtual_end(self, link: Underlay, end: LinkEnd, at: Mapping[str, str], there: set[str]) -> UplinkEnd:
+        far = self.node(at[end.far_bridge])
+        return UplinkEnd(
+            first=at[end.far_bridge] not in there,
+            ring=far.instance.options.dpdk and self.node(at[end.bridge]).instance.options.dpdk,
+            socket=self.node(next(iter(self._nodes))).instance.sockets / f"{link.port_a}.sock",
+            far_port=end.far_port,
+            far_home=far.instance.home.path,
         )
 
     def collectors(self) -> tuple[Collector, ...]:
         """Every node's counters, the sources called after the nodes; "pmd-sched" is of all."""
         own: list[Collector] = []
-        sched: dict[str, PmdSchedCollector] = {}
+        sched: dict[str, Sched] = {}
         for node, datapath in self._nodes.items():
             for collector in datapath.collectors():
-                if isinstance(collector, PmdSchedCollector):
+                if isinstance(collector, Sched):
                     sched[node] = collector
                 else:
                     own.append(node_collector(node, collector, self._ports))
-        return (*own, SharedCpuSched(sched) if self._cpus.shared else NodesSched(sched))
+        here = [node for node, _ in self._cpus.pmd]
+        return (*own, SharedCpuSched(sched, here) if self._cpus.shared else NodesSched(sched, here))
 
     def _ports(self) -> Sequence[str]:
         """Names of the ports of the topology that is built, links' ends included."""
@@ -193,8 +211,10 @@ class NodesDatapath:
 
 
 def check_node_programs(testbed: Testbed) -> None:
-    """ConfigError, with its key path, for a node of the testbed file whose OVS is not there or lacks DPDK."""
+    """ConfigError, with its key path, for a node on this machine whose OVS is not there or lacks DPDK."""
     for node in testbed.nodes:
+        if node.host is not None:
+            continue
         dut = dut_of_node(testbed, TESTBEDS_OWN, node.name)
         try:
             binaries = locate(ovs_of(testbed.ovs, dut).prefix, dpdk=(dut.kind or testbed.ovs.datapath) == "dpdk")
@@ -203,6 +223,23 @@ def check_node_programs(testbed: Testbed) -> None:
         unknown = node.tuning.unknown_to(binaries.major_minor)
         if unknown is not None:
             raise ConfigError(unknown, key=f"nodes.{node.name}.tuning")
+
+
+def cpus_here(testbed: Testbed, nodes: Sequence[str]) -> NodeCpus:
+    """The CPUs of those nodes that are on this machine."""
+    specs = [spec for spec in testbed.nodes if spec.host is None]
+    here = [node for node in nodes if node_spec(testbed, node).host is None]
+    return node_cpus(testbed.cpus, here, specs)
+
+
+def _one_cable(node: str, cabled: Mapping[str, CabledEnd]) -> Uplinks:
+    """ConfigError where a topology has more underlays than the node has cables to other nodes."""
+    if len(cabled) > 1:
+        raise ConfigError(
+            f"{', '.join(cabled)} of the topology end there, and one cable leads to other nodes",
+            key=f"nodes.{node}.underlay",
+        )
+    return Uplinks(cabled=cabled)
 
 
 def joint_info(infos: Mapping[str, DatapathInfo], cpus: NodeCpus) -> DatapathInfo:
@@ -217,13 +254,13 @@ def joint_info(infos: Mapping[str, DatapathInfo], cpus: NodeCpus) -> DatapathInf
         kind="+".join(dict.fromkeys(info.kind for info in infos.values())),
         version=" and ".join(dict.fromkeys(info.version for info in infos.values())),
         dpdk_version=" and ".join(dict.fromkeys(dpdk)) or None,
-        detail=f"{len(infos)} nodes, {each}; {cpus}",
+        detail="; ".join(filter(None, (f"{len(infos)} nodes, {each}", str(cpus)))),
         cores=max(info.cores for info in infos.values()),
         at_least=cpus.at_least,
     )
 
 
-def check_alike(nodes: Mapping[str, OvsDatapath], wanted: Mapping[str, str]) -> None:
+def check_alike(nodes: Mapping[str, NodeOvs], wanted: Mapping[str, str]) -> None:
     """A discovered testbed falls back to the datapath without DPDK where memory is short, each OVS by itself.
 
     ``wanted``: which datapath each node should be. All of them may fall back, and say so; some only are refused.
@@ -239,12 +276,12 @@ def check_alike(nodes: Mapping[str, OvsDatapath], wanted: Mapping[str, str]) -> 
         )
 
 
-def _lacks(testbed: Testbed, dut: Dut) -> str | None:
-    """Of one node."""
+def _lacks(testbed: Testbed, dut: Dut, node: str) -> str | None:
+    """Of one node; what another machine lacks was looked for when the run began."""
     kind = dut.kind or testbed.ovs.datapath
     if kind not in USERSPACE:
         return f"nodes need OVS in userspace, not the datapath {kind!r}: use dpdk or netdev"
-    return OvsDatapath.lacks(testbed, dut)
+    return OvsDatapath.lacks(testbed, dut) if node_spec(testbed, node).host is None else None
 
 
 def _settled(testbed: Testbed, dut: Dut, cpus: NodeCpus) -> Dut:

@@ -128,7 +128,7 @@ class OvsDatapath:
         """
         self.instance.check_alive()
         self.instance.place_main_thread(self._main_thread_cpus(topology, uplinks))
-        cabled = Cabled(ends_of(self._testbed, topology), self._borrowed)
+        cabled = Cabled({**ends_of(self._testbed, topology), **uplinks.cabled}, self._borrowed)
         port_maker = PortMaker(self._journal, self.instance, cabled, uplinks, self._nic_makers)
         built = BuiltOvsTopology(self.instance, port_maker, topology)
         self._built.append(built)

@@ -58,6 +58,7 @@ _FUNCTIONS = "nfvperf profile"
 _FROM_GIT, _OVS_BUILDS = "to build Open vSwitch from a git tree", "nfvperf ovs add git:REVISION"
 _GUEST = "guests: --nfv-virtual-time, tests of the kernel datapath, VNFs of kind qemu"
 _TWO_MACHINES = "python -m benchmarks two-machines"
+_OTHER_MACHINES = f"tests of nodes on other machines, {_TWO_MACHINES}"
 _FRR_DIRECTORIES = ("/usr/lib/frr", "/usr/libexec/frr")
 _BIRD_DIRECTORIES = ("/usr/sbin", "/usr/local/sbin")
 
@@ -155,9 +156,15 @@ _PROGRAMS = (
     Program("mmdebstrap", "mmdebstrap", "roots of other releases", Use.FRESH, "the gate .ci/fresh"),
     Program("chroot", "coreutils", "to enter such a root", Use.FRESH, "the gate .ci/fresh"),
     Program("apt-config", "apt", "how this machine's apt fetches", Use.FRESH, "the gate .ci/fresh"),
-    Program("sshd", "openssh-server", "machines to reach by ssh", Use.EXTRA, _TWO_MACHINES),
-    Program("ssh", "openssh-client", "workers on other machines", Use.EXTRA, f"pytest --tx ssh=..., {_TWO_MACHINES}"),
-    Program("ssh-keygen", "openssh-client", "keys for them", Use.EXTRA, _TWO_MACHINES),
+    Program("sshd", "openssh-server", "machines to reach by ssh", Use.EXTRA, _OTHER_MACHINES),
+    Program(
+        "ssh",
+        "openssh-client",
+        "nodes and workers on other machines",
+        Use.EXTRA,
+        f"ssh: in nodes, --tx ssh=..., {_TWO_MACHINES}",
+    ),
+    Program("ssh-keygen", "openssh-client", "keys for them", Use.EXTRA, _OTHER_MACHINES),
     Program(
         "chromium",
         "chromium",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.testbed.node_spec import node_spec
 from pytest_nfvperf.model.testbed.testbed import DutBond, DutPort, Testbed
+from pytest_nfvperf.model.topology.compute_nodes import standing_on
 from pytest_nfvperf.model.topology.nodes import GENERATOR, PortKind, PortRole
 from pytest_nfvperf.model.topology.topology import Topology
 
@@ -49,6 +51,8 @@ def cabled_ends(testbed: Testbed) -> tuple[CabledEnd, ...]:
     bonds = {bond.name: bond for bond in testbed.bonds}
     bonded = {name for bond in testbed.bonds for name in bond.members}
     cables = {cable.dut.removeprefix("dut."): cable.generator.removeprefix("generator.") for cable in testbed.links}
+    for node in testbed.nodes:
+        ports.pop(node.underlay or "", None)  # its cable leads to another node
     names = [name for name in cables if name in ports or name in bonds]
     names += [name for name in (*ports, *bonds) if name not in cables and name not in bonded]
     return tuple(
@@ -81,6 +85,9 @@ def ends_of(testbed: Testbed, topology: Topology) -> dict[str, CabledEnd]:
     Raises:
         ConfigError: the topology has more endpoints than the testbed has cables.
     """
+    if topology.nodes:
+        parts = [(bed_of_node(testbed, node.name), standing_on(topology, node.name)) for node in topology.nodes]
+        return {name: end for bed, part in parts for name, end in ends_of(bed, part).items()}
     cabled = cabled_ends(testbed)
     outside = [port for port in topology.ports if port.owner == GENERATOR and port.kind is PortKind.TESTBED]
     endpoints = [port.name for port in outside if port.role is not PortRole.FORWARDER]
@@ -94,3 +101,37 @@ def ends_of(testbed: Testbed, topology: Topology) -> dict[str, CabledEnd]:
             key="dut.ports",
         )
     return dict(zip(endpoints, cabled, strict=False))
+
+
+def bed_of_node(testbed: Testbed, name: str) -> Testbed:
+    """The testbed as one of its nodes sees it: with the ports that it has, and their cables."""
+    if not has_cabled_nodes(testbed):
+        return testbed
+    ports = tuple(port for port in testbed.ports if port.node == name)
+    own = {port.name for port in ports}
+    links = tuple(cable for cable in testbed.links if cable.dut.removeprefix("dut.") in own)
+    own_spec = tuple(replace(node, host=None) for node in testbed.nodes if node.name == name)
+    return replace(testbed, ports=ports, links=links, nodes=own_spec)
+
+
+def has_cabled_nodes(testbed: Testbed) -> bool:
+    """True where the testbed's nodes are joined by cables: its ports are theirs."""
+    return any(node.underlay is not None for node in testbed.nodes)
+
+
+def underlay_end(testbed: Testbed, name: str, mtu: int) -> CabledEnd | None:
+    """The end of the cable to the other nodes; None where a virtual link joins them.
+
+    ``mtu``: of the underlay, for a port that says none itself.
+    """
+    wanted = node_spec(testbed, name).underlay
+    port = next((port for port in testbed.ports if port.name == wanted), None)
+    if port is None:
+        return None
+    return CabledEnd(port.name, (replace(port, mtu=port.mtu or mtu),))
+
+
+def ports_here(testbed: Testbed) -> tuple[DutPort, ...]:
+    """The DUT's ports that are on this machine, not on a node that is on another one."""
+    far = {node.name for node in testbed.nodes if node.host is not None}
+    return tuple(port for port in testbed.ports if port.node not in far)

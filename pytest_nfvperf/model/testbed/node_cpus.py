@@ -28,7 +28,9 @@ class NodeCpus:
         return dict(self.pmd)[node]
 
     def __str__(self) -> str:
-        """``PMDs: node1 on CPU 2, node2 on CPU 3``."""
+        """``PMDs: node1 on CPU 2, node2 on CPU 3``; empty where no node is on this machine."""
+        if not self.pmd:
+            return ""
         said = ", ".join(f"{node} on CPU {cpu_list(cpus)}" for node, cpus in self.pmd)
         return f"PMDs: {said}{'; they share, so rates are at least those shown' if self.shared else ''}"
 

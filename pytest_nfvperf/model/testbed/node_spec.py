@@ -13,6 +13,25 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class FarHost:
+    """Another machine, which has this package, too.
+
+    Attributes:
+        ssh: as ssh(1) is told of it: "root@dut2".
+        python: the interpreter there that has this package.
+        ssh_config: a file of ssh's (``ssh -F``); None for the user's own.
+    """
+
+    ssh: str
+    python: str = "python3"
+    ssh_config: str | None = None
+
+    def __str__(self) -> str:
+        """``root@dut2``."""
+        return self.ssh
+
+
+@dataclass(frozen=True, slots=True)
 class NodeSpec:
     """How one node differs from the others. What is left out is as the testbed's DUT has it.
 
@@ -22,6 +41,9 @@ class NodeSpec:
         datapath: "dpdk" or "netdev"; None for the testbed's own.
         cpus: of its poll-mode threads; empty where the DUT's are dealt out to the nodes.
         tuning: stronger than the testbed's.
+        underlay: the port of the testbed whose cable leads to the other nodes; None where nodes are joined by a
+            virtual link.
+        host: where it is; None for this machine.
     """
 
     name: str
@@ -29,6 +51,8 @@ class NodeSpec:
     datapath: str | None = None
     cpus: tuple[int, ...] = ()
     tuning: Tuning = OVS_DEFAULT
+    underlay: str | None = None
+    host: FarHost | None = None
 
     def __str__(self) -> str:
         """``node1: OVS old, datapath netdev, PMD on CPU 2, smc=on``; ``node1: as the DUT`` where nothing is said."""
@@ -36,6 +60,8 @@ class NodeSpec:
         said += [f"datapath {self.datapath}"] if self.datapath else []
         said += [f"PMD on CPU {cpu_list(self.cpus)}"] if self.cpus else []
         said += [str(self.tuning)] if self.tuning != OVS_DEFAULT else []
+        said += [f"underlay by {self.underlay}"] if self.underlay else []
+        said += [f"on {self.host} by ssh"] if self.host else []
         return f"{self.name}: {', '.join(said) or 'as the DUT'}"
 
 

@@ -69,6 +69,7 @@ class DutPort:
     (OVS's own, by the main thread); None for what suits the datapath.
     ``representor``: of a PCI device, as DPDK writes it: "0", "vf2", "pf0vf1", "sf3".
     ``model``: what the NIC is called in SLA selectors and reports; None for what the machine says.
+    ``node``: the node that has it, of topologies with several; None for this machine.
     """
 
     name: str
@@ -83,6 +84,7 @@ class DutPort:
     driver: str | None = None
     representor: str | None = None
     model: str | None = None
+    node: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,13 @@ import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Protocol, runtime_checkable
 
-from pytest_nfvperf.adapters.ovs.counters.pmd_sched import PmdSchedCollector
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
 from pytest_nfvperf.model.ledger.node_counters import off_node, on_node
 from pytest_nfvperf.model.traffic.cpu_placement import Poller
-from pytest_nfvperf.ports.collector import Collector, Settling
+from pytest_nfvperf.ports.collector import Collector, KnowsPollers, Settling
 
 
 @contextmanager
@@ -69,6 +69,11 @@ def node_collector(node: str, source: Collector, ports: Ports) -> Collector:
     return SettlingNodeCollector(node, source, now, ports) if isinstance(source, Settling) else now
 
 
+@runtime_checkable
+class Sched(Collector, KnowsPollers, Protocol):
+    """How the PMD threads of one node were scheduled; of another machine's none can be watched from here."""
+
+
 class SharedCpuSched:
     """How all nodes' PMD threads were scheduled, in one source "pmd-sched".
 
@@ -76,22 +81,27 @@ class SharedCpuSched:
     ``pmd-sched.beside_run_ns`` has what the other nodes' PMDs ran on the same CPUs, beside vswitchd's main threads.
     """
 
-    def __init__(self, nodes: Mapping[str, PmdSchedCollector]) -> None:
+    def __init__(self, nodes: Mapping[str, Sched], here: Collection[str]) -> None:
+        """``here``: the nodes on this machine. CPU 2 of another one is another CPU."""
         self._nodes = dict(nodes)
+        self._here = frozenset(here)
 
     def snapshot(self) -> CounterSnapshot:
         """All counters now; TestbedError when a vswitchd is gone."""
         by_node = {node: _scheduled(node, of) for node, of in self._nodes.items()}
         counters = {f"{node}.{name}": value for node, of in by_node.items() for name, value in of.items()}
         beside = [
-            _run_beside(of, other) for node, of in by_node.items() for name, other in by_node.items() if name != node
+            _run_beside(of, other)
+            for node, of in by_node.items()
+            for name, other in by_node.items()
+            if name != node and {name, node} <= self._here
         ]
         if any(beside):
             counters["pmd-sched.beside_run_ns"] = sum(beside)
         return CounterSnapshot("pmd-sched", time.time_ns(), tuple(sorted(counters.items())))
 
 
-def _scheduled(node: str, of: PmdSchedCollector) -> Mapping[str, int]:
+def _scheduled(node: str, of: Sched) -> Mapping[str, int]:
     with of_node(node):
         return of.snapshot().as_dict()
 
@@ -104,8 +114,9 @@ def _run_beside(of: Mapping[str, int], other: Mapping[str, int]) -> int:
 class NodesSched:
     """The same of nodes with CPUs of their own, whose threads can be watched."""
 
-    def __init__(self, nodes: Mapping[str, PmdSchedCollector]) -> None:
-        self._all = SharedCpuSched(nodes)
+    def __init__(self, nodes: Mapping[str, Sched], here: Collection[str]) -> None:
+        """``here``: the nodes on this machine."""
+        self._all = SharedCpuSched(nodes, here)
         self._nodes = tuple(nodes.values())
 
     def snapshot(self) -> CounterSnapshot:

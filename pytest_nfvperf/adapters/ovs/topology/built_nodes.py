@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from pytest_nfvperf.adapters.ovs.instance.ovsdb import one
-from pytest_nfvperf.adapters.ovs.topology.built_topology import BuiltOvsTopology
+from pytest_nfvperf.adapters.ovs.topology.built_node import BuiltNode
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.topology.bridge_paths import link_ends
 from pytest_nfvperf.model.topology.compute_nodes import node_of_bridge
@@ -17,13 +16,13 @@ from pytest_nfvperf.ports.datapath import Attachment
 class BuiltNodes:
     """A live topology with nodes. Owns its teardown."""
 
-    def __init__(self, topology: Topology, built: Mapping[str, BuiltOvsTopology]) -> None:
+    def __init__(self, topology: Topology, built: Mapping[str, BuiltNode]) -> None:
         """``built``: what stands on each node, in the order in which it was made."""
         self.topology = topology
         self._built = dict(built)
         self._at = node_of_bridge(topology)
 
-    def node(self, name: str) -> BuiltOvsTopology:
+    def node(self, name: str) -> BuiltNode:
         """What stands on a node; KeyError for an unknown one."""
         return self._built[name]
 
@@ -40,7 +39,11 @@ class BuiltNodes:
                 return built.netns(namespace)
         raise KeyError(f"topology {self.topology.name!r} has no namespace {namespace!r}")
 
-    def firewall(self) -> dict[str, list[str]]:
+    def learned(self) -> dict[str, str]:
+        """Which port each MAC address was learned on, by its name in the topology; of several the last node's."""
+        return {mac: port for built in self._built.values() for mac, port in built.learned().items()}
+
+    def firewall(self) -> dict[str, Sequence[str]]:
         """What filters frames in the namespaces of all nodes, by namespace; empty where nothing does."""
         return {name: rules for built in self._built.values() for name, rules in built.firewall().items()}
 
@@ -72,9 +75,8 @@ class BuiltNodes:
             if tunnel.port in ports:
                 end = below[self._at[tunnel.bridge]]
                 far = self._built[self._at[end.far_bridge]]
-                mac = _mac_of(far, end.far_bridge)
                 near = self._built[self._at[end.bridge]]
-                near.instance.ctl.call("tnl/neigh/set", end.bridge, tunnel.remote, mac)
+                near.tell_neighbour(end.bridge, tunnel.remote, far.mac_of(end.far_bridge))
 
     def configuration(self) -> str:
         """Each node's bridges, ports, flows, queues and other_config as text, for evidence."""
@@ -90,13 +92,3 @@ class BuiltNodes:
                 errors.append(error)
         if errors:
             raise errors[0]
-
-
-def _mac_of(built: BuiltOvsTopology, bridge: str) -> str:
-    """Of a bridge's local port, by which tunnels' frames leave and enter."""
-    db = built.instance.db
-    db.refresh()
-    mac = one(db.rows("Interface")[bridge].mac_in_use)
-    if not mac:
-        raise TestbedError(f"bridge {bridge!r} has no MAC address that tunnels could be told of")
-    return str(mac)

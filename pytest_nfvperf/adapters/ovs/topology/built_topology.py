@@ -134,6 +134,19 @@ class BuiltOvsTopology:
         names = [self.netns(spec.name) for spec in self.topology.namespaces]
         return active_in(names if home.journaled else [*names, home.name])
 
+    def mac_of(self, bridge: str) -> str:
+        """Of a bridge's local port, by which tunnels' frames leave and enter; TestbedError where it has none."""
+        db = self._instance.db
+        db.refresh()
+        mac = one(db.rows("Interface")[bridge].mac_in_use)
+        if not mac:
+            raise TestbedError(f"bridge {bridge!r} has no MAC address that tunnels could be told of")
+        return str(mac)
+
+    def tell_neighbour(self, bridge: str, address: str, mac: str) -> None:
+        """Tell OVS who a tunnel's other end is, as ARP would."""
+        self._instance.ctl.call("tnl/neigh/set", bridge, address, mac)
+
     def ofports(self) -> dict[str, int]:
         """OpenFlow port numbers by the names of the topology's ports, links' ends included; of a bond the first."""
         rows = self._instance.db.rows("Interface")

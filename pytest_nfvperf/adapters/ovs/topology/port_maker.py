@@ -190,11 +190,11 @@ class PortMaker:
             self._cabling.close()
 
     def _wire(self, port: Port, pairs: list[Pair]) -> OvsPort:
-        if port.role is PortRole.UPLINK:
-            return self._uplinks.wire(port, self._home.path, pairs, self._instance.options.tuning.rxq or 1)
         end = self._cabled.ends.get(port.name)
         if end is not None:
             return self._cabled.wire(port, end, self._home.path, self._datapath)
+        if port.role is PortRole.UPLINK:
+            return self._uplinks.wire(port, self._home.path, pairs, self._instance.options.tuning.rxq or 1)
         if port.kind is PortKind.VHOST_USER or (port.kind is PortKind.TESTBED and self._instance.options.dpdk):
             return self._vhost_user(port)
         if port.kind in {PortKind.TESTBED, PortKind.AF_PACKET}:

@@ -6,6 +6,7 @@ datapath  in OVS                                                   the link
 dpdk      ``dpdkvhostuserclient`` and ``dpdk`` (net_virtio_user)   a virtio ring in memory of both; PMDs poll it
 netdev    one end of a veth pair each                              the pair, from one namespace to the other
 one each  one end of a veth pair each                              the pair; with DPDK, too, the main thread reads it
+any       the lab's port                                           a cable: see ``lab_ports``
 ========  =======================================================  ===============================================
 
 Each end is made by its own node. With DPDK the end that is built second listens, and the first connects to it; a veth
@@ -23,6 +24,7 @@ from pathlib import Path
 
 from pytest_nfvperf.adapters.net.ends import End, Pair
 from pytest_nfvperf.adapters.ovs.topology.ovs_port import OvsPort, unusual
+from pytest_nfvperf.model.testbed.lab_cables import CabledEnd
 from pytest_nfvperf.model.topology.nodes import Port
 
 _RING = 4096
@@ -50,9 +52,10 @@ class UplinkEnd:
 
 @dataclass(frozen=True, slots=True)
 class Uplinks:
-    """The underlays' ends of one node, by the names of its ports."""
+    """The underlays' ends of one node, by the names of its ports: virtual ones, and those of cables."""
 
     ends: Mapping[str, UplinkEnd] = field(default_factory=dict)
+    cabled: Mapping[str, CabledEnd] = field(default_factory=dict)
 
     def has_veth(self) -> bool:
         """True where the node's main thread reads an underlay."""

@@ -1,0 +1,242 @@
+"""This end's view of a node's OVS on another machine: asks for everything over a line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from pytest_nfvperf.adapters.far.line import ANSWER_S, Answer, Line, check_version, open_line
+from pytest_nfvperf.adapters.journal.journal import Journal, Kind, note_process
+from pytest_nfvperf.adapters.ovs.topology.uplinks import Uplinks
+from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
+from pytest_nfvperf.model.measure.cpu_account import CpuRole
+from pytest_nfvperf.model.testbed.equipment import DatapathInfo
+from pytest_nfvperf.model.testbed.node_spec import FarHost, NodeSpec
+from pytest_nfvperf.model.testbed.testbed import CpuPlan, Dut, Testbed
+from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.traffic.cpu_placement import Poller
+from pytest_nfvperf.ports.collector import Collector
+from pytest_nfvperf.ports.datapath import Attachment
+
+
+class FarCounters:
+    """A source of counters of another machine.
+
+    Its clock may be any: a snapshot is dated by this machine's, as old as the far end says that it was when it
+    answered, and half of the way there and back before the answer came.
+    """
+
+    def __init__(self, line: Line, number: int) -> None:
+        self._line = line
+        self._number = number
+
+    def snapshot(self) -> CounterSnapshot:
+        """All counters now; TestbedError where it does not answer."""
+        return _dated(self._line.ask("snapshot", self._number))
+
+
+class FarSettlingCounters:
+    """The same of a source some of whose counters settle late."""
+
+    def __init__(self, line: Line, number: int) -> None:
+        self._line = line
+        self._number = number
+
+    def snapshot(self) -> CounterSnapshot:
+        """All counters now; TestbedError where it does not answer."""
+        return _dated(self._line.ask("snapshot", self._number))
+
+    def settled(self, before: CounterSnapshot, missing: int) -> CounterSnapshot:
+        """As soon as drops explain ``missing`` frames since ``before``, or have settled."""
+        return _dated(self._line.ask("settled", self._number, before, missing))
+
+
+class FarSched:
+    """How another machine's PMD threads were scheduled."""
+
+    def __init__(self, line: Line, number: int) -> None:
+        self._line = line
+        self._number = number
+
+    def snapshot(self) -> CounterSnapshot:
+        """All counters now; TestbedError where it does not answer."""
+        return _dated(self._line.ask("snapshot", self._number))
+
+    def pollers(self) -> tuple[Poller, ...]:
+        """None that could be watched from here."""
+        return ()
+
+
+def _dated(answer: Answer) -> CounterSnapshot:
+    source, age_ns, counters = answer.value
+    return CounterSnapshot(source, answer.arrived_ns - age_ns, tuple((name, value) for name, value in counters))
+
+
+class FarBuilt:
+    """What stands on a node of another machine. Owns its teardown."""
+
+    def __init__(self, line: Line, host: FarHost, topology: Topology, uplinks: Uplinks) -> None:
+        """Build it; errors as of BuiltOvsTopology."""
+        self.topology = topology
+        self._line = line
+        self._host = host
+        self._closed = False
+        self._interfaces, self._ports = line.ask("build", topology, uplinks).value
+
+    def attachments(self) -> tuple[Attachment, ...]:
+        """The generator's ends of the node's cables."""
+        return tuple(Attachment(port, device) for port, device in self._ports)
+
+    def interface_names(self) -> Mapping[str, str]:
+        """Names of the topology's ports by the names of OVS's interfaces."""
+        return dict(self._interfaces)
+
+    def netns(self, namespace: str) -> str:
+        """TestbedError: nothing here can enter it; KeyError for an unknown one."""
+        if namespace not in {spec.name for spec in self.topology.namespaces}:
+            raise KeyError(f"topology {self.topology.name!r} has no namespace {namespace!r}")
+        raise TestbedError(f"namespace {namespace!r} is on {self._host}: nothing of this machine can be run in it")
+
+    def firewall(self) -> Mapping[str, Sequence[str]]:
+        """Active firewall rules there, by namespace."""
+        return dict(self._line.ask("firewall").value)
+
+    def not_offloaded(self) -> str | None:
+        """Why no flow is in hardware; None where flows are."""
+        why: str | None = self._line.ask("not_offloaded").value
+        return why
+
+    def wait_ready(self, deadline_s: float) -> None:
+        """Wait until every port has link; errors as of BuiltOvsTopology."""
+        self._line.ask("wait_ready", deadline_s, deadline_s=deadline_s + ANSWER_S)
+
+    def configuration(self) -> str:
+        """As text, for evidence."""
+        return str(self._line.ask("configuration").value)
+
+    def learned(self) -> Mapping[str, str]:
+        """Which port each MAC address was learned on."""
+        return dict(self._line.ask("learned").value)
+
+    def mac_of(self, bridge: str) -> str:
+        """Of a bridge's local port."""
+        return str(self._line.ask("mac_of", bridge).value)
+
+    def tell_neighbour(self, bridge: str, address: str, mac: str) -> None:
+        """Tell OVS who a tunnel's other end is."""
+        self._line.ask("tell_neighbour", bridge, address, mac)
+
+    def replace_flows(self, bridge: str, flows: Sequence[str]) -> None:
+        """Make these the flows of a bridge."""
+        self._line.ask("replace_flows", bridge, list(flows))
+
+    def close(self) -> None:
+        """Remove it; the far end does so itself where the line has ended. Can be called twice."""
+        if not self._closed and not self._line.lost:
+            self._closed = True
+            self._line.ask("remove")
+
+
+class FarOvs:
+    """The OVS of a node on another machine. Use ``start``."""
+
+    def __init__(self, line: Line, host: FarHost, info: Mapping[str, Any], ended: Callable[[], None]) -> None:
+        """``ended``: called once ssh has ended."""
+        self._ended = ended
+        self._line = line
+        self._host = host
+        build = tuple((name, value) for name, value in info["build"])
+        there = {"detail": f"{info['detail']}, on {host}", "installation": f"{host}:{info['installation']}"}
+        self._info = DatapathInfo(**{**info, **there, "build": build})
+        self._collectors = [
+            _counters(line, number, settles=settles, polls=polls)
+            for number, (settles, polls) in enumerate(line.ask("sources").value)
+        ]
+
+    @staticmethod
+    def start(journal: Journal, node: NodeSpec, testbed: Testbed, dut: Dut, name: str) -> FarOvs:
+        """Connect, take the machine, start its OVS.
+
+        Args:
+            journal: of this run: ssh is noted there.
+            node: which, with its host.
+            testbed: as the node sees it.
+            dut: what its OVS is.
+            name: of the instance.
+
+        Raises:
+            TestbedError: it cannot be reached any more, or its OVS did not start; nothing is left there.
+        """
+        if node.host is None:
+            raise ValueError(f"node {node.name!r} is on this machine")
+        try:
+            check_version(node.name, node.host)
+        except ConfigError as error:  # it was right when the run began
+            raise TestbedError(f"node {node.name}: {error.message}") from error
+        entry = journal.note(Kind.PROCESS, f"ssh to {node.host}", gentle=True)
+        try:
+            said = journal.directory / f"ssh-{node.name}.log"
+            line = open_line(node.host, said, partial(note_process, journal, entry))
+            try:
+                bed = replace(testbed, cpus=CpuPlan((), node.cpus, ()))  # the rest is planned there
+                info = line.ask("start", bed, dut, name).value
+                return FarOvs(line, node.host, info, partial(journal.forget, entry))
+            except BaseException:
+                line.close()
+                raise
+        except TestbedError as error:
+            raise TestbedError(f"node {node.name}: {error.message}", evidence=error.evidence) from error
+
+    def info(self) -> DatapathInfo:
+        """Kind and versions, and where it is."""
+        return self._info
+
+    def processes(self) -> Mapping[int, CpuRole]:
+        """None of this machine."""
+        return {}
+
+    def build(self, topology: Topology, uplinks: Uplinks) -> FarBuilt:
+        """Build what stands on the node."""
+        return FarBuilt(self._line, self._host, topology, uplinks)
+
+    def collectors(self) -> tuple[Collector, ...]:
+        """Its sources of counters."""
+        return tuple(self._collectors)
+
+    def check_alive(self) -> None:
+        """TestbedError when a daemon died there, a link went, or the connection ended."""
+        self._line.ask("check_alive")
+
+    def logs(self) -> Mapping[str, str]:
+        """The ends of the daemons' logs; why there are none where the connection has ended."""
+        try:
+            return dict(self._line.ask("logs").value)
+        except TestbedError as error:
+            return {"connection": error.message}
+
+    def freeze(self) -> None:
+        """Stop it where it is."""
+        self._line.ask("freeze")
+
+    def thaw(self) -> None:
+        """Let it go on."""
+        self._line.ask("thaw")
+
+    def close(self) -> None:
+        """Stop it, remove all that was made there, and hang up. Can be called twice."""
+        try:
+            if not self._line.lost:
+                self._line.ask("close")
+        finally:
+            self._line.close()
+            self._ended()
+
+
+def _counters(line: Line, number: int, *, settles: bool, polls: bool) -> Collector:
+    """A source as what it is."""
+    if polls:
+        return FarSched(line, number)
+    return FarSettlingCounters(line, number) if settles else FarCounters(line, number)

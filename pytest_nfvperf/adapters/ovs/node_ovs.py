@@ -1,0 +1,63 @@
+"""The OVS of one node: on this machine it is an OvsDatapath; one on another machine answers over ssh."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from pytest_nfvperf.adapters.ovs.topology.built_node import BuiltNode
+from pytest_nfvperf.adapters.ovs.topology.uplinks import Uplinks
+from pytest_nfvperf.model.measure.cpu_account import CpuRole
+from pytest_nfvperf.model.testbed.equipment import DatapathInfo
+from pytest_nfvperf.model.testbed.node_spec import NodeSpec
+from pytest_nfvperf.model.testbed.testbed import Dut, Testbed
+from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.ports.collector import Collector
+
+
+class NodeOvs(Protocol):
+    """One node's OVS."""
+
+    def info(self) -> DatapathInfo:
+        """Kind and versions."""
+        ...
+
+    def processes(self) -> Mapping[int, CpuRole]:
+        """Its daemons on this machine, by id."""
+        ...
+
+    def build(self, topology: Topology, uplinks: Uplinks) -> BuiltNode:
+        """Build what stands on the node; ``uplinks``: where the underlays lead."""
+        ...
+
+    def collectors(self) -> tuple[Collector, ...]:
+        """Its counters by source, "pmd-sched" among them."""
+        ...
+
+    def check_alive(self) -> None:
+        """TestbedError when a daemon died, a namespace or link went, or the host does not answer."""
+        ...
+
+    def logs(self) -> Mapping[str, str]:
+        """The ends of the daemons' logs."""
+        ...
+
+    def freeze(self) -> None:
+        """Stop it where it is."""
+        ...
+
+    def thaw(self) -> None:
+        """Let it go on."""
+        ...
+
+    def close(self) -> None:
+        """Stop it and remove all that was made. Can be called twice."""
+        ...
+
+
+class FarStarter(Protocol):
+    """Starts the OVS of a node that is on another machine."""
+
+    def __call__(self, node: NodeSpec, testbed: Testbed, dut: Dut, name: str) -> NodeOvs:
+        """``testbed``: as the node sees it. ``name``: of the instance. TestbedError where it does not start."""
+        ...

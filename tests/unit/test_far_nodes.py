@@ -1,0 +1,167 @@
+"""Nodes on other machines, without one: what is refused, how snapshots are dated, when the far end gives up."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from pytest_nfvperf.adapters.far import serving
+from pytest_nfvperf.adapters.far.far_ovs import FarCounters
+from pytest_nfvperf.adapters.far.line import Answer
+from pytest_nfvperf.adapters.ovs.counters.node_collectors import NodesSched
+from pytest_nfvperf.backends.far_nodes import lacks_cabled, lacks_far, refuse_unlike
+from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
+from pytest_nfvperf.model.scenarios.overlay_path import vm_to_vm
+from pytest_nfvperf.model.testbed.lab_cables import bed_of_node, cabled_ends, ends_of, ports_here, underlay_end
+from pytest_nfvperf.model.testbed.node_spec import FarHost, NodeSpec
+from pytest_nfvperf.model.testbed.testbed import CableSpec, CpuPlan, Dut, DutPort, GeneratorSpec, OvsSpec, Testbed
+from pytest_nfvperf.model.topology.compose import compose, node
+from pytest_nfvperf.model.topology.parts import endpoint, namespace, underlay
+from pytest_nfvperf.model.traffic.cpu_placement import Poller
+from pytest_nfvperf.runs.cable_check import cabling_topology, linked_ends
+
+NODES = ("node1", "node2")
+
+
+def port(name: str, of: str) -> DutPort:
+    return DutPort(name, "interface", interface=f"if-{name}", node=of)
+
+
+BED = Testbed(
+    "two hosts",
+    OvsSpec(datapath="netdev"),
+    CpuPlan((0,), (1,), (0,)),
+    (port("up1", "node1"), port("right", "node2"), port("left", "node1"), port("up2", "node2")),
+    GeneratorSpec(devices=("g0", "g1")),
+    (CableSpec("0", "right"), CableSpec("1", "left")),
+    nodes=(NodeSpec("node1", underlay="up1"), NodeSpec("node2", underlay="up2", host=FarHost("root@dut2"))),
+)
+
+
+def test_each_end_of_a_topology_gets_a_cable_of_its_own_node():
+    found = ends_of(BED, vm_to_vm("vxlan"))
+    assert {name: (end.name, end.device) for name, end in found.items()} == {
+        "vm1-tx": ("left", "net_af_packet,iface=g1"),
+        "vm2-rx": ("right", "net_af_packet,iface=g0"),
+    }
+    assert [end.name for end in cabled_ends(BED)] == ["right", "left"], "cables between nodes are none of the generator"
+    cable = underlay_end(BED, "node2", 1550)
+    assert cable is not None
+    assert (cable.name, cable.members[0].mtu) == ("up2", 1550)
+    assert [one.name for one in ports_here(BED)] == ["up1", "left"]
+    there = bed_of_node(BED, "node2")
+    assert [one.name for one in ports_here(there)] == ["right", "up2"], "there they are on this machine"
+
+
+def test_cables_are_checked_on_a_bridge_of_each_node():
+    topology = cabling_topology(linked_ends(BED))
+    assert [(one.name, one.bridges) for one in topology.nodes] == [("node2", ("cabling1",)), ("node1", ("cabling2",))]
+    assert [(one.name, one.bridge) for one in topology.ports] == [("right", "cabling1"), ("left", "cabling2")]
+
+
+def test_versions_that_differ_unsaid_are_refused():
+    refuse_unlike({"node1": "3.1.0", "node2": "3.1.0"})
+    refuse_unlike({})
+    with pytest.raises(ConfigError, match=r"Open vSwitch is 2\.15\.0 on node2, and 3\.1\.0 on node1: install"):
+        refuse_unlike({"node1": "3.1.0", "node2": "2.15.0"})
+
+
+def test_what_cables_cannot_join_is_skipped_with_the_reason():
+    assert lacks_cabled(BED, Dut(nodes=NODES)) is None
+    assert "the ports of this testbed are on its nodes, node1, node2" in str(lacks_cabled(BED, Dut()))
+    assert "the testbed file has node 'node2', and the topology has not" in str(lacks_cabled(BED, Dut(nodes=NODES[:1])))
+    assert lacks_cabled(replace(BED, nodes=()), Dut()) is None
+
+
+def test_another_machine_has_cabled_ports_only():
+    assert lacks_far(BED, vm_to_vm("vxlan")) is None
+    one, two = node("node1", endpoint("p0", "int1"), "phy1"), namespace("pod", "phy2", "10.0.0.2/24")
+    pods = compose("pods", one, node("node2", two), underlay("phy1", "phy2"))
+    assert str(lacks_far(BED, pods)).startswith("namespace 'pod' of 'pods' would be on root@dut2: on another machine")
+
+
+class _Line:
+    def ask(self, method: str, number: int) -> Answer:
+        assert (method, number) == ("snapshot", 3)
+        return Answer(("ovs", 40, [("a", 1)]), 1_000)
+
+
+def test_a_snapshot_is_dated_by_the_clock_here():
+    assert FarCounters(_Line(), 3).snapshot() == CounterSnapshot("ovs", 960, (("a", 1),))
+
+
+class _Sched:
+    def __init__(self, ran_ns: int) -> None:
+        self._counters = (("pmd-sched.c01.run_ns", ran_ns),)
+
+    def snapshot(self) -> CounterSnapshot:
+        return CounterSnapshot("pmd-sched", 0, self._counters)
+
+    def pollers(self) -> tuple[Poller, ...]:
+        return ()
+
+
+@pytest.mark.parametrize(("here", "beside"), [(NODES, 30), (NODES[:1], None)])
+def test_a_cpu_of_another_machine_is_another_cpu(here, beside):
+    found = NodesSched({"node1": _Sched(10), "node2": _Sched(20)}, here).snapshot().as_dict()
+    assert found.get("pmd-sched.beside_run_ns") == beside
+
+
+class _Channel:
+    """Hears some questions, then nothing: for too long, or because it closed."""
+
+    TimeoutError = TimeoutError
+
+    def __init__(self, ends: type[Exception], *asked: bytes) -> None:
+        self._asked = list(asked)
+        self._ends = ends
+        self.sent: list[Any] = []
+
+    def send(self, item: object) -> None:
+        self.sent.append(item)
+
+    def receive(self, timeout: float | None = None) -> Any:
+        assert timeout == serving.LEASE_S
+        if not self._asked:
+            raise self._ends
+        return self._asked.pop(0)
+
+
+class _Node:
+    def __init__(self, take: object) -> None:
+        closed.append(take)
+
+    def fails(self, why: str) -> None:
+        raise TestbedError(why, evidence={"log": "text"})
+
+    def is_wrong(self) -> None:
+        raise ZeroDivisionError
+
+    def now(self) -> int:
+        return time.monotonic_ns() and 7
+
+    def close(self) -> None:
+        closed.clear()
+
+
+closed: list[object] = []
+
+
+@pytest.mark.parametrize("ends", [EOFError, TimeoutError])
+def test_the_far_end_answers_until_nobody_is_heard_and_then_closes(monkeypatch, ends):
+    monkeypatch.setattr(serving, "FarNode", _Node)
+    monkeypatch.setattr(serving.signal, "signal", lambda *_: None)
+    asked = [pickle.dumps(one) for one in ((1, "now", ()), (2, "fails", ("broke",)), (3, "is_wrong", ()))]
+    channel = _Channel(ends, serving.ALIVE, *asked)
+    serving.serve(channel)
+    assert closed == []
+    (one, ok, seven, _), two, (three, _, kind, said, evidence, _) = channel.sent
+    assert (one, ok, seven) == (1, "ok", 7)
+    assert two == (2, "error", "TestbedError", "broke", {"log": "text"}, None)
+    assert (three, kind, said) == (3, "TestbedError", "is_wrong failed there, and should not")
+    assert "ZeroDivisionError" in evidence["traceback"]
