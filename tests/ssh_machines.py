@@ -65,7 +65,7 @@ def needed_sshd() -> str:
 
 @contextmanager
 def ssh_machines(
-    journal: Journal, folder: Path, names: Sequence[str], environment: Mapping[str, str] | None = None
+    journal: Journal, folder: Path, names: Sequence[str], environments: Mapping[str, Mapping[str, str]] | None = None
 ) -> Iterator[Reachable]:
     """Machines that are gone afterwards.
 
@@ -73,14 +73,15 @@ def ssh_machines(
         journal: notes what is made.
         folder: for keys, configuration and logs.
         names: of the machines.
-        environment: of what ssh starts there.
+        environments: of what ssh starts there, by machine.
     """
     sshd = needed_sshd()
     for key in ("host", "user"):
         run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / key])
-    variables = " ".join(f"{name}={value}" for name, value in (environment or {}).items())
-    settings = _SSHD.format(folder=folder) + (f"SetEnv {variables}\n" if variables else "")
-    (folder / "sshd").write_text(settings)
+    for name in names:
+        variables = " ".join(f"{key}={value}" for key, value in (environments or {}).get(name, {}).items())
+        settings = _SSHD.format(folder=folder) + (f"SetEnv {variables}\n" if variables else "")
+        (folder / f"{name}.sshd").write_text(settings)
     with ExitStack() as stack:
         if not _PRIVILEGES.exists():
             _PRIVILEGES.mkdir(mode=0o755)
@@ -102,7 +103,7 @@ def _machine(
     for place, link, address in ((home, name, near), (machine, "home", far)):
         place.run(["ip", "address", "add", f"{address}/30", "dev", link])
         place.run(["ip", "link", "set", link, "up"])
-    command = [sshd, "-D", "-e", "-f", str(folder / "sshd")]
+    command = [sshd, "-D", "-e", "-f", str(folder / f"{name}.sshd")]
     process = spawn(journal, f"sshd of {name}", command, log=folder / f"{name}.log", netns=machine.name)
     stack.callback(process.stop)
     reached = ["nsenter", f"--net={home.path}", "ssh", "-F", str(config), name, "true"]

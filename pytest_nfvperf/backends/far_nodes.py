@@ -48,11 +48,10 @@ class FarNodes:
             raise ConfigError(
                 f"nodes on other machines need {error.name}: pip install 'pytest-nfvperf[ssh]'", key="nodes"
             ) from error
-        versions = {node.name: str(facts[node.name]["ovs"]) for node, _ in self._nodes if node.version is None}
         here = [node.name for node in self._testbed.nodes if node.host is None and node.version is None]
-        if here:
-            versions[here[0]] = locate(self._testbed.ovs.prefix).version
-        refuse_unlike(versions)
+        versions = {name: locate(self._testbed.ovs.prefix).version for name in here[:1]}
+        there = {node.name: str(facts[node.name]["ovs"]) for node, _ in self._nodes if node.version is None}
+        refuse_unlike(versions | there)
 
     def starter(self, journal: Journal) -> FarStarter:
         """Starts such a node, whose ssh is noted in this journal."""

@@ -1,4 +1,4 @@
-"""Two DUT hosts: this one, and a namespace with an sshd. Veth pairs are the cables between them and the generator."""
+"""DUT hosts: this one, and namespaces with an sshd. Veth pairs are the cables between them and the generator."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,7 +36,7 @@ rules:
 
 @dataclass(frozen=True)
 class TwoHosts:
-    """``folder``: a user's project. ``base``: where runs at the far end have their directories."""
+    """``folder``: a user's project. ``base``: has a directory for the runs of each far host."""
 
     __test__ = False
 
@@ -52,7 +52,7 @@ class TwoHosts:
     def lab(self, **node2: Any) -> Path:
         """The testbed file; ``node2``: what its second node says otherwise."""
         ports = (("left", "d0", "node1"), ("up1", "up1", "node1"), ("right", "d1", "node2"), ("up2", "up2", "node2"))
-        other = {"underlay": "up2", "ssh": "dut2", "ssh_config": str(self.far.config), "python": sys.executable}
+        there = {name: self._reached(machine) for name, machine in self.reachable.machines.items()}
         file = self.folder / "lab.yaml"
         text = {
             "schema": 1,
@@ -61,12 +61,19 @@ class TwoHosts:
                 "ovs": {"datapath": "netdev"},
                 "ports": [{"name": name, "interface": interface, "node": node} for name, interface, node in ports],
             },
-            "nodes": {"node1": {"underlay": "up1"}, "node2": {**other, **node2}},
+            "nodes": {
+                "node1": {"underlay": "up1", **there.get("dut1", {})},
+                "node2": {"underlay": "up2", **there["dut2"], **node2},
+            },
             "generator": {"ports": [0, 1], "devices": ["g0", "g1"]},
             "links": [["generator.0", "dut.left"], ["generator.1", "dut.right"]],
         }
         file.write_text(json.dumps(text))
         return file
+
+    @staticmethod
+    def _reached(machine: SshMachine) -> dict[str, str]:
+        return {"ssh": machine.name, "ssh_config": str(machine.config), "python": sys.executable}
 
     def write(self, suite: str) -> None:
         """The project's only suite."""
@@ -114,29 +121,35 @@ class TwoHosts:
         return self.run(*self.pytest_arguments(lab))
 
     def left_there(self) -> list[str]:
-        """What is left at the far end: run directories, and interfaces that were not given back."""
-        runs = [path.name for path in self.base.iterdir() if path.is_dir()]
-        links = json.loads(self.far.namespace.run(["ip", "-json", "link"]))
-        gone = {"d1", "up2"} - {link["ifname"] for link in links}
-        up = [link["ifname"] for link in links if link["ifname"] in {"d1", "up2"} and "UP" in link["flags"]]
-        return [*runs, *sorted(gone), *up]
+        """What is left on far hosts: run directories, and interfaces that were not given back."""
+        runs = [str(path) for path in self.base.glob("*/*") if path.is_dir()]
+        return runs + [found for name, machine in self.reachable.machines.items() for found in _not_back(name, machine)]
+
+
+def _not_back(host: str, machine: SshMachine) -> list[str]:
+    """Interfaces of a far host that are not where they were, or up."""
+    lent = {host.replace("dut", "up"), {"dut1": "d0", "dut2": "d1"}[host]}
+    links = {link["ifname"]: link["flags"] for link in json.loads(machine.namespace.run(["ip", "-json", "link"]))}
+    return sorted(name for name in lent if "UP" in links.get(name, ["UP"]))
 
 
 @contextmanager
-def two_hosts(folder: Path) -> Iterator[TwoHosts]:
-    """Both, cabled, with a project of a user's."""
+def two_hosts(folder: Path, far: Sequence[str] = ("dut2",)) -> Iterator[TwoHosts]:
+    """Both, cabled, with a project of a user's. ``far``: those that ssh reaches; dut1 may also be this one."""
     (folder / "conftest.py").write_text(CONFTEST)
     (folder / "mine").mkdir()
     (folder / "vendor.yaml").write_text(SLA)
     keys = folder / "keys"
     keys.mkdir()
     with run_base() as base, closing(open_journal()) as journal:
-        there = {"NFVPERF_RUN_DIR": str(base), "PYTHONPATH": str(ROOT)}
-        with ssh_machines(journal, keys, ["dut2"], there) as reachable:
-            home, far = reachable.home, reachable.machines["dut2"].namespace
-            _cable(home.name, "d0", home.name, "g0")
-            _cable(home.name, "up1", far.name, "up2")
-            _cable(home.name, "g1", far.name, "d1")
+        there = {name: {"NFVPERF_RUN_DIR": str(base / name), "PYTHONPATH": str(ROOT)} for name in far}
+        with ssh_machines(journal, keys, far, there) as reachable:
+            names = {name: machine.namespace.name for name, machine in reachable.machines.items()}
+            home = reachable.home.name
+            dut1, dut2 = names.get("dut1", home), names["dut2"]
+            _cable(home, "g0", dut1, "d0")
+            _cable(dut1, "up1", dut2, "up2")
+            _cable(home, "g1", dut2, "d1")
             hosts = TwoHosts(folder, base, reachable)
             hosts.write(SUITE)
             yield hosts

@@ -181,6 +181,21 @@ def test_ctrl_c_ends_both_hosts_in_order(hosts: TwoHosts) -> None:
     assert hosts.left_there() == []
 
 
+def test_both_nodes_may_be_other_machines(tmp_path: Path) -> None:
+    """This one has the generator only."""
+    with two_hosts(tmp_path, ("dut1", "dut2")) as hosts:
+        done = hosts.pytest(hosts.lab())
+        assert done.returncode == 0, done.stdout + done.stderr
+        (info,) = {record["data"]["info"]["detail"] for record in records(tmp_path, "topology")}
+        assert hosts.left_there() == []
+    assert "on dut1" in info
+    assert "on dut2" in info
+    ledger = last_trial(hosts, "test_light_load")["ledger"]
+    moved = {change["name"]: change["delta"] for change in ledger["deltas"]}
+    assert moved["up1.tx_packets"] == moved["up2.rx_packets"] == ledger["received"] > 300
+    assert ledger["unexplained"] == 0
+
+
 def test_a_host_that_refuses_is_named_with_what_ssh_said(hosts: TwoHosts) -> None:
     hosts.far.sshd.stop()
     lab = hosts.lab()
@@ -215,7 +230,7 @@ def test_another_package_at_the_far_end_is_refused(hosts: TwoHosts, customize: s
     assert said in done.stderr
 
 
-def test_doctor_looks_at_the_other_machine(hosts: TwoHosts) -> None:
+def test_doctor_looks_at_the_other_machine_and_a_run_refuses_what_is_not_there(hosts: TwoHosts) -> None:
     looked = hosts.run("-m", "pytest_nfvperf.cli.main", "doctor", "--testbed", str(hosts.lab()))
     words = " ".join(looked.stdout.split())
     assert f"node node2 nfvperf {__version__}, Open vSwitch {locate().version}, datapath netdev" in words, looked.stdout
@@ -223,3 +238,6 @@ def test_doctor_looks_at_the_other_machine(hosts: TwoHosts) -> None:
     done = hosts.pytest(hosts.lab())
     assert done.returncode == 4, done.stdout
     assert "on dut2: port 'up2': interface 'up2' is in use: it has the address 198.51.100.1" in done.stderr
+    done = hosts.pytest(hosts.lab(cpus=[4000]))
+    assert done.returncode == 4, done.stdout
+    assert "nodes.node2.cpus: on dut2: this machine has no CPU 4000, only " in done.stderr

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Protocol
 
 from pytest_nfvperf.adapters.fingerprint.fingerprint import fingerprint
+from pytest_nfvperf.adapters.host.promised import check_promised
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.borrowed import check_free
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
@@ -17,7 +18,7 @@ from pytest_nfvperf.adapters.ovs.topology.uplinks import Uplinks
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
 from pytest_nfvperf.model.testbed.dut_version import ovs_of
-from pytest_nfvperf.model.testbed.testbed import Dut, Testbed
+from pytest_nfvperf.model.testbed.testbed import CpuPlan, Dut, Testbed
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.collector import Collector, KnowsPollers, Settling
 
@@ -51,8 +52,9 @@ class FarNode:
         """The fingerprint of this machine, with its OVS; changes nothing.
 
         Raises:
-            ConfigError: OVS or an interface is not there, or somebody needs it.
+            ConfigError: a CPU, OVS or an interface is not there, or somebody needs the interface.
         """
+        check_promised(replace(testbed, cpus=CpuPlan((), (), ()), hugepages_mib=0))  # those are the other machine's
         kind = dut.kind or testbed.ovs.datapath
         binaries = locate(ovs_of(testbed.ovs, dut).prefix, dpdk=kind == "dpdk")
         unknown = dut.tuning.unknown_to(binaries.major_minor)
