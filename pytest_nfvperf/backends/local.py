@@ -244,13 +244,15 @@ class LocalBackend:
     def _make_datapath(self, journal: Journal, dut: Dut, name: str) -> Datapath:
         if dut.kind == LINUX_BRIDGE:
             return BridgeDatapath(journal, dut)
+        makers, counted = self._nic_makers, is_virtual()
         if dut.nodes:
-            makers, far = self._nic_makers, self._far.starter(journal)
-            return NodesDatapath.start(self.testbed, journal, dut, name=name, nic_makers=makers, start_far=far)
+            far = self._far.starter(journal)
+            return NodesDatapath.start(
+                self.testbed, journal, dut, name=name, nic_makers=makers, start_far=far, counted=counted
+            )
         maker = self._datapaths.get(dut.kind or "")
         if maker is not None:
             return maker.start(JournaledWorkshop(journal, self.testbed.cpus, name))
-        makers, counted = self._nic_makers, is_virtual()
         return OvsDatapath.start(self.testbed, journal, dut, name=name, nic_makers=makers, counted=counted)
 
     @cached_property

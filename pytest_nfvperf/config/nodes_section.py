@@ -32,11 +32,6 @@ def check_nodes(testbed: TestbedModel, document: Document) -> None:
                 f"such as 'ovs: {{{node.ovs}: /opt/ovs}}'",
                 ("nodes", name, "ovs"),
             )
-        if testbed.dut.ovs.datapath == "system" and node.datapath is None:
-            raise document.error(
-                "dut.ovs.datapath is 'system', and nodes are in userspace: write 'datapath: dpdk' or netdev here",
-                ("nodes", name),
-            )
     _check_cpus({name: node for name, node in testbed.nodes.items() if node.ssh is None}, document)
 
 

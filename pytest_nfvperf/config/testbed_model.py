@@ -265,7 +265,7 @@ class NodeModel(Strict):
     """One entry of ``nodes``: what is left out is as in ``dut.ovs``."""
 
     ovs: VersionName | None = Field(default=None, description="a name of the file's section ovs", examples=["old"])
-    datapath: Literal["dpdk", "netdev"] | None = Field(default=None, description="nodes are in userspace")
+    datapath: Literal["dpdk", "netdev", "system"] | None = None
     cpus: Cpus = Field(default=(), description="CPUs of its poll-mode threads; of all nodes, or of none")
     tuning: TuningModel | None = Field(default=None, description="stronger than dut.ovs.tuning")
     underlay: Text | None = Field(

@@ -4,7 +4,7 @@ A reading sends a fixed number of frames in bursts, each of which is forwarded b
 bursts is the figure: one in which OVS looked after its timers does not move it. What counts depends on who forwards:
 
 - OVS's userspace datapath: the instructions of ovs-vswitchd's main thread, from one burst to the next, with the
-  kernel's work on its system calls. The sender's are not in it;
+  kernel's work on its system calls; of several nodes those of all. The sender's are not in it;
 - the kernel's datapath: those of sending, which the kernel's forwarding is part of.
 """
 
@@ -89,7 +89,7 @@ class CountedInstructions:
         bursts: list[Burst] = []
 
         def counted(spec: TrialSpec) -> TrialResult:
-            result, found = generator.run_counted(spec, _forwarding(live))
+            result, found = generator.run_counted(spec, forwarding(live))
             bursts.extend(found)
             return result
 
@@ -133,12 +133,11 @@ def per_packet(bursts: list[Burst], instruction_ns: int) -> float:
     return median(burst.busy_ns / burst.frames for burst in bursts if burst.frames == longest) / instruction_ns
 
 
-def _forwarding(live: LiveTopology) -> Callable[[], int] | None:
-    """What tells how long the DUT's own thread has run; None where it has none."""
-    for collector in live.deployment.collectors:
-        if isinstance(collector, KnowsForwardingThread) and collector.forwarding_ns() is not None:
-            return lambda: collector.forwarding_ns() or 0
-    return None
+def forwarding(live: LiveTopology) -> Callable[[], int] | None:
+    """What tells how long the DUT's own threads have run, one of each node; None where it has none."""
+    known = [one for one in live.deployment.collectors if isinstance(one, KnowsForwardingThread)]
+    running = [one for one in known if one.forwarding_ns() is not None]
+    return (lambda: sum(one.forwarding_ns() or 0 for one in running)) if running else None
 
 
 def check_time(what: str, *, virtual: bool) -> None:

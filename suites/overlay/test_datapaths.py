@@ -36,3 +36,18 @@ def test_datapaths(datapath: Sequence[str], frame_size: int, study: Study, sla: 
     topology = vm_to_vm("vxlan", line_rate_bps=TEN_GBPS)
     subjects = [Subject(kind, topology, Dut(kind)) for kind in datapath]
     sla.check_each(study.forwarding_rate("datapath", subjects, Traffic(frame_size=frame_size, bidirectional=False)))
+
+
+@pytest.mark.nfv_not_quick
+@pytest.mark.nfv(topology="vm-to-vm", overlay="vxlan")
+@sweep("frame_size", RFC2544_FRAME_SIZES)
+@compares("datapath", ("system", "dpdk"))
+def test_kernel_against_userspace(datapath: Sequence[str], frame_size: int, study: Study, sla: SlaCheck) -> None:
+    """S3's first question: both nodes on the kernel's datapath, and both with DPDK.
+
+    Steps: as test_datapaths.
+    Verify: the SLA: DPDK forwards more than the kernel; each rate is also told as a share of line rate.
+    """
+    topology = vm_to_vm("vxlan", line_rate_bps=TEN_GBPS)
+    subjects = [Subject(kind, topology, Dut(kind)) for kind in datapath]
+    sla.check_each(study.forwarding_rate("datapath", subjects, Traffic(frame_size=frame_size, bidirectional=False)))

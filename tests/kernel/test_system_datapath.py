@@ -11,6 +11,7 @@ from pytest_nfvperf.adapters.guest.kernel_image import Kernel
 from pytest_nfvperf.adapters.virtual_time.guest_run import run_in_guest
 from tests.contract import test_datapath as contract
 from tests.functional import test_kernel_datapath as functional
+from tests.functional import test_nodes as nodes
 from tests.functional.ovs_support import clean_run
 from tests.kernel.inner_tests import ROOT, InnerTest, check, pytest_command, results
 
@@ -23,15 +24,26 @@ FUNCTIONS = [
     for name in vars(suite)
     if name.startswith("test_")
 ]
+NODES = "test_tcp_passes_from_node_to_node"
+"""Of two nodes the guest runs this. The others take a minute each there: the generator polls an emulated CPU."""
 
 
 @pytest.fixture(scope="module")
 def inner(kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[InnerTest, ...]]:
     """Every case of the suites, as it ended in the guest."""
-    files = [str(suite.__file__).removeprefix(f"{ROOT}/") for suite in SUITES]
-    command = pytest_command(*files, "-k", "system or (test_kernel_datapath and linux-bridge)")
+    files = [_file(suite) for suite in SUITES]
+    chosen = f"(system and (not test_nodes or {NODES})) or (test_kernel_datapath and linux-bridge)"
+    command = pytest_command(*files, _file(nodes), "-k", chosen)
     with clean_run() as journal:
         yield results(run_in_guest(journal, kernel, command, tmp_path_factory.mktemp("guest"), deadline_s=240))
+
+
+def _file(suite: ModuleType) -> str:
+    return str(suite.__file__).removeprefix(f"{ROOT}/")
+
+
+def test_nodes_in_the_guest(inner: tuple[InnerTest, ...]) -> None:
+    check(inner, nodes.__name__, NODES, never_skipped="system")
 
 
 @pytest.mark.parametrize(("suite", "function"), FUNCTIONS)

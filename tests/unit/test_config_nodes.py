@@ -56,7 +56,6 @@ def test_nodes_of_a_file():
         ("nodes:", "cpus: {pmd: [2]}\nnodes:", "nodes: [2, 3, 4, 5] contradicts cpus.pmd [2]: keep one"),
         ("nodes:", "cpus: {generator: [4]}\nnodes:", "CPU 4 is given to two owners: cpus.generator and nodes"),
         ("nodes:", "dut: {ovs: {instance: system}}\nnodes:", "nodes: nodes are private OVS, and dut.ovs.instance is"),
-        ("nodes:", "dut: {ovs: {datapath: system}}\nnodes:", "nodes.node1: dut.ovs.datapath is 'system', and nodes"),
     ],
 )
 def test_nodes_that_cannot_be(old, new, message):

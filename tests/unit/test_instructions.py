@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
+from pytest_nfvperf.adapters.ovs.counters.node_collectors import node_collector
 from pytest_nfvperf.adapters.virtual_time.clock import instruction_ns, is_virtual
 from pytest_nfvperf.model.compare.decision import LEAST_OF_INSTRUCTIONS, Floor, compared
 from pytest_nfvperf.model.compare.record import Word
@@ -18,7 +20,7 @@ from pytest_nfvperf.model.topology.catalogue import bridge_chain
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.ports.instructions import Burst
 from pytest_nfvperf.runs.compare_sides import GuardedStudy
-from pytest_nfvperf.runs.instructions import check_time, per_packet
+from pytest_nfvperf.runs.instructions import check_time, forwarding, per_packet
 from pytest_nfvperf.runs.search import Limits
 from pytest_nfvperf.runs.study import Subject
 from pytest_nfvperf.session.sla_check import SlaFailure
@@ -135,3 +137,31 @@ def test_who_has_statistics_of_his_own_reads_the_baseline_once_a_round(reads_aga
     assert bench.order == builds * 3
     assert len(version.sampled("forwarding_rate").values) == 3
     assert bool(study.floors) is reads_again
+
+
+class Thread:
+    """A source of one node, whose thread has run for so long."""
+
+    def __init__(self, ran_ns):
+        self.ran_ns = ran_ns
+
+    def snapshot(self):
+        raise AssertionError("nobody asks for it")
+
+    def forwarding_ns(self):
+        return self.ran_ns
+
+
+def forwarding_of(*sources):
+    collectors = [node_collector(f"node{number}", source, list) for number, source in enumerate(sources)]
+    return forwarding(SimpleNamespace(deployment=SimpleNamespace(collectors=collectors)))
+
+
+def test_of_two_nodes_the_work_of_both_counts():
+    ran = forwarding_of(Thread(1_000), Thread(200))
+    assert ran is not None
+    assert ran() == 1_200
+
+
+def test_where_the_kernel_forwards_no_thread_of_the_dut_is_asked():
+    assert forwarding_of(Thread(None), Thread(None)) is None

@@ -27,8 +27,7 @@ BED = Testbed("bed", OvsSpec(), CpuPlan((0,), (1,), (0,)), (), GeneratorSpec(), 
     ("ovs", "kind", "text"),
     [
         (OvsSpec(instance="system"), None, "nodes are private OVS, and this testbed's is the system's"),
-        (OvsSpec(), "system", "nodes need OVS in userspace, not the datapath 'system': use dpdk or netdev"),
-        (OvsSpec(), "vpp", "nodes need OVS in userspace, not the datapath 'vpp': use dpdk or netdev"),
+        (OvsSpec(), "vpp", "nodes are private OVS, not the datapath 'vpp': use dpdk, netdev, system"),
     ],
 )
 def test_what_nodes_lack(ovs: OvsSpec, kind: str | None, text: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pytest_nfvperf.adapters.doctor.check import Check, State
+from pytest_nfvperf.adapters.ovs.instance.datapath_support import lacks_kernel_module
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
 from pytest_nfvperf.model.errors import NfvperfError
 from pytest_nfvperf.model.testbed.dut_version import ovs_of
@@ -26,9 +27,9 @@ def _node(testbed: Testbed, node: NodeSpec) -> Check:
         binaries = locate(ovs_of(testbed.ovs, dut).prefix, dpdk=datapath == "dpdk")
     except NfvperfError as error:
         return Check(name, State.MISSING, said, str(error), needed=True)
-    unknown = node.tuning.unknown_to(binaries.major_minor)
-    if unknown is not None:
-        return Check(name, State.MISSING, said, unknown, needed=True)
+    lacking = lacks_kernel_module() if datapath == "system" else node.tuning.unknown_to(binaries.major_minor)
+    if lacking is not None:
+        return Check(name, State.MISSING, said, lacking, needed=True)
     return Check(name, State.OK, f"Open vSwitch {binaries.version}, datapath {datapath}; {said}")
 
 

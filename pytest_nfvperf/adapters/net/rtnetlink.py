@@ -7,9 +7,10 @@ import socket
 from dataclasses import dataclass
 from typing import Any
 
-from pyroute2.netlink.rtnl import RTM_DELLINK, RTM_GETLINK, RTM_NEWADDR, RTM_NEWLINK, RTM_NEWROUTE
+from pyroute2.netlink.rtnl import RTM_DELLINK, RTM_GETLINK, RTM_NEWADDR, RTM_NEWLINK, RTM_NEWNEIGH, RTM_NEWROUTE
 from pyroute2.netlink.rtnl.ifaddrmsg import ifaddrmsg
 from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
+from pyroute2.netlink.rtnl.ndmsg import ndmsg
 from pyroute2.netlink.rtnl.rtmsg import rtmsg
 
 from pytest_nfvperf.adapters.net.netlink import CREATE, EXCL, Request
@@ -17,6 +18,7 @@ from pytest_nfvperf.adapters.net.netlink import CREATE, EXCL, Request
 _UP = 0x1  # IFF_UP
 _NO_STATISTICS = 8  # RTEXT_FILTER_SKIP_STATS
 _NODAD = 0x2  # IFA_F_NODAD
+_REPLACE, _PERMANENT = 0x100, 0x80  # NLM_F_REPLACE, NUD_PERMANENT
 _TABLE_MAIN, _PROTOCOL_STATIC, _SCOPE_UNIVERSE, _UNICAST = 254, 4, 0, 1
 
 
@@ -161,6 +163,18 @@ def route(destination: str, gateway: str) -> Request:
     if network.prefixlen:
         message["attrs"].append(["RTA_DST", str(network.network_address)])
     return Request(f"make the route to {destination} by {gateway}", message)
+
+
+def neighbour(index: int, name: str, far: str, mac: str) -> Request:
+    """The MAC address of what has this address, as if it had been asked for; it stays until the interface goes."""
+    message = ndmsg()
+    message["header"]["type"] = RTM_NEWNEIGH
+    message["header"]["flags"] = CREATE | _REPLACE
+    message["family"] = _family(ipaddress.ip_address(far))
+    message["ifindex"] = index
+    message["state"] = _PERMANENT
+    message["attrs"] = [["NDA_DST", far], ["NDA_LLADDR", mac]]
+    return Request(f"tell {name} that {far} is at {mac}", message)
 
 
 def _family(of: ipaddress.IPv4Address | ipaddress.IPv6Address) -> int:

@@ -14,7 +14,7 @@ from pytest_nfvperf.adapters.ovs.counters.node_collectors import (
     node_collector,
     of_node,
 )
-from pytest_nfvperf.adapters.ovs.instance.datapath_support import USERSPACE
+from pytest_nfvperf.adapters.ovs.instance.datapath_support import DATAPATHS
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
 from pytest_nfvperf.adapters.ovs.node_ovs import FarStarter, NodeOvs
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
@@ -24,6 +24,7 @@ from pytest_nfvperf.adapters.ovs.topology.nic_makers import NIC_MAKERS, NicMaker
 from pytest_nfvperf.adapters.ovs.topology.uplinks import UplinkEnd, Uplinks
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
+from pytest_nfvperf.model.near import listed
 from pytest_nfvperf.model.testbed.dut_version import ovs_of
 from pytest_nfvperf.model.testbed.equipment import DatapathInfo
 from pytest_nfvperf.model.testbed.lab_cables import CabledEnd, bed_of_node, has_cabled_nodes, underlay_end
@@ -70,10 +71,12 @@ class NodesDatapath:
         name: str = "ovs",
         nic_makers: Mapping[str, NicMaker] = NIC_MAKERS,
         start_far: FarStarter | None = None,
+        counted: bool = False,
     ) -> NodesDatapath:
         """Start an OVS for each node of ``dut.nodes``, on CPUs of its own where there are enough.
 
         ``nic_makers``: of namespaces' interfaces, by kind. ``start_far``: for nodes on other machines.
+        ``counted``: the instructions of those here are, and shall repeat.
 
         Raises:
             TestbedError: one did not start; those that did are stopped.
@@ -97,6 +100,7 @@ class NodesDatapath:
                     name=f"{name}-{node}",
                     nic_makers=nic_makers,
                     shares_memory=not has_cabled_nodes(testbed),
+                    counted=counted,
                 )
             wanted = {node: dut_of_node(testbed, dut, node).kind or testbed.ovs.datapath for node in started}
             check_alike(started, wanted)
@@ -279,8 +283,8 @@ def check_alike(nodes: Mapping[str, NodeOvs], wanted: Mapping[str, str]) -> None
 def _lacks(testbed: Testbed, dut: Dut, node: str) -> str | None:
     """Of one node; what another machine lacks was looked for when the run began."""
     kind = dut.kind or testbed.ovs.datapath
-    if kind not in USERSPACE:
-        return f"nodes need OVS in userspace, not the datapath {kind!r}: use dpdk or netdev"
+    if kind not in DATAPATHS:
+        return f"nodes are private OVS, not the datapath {kind!r}: use {listed(DATAPATHS)}"
     return OvsDatapath.lacks(testbed, dut) if node_spec(testbed, node).host is None else None
 
 

@@ -13,6 +13,7 @@ from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
 from pytest_nfvperf.model.ledger.node_counters import off_node, on_node
 from pytest_nfvperf.model.traffic.cpu_placement import Poller
 from pytest_nfvperf.ports.collector import Collector, KnowsPollers, Settling
+from pytest_nfvperf.ports.instructions import KnowsForwardingThread
 
 
 @contextmanager
@@ -43,6 +44,11 @@ class NodeCollector:
         with of_node(self._node):
             return on_node(self._source.snapshot(), self._node, self._ports())
 
+    def forwarding_ns(self) -> int | None:
+        """How long the node's own thread that forwards has run, in ns; None where the node has none."""
+        with of_node(self._node):
+            return self._source.forwarding_ns() if isinstance(self._source, KnowsForwardingThread) else None
+
 
 class SettlingNodeCollector:
     """The same of a source some of whose counters settle late."""
@@ -56,6 +62,10 @@ class SettlingNodeCollector:
     def snapshot(self) -> CounterSnapshot:
         """All counters now."""
         return self._now.snapshot()
+
+    def forwarding_ns(self) -> int | None:
+        """As of ``NodeCollector``."""
+        return self._now.forwarding_ns()
 
     def settled(self, before: CounterSnapshot, missing: int) -> CounterSnapshot:
         """As soon as this node's drops explain ``missing`` frames since ``before``, or have settled."""

@@ -21,6 +21,7 @@ from pytest_nfvperf.adapters.ovs.openflow.ofctl import OpenFlow
 from pytest_nfvperf.adapters.ovs.openflow.pipeline import pipeline, without_access_list
 from pytest_nfvperf.adapters.ovs.topology.learned_macs import learned_ports
 from pytest_nfvperf.adapters.ovs.topology.mirror_rows import flow_outputs, mirror_counts, replace_mirrors
+from pytest_nfvperf.adapters.ovs.topology.neighbours import tell_neighbour
 from pytest_nfvperf.adapters.ovs.topology.offload import offload_share, offloaded_flows
 from pytest_nfvperf.adapters.ovs.topology.ovs_port import OvsPort, refuse_flows_on_bonds
 from pytest_nfvperf.adapters.ovs.topology.patch_depth import refuse_too_deep
@@ -145,7 +146,7 @@ class BuiltOvsTopology:
 
     def tell_neighbour(self, bridge: str, address: str, mac: str) -> None:
         """Tell OVS who a tunnel's other end is, as ARP would."""
-        self._instance.ctl.call("tnl/neigh/set", bridge, address, mac)
+        tell_neighbour(self._instance, bridge, address, mac)
 
     def ofports(self) -> dict[str, int]:
         """OpenFlow port numbers by the names of the topology's ports, links' ends included; of a bond the first."""

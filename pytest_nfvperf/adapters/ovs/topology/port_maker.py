@@ -31,6 +31,7 @@ from pytest_nfvperf.adapters.net.namespaces import Namespace
 from pytest_nfvperf.adapters.net.topology_pairs import generator_pair, link_pair, namespace_plans
 from pytest_nfvperf.adapters.ovs.instance.running_ovs import RunningOvs
 from pytest_nfvperf.adapters.ovs.topology.lab_ports import Cabled
+from pytest_nfvperf.adapters.ovs.topology.neighbours import tell_neighbour
 from pytest_nfvperf.adapters.ovs.topology.nic_makers import NIC_MAKERS, Making, NicMaker, maker_of
 from pytest_nfvperf.adapters.ovs.topology.ovs_port import (
     OvsPort,
@@ -99,7 +100,8 @@ class PortMaker:
         wired += [self._wire_nic(nic, pairs) for nic in topology.nics]
         wired += list(_patches(topology))
         wired += list(self._veth_links(topology, pairs))
-        wired += [tunnel_port(tunnel) for tunnel in topology.tunnels]
+        in_kernel = self._instance.options.datapath_type == "system"
+        wired += [tunnel_port(tunnel, in_kernel=in_kernel) for tunnel in topology.tunnels]
         self._underlays = {tunnel: underlay(topology, tunnel) for tunnel in topology.tunnels}
         self._hosts = [self._behind(one, pairs) for one in topology.behind]
         self._devices.note()
@@ -146,7 +148,7 @@ class PortMaker:
         """Tell OVS the MAC addresses of its tunnels' other ends, where they are known."""
         for tunnel, below in self._underlays.items():
             if below.neighbour is not None:
-                self._instance.ctl.call("tnl/neigh/set", below.bridge, tunnel.remote, below.neighbour)
+                tell_neighbour(self._instance, below.bridge, tunnel.remote, below.neighbour)
 
     def _routes_now(self, topology: Topology) -> Routes:
         """Those of namespaces that need not wait for an interface of OVS's own: its network may have the gateway."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from pytest_nfvperf.adapters.ovs.topology.ovs_port import OvsPort
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.topology.links import Tunnel
+from pytest_nfvperf.model.topology.links import Tunnel, TunnelKind
 from pytest_nfvperf.model.topology.nodes import PortRole
 from pytest_nfvperf.model.topology.topology import Topology
 
@@ -36,11 +36,13 @@ class Underlay:
     neighbour: str | None = None
 
 
-def tunnel_port(tunnel: Tunnel) -> OvsPort:
-    """A tunnel as a port of its bridge."""
+def tunnel_port(tunnel: Tunnel, *, in_kernel: bool) -> OvsPort:
+    """A tunnel as a port of its bridge. ``in_kernel``: the kernel's datapath has it, whose GRE over IPv6 is another."""
     key = str(tunnel.key) if tunnel.keys == 1 else "flow"
     options = {"local_ip": tunnel.local, "remote_ip": tunnel.remote, "key": key}
-    return OvsPort(tunnel.port, tunnel.bridge, tunnel.port, str(tunnel.kind), options, has_link=False)
+    over_6 = ipaddress.ip_address(tunnel.remote).version == 6
+    kind = "ip6gre" if in_kernel and over_6 and tunnel.kind is TunnelKind.GRE else str(tunnel.kind)
+    return OvsPort(tunnel.port, tunnel.bridge, tunnel.port, kind, options, has_link=False)
 
 
 def underlay(topology: Topology, tunnel: Tunnel) -> Underlay:

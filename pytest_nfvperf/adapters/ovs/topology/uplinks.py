@@ -1,13 +1,14 @@
 """The ends of underlays: a link from one private OVS to another.
 
-========  =======================================================  ===============================================
+========= ======================================================== ===============================================
 datapath  in OVS                                                   the link
-========  =======================================================  ===============================================
+========= ======================================================== ===============================================
 dpdk      ``dpdkvhostuserclient`` and ``dpdk`` (net_virtio_user)   a virtio ring in memory of both; PMDs poll it
 netdev    one end of a veth pair each                              the pair, from one namespace to the other
-one each  one end of a veth pair each                              the pair; with DPDK, too, the main thread reads it
+system    one end of a veth pair each                              the pair; both nodes' kernel datapaths forward
+two kinds one end of a veth pair each                              the pair; with DPDK, too, the main thread reads it
 any       the lab's port                                           a cable: see ``lab_ports``
-========  =======================================================  ===============================================
+========= ======================================================== ===============================================
 
 Each end is made by its own node. With DPDK the end that is built second listens, and the first connects to it; a veth
 pair is made by the first, and the second finds it there.

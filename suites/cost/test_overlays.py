@@ -1,0 +1,29 @@
+"""Instructions a packet (virtual time) from a VM on one node to a VM on the other: what does the overlay add (S3)?
+
+Both nodes' work counts: encapsulation on the one, decapsulation on the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from pytest_nfvperf import OVERLAYS, Dut, SlaCheck, Study, Subject, Traffic, compares, sweep, vm_to_vm
+
+pytestmark = pytest.mark.nfv_virtual_time
+
+DATAPATHS = ("netdev", "system")
+
+
+@pytest.mark.nfv(topology="vm-to-vm")
+@sweep("datapath", DATAPATHS, quick=DATAPATHS)
+@compares("overlay", OVERLAYS, quick=("none", "vxlan"))
+def test_overlay(overlay: Sequence[str], datapath: str, study: Study, sla: SlaCheck) -> None:
+    """Instructions a packet by overlay, in OVS's userspace datapath and in the kernel's.
+
+    Steps: in interleaved rounds build two nodes with each overlay; learn; send bursts, each after the one before.
+    Verify: the SLA: an overlay costs more than none.
+    """
+    subjects = [Subject(name, vm_to_vm(name), Dut(datapath)) for name in overlay]
+    sla.check_each(study.instructions_per_packet("overlay", subjects, Traffic(bidirectional=False)))
