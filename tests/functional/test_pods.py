@@ -91,6 +91,14 @@ def test_a_kernel_that_permits_no_profile_is_told(tmp_path: Path, journal: Journ
     assert list(journal.directory.glob("perf*")) == []
 
 
+def test_a_machine_without_perf_is_told_the_package(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    ran = []
+    with pytest.raises(UnavailableError, match=r"^perf is not installed: apt-get install linux-perf$"):
+        PerfProfiler(journal, [0]).record(lambda: ran.append("work"))
+    assert ran == []
+
+
 SUITE = """
 import pytest_nfvperf as nfv
 from pytest_nfvperf import Dut, StreamSpec

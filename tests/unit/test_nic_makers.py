@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,6 +13,7 @@ from pytest_nfvperf.adapters.ovs.instance.private_ovs import InstanceOptions
 from pytest_nfvperf.adapters.ovs.topology import nic_makers
 from pytest_nfvperf.adapters.ovs.topology.nic_makers import NIC_MAKERS, Making, maker_of, with_makers
 from pytest_nfvperf.adapters.ovs.topology.ovs_port import OvsPort
+from pytest_nfvperf.adapters.ovs.topology.vduse_devices import VduseDevices
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
 from pytest_nfvperf.model.scenarios.pod_nodes import pod_nodes
 from pytest_nfvperf.model.scenarios.pods import pod_node
@@ -118,6 +120,14 @@ def test_a_device_that_becomes_no_interface_is_told_why(
         (device / "driver").symlink_to(tmp_path / driver)
     with pytest.raises(TestbedError, match=f"VDUSE device 'made' became no network interface.*{said}"):
         vduse.attach("made")
+
+
+def test_a_devices_name_that_is_taken_is_not_chosen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(vduse, "DEVICES", tmp_path)
+    (tmp_path / "abcdefv1").touch()
+    names = iter(("abcdefv1", "abcdefv2"))
+    devices = VduseDevices(SimpleNamespace(link_name=lambda: next(names)))  # type: ignore[arg-type]
+    assert devices.new_name() == "abcdefv2"
 
 
 def test_a_node_is_laid_out_as_s5_has_it() -> None:

@@ -43,6 +43,11 @@ def lacks_vduse() -> str | None:
     return None
 
 
+def is_there(name: str) -> bool:
+    """Whether some process made a device of this name, and none removed it."""
+    return (DEVICES / name).exists()
+
+
 def attach(name: str) -> str:
     """Put a device on the vDPA bus; returns the name of the interface that it is then.
 
@@ -53,7 +58,7 @@ def attach(name: str) -> str:
         TestbedError: nobody serves it, the kernel refused, or another driver than ``virtio_vdpa`` took it.
     """
     wait_until(
-        (DEVICES / name).exists,
+        lambda: is_there(name),
         f"{DEVICES / name}, which OVS makes",
         _APPEAR_DEADLINE_S,
         last_seen=lambda: "no such device: OVS and DPDK's own log may say why",
@@ -105,7 +110,7 @@ def wait_gone(names: Sequence[str]) -> None:
     """
 
     def there() -> list[str]:
-        return [name for name in names if (DEVICES / name).exists()]
+        return [name for name in names if is_there(name)]
 
     wait_until(lambda: not there(), "OVS to remove its VDUSE devices", _GONE_DEADLINE_S, last_seen=lambda: f"{there()}")
 
@@ -117,7 +122,7 @@ def remove(name: str) -> bool:
         OSError: the kernel refused; EBUSY where a process still has it open.
         TestbedError: it could not be taken off the bus.
     """
-    if not (DEVICES / name).exists():
+    if not is_there(name):
         return False
     # The kernel tells whoever serves the device that it goes. Nobody does: let it not wait for half a minute.
     with suppress(OSError):

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from pytest_nfvperf.adapters.journal.journal import Entry, Journal, Kind
 from pytest_nfvperf.adapters.net.ends import Moved
-from pytest_nfvperf.adapters.net.vduse import attach, detach, remove, wait_gone
+from pytest_nfvperf.adapters.net.vduse import attach, detach, is_there, remove, wait_gone
 from pytest_nfvperf.model.errors import DeadlineError, TestbedError
 
 
@@ -21,7 +21,10 @@ class VduseDevices:
 
     def new_name(self) -> str:
         """A name that no other device of the machine has: the run's tag is in it."""
-        return self._journal.link_name()
+        name = self._journal.link_name()
+        while is_there(name):
+            name = self._journal.link_name()
+        return name
 
     def note(self) -> None:
         """Journal them: OVS makes them next."""
