@@ -31,7 +31,17 @@ class FakeProc:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.untold_ns = 0
         self.machine({})
+
+    def now_ns(self) -> int:
+        """Of its one CPU: time passes as its ticks say, and what a host took without telling passes, too."""
+        ticks = (self.path / "stat").read_text().split()[1:9]
+        return sum(map(int, ticks)) * SECOND // 100 + self.untold_ns
+
+    @property
+    def accountant(self) -> CpuAccountant:
+        return CpuAccountant(self.path, self.now_ns)
 
     def machine(self, ticks: dict[str, int]) -> None:
         kinds = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
@@ -83,7 +93,7 @@ def test_every_thread_finds_its_part(proc: FakeProc) -> None:
     for (pid, tid, comm), ns in before.items():
         proc.thread(pid, tid, comm, ns)
     proc.thread(9, 9, "ksoftirqd/0", 20, kernel=True)
-    accountant = CpuAccountant(proc.path)
+    accountant = proc.accountant
     accountant.begin({VSWITCHD: CpuRole.VSWITCHD})
     for (pid, tid, comm), ns in before.items():
         proc.thread(pid, tid, comm, ns + SECOND // 10)
@@ -115,7 +125,7 @@ def test_processes_that_came_and_went_are_with_whoever_waited_for_them(proc: Fak
     proc.thread(90, 90, "bash", 0, waited_ticks=(100, 50))
     proc.thread(91, 91, "make", SECOND // 5, waited_ticks=(7000, 0))
     proc.thread(os.getpid(), os.getpid(), "python", 0)
-    accountant = CpuAccountant(proc.path)
+    accountant = proc.accountant
     accountant.begin({})
     shutil.rmtree(proc.path / "91")
     proc.thread(90, 90, "bash", 0, waited_ticks=(7130, 70))
@@ -135,7 +145,7 @@ def test_a_shell_that_began_meanwhile_has_waited_for_others(proc: FakeProc) -> N
     Verify: the compiler's time is there; what the two of one number had waited for is not taken from one another.
     """
     proc.thread(91, 91, "cron", 0, waited_ticks=(9000, 0))
-    accountant = CpuAccountant(proc.path)
+    accountant = proc.accountant
     accountant.begin({})
     proc.thread(90, 90, "bash", 0, waited_ticks=(40, 10))
     proc.thread(91, 91, "sleep", 0, started=7)
@@ -150,7 +160,7 @@ def test_threads_that_came_and_went_are_with_their_process(proc: FakeProc) -> No
     """Steps: threads of vswitchd and of another process end. Verify: their time; a tick of rounding is none."""
     for pid in (VSWITCHD, 90, 91):
         proc.thread(pid, pid, "main", SECOND, own_ns=SECOND)
-    accountant = CpuAccountant(proc.path)
+    accountant = proc.accountant
     accountant.begin({VSWITCHD: CpuRole.VSWITCHD})
     proc.thread(VSWITCHD, VSWITCHD, "main", SECOND * 11 // 10, own_ns=SECOND * 13 // 10)
     proc.thread(90, 90, "main", SECOND, own_ns=SECOND * 15 // 10)
@@ -165,9 +175,31 @@ def test_threads_that_came_and_went_are_with_their_process(proc: FakeProc) -> No
     assert found.adds_up
 
 
+def test_half_of_what_no_tick_counted_is_taken_for_busy_time(proc: FakeProc) -> None:
+    """Steps: of 1 s the machine counts 0.5 s as busy and 0.4 s as idle; a thread had a CPU for 0.55 s."""
+    proc.thread(90, 90, "busy", 0)
+    accountant = proc.accountant
+    accountant.begin({})
+    proc.thread(90, 90, "busy", SECOND * 55 // 100)
+    proc.machine({"user": 50, "idle": 35, "iowait": 5})
+    proc.untold_ns = SECOND // 10
+    found = accountant.end([])
+    assert (found.elapsed_ns, found.machine_ns) == (SECOND, SECOND * 55 // 100)
+    assert found.unexplained == 0
+
+
+def test_stolen_time_that_was_idle_time_too_takes_nothing_from_busy_time(proc: FakeProc) -> None:
+    accountant = proc.accountant
+    accountant.begin({})
+    proc.machine({"user": 50, "idle": 50, "steal": 10})
+    proc.untold_ns = -SECOND // 10
+    found = accountant.end([])
+    assert (found.elapsed_ns, found.machine_ns) == (SECOND, SECOND // 2)
+
+
 def test_what_the_machine_did_while_somebody_looked_is_halved(proc: FakeProc, monkeypatch: pytest.MonkeyPatch) -> None:
     """Steps: the machine counts 0.4 s while the threads are looked at. Verify: half of that is before the look."""
-    accountant = CpuAccountant(proc.path)
+    accountant = proc.accountant
     accountant.begin({})
     proc.machine({"user": 100})
     threads = accountant._threads
@@ -182,7 +214,7 @@ def test_what_the_machine_did_while_somebody_looked_is_halved(proc: FakeProc, mo
 
 def test_a_thread_that_took_anothers_number_began_at_nothing(proc: FakeProc) -> None:
     proc.thread(90, 90, "old", 5 * SECOND)
-    accountant = CpuAccountant(proc.path)
+    accountant = proc.accountant
     accountant.begin({})
     proc.thread(90, 90, "new", SECOND)
     assert [(one.name, one.ns) for one in accountant.end([]).parts] == [("new", SECOND)]
@@ -191,7 +223,7 @@ def test_a_thread_that_took_anothers_number_began_at_nothing(proc: FakeProc) -> 
 def test_a_container_that_hides_the_rest_is_said(tmp_path: Path) -> None:
     inside = FakeProc(tmp_path)
     inside.thread(2, 2, "bash", 0)
-    accountant = CpuAccountant(tmp_path)
+    accountant = inside.accountant
     accountant.begin({})
     inside.machine({"user": 100})
     found = accountant.end([])
@@ -214,7 +246,7 @@ def test_a_kernel_without_schedstat_has_no_accountant(tmp_path: Path) -> None:
 
 def test_an_end_without_a_beginning_is_a_mistake(proc: FakeProc) -> None:
     with pytest.raises(ValueError, match="begin"):
-        CpuAccountant(proc.path).end([])
+        proc.accountant.end([])
 
 
 def test_this_machine_is_accounted_for() -> None:
@@ -259,7 +291,7 @@ def test_within_five_per_cent_it_adds_up(machine_s: float, adds_up: bool) -> Non
     found = account(part(CpuRole.SENDER, 1.0), machine_s=machine_s)
     assert found.adds_up is adds_up
     assert bool(found.missing) is not adds_up
-    assert found.missing.endswith("" if adds_up else "the machine's ticks count what a host took without telling it")
+    assert found.missing.endswith("" if adds_up else "processes that went with their parents are in no part")
 
 
 def test_a_machine_that_counted_nothing_is_said() -> None:

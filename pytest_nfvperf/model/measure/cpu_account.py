@@ -30,10 +30,7 @@ DATAPATH_ROLES = POLLING_ROLES | {CpuRole.VSWITCHD}
 _BESIDE = frozenset({CpuRole.TEST, CpuRole.OTHER, CpuRole.GENERATOR})
 """What is not part of the cost of a stream."""
 
-_UNSEEN = (
-    "processes that went with their parents are in no part, and the machine's ticks count what a host took without "
-    "telling it"
-)
+_UNSEEN = "processes that went with their parents are in no part"
 
 TOLERANCE = 0.05
 """How far the sum of the parts may be from the machine's own accounting before it is said."""
@@ -63,7 +60,7 @@ class CpuAccount:
     Attributes:
         elapsed_ns: of that time.
         machine_ns: user, system, irq and softirq time of all CPUs, by the machine's own accounting (proc_stat(5)),
-            which counts in steps of 10 ms.
+            which counts in steps of 10 ms; and half of the time that passed and that it counted as nothing.
         softirq_ns: softirq time of all CPUs by that accounting.
         steal_ns: time that a hypervisor took; in none of the parts.
         softirq_apart: the kernel leaves softirq time out of what it charges to tasks, so it is a part of its own. Where
