@@ -104,8 +104,8 @@ def _connector(
 class Profiling(Protocol):
     """Profiles runs by doing them once more."""
 
-    def __call__(self, name: str, work: Callable[[], object]) -> None:
-        """``name``: the record of the run; ``work``: does the same again."""
+    def __call__(self, name: str, what: str, work: Callable[[], object]) -> None:
+        """``name``: the record of the run; ``what``: was measured, for a person; ``work``: does the same again."""
         ...
 
     def compare(self, per: str, outcomes: Sequence[Outcome]) -> None:
@@ -192,7 +192,8 @@ class StreamRunner:
         sort = (live.topology, live.dut, spec)
         if self._profile is not None and sort not in self._profiled:
             self._profiled.append(sort)
-            self._profile(run_id, lambda: self._engine.run(spec, *between))
+            what = f"{live.name} on {live.datapath_kind}"
+            self._profile(run_id, what, lambda: self._engine.run(spec, *between))
 
     def _once(
         self,

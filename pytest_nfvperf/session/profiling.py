@@ -37,12 +37,13 @@ class Profiles:
         self._recorder = context.recorder
         self._taken = context.profiles
 
-    def __call__(self, name: str, work: Callable[[], object]) -> None:
+    def __call__(self, name: str, what: str, work: Callable[[], object]) -> None:
         """Do ``work`` once more under the profiler; where it cannot be profiled the evidence says why.
 
-        ``name``: the record that it repeats, such as "stream-0004"; files are called after it.
+        ``name``: the record that it repeats, such as "stream-0004"; files are called after it. ``what``: was measured.
         """
-        title = f"CPU profile of {name}"
+        shown = f"{name}, {what}"
+        title = f"CPU profile of {shown}"
         if self._profiler is None:
             self._recorder.emit(AttachmentData(title, text="this testbed has no profiler for the CPUs of its DUT"))
             return
@@ -53,9 +54,9 @@ class Profiles:
             return
         self._taken[name] = profile
         self._recorder.emit(AttachmentData(title, text=profile.summary()))
-        self._picture(f"flame graph of {name}", f"{name}.svg", flame_graph(profile, name))
+        self._picture(f"flame graph of {shown}", f"{name}.svg", flame_graph(profile, shown))
         self._write(f"{name}.folded", profile.text())
-        self._recorder.emit(AttachmentData(f"folded stacks of {name}", path=f"{FOLDER}/{name}.folded"))
+        self._recorder.emit(AttachmentData(f"folded stacks of {shown}", path=f"{FOLDER}/{name}.folded"))
 
     def compare(self, per: str, outcomes: Sequence[Outcome]) -> None:
         """Set each subject's profile beside the baseline's; those that have none are passed over.

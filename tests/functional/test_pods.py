@@ -157,7 +157,7 @@ def test_streams_between_chosen_pods_by_a_third_partys_interface(project: pytest
     sources = [one["before"]["source"] for one in run["data"]["result"]["evidence"]]
     assert [source.split("-")[-1] for source in sources if ":" in source] == ["pod3", "outside"]
     (told,) = [one["data"] for one in records(project.path, "attachment") if "CPU profile" in one["data"]["name"]]
-    assert told["name"] == f"CPU profile of {run['id']}"
+    assert told["name"] == f"CPU profile of {run['id']}, node-3-acme:veth on netdev"
     picture = project.path / "reports/latest/profiles" / f"{run['id']}.svg"
     if picture.exists():
         assert picture.read_text().startswith("<svg ")

@@ -40,6 +40,24 @@ def test_stacks_begin_with_the_process_and_end_with_what_ran() -> None:
     assert "ovs-vswitchd;netdev_linux_rxq_recv;packet_rcv;copy_user 2\n" in PROFILE.text()
 
 
+def test_callers_without_a_name_are_one() -> None:
+    frames = "".join(f"        {address:x} [unknown]\n" for address in range(0x7F00, 0x7F7F))
+    text = f"python\n        ffff sock_recvmsg\n{frames}        55d0 main\n        55d1 main\n\n"
+    assert list(stacks(text)) == [("python", "main", "main", "[unknown]", "sock_recvmsg")]
+
+
+def test_a_stack_that_is_too_narrow_to_be_seen_makes_no_picture_higher() -> None:
+    """Steps: of 1000 samples one has a stack of 100 functions."""
+    deep = tuple(f"f{number}" for number in range(100))
+    picture = ET.fromstring(flame_graph(CpuProfile("cycles", (0,), ((("wide", "work"), 999), (deep, 1))), "x"))
+    assert float(picture.attrib["viewBox"].split()[3]) < 150
+    assert [box.findtext(f"{SVG}title") for box in picture.iter(f"{SVG}g")] == [
+        "all: 100.0%, 1000 samples",
+        "wide: 99.9%, 999 samples",
+        "work: 99.9%, 999 samples",
+    ]
+
+
 def test_the_functions_that_ran_most_come_first_and_missing_symbols_are_said() -> None:
     assert PROFILE.top(1) == (("ovs-vswitchd", "copy_user", 0.5),)
     told = PROFILE.summary()
@@ -65,7 +83,7 @@ def test_boxes_are_as_wide_as_their_share_and_stand_on_their_callers() -> None:
 
 def test_a_box_has_its_figure_where_that_fits() -> None:
     def labels(text: str) -> list[str]:
-        return [label.text or "" for label in ET.fromstring(text).iter(f"{SVG}text")][1:]
+        return [label.text or "" for label in ET.fromstring(text).iter(f"{SVG}text")][2:]
 
     assert "copy_user 50%" in labels(flame_graph(PROFILE, "x"))
     assert "iperf3 -25.0%" in labels(differential_flame_graph(OTHER, PROFILE, "x"))
@@ -109,4 +127,5 @@ def test_a_differential_graph_is_red_where_the_share_grew_and_blue_where_it_shra
     assert colours["odd:name: 25.0%, was 0.0%, +25.0%"].startswith("hsl(0 ")
     assert colours["iperf3: 25.0%, was 50.0%, -25.0%"].startswith("hsl(220 ")
     assert colours["copy_user: 50.0%, was 50.0%, +0.0%"] == "hsl(0 0% 95%)", "grey: neither more nor less"
+    assert not [title for title in colours if title.endswith("-0.0%")]
     ET.fromstring(differential_flame_graph(CpuProfile("cycles", (0,), ()), PROFILE, "<nothing before>"))

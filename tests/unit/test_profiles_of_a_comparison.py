@@ -63,7 +63,7 @@ def taken(found: list[CpuProfile | UnavailableError], context: Context, director
     perf = Perf(found)
     profiles = Profiles(perf, directory, context)
     for number in range(1, len(found) + 1):
-        profiles(f"stream-{number:04}", lambda: None)
+        profiles(f"stream-{number:04}", "pods on netdev", lambda: None)
     assert perf.worked == number
     return profiles
 
@@ -96,7 +96,10 @@ def test_what_could_not_be_profiled_is_not_compared(context: Context, sink: List
     profiles = taken([VETH, UnavailableError("perf is not installed")], context, tmp_path)
     profiles.compare("interface", [outcome("veth", "stream-0001"), outcome("tap", "stream-0002")])
     assert not [name for name in named(sink) if "against" in name]
-    assert named(sink)["CPU profile of stream-0002"].data["text"] == "not possible here: perf is not installed"
+    assert (
+        named(sink)["CPU profile of stream-0002, pods on netdev"].data["text"]
+        == "not possible here: perf is not installed"
+    )
 
 
 def test_a_failure_shows_where_the_time_went(context: Context, tmp_path: Path) -> None:

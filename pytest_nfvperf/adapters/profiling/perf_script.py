@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import groupby
 
 from pytest_nfvperf.model.measure.cpu_profile import UNKNOWN
 
@@ -13,7 +14,11 @@ _OFFSET = re.compile(r"\+0x[0-9a-f]+$")
 
 
 def stacks(text: str) -> Iterator[tuple[str, ...]]:
-    """Each sample's stack: the process's name, then functions from the outermost to the one that ran."""
+    """Each sample's stack: the process's name, then functions from the outermost to the one that ran.
+
+    Functions without a name that call one another are one: what walks the stack of a program built without frame
+    pointers finds up to 127 of them, and none is true.
+    """
     comm, frames = "", list[str]()
     for line in [*text.splitlines(), ""]:
         frame = _FRAME.match(line)
@@ -22,5 +27,10 @@ def stacks(text: str) -> Iterator[tuple[str, ...]]:
         elif line.strip():
             comm = line.strip().replace(";", ":")
         elif comm:
-            yield (comm, *(reversed(frames) if frames else (UNKNOWN,)))
+            yield (comm, *(_unknown_as_one(reversed(frames)) if frames else (UNKNOWN,)))
             comm, frames = "", []
+
+
+def _unknown_as_one(frames: Iterable[str]) -> Iterator[str]:
+    for name, run in groupby(frames):
+        yield from (name,) if name == UNKNOWN else run

@@ -17,7 +17,13 @@ from pytest_nfvperf.model.measure.cpu_profile import CpuProfile
 from pytest_nfvperf.model.measure.function_costs import FunctionProfile
 
 _WIDTH, _ROW, _MARGIN = 1200.0, 17, 10
-_NARROWEST = 0.4
+_NARROWEST = 1.5
+"""Of boxes that are drawn. Narrower ones are stacks that were seen once or twice, and up to five times as high."""
+
+_HOW_TO_READ = (
+    "A box is a function, as wide as its share, and stands on its caller. "
+    "Where this picture is opened by itself, a box that is pointed at says its whole name and figure."
+)
 _LETTER = 6.6
 """Width of a letter at 11 px, as near as it matters for what fits."""
 
@@ -39,9 +45,12 @@ class _Node:
     before: float = 0.0
     above: dict[str, _Node] = field(default_factory=dict)
 
-    @property
-    def depth(self) -> int:
-        return 1 + max((child.depth for child in self.above.values()), default=0)
+    def depth(self, width: float) -> int:
+        """Of what is drawn where this box is so wide."""
+        if width < _NARROWEST:
+            return 0
+        above = (child.depth(width * child.samples / self.samples) for child in self.above.values())
+        return 1 + max(above, default=0)
 
 
 @dataclass(frozen=True)
@@ -74,14 +83,14 @@ def differential_flame_graph(before: CpuProfile, after: CpuProfile, title: str) 
 
     def told(node: _Node) -> str:
         now, was = node.samples / total, node.before / total
-        return f"{now:.1%}, was {was:.1%}, {now - was:+.1%}"
+        return f"{now:.1%}, was {was:.1%}, {_signed(now - was)}"
 
     def colour(_: str, node: _Node) -> str:
         return _red_or_blue((node.samples - node.before) / total)
 
     heading = f"{title}: {after.samples} samples of {after.event}, before {before.samples}; red: more than before"
-    style = _Style(told, lambda node: f"{(node.samples - node.before) / total:+.1%}", colour)
-    return _drawn(root, f"{heading}, blue: less", style)
+    style = _Style(told, lambda node: _signed((node.samples - node.before) / total), colour)
+    return _drawn(root, f"{heading}, blue: less; what is gone has no box", style)
 
 
 def function_flame_graph(after: FunctionProfile, before: FunctionProfile | None = None) -> str:
@@ -110,11 +119,16 @@ def function_flame_graph(after: FunctionProfile, before: FunctionProfile | None 
 
 
 def _drawn(root: _Node, heading: str, style: _Style) -> str:
-    height = (root.depth + 2) * _ROW + 2 * _MARGIN
-    boxes = _boxes(root, _ALL, _MARGIN, _WIDTH - 2 * _MARGIN, height - _MARGIN - _ROW, style)
+    width = _WIDTH - 2 * _MARGIN
+    height = (root.depth(width) + 3) * _ROW + 2 * _MARGIN
+    boxes = _boxes(root, _ALL, _MARGIN, width, height - _MARGIN - _ROW, style)
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH:g} {height}" font-family="monospace"'
-    sheet = f'<rect width="100%" height="100%" fill="#fff"/><text x="{_MARGIN}" y="{_ROW}">{escape(heading)}</text>'
-    return "\n".join([f'{head} font-size="11">', sheet, *boxes, "</svg>", ""])
+    lines = [
+        f'<text x="{_MARGIN}" y="{(number + 1) * _ROW}"{look}>{escape(text)}</text>'
+        for number, (text, look) in enumerate([(heading, ' font-weight="bold"'), (_HOW_TO_READ, ' fill="#555"')])
+    ]
+    sheet = '<rect width="100%" height="100%" fill="#fff"/>'
+    return "\n".join([f'{head} font-size="11">', sheet, *lines, *boxes, "</svg>", ""])
 
 
 def _tree(folded: Folded) -> _Node:
@@ -164,6 +178,11 @@ def _colour(name: str) -> str:
     """The same for the same name in every picture."""
     number = zlib.crc32(name.encode())
     return f"hsl({number % 50} 85% {65 + number // 50 % 12}%)"
+
+
+def _signed(share: float) -> str:
+    """Of rounding errors, too: no -0.0%."""
+    return f"{round(share, 3) + 0.0:+.1%}"
 
 
 def _red_or_blue(share: float) -> str:
