@@ -21,8 +21,8 @@ from pytest_nfvperf.model.measure.connect_rate import ConnectResult, ConnectSpec
 from pytest_nfvperf.ports.stream_engine import StreamEnd
 
 PROGRAM = "iperf"
-_SLOWEST_PER_S = 500
-"""Connects a second that are waited for."""
+_SLOWEST_PER_S = 100
+"""Connects a second that are waited for: an emulated guest beside others made fewer than 320."""
 _MARGIN_S = 5.0
 _ACCEPT_DEADLINE_S = 2.0
 _OVERFLOWS = "TcpExt.ListenOverflows"
