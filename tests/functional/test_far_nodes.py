@@ -54,10 +54,11 @@ DROPPED = (
 import time
 
 def test_dates(deploy):
+    live = deploy(vm_to_vm("vxlan"))
     now = time.time_ns()
-    dates = {taken.source: taken.time_ns - now for taken in deploy(vm_to_vm("vxlan")).counters()}
+    dates = {taken.source: taken.time_ns - now for taken in live.counters()}
     assert "node2.ovs" in dates
-    assert all(0 < date < 2e9 for date in dates.values()), dates
+    assert all(0 < date < 60e9 for date in dates.values()), dates
 
 def test_dropped(deploy, search, nfv_session):
     live = deploy(vm_to_vm("vxlan"))
@@ -118,7 +119,7 @@ def test_frames_cross_both_hosts_and_the_ledger_is_closed_though_clocks_differ(h
     assert "node:      node2: underlay by up2, on dut2 by ssh" in done.stdout
     passed, dropped = (last_trial(hosts, test) for test in ("test_light_load", "test_dropped"))
     ledger = passed["ledger"]
-    assert ledger["received"] == ledger["offered"] > 300
+    assert ledger["received"] == ledger["offered"] > 100
     assert ledger["unexplained"] == 0
     moved = {change["name"]: change["delta"] for change in ledger["deltas"]}
     there = {moved[name] for name in ("up1.tx_packets", "up2.rx_packets", "node2.main.packets_received")}
@@ -192,7 +193,7 @@ def test_both_nodes_may_be_other_machines(tmp_path: Path) -> None:
     assert "on dut2" in info
     ledger = last_trial(hosts, "test_light_load")["ledger"]
     moved = {change["name"]: change["delta"] for change in ledger["deltas"]}
-    assert moved["up1.tx_packets"] == moved["up2.rx_packets"] == ledger["received"] > 300
+    assert moved["up1.tx_packets"] == moved["up2.rx_packets"] == ledger["received"] > 100
     assert ledger["unexplained"] == 0
 
 
