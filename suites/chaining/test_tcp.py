@@ -40,7 +40,7 @@ QUICK = {
 
 @pytest.mark.nfv(topology="chain")
 @chosen("datapath, link, streams, tso", [*OF_OVS, *OF_LINUX], quick=QUICK)
-@compares("bridges", CHAINS, quick=(1, 2, 9))
+@compares("bridges", CHAINS, quick=(1, 9))
 def test_tcp_chain(
     bridges: Sequence[int], datapath: str, link: str, streams: int, tso: bool, study: Study, sla: SlaCheck
 ) -> None:
