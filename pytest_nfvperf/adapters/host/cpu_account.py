@@ -3,8 +3,8 @@
 Threads: ``/proc/PID/task/TID/schedstat`` (ns that it ran, how often it was put on a CPU). The machine: ``/proc/stat``,
 in steps of 10 ms. Most kernels count busy time at ticks, and time idle time. So up to 5 % of what passed is in neither
 count: ticks that a host took without telling, while the thread that was on that CPU has the time; and the way into idle
-time and out of it, which no thread has. Nobody can tell the two apart, and half of it is taken for busy time: in 30
-runs on a shared machine the parts were 2.6 % off at most, and 4.1 % and 4.7 % with none of it and with all.
+time and out of it, which no thread has. Nobody can tell the two apart, and half of it is taken for busy time: in 60
+runs on a shared machine the parts were 3.7 % off at most, and 4.4 % and 4.7 % with none of it and with all.
 
 What of softirq and stolen time is in the threads' depends on how the kernel was built: CONFIG_IRQ_TIME_ACCOUNTING takes
 interrupts out of them, CONFIG_PARAVIRT_TIME_ACCOUNTING what a hypervisor said that it stole.

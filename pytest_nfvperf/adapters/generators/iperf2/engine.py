@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -21,9 +22,10 @@ from pytest_nfvperf.model.measure.connect_rate import ConnectResult, ConnectSpec
 from pytest_nfvperf.ports.stream_engine import StreamEnd
 
 PROGRAM = "iperf"
-_SLOWEST_PER_S = 100
-"""Connects a second that are waited for: an emulated guest beside others made fewer than 320."""
-_MARGIN_S = 5.0
+_STALL_S = 16.0
+"""Without any connect. SYNs are sent again after 1, 3, 7 and 15 s."""
+_LOOK_S = 0.1
+_VERSION_DEADLINE_S = 5.0
 _ACCEPT_DEADLINE_S = 2.0
 _OVERFLOWS = "TcpExt.ListenOverflows"
 
@@ -68,7 +70,7 @@ class Iperf2Engine:
         command = [self._binary, *_options(spec, server, port)]
         process = spawn(self._journal, "iperf client", command, log=log, cpus=spec.client_cpus, netns=client.namespace)
         try:
-            _await_end(spec, process, f"iperf from {client.namespace} to {server.address} in {server.namespace}")
+            _await_end(process, f"iperf from {client.namespace} to {server.address} in {server.namespace}")
             return log.read_text(encoding="utf-8", errors="replace")
         finally:
             process.kill()  # one whose connects get no answer does not hear SIGTERM
@@ -76,7 +78,7 @@ class Iperf2Engine:
 
 def _version(path: str) -> str:
     """``2.1.8``. That version prints it to standard error, and exits with status 1."""
-    said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=_MARGIN_S, check=False)
+    said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=_VERSION_DEADLINE_S, check=False)
     found = re.search(r"version (\S+)", said.stdout + said.stderr)
     if found is None:
         raise TestbedError(f"{path} --version does not say its version", evidence={"stderr": said.stderr})
@@ -90,16 +92,25 @@ def _options(spec: ConnectSpec, server: StreamEnd, port: int) -> list[str]:
     return ["-c", server.address, "-p", str(port), *family, *until, "--enhanced"]
 
 
-def _await_end(spec: ConnectSpec, process: ManagedProcess, what: str) -> None:
-    deadline_s = spec.duration_s + spec.connects / _SLOWEST_PER_S + _MARGIN_S
-    try:
-        status = process.popen.wait(deadline_s)
-    except subprocess.TimeoutExpired as error:
-        evidence = {"iperf client": process.log_tail()}
-        raise GeneratorError(f"{what} did not end within {deadline_s:g} s", evidence=evidence) from error
+def _await_end(process: ManagedProcess, what: str) -> None:
+    """As long as it connects: each connect is a line, and how many a second is what is measured."""
+    written, stalled_at = 0, time.monotonic() + _STALL_S
+    while (status := _ended(process)) is None:
+        if (now_written := process.log.stat().st_size) > written:
+            written, stalled_at = now_written, time.monotonic() + _STALL_S
+        elif time.monotonic() > stalled_at:
+            evidence = {"iperf client": process.log_tail()}
+            raise GeneratorError(f"{what} made no connect for {_STALL_S:g} s", evidence=evidence)
     if status != 0:
         evidence = {"iperf client": process.log_tail()}
         raise GeneratorError(f"{what} failed: it {describe_exit(status)}", evidence=evidence)
+
+
+def _ended(process: ManagedProcess) -> int | None:
+    try:
+        return process.popen.wait(_LOOK_S)
+    except subprocess.TimeoutExpired:
+        return None
 
 
 def _await_accepted(listener: Listener, connected: int) -> None:
