@@ -94,6 +94,8 @@ class EmbeddedSide:
         """Start the program, with the interfaces that it is to send by."""
         testbed, journal = self._testbed, machine.journal
         options = self._options(machine)
+        if machine.shared:
+            options = replace(options, nice=0)
         if machine.recording is None:
             options = replace(options, kept_speed=self._kept_speed(machine))
         else:  # what is played later must be judged by the recording alone

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pytest_nfvperf.adapters.generators.packet_socket.generator import ENGINE
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
+from pytest_nfvperf.adapters.ovs.instance.private_ovs import Vswitchd
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.profiling.callgrind import Callgrind
 from pytest_nfvperf.adapters.report.terminal_progress import SilentProgress
@@ -101,7 +102,9 @@ def _profiled(name: str, backend: LocalBackend, profiled: Profiled) -> FunctionP
 
 
 def _start(backend: LocalBackend, dut: Dut, callgrind: Callgrind) -> OvsDatapath:
-    return OvsDatapath.start(backend.testbed, backend.journal, dut, under=callgrind.words(), counted=True)
+    return OvsDatapath.start(
+        backend.testbed, backend.journal, dut, process=Vswitchd(under=callgrind.words(), counted=True)
+    )
 
 
 def _sender(live: LiveTopology, profiled: Profiled) -> Callable[[int], None]:

@@ -25,12 +25,14 @@ class TakenMachine:
         clock: its time.
         facts: its fingerprint, by name.
         recording: file for the conversation with the generator; None: it is not recorded.
+        shared: other runs' functional tests have the same CPUs, and take turns with ours.
     """
 
     journal: Journal
     clock: Clock
     facts: Mapping[str, Any]
     recording: Path | None
+    shared: bool = False
 
     def digest(self, names: tuple[str, ...], **more: object) -> str:
         """Of some facts, and of what else a cache holds for."""

@@ -29,6 +29,7 @@ from pytest_nfvperf.adapters.net.datagrams import Datagrams
 from pytest_nfvperf.adapters.ovs.counters.trial_ledger import trial_ledger
 from pytest_nfvperf.adapters.ovs.instance.datapath_support import MEMORY_MIB
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
+from pytest_nfvperf.adapters.ovs.instance.private_ovs import Vswitchd
 from pytest_nfvperf.adapters.ovs.instance.system_sockets import find_system
 from pytest_nfvperf.adapters.ovs.nodes_datapath import NodesDatapath, check_node_programs
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
@@ -201,7 +202,7 @@ class LocalBackend:
         """``name``: of a rig beside the run's own one, "" for that."""
         journal = machine.journal
         return RigParts(
-            make_datapath=lambda dut: self._make_datapath(journal, dut, f"ovs{name}"),
+            make_datapath=lambda dut: self._make_datapath(machine, dut, f"ovs{name}"),
             make_generator=lambda: self._side.make(machine, name),
             make_ledger=trial_ledger,
             ceilings=_noted(self._side.ceilings(machine), machine.recording),
@@ -241,7 +242,8 @@ class LocalBackend:
             return 0
         return read_hugepages().free_mib // (MEMORY_MIB + generator_mib) if generator_mib else _MOST_WITHOUT_HUGEPAGES
 
-    def _make_datapath(self, journal: Journal, dut: Dut, name: str) -> Datapath:
+    def _make_datapath(self, machine: TakenMachine, dut: Dut, name: str) -> Datapath:
+        journal = machine.journal
         if dut.kind == LINUX_BRIDGE:
             return BridgeDatapath(journal, dut)
         makers, counted = self._nic_makers, is_virtual()
@@ -253,7 +255,8 @@ class LocalBackend:
         maker = self._datapaths.get(dut.kind or "")
         if maker is not None:
             return maker.start(JournaledWorkshop(journal, self.testbed.cpus, name))
-        return OvsDatapath.start(self.testbed, journal, dut, name=name, nic_makers=makers, counted=counted)
+        process = Vswitchd(counted=counted, preferred=not machine.shared)
+        return OvsDatapath.start(self.testbed, journal, dut, name=name, nic_makers=makers, process=process)
 
     @cached_property
     def _fingerprint(self) -> dict[str, Any]:
@@ -298,7 +301,7 @@ class LocalBackend:
         reap()  # after the wait: who had the CPUs may have been killed, and its OVS still polls on them
         self._affinity = os.sched_getaffinity(0)
         os.sched_setaffinity(0, cpus.housekeeping)
-        return TakenMachine(journal, self.clock, self._fingerprint, self._recording_path(journal))
+        return TakenMachine(journal, self.clock, self._fingerprint, self._recording_path(journal), shared)
 
     def _give_machine_back(self) -> None:
         if self._affinity is not None:

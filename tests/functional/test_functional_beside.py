@@ -38,10 +38,14 @@ def switches():
             found.append(path)
     return found
 
+def preferences():  # nice values of the OVS' sessions; sched(7) has the file
+    return {int((path.parent / "autogroup").read_text().split()[-1]) for path in switches()}
+
 @pytest.mark.nfv_functional
 @pytest.mark.parametrize("one", range(%(at_once)d))
 def test_functional(one, deploy):
     deploy(bridge_chain(one + 1))
+    assert preferences() == {0} or Path("died").exists()
     assert shared() and (all(shared()) or Path("died").exists())  # a repetition may be on the worker that measures
     Path(f"runs-{one}").touch()
     deadline = time.monotonic() + 60
@@ -57,6 +61,7 @@ def test_measuring(one, deploy):
     deploy(bridge_chain(one + 1))
     assert shared() and not any(shared())
     assert len(switches()) == 1
+    assert preferences() == {-20}
 """
 CACHE = build.default_cache_dir()
 Run = Callable[..., pytest.RunResult]

@@ -16,6 +16,7 @@ from pytest_nfvperf.adapters.ovs.counters.node_collectors import (
 )
 from pytest_nfvperf.adapters.ovs.instance.datapath_support import DATAPATHS
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
+from pytest_nfvperf.adapters.ovs.instance.private_ovs import Vswitchd
 from pytest_nfvperf.adapters.ovs.node_ovs import FarStarter, NodeOvs
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.ovs.topology.built_node import BuiltNode
@@ -99,8 +100,7 @@ class NodesDatapath:
                     _settled(testbed, own, cpus),
                     name=f"{name}-{node}",
                     nic_makers=nic_makers,
-                    shares_memory=not has_cabled_nodes(testbed),
-                    counted=counted,
+                    process=Vswitchd(shares_memory=not has_cabled_nodes(testbed), counted=counted),
                 )
             wanted = {node: dut_of_node(testbed, dut, node).kind or testbed.ovs.datapath for node in started}
             check_alike(started, wanted)

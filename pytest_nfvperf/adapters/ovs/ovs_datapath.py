@@ -18,7 +18,7 @@ from pytest_nfvperf.adapters.ovs.counters.pmd_sched import PmdSchedCollector
 from pytest_nfvperf.adapters.ovs.instance.datapath_support import DATAPATHS, dpdk_memory, lacks
 from pytest_nfvperf.adapters.ovs.instance.installation_facts import installation_facts
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import OvsBinaries, locate
-from pytest_nfvperf.adapters.ovs.instance.private_ovs import InstanceOptions, OvsInstance
+from pytest_nfvperf.adapters.ovs.instance.private_ovs import InstanceOptions, OvsInstance, Vswitchd
 from pytest_nfvperf.adapters.ovs.instance.running_ovs import RunningOvs
 from pytest_nfvperf.adapters.ovs.instance.system_ovs import SystemOvs
 from pytest_nfvperf.adapters.ovs.instance.system_sockets import find_system
@@ -73,9 +73,7 @@ class OvsDatapath:
         *,
         name: str = "ovs",
         nic_makers: Mapping[str, NicMaker] = NIC_MAKERS,
-        shares_memory: bool = False,
-        under: tuple[str, ...] = (),
-        counted: bool = False,
+        process: Vswitchd | None = None,
     ) -> OvsDatapath:
         """Start the testbed's OVS.
 
@@ -88,9 +86,7 @@ class OvsDatapath:
             journal: of this run.
             name: of the instance; two in one run need two.
             nic_makers: of namespaces' interfaces, by kind.
-            shares_memory: it is a node, and DPDK's rings join it to others.
-            under: words before a private vswitchd's command: a program that executes it.
-            counted: its instructions are counted, and shall repeat.
+            process: how a private vswitchd is run, other than usually.
 
         Raises:
             ConfigError: a prefix without OVS, or a datapath that this project does not have.
@@ -110,7 +106,7 @@ class OvsDatapath:
         if spec.datapath == "dpdk" and not memory and not testbed.discovered:
             raise TestbedError(f"the testbed asks for the DPDK datapath: {reason}")
         options = _options(testbed, dut, binaries, memory)
-        options = replace(options, shares_memory=shares_memory, under=under, counted=counted)
+        options = replace(options, process=process or options.process)
         instance = OvsInstance(journal, binaries, options, name)
         described = _describe(binaries, options, reason)
         cores = len(options.pmd_cpus) if spec.datapath != "system" else 0

@@ -51,6 +51,23 @@ happens to look (seen between builds: 2 %). From the cache a buffer takes the sa
 
 
 @dataclass(frozen=True, slots=True)
+class Vswitchd:
+    """How the daemon is run, whatever datapath it has.
+
+    Attributes:
+        shares_memory: another process maps its memory, for DPDK's rings between them: it is in few files then.
+        under: words before its own command: a program that executes it, such as valgrind.
+        counted: its instructions are counted, so malloc shall take the same way each time.
+        preferred: it goes before all else on its CPUs; beside other runs' functional tests it takes turns.
+    """
+
+    shares_memory: bool = False
+    under: tuple[str, ...] = ()
+    counted: bool = False
+    preferred: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class InstanceOptions:
     """How an instance runs.
 
@@ -63,11 +80,9 @@ class InstanceOptions:
         datapath_type: of its bridges: "netdev" (userspace) or "system" (the kernel's).
         userspace_tso: leave segmentation to the ports (userspace-tso-enable); read at start only.
         pci: PCI addresses that DPDK may probe; none means ``--no-pci``.
-        shares_memory: another process maps its memory, for rings between them: in few files then.
         other_config: added to ours in the Open_vSwitch table, and stronger.
         tuning: of the ports, by those who make them; that of OVS is in ``other_config``.
-        under: words before vswitchd's own command: a program that executes it, such as valgrind.
-        counted: its instructions are counted, so malloc shall take the same way each time.
+        process: how vswitchd is run.
     """
 
     housekeeping_cpus: tuple[int, ...]
@@ -78,11 +93,9 @@ class InstanceOptions:
     datapath_type: str = "netdev"
     userspace_tso: bool = False
     pci: tuple[str, ...] = ()
-    shares_memory: bool = False
     other_config: Mapping[str, str] = field(default_factory=dict)
     tuning: Tuning = OVS_DEFAULT
-    under: tuple[str, ...] = ()
-    counted: bool = False
+    process: Vswitchd = Vswitchd()
 
 
 class OvsInstance:
@@ -146,7 +159,7 @@ class OvsInstance:
     def _eal_arguments(self) -> list[str]:
         devices = [part for address in self.options.pci for part in ("-a", address)] or ["--no-pci"]
         # vhost-user passes at most 8 memory regions.
-        few_files = ["--single-file-segments"] if self.options.shares_memory else []
+        few_files = ["--single-file-segments"] if self.options.process.shares_memory else []
         return [*devices, *few_files, "--in-memory", "--no-telemetry", f"--file-prefix={self._journal.name(self.name)}"]
 
     def _spawn(
@@ -163,7 +176,7 @@ class OvsInstance:
             cpus=cpus,
             netns=self.namespace.name if self.namespace else None,
             nice=nice,
-            env=environment | (_STEADY_MALLOC if self.options.counted else {}),
+            env=environment | (_STEADY_MALLOC if self.options.process.counted else {}),
         )
         self._processes.append(process)
         return process
@@ -194,13 +207,13 @@ class OvsInstance:
             "ovs-vswitchd",
             [
                 *("prlimit", f"--nofile={most}:{most}"),
-                *self.options.under,
+                *self.options.process.under,
                 *self.binaries.command(self.binaries.vswitchd, self._journal.directory),
                 f"unix:{self.directory / 'db.sock'}",
                 f"--unixctl={self.directory / 'vswitchd.ctl'}",
             ],
             self._vswitchd_cpus(),
-            nice=_VSWITCHD_NICE,
+            nice=_VSWITCHD_NICE if self.options.process.preferred else 0,
         )
         awaited = "ovs-vswitchd to take its first configuration" + (" and start DPDK" if self.options.dpdk else "")
         self.db.wait(self._configured, awaited, _START_DEADLINE_S)
