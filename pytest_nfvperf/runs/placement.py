@@ -26,9 +26,7 @@ from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason
 from pytest_nfvperf.ports.clock import Clock
 from pytest_nfvperf.ports.generator import Generator, MeasuresDistance
 from pytest_nfvperf.ports.kept import Kept
-
-PATIENCE_S = 20.0
-"""How long the near band is waited for, once an absence: hosts leave CPUs apart for seconds, or for many minutes."""
+from pytest_nfvperf.runs.patience import Patience
 
 LOOK_EVERY_S = 0.25
 KEPT = 400
@@ -97,6 +95,7 @@ class Placement:
         self._placed: list[Placed] = []
         self._unsaved = 0
         self._gave_up = False
+        self._patience = Patience()
 
     @property
     def bands(self) -> Bands | None:
@@ -111,19 +110,25 @@ class Placement:
     def settle(self, generator: Generator) -> int | None:
         """Wait for the near band where there is one, and return the round trip, ns; None where nobody can tell.
 
-        After one wait in vain nothing waits until the near band has been seen again.
+        Hosts leave CPUs apart for seconds, or for many minutes. So it is waited for once an absence: after a wait in
+        vain nothing waits until the near band has been seen again, and then for half as long (``Patience``).
         """
         trip = self._look(generator)
-        until = self._clock.monotonic() + PATIENCE_S
-        while trip is not None and self.is_far(trip):
-            if self._gave_up or self._clock.monotonic() >= until:
-                self._gave_up = True
-                return trip
-            self._waiting(self._waiting_words(trip, until))
+        if trip is None or not self.is_far(trip):
+            self._gave_up = False
+            return trip
+        return trip if self._gave_up else self._wait(generator, trip)
+
+    def _wait(self, generator: Generator, trip: int) -> int | None:
+        until = self._clock.monotonic() + self._patience.allowed_s
+        last: int | None = trip
+        while last is not None and self.is_far(last) and self._clock.monotonic() < until:
+            self._waiting(self._waiting_words(last, until))
             self._clock.sleep(LOOK_EVERY_S)
-            trip = self._look(generator)
-        self._gave_up = False
-        return trip
+            last = self._look(generator)
+        self._gave_up = last is not None and self.is_far(last)
+        self._patience.learn(0.0 if self._gave_up else until - self._clock.monotonic())
+        return last
 
     def judge(self, generator: Generator, before: int | None) -> tuple[Placed, InvalidReason | None]:
         """Where the CPUs were around a trial, and the reason against it when they moved meanwhile."""

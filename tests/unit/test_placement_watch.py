@@ -14,7 +14,8 @@ from pytest_nfvperf.model.traffic.cpu_placement import Band, Distance, Placed
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Reason, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
-from pytest_nfvperf.runs.placement import LOOK_EVERY_S, PATIENCE_S, ForgottenRoundTrips, KeptRoundTrips, Placement
+from pytest_nfvperf.runs.patience import LEAST_S, PATIENCE_S
+from pytest_nfvperf.runs.placement import LOOK_EVERY_S, ForgottenRoundTrips, KeptRoundTrips, Placement
 from pytest_nfvperf.runs.recorder import Recorder
 from pytest_nfvperf.runs.trials import MOST_MOVED, Context, InvalidTrialsError, TrialRunner
 from tests.unit.test_search_algorithms import Silent, VirtualClock
@@ -114,6 +115,27 @@ def test_after_the_near_band_was_seen_again_it_is_waited_for_again() -> None:
     told.clear()
     runner.run(spec)
     assert len(told) == 1
+
+
+def test_each_wait_in_vain_halves_the_next_one_and_one_that_was_not_makes_it_whole() -> None:
+    """A host that keeps CPUs apart for minutes would cost a run a wait at each of its tests."""
+    generator, clock = Moved([]), VirtualClock()
+    placement = Placement((1,), Remembered(KNOWN), clock)
+
+    def waited(places: list[int]) -> float:
+        generator.places, generator.looks = places, 0
+        before = clock.monotonic()
+        placement.settle(generator)
+        gone = clock.monotonic() - before
+        generator.places = [100]
+        placement.settle(generator)  # near again, so the next absence is another one
+        return gone
+
+    far, back = [430], [*[430] * 3, 100]
+    for expected in (PATIENCE_S, PATIENCE_S / 2, LEAST_S, LEAST_S):
+        assert expected <= waited(far) < expected + 3
+    assert waited(back) < 3
+    assert waited(far) >= PATIENCE_S
 
 
 def test_repeats_for_a_moving_host_are_not_the_budgets_but_end() -> None:
