@@ -114,9 +114,10 @@ def test_offloaded(
     sla.check_each(study.mirror_cost("case", chains, sent, LOADS[load]))
 
 
+@pytest.mark.nfv_not_quick
 @pytest.mark.nfv(topology="vm-chain-2")
-@sweep("frame_size", RFC2544_FRAME_SIZES, quick={64})
-@compares("reader", ("no mirror", "reads", "does not read"), quick=("no mirror", "reads", "does not read"))
+@sweep("frame_size", RFC2544_FRAME_SIZES)
+@compares("reader", ("no mirror", "reads", "does not read"))
 def test_slow_output(reader: Sequence[str], frame_size: int, study: Study, sla: SlaCheck) -> None:
     """A mirror whose output nobody reads: what does its full ring cost those who forward?
 
