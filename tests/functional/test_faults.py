@@ -155,7 +155,14 @@ def test_killed(phy2phy, search, nfv_session):
     result.stdout.fnmatch_lines(["testbed error: *generator*SIGKILL*"])
 
 
-def test_generator_stopped_for_a_second_is_an_invalid_trial(project):
+def skipped(trial):
+    """Share of a trial's frames that were due while the generator did not run."""
+    counts = trial["result"]["counts"]
+    return sum(each["skipped"] for each in counts) / sum(each["intended"] for each in counts)
+
+
+def test_a_second_in_which_the_generator_was_stopped_does_not_speak_for_the_dut(project):
+    """On a busy machine the trial is invalid; on a quiet one its other windows are enough, and they alone count."""
     result = run(
         project,
         """
@@ -171,9 +178,11 @@ def test_stopped(phy2phy, search, nfv_session):
 
     result.assert_outcomes(passed=1)
     trials = [r["data"] for r in records(project.path, "trial")]
-    spoiled = [t for t in trials if any(reason["code"] == "skipped_frames" for reason in t["result"]["invalid"])]
-    assert spoiled, "the second of silence made a trial invalid"
-    assert not trials[-1]["result"]["invalid"], "and it was repeated"
+    (silent,) = (t for t in trials if t["result"]["spec"]["purpose"] != "warm-up" and skipped(t) > 0.4)
+    reasons = {reason["code"] for reason in silent["result"]["invalid"]}
+    counted = silent["undisturbed"]["windows"] / silent["undisturbed"]["of"]
+    assert reasons & {"skipped_frames", "late_poll"} or 0.1 <= counted < 0.6
+    assert not trials[-1]["result"]["invalid"], "an invalid one was repeated"
 
 
 def test_a_port_that_goes_down(project):
