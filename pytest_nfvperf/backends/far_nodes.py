@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
+from pytest_nfvperf.adapters.far.needs import what_to_install
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
 from pytest_nfvperf.adapters.ovs.node_ovs import FarStarter, NodeOvs
@@ -45,9 +46,7 @@ class FarNodes:
         try:
             facts = self.facts
         except ModuleNotFoundError as error:
-            raise ConfigError(
-                f"nodes on other machines need {error.name}: pip install 'pytest-nfvperf[ssh]'", key="nodes"
-            ) from error
+            raise ConfigError(what_to_install(error), key="nodes") from error
         here = [node.name for node in self._testbed.nodes if node.host is None and node.version is None]
         versions = {name: locate(self._testbed.ovs.prefix).version for name in here[:1]}
         there = {node.name: str(facts[node.name]["ovs"]) for node, _ in self._nodes if node.version is None}

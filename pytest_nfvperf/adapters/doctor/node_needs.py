@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pytest_nfvperf.adapters.doctor.check import Check, State
+from pytest_nfvperf.adapters.far.needs import what_to_install
 from pytest_nfvperf.adapters.ovs.instance.datapath_support import lacks_kernel_module
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
 from pytest_nfvperf.model.errors import NfvperfError
@@ -38,8 +39,7 @@ def _far(testbed: Testbed, node: NodeSpec, name: str, said: str) -> Check:
     try:
         from pytest_nfvperf.adapters.far.looking import look_at  # noqa: PLC0415 - needs execnet
     except ModuleNotFoundError as error:
-        needs = f"nodes on other machines need {error.name}: pip install 'pytest-nfvperf[ssh]'"
-        return Check(name, State.MISSING, said, needs, needed=True)
+        return Check(name, State.MISSING, said, what_to_install(error), needed=True)
     try:
         facts = look_at(testbed, node, node.host) if node.host is not None else {}
     except NfvperfError as error:
