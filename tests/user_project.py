@@ -23,6 +23,20 @@ def test_ndr_pdr(frame_size, phy2phy, search, sla):
     sla.check(search.ndr_pdr(phy2phy, Traffic(frame_size=frame_size)))
 '''
 
+IN_TRIAL = """
+def in_trial(session, what):
+    "Do it once, when the trial begins: not in the warm-up, nor in between."
+    generator = session.rig.generator()
+    run_trial = generator.run_trial
+    def watched(spec):
+        if spec.purpose != "warm-up":
+            generator.run_trial = run_trial
+            what()
+        return run_trial(spec)
+    generator.run_trial = watched
+"""
+"""Of a test file: does something to the testbed while a trial runs."""
+
 
 def make_project(pytester: pytest.Pytester, suite: str = SUITE, conftest: str = CONFTEST) -> pytest.Pytester:
     """Write the project: conftest.py and mine/test_mine.py."""

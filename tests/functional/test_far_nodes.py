@@ -17,7 +17,7 @@ from pytest_nfvperf.model.errors import UnavailableError
 from tests.functional.far_rig import SUITE, TwoHosts, two_hosts
 from tests.functional.ovs_support import needs_root, until
 from tests.ssh_machines import needed_sshd
-from tests.user_project import records
+from tests.user_project import IN_TRIAL, records
 
 
 def _lacks() -> str:
@@ -34,18 +34,6 @@ AN_HOUR_AHEAD = """
 import time
 true = time.time_ns
 time.time_ns = lambda: true() + 3600 * 10**9
-"""
-IN_TRIAL = """
-def in_trial(session, what):
-    "Do it once, when the trial begins: not in the warm-up."
-    generator = session.rig.generator()
-    run_trial = generator.run_trial
-    def watched(spec):
-        if spec.purpose != "warm-up":
-            generator.run_trial = run_trial
-            what()
-        return run_trial(spec)
-    generator.run_trial = watched
 """
 DROPPED = (
     SUITE

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from user_project import CONFTEST, make_project, records
+from user_project import CONFTEST, IN_TRIAL, make_project, records
 
 from pytest_nfvperf.adapters.generators.embedded import build
 
@@ -20,24 +20,16 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: namespace
 
 CACHE = build.default_cache_dir()  # now: pytester gives each test another home
 
-HEADER = """
+HEADER = (
+    """
 import os, signal, threading
 from pytest_nfvperf.model.traffic.traffic import Traffic
 
 def later(seconds, what, *args):
     threading.Timer(seconds, what, args).start()
-
-def in_trial(session, what):
-    "Do it once, when the trial begins: not in the warm-up, nor in between."
-    generator = session.rig.generator()
-    run_trial = generator.run_trial
-    def watched(spec):
-        if spec.purpose != "warm-up":
-            generator.run_trial = run_trial
-            what()
-        return run_trial(spec)
-    generator.run_trial = watched
 """
+    + IN_TRIAL
+)
 
 NEXT = """
 def test_next(phy2phy, search):
