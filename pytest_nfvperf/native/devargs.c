@@ -12,6 +12,11 @@ static bool has_driver(const char *devargs, const char *driver)
 	return strncmp(devargs, driver, length) == 0 && strchr(",0123456789", devargs[length]) != NULL;
 }
 
+bool devargs_virtual(const char *devargs)
+{
+	return strncmp(devargs, "net_", 4) == 0 || strncmp(devargs, "eth_", 4) == 0;
+}
+
 bool devargs_value(const char *devargs, const char *key, char *value, size_t size)
 {
 	size_t length = strlen(key);
@@ -84,9 +89,8 @@ bool devargs_expand(const struct port_config *config, unsigned int serial, char 
 {
 	size_t length = strcspn(config->device, ",");
 	const char *rest = config->device + length;
-	bool virtual = strncmp(config->device, "net_", 4) == 0 || strncmp(config->device, "eth_", 4) == 0;
 
-	if (!virtual) {
+	if (!devargs_virtual(config->device)) {
 		snprintf(name, size, "%.*s", (int)length, config->device);
 		return (size_t)snprintf(devargs, size, "%s", config->device) < size;
 	}

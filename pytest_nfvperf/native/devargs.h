@@ -15,6 +15,9 @@
  */
 bool devargs_expand(const struct port_config *config, unsigned int serial, char *devargs, char *name, size_t size);
 
+/* Whether a driver makes the device (net_*, eth_*), so that no bus finds it. */
+bool devargs_virtual(const char *devargs);
+
 /* The value of a key in devargs into `value`; false when it is not there. */
 bool devargs_value(const char *devargs, const char *key, char *value, size_t size);
 

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <rte_bus_vdev.h>
 #include <rte_dev.h>
 #include <rte_errno.h>
 
@@ -128,15 +129,32 @@ static int start(struct port *port)
 	return ret;
 }
 
-static void remove_device(uint16_t id)
+static void remove_device(const struct port *port)
 {
 	struct rte_eth_dev_info info;
+	char name[RTE_ETH_NAME_MAX_LEN];
 
-	if (rte_eth_dev_info_get(id, &info) != 0)
+	if (rte_eth_dev_info_get(port->id, &info) != 0 || rte_eth_dev_get_name_by_port(port->id, name) != 0)
 		return;
-	(void)rte_eth_dev_stop(id);
-	(void)rte_eth_dev_close(id);
-	(void)rte_dev_remove(info.device);
+	(void)rte_eth_dev_stop(port->id);
+	(void)rte_eth_dev_close(port->id);
+	if (devargs_virtual(port->config.device))
+		(void)rte_vdev_uninit(name);
+	else
+		(void)rte_dev_remove(info.device);
+}
+
+/*
+ * Not rte_dev_probe for a virtual device: it writes the devargs into a message for other processes, which are none
+ * here, and since DPDK 24.11.8 it refuses more than 127 bytes. A socket's path alone may have 107.
+ */
+static int probe_device(const char *devargs, const char *name)
+{
+	const char *rest = strchr(devargs, ',');
+
+	if (devargs_virtual(devargs))
+		return rte_vdev_init(name, rest != NULL ? rest + 1 : NULL);
+	return rte_dev_probe(devargs);
 }
 
 static int probe(struct port *port, unsigned int serial)
@@ -149,7 +167,7 @@ static int probe(struct port *port, unsigned int serial)
 	if (!devargs_expand(&port->config, serial, devargs, name, sizeof(devargs)))
 		return -ENAMETOOLONG;
 	sockwait_start(&wait, devargs, port->config.timeout_ms);
-	ret = rte_dev_probe(devargs);
+	ret = probe_device(devargs, name);
 	if (sockwait_stop(&wait))
 		return -ETIMEDOUT;
 	if (ret != 0)
@@ -202,7 +220,7 @@ static const char *bring_up(struct port *port, unsigned int serial, unsigned int
 	if (ret == 0)
 		return NULL;
 	snprintf(error, size, "cannot start %s (%s): %s", port->config.name, port->config.device, rte_strerror(-ret));
-	remove_device(port->id);
+	remove_device(port);
 	return error;
 }
 
@@ -234,7 +252,7 @@ const char *port_attach(struct ports *ports, const struct port_config *config, u
 
 void port_detach(struct ports *ports, struct port *port)
 {
-	remove_device(port->id);
+	remove_device(port);
 	port->used = false;
 	rte_pktmbuf_free_bulk(port->held, port->held_count);
 	port->held_count = 0;

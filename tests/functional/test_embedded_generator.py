@@ -23,7 +23,7 @@ from pytest_nfvperf.model.errors import DeadlineError, GeneratorError
 from pytest_nfvperf.model.topology.topology import PortRole, VnfMode
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, Reason
-from pytest_nfvperf.ports.generator import GeneratorPort
+from pytest_nfvperf.ports.generator import VIRTIO_RING, GeneratorPort
 from tests.functional.generator_support import (
     check_identities,
     embedded_in,
@@ -339,6 +339,19 @@ class TestAttaching:
             pytest.raises(GeneratorError, match="nobody connected to its socket"),
         ):
             generator.attach([port])
+
+    def test_a_socket_path_may_be_as_long_as_unix_takes_it(self, directory: Path) -> None:
+        path = directory / ("s" * (107 - len(f"{directory}/")))
+        with embedded_in(directory) as generator:
+            generator.attach(
+                [
+                    GeneratorPort("p0", f"net_vhost,iface={path}", MACS[0]),
+                    GeneratorPort("p1", f"net_virtio_user,path={path},{VIRTIO_RING}", MACS[1]),
+                ]
+            )
+            generator.wait_links_up(5.0)
+            generator.detach(["p0", "p1"])
+            generator.attach([ring(0)])
 
     def test_half_an_attach_is_undone(self, directory: Path) -> None:
         with embedded_in(directory) as generator:

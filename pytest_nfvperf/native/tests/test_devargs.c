@@ -42,6 +42,12 @@ static void test_value(void)
 	CHECK(!devargs_value("net_x", "server", value, sizeof(value)));
 }
 
+static void test_virtual(void)
+{
+	CHECK(devargs_virtual("net_virtio_user,path=/x") && devargs_virtual("eth_af_xdp0"));
+	CHECK(!devargs_virtual("0000:3b:00.0,representor=net_1"));
+}
+
 static void test_back_pressure(void)
 {
 	CHECK(devargs_kept_frames("net_af_xdp,iface=x") == 2048 && devargs_kept_frames("net_af_packet,iface=x") == 0);
@@ -66,6 +72,7 @@ int main(void)
 {
 	test_expand();
 	test_value();
+	test_virtual();
 	test_back_pressure();
 	test_too_long();
 	return 0;

@@ -25,12 +25,16 @@ from pathlib import Path
 
 from pytest_nfvperf.adapters.net.ends import End, Pair
 from pytest_nfvperf.adapters.ovs.topology.ovs_port import OvsPort, unusual
+from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.lab_cables import CabledEnd
 from pytest_nfvperf.model.topology.nodes import Port
 
 _RING = 4096
 """Frames: the most that OVS gives a port (NIC_PORT_MAX_RXQ_SIZE). A node that shares its CPU may not read for
 milliseconds."""
+
+_DEVARGS_BYTES = 127
+"""That DPDK's ``rte_dev_probe`` takes, which OVS calls; since 24.11.8 it refuses more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +87,12 @@ class Uplinks:
         device = (
             f"net_virtio_user_{port.name},path={end.socket},server=1,queues={queues},queue_size={_RING},packed_vq=1"
         )
+        if len(device) > _DEVARGS_BYTES:
+            raise ConfigError(
+                f"the socket {end.socket} of {port.name} is too long for DPDK, which takes {_DEVARGS_BYTES} bytes of "
+                f"devargs ({device} has {len(device)}); set NFVPERF_RUN_DIR to a shorter directory, or give the port "
+                "a shorter name"
+            )
         options = {"dpdk-devargs": device, "n_rxq_desc": str(_RING), "n_txq_desc": str(_RING)}
         return OvsPort(port.name, port.bridge, port.name, "dpdk", options, mtu, has_link=False)
 
