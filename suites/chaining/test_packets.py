@@ -29,8 +29,9 @@ def test_patch_chain(bridges: Sequence[int], frame_size: int, study: Study, sla:
 
 
 @pytest.mark.nfv(topology="chain", link="veth")
-@sweep("frame_size", FRAME_SIZES, quick={64})
-@compares("bridges", CHAINS, quick=(1, 9))
+@pytest.mark.nfv_not_quick
+@sweep("frame_size", FRAME_SIZES)
+@compares("bridges", CHAINS)
 def test_veth_chain(bridges: Sequence[int], frame_size: int, study: Study, sla: SlaCheck) -> None:
     """Forwarding rate of chains joined by veth pairs, between two generator ports, both directions at once.
 

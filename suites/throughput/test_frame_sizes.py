@@ -33,7 +33,8 @@ def test_ndr_pdr(frame_size: int | Imix, phy2phy: LiveTopology, search: Search, 
 
 
 @pytest.mark.nfv(direction="unidirectional")
-@sweep("frame_size", [64, 512, 1518], quick={64})
+@pytest.mark.nfv_not_quick
+@sweep("frame_size", [64, 512, 1518])
 def test_ndr_pdr_one_way(frame_size: int, phy2phy: LiveTopology, search: Search, sla: SlaCheck) -> None:
     """NDR and PDR in one direction only.
 
