@@ -15,6 +15,7 @@ from benchmarks.faults import injected_faults
 from benchmarks.generator import against_testpmd, large_frames, lossless, pacing
 from benchmarks.ledger import ledger_cost
 from benchmarks.lost_workers import lost_workers
+from benchmarks.overlays import overlay_cost
 from benchmarks.plugin_start import plugin_start
 from benchmarks.rack import rack
 from benchmarks.report_size import report_size
@@ -55,6 +56,7 @@ ON_THE_RIG: dict[str, Callable[[Bench], list[Figure]]] = {
     "quick-repeats": quick_repeats,
     "repeats-beside-work": repeats_beside_work,
     "patch-chain-flat": patch_chain_flat,
+    "overlay-cost": overlay_cost,
     "soak-sampling": soak_sampling,
     "faults": injected_faults,
     "band-witness": band_witness,

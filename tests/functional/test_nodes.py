@@ -216,6 +216,22 @@ def test_dpdk_nodes_pass_frames_by_rings_that_both_have(journal: Journal) -> Non
     assert ledger.unexplained == 0
 
 
+@needs_hugepages
+def test_dpdk_nodes_that_share_a_cpu_take_short_turns(journal: Journal) -> None:
+    """What the first forwards comes through: in turns of the kernel's tick seven of eight frames overflow the ring."""
+    datapath = started(journal, "dpdk", "turns")
+    try:
+        if not datapath.info().at_least:
+            pytest.skip("each of the nodes has a CPU of its own here")
+        assert datapath.info().short_turns
+        built = datapath.build(vm_to_vm("none"))
+        result, _ = trial(datapath, built, journal, load_fps=10_000_000)
+        built.close()
+    finally:
+        datapath.close()
+    assert result.received > 0.4 * sum(count.sent for count in result.counts)
+
+
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "frozen"])
 def test_a_node_that_is_gone_is_named_and_nothing_is_left(how: signal.Signals) -> None:
     with clean_run() as own:

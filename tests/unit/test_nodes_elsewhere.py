@@ -12,7 +12,7 @@ import pytest
 from pytest_nfvperf.adapters.far import serving
 from pytest_nfvperf.adapters.far.far_ovs import FarCounters
 from pytest_nfvperf.adapters.far.line import Answer
-from pytest_nfvperf.adapters.ovs.counters.node_collectors import NodesSched
+from pytest_nfvperf.adapters.ovs.counters.node_collectors import NodesSched, SharedCpuSched
 from pytest_nfvperf.backends.far_nodes import lacks_cabled, lacks_far, refuse_unlike
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
@@ -110,6 +110,11 @@ class _Sched:
 def test_a_cpu_of_another_machine_is_another_cpu(here, beside):
     found = NodesSched({"node1": _Sched(10), "node2": _Sched(20)}, here).snapshot().as_dict()
     assert found.get("pmd-sched.beside_run_ns") == beside
+
+
+def test_each_pmd_waits_for_who_makes_turns_short_on_its_cpu():
+    shared = SharedCpuSched({"node1": _Sched(10), "node2": _Sched(20)}, NODES, lambda: {1: 5, 2: 700})
+    assert shared.snapshot().as_dict()["pmd-sched.beside_run_ns"] == 30 + 2 * 5
 
 
 class _Channel:

@@ -23,6 +23,7 @@ from pytest_nfvperf.adapters.ovs.topology.built_node import BuiltNode
 from pytest_nfvperf.adapters.ovs.topology.built_nodes import BuiltNodes
 from pytest_nfvperf.adapters.ovs.topology.nic_makers import NIC_MAKERS, NicMaker
 from pytest_nfvperf.adapters.ovs.topology.uplinks import UplinkEnd, Uplinks
+from pytest_nfvperf.adapters.process.short_turns import ShortTurns
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
 from pytest_nfvperf.model.near import listed
@@ -47,10 +48,11 @@ the kernel takes it away, 3 to 4 ms later, and the other node's rings overflow m
 class NodesDatapath:
     """A DUT of several nodes."""
 
-    def __init__(self, nodes: Mapping[str, NodeOvs], cpus: NodeCpus, testbed: Testbed) -> None:
+    def __init__(self, nodes: Mapping[str, NodeOvs], cpus: NodeCpus, testbed: Testbed, turns: ShortTurns) -> None:
         """Use ``start``."""
         self._nodes = dict(nodes)
         self._cpus = cpus
+        self._turns = turns
         self._testbed = testbed
         self._built: BuiltNodes | None = None
 
@@ -104,12 +106,14 @@ class NodesDatapath:
                 )
             wanted = {node: dut_of_node(testbed, dut, node).kind or testbed.ovs.datapath for node in started}
             check_alike(started, wanted)
+            polling = cpus.shared and all(datapath.info().kind == "dpdk" for datapath in started.values())
+            turns = ShortTurns(journal, cpus.pmd[0][1] if polling else (), name)
         except BaseException:
             for datapath in started.values():
                 with suppress(TestbedError):  # why it did not start counts more
                     datapath.close()
             raise
-        return NodesDatapath(started, cpus, testbed)
+        return NodesDatapath(started, cpus, testbed, turns)
 
     def processes(self) -> Mapping[int, CpuRole]:
         """Vswitchd of every node, by its id."""
@@ -117,7 +121,8 @@ class NodesDatapath:
 
     def info(self) -> DatapathInfo:
         """Kinds and versions, once where the nodes are alike, and on which CPUs the nodes are."""
-        return joint_info({node: datapath.info() for node, datapath in self._nodes.items()}, self._cpus)
+        found = joint_info({node: datapath.info() for node, datapath in self._nodes.items()}, self._cpus)
+        return replace(found, short_turns=self._turns.taken)
 
     def node(self, name: str) -> OvsDatapath:
         """The OVS of a node; KeyError for an unknown one, or one on another machine."""
@@ -172,7 +177,9 @@ class NodesDatapath:
                 else:
                     own.append(node_collector(node, collector, self._ports))
         here = [node for node, _ in self._cpus.pmd]
-        return (*own, SharedCpuSched(sched, here) if self._cpus.shared else NodesSched(sched, here))
+        if self._cpus.shared:
+            return (*own, SharedCpuSched(sched, here, self._turns.run_ns))
+        return (*own, NodesSched(sched, here))
 
     def _ports(self) -> Sequence[str]:
         """Names of the ports of the topology that is built, links' ends included."""
@@ -185,6 +192,7 @@ class NodesDatapath:
         for node, datapath in self._nodes.items():
             with of_node(node):
                 datapath.check_alive()
+        self._turns.check_alive()
 
     def logs(self) -> Mapping[str, str]:
         """The ends of the daemons' logs, called after the nodes."""
@@ -194,6 +202,7 @@ class NodesDatapath:
 
     def freeze(self) -> None:
         """Stop every node where it is."""
+        self._turns.freeze()
         for datapath in self._nodes.values():
             datapath.freeze()
 
@@ -201,9 +210,11 @@ class NodesDatapath:
         """Let every node go on."""
         for datapath in self._nodes.values():
             datapath.thaw()
+        self._turns.thaw()
 
     def close(self) -> None:
         """Stop every node and remove all that was made. Can be called twice; each is tried."""
+        self._turns.close()
         errors: list[TestbedError] = []
         for datapath in reversed(self._nodes.values()):
             try:

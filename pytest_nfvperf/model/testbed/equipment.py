@@ -18,6 +18,8 @@ class DatapathInfo:
         origin: "installed", "prefix", "debian:bookworm", "git:<commit>"; empty where it is not known.
         cores: CPUs of its poll-mode threads, or of the thread that polls in their place, of each node; 0 for none.
         at_least: why it can do more than is seen here, such as nodes that share a CPU; empty where it cannot.
+        short_turns: nodes that share a CPU take turns much shorter than a window of a trial (``Windows``), so that
+            each window shows what all of them do.
         build: what is known of how it was built, by name: packages, options of configure, port types.
     """
 
@@ -30,6 +32,7 @@ class DatapathInfo:
     build: tuple[tuple[str, str], ...] = ()
     cores: int = 0
     at_least: str = ""
+    short_turns: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,9 @@ def of_node(node: str) -> Iterator[None]:
 Ports = Callable[[], Collection[str]]
 """Names of the ports of all nodes."""
 
+TurnsRun = Callable[[], Mapping[int, int]]
+_NOBODY: Mapping[int, int] = {}
+
 _RUN_OF_ONE = re.compile(r"pmd-sched\.c(\d+)\.run_ns")
 
 
@@ -87,14 +90,23 @@ class Sched(Collector, KnowsPollers, Protocol):
 class SharedCpuSched:
     """How all nodes' PMD threads were scheduled, in one source "pmd-sched".
 
-    Where nodes share CPUs each waits for the others. That is the plan's doing and nobody's theft, so
-    ``pmd-sched.beside_run_ns`` has what the other nodes' PMDs ran on the same CPUs, beside vswitchd's main threads.
+    Where nodes share CPUs each waits for the others, and for who makes their turns short. That is the plan's doing and
+    nobody's theft, so ``pmd-sched.beside_run_ns`` has what those ran on the same CPUs, beside vswitchd's main threads.
     """
 
-    def __init__(self, nodes: Mapping[str, Sched], here: Collection[str]) -> None:
-        """``here``: the nodes on this machine. CPU 2 of another one is another CPU."""
+    def __init__(
+        self, nodes: Mapping[str, Sched], here: Collection[str], turns_run_ns: TurnsRun = lambda: _NOBODY
+    ) -> None:
+        """Of PMD threads on this machine and others.
+
+        Args:
+            nodes: how each node's were scheduled.
+            here: the nodes on this machine. CPU 2 of another one is another CPU.
+            turns_run_ns: how long the process has run that makes turns short, by CPU, ns (``short_turns``).
+        """
         self._nodes = dict(nodes)
         self._here = frozenset(here)
+        self._turns_run_ns = turns_run_ns
 
     def snapshot(self) -> CounterSnapshot:
         """All counters now; TestbedError when a vswitchd is gone."""
@@ -106,6 +118,8 @@ class SharedCpuSched:
             for name, other in by_node.items()
             if name != node and {name, node} <= self._here
         ]
+        turns = self._turns_run_ns()
+        beside += [_waited(by_node[node], turns) for node in self._here & set(by_node)]
         if any(beside):
             counters["pmd-sched.beside_run_ns"] = sum(beside)
         return CounterSnapshot("pmd-sched", time.time_ns(), tuple(sorted(counters.items())))
@@ -119,6 +133,12 @@ def _scheduled(node: str, of: Sched) -> Mapping[str, int]:
 def _run_beside(of: Mapping[str, int], other: Mapping[str, int]) -> int:
     """How long another node's PMDs ran so far on the CPUs of this one's, ns."""
     return sum(other.get(name, 0) for name in of if _RUN_OF_ONE.fullmatch(name))
+
+
+def _waited(of: Mapping[str, int], turns: Mapping[int, int]) -> int:
+    """How long a node's PMDs waited so far for who makes their turns short, ns."""
+    cpus = [int(match[1]) for name in of if (match := _RUN_OF_ONE.fullmatch(name))]
+    return sum(turns.get(cpu, 0) for cpu in cpus)
 
 
 class NodesSched:
