@@ -15,7 +15,7 @@ PORT = Port("u1", "br1", PortRole.UPLINK, "02:00:00:00:00:01")
 
 def ring_in(directory: str) -> Uplinks:
     """A ring's end that is made second, its socket in the directory."""
-    return Uplinks({"u1": UplinkEnd(False, True, Path(directory, "u0.sock"), "u0", Path("/run/netns/far"))})
+    return Uplinks({"u1": UplinkEnd(False, True, Path(directory, "u0.sock"), "u0", Path("/run/netns/far"), 1)})
 
 
 def test_a_ring_tells_dpdk_its_socket() -> None:

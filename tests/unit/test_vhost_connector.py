@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import threading
 import time
@@ -66,6 +67,18 @@ def port(tmp_path: Path) -> Iterator[Path]:
 def test_a_slow_database_is_waited_for(database: SlowDatabase, port: Path, tmp_path: Path) -> None:
     database.late_s = 0.3
     connector = VhostConnector(tmp_path / "db.sock", {"p0": port}, deadline_s=5.0)
+    connector.start()
+    wait_until(lambda: not connector._thread.is_alive(), "the connector to be done", 5)
+    connector.check()
+    connector.close()
+    assert database.asked == ["p0"]
+
+
+def test_a_far_end_in_another_namespace_is_found_in_its_list(
+    database: SlowDatabase, port: Path, tmp_path: Path
+) -> None:
+    ours, gone = Path(f"/proc/{os.getpid()}/net/unix"), Path("/proc/0/net/unix")
+    connector = VhostConnector(tmp_path / "db.sock", {"p0": port}, tables=(gone, ours))
     connector.start()
     wait_until(lambda: not connector._thread.is_alive(), "the connector to be done", 5)
     connector.check()

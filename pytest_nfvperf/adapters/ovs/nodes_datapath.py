@@ -164,6 +164,7 @@ class NodesDatapath:
             socket=self.node(next(iter(self._nodes))).instance.sockets / f"{link.port_a}.sock",
             far_port=end.far_port,
             far_home=far.instance.home.path,
+            far_pid=far.instance.pid,
         )
 
     def collectors(self) -> tuple[Collector, ...]:

@@ -5,30 +5,35 @@ failed to connect, tries again only a second later (DPDK's vhost reconnect threa
 one after the other would take two seconds. OVS does connect at once when it is told the path while
 somebody listens there. So ports are made without a path, and a thread tells each its path in time.
 
-Whoever listens must be in our network namespace: the kernel lists Unix sockets by namespace, and a trial
-connection would be taken for OVS's.
+The kernel lists Unix sockets by network namespace, so the connector is told in whose lists to look; a trial connection
+would be taken for OVS's.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from pytest_nfvperf.adapters.ovs.instance.jsonrpc import JsonRpc
 from pytest_nfvperf.model.errors import DeadlineError, TestbedError
 
 _LISTENING = 0x00010000  # __SO_ACCEPTCON in the flags of /proc/net/unix
+OURS = Path("/proc/net/unix")
 TELL_DEADLINE_S = 30.0
 """On two busy CPUs ovsdb-server was seen to take more than 5 s. Who waits for the link has a deadline of its own."""
 _SOON_S, _SOON_INTERVAL_S, _LATER_INTERVAL_S = 10.0, 0.005, 0.1
 
 
-def listening_sockets(table: Path = Path("/proc/net/unix")) -> set[str]:
-    """Paths of the Unix sockets that somebody of our network namespace listens on (proc_pid_net(5))."""
+def listening_sockets(table: Path = OURS) -> set[str]:
+    """Paths of the Unix sockets that somebody listens on, in a list of proc_pid_net(5); none if its process ended."""
+    try:
+        lines = table.read_text(encoding="utf-8", errors="replace").splitlines()[1:]
+    except (FileNotFoundError, ProcessLookupError):
+        return set()
     paths = set()
-    for line in table.read_text(encoding="utf-8", errors="replace").splitlines()[1:]:
+    for line in lines:
         fields = line.split(maxsplit=7)
         if len(fields) == 8 and int(fields[3], 16) & _LISTENING:
             paths.add(fields[7])
@@ -40,11 +45,22 @@ class VhostConnector:
 
     THREAD_NAME = "vhost-connector"
 
-    def __init__(self, database: Path, sockets: Mapping[str, Path], deadline_s: float = TELL_DEADLINE_S) -> None:
-        """``sockets``: where the far end of each interface will listen, by the interface's name.
+    def __init__(
+        self,
+        database: Path,
+        sockets: Mapping[str, Path],
+        deadline_s: float = TELL_DEADLINE_S,
+        tables: Collection[Path] = (OURS,),
+    ) -> None:
+        """Not watching yet.
 
-        ``deadline_s``: for the database to take one of them.
+        Args:
+            database: the socket of ovsdb-server.
+            sockets: where the far end of each interface will listen, by the interface's name.
+            deadline_s: for the database to take one of them.
+            tables: lists of Unix sockets, of each network namespace where a far end may be.
         """
+        self._tables = frozenset(tables)
         self._rpc = JsonRpc(database, "ovsdb-server")
         self._waiting = dict(sockets)
         self._deadline_s = deadline_s
@@ -76,7 +92,7 @@ class VhostConnector:
             self._rpc.close()
 
     def _ready(self) -> list[str]:
-        listening = listening_sockets()
+        listening = set[str]().union(*(listening_sockets(table) for table in self._tables))
         return [name for name, path in self._waiting.items() if str(path) in listening]
 
     def _tell(self, interface: str, path: Path) -> None:

@@ -15,7 +15,7 @@ from pytest_nfvperf.adapters.net.firewall import active_in
 from pytest_nfvperf.adapters.ovs.instance.ovsdb import one
 from pytest_nfvperf.adapters.ovs.instance.running_ovs import RunningOvs
 from pytest_nfvperf.adapters.ovs.instance.unixctl import UnixctlError
-from pytest_nfvperf.adapters.ovs.instance.vhost_connector import VhostConnector
+from pytest_nfvperf.adapters.ovs.instance.vhost_connector import OURS, VhostConnector
 from pytest_nfvperf.adapters.ovs.openflow.crossings import add_crossings
 from pytest_nfvperf.adapters.ovs.openflow.ofctl import OpenFlow
 from pytest_nfvperf.adapters.ovs.openflow.pipeline import pipeline, without_access_list
@@ -247,7 +247,8 @@ class BuiltOvsTopology:
 
     def _start_connector(self) -> VhostConnector:
         sockets = {wired.interface: wired.socket for wired in self._wired.values() if wired.socket is not None}
-        connector = VhostConnector(self._instance.database, sockets)
+        tables = {wired.socket_table or OURS for wired in self._wired.values() if wired.socket is not None}
+        connector = VhostConnector(self._instance.database, sockets, tables=tables)
         connector.start()
         return connector
 

@@ -24,6 +24,7 @@ class OvsPort:
         type: of OVS's interface: "system", "patch", "dpdkvhostuserclient"; "bond" for a port of several interfaces.
         device: DPDK devargs of the far end; None when it is cabled, or no generator's.
         socket: where the far end will listen, for a vhost-user port.
+        socket_table: where the kernel lists that socket, "/proc/7/net/unix"; None: among those of our own namespace.
         has_link: it is ready when it has link; a patch port or a tunnel has none.
         kernel: the kernel interface that DPDK reads it by, in OVS's namespace.
         members: interfaces of a bond.
@@ -40,6 +41,7 @@ class OvsPort:
     vlan: Vlan | None = None
     device: str | None = None
     socket: Path | None = None
+    socket_table: Path | None = None
     has_link: bool = True
     kernel: str | None = None
     members: tuple[OvsPort, ...] = ()

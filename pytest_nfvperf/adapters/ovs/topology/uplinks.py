@@ -20,7 +20,7 @@ receive queues, which it always has.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pytest_nfvperf.adapters.net.ends import End, Pair
@@ -46,6 +46,7 @@ class UplinkEnd:
         ring: both nodes have DPDK, so a ring joins them; else a veth pair does.
         socket: by which DPDK's ends find each other.
         far_port, far_home: name and network namespace of the other end, for a veth pair.
+        far_pid: of the other end's vswitchd.
     """
 
     first: bool
@@ -53,6 +54,7 @@ class UplinkEnd:
     socket: Path
     far_port: str
     far_home: Path
+    far_pid: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +84,9 @@ class Uplinks:
         end = self.ends[port.name]
         mtu = unusual(port.mtu)
         if end.first:
-            path = {"vhost-server-path": str(end.socket)}
-            return OvsPort(port.name, port.bridge, port.name, "dpdkvhostuserclient", path, mtu)
+            table = Path(f"/proc/{end.far_pid}/net/unix")
+            client = OvsPort(port.name, port.bridge, port.name, "dpdkvhostuserclient", mtu_request=mtu)
+            return replace(client, socket=end.socket, socket_table=table)
         device = (
             f"net_virtio_user_{port.name},path={end.socket},server=1,queues={queues},queue_size={_RING},packed_vq=1"
         )
