@@ -55,7 +55,9 @@ SELECTORS = {
     "driver": Selector("their kernel driver, e.g. mlx5_core"),
     "firmware": Selector("their firmware; 22.36.* selects all that begin so"),
     "offload": Selector("flows shall be in the NIC", values=("on", "off")),
-    "node_cpus": Selector("of a topology with nodes: whether each has CPUs of its own", values=("own", "shared")),
+    "node_cpus": Selector(
+        "of a topology with nodes: whether each has CPUs of its own", values=("own", "short-turns", "shared")
+    ),
     "time": Selector("virtual where instructions are counted", values=("virtual",)),
 }
 TESTBED_LABELS = frozenset({"nic", "driver", "firmware", "offload", "datapath", "engine", "node_cpus", "time"})

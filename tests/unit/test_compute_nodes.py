@@ -203,6 +203,9 @@ def test_rates_of_nodes_that_share_cpus_are_at_least_and_costs_at_most():
     labels = node_labels(vm_to_vm(), DatapathInfo("dpdk", "3", None, "", at_least="node1 and node2 share CPU 1"))
     assert labels == {"node_cpus": "shared"}
     assert shares_cpus(labels)
+    short = DatapathInfo("dpdk", "3", None, "", at_least="node1 and node2 share CPU 1", short_turns=True)
+    assert node_labels(vm_to_vm(), short) == {"node_cpus": "short-turns"}
+    assert shares_cpus(node_labels(vm_to_vm(), short))
     assert not shares_cpus(node_labels(vm_to_vm(), DatapathInfo("dpdk", "3", None, "")))
     assert node_labels(phy2phy(), DatapathInfo("dpdk", "3", None, "")) == {}
     rate, time = as_bound(Observation("forwarding_rate", 1e6, "pps")), as_bound(Observation("packet_time", 9.0, "ns"))

@@ -17,6 +17,7 @@ from pytest_nfvperf.adapters.report.studies import (
     ONE_SIDED,
     OPEN_INTERVAL,
     SHARED_CPUS,
+    SHORT_CPU_TURNS,
     find_comparisons,
     interval_text,
     slope_line,
@@ -106,10 +107,13 @@ def test_an_open_interval_is_said_in_words():
     assert ">open</text>" in to_svg(study_chart(find_comparisons(outcomes)), "x")
 
 
-@pytest.mark.parametrize(("node_cpus", "said"), [("shared", True), ("own", False)])
+@pytest.mark.parametrize(
+    ("node_cpus", "said"), [("shared", [SHARED_CPUS]), ("short-turns", [SHORT_CPU_TURNS]), ("own", [])]
+)
 def test_nodes_that_share_cpus_are_said_below_the_table(node_cpus, said):
     outcomes = study("t", {"forwarding_rate": ("pps", 5e6, 0.0)}, node_cpus=node_cpus, datapath="dpdk")
-    assert (SHARED_CPUS in summary_text([SummaryRow(outcome) for outcome in outcomes])) is said
+    text = summary_text([SummaryRow(outcome) for outcome in outcomes])
+    assert [note for note in (SHARED_CPUS, SHORT_CPU_TURNS) if note in text] == said
 
 
 def test_an_open_interval_draws_no_bar_and_is_explained():

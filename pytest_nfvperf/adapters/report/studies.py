@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pytest_nfvperf.adapters.report.subjects import title
 from pytest_nfvperf.model.display import MISSING, format_ns, format_ratio, format_value
 from pytest_nfvperf.model.measure.outcome import Outcome
-from pytest_nfvperf.model.measure.shared_cpus import shares_cpus
+from pytest_nfvperf.model.measure.shared_cpus import LABEL, SHARED, SHORT_TURNS
 from pytest_nfvperf.model.samples import Relative, Samples, Slope
 from pytest_nfvperf.model.statistics import median_interval
 
@@ -30,10 +30,9 @@ ONE_SIDED = (
     "ended some of them before the DUT did."
 )
 
-SHARED_CPUS = (
-    "The nodes share CPUs: rates are at least those shown, times and cycles at most. They take turns of milliseconds, "
-    "so a ratio says less than on CPUs of their own."
-)
+_AT_LEAST = "The nodes share CPUs: rates are at least those shown, times and cycles at most. They take turns of "
+SHARED_CPUS = _AT_LEAST + "milliseconds, so a ratio says less than on CPUs of their own."
+SHORT_CPU_TURNS = _AT_LEAST + "0.3 ms, which the rings between them hold, so a ratio says what frames cost."
 
 _NAMES = {
     "forwarding_rate": "forwarding rate, per direction",
@@ -122,7 +121,8 @@ def notes_below(comparisons: Sequence[Comparison]) -> list[str]:
         OPEN_INTERVAL: any(one.open_ended for one in comparisons),
         ONE_SIDED: any(one.one_sided for one in comparisons),
         USERSPACE_VETH: any(one.userspace_veth for one in comparisons),
-        SHARED_CPUS: any(shares_cpus(dict(one.labels)) for one in comparisons),
+        SHARED_CPUS: any(dict(one.labels).get(LABEL) == SHARED for one in comparisons),
+        SHORT_CPU_TURNS: any(dict(one.labels).get(LABEL) == SHORT_TURNS for one in comparisons),
     }
     return [note for note, holds in said.items() if holds]
 

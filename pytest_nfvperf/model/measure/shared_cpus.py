@@ -9,8 +9,9 @@ from pytest_nfvperf.model.sla.verdict import Observation
 from pytest_nfvperf.model.testbed.equipment import DatapathInfo
 from pytest_nfvperf.model.topology.topology import Topology
 
-LABEL, SHARED, OWN = "node_cpus", "shared", "own"
-"""Of subjects with several nodes."""
+LABEL, SHARED, SHORT_TURNS, OWN = "node_cpus", "shared", "short-turns", "own"
+"""Of subjects with several nodes. In short turns rings hold what comes meanwhile, so ratios of rates say what frames
+cost; in the kernel's turns of milliseconds they say how large the rings are."""
 
 _LOWER = frozenset({"ndr", "pdr", "throughput", "forwarding_rate", "mpps_per_core", "back_to_back_frames"})
 _UPPER = frozenset({"packet_time", "cycles_per_packet", "loss_ratio", "lost_frames"})
@@ -19,13 +20,14 @@ _WHY = "the nodes share CPUs"
 
 
 def node_labels(topology: Topology, datapath: DatapathInfo) -> dict[str, str]:
-    """Whether the nodes of a topology have CPUs of their own; empty for one DUT."""
-    return {LABEL: SHARED if datapath.at_least else OWN} if topology.nodes else {}
+    """Whether the nodes of a topology have CPUs of their own, or how they share them; empty for one DUT."""
+    shared = SHORT_TURNS if datapath.short_turns else SHARED
+    return {LABEL: shared if datapath.at_least else OWN} if topology.nodes else {}
 
 
 def shares_cpus(labels: Mapping[str, str]) -> bool:
     """True for a subject whose nodes wait for one another's CPU."""
-    return labels.get(LABEL) == SHARED
+    return labels.get(LABEL) in (SHARED, SHORT_TURNS)
 
 
 def as_bound(seen: Observation) -> Observation:
