@@ -83,7 +83,7 @@ def send(request: pytest.FixtureRequest) -> Iterator[Send]:
 def sent(generator: object, namespace: str, traffic: Traffic, *, latency: bool) -> tuple[bytes, ...]:
     """The frames of a trial without loss, as they came over the wire."""
     spec = TrialSpec(traffic, FRAMES * 5, 0.2, (WAY,), latency=latency, residual_s=0.3)
-    for _ in range(20):  # on two shared cores a few of a second's frames are skipped more often than not
+    for _ in range(60):  # on two shared cores a few of a second's frames are skipped more often than not
         with closing(HostCapture(namespace, "trex1")) as capture:
             capture.start()
             result = generator.run_trial(spec)  # type: ignore[attr-defined]
