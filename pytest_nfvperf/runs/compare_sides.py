@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pytest_nfvperf.model.compare.decision import BETTER, Floor, compared
+from pytest_nfvperf.model.compare.decision import BETTER, Floor, compared, unread
 from pytest_nfvperf.model.compare.record import ComparisonData, How, MetricComparison, SideFigures, SideState, Word
 from pytest_nfvperf.model.compare.sides import Comparing
 from pytest_nfvperf.model.display import format_value
@@ -224,6 +224,9 @@ class SideComparison:
                     floor = Floor(ratio.pairing.noise_low, ratio.pairing.noise_high)
                 decides = samples.metric == _main_metric(figure)
                 found.append(compared(samples, ratio, floor, self.comparing.margin, decides=decides))
+        if not any(metric.decides for metric in found):
+            main = _main_metric(figure)
+            found.insert(0, unread(main, figure.units[main]))
         return tuple(found)
 
 

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_nfvperf.model.compare.decision import HIGHER, LEAST_DIFFERENCE, LOWER, Floor, compared, decide
+from pytest_nfvperf.model.compare.decision import HIGHER, LEAST_DIFFERENCE, LOWER, Floor, compared, decide, unread
 from pytest_nfvperf.model.compare.record import MetricComparison, SideFigures, Word
 from pytest_nfvperf.model.samples import Pairing, Relative, Samples
+from pytest_nfvperf.model.sla.verdict import Judgement
 from pytest_nfvperf.session.comparing import side_verdict
 
 ratios = st.floats(0.1, 10)
@@ -112,3 +113,12 @@ def test_a_ratio_that_is_a_bound_and_does_not_decide_has_no_margin(word, low, hi
     metric = MetricComparison("ndr", "pps", HIGHER, word, "", decides=True, ratio=0.97, low=low, high=high)
     verdict = side_verdict(SideFigures("new", metrics=(metric,)), "old", ())
     assert verdict.margin == (margin if margin is None else pytest.approx(margin))
+
+
+def test_a_side_without_a_reading_of_what_decides_cannot_be_told():
+    found = unread("forwarding_rate", "pps")
+    assert SideFigures("new", metrics=(found,)).deciding is found
+    assert (found.word, found.better) == (Word.CANNOT_TELL, HIGHER)
+    verdict = side_verdict(SideFigures("new", metrics=(found,)), "old", ())
+    assert verdict.judgement is Judgement.INCONCLUSIVE
+    assert "the rig disturbed them all" in verdict.reason

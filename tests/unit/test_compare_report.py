@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -11,9 +12,10 @@ from pytest_nfvperf.adapters.evidence.conclusions import conclude
 from pytest_nfvperf.adapters.evidence.reader import read_run
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
 from pytest_nfvperf.adapters.report.comparison_chart import comparison_chart
-from pytest_nfvperf.adapters.report.comparison_table import comparison_text
+from pytest_nfvperf.adapters.report.comparison_table import comparison_rows, comparison_text
 from pytest_nfvperf.adapters.report.drawing import to_svg
 from pytest_nfvperf.adapters.report.html import render_report
+from pytest_nfvperf.model.compare.record import SideFigures
 from pytest_nfvperf.model.evidence.conclusion import TestFacts
 from pytest_nfvperf.model.evidence.run_conclusion import RunFacts, RunFate, conclude_run
 from tests.sample_comparison import comparison_records
@@ -71,6 +73,14 @@ def test_the_table_has_a_line_for_each_metric_and_the_reason_of_what_broke(compa
     ) in rows
     assert any(row.startswith("PMD cycles per packet 230 cycles 262.2 cycles 1.140") for row in rows)
     assert "throughput/ndr_pdr phy2phy 1518, odd: broken: vswitchd ended with status 127" in rows
+
+
+def test_a_side_that_has_no_figure_is_a_line_of_cannot_tell(compared):
+    """As runs recorded it before such a side had a reason; their reports are drawn still."""
+    first = compared.tests[0]
+    bare = replace(first.data, sides=(SideFigures("new"),))
+    (row,) = comparison_rows(replace(compared, tests=(replace(first, data=bare),)))
+    assert row.word == "cannot tell"
 
 
 @pytest.mark.parametrize("width", [80, 120, 200])

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any, cast
+
 import pytest
 
 from pytest_nfvperf.adapters.versions.resolving import with_sides
 from pytest_nfvperf.config.comparing import read_comparing
+from pytest_nfvperf.model.compare.record import Word
 from pytest_nfvperf.model.compare.sides import Side, given_sides
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.dut_version import ovs_of
 from pytest_nfvperf.model.testbed.ovs_version import NamedOvs
 from pytest_nfvperf.model.testbed.testbed import Dut, OvsSpec
+from pytest_nfvperf.runs.compare_sides import SideComparison
 
 EMC = "other_config:emc-insert-inv-prob"
 
@@ -71,3 +76,11 @@ def test_each_side_is_a_version_of_the_testbed_with_its_settings():
 def test_the_systems_ovs_has_no_sides():
     with pytest.raises(ConfigError, match="write 'instance: private'"):
         with_sides(OvsSpec(instance="system"), given_sides(["installed", "b=/opt/b"]))
+
+
+def test_a_side_whose_readings_were_all_disturbed_decides_nothing_and_says_so():
+    comparison = SimpleNamespace(comparing=SimpleNamespace(margin=0.02))
+    figure = SimpleNamespace(units={"forwarding_rate": "pps", "cycles_per_packet": "cycles"})
+    disturbed: Any = SimpleNamespace(samples=())
+    (found,) = SideComparison._metrics(cast("Any", comparison), cast("Any", None), cast("Any", figure), disturbed)
+    assert (found.metric, found.word, found.decides) == ("forwarding_rate", Word.CANNOT_TELL, True)

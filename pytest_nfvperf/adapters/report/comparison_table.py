@@ -79,7 +79,8 @@ def _rows(data: ComparisonData, test: str) -> Iterator[ComparisonRow]:
 def _without_figures(side: SideFigures, test: str) -> ComparisonRow:
     gap = MISSING
     row = ComparisonRow(test, side.side, gap, gap, gap, gap, gap, gap, gap, gap, "", "", decides=True)
-    return replace(row, word=str(side.state), reason=side.reason)
+    word = Word.CANNOT_TELL if side.state is SideState.MEASURED else side.state
+    return replace(row, word=str(word), reason=side.reason)
 
 
 def _row(metric: MetricComparison, side: str, test: str) -> ComparisonRow:

@@ -137,6 +137,12 @@ def compared(
     )
 
 
+def unread(metric: str, unit: str) -> MetricComparison:
+    """The metric that decides, of a side none of whose readings has it: the machine disturbed them all."""
+    reason = "no reading of this side has this figure: the rig disturbed them all"
+    return MetricComparison(metric, unit, BETTER[metric], Word.CANNOT_TELL, reason, decides=True)
+
+
 def _median(samples: Samples) -> float | None:
     return samples.median if samples.values else None
 
