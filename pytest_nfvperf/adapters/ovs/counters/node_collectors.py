@@ -31,7 +31,7 @@ Ports = Callable[[], Collection[str]]
 TurnsRun = Callable[[], Mapping[int, int]]
 _NOBODY: Mapping[int, int] = {}
 
-_RUN_OF_ONE = re.compile(r"pmd-sched\.c(\d+)\.run_ns")
+_RUN_OF_ONE = re.compile(r"pmd-sched\.c\d+\.run_ns")
 
 
 class NodeCollector:
@@ -118,8 +118,8 @@ class SharedCpuSched:
             for name, other in by_node.items()
             if name != node and {name, node} <= self._here
         ]
-        turns = self._turns_run_ns()
-        beside += [_waited(by_node[node], turns) for node in self._here & set(by_node)]
+        turns = {f"pmd-sched.c{cpu:02d}.run_ns": ran_ns for cpu, ran_ns in self._turns_run_ns().items()}
+        beside += [_run_beside(by_node[node], turns) for node in self._here & set(by_node)]
         if any(beside):
             counters["pmd-sched.beside_run_ns"] = sum(beside)
         return CounterSnapshot("pmd-sched", time.time_ns(), tuple(sorted(counters.items())))
@@ -131,14 +131,8 @@ def _scheduled(node: str, of: Sched) -> Mapping[str, int]:
 
 
 def _run_beside(of: Mapping[str, int], other: Mapping[str, int]) -> int:
-    """How long another node's PMDs ran so far on the CPUs of this one's, ns."""
+    """How long others ran so far on the CPUs of a node's PMDs, ns: another node's PMDs, or who makes turns short."""
     return sum(other.get(name, 0) for name in of if _RUN_OF_ONE.fullmatch(name))
-
-
-def _waited(of: Mapping[str, int], turns: Mapping[int, int]) -> int:
-    """How long a node's PMDs waited so far for who makes their turns short, ns."""
-    cpus = [int(match[1]) for name in of if (match := _RUN_OF_ONE.fullmatch(name))]
-    return sum(turns.get(cpu, 0) for cpu in cpus)
 
 
 class NodesSched:
