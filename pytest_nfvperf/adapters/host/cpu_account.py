@@ -29,6 +29,7 @@ from functools import cached_property
 from pathlib import Path
 
 from pytest_nfvperf.adapters.host.kernel_config import kernel_option
+from pytest_nfvperf.adapters.process.schedstat import read_schedstat
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.measure.cpu_account import CpuAccount, CpuPart, CpuRole, merged
 
@@ -216,11 +217,11 @@ class CpuAccountant:
 
 def _thread(task: Path, pid: int, *, kernel: bool) -> _Thread | None:
     try:
-        ran, _, switches = (task / "schedstat").read_text(encoding="ascii").split()
+        counted = read_schedstat(task)
         comm = (task / "comm").read_text(encoding="utf-8", errors="replace").strip()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    return _Thread(pid, comm, kernel, int(ran), int(switches))
+    return _Thread(pid, comm, kernel, counted.ran_ns, counted.turns)
 
 
 def _times(stat: list[str]) -> _Times:

@@ -10,6 +10,8 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from pytest_nfvperf.adapters.process.schedstat import read_schedstat
+
 _STEAL = 7
 """Field of a CPU's line in /proc/stat, after its name (proc_stat(5))."""
 
@@ -34,8 +36,8 @@ def _waits(pids: Mapping[str, int]) -> Iterator[tuple[tuple[str, int], int]]:
     for name, pid in pids.items():
         for task in Path(f"/proc/{pid}/task").glob("*"):
             try:
-                delay_ns = int((task / "schedstat").read_text().split()[1])
-            except (OSError, IndexError):
+                delay_ns = read_schedstat(task).waited_ns
+            except OSError:
                 continue  # the thread ended, or this kernel does not tell
             yield (name, int(task.name)), delay_ns
     tick_ns = 10**9 // os.sysconf("SC_CLK_TCK")

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.process.process import ManagedProcess, spawn
+from pytest_nfvperf.adapters.process.schedstat import read_schedstat
 from pytest_nfvperf.adapters.process.wait import wait_until
 from pytest_nfvperf.model.errors import TestbedError
 
@@ -61,10 +62,9 @@ class ShortTurns:
         found: dict[int, int] = {}
         for cpu, waker in self._wakers.items():
             try:
-                ran, _, _ = Path(f"/proc/{waker.pid}/schedstat").read_text(encoding="ascii").split()
+                found[cpu] = read_schedstat(Path(f"/proc/{waker.pid}")).ran_ns
             except OSError:
                 continue  # a kernel without CONFIG_SCHED_INFO, or it has ended
-            found[cpu] = int(ran)
         return found
 
     def check_alive(self) -> None:

@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from pytest_nfvperf.adapters.process.process import ManagedProcess
+from pytest_nfvperf.adapters.process.schedstat import read_schedstat
 from pytest_nfvperf.model.errors import TestbedError
 
 HUNG_S = 15.0
@@ -101,8 +102,8 @@ def wanted_cpu_s(pid: int) -> float:
     with suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():
             with suppress(OSError):  # ended meanwhile
-                ran, waited, _ = (task / "schedstat").read_text(encoding="ascii").split()
-                total_ns += int(ran) + int(waited)
+                counted = read_schedstat(task)
+                total_ns += counted.ran_ns + counted.waited_ns
     return total_ns / 1e9
 
 

@@ -39,6 +39,7 @@ from pytest_nfvperf.adapters.ovs.instance.unixctl import UnixctlError
 from pytest_nfvperf.adapters.ovs.openflow.multipart import asking
 from pytest_nfvperf.adapters.ovs.openflow.ofctl import OpenFlow
 from pytest_nfvperf.adapters.ovs.topology.built_topology import BuiltOvsTopology
+from pytest_nfvperf.adapters.process.schedstat import read_schedstat
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
 from pytest_nfvperf.model.topology.topology import Topology
@@ -76,7 +77,7 @@ class OvsCollector:
             return None
         pid = self._instance.pid
         try:
-            return int(Path(f"/proc/{pid}/task/{pid}/schedstat").read_text(encoding="ascii").split()[0])
+            return read_schedstat(Path(f"/proc/{pid}")).ran_ns
         except OSError as error:
             raise TestbedError(f"ovs-vswitchd (pid {pid}) is gone") from error
 

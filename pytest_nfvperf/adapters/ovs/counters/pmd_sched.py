@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_nfvperf.adapters.host.task_time import off_cpu_ns
+from pytest_nfvperf.adapters.process.schedstat import read_schedstat
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
 from pytest_nfvperf.model.traffic.cpu_placement import Poller
@@ -130,8 +131,8 @@ def _pmd_cpu(task: Path) -> int | None:
 def _scheduling(task: Path) -> dict[str, int]:
     figures: dict[str, int] = {}
     try:
-        run_ns, delay_ns, _ = (task / "schedstat").read_text().split()
-        figures |= {"run_ns": int(run_ns), "run_delay_ns": int(delay_ns)}
+        counted = read_schedstat(task)
+        figures |= {"run_ns": counted.ran_ns, "run_delay_ns": counted.waited_ns}
     except OSError:
         pass  # a kernel without CONFIG_SCHED_INFO: the figures are absent
     for line in (task / "status").read_text().splitlines():
