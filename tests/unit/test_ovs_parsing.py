@@ -101,6 +101,13 @@ def test_a_listing_of_another_shape_is_an_error() -> None:
         parse_pmd_stats("packets received: 7\n")
 
 
+def test_idle_cycles_below_zero_are_read_as_such() -> None:
+    """OVS prints them as an unsigned number: 360 million less than 2**64 are 360 million below 0."""
+    listing = STATS.replace("idle cycles: 1000 ", f"idle cycles: {(1 << 64) - 360_000_000} ")
+
+    assert parse_pmd_stats(listing)["pmd.c01.cycles_idle"] == -360_000_000
+
+
 UNKNOWN = (1 << 64) - 1
 STANDARD = ("rx_packets", "tx_packets", "rx_bytes", "tx_bytes", "rx_dropped", "tx_dropped", "rx_errors", "tx_errors")
 
