@@ -42,7 +42,7 @@ MOST_SOAK_WINDOWS = 90_000
 
 _PLANNED_STEPS = 60
 
-_LOOK_AT, _MOST_TROUBLED, _WORTH_LOOKING = 15, 0.5, 3
+_LOOK_AT, _MOST_TROUBLED, _WORTH_LOOKING = 15, 0.5, 2
 """After so many intervals a soak is given up of which more than this share lost frames, or had too few of them offered,
 where a lower load is left to begin again with; and how many times as long a soak must be for that."""
 

@@ -33,7 +33,6 @@ IP = {"ipv4": 4, "ipv6": 6}
 QUICK = {
     ("netdev", "patch", 1, False),
     ("netdev", "veth", 1, False),
-    ("linux-bridge", "veth", 1, True),
     ("system", "patch", 1, True),
 }
 

@@ -120,7 +120,7 @@ def test_a_soak_that_the_rig_spoils_begins_again_at_half_the_load(soaked, pytest
     assert soak_loads(pytester) == [(4_000_000, False), (2_000_000, True)]
     given_up = records(pytester.path, "soak")[0]["data"]["soak"]
     assert given_up["interrupted"] == (
-        "ended after 15.0 s of 45.0 s: too many intervals lost frames, or were spoiled, to go on with; another begins"
+        "ended after 15.0 s of 30.0 s: too many intervals lost frames, or were spoiled, to go on with; another begins"
     )
     assert given_up["spoiled_count"] == 15
 

@@ -30,9 +30,9 @@ def test_defaults_of_the_measuring_method():
     """docs/measuring.md's table, for what a gate rests on."""
     assert (GATE.final_trial_s, GATE.duration_sum_s, GATE.relative_width, GATE.exceed_ratio) == (1, 21, 0.005, 0.5)
     assert [(goal.name, goal.loss_ratio) for goal in GATE.goals] == [("ndr", 0.0), ("pdr", 0.005)]
-    assert [profile.confirmation_s for profile in (QUICK, GATE, FULL, SOAK)] == [3, 60, 60, 60]
-    assert [profile.rfc2544_trial_s for profile in (QUICK, GATE, FULL)] == [1, 60, 60]
-    assert [profile.soak_s for profile in (QUICK, GATE, FULL, SOAK)] == [45, 900, 43_200, 43_200]
+    assert [profile.confirmation_s for profile in (QUICK, GATE, FULL, SOAK)] == [2, 60, 60, 60]
+    assert [profile.rfc2544_trial_s for profile in (QUICK, GATE, FULL)] == [0.5, 60, 60]
+    assert [profile.soak_s for profile in (QUICK, GATE, FULL, SOAK)] == [30, 900, 43_200, 43_200]
     assert (QUICK.final_trial_s, QUICK.duration_sum_s) == (0.5, 2)
     assert QUICK.relative_width == GATE.relative_width, "quick is shorter, not coarser"
     assert GATE.latency_loads == (0.1, 0.5, 0.9)
