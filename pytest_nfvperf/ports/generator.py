@@ -120,6 +120,18 @@ class MeasuresDistance(Protocol):
 
 
 @runtime_checkable
+class DrawsNear(Protocol):
+    """A generator that can have its CPUs and others wake one another, so that a host places them near each other."""
+
+    def draw_near(self, cpus: Sequence[int]) -> None:
+        """Its polling threads' CPUs and these, its own left out; takes 0.2 s a pair. Whoever polls there rests.
+
+        Only between trials.
+        """
+        ...
+
+
+@runtime_checkable
 class WatchesPollers(Protocol):
     """A generator that runs on the DUT's machine, and dates what happens to the DUT's polling threads there."""
 

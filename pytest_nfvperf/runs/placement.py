@@ -3,8 +3,10 @@
 Before and after every trial the round trip between the generator's CPUs and those of the DUT is measured, which
 takes a millisecond in which nothing is sent. Where it was in one band before and in the other after, the host
 moved a CPU in the middle, and the trial says nothing. Where it is far before a trial, and this machine is known to
-have a near band, the near one is waited for; when it does not come back in time, what follows is measured far, and
-its figures say so. A second band is known from its first sight on: there the reading is repeated at once.
+have a near band, the near one is waited for, and the host is given a reason: while the DUT rests, its CPUs and the
+generator's wake one another. A host leaves virtual CPUs that work where they are; one that wakes is placed anew, and
+most often near the one that woke it. When that does not help in time, what follows is measured far, and its figures
+say so. A second band is known from its first sight on: there the reading is repeated at once.
 """
 
 from __future__ import annotations
@@ -24,11 +26,15 @@ from pytest_nfvperf.model.traffic.cpu_placement import (
 )
 from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason
 from pytest_nfvperf.ports.clock import Clock
-from pytest_nfvperf.ports.generator import Generator, MeasuresDistance
+from pytest_nfvperf.ports.datapath import Freezing
+from pytest_nfvperf.ports.generator import DrawsNear, Generator, MeasuresDistance
 from pytest_nfvperf.ports.kept import Kept
 from pytest_nfvperf.runs.patience import Patience
 
 LOOK_EVERY_S = 0.25
+_WORK_S = 0.1
+"""Between rests of the DUT, each of which is far below what BFD (RFC 5880) or a BGP session takes for an end."""
+
 KEPT = 400
 """Round trips that are remembered: a thousand trials' worth of bands, and what a host did last year is forgotten."""
 
@@ -107,8 +113,10 @@ class Placement:
         """In which bands this run's trials were so far; None before the first."""
         return bands_seen(self._placed)
 
-    def settle(self, generator: Generator) -> int | None:
+    def settle(self, generator: Generator, dut: Freezing | None = None) -> int | None:
         """Wait for the near band where there is one, and return the round trip, ns; None where nobody can tell.
+
+        ``dut``: rests meanwhile; None where it cannot.
 
         Hosts leave CPUs apart for seconds, or for many minutes. So it is waited for once an absence: after a wait in
         vain nothing waits until the near band has been seen again, and then for half as long (``Patience``).
@@ -117,18 +125,29 @@ class Placement:
         if trip is None or not self.is_far(trip):
             self._gave_up = False
             return trip
-        return trip if self._gave_up else self._wait(generator, trip)
+        return trip if self._gave_up else self._wait(generator, dut, trip)
 
-    def _wait(self, generator: Generator, trip: int) -> int | None:
+    def _wait(self, generator: Generator, dut: Freezing | None, trip: int) -> int | None:
         until = self._clock.monotonic() + self._patience.allowed_s
         last: int | None = trip
         while last is not None and self.is_far(last) and self._clock.monotonic() < until:
             self._waiting(self._waiting_words(last, until))
-            self._clock.sleep(LOOK_EVERY_S)
+            self._draw_near(generator, dut)
             last = self._look(generator)
         self._gave_up = last is not None and self.is_far(last)
         self._patience.learn(0.0 if self._gave_up else until - self._clock.monotonic())
         return last
+
+    def _draw_near(self, generator: Generator, dut: Freezing | None) -> None:
+        if dut is None or not isinstance(generator, DrawsNear):
+            self._clock.sleep(LOOK_EVERY_S)
+            return
+        self._clock.sleep(_WORK_S)
+        dut.freeze()
+        try:
+            generator.draw_near(self._cpus)
+        finally:
+            dut.thaw()
 
     def judge(self, generator: Generator, before: int | None) -> tuple[Placed, InvalidReason | None]:
         """Where the CPUs were around a trial, and the reason against it when they moved meanwhile."""

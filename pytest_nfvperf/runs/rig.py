@@ -385,7 +385,7 @@ class Rig:
             deployment.collectors,
             make_ledger=(lambda result, before, after: factory(topology, result, before, after)) if factory else None,
             check_alive=deployment.check_alive,
-            context=replace(self.context, placement=self._placement, place=(topology, live.dut)),
+            context=replace(self.context, placement=self._placement, dut=self, place=(topology, live.dut)),
             repeats=live.repeats,
             pmd_cpus=self._parts.pmd_cpus,
             vnf_counts=deployment.vnfs.counts,

@@ -18,6 +18,7 @@ from pytest_nfvperf.model.measure.stream_measurement import StreamResult
 from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason, TrialResult, TrialSpec, VnfCounts
 from pytest_nfvperf.ports.clock import Clock
 from pytest_nfvperf.ports.collector import Collector, KnowsPollers, Settling
+from pytest_nfvperf.ports.datapath import Freezing
 from pytest_nfvperf.ports.generator import Generator, WatchesPollers
 from pytest_nfvperf.ports.progress import Progress
 from pytest_nfvperf.runs.calm import Calm
@@ -45,6 +46,7 @@ class Context:
         places: on which topology each of these runs was measured.
         place: of the topology that a runner of trials is for; None where nobody asks for the place of a trial.
         placement: keeps trials to one band of CPU distance; None where the DUT's CPUs are not known.
+        dut: rests while it waits for the near one; None where it cannot, or the trials are no DUT's.
         virtual: time is a count of instructions.
         patience: of the run's searches.
     """
@@ -59,6 +61,7 @@ class Context:
     places: Places = field(default_factory=Places)
     place: Placed | None = None
     placement: Placement | None = None
+    dut: Freezing | None = None
     virtual: bool = False
     patience: Patience = field(default_factory=Patience)
 
@@ -172,6 +175,7 @@ class TrialRunner:
         self._repeats = repeats
         self._pmd_cpus = pmd_cpus
         self._vnf_counts = vnf_counts
+        self._dut = context.dut
         self._placement = context.placement or Placement((), ForgottenRoundTrips(), context.clock)
 
     def run(
@@ -233,7 +237,7 @@ class TrialRunner:
         self.progress.trial_started(spec.purpose, spec.load_fps, spec.duration_s, remaining_s)
         started = self.clock.monotonic()
         own_cpu = time.process_time()
-        apart = None if anywhere else self._placement.settle(self._generator)
+        apart = None if anywhere else self._placement.settle(self._generator, self._dut)
         self._watch(spec)
         before, vnfs_before = [collector.snapshot() for collector in self._collectors], self._vnf_counts()
         if begins is not None:

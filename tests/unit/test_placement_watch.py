@@ -138,6 +138,60 @@ def test_each_wait_in_vain_halves_the_next_one_and_one_that_was_not_makes_it_who
     assert waited(far) >= PATIENCE_S
 
 
+class Resting:
+    """A DUT that knows whether it is stopped, and how often it was."""
+
+    def __init__(self) -> None:
+        self.stopped = False
+        self.stops = 0
+
+    def freeze(self) -> None:
+        self.stopped = True
+        self.stops += 1
+
+    def thaw(self) -> None:
+        self.stopped = False
+
+
+def test_the_dut_rests_while_the_near_band_is_waited_for_and_works_when_it_is_looked_for() -> None:
+    dut, clock, drawn = Resting(), VirtualClock(), []
+
+    class Drawing(Moved):
+        def distances(self, cpus: Sequence[int]) -> tuple[Distance, ...]:
+            assert not dut.stopped
+            return super().distances(cpus)
+
+        def draw_near(self, cpus: Sequence[int]) -> None:
+            drawn.append((tuple(cpus), dut.stopped))
+            clock.sleep(0.2)
+
+    placement = Placement((1,), Remembered(KNOWN), clock)
+    assert placement.settle(Drawing([430, 430, 430, 100]), dut) == 100
+    assert drawn == [((1,), True)] * 3
+    assert placement.settle(Drawing([100]), dut) == 100
+    assert len(drawn) == 3, "nobody rests where the CPUs are near"
+
+
+@pytest.mark.parametrize("dut", [None, Resting()], ids=["no DUT that rests", "CPUs that nobody can wake"])
+def test_without_both_the_host_is_just_waited_for(dut: Resting | None) -> None:
+    generator, clock = Moved([430, 430, 430, 100]), VirtualClock()
+    before = clock.monotonic()
+    assert Placement((1,), Remembered(KNOWN), clock).settle(generator, dut) == 100
+    assert clock.monotonic() - before == pytest.approx(3 * LOOK_EVERY_S)
+    assert dut is None or dut.stops == 0
+
+
+def test_a_dut_whose_rest_is_interrupted_goes_on() -> None:
+    class Interrupted(Moved):
+        def draw_near(self, cpus: Sequence[int]) -> None:
+            raise KeyboardInterrupt
+
+    dut = Resting()
+    with pytest.raises(KeyboardInterrupt):
+        Placement((1,), Remembered(KNOWN), VirtualClock()).settle(Interrupted([430]), dut)
+    assert (dut.stops, dut.stopped) == (1, False)
+
+
 def test_repeats_for_a_moving_host_are_not_the_budgets_but_end() -> None:
     runner, spec, _, _ = rig([100, 430] * 40)
     with pytest.raises(

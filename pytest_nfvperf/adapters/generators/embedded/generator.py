@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from pytest_nfvperf.adapters.generators.engine import Engine, StartEngine
 from pytest_nfvperf.adapters.generators.templates import streams, trial_request
 from pytest_nfvperf.adapters.process.interrupts import held
 from pytest_nfvperf.adapters.process.wait import wait_until
+from pytest_nfvperf.adapters.process.wakeups import exchange_volleys
 from pytest_nfvperf.model.errors import DeadlineError, GeneratorError
 from pytest_nfvperf.model.testbed.equipment import GeneratorInfo
 from pytest_nfvperf.model.traffic.cpu_placement import Distance, Poller
@@ -284,6 +286,12 @@ class EmbeddedGenerator:
             Distance(one["worker_cpu"], one["cpu"], one.get("median_ns"), one["preempted"])
             for one in answer["distances"]
         )
+
+    def draw_near(self, cpus: Sequence[int]) -> None:
+        """Each polling thread's CPU and each of these wake one another for a while, its own left out."""
+        own = self.info().cpus
+        for pair in product(own, [cpu for cpu in cpus if cpu not in own]):
+            exchange_volleys(*pair)
 
     def forward(self) -> None:
         """Let the forwarders work without a trial, until :meth:`stop_forwarding`."""
