@@ -42,7 +42,8 @@ def found_in_turns(per: str, values: Sequence[str], units: Units, found: Alterna
         for number in range(1, len(values))
     ]
     slopes = _block_slopes(per, values, units, samples, pairs)
-    return _fields(samples, [(), *ratios], slopes)
+    readings = [[each for block in found.readings(number) for each in block] for number in range(len(values))]
+    return _fields(samples, [(), *ratios], slopes, readings)
 
 
 def found_in_rounds(
@@ -52,11 +53,14 @@ def found_in_rounds(
     samples = [_samples(units, own) for own in readings]
     baseline = ((per, values[0]),)
     ratios = [_relatives(own, samples[0], baseline) if number else () for number, own in enumerate(samples)]
-    return _fields(samples, ratios, _slopes(per, values, units, samples))
+    return _fields(samples, ratios, _slopes(per, values, units, samples), readings)
 
 
 def _fields(
-    samples: Sequence[Sequence[Samples]], ratios: Sequence[tuple[Relative, ...]], slopes: tuple[Slope, ...]
+    samples: Sequence[Sequence[Samples]],
+    ratios: Sequence[tuple[Relative, ...]],
+    slopes: tuple[Slope, ...],
+    readings: Sequence[Sequence[Reading]],
 ) -> list[dict[str, Any]]:
     last = len(samples) - 1
     return [
@@ -65,9 +69,17 @@ def _fields(
             "relatives": ratios[number],
             "slopes": slopes if number == last else (),
             "notes": tuple(filter(None, (bands_note(each) for each in own[:1]))),
+            "missing": _missing(own, readings[number]),
         }
         for number, own in enumerate(samples)
     ]
+
+
+def _missing(samples: Sequence[Samples], readings: Sequence[Reading]) -> tuple[tuple[str, str], ...]:
+    """Metrics that none of a subject's readings could tell, each with the reason."""
+    told = {each.metric for each in samples}
+    why = {metric: reason for reading in readings for metric, reason in reading.missing.items()}
+    return tuple((metric, reason) for metric, reason in sorted(why.items()) if metric not in told)
 
 
 def _block_slopes(

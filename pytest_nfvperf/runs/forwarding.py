@@ -213,7 +213,12 @@ def _reading(trial: Trial, limits: Limits, *, whole: bool) -> Reading:
     at_least = {"forwarding_rate": why} if why else {}
     # Below saturation a PMD counts its idle time to the packets: it needs no more for them than this.
     at_most = dict.fromkeys(("packet_time", "cycles_per_packet"), why) if why else {}
-    return Reading(values, trial.id, at_least, at_most, alike, _rate_and_time(whole_rate, len(result.counts)))
+    missing = {} if rate is not None else dict.fromkeys(_OF_WINDOWS, _ALL_DISTURBED)
+    return Reading(values, trial.id, at_least, at_most, alike, _rate_and_time(whole_rate, len(result.counts)), missing)
+
+
+_OF_WINDOWS = ("forwarding_rate", "packet_time")
+_ALL_DISTURBED = "the machine disturbed every window of every reading; measure again when it is quieter"
 
 
 def _rate_and_time(rate: float | None, ways: int) -> dict[str, float]:

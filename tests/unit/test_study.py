@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import replace
 
@@ -23,6 +24,7 @@ from pytest_nfvperf.model.topology.catalogue import bridge_chain
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason
 from pytest_nfvperf.ports.generator import GeneratorPort
+from pytest_nfvperf.runs import forwarding
 from pytest_nfvperf.runs.clocks import VirtualClock
 from pytest_nfvperf.runs.interleave import Rounds, interleaved
 from pytest_nfvperf.runs.recorder import Recorder
@@ -202,6 +204,33 @@ def test_a_clear_verdict_needs_no_more_than_five_rounds():
     with pytest.raises(SlaFailure) as failure:
         sla.check_each(outcomes)
     assert str(failure.value).count("1 FAIL") == 2, "every subject that did not pass is shown"
+
+
+def test_without_an_undisturbed_window_it_is_read_on_and_the_reason_is_told(monkeypatch):
+    rate, calm_after = forwarding._rate, 10
+    sla_text = ">= 95 % of {bridges: 1}"
+
+    def first_disturbed(result):
+        return rate(result) if len(bench.order) > calm_after else None
+
+    monkeypatch.setattr(forwarding, "_rate", first_disturbed)
+    bench = Bench(lambda _: 4e6)
+    sla = bench.sla("forwarding_rate", sla_text)
+    outcomes = bench.study(sla.decided).forwarding_rate("bridges", chains(1, 9), Traffic(frame_size=64))
+    assert len(bench.order) == 20, "five rounds told nothing, the next five did"
+    assert [outcome.missing for outcome in outcomes] == [(), ()]
+    sla.check_each(outcomes)
+
+    calm_after, bench = math.inf, Bench(lambda _: 4e6)
+    sla = bench.sla("forwarding_rate", sla_text)
+    outcomes = bench.study(sla.decided).forwarding_rate("bridges", chains(1, 9), Traffic(frame_size=64))
+    assert len(bench.order) == 40
+    assert [metric for metric, _ in outcomes[1].missing] == ["forwarding_rate", "packet_time"]
+    with pytest.raises(SlaFailure) as failure:
+        sla.check_each(outcomes)
+    text = " ".join(str(failure.value).split())
+    assert "INCONCLUSIVE" in text
+    assert "the machine disturbed every window of every reading; measure again when it is quieter" in text
 
 
 def test_the_budget_ends_the_rounds():

@@ -21,6 +21,7 @@ class Reading:
             readings are compared state by state.
         whole: metric to its value over the whole trial, disturbed or not: what a reading without windows, or one whose
             windows tell nothing, is compared with.
+        missing: metrics that this reading should have told and could not, each with the reason.
     """
 
     values: Mapping[str, float]
@@ -29,6 +30,7 @@ class Reading:
     at_most: Mapping[str, str] = field(default_factory=dict)
     alike: Mapping[str, Mapping[State, Sequence[float]]] = field(default_factory=dict)
     whole: Mapping[str, float] = field(default_factory=dict)
+    missing: Mapping[str, str] = field(default_factory=dict)
 
     def over_all(self, metric: str) -> float | None:
         """The value over the whole trial, where it is told apart; else the value; None without one."""
