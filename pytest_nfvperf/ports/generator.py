@@ -121,13 +121,10 @@ class MeasuresDistance(Protocol):
 
 @runtime_checkable
 class DrawsNear(Protocol):
-    """A generator that can have its CPUs and others wake one another, so that a host places them near each other."""
+    """A generator that can have one of its CPUs and another wake one another, so that a host places them together."""
 
-    def draw_near(self, cpus: Sequence[int]) -> None:
-        """Its polling threads' CPUs and these, its own left out; takes 0.2 s a pair. Whoever polls there rests.
-
-        Only between trials.
-        """
+    def draw_near(self, cpu: int, other: int) -> None:
+        """``cpu`` is of one of its polling threads. Whoever polls on ``other`` rests. Takes 0.2 s, between trials."""
         ...
 
 

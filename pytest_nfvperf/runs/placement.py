@@ -17,6 +17,7 @@ from typing import Protocol
 from pytest_nfvperf.model.traffic.cpu_placement import (
     Bands,
     BandsSeen,
+    Distance,
     Placed,
     alike,
     bands_seen,
@@ -100,6 +101,7 @@ class Placement:
         self._seen = kept.read()
         self._placed: list[Placed] = []
         self._unsaved = 0
+        self._apart: Distance | None = None
         self._gave_up = False
         self._patience = Patience()
 
@@ -139,13 +141,14 @@ class Placement:
         return last
 
     def _draw_near(self, generator: Generator, dut: Freezing | None) -> None:
-        if dut is None or not isinstance(generator, DrawsNear):
+        apart = self._apart
+        if dut is None or apart is None or not isinstance(generator, DrawsNear):
             self._clock.sleep(LOOK_EVERY_S)
             return
         self._clock.sleep(_WORK_S)
         dut.freeze()
         try:
-            generator.draw_near(self._cpus)
+            generator.draw_near(apart.cpu, apart.other)
         finally:
             dut.thaw()
 
@@ -198,7 +201,9 @@ class Placement:
     def _read(self, generator: Generator) -> int | None:
         if not self._cpus or not isinstance(generator, MeasuresDistance):
             return None
-        return farthest(generator.distances(self._cpus))
+        distances = generator.distances(self._cpus)
+        self._apart = max(distances, key=lambda distance: distance.round_trip_ns or 0, default=None)
+        return farthest(distances)
 
     def _is_new(self, trip: float) -> bool:
         """True where too few were seen that are as near or as far as this one to call them a band."""

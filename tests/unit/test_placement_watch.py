@@ -161,13 +161,13 @@ def test_the_dut_rests_while_the_near_band_is_waited_for_and_works_when_it_is_lo
             assert not dut.stopped
             return super().distances(cpus)
 
-        def draw_near(self, cpus: Sequence[int]) -> None:
-            drawn.append((tuple(cpus), dut.stopped))
+        def draw_near(self, cpu: int, other: int) -> None:
+            drawn.append((cpu, other, dut.stopped))
             clock.sleep(0.2)
 
     placement = Placement((1,), Remembered(KNOWN), clock)
     assert placement.settle(Drawing([430, 430, 430, 100]), dut) == 100
-    assert drawn == [((1,), True)] * 3
+    assert drawn == [(0, 1, True)] * 3
     assert placement.settle(Drawing([100]), dut) == 100
     assert len(drawn) == 3, "nobody rests where the CPUs are near"
 
@@ -183,7 +183,7 @@ def test_without_both_the_host_is_just_waited_for(dut: Resting | None) -> None:
 
 def test_a_dut_whose_rest_is_interrupted_goes_on() -> None:
     class Interrupted(Moved):
-        def draw_near(self, cpus: Sequence[int]) -> None:
+        def draw_near(self, cpu: int, other: int) -> None:
             raise KeyboardInterrupt
 
     dut = Resting()

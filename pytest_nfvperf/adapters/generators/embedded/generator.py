@@ -7,7 +7,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -287,11 +286,9 @@ class EmbeddedGenerator:
             for one in answer["distances"]
         )
 
-    def draw_near(self, cpus: Sequence[int]) -> None:
-        """Each polling thread's CPU and each of these wake one another for a while, its own left out."""
-        own = self.info().cpus
-        for pair in product(own, [cpu for cpu in cpus if cpu not in own]):
-            exchange_volleys(*pair)
+    def draw_near(self, cpu: int, other: int) -> None:
+        """The two wake one another for a tenth of a second."""
+        exchange_volleys(cpu, other)
 
     def forward(self) -> None:
         """Let the forwarders work without a trial, until :meth:`stop_forwarding`."""
