@@ -43,8 +43,9 @@ MOST_SOAK_WINDOWS = 90_000
 _PLANNED_STEPS = 60
 
 _LOOK_AT, _MOST_TROUBLED, _WORTH_LOOKING = 15, 0.5, 2
-"""After so many intervals a soak is given up of which more than this share lost frames, or had too few of them offered,
-where a lower load is left to begin again with; and how many times as long a soak must be for that."""
+"""From so many intervals on, and up to twice as many, a soak is given up of which more than this share lost frames, or
+had too few of them offered, where a lower load is left to begin again with; and how many times as long a soak must be
+for that."""
 
 _GIVEN_UP = "too many intervals lost frames, or were spoiled, to go on with; another begins"
 
@@ -56,7 +57,7 @@ _LATE_SHARE = 0.5
 class _Watched:
     """What a running soak has collected.
 
-    ``interrupted``: why it ended early. ``look_at``: after how many intervals it is given up where too many are in
+    ``interrupted``: why it ended early. ``look_at``: from how many intervals on it is given up where too many are in
     trouble; None: never.
     """
 
@@ -73,8 +74,8 @@ class _Watched:
     given_up: bool = False
 
     def gives_up(self) -> bool:
-        """At the look: most intervals lost frames, or are spoiled. Whose loss it was is dated at the trial's end."""
-        if len(self.table) != self.look_at:
+        """At each look: most intervals lost frames, or are spoiled. Whose loss it was is dated at the trial's end."""
+        if self.look_at is None or not self.look_at <= len(self.table) < 2 * self.look_at:
             return False
         so_far = self.summary()
         self.given_up = so_far.spoiled_count + so_far.lossy_count > _MOST_TROUBLED * so_far.intervals
