@@ -53,9 +53,10 @@ def test_chains(study, monkeypatch):
     assert len(seen) >= 8 * 2 * 3
     assert all(now.count("stopped") == len(now) - 1 for now in seen), seen
     assert sum(len(now) == 3 for now in seen) >= len(seen) - 3
-    (ratio,) = [each for each in outcomes[1].relatives if each.metric == "forwarding_rate"]
-    assert ratio.pairing.blocks >= 4
-    assert 0.5 < ratio.ratio < 2
+    ratios = [each for each in outcomes[1].relatives if each.metric == "forwarding_rate"]
+    unread = [dict(outcome.missing).get("forwarding_rate", "") for outcome in outcomes]
+    assert ratios or any(why.startswith("the machine disturbed every window") for why in unread), unread
+    assert all(ratio.pairing.blocks >= 4 and 0.5 < ratio.ratio < 2 for ratio in ratios)
 
 def test_nobody_is_frozen_afterwards():
     assert "stopped" not in states()
