@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from pytest_nfvperf.model.display import format_fps
@@ -111,9 +111,8 @@ class ForwardingRate:
     def turn_trial(self, live: LiveTopology, remaining_s: float | None) -> tuple[Trial, Reading]:
         """The trial of a turn, and the reading; errors as in ``turn``."""
         whole = _windows_tell_nothing(live)
-        spec = self._spec(live, self.profile.comparison_turn_s, "forwarding rate, in turns")
-        if not whole:
-            spec = replace(spec, residual_s=_EMPTYING_S)
+        residual_s = self.profile.search_residual_s if whole else _EMPTYING_S
+        spec = self._spec(live, self.profile.comparison_turn_s, residual_s, "forwarding rate, in turns")
         trial = live.runner.run_once(spec, remaining_s)
         if not trial.result.valid:
             raise InvalidTrialsError([trial])
@@ -123,7 +122,9 @@ class ForwardingRate:
         """The trial of a reading, and the reading; errors as in ``read``."""
         limits = self._prepare(live)
         self._warm_up(live, remaining_s)
-        trial = live.runner.run(self._spec(live, self.profile.comparison_trial_s, "forwarding rate"), remaining_s)
+        profile = self.profile
+        spec = self._spec(live, profile.comparison_trial_s, profile.search_residual_s, "forwarding rate")
+        trial = live.runner.run(spec, remaining_s)
         return trial, _reading(trial, limits, whole=_windows_tell_nothing(live))
 
     def _prepare(self, live: LiveTopology) -> Limits:
@@ -138,8 +139,7 @@ class ForwardingRate:
         """Learn, and one ignored trial; where the generator cannot hold the load, lower it until it can."""
         live.learn(self.traffic)
         for _ in range(_LOWEST_TRIES):
-            spec = replace(self._spec(live, _WARM_UP_S, "warm-up"), residual_s=_EMPTYING_S)
-            trial = live.runner.run_once(spec, remaining_s)
+            trial = live.runner.run_once(self._spec(live, _WARM_UP_S, _EMPTYING_S, "warm-up"), remaining_s)
             if self._dates_refusals(trial):
                 if not self._raised(trial):
                     return
@@ -170,7 +170,7 @@ class ForwardingRate:
         self.load_fps *= OVERLOAD
         return True
 
-    def _spec(self, live: LiveTopology, duration_s: float, purpose: str) -> TrialSpec:
+    def _spec(self, live: LiveTopology, duration_s: float, residual_s: float, purpose: str) -> TrialSpec:
         both = live.topology.directions
         return TrialSpec(
             traffic=self.traffic,
@@ -178,7 +178,7 @@ class ForwardingRate:
             duration_s=duration_s,
             directions=both if self.traffic.bidirectional else both[:1],
             latency=False,  # under overload it is the length of the queue
-            residual_s=self.profile.search_residual_s,
+            residual_s=residual_s,
             purpose=purpose,
             saturating=True,
             window_s=WINDOW_S,

@@ -147,12 +147,10 @@ class SlaCheck:
         open_ended = {samples.metric for samples in outcome.samples if samples.at_least or samples.at_most}
         open_ended |= {f"{slope.metric}_slope" for slope in outcome.slopes if slope.bound_reason}
         open_ended |= {ratio.metric for ratio in outcome.relatives if ratio.bound_reason}
-        sampled = {samples.metric for samples in outcome.samples} | {metric for metric, _ in outcome.missing}
-        sampled |= {f"{slope.metric}_slope" for slope in outcome.slopes}
+        asked = {samples.metric for samples in outcome.samples} | {metric for metric, _ in outcome.missing}
+        asked |= {f"{slope.metric}_slope" for slope in outcome.slopes}
         return not any(
-            verdict.judgement is Judgement.INCONCLUSIVE
-            and verdict.metric in sampled
-            and verdict.metric not in open_ended
+            verdict.judgement is Judgement.INCONCLUSIVE and verdict.metric in asked and verdict.metric not in open_ended
             for verdict in verdicts
         )
 
