@@ -98,7 +98,7 @@ def _add_soak(group: pytest.OptionGroup) -> None:
     group.addoption(
         "--nfv-soak-duration",
         metavar="TIME",
-        help="length of soaks, such as '90 s', '15 min', '12 h' (default: the profile's 60 s, 15 min, 12 h)",
+        help="length of soaks, such as '90 s', '15 min', '12 h' (default: the profile's 30 s, 15 min, 12 h)",
     )
     group.addoption(
         "--nfv-soak-load",
