@@ -103,7 +103,7 @@ def _add_soak(group: pytest.OptionGroup) -> None:
     group.addoption(
         "--nfv-soak-load",
         metavar="LOAD",
-        help="load of soaks: '4 Mpps' per direction or '80 %%' of the NDR (default: 4 Mpps, where that is lossless)",
+        help="load of soaks: '4 Mpps' per direction or '80 %%' of the NDR (default: 4 Mpps, quick 2, if lossless)",
     )
 
 

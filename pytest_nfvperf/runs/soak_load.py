@@ -8,18 +8,16 @@ from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.errors import DutFailure, InconclusiveError
 from pytest_nfvperf.model.measure.asked_load import SoakLoad
 from pytest_nfvperf.model.measure.outcome import Outcome, SearchStatus
+from pytest_nfvperf.model.measure.profile import S1_SOAK_FPS
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialResult, TrialSpec
 from pytest_nfvperf.runs.measurer import window_s
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.search import OWN_LIMIT, Search
 
-S1_FPS = 4e6
-"""Per direction: the endurance run of S1."""
-
-_LOADS = (S1_FPS, S1_FPS / 2, S1_FPS / 4)
-"""The first that is borne is taken: a soak is about time, and a load that a shared machine bears now and then only says
-nothing for most of it."""
+_LOADS = (S1_SOAK_FPS, S1_SOAK_FPS / 2, S1_SOAK_FPS / 4)
+"""The first that is borne is taken, from the profile's on: a soak is about time, and a load that a shared machine bears
+now and then only says nothing for most of it."""
 
 _TRY_S = 1.0
 _TRIES, _WITHOUT_LOSS = 4, 3
@@ -40,10 +38,11 @@ def find_loads(load: SoakLoad, live: LiveTopology, traffic: Traffic, search: Sea
         _refuse_beyond_rig(load.fps, live, traffic, search)
         return (load.fps,)
     if load.ndr_share is None:
-        for number, fps in enumerate(_LOADS):
+        loads = tuple(fps for fps in _LOADS if fps <= search.profile.soak_fps)
+        for number, fps in enumerate(loads):
             tried = _tried_at(fps, live, traffic, search)
             if _borne(tried):
-                return _LOADS[number:]
+                return loads[number:]
         if tried and not any(_lost_by_dut(result) for result in tried):
             return _LOADS[-1:]
     ndr = ndr_to_share(live, traffic, search, "give a load, --nfv-soak-load '1 Mpps'")

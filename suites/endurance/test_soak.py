@@ -12,7 +12,7 @@ from pytest_nfvperf.routing import BgpSpeaker, LiveBgpPath, SessionSampler
 
 @pytest.mark.nfv_smoke
 def test_soak(phy2phy: LiveTopology, soak: Soaker, sla: SlaCheck) -> None:
-    """S1's endurance run: 64-byte frames at 4 Mpps per direction, or 80 % of the NDR where that is too much.
+    """S1's endurance run: 64-byte frames at 4 Mpps per direction (quick: 2), or less where that is too much.
 
     Steps: build port - bridge - port; learn; warm up; send for the profile's time (30 s, 15 min, 12 h), sampling
         generator, PMDs, ports, OpenFlow, CPU and memory each second.

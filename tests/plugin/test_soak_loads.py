@@ -48,13 +48,14 @@ SLA = "schema: 1\nrules: [{where: {topology: phy2phy}, require: {loss_ratio: '<=
 
 @pytest.fixture
 def soaked(pytester: pytest.Pytester):
-    """Runs a soak on a simulated DUT and a rig with a ceiling of today."""
+    """Runs a soak of 30 s on a simulated DUT and a rig with a ceiling of today."""
 
     def run(*args: str, dut: str = "5e6", today: float = 9e6, load: str = "", more: str = "") -> pytest.RunResult:
         conftest = CONFTEST + SIMULATED.format(dut=dut, today=today) + more
         make_project(pytester, SOAK.replace("{load}", load), conftest)
         (pytester.path / "mine" / "sla.yaml").write_text(SLA)
-        return pytester.runpytest_subprocess("mine", "--nfv-report", "none", *args)
+        half_a_minute = ("--nfv-profile", "gate", "--nfv-soak-duration", "30 s")
+        return pytester.runpytest_subprocess("mine", "--nfv-report", "none", *half_a_minute, *args)
 
     return run
 
@@ -90,6 +91,13 @@ def test_a_dut_that_loses_at_a_load_that_the_rig_bears_fails(soaked, pytester):
     assert result.ret == 1
     result.stdout.fnmatch_lines(["FAIL * loss_ratio <= 0 %*"])
     assert soak_load(pytester) == 6_000_000
+
+
+def test_the_quick_profile_takes_half_the_load_of_s1(soaked, pytester):
+    result = soaked("--nfv-profile", "quick")
+
+    result.assert_outcomes(passed=1)
+    assert soak_load(pytester) == 2_000_000
 
 
 def test_half_the_load_of_s1_is_taken_where_the_rig_does_not_bear_all_of_it(soaked, pytester):

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from pytest_nfvperf.model.measure.asked_load import SoakLoad
+from pytest_nfvperf.model.measure.profile import GATE
 from pytest_nfvperf.model.topology.catalogue import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import DirectionCounts, RigHealth, TrialResult, TrialSpec
@@ -23,6 +24,7 @@ class Rig:
     def __init__(self, *, while_shared: bool) -> None:
         self.while_shared = while_shared
         self.topology = phy2phy()
+        self.profile = GATE
         self.runner = self
         self.searched = False
 

@@ -12,6 +12,9 @@ from dataclasses import dataclass, replace
 
 from pytest_nfvperf.model.measure.outcome import Goal
 
+S1_SOAK_FPS = 4e6
+"""Load of S1's endurance run, frames/s per direction."""
+
 
 @dataclass(frozen=True, slots=True)
 class Profile:
@@ -40,6 +43,7 @@ class Profile:
         rfc2544_residual_s: wait for residual frames (RFC 2544 section 23: 2).
         tst009_max_rejections: max(r) of ETSI TST 009's binary search with loss verification.
         soak_s: length of a soak, s. ``soak_sample_s``: between samples.
+        soak_fps: load of a soak that nobody gave, frames/s per direction.
         comparison_repeats: fewest repeats a side, interleaved, where each reading is built for.
         comparison_turns: of each block of a comparison whose readings alternate, an even number.
         comparison_turn_s: each of those readings, s: short, so that the machine is the same in two that are compared.
@@ -72,6 +76,7 @@ class Profile:
     tst009_max_rejections: int = 2
     soak_s: float = 900.0
     soak_sample_s: float = 1.0
+    soak_fps: float = S1_SOAK_FPS
     comparison_repeats: int = 5
     comparison_turns: int = 16
     comparison_turn_s: float = 0.1
@@ -125,6 +130,7 @@ QUICK = replace(
     rfc2544_trial_s=0.5,
     rfc2544_residual_s=0.2,
     soak_s=30.0,  # as long as it takes to begin again at half the load where the rig spoils its beginning
+    soak_fps=S1_SOAK_FPS / 2,  # wherever a host puts the CPUs of generator and PMD, they bear it
     comparison_turns=2,  # a verdict that they leave open takes twice as many blocks
     comparison_turn_s=0.08,
     comparison_trial_s=0.3,
