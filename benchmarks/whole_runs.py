@@ -31,7 +31,8 @@ def whole_runs() -> list[Figure]:
 
 def _run(results: Path) -> tuple[float, int, str]:
     """Seconds, exit status, last line."""
-    command = [sys.executable, "-m", "pytest", "suites/", "--nfv-profile", "quick", f"--nfv-results={results}"]
+    command = ["setpriv", "--pdeathsig", "TERM"]  # killed with this bench a run would go on, and hold its lock
+    command += [sys.executable, "-m", "pytest", "suites/", "--nfv-profile", "quick", f"--nfv-results={results}"]
     began = time.monotonic()
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     last = (ended.stdout.splitlines() or ended.stderr.splitlines() or ["it printed nothing"])[-1]
