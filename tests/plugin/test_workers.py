@@ -33,6 +33,12 @@ def test_ndr_pdr(frame_size, phy2phy, search, sla):
 
 DIES_ONCE = "died = Path('died'); dies = frame_size == 512 and not died.exists()\n    died.touch() if dies else None\n"
 DIES_ONCE += "    os.kill(os.getpid(), signal.SIGKILL) if dies else None"
+WAITS_FOR_REFUSED = """
+    until = time.monotonic() + 30
+    while not Path('refused').exists():
+        assert time.monotonic() < until, "nobody tried to replace the worker that died"
+        time.sleep(0.01)
+"""
 SIZES = [64, 128, 256, 512]
 Run = Callable[..., pytest.RunResult]
 
@@ -142,14 +148,16 @@ def test_a_test_that_kills_its_worker_twice_is_broken(run: Run) -> None:
 def test_a_machine_that_is_gone_is_left_out(run: Run, pytester: pytest.Pytester) -> None:
     """Its interpreter starts twice, for the first workers, and then no more.
 
-    A worker dies at a test that is not its last: the other has not been told yet that all is dealt, and goes on.
+    A worker dies at a test that is not its last. The other is still at its first, so it has not been told that all is
+    dealt, and goes on.
     """
     once = pytester.path / "python"
     once.write_text(
-        f'#!/bin/sh\n[ -e {pytester.path}/died ] && exit 1\nexec {sys.executable} "$@"\n',
+        f"#!/bin/sh\n[ -e {pytester.path}/died ] && touch {pytester.path}/refused && exit 1\n"
+        f'exec {sys.executable} "$@"\n',
     )
     once.chmod(0o755)
-    begin = DIES_ONCE.replace("512", "64")
+    begin = DIES_ONCE.replace("512", "64") + WAITS_FOR_REFUSED
     result = run("--dist", "load", "--tx", f"2*popen//python={once}", begin=begin)
     result.assert_outcomes(passed=4)
     result.stdout.fnmatch_lines(["nfvperf: no worker can be started on *popen//python=* (*): it is left out"])
