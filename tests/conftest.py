@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
+from typing import IO
 
 import pytest
 from hypothesis import settings
 
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
+from tests.forked_pytest import ForkServer
 from tests.functional.ovs_support import clean_run, started
 
 settings.register_profile("shared machine", deadline=None)  # what an example takes is not what such a test asks
@@ -29,11 +32,31 @@ def ovs(journal: Journal) -> Iterator[OvsDatapath]:
         yield running
 
 
-@pytest.fixture
-def pytester(pytester: pytest.Pytester) -> pytest.Pytester:
-    """Its runs do without hypothesis' plugin, which takes 0.9 s of each: it imports all of hypothesis for the summary.
+@pytest.fixture(scope="session")
+def forks() -> Iterator[ForkServer]:
+    """An interpreter that has imported pytest and the plugin, for this worker's runs of pytest in pytest."""
+    with ForkServer() as server:
+        yield server
 
-    Runs that are started as processes of their own (of stops, of the wheel) have it, as a user's may.
+
+@pytest.fixture
+def pytester(
+    pytester: pytest.Pytester, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> pytest.Pytester:
+    """Its runs of pytest are forks of one interpreter, unless the test is marked ``own_interpreter``.
+
+    They do without hypothesis' plugin, which takes 0.9 s of each: it imports all of hypothesis for the summary. Runs
+    that are started as processes of their own (of stops, of the wheel) have it, as a user's may.
     """
     pytester.plugins.append("no:hypothesispytest")
+    if request.node.get_closest_marker("own_interpreter") is None:
+        forks: ForkServer = request.getfixturevalue("forks")
+        popen = pytester.popen
+
+        def forked(command: Sequence[str], *, stdout: IO[str], stderr: IO[str], stdin: object) -> object:
+            if command[:2] != (sys.executable, "-mpytest"):
+                return popen(command, stdout=stdout, stderr=stderr, stdin=stdin)  # type: ignore[arg-type]
+            return forks.pytest(command[2:], stdout, stderr)
+
+        monkeypatch.setattr(pytester, "popen", forked)
     return pytester

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+pytestmark = pytest.mark.own_interpreter
+
 CONFTEST = """
 import sys
 
