@@ -33,14 +33,18 @@ def plateaus(
 
     Returns:
         One, or none: where the engine does not date what happens, the DUT was not the limit, or was never undisturbed.
+        One that was read while the CPUs were apart, or moved, is read again; if that does not help, it says so.
     """
     if measurer.trials[-1].result.windows is None or line_rate_fps is not None or ceiling_fps is None:
         return ()
+    apart: tuple[PlateauPoint, ...] = ()
     for _ in range(_TRIES):
         point = _point(measurer.saturate(TRIAL_S, ceiling_fps * OVERLOAD))
-        if point is not None:
+        if point is not None and not point.apart:
             return (point,)
-    return ()
+        if point is not None:
+            apart = (point,)
+    return apart
 
 
 def _point(trial: Trial) -> PlateauPoint | None:
@@ -50,5 +54,6 @@ def _point(trial: Trial) -> PlateauPoint | None:
     found = plateau(windows, duration_s)
     if found is None or windows.unrefused_share(duration_s) > MOST_UNREFUSED:
         return None
-    ways = len(trial.result.counts)
-    return PlateauPoint(trial.id, found.fps / ways, found.low_fps / ways, found.high_fps / ways, found.windows)
+    ways, placed = len(trial.result.counts), trial.result.placement
+    apart = placed.apart if placed is not None else ""
+    return PlateauPoint(trial.id, found.fps / ways, found.low_fps / ways, found.high_fps / ways, found.windows, apart)

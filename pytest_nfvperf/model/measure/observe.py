@@ -122,7 +122,10 @@ def _of_goal(goal: GoalOutcome, outcome: Outcome) -> Iterator[Observation]:
 
 
 def _of_plateaus(outcome: Outcome) -> Iterator[Observation]:
-    """The forwarding rate beside a search: the median of its repeats, or the one and its own interval."""
+    """The forwarding rate beside a search: the median of its repeats, or the one and its own interval.
+
+    It is at least that where one was read while the CPUs were apart.
+    """
     if not outcome.plateaus:
         return
     points = sorted(outcome.plateaus, key=lambda point: point.fps)
@@ -132,15 +135,18 @@ def _of_plateaus(outcome: Outcome) -> Iterator[Observation]:
         interval = median_interval([point.fps for point in points])
         low, high = interval.low, interval.high
     bits = outcome.mean_frame_size * 8
+    apart = next((point.apart for point in points if point.apart), "")
     for factor, unit in ((1.0, "pps"), (bits, "bps")):
         yield Observation(
             "forwarding_rate",
             middle.fps * factor,
             unit,
+            lower_bound=bool(apart),
+            bound_reason=apart,
             confidence=f"median of {middle.windows} undisturbed windows at overload",
             evidence=(middle.trial_id,),
-            low=low * factor,
-            high=high * factor,
+            low=None if apart else low * factor,
+            high=None if apart else high * factor,
             repeats=len(points),
         )
 

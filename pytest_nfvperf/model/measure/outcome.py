@@ -210,6 +210,7 @@ class PlateauPoint:
         fps: median of its undisturbed windows, frames/s per direction.
         low_fps, high_fps: its 95 % interval.
         windows: how many were undisturbed.
+        apart: why the DUT may forward more: the host kept the CPUs of generator and DUT apart; "" where it did not.
     """
 
     trial_id: str
@@ -217,6 +218,7 @@ class PlateauPoint:
     low_fps: float
     high_fps: float
     windows: int
+    apart: str = ""
 
 
 @dataclass(frozen=True, slots=True)
