@@ -67,3 +67,25 @@ def test_built_once_and_again_when_a_source_changes(monkeypatch: pytest.MonkeyPa
     assert first.stat().st_mtime_ns == stamp
     (source / "main.c").write_text("int main(void) { return 1; }\n")
     assert building.build(tmp_path / "cache") != first
+
+
+def test_the_one_for_any_cpu_is_kept_beside_the_one_for_this_one(tmp_path: Path) -> None:
+    assert building.program_path(tmp_path) != building.program_path(tmp_path, portable=True)
+    with pytest.raises(GeneratorError, match=r"not built for the guest's CPU .* when --nfv-virtual-time begins"):
+        building.find(tmp_path, portable=True)
+
+
+def test_the_one_for_any_cpu_is_compiled_for_the_distributions_oldest(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A program with this CPU's instructions ends by SIGILL in an emulated one."""
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "meson.build").write_text(
+        "project('x', 'c')\nadd_project_arguments('-march=native', language: 'c')\n"
+        "executable('nfvperf-gen', 'main.c')\n"
+    )
+    told = "#ifdef __AVX2__\n#error of this CPU\n#endif\nint main(void) { return 0; }\n"
+    (source / "main.c").write_text(told)
+    monkeypatch.setattr(building, "source_dir", lambda: source)
+    assert building.build(tmp_path / "cache", portable=True).exists()

@@ -37,24 +37,25 @@ def default_cache_dir() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "nfvperf"
 
 
-def build(cache_dir: Path | None = None, *, sanitize: bool = False) -> Path:
+def build(cache_dir: Path | None = None, *, sanitize: bool = False, portable: bool = False) -> Path:
     """Compile nfvperf-gen unless the cache has it, and return its path.
 
     Args:
         cache_dir: where builds are kept; :func:`default_cache_dir` by default.
         sanitize: with AddressSanitizer and UBSan: for tests, slow.
+        portable: for any CPU that the distribution's DPDK is for, as a guest's emulated one; else for the CPU at hand.
 
     Raises:
         TestbedError: what is missing and the package that has it, or the compiler's output.
     """
     _check_tools()
-    place = _place(cache_dir, sanitize=sanitize)
+    place = _place(cache_dir, sanitize=sanitize, portable=portable)
     program = place / PROGRAM
     if program.exists():
         return program
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="build-", dir=place.parent) as scratch:
-        made = compile_in(Path(scratch) / "build", sanitize=sanitize)
+        made = compile_in(Path(scratch) / "build", sanitize=sanitize, portable=portable)
         staged = Path(scratch) / "staged"
         staged.mkdir()
         shutil.copy2(made / PROGRAM, staged / PROGRAM)
@@ -62,30 +63,37 @@ def build(cache_dir: Path | None = None, *, sanitize: bool = False) -> Path:
     return program
 
 
-def find(cache_dir: Path | None = None) -> Path:
-    """The built program; GeneratorError, saying to run ``nfvperf build``, when there is none for this machine."""
-    program = program_path(cache_dir)
-    if not program.exists():
+def find(cache_dir: Path | None = None, *, portable: bool = False) -> Path:
+    """The built program; GeneratorError, which says what to do, when there is none."""
+    program = program_path(cache_dir, portable=portable)
+    if program.exists():
+        return program
+    if portable:
         raise GeneratorError(
-            f"the embedded generator is not built for this machine ({program} is missing): run `nfvperf build`"
+            f"the embedded generator is not built for the guest's CPU ({program} is missing): the host builds it when "
+            "--nfv-virtual-time begins, and says there why it could not"
         )
-    return program
+    raise GeneratorError(
+        f"the embedded generator is not built for this machine ({program} is missing): run `nfvperf build`"
+    )
 
 
-def program_path(cache_dir: Path | None = None) -> Path:
+def program_path(cache_dir: Path | None = None, *, portable: bool = False) -> Path:
     """Where the program is once it is built; GeneratorError when what it depends on cannot be told."""
     try:
-        return _place(cache_dir, sanitize=False) / PROGRAM
+        return _place(cache_dir, sanitize=False, portable=portable) / PROGRAM
     except TestbedError as error:
         raise GeneratorError(f"the embedded generator cannot be found: {error.message}") from error
 
 
-def compile_in(directory: Path, *, sanitize: bool = False) -> Path:
+def compile_in(directory: Path, *, sanitize: bool = False, portable: bool = False) -> Path:
     """Run meson and ninja in a new directory and return it; its unit tests can be run by ``meson test``."""
     _check_tools()
     setup = [_tool("meson"), "setup", str(directory), str(source_dir())]
     if sanitize:
         setup += ["-Db_sanitize=address,undefined", "-Dbuildtype=debugoptimized"]
+    if portable:
+        setup.append(f"-Dc_args={_distribution_cpu()}")  # after the project's own -march=native, and so stronger
     _run(setup, "meson setup")
     _run([_tool("meson"), "compile", "-C", str(directory)], "meson compile")
     return directory
@@ -108,8 +116,18 @@ def _check_tools() -> None:
 
 
 def _version(module: str, package: str) -> str:
+    return _pkg_config("--modversion", module, package)
+
+
+def _distribution_cpu() -> str:
+    """The compiler's argument for the oldest CPU that the distribution's DPDK is for, as "-march=corei7"."""
+    arguments = _pkg_config("--cflags-only-other", "libdpdk", "libdpdk-dev").split()
+    return next((argument for argument in arguments if argument.startswith("-march=")), "")
+
+
+def _pkg_config(question: str, module: str, package: str) -> str:
     shown = subprocess.run(
-        [_tool("pkg-config"), "--modversion", module], capture_output=True, text=True, check=False, timeout=30
+        [_tool("pkg-config"), question, module], capture_output=True, text=True, check=False, timeout=30
     )
     if shown.returncode != 0:
         raise TestbedError(
@@ -119,13 +137,14 @@ def _version(module: str, package: str) -> str:
     return shown.stdout.strip()
 
 
-def _place(cache_dir: Path | None, *, sanitize: bool) -> Path:
+def _place(cache_dir: Path | None, *, sanitize: bool, portable: bool) -> Path:
     dpdk = _version("libdpdk", "libdpdk-dev")
     digest = hashlib.sha256()
     for path in sorted(source_dir().rglob("*")):
         if path.suffix in {".c", ".h", ".build"}:
             digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    digest.update(f"{dpdk}\0{_compiler()}\0{_cpu_flags()}\0{sanitize}".encode())
+    cpu = "portable" if portable else _cpu_flags()
+    digest.update(f"{dpdk}\0{_compiler()}\0{cpu}\0{sanitize}".encode())
     return (cache_dir or default_cache_dir()) / f"dpdk-{dpdk}-{digest.hexdigest()[:16]}"
 
 
