@@ -116,6 +116,12 @@ def test_nodes_that_share_cpus_are_said_below_the_table(node_cpus, said):
     assert [note for note in (SHARED_CPUS, SHORT_CPU_TURNS) if note in text] == said
 
 
+def test_instructions_do_not_mind_who_shares_a_cpu():
+    cost = {"instructions_per_packet": ("instructions", 900, 0.0)}
+    outcomes = study("t", cost, node_cpus="shared", datapath="dpdk", time="virtual")
+    assert SHARED_CPUS not in summary_text([SummaryRow(outcome) for outcome in outcomes])
+
+
 def test_an_open_interval_draws_no_bar_and_is_explained():
     outcomes = study("t", {"forwarding_rate": ("pps", 5e6, 0.0)}, at_least="generator-limited", datapath="dpdk")
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pytest_nfvperf.adapters.report.subjects import title
 from pytest_nfvperf.model.display import MISSING, format_ns, format_ratio, format_value
+from pytest_nfvperf.model.measure.instruction_cost import TIME, VIRTUAL
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.shared_cpus import LABEL, SHARED, SHORT_TURNS
 from pytest_nfvperf.model.samples import Relative, Samples, Slope
@@ -116,13 +117,15 @@ class Comparison:
 
 
 def notes_below(comparisons: Sequence[Comparison]) -> list[str]:
-    """What a reader must know of several comparisons, each once."""
+    """What a reader must know of several comparisons, each once. Instructions do not mind who shares a CPU."""
+    by_the_clock = [labels for labels in map(dict, (one.labels for one in comparisons)) if labels.get(TIME) != VIRTUAL]
+    shared = {labels.get(LABEL) for labels in by_the_clock}
     said = {
         OPEN_INTERVAL: any(one.open_ended for one in comparisons),
         ONE_SIDED: any(one.one_sided for one in comparisons),
         USERSPACE_VETH: any(one.userspace_veth for one in comparisons),
-        SHARED_CPUS: any(dict(one.labels).get(LABEL) == SHARED for one in comparisons),
-        SHORT_CPU_TURNS: any(dict(one.labels).get(LABEL) == SHORT_TURNS for one in comparisons),
+        SHARED_CPUS: SHARED in shared,
+        SHORT_CPU_TURNS: SHORT_TURNS in shared,
     }
     return [note for note, holds in said.items() if holds]
 
