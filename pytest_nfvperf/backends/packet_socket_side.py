@@ -1,11 +1,20 @@
-"""The generator's side where instructions are counted: packet sockets of this kernel, in virtual time a guest's."""
+"""The generator's side where instructions are counted, in virtual time in a guest.
+
+Frames go by packet sockets of the guest's kernel, and over the rings of OVS with DPDK by the embedded generator.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from pytest_nfvperf.adapters.generators.embedded import build
+from pytest_nfvperf.adapters.generators.embedded.counted_bursts import CountedBursts
+from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator, EngineOptions
 from pytest_nfvperf.adapters.generators.packet_socket.generator import ENGINE, PacketSocketGenerator
+from pytest_nfvperf.adapters.journal.identity import TAG_VARIABLE
+from pytest_nfvperf.adapters.journal.journal import Kind, note_process
 from pytest_nfvperf.adapters.virtual_time.clock import instruction_ns
+from pytest_nfvperf.backends.counting_generator import CountingGenerator
 from pytest_nfvperf.backends.generator_side import TakenMachine
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, GeneratorSpec, OvsSpec, Testbed
 from pytest_nfvperf.ports.ceilings import Ceilings
@@ -63,9 +72,26 @@ class PacketSocketSide:
         """None: readings do not alternate, because nothing disturbs them."""
         return None
 
-    def make(self, machine: TakenMachine, beside: str = "") -> Generator:  # noqa: ARG002
-        """Open none yet: sockets are opened for each trial."""
-        return PacketSocketGenerator(self._instruction_ns())
+    def make(self, machine: TakenMachine, beside: str = "") -> Generator:
+        """Start nothing yet: sockets are opened for each trial, and the program when the first ring is attached."""
+        return CountingGenerator(
+            PacketSocketGenerator(self._instruction_ns()), lambda: self._start_rings(machine, beside)
+        )
+
+    def _start_rings(self, machine: TakenMachine, beside: str) -> CountedBursts:
+        journal, cpus = machine.journal, VIRTUAL_TESTBED.cpus
+        program = build.find(portable=True)
+        entry = journal.note(Kind.PROCESS, build.PROGRAM)
+        generator = EmbeddedGenerator(
+            program,
+            cpus=cpus.generator,
+            control_cpus=cpus.housekeeping,
+            run_dir=journal.directory,
+            file_prefix=f"nfv-{journal.tag}-gen{beside}",
+            options=EngineOptions(nice=0, env={TAG_VARIABLE: journal.tag}),
+            on_spawn=lambda pid: note_process(journal, entry, pid),
+        )
+        return CountedBursts(self._instruction_ns(), generator)
 
     def close(self) -> None:
         """Nothing was taken."""

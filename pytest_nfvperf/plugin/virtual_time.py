@@ -15,12 +15,13 @@ from pathlib import Path
 import pytest
 
 from pytest_nfvperf.adapters.cleanup.reaper import open_journal, reap
+from pytest_nfvperf.adapters.generators.embedded import build
 from pytest_nfvperf.adapters.guest.kernel_image import Kernel, prepare_kernel
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.virtual_time.clock import is_virtual
 from pytest_nfvperf.adapters.virtual_time.guest_run import SHARED, run_in_guest
 from pytest_nfvperf.adapters.virtual_time.machine import COUNTING, Shared
-from pytest_nfvperf.model.errors import ConfigError, NfvperfError
+from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
 from pytest_nfvperf.model.evidence.run_conclusion import EXIT_STATUS, RunFate
 from pytest_nfvperf.plugin.options import read_options
 from pytest_nfvperf.plugin.report_later import NOTE, write_noted
@@ -71,12 +72,21 @@ def run_inside(config: pytest.Config) -> int | None:
 def _run(config: pytest.Config) -> int:
     reap()
     kernel = prepare_kernel()
+    _build_generator()
     print(f"virtual time: a guest with Linux {kernel.release} runs the tests", flush=True)
     journal = open_journal()
     try:
         return _in_guest(config, journal, kernel)
     finally:
         journal.close()
+
+
+def _build_generator() -> None:
+    """For the guest's CPU, and here: the emulated one would take minutes. Only the datapath dpdk needs it."""
+    try:
+        build.build(portable=True)
+    except TestbedError as error:
+        print(f"virtual time: without the datapath dpdk: {error}", file=sys.stderr, flush=True)
 
 
 def _in_guest(config: pytest.Config, journal: Journal, kernel: Kernel) -> int:

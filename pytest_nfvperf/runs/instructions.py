@@ -5,6 +5,7 @@ bursts is the figure: one in which OVS looked after its timers does not move it.
 
 - OVS's userspace datapath: the instructions of ovs-vswitchd's main thread, from one burst to the next, with the
   kernel's work on its system calls; of several nodes those of all. The sender's are not in it;
+- the same with DPDK: those of its PMD threads, in rounds that had frames;
 - the kernel's datapath: those of sending, which the kernel's forwarding is part of.
 """
 

@@ -15,7 +15,7 @@ from pytest_nfvperf.adapters.ovs.counters.kernel_counters import KernelCollector
 from pytest_nfvperf.adapters.ovs.counters.ovs_collector import OvsCollector
 from pytest_nfvperf.adapters.ovs.counters.ovs_sampler import OvsSampler, PmdSampler
 from pytest_nfvperf.adapters.ovs.counters.pmd_sched import PmdSchedCollector
-from pytest_nfvperf.adapters.ovs.instance.datapath_support import DATAPATHS, dpdk_memory, lacks
+from pytest_nfvperf.adapters.ovs.instance.datapath_support import DATAPATHS, MIN_MEMORY_MIB, dpdk_memory, lacks
 from pytest_nfvperf.adapters.ovs.instance.installation_facts import installation_facts
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import OvsBinaries, locate
 from pytest_nfvperf.adapters.ovs.instance.private_ovs import InstanceOptions, OvsInstance, Vswitchd
@@ -37,6 +37,9 @@ from pytest_nfvperf.model.testbed.tuning import Tuning
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.collector import Collector
 from pytest_nfvperf.ports.sampler import Sampler
+
+COUNTED_SLEEP_US = 500
+"""How long a PMD may sleep while no frames come, where instructions are counted."""
 
 
 class OvsDatapath:
@@ -105,6 +108,9 @@ class OvsDatapath:
         memory, reason = dpdk_memory(binaries) if spec.datapath == "dpdk" else (0, _why_netdev(testbed))
         if spec.datapath == "dpdk" and not memory and not testbed.discovered:
             raise TestbedError(f"the testbed asks for the DPDK datapath: {reason}")
+        if process is not None and process.counted and memory:
+            dut = _sleeping(dut, binaries)
+            memory = MIN_MEMORY_MIB  # an emulated CPU takes a second for clearing each 256 MiB
         options = _options(testbed, dut, binaries, memory)
         options = replace(options, process=process or options.process)
         instance = OvsInstance(journal, binaries, options, name)
@@ -226,6 +232,14 @@ class OvsDatapath:
                 self._borrowed.close()  # before the namespace that they are in goes, and a veth pair with it
             finally:
                 self.instance.close(keep_namespace=bool(self._borrowed.held))
+
+
+def _sleeping(dut: Dut, binaries: OvsBinaries) -> Dut:
+    """Where instructions are counted there is one CPU: a PMD without frames sleeps, where its version can."""
+    sleeping = Tuning(pmd_sleep_max_us=COUNTED_SLEEP_US)
+    if sleeping.unknown_to(binaries.major_minor):
+        return dut
+    return replace(dut, tuning=sleeping.over(dut.tuning))
 
 
 def _check_spec(testbed: Testbed) -> None:

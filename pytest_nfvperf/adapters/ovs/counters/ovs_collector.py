@@ -40,7 +40,7 @@ from pytest_nfvperf.adapters.ovs.openflow.multipart import asking
 from pytest_nfvperf.adapters.ovs.openflow.ofctl import OpenFlow
 from pytest_nfvperf.adapters.ovs.topology.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.process.schedstat import read_schedstat
-from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.model.errors import TestbedError, UnavailableError
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.topology.topology_checks import all_ports
@@ -68,18 +68,34 @@ class OvsCollector:
         return CounterSnapshot("ovs", time.time_ns(), tuple(sorted(counters.items())))
 
     def forwarding_ns(self) -> int | None:
-        """How long the main thread has run, in ns: without DPDK it is the one that forwards.
+        """How long those threads have worked that forward, in ns of virtual time; None where the kernel forwards.
 
-        None where poll-mode threads or the kernel do. TestbedError when it is gone.
+        Without DPDK the main thread forwards. With it the PMD threads do: they poll all the time, so what counts is
+        their rounds that had frames ("processing cycles"). In virtual time a cycle of the TSC is 1 ns.
+
+        TestbedError when vswitchd is gone. UnavailableError where this version of OVS does not list those cycles.
         """
         options = self._instance.options
-        if options.dpdk or options.datapath_type != "netdev":
+        if options.datapath_type != "netdev":
             return None
+        if options.dpdk:
+            return self._busy_cycles()
         pid = self._instance.pid
         try:
             return read_schedstat(Path(f"/proc/{pid}")).ran_ns
         except OSError as error:
             raise TestbedError(f"ovs-vswitchd (pid {pid}) is gone") from error
+
+    def _busy_cycles(self) -> int:
+        """Of all PMD threads so far."""
+        cycles = self._pmds().get("pmd.cycles_busy")
+        if cycles is None:
+            raise UnavailableError(
+                "this version of OVS does not list the cycles that PMD threads spend on frames "
+                "(dpif-netdev/pmd-stats-show, up to OVS 3.x), so instructions of the datapath dpdk cannot be told of "
+                "it: use the datapath netdev, or compare rates"
+            )
+        return cycles
 
     def settled(self, before: CounterSnapshot, missing: int) -> CounterSnapshot:
         """A snapshot whose drop counters explain ``missing`` frames since ``before``, or hold all counted until now.

@@ -57,7 +57,8 @@ class Vswitchd:
     Attributes:
         shares_memory: another process maps its memory, for DPDK's rings between them: it is in few files then.
         under: words before its own command: a program that executes it, such as valgrind.
-        counted: its instructions are counted, so malloc shall take the same way each time.
+        counted: its instructions are counted, so malloc shall take the same way each time. With DPDK it takes turns
+            with all else on the one CPU that there is.
         preferred: it goes before all else on its CPUs; beside other runs' functional tests it takes turns.
     """
 
@@ -138,6 +139,13 @@ class OvsInstance:
             )
 
     @property
+    def _nice(self) -> int:
+        """Of its session."""
+        process = self.options.process
+        takes_turns = not process.preferred or (process.counted and self.options.dpdk)
+        return 0 if takes_turns else _VSWITCHD_NICE
+
+    @property
     def other_config(self) -> dict[str, str]:
         """The Open_vSwitch other_config that this instance starts with."""
         config = {"stats-update-interval": str(_STATS_INTERVAL_MS)}
@@ -213,7 +221,7 @@ class OvsInstance:
                 f"--unixctl={self.directory / 'vswitchd.ctl'}",
             ],
             self._vswitchd_cpus(),
-            nice=_VSWITCHD_NICE if self.options.process.preferred else 0,
+            nice=self._nice,
         )
         awaited = "ovs-vswitchd to take its first configuration" + (" and start DPDK" if self.options.dpdk else "")
         self.db.wait(self._configured, awaited, _START_DEADLINE_S)
