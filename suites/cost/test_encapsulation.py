@@ -13,7 +13,7 @@ from pytest_nfvperf import OVERLAYS, Dut, SlaCheck, Study, Subject, Traffic, com
 
 pytestmark = pytest.mark.nfv_virtual_time
 
-DATAPATHS = ("netdev", "system")
+DATAPATHS = ("netdev", "dpdk", "system")
 
 
 @pytest.mark.nfv(topology="vm-to-vm")
@@ -27,3 +27,16 @@ def test_overlay(overlay: Sequence[str], datapath: str, study: Study, sla: SlaCh
     """
     subjects = [Subject(name, vm_to_vm(name), Dut(datapath)) for name in overlay]
     sla.check_each(study.instructions_per_packet("overlay", subjects, Traffic(bidirectional=False)))
+
+
+@pytest.mark.nfv_smoke
+@pytest.mark.nfv(topology="vm-to-vm", overlay="vxlan")
+@compares("datapath", DATAPATHS, quick=("system", "dpdk"))
+def test_datapath(datapath: Sequence[str], study: Study, sla: SlaCheck) -> None:
+    """Instructions a packet by datapath, from VM to VM in a VXLAN (S3's comparison, where rates cannot be had).
+
+    Steps: in interleaved rounds build two nodes with each datapath; learn; send bursts, each after the one before.
+    Verify: the SLA: OVS with DPDK spends less on a frame than the kernel does.
+    """
+    subjects = [Subject(kind, vm_to_vm("vxlan"), Dut(kind)) for kind in datapath]
+    sla.check_each(study.instructions_per_packet("datapath", subjects, Traffic(bidirectional=False)))

@@ -16,11 +16,10 @@ from pytest_nfvperf import Dut, SlaCheck, Study, Subject, Traffic, bridge_chain,
 pytestmark = pytest.mark.nfv_virtual_time
 
 FRAME_SIZES = (64, 512, 1518)
-DATAPATHS = ("netdev", "system")
+DATAPATHS = ("netdev", "dpdk", "system")
 CHAINS = (1, 2, 4)
 
 
-@pytest.mark.nfv_smoke
 @pytest.mark.nfv(topology="chain", link="patch")
 @sweep("datapath", DATAPATHS, quick=DATAPATHS)
 @sweep("frame_size", FRAME_SIZES, quick={64})
