@@ -51,6 +51,24 @@ def test_equal_sides_are_the_same_and_their_settings_are_told(pytester):
     assert made["differences"] == [{"what": "emc-insert-inv-prob", "values": {"installed": "-", "again": "0"}}]
 
 
+@pytest.mark.own_interpreter
+def test_a_project_whose_warnings_are_errors_is_compared(pytester):
+    """Steps: compare with ``filterwarnings = error``. Verify: that the command imported the plugin is no warning.
+
+    An installed package names its files; of this one, installed for development, pytest would know none.
+    """
+    project = sides_project(pytester)
+    installed = project.mkdir("pytest_nfvperf-0.1.0.dist-info")
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: pytest-nfvperf\nVersion: 0.1.0\n")
+    (installed / "RECORD").write_text("pytest_nfvperf/__init__.py,,\n")
+    (installed / "entry_points.txt").write_text("[pytest11]\nnfvperf = pytest_nfvperf.plugin.hooks\n")
+    project.makeini("[pytest]\nfilterwarnings = error\n")
+    result = compare(project, "installed", "again=installed")
+
+    assert result.ret == 0, result.stderr.str()
+    result.stdout.fnmatch_lines(["*Compared: 1 same. (exit status 0)"])
+
+
 BROKEN = (
     SUITE
     + """

@@ -70,7 +70,10 @@ def compare(base: str, version: str, arguments: Sequence[str], results: Path, *,
     documents = sorted(results.glob(f"2*/{DOCUMENT}"))
     if not documents:
         usage = status in {EXIT_STATUS[RunFate.USAGE], EXIT_STATUS[RunFate.EMPTY]}
-        what = f"the comparison ended with status {status}, and compared nothing. It said:\n{tail(output)}"
+        what = (
+            f"the comparison ended with status {status}, and compared nothing: {tail(output, 1).strip()}\n"
+            f"It said:\n{tail(output)}"
+        )
         raise ConfigError(what) if usage else TestbedError(what)
     return read_comparison(documents[0])
 
