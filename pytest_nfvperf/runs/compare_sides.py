@@ -65,7 +65,7 @@ class GuardedStudy(Study):
             return super()._rebuilt(work)
         first = work.subjects[0]
         doubled = (*work.subjects, replace(first, value=first.value + AGAIN))
-        *outcomes, _ = super()._rebuilt(Work(work.per, doubled, work.figure, work.clock))
+        *outcomes, _ = super()._rebuilt(Work(work.per, doubled, (*work.figures, work.figures[0]), work.clock))
         return tuple(outcomes)
 
     def _outcomes(self, work: Work, found: Sequence[Mapping[str, Any]]) -> tuple[Outcome, ...]:

@@ -22,7 +22,7 @@ from pytest_nfvperf.runs.instructions import CountedInstructions, check_time
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.search import EstimateOf, LimitsOf, Search
 from pytest_nfvperf.runs.session_watch import Sessions
-from pytest_nfvperf.runs.study import Study, Subject
+from pytest_nfvperf.runs.study import Study, Subject, figure_of
 
 
 class ComparedSearch(Search):
@@ -120,4 +120,6 @@ class ComparedStudy(Study):
         if self._context.virtual and isinstance(figure, ForwardingRate):
             figure = CountedInstructions(figure.traffic)
         check_time(next(iter(figure.units)), virtual=self._context.virtual)
-        return tuple(self._sides.of(each.topology, each.dut, figure, {per: each.value}) for each in subjects)
+        return tuple(
+            self._sides.of(each.topology, each.dut, figure_of(each, figure), {per: each.value}) for each in subjects
+        )

@@ -7,6 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.reading import Reading
+from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.runs.rig import LiveTopology
 
 
@@ -60,4 +61,13 @@ class ShortFigure(Figure, Protocol):
 
     def turn(self, live: LiveTopology, remaining_s: float | None) -> Reading:
         """A short reading of a topology that is ready; InvalidTrialsError when the rig spoiled it, without repeats."""
+        ...
+
+
+@runtime_checkable
+class SendingFigure(Figure, Protocol):
+    """A figure of a traffic, of which each subject of a study can have its own."""
+
+    def sending(self, traffic: Traffic) -> Figure:
+        """The same figure of another traffic."""
         ...

@@ -67,6 +67,10 @@ class ForwardingRate:
         """The outcome's algorithm."""
         return "frmol"
 
+    def sending(self, traffic: Traffic) -> ForwardingRate:
+        """The same of another traffic, with a load of its own."""
+        return ForwardingRate(traffic, self.profile, self.limits_of)
+
     @property
     def units(self) -> Mapping[str, str]:
         """Base units of the metrics."""

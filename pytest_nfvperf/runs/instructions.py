@@ -52,6 +52,10 @@ class CountedInstructions:
         """The outcome's algorithm."""
         return "instructions"
 
+    def sending(self, traffic: Traffic) -> CountedInstructions:
+        """The same of another traffic."""
+        return CountedInstructions(traffic)
+
     @property
     def units(self) -> Mapping[str, str]:
         """Base unit of the metric."""

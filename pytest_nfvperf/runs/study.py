@@ -27,7 +27,7 @@ from pytest_nfvperf.runs.alternate import Alternated, Blocks, alternated
 from pytest_nfvperf.runs.compared import found_in_rounds, found_in_turns
 from pytest_nfvperf.runs.connect_rate import connect_rate
 from pytest_nfvperf.runs.ends import Ends
-from pytest_nfvperf.runs.figures import ConcludingFigure, Figure, ShortFigure
+from pytest_nfvperf.runs.figures import ConcludingFigure, Figure, SendingFigure, ShortFigure
 from pytest_nfvperf.runs.forwarding import ForwardingRate
 from pytest_nfvperf.runs.instructions import CountedInstructions, check_time
 from pytest_nfvperf.runs.interleave import Rounds, interleaved
@@ -45,11 +45,15 @@ from pytest_nfvperf.runs.trials import Context
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """One of those compared: its value of the label that they differ in, and where it is measured."""
+    """One of those compared: its value of the label that they differ in, and where it is measured.
+
+    ``traffic``: what it is sent; None: what the study sends.
+    """
 
     value: str
     topology: Topology
     dut: Dut = TESTBEDS_OWN
+    traffic: Traffic | None = None
 
 
 Decided = Callable[[Outcome], bool]
@@ -80,11 +84,11 @@ class Collected:
 
 @dataclass(slots=True)
 class Work:
-    """A comparison under way. ``collected``: of each subject."""
+    """A comparison under way. ``figures``, ``collected``: of each subject."""
 
     per: str
     subjects: Sequence[Subject]
-    figure: Figure
+    figures: Sequence[Figure]
     clock: Clock
     collected: list[Collected] = field(init=False)
     started: float = field(init=False)
@@ -92,6 +96,11 @@ class Work:
     def __post_init__(self) -> None:
         self.collected = [Collected(subject.value) for subject in self.subjects]
         self.started = self.clock.monotonic()
+
+    @property
+    def units(self) -> Mapping[str, str]:
+        """Base unit of each metric, the same for all."""
+        return self.figures[0].units
 
     @property
     def values(self) -> list[str]:
@@ -243,15 +252,17 @@ class Study:
         Raises:
             InvalidTrialsError: the rig spoiled too many readings.
             UnavailableError: a figure of the clock in virtual time, or the other way round; says what to do.
+            ValueError: a subject has a traffic of its own, which this figure cannot have.
         """
         check_time(next(iter(figure.units)), virtual=self._context.virtual)
         for subject in subjects:
             self._deploy.check(subject.topology, subject.dut)
-        work = Work(per, subjects, figure, self._context.clock)
-        beside = self._deploy.side_by_side(_copies(subjects)) if isinstance(figure, ShortFigure) else None
-        if beside is not None and isinstance(figure, ShortFigure):
+        work = Work(per, subjects, [figure_of(subject, figure) for subject in subjects], self._context.clock)
+        short = [each for each in work.figures if isinstance(each, ShortFigure)]
+        beside = self._deploy.side_by_side(_copies(subjects)) if len(short) == len(subjects) else None
+        if beside is not None:
             with beside as rigs:
-                made = self._alternating(work, figure, rigs)
+                made = self._alternating(work, short, rigs)
         else:
             made = self._rebuilt(work)
         for outcome in made:
@@ -262,10 +273,10 @@ class Study:
 
     def _rebuilt(self, work: Work) -> tuple[Outcome, ...]:
         """In rounds, each reading on a topology that was built for it."""
-        subjects, figure = work.subjects, work.figure
+        subjects = work.subjects
 
         def read(number: int, round_number: int, left: int) -> Reading:
-            subject = subjects[number]
+            subject, figure = subjects[number], work.figures[number]
             with self._noting(work.collected[number]):
                 live = self._deploy(subject.topology, subject.dut, quiet=round_number > 0)
                 work.collected[number].about(figure.labels(live), live)
@@ -274,7 +285,7 @@ class Study:
                 return reading
 
         def outcomes(readings: Sequence[Sequence[Reading]]) -> tuple[Outcome, ...]:
-            return self._outcomes(work, found_in_rounds(work.per, work.values, figure.units, readings))
+            return self._outcomes(work, found_in_rounds(work.per, work.values, work.units, readings))
 
         return outcomes(
             interleaved(
@@ -286,13 +297,14 @@ class Study:
             )
         )
 
-    def _alternating(self, work: Work, figure: ShortFigure, rigs: Beside) -> tuple[Outcome, ...]:
+    def _alternating(self, work: Work, figures: Sequence[ShortFigure], rigs: Beside) -> tuple[Outcome, ...]:
         """In turns, all subjects deployed at once, and a second build of the baseline for the noise floor."""
         copies = _copies(work.subjects)
         ready: set[tuple[int, int]] = set()
 
         def take(number: int, block: int, left: int) -> Reading:
-            collected = work.collected[number % len(work.subjects)]
+            subject = number % len(work.subjects)
+            collected, figure = work.collected[subject], figures[subject]
             with self._noting(collected):
                 live = rigs.run(number)
                 remaining_s = left * figure.reading_s
@@ -307,11 +319,13 @@ class Study:
         def begin_block(number: int) -> None:
             rigs.begin_block(copies, number)
             # The baseline first: the rig's ceiling, where it is not known, needs the CPUs of DUTs that do not run yet.
-            figure.begin(rigs.run(0), None)
+            first = rigs.run(0)
+            for figure in _distinct(figures) if number == 0 else figures[:1]:
+                figure.begin(first, None)
             ready.add((number, 0))
 
         def outcomes(so_far: Alternated) -> tuple[Outcome, ...]:
-            return self._outcomes(work, found_in_turns(work.per, work.values, figure.units, so_far))
+            return self._outcomes(work, found_in_turns(work.per, work.values, work.units, so_far))
 
         return outcomes(
             alternated(
@@ -325,16 +339,16 @@ class Study:
         )
 
     def _outcomes(self, work: Work, found: Sequence[Mapping[str, Any]]) -> tuple[Outcome, ...]:
-        facts = {**work.figure.facts(), "algorithm": work.figure.name, "elapsed_s": work.elapsed_s()}
+        elapsed_s = work.elapsed_s()
         return tuple(
             Outcome(
                 labels=self._labels({**known.labels, work.per: subject.value}),
                 trials=tuple(known.trials),
                 offload=worst_share(known.shares),
                 cores=known.cores,
-                **{**facts, **fields},
+                **{**figure.facts(), "algorithm": figure.name, "elapsed_s": elapsed_s, **fields},
             )
-            for subject, known, fields in zip(work.subjects, work.collected, found, strict=True)
+            for subject, known, figure, fields in zip(work.subjects, work.collected, work.figures, found, strict=True)
         )
 
     @contextmanager
@@ -358,6 +372,20 @@ class Study:
         """What was measured wins over what a test says of itself, but for the name of its topology."""
         own = {name: self.labels[name] for name in ("topology",) if name in self.labels}
         return tuple(sorted({**self.labels, **measured, **own}.items()))
+
+
+def figure_of(subject: Subject, figure: Figure) -> Figure:
+    """The figure of the subject's own traffic, where it has one; ValueError where the figure has one for all."""
+    if subject.traffic is None:
+        return figure
+    if not isinstance(figure, SendingFigure):
+        raise ValueError(f"{figure.name} has one traffic for all: the subject {subject.value!r} cannot have its own")
+    return figure.sending(subject.traffic)
+
+
+def _distinct(figures: Sequence[ShortFigure]) -> list[ShortFigure]:
+    """In order: subjects without a traffic of their own share one."""
+    return list({id(figure): figure for figure in figures}.values())
 
 
 def _copies(subjects: Sequence[Subject]) -> list[tuple[Topology, Dut]]:

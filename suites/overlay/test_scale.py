@@ -22,6 +22,7 @@ from pytest_nfvperf import (
 )
 
 OVERLAYS = ("none", "vxlan", "geneve")
+SMALL_FRAMES = (64, 128, 256)
 LINE_RATE_BPS = 100e6
 FEW_CACHED = Tuning(other_config=(("flow-limit", "1000"),))
 """OVS caches no more flows than that, its least (ovs-vswitchd.conf.db(5)): frames of all others are upcalls."""
@@ -47,6 +48,22 @@ def test_inner_flows(overlay: Sequence[str], flows: int, study: Study, sla: SlaC
     """
     subjects = [Subject(name, vm_to_vm(name)) for name in overlay]
     sla.check_each(study.forwarding_rate("overlay", subjects, one_way(flows)))
+
+
+@pytest.mark.nfv_not_quick
+@pytest.mark.nfv(topology="vm-to-vm", overlay="vxlan", flows="1")
+@compares("frame_size", SMALL_FRAMES)
+def test_small_frames(frame_size: Sequence[int], study: Study, sla: SlaCheck) -> None:
+    """Forwarding rate by frame size, where a frame costs the same whatever its bytes (S3: flat over small sizes).
+
+    Steps: as above, over VXLAN; each pair of nodes is sent frames of one size.
+    Verify: the SLA for each size; its rate as a ratio to 64 bytes' is told.
+    """
+    subjects = [
+        Subject(str(size), vm_to_vm("vxlan"), traffic=Traffic(frame_size=size, bidirectional=False))
+        for size in frame_size
+    ]
+    sla.check_each(study.forwarding_rate("frame_size", subjects, one_way()))
 
 
 @pytest.mark.nfv_not_quick

@@ -307,6 +307,25 @@ def test_verdicts_on_equal_subjects_are_wrong_seldom():
     assert sum(differs() for _ in range(1000)) / 1000 < 0.05
 
 
+def test_each_subject_can_have_a_traffic_of_its_own():
+    bench = Bench(lambda _: 4e6)
+    sizes = [Subject(str(size), bridge_chain(1), traffic=Traffic(frame_size=size)) for size in (64, 256)]
+
+    small, large = bench.study().forwarding_rate("frame_size", sizes, Traffic())
+
+    assert [(each.label["frame_size"], each.mean_frame_size) for each in (small, large)] == [("64", 64), ("256", 256)]
+    assert large.relative("forwarding_rate").baseline == (("frame_size", "64"),)
+    trials = [record.data["result"]["spec"] for record in bench.sink.records if record.kind == "trial"]
+    assert {spec["traffic"].get("frame_size", 64) for spec in trials} == {64, 256}
+
+
+def test_a_figure_with_one_traffic_for_all_refuses_another():
+    ends = bridge_chain(1, ends="namespace")
+    subjects = [Subject("a", ends), Subject("b", ends, traffic=Traffic(frame_size=256))]
+    with pytest.raises(ValueError, match="has one traffic for all: the subject 'b' cannot have its own"):
+        Bench(lambda _: 4e6).study().tcp_throughput("kind", subjects)
+
+
 class TestTcp:
     def test_goodput_and_the_cpus_of_both_ends(self):
         bench = Bench(lambda _: 4e6)
