@@ -29,7 +29,8 @@ def overlay_cost(made: Bench) -> list[Figure]:
     seconds = time.monotonic() - began
     ratio, rate = vxlan.relative("forwarding_rate"), none.sampled("forwarding_rate")
     if ratio is None or rate is None:
-        return [Figure("VXLAN over none, 64 B", "not measured", reached=False)]
+        why = dict([*none.missing, *vxlan.missing]).get("forwarding_rate", "too few pairs of readings were valid")
+        return [Figure("VXLAN over none, 64 B", "not measured", "interval within 3 %", reached=False, detail=why)]
     high = math.inf if ratio.high is None else ratio.high
     near = max(high - ratio.ratio, ratio.ratio - ratio.low) <= _HALF_WIDTH
     detail = f"interval {interval_text(ratio)}; none {format_fps(rate.median)}"
