@@ -1,8 +1,7 @@
 """Datapath acceptance for pytest: measure OVS and NICs, judge them against an SLA.
 
 ``import pytest_nfvperf as nfv``: what is in ``__all__`` here and in ``nfv.parts``, ``nfv.routing`` and ``nfv.testing``
-is public, and docs/api.md says what each is; everything else is private. Importing costs nothing: a name is imported
-when first used.
+is public (docs/api.md); everything else is private. A name is imported when first used.
 """
 
 from typing import TYPE_CHECKING
@@ -94,7 +93,7 @@ if TYPE_CHECKING:
     from pytest_nfvperf.ports.running_trial import RunningTrial, TellsIntervals
     from pytest_nfvperf.ports.stream_engine import StreamEnd, StreamEngine
     from pytest_nfvperf.ports.vnf import Vnf, VnfMaker, VnfPort, VnfSpec
-    from pytest_nfvperf.runs.figures import Figure, ShortFigure
+    from pytest_nfvperf.runs.figures import Figure, SendingFigure, ShortFigure
     from pytest_nfvperf.runs.load_cost import LoadCost
     from pytest_nfvperf.runs.load_series import loss_point
     from pytest_nfvperf.runs.mirroring import CopyTrials, MirrorLoad
@@ -182,6 +181,7 @@ __all__ = [
     "RunsBgp",
     "RunsOvn",
     "Search",
+    "SendingFigure",
     "ShortFigure",
     "SideCpu",
     "SlaCheck",
@@ -321,6 +321,7 @@ _PLACES = {
     "RunsOvn": "backends.base",
     "S1_FRAME_SIZES": "model.traffic.traffic",
     "Search": "runs.search",
+    "SendingFigure": "runs.figures",
     "ShortFigure": "runs.figures",
     "SideCpu": "model.measure.stream_measurement",
     "SlaCheck": "session.sla_check",

@@ -319,6 +319,7 @@ class Study:
         def begin_block(number: int) -> None:
             rigs.begin_block(copies, number)
             # The baseline first: the rig's ceiling, where it is not known, needs the CPUs of DUTs that do not run yet.
+            # Each traffic has a ceiling of its own, which is known from the first block on.
             first = rigs.run(0)
             for figure in _distinct(figures) if number == 0 else figures[:1]:
                 figure.begin(first, None)

@@ -7,113 +7,27 @@ import random
 from dataclasses import replace
 
 import pytest
-from listed_sink import Listed
+from simulated_bench import CEILING, Bench
 
 from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
-from pytest_nfvperf.adapters.generators.fake.virtual_streams import FakeStreams
-from pytest_nfvperf.config.limit import parse_limit
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.measure.observe import observations
 from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.measure.reading import Reading
 from pytest_nfvperf.model.measure.stream_measurement import StreamResult, StreamSpec
-from pytest_nfvperf.model.sla.rules import Rule
-from pytest_nfvperf.model.testbed.equipment import DatapathInfo
-from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN
 from pytest_nfvperf.model.topology.catalogue import bridge_chain
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason
-from pytest_nfvperf.ports.generator import GeneratorPort
 from pytest_nfvperf.runs import forwarding
-from pytest_nfvperf.runs.clocks import VirtualClock
 from pytest_nfvperf.runs.interleave import Rounds, interleaved
-from pytest_nfvperf.runs.recorder import Recorder
-from pytest_nfvperf.runs.search import Limits
-from pytest_nfvperf.runs.stream_runner import StreamRun, StreamRunner
-from pytest_nfvperf.runs.study import Study, Subject
-from pytest_nfvperf.runs.trials import Context, InvalidTrialsError, TrialRunner
-from pytest_nfvperf.session.sla_check import Measured, SlaCheck, SlaFailure
-
-CEILING = 9e6
-
+from pytest_nfvperf.runs.stream_runner import StreamRun
+from pytest_nfvperf.runs.study import Subject
+from pytest_nfvperf.runs.trials import InvalidTrialsError
+from pytest_nfvperf.session.sla_check import SlaFailure
 
 SPOILED = StreamRun(
     "stream-0001", StreamResult(StreamSpec(), (), invalid=(InvalidReason(Reason.STRETCHED_TIME, "x"),)), None
 )
-
-
-class Silent:
-    def begin(self, subject): ...
-    def clear(self): ...
-    def trial_started(self, purpose, load_fps, duration_s, remaining_s): ...
-    def soaking(self, line): ...
-    def trial_finished(self, loss_ratio, valid): ...
-
-
-class SimulatedLive:
-    """A live topology on a simulated DUT."""
-
-    datapath_kind = "dpdk"
-    datapath_info = DatapathInfo("dpdk", "simulated", None, "")
-    dut = TESTBEDS_OWN
-    built = None
-
-    def __init__(self, topology, runner):
-        self.topology, self.name, self.runner = topology, topology.name, runner
-
-    def learn(self, traffic): ...
-    def counters(self):
-        return []
-
-    def netns(self, namespace):
-        return f"ns-{namespace}"
-
-    @property
-    def deployment(self):
-        return self
-
-    def check_alive(self): ...
-
-
-class Bench:
-    """A simulated DUT whose capacity depends on the number of bridges."""
-
-    def __init__(self, capacity, **settings):
-        self.capacity = capacity
-        self.clock, self.sink = VirtualClock(), Listed()
-        self.context = Context(Recorder("r", [self.sink], self.clock), Silent(), self.clock)
-        self.generator = FakeGenerator(1e6, clock=self.clock, **({"noise": 0.005, "ceiling_fps": CEILING} | settings))
-        self.streams = FakeStreams(2e9, clock=self.clock)
-        self.order: list[int] = []
-        self.quiet: list[bool] = []
-
-    def check(self, topology, dut):
-        """All can be measured."""
-
-    def side_by_side(self, subjects):
-        """One DUT: each reading is built for."""
-
-    def __call__(self, topology, dut, *, quiet):
-        assert dut == TESTBEDS_OWN
-        self.quiet.append(quiet)
-        self.order.append(len(topology.bridges))
-        self.generator.capacity_fps = self.capacity(len(topology.bridges))
-        self.generator.detach(["p0", "p1"])
-        self.generator.attach([GeneratorPort(port.name, "", port.mac) for port in topology.ports])
-        runner = TrialRunner(
-            self.generator, [], make_ledger=None, check_alive=lambda: None, context=self.context, repeats=1
-        )
-        return SimulatedLive(topology, runner)
-
-    def study(self, decided=lambda _: True, profile=QUICK):
-        return Study(
-            profile, {"suite": "chaining", "topology": "chain"}, self, lambda *_: Limits(CEILING, None),
-            lambda: StreamRunner(self.streams, self.context, 1), decided, self.context,
-        )  # fmt: skip
-
-    def sla(self, metric, text):
-        rule = Rule((), ((metric, parse_limit(metric, text)),), "sla.yaml:3: rules[0]")
-        return SlaCheck([rule], Measured(), self.context.recorder, lambda _: None)
 
 
 def chains(*numbers):
@@ -305,25 +219,6 @@ def test_verdicts_on_equal_subjects_are_wrong_seldom():
         return any(found)
 
     assert sum(differs() for _ in range(1000)) / 1000 < 0.05
-
-
-def test_each_subject_can_have_a_traffic_of_its_own():
-    bench = Bench(lambda _: 4e6)
-    sizes = [Subject(str(size), bridge_chain(1), traffic=Traffic(frame_size=size)) for size in (64, 256)]
-
-    small, large = bench.study().forwarding_rate("frame_size", sizes, Traffic())
-
-    assert [(each.label["frame_size"], each.mean_frame_size) for each in (small, large)] == [("64", 64), ("256", 256)]
-    assert large.relative("forwarding_rate").baseline == (("frame_size", "64"),)
-    trials = [record.data["result"]["spec"] for record in bench.sink.records if record.kind == "trial"]
-    assert {spec["traffic"].get("frame_size", 64) for spec in trials} == {64, 256}
-
-
-def test_a_figure_with_one_traffic_for_all_refuses_another():
-    ends = bridge_chain(1, ends="namespace")
-    subjects = [Subject("a", ends), Subject("b", ends, traffic=Traffic(frame_size=256))]
-    with pytest.raises(ValueError, match="has one traffic for all: the subject 'b' cannot have its own"):
-        Bench(lambda _: 4e6).study().tcp_throughput("kind", subjects)
 
 
 class TestTcp:

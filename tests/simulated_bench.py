@@ -1,0 +1,97 @@
+"""A simulated rig for studies, whose truth is known: a DUT whose capacity depends on the number of bridges."""
+
+from __future__ import annotations
+
+from listed_sink import Listed
+
+from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
+from pytest_nfvperf.adapters.generators.fake.virtual_streams import FakeStreams
+from pytest_nfvperf.config.limit import parse_limit
+from pytest_nfvperf.model.measure.profile import QUICK
+from pytest_nfvperf.model.sla.rules import Rule
+from pytest_nfvperf.model.testbed.equipment import DatapathInfo
+from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN
+from pytest_nfvperf.ports.generator import GeneratorPort
+from pytest_nfvperf.runs.clocks import VirtualClock
+from pytest_nfvperf.runs.recorder import Recorder
+from pytest_nfvperf.runs.search import Limits
+from pytest_nfvperf.runs.stream_runner import StreamRunner
+from pytest_nfvperf.runs.study import Study
+from pytest_nfvperf.runs.trials import Context, TrialRunner
+from pytest_nfvperf.session.sla_check import Measured, SlaCheck
+
+CEILING = 9e6
+
+
+class Silent:
+    def begin(self, subject): ...
+    def clear(self): ...
+    def trial_started(self, purpose, load_fps, duration_s, remaining_s): ...
+    def soaking(self, line): ...
+    def trial_finished(self, loss_ratio, valid): ...
+
+
+class SimulatedLive:
+    """A live topology on a simulated DUT."""
+
+    datapath_kind = "dpdk"
+    datapath_info = DatapathInfo("dpdk", "simulated", None, "")
+    dut = TESTBEDS_OWN
+    built = None
+
+    def __init__(self, topology, runner):
+        self.topology, self.name, self.runner = topology, topology.name, runner
+
+    def learn(self, traffic): ...
+    def counters(self):
+        return []
+
+    def netns(self, namespace):
+        return f"ns-{namespace}"
+
+    @property
+    def deployment(self):
+        return self
+
+    def check_alive(self): ...
+
+
+class Bench:
+    """A simulated DUT whose capacity depends on the number of bridges."""
+
+    def __init__(self, capacity, **settings):
+        self.capacity = capacity
+        self.clock, self.sink = VirtualClock(), Listed()
+        self.context = Context(Recorder("r", [self.sink], self.clock), Silent(), self.clock)
+        self.generator = FakeGenerator(1e6, clock=self.clock, **({"noise": 0.005, "ceiling_fps": CEILING} | settings))
+        self.streams = FakeStreams(2e9, clock=self.clock)
+        self.order: list[int] = []
+        self.quiet: list[bool] = []
+
+    def check(self, topology, dut):
+        """All can be measured."""
+
+    def side_by_side(self, subjects):
+        """One DUT: each reading is built for."""
+
+    def __call__(self, topology, dut, *, quiet):
+        assert dut == TESTBEDS_OWN
+        self.quiet.append(quiet)
+        self.order.append(len(topology.bridges))
+        self.generator.capacity_fps = self.capacity(len(topology.bridges))
+        self.generator.detach(["p0", "p1"])
+        self.generator.attach([GeneratorPort(port.name, "", port.mac) for port in topology.ports])
+        runner = TrialRunner(
+            self.generator, [], make_ledger=None, check_alive=lambda: None, context=self.context, repeats=1
+        )
+        return SimulatedLive(topology, runner)
+
+    def study(self, decided=lambda _: True, profile=QUICK):
+        return Study(
+            profile, {"suite": "chaining", "topology": "chain"}, self, lambda *_: Limits(CEILING, None),
+            lambda: StreamRunner(self.streams, self.context, 1), decided, self.context,
+        )  # fmt: skip
+
+    def sla(self, metric, text):
+        rule = Rule((), ((metric, parse_limit(metric, text)),), "sla.yaml:3: rules[0]")
+        return SlaCheck([rule], Measured(), self.context.recorder, lambda _: None)
