@@ -11,8 +11,8 @@ from pytest_nfvperf.model.measure.comparison import FEWEST_FOR_A_SLOPE, bounded,
 from pytest_nfvperf.model.measure.reading import Reading
 from pytest_nfvperf.model.samples import TO_THE_LAST, Pairing, Relative, Samples, Slope
 from pytest_nfvperf.model.statistics import RatioEstimate, slope_estimate
-from pytest_nfvperf.model.traffic.windows import State
-from pytest_nfvperf.runs.paired import AlikeBlock, alike_estimate, alike_ratio, block_ratio, jackknife, paired_ratio
+from pytest_nfvperf.runs.paired import block_ratio, jackknife, paired_ratio
+from pytest_nfvperf.runs.same_speed import PacedBlock, ratios_by_block, speed_estimate, speed_ratio
 
 MOST_LIMITED = 0.25
 """Share of a subject's readings that may be bounds only: a median does not feel so few."""
@@ -70,31 +70,33 @@ def _over_all(metric: str, block: Sequence[tuple[Reading, Reading]]) -> list[tup
     return [(first, second) for first, second in pairs if first is not None and second is not None]
 
 
-def _alike(metric: str, blocks: Paired) -> list[AlikeBlock[State]] | None:
-    """Values by state of baseline and subject, of every block in order; None where readings do not know states."""
-    if not any(metric in a.alike and metric in b.alike for block in blocks for a, b in block):
+def _paced(metric: str, blocks: Paired) -> list[PacedBlock] | None:
+    """Windows of baseline and subject, of every block in order; None where readings do not know the cores' speed."""
+    if not any(metric in a.paced and metric in b.paced for block in blocks for a, b in block):
         return None
     return [
-        ([a.alike.get(metric, {}) for a, _ in block], [b.alike.get(metric, {}) for _, b in block]) for block in blocks
+        (
+            [window for a, _ in block for window in a.paced.get(metric, ())],
+            [window for _, b in block for window in b.paced.get(metric, ())],
+        )
+        for block in blocks
     ]
 
 
 def _estimate(metric: str, blocks: Paired, confidence: float) -> RatioEstimate | None:
     """Subject over baseline; None where no block has a pair."""
-    alike = _alike(metric, blocks)
-    by_state = None if alike is None else alike_estimate([(mine, theirs) for mine, theirs in alike if mine], confidence)
-    if by_state is not None:
-        return by_state
+    paced = _paced(metric, blocks)
+    at_speed = None if paced is None else speed_estimate([(mine, theirs) for mine, theirs in paced if mine], confidence)
+    if at_speed is not None:
+        return at_speed
     ratios = block_ratios(metric, blocks)
     return paired_ratio(ratios, confidence) if ratios else None
 
 
 def _ratios_by_block(metric: str, blocks: Paired) -> tuple[float, ...]:
-    """Of each block alone, for pictures: states where readings know them, else the median of its pairs."""
-    alike = _alike(metric, blocks)
-    if alike is None:
-        return tuple(block_ratios(metric, blocks))
-    return tuple(ratio for block in alike if (ratio := alike_ratio([block])) is not None)
+    """Of each block, for pictures: at the same speed where readings know it, else the median of its pairs."""
+    paced = _paced(metric, blocks)
+    return tuple(block_ratios(metric, blocks)) if paced is None else ratios_by_block(paced)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +143,8 @@ def block_slope(subjects: Sequence[tuple[float, Samples, Paired | None]], per: s
         confidence: of the interval.
     """
     baseline = subjects[0][1]
-    if any(_alike(samples.metric, blocks or ()) is not None for _, samples, blocks in subjects[1:]):
-        return _alike_slope(subjects, per, confidence)
+    if any(_paced(samples.metric, blocks or ()) is not None for _, samples, blocks in subjects[1:]):
+        return _paced_slope(subjects, per, confidence)
     middle = baseline.median
     series = [(subjects[0][0], replace(baseline, values=(middle,) * len(baseline.values)))]
     for count, samples, blocks in subjects[1:]:
@@ -152,10 +154,10 @@ def block_slope(subjects: Sequence[tuple[float, Samples, Paired | None]], per: s
     return slope(series, per, confidence)
 
 
-def _alike_slope(subjects: Sequence[tuple[float, Samples, Paired | None]], per: str, confidence: float) -> Slope | None:
+def _paced_slope(subjects: Sequence[tuple[float, Samples, Paired | None]], per: str, confidence: float) -> Slope | None:
     """The slope of the ratios over the counts, its interval by leaving out blocks of all subjects."""
-    alike = [(count, _alike(samples.metric, blocks or ())) for count, samples, blocks in subjects[1:]]
-    series = [(count, blocks) for count, blocks in alike if blocks]
+    paced = [(count, _paced(samples.metric, blocks or ())) for count, samples, blocks in subjects[1:]]
+    series = [(count, blocks) for count, blocks in paced if blocks]
     if len(series) + 1 < FEWEST_FOR_A_SLOPE:
         return None
     blocks = len(series[0][1])  # the same of all subjects: they were read in the same blocks
@@ -180,12 +182,12 @@ def _alike_slope(subjects: Sequence[tuple[float, Samples, Paired | None]], per: 
 
 
 def _share_slope(
-    first: float, series: Sequence[tuple[float, Sequence[AlikeBlock[State]]]], chosen: Sequence[int]
+    first: float, series: Sequence[tuple[float, Sequence[PacedBlock]]], chosen: Sequence[int]
 ) -> float | None:
     """Theil-Sen slope of the ratios of the chosen blocks, from 1 at the baseline's count."""
     points = [(first, 1.0)]
     for count, blocks in series:
-        ratio = alike_ratio([blocks[at] for at in chosen])
+        ratio = speed_ratio([blocks[at] for at in chosen])
         if ratio is None:
             return None
         points.append((count, ratio))

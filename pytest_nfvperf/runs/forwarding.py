@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pytest_nfvperf.model.display import format_fps
@@ -23,7 +23,7 @@ from pytest_nfvperf.model.measure.reading import Reading
 from pytest_nfvperf.model.topology.nodes import PortKind
 from pytest_nfvperf.model.traffic.traffic import Traffic, check_mtu
 from pytest_nfvperf.model.traffic.trial import TrialResult, TrialSpec
-from pytest_nfvperf.model.traffic.windows import State, plateau
+from pytest_nfvperf.model.traffic.windows import Paced, plateau
 from pytest_nfvperf.runs.found_goals import NEAR_CEILING
 from pytest_nfvperf.runs.plateau import MOST_UNREFUSED, OVERLOAD
 from pytest_nfvperf.runs.rig import LiveTopology
@@ -209,7 +209,7 @@ def _reading(trial: Trial, limits: Limits, *, whole: bool) -> Reading:
     ``whole``: by its counts, not by its windows.
     """
     result, whole_rate = trial.result, _whole_rate(trial.result)
-    rate, alike = (whole_rate, {}) if whole else (_rate(result), _alike(result))
+    rate, paced = (whole_rate, {}) if whole else (_rate(result), _paced(result))
     values = _rate_and_time(rate, len(result.counts))
     if trial.cost.pmd_cycles_per_packet is not None:
         values["cycles_per_packet"] = trial.cost.pmd_cycles_per_packet
@@ -218,7 +218,7 @@ def _reading(trial: Trial, limits: Limits, *, whole: bool) -> Reading:
     # Below saturation a PMD counts its idle time to the packets: it needs no more for them than this.
     at_most = dict.fromkeys(("packet_time", "cycles_per_packet"), why) if why else {}
     missing = {} if rate is not None else dict.fromkeys(_OF_WINDOWS, _ALL_DISTURBED)
-    return Reading(values, trial.id, at_least, at_most, alike, _rate_and_time(whole_rate, len(result.counts)), missing)
+    return Reading(values, trial.id, at_least, at_most, paced, _rate_and_time(whole_rate, len(result.counts)), missing)
 
 
 _OF_WINDOWS = ("forwarding_rate", "packet_time")
@@ -247,16 +247,16 @@ def _whole_rate(result: TrialResult) -> float:
     return (result.received_fps or 0.0) / _present(result)
 
 
-def _alike(result: TrialResult) -> dict[str, dict[State, tuple[float, ...]]]:
-    """Rates and times a packet in the windows of each state."""
+def _paced(result: TrialResult) -> dict[str, tuple[Paced, ...]]:
+    """Rates per direction, and times a packet, by window."""
     if result.windows is None:
         return {}
     ways = len(result.counts)
-    rates = {
-        state: tuple(fps / ways for fps in of) for state, of in result.windows.alike(result.spec.duration_s).items()
+    all_ways = [each for each in result.windows.paced(result.spec.duration_s) if each.value > 0]
+    return {
+        "forwarding_rate": tuple(replace(each, value=each.value / ways) for each in all_ways),
+        "packet_time": tuple(replace(each, value=1e9 / each.value) for each in all_ways),
     }
-    times = {state: tuple(1e9 / (fps * ways) for fps in of if fps > 0) for state, of in rates.items()}
-    return {"forwarding_rate": rates, "packet_time": times}
 
 
 def _present(result: TrialResult) -> float:

@@ -4,77 +4,27 @@ Readings that alternate within tenths of a second share the machine's state, so 
 readings do not. Pairs of one build share more than that, such as where memory lies: so each block of pairs on fresh
 builds gives one value, the median of its pairs, and the blocks are the sample.
 
-Readings that know the state of the machine in each of their windows are compared state by state instead, over all
-blocks; the interval still comes from the blocks.
+Readings that know how slow the machine was in each of their windows are compared by runs/same_speed.py instead; the
+interval still comes from the blocks.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from statistics import fmean, median
-from typing import TypeVar
 
 from pytest_nfvperf.model.statistics import CONFIDENCE, RatioEstimate
 
-T = TypeVar("T", bound=Hashable)
-"""A state."""
-
-Alike = Mapping[T, Sequence[float]]
-"""Values of one reading by the state they came in."""
-
-AlikeBlock = tuple[Sequence[Alike[T]], Sequence[Alike[T]]]
-"""Readings of a and of b in one block of fresh builds."""
-
 FEWEST_JACKKNIFED = 5
 """Blocks: the spread of fewer says too little of itself."""
-
-FEWEST_ALIKE = 3
-"""Values of a state on either side that a ratio of medians is made of."""
 
 
 def block_ratio(pairs: Sequence[tuple[float, float]]) -> float | None:
     """Median of b / a over the pairs (a, b) of one block; None without a pair of positive finite values."""
     ratios = [b / a for a, b in pairs if 0 < a < math.inf and 0 < b < math.inf]
     return median(ratios) if ratios else None
-
-
-def alike_ratio(blocks: Sequence[AlikeBlock[T]]) -> float | None:
-    """B / a of values that came in several states, each compared with values of the same state only.
-
-    In each state it is the ratio of the interquartile means over all blocks, and it counts as much as its values carry,
-    by the harmonic mean of their numbers.
-
-    Returns:
-        None where no state has FEWEST_ALIKE values on both sides.
-    """
-    of_a = _pooled([reading for block, _ in blocks for reading in block])
-    of_b = _pooled([reading for _, block in blocks for reading in block])
-    total = logs = 0.0
-    for state in of_a.keys() & of_b.keys():
-        mine, theirs = of_a[state], of_b[state]
-        if min(len(mine), len(theirs)) >= FEWEST_ALIKE:
-            weight = 1 / (1 / len(mine) + 1 / len(theirs))
-            total += weight
-            logs += weight * math.log(interquartile_mean(theirs) / interquartile_mean(mine))
-    return math.exp(logs / total) if total else None
-
-
-def interquartile_mean(values: Sequence[float]) -> float:
-    """Mean of the middle half: as steady as a mean, as deaf to outliers as a median. ValueError for no values."""
-    if not values:
-        raise ValueError("no values have no mean")
-    ordered, cut = sorted(values), len(values) // 4
-    return fmean(ordered[cut : len(ordered) - cut])
-
-
-def _pooled(readings: Sequence[Alike[T]]) -> dict[T, list[float]]:
-    pooled: dict[T, list[float]] = {}
-    for reading in readings:
-        for state, values in reading.items():
-            pooled.setdefault(state, []).extend(value for value in values if 0 < value < math.inf)
-    return pooled
 
 
 def paired_ratio(ratios: Sequence[float], confidence: float = CONFIDENCE) -> RatioEstimate:
@@ -97,21 +47,6 @@ def paired_ratio(ratios: Sequence[float], confidence: float = CONFIDENCE) -> Rat
     if rank == 0:
         return RatioEstimate(middle, 0.0, math.inf, level)
     return RatioEstimate(middle, math.exp(averages[rank - 1]), math.exp(averages[-rank]), level)
-
-
-def alike_estimate(blocks: Sequence[AlikeBlock[T]], confidence: float = CONFIDENCE) -> RatioEstimate | None:
-    """``alike_ratio`` with its interval, by leaving out one block after another; None where there is no ratio."""
-    found = jackknife(lambda chosen: _log(alike_ratio([blocks[at] for at in chosen])), len(blocks), confidence)
-    if found is None:
-        return None
-    middle, reach = found
-    if math.isinf(reach):
-        return RatioEstimate(math.exp(middle), 0.0, math.inf, 0.0)
-    return RatioEstimate(math.exp(middle), math.exp(middle - reach), math.exp(middle + reach), confidence)
-
-
-def _log(ratio: float | None) -> float | None:
-    return None if ratio is None else math.log(ratio)
 
 
 def jackknife(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ import pytest
 from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.measure.reading import Reading
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.windows import State
+from pytest_nfvperf.model.traffic.windows import Paced
 from pytest_nfvperf.runs.alternate import FEWEST_BLOCKS, Alternated, Blocks, alternated
 from pytest_nfvperf.runs.compared import found_in_turns
 from pytest_nfvperf.runs.mirroring import MirrorCost, MirrorLoad
@@ -109,10 +109,9 @@ def alternating(ratio: float, blocks: int = 10, machine: float = 0.5) -> Alterna
     chance = random.Random(3)
 
     def reading(rate: float) -> Reading:
-        alone = tuple(rate * chance.gauss(1, 0.02) for _ in range(6))
-        shared = tuple(rate * machine * chance.gauss(1, 0.02) for _ in range(chance.randrange(12)))
-        alike = {"forwarding_rate": {State.ALONE: alone, State.BOTH_SHARED: shared}}
-        return Reading({"forwarding_rate": alone[0]}, "trial-1", alike=alike)
+        alone = [Paced(rate * chance.gauss(1, 0.02), 0, 0) for _ in range(6)]
+        shared = [Paced(rate * machine * chance.gauss(1, 0.02), 0.4, 0.4) for _ in range(chance.randrange(12))]
+        return Reading({"forwarding_rate": alone[0].value}, "trial-1", paced={"forwarding_rate": [*alone, *shared]})
 
     turns = [[[reading(10), reading(10 * ratio), reading(10)] for _ in range(4)] for _ in range(blocks)]
     return Alternated(turns, dropped=Counter({"cpu_moved": 3}))
@@ -147,11 +146,11 @@ def test_a_baseline_that_differs_from_itself_widens_the_interval() -> None:
 
 
 def _scaled(reading: Reading, factor: float) -> Reading:
-    alike = {
-        metric: {state: tuple(value * factor for value in values) for state, values in states.items()}
-        for metric, states in reading.alike.items()
+    paced = {
+        metric: [replace(window, value=window.value * factor) for window in windows]
+        for metric, windows in reading.paced.items()
     }
-    return Reading(dict(reading.values), reading.evidence, alike=alike)
+    return Reading(dict(reading.values), reading.evidence, paced=paced)
 
 
 def test_one_reading_in_four_may_be_a_bound_only() -> None:
@@ -162,7 +161,7 @@ def test_one_reading_in_four_may_be_a_bound_only() -> None:
             for turn in block:
                 number += 1
                 if number % every == 0:
-                    turn[1] = Reading(turn[1].values, "t", {"forwarding_rate": "generator-limited"}, {}, turn[1].alike)
+                    turn[1] = Reading(turn[1].values, "t", {"forwarding_rate": "generator-limited"}, {}, turn[1].paced)
         return made
 
     few, many = (found_in_turns("bridges", ["1", "2"], UNITS, Alternated(limited(every)))[1] for every in (5, 2))

@@ -1,23 +1,15 @@
-"""Ratios from pairs: the exact interval, and state against state."""
+"""Ratios from pairs: the exact interval, and the jackknife."""
 
 from __future__ import annotations
 
 import math
-import random
 from itertools import product
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_nfvperf.runs.paired import (
-    alike_estimate,
-    alike_ratio,
-    block_ratio,
-    interquartile_mean,
-    jackknife,
-    paired_ratio,
-)
+from pytest_nfvperf.runs.paired import block_ratio, jackknife, paired_ratio
 
 RATIOS = st.lists(st.floats(0.1, 10), min_size=1, max_size=12)
 
@@ -65,42 +57,6 @@ def test_what_is_no_ratio_is_refused(ratios: list[float]) -> None:
         paired_ratio(ratios)
 
 
-def test_states_are_compared_with_the_same_state_only() -> None:
-    """B is 10 % slower in both states, and was measured in the bad one far more often."""
-    a = [{"good": [10.0] * 90, "bad": [5.0] * 10}]
-    b = [{"good": [9.0] * 10, "bad": [4.5] * 90}]
-    assert alike_ratio([(a, b)]) == pytest.approx(0.9)
-
-
-def test_without_a_common_state_there_is_no_ratio() -> None:
-    assert alike_ratio([([{"good": [1.0] * 9}], [{"bad": [1.0] * 9}])]) is None
-    assert alike_ratio([([{"good": [1.0] * 2}], [{"good": [1.0] * 9}])]) is None
-    assert alike_estimate([]) is None
-
-
-def test_the_interval_over_blocks_holds_the_truth_as_often_as_it_says() -> None:
-    """A true ratio of 0.95, blocks that differ by 2 %, windows by 5 %: 200 comparisons of eight blocks."""
-    chance = random.Random(7)
-
-    def side(rate: float, block: float) -> list[dict[str, list[float]]]:
-        return [{"alone": [rate * block * chance.gauss(1, 0.05) for _ in range(40)]}]
-
-    held = 0
-    for _ in range(200):
-        blocks = [(side(1.0, chance.gauss(1, 0.02)), side(0.95, chance.gauss(1, 0.02))) for _ in range(8)]
-        found = alike_estimate(blocks)
-        assert found is not None
-        held += found.low <= 0.95 <= found.high
-    assert 180 <= held <= 199
-
-
-def test_few_blocks_bound_nothing() -> None:
-    blocks = [([{"alone": [1.0] * 5}], [{"alone": [1.0] * 5}])] * 4
-    found = alike_estimate(blocks)
-    assert found is not None
-    assert (found.ratio, found.low, found.high) == (1, 0, math.inf)
-
-
 def test_a_block_without_which_there_is_nothing_bounds_nothing() -> None:
     assert jackknife(lambda chosen: 1.0 if 3 in chosen else None, 8) == (1.0, math.inf)
     assert jackknife(lambda _: None, 8) is None
@@ -112,12 +68,3 @@ def test_the_jackknife_of_a_mean_is_its_standard_error() -> None:
     assert found is not None
     assert found[0] == 3.5
     assert found[1] == pytest.approx(2.5706 * math.sqrt(3.5 / 6), rel=1e-3)  # t of 5 degrees of freedom
-
-
-@given(st.lists(st.floats(1, 100), min_size=1, max_size=50))
-def test_the_interquartile_mean_is_deaf_to_one_outlier(values: list[float]) -> None:
-    found = interquartile_mean(values)
-    assert min(values) <= found * 1.000001
-    assert found <= max(values) * 1.000001
-    if len(values) >= 4:
-        assert interquartile_mean([*sorted(values)[:-1], 1e9]) <= max(values) * 1.000001

@@ -9,6 +9,7 @@ import pytest
 from pytest_nfvperf.model.traffic.windows import (
     FEWEST_WINDOWS,
     LONGEST_WAIT_NS,
+    Paced,
     State,
     ThreadWindows,
     Windows,
@@ -72,9 +73,29 @@ def test_a_window_has_a_state_that_was_the_same_at_both_ends() -> None:
         (SHARED, SHARED, State.BOTH_SHARED),
     ],
 )
-def test_each_steady_state_has_its_rates(speed: int, witness: int, state: State) -> None:
-    found = windows([10, 20, 30], [witness] * 3, speed=[speed] * 3).alike(1.0)
-    assert found == {state: pytest.approx((2_000, 3_000))}
+def test_a_window_with_the_same_users_of_its_cores_at_either_end_is_steady(
+    speed: int, witness: int, state: State
+) -> None:
+    assert windows([10, 20, 30], [witness] * 3, speed=[speed] * 3).states(1.0)[1:] == (state, state)
+
+
+def test_undisturbed_windows_have_their_rates() -> None:
+    assert windows([10, 20, 30], speed=[ALONE] * 3).alone(1.0) == pytest.approx((2_000, 3_000))
+    assert windows([10, 20, 30], speed=[SHARED] * 3).alone(1.0) == ()
+
+
+def test_each_window_knows_how_slow_the_cores_were() -> None:
+    made = replace(windows([10, 20, 30], [100, 100, 150], speed=[100, 120, 120]), full_speed=100)
+    assert made.paced(1.0) == (
+        Paced(pytest.approx(2_000), pytest.approx(0.1), 0),
+        Paced(pytest.approx(3_000), pytest.approx(0.2), pytest.approx(0.25)),
+    )
+
+
+def test_a_window_at_whose_ends_a_cpu_was_gone_has_no_pace() -> None:
+    made = windows([10] * 5, absent_ns=[0, 0, 0, 600_000, 0])
+    assert [paced.value for paced in made.paced(1.0)] == pytest.approx([1_000, 1_000])
+    assert [paced.dut_slowed for paced in replace(made, full_speed=0).paced(1.0)] == [0, 0]
 
 
 def test_an_absence_spoils_its_window_and_the_next() -> None:

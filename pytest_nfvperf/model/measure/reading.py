@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pytest_nfvperf.model.traffic.windows import State
+from pytest_nfvperf.model.traffic.windows import Paced
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +17,8 @@ class Reading:
         evidence: id of the trial.
         at_least: metric to the reason why the value is only a lower bound.
         at_most: metric to the reason why it is only an upper bound.
-        alike: metric to its values in windows of each state of the machine (model/traffic/windows.py): those of two
-            readings are compared state by state.
+        paced: metric to its values by window, each with how slow the cores were meanwhile
+            (model/traffic/windows.py): those of two subjects are compared at the same speed of the cores.
         whole: metric to its value over the whole trial, disturbed or not: what a reading without windows, or one whose
             windows tell nothing, is compared with.
         missing: metrics that this reading should have told and could not, each with the reason.
@@ -28,7 +28,7 @@ class Reading:
     evidence: str
     at_least: Mapping[str, str] = field(default_factory=dict)
     at_most: Mapping[str, str] = field(default_factory=dict)
-    alike: Mapping[str, Mapping[State, Sequence[float]]] = field(default_factory=dict)
+    paced: Mapping[str, Sequence[Paced]] = field(default_factory=dict)
     whole: Mapping[str, float] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)
 

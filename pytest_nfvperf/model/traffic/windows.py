@@ -53,7 +53,25 @@ class State(StrEnum):
 
 
 STEADY = (State.ALONE, State.GENERATOR_SHARED, State.DUT_SHARED, State.BOTH_SHARED)
-"""States in which a rate means something: it is compared with others of the same state only."""
+"""States in which both CPUs were there, and each core had the same users at either end of the window."""
+
+_NOT_THERE = (State.ABSENT, State.PAUSED, State.FAR)
+"""What one of them leaves behind in rings, the next window brings, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Paced:
+    """A value of a window, and how slow the cores were meanwhile.
+
+    Attributes:
+        value: such as the rate received, frames/s.
+        generator_slowed, dut_slowed: cycles that the probe took over those on a core of its own, less 1: 0 for a core
+            of its own. The mean of both ends of the window; of several threads the slowest.
+    """
+
+    value: float
+    generator_slowed: float
+    dut_slowed: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,11 +171,29 @@ class Windows:
         before = (State.CHANGED, *found)[: len(found)]
         return tuple(_between(early, late) for early, late in zip(before, found, strict=True))
 
-    def alike(self, duration_s: float) -> dict[State, tuple[float, ...]]:
-        """Rates received in the windows of each steady state, frames/s over all threads."""
-        rates, states = self.received_fps(duration_s), self.states(duration_s)
-        found = {state: tuple(rate for rate, of in zip(rates, states, strict=True) if of is state) for state in STEADY}
-        return {state: of for state, of in found.items() if of}
+    def alone(self, duration_s: float) -> tuple[float, ...]:
+        """Rates received in the undisturbed windows, frames/s over all threads."""
+        seen = zip(self.received_fps(duration_s), self.states(duration_s), strict=True)
+        return tuple(rate for rate, state in seen if state is State.ALONE)
+
+    def paced(self, duration_s: float) -> tuple[Paced, ...]:
+        """Rates received in the windows at both ends of which both CPUs were there and near, frames/s over all threads.
+
+        Without the first window, of which only the end is known.
+        """
+        rates, ends = self.received_fps(duration_s), self._at_ends
+        generator = self._slowed([thread.speed for thread in self.threads])
+        dut = self._slowed([witness.speed for witness in self.witnesses])
+        return tuple(
+            Paced(rates[at], (generator[at - 1] + generator[at]) / 2, (dut[at - 1] + dut[at]) / 2)
+            for at in range(1, len(rates))
+            if ends[at - 1] not in _NOT_THERE and ends[at] not in _NOT_THERE
+        )
+
+    def _slowed(self, speeds: Sequence[Sequence[int]]) -> list[float]:
+        """At the end of each window, of the slowest; 0 where nobody looked, or the full speed is not known."""
+        slowest = [max((speed[at] for speed in speeds), default=0) for at in range(self._seen)]
+        return [max(0.0, cycles / self.full_speed - 1) if self.full_speed else 0.0 for cycles in slowest]
 
     def unrefused_share(self, duration_s: float) -> float:
         """Share of the steady windows in which no frame found its ring full.
@@ -229,7 +265,7 @@ def _kept_from_work(witness: WitnessWindows, at: int) -> bool:
 
 def _between(early: State, late: State) -> State:
     """Of a window, from what was seen at its ends."""
-    if late in {State.ABSENT, State.PAUSED, State.FAR}:
+    if late in _NOT_THERE:
         return late
     return late if early is late else State.CHANGED
 
@@ -265,7 +301,7 @@ def plateau(windows: Windows, duration_s: float) -> Plateau | None:
         windows: of the trial.
         duration_s: for how long it sent; later windows are of residual frames.
     """
-    alone = sorted(windows.alike(duration_s).get(State.ALONE, ()))
+    alone = sorted(windows.alone(duration_s))
     if len(alone) < FEWEST_WINDOWS:
         return None
     states = windows.states(duration_s)

@@ -1,0 +1,148 @@
+"""The ratio of two subjects at the same speed of the machine's cores. Pure.
+
+A shared host slows the cores of generator and DUT by up to a half, for milliseconds to seconds, and each window of a
+reading knows by how much (``Paced``). So the logarithm of a window's value is explained by which subject it is of and
+by how slow both cores were, in one robust linear regression over the windows of both: an analysis of covariance with
+Tukey's bisquare weights (Maronna, Martin, Yohai and Salibian-Barrera 2019, chapters 4 and 5). Turns are in random
+order, so what else the machine did meets both subjects alike.
+
+Seen in thirty comparisons of a DUT with itself, 50 s each, on a busy host: they differed by 0.6 % (root of the mean
+square); by 1.4 % where windows were compared with those of the same state (core shared or not), and by 1.7 % where
+whole readings were compared.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from pytest_nfvperf.model.statistics import CONFIDENCE, RatioEstimate
+from pytest_nfvperf.model.traffic.windows import FULL_SPEED, Paced
+from pytest_nfvperf.runs.paired import jackknife
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Vector = NDArray[np.float64]
+
+PacedBlock = tuple[Sequence[Paced], Sequence[Paced]]
+"""Windows of a and of b in one block of fresh builds; values of 0 or infinity are left out."""
+
+FEWEST_WINDOWS = 12
+"""On either side: fewer cannot tell the subject from the speed."""
+
+_SHARED = FULL_SPEED - 1
+"""Slowed by so much a core has another user: between none and this nothing is seen, so this is a step."""
+
+_SLOWEST = 1.0
+"""What slows a core by more than a second user does is an interruption; it counts as this much."""
+
+_TOLD_APART = 0.1
+"""Share of the subject that the cores' speed does not explain. With less, one was read on slow cores, the other not."""
+
+_BISQUARE = 4.685
+"""Of Tukey's weights: 95 % of the efficiency of least squares where the errors are normal."""
+
+_SIGMA = 1.4826
+"""Standard deviation over the median of absolute deviations, of normal errors."""
+
+_LEAST_SIGMA = 1e-6
+_ROUNDS = 12
+
+
+def speed_ratio(blocks: Sequence[PacedBlock]) -> float | None:
+    """B / a at the same speed of the cores.
+
+    Returns:
+        None where either has fewer than FEWEST_WINDOWS windows, or the cores' speed was another with each.
+    """
+    found = _fit(blocks)
+    return None if found is None else math.exp(float(found[0]))
+
+
+def speed_estimate(blocks: Sequence[PacedBlock], confidence: float = CONFIDENCE) -> RatioEstimate | None:
+    """``speed_ratio`` with its interval, by leaving out one block after another; None where there is no ratio."""
+    found = jackknife(partial(_log_ratio, blocks), len(blocks), confidence)
+    if found is None:
+        return None
+    middle, reach = found
+    if math.isinf(reach):
+        return RatioEstimate(math.exp(middle), 0.0, math.inf, 0.0)
+    return RatioEstimate(math.exp(middle), math.exp(middle - reach), math.exp(middle + reach), confidence)
+
+
+def ratios_by_block(blocks: Sequence[PacedBlock]) -> tuple[float, ...]:
+    """Of each block that has windows of both, with what the speed of the cores does taken from all blocks."""
+    import numpy as np  # noqa: PLC0415 - it takes long to load, for who compares only
+
+    fitted = _fit(blocks)
+    if fitted is None:
+        return ()
+    ratios = []
+    for mine, theirs in blocks:
+        of_a, of_b = (_table(side, subject) for subject, side in enumerate((mine, theirs)))
+        if len(of_a) and len(of_b):
+            rest = [side[:, -1] - side[:, 1:-1] @ fitted[1:] for side in (of_a, of_b)]
+            ratios.append(math.exp(float(np.median(rest[1]) - np.median(rest[0]))))
+    return tuple(ratios)
+
+
+def _log_ratio(blocks: Sequence[PacedBlock], chosen: Sequence[int]) -> float | None:
+    found = _fit([blocks[at] for at in chosen])
+    return None if found is None else float(found[0])
+
+
+def _fit(blocks: Sequence[PacedBlock]) -> Vector | None:
+    """Coefficients of the columns of ``_table``, the first one of being b; None where there is no ``speed_ratio``."""
+    import numpy as np  # noqa: PLC0415 - it takes long to load, for who compares only
+
+    of_a, of_b = (_table([paced for block in blocks for paced in block[subject]], subject) for subject in (0, 1))
+    if min(len(of_a), len(of_b)) < FEWEST_WINDOWS:
+        return None
+    table = np.concatenate([of_a, of_b])
+    explaining, values = table[:, :-1], table[:, -1]
+    subject, speed = explaining[:, 0], explaining[:, 1:]
+    unexplained = subject - speed @ _least_squares(speed, subject, np.ones(len(subject)))
+    if float(np.var(unexplained)) < _TOLD_APART * float(np.var(subject)):
+        return None
+    return _robust(explaining, values)
+
+
+def _table(windows: Sequence[Paced], subject: int) -> Vector:
+    """A row a window: the subject, 1, what both cores' speed may do, and the logarithm of the value."""
+    import numpy as np  # noqa: PLC0415 - it takes long to load, for who compares only
+
+    usable = [(each.generator_slowed, each.dut_slowed, each.value) for each in windows if 0 < each.value < math.inf]
+    if not usable:
+        return np.empty((0, 10))
+    given = np.array(usable, dtype=np.float64)
+    generator, dut = (np.clip(given[:, at], 0.0, _SLOWEST) for at in (0, 1))
+    one = np.ones(len(given))
+    shared = [np.minimum(slowed, _SHARED) for slowed in (generator, dut)]
+    columns = [one * subject, one, generator, dut, generator * dut, *shared, generator**2, dut**2]
+    return np.column_stack([*columns, np.log(given[:, 2])])
+
+
+def _robust(explaining: Vector, values: Vector) -> Vector:
+    """By least squares, again and again, each time with the weights that the deviations of the time before give."""
+    import numpy as np  # noqa: PLC0415 - it takes long to load, for who compares only
+
+    weights = np.ones(len(values))
+    found = _least_squares(explaining, values, weights)
+    for _ in range(_ROUNDS):
+        off = values - explaining @ found
+        sigma = max(_LEAST_SIGMA, _SIGMA * float(np.median(np.abs(off))))
+        weights = np.clip(1 - (off / (_BISQUARE * sigma)) ** 2, 0.0, None) ** 2
+        found = _least_squares(explaining, values, weights)
+    return found
+
+
+def _least_squares(explaining: Vector, values: Vector, weights: Vector) -> Vector:
+    """The shortest solution of the normal equations: a machine whose cores are never slowed has columns of nothing."""
+    import numpy as np  # noqa: PLC0415 - it takes long to load, for who compares only
+
+    weighted = explaining * weights[:, None]
+    return np.asarray(np.linalg.lstsq(weighted.T @ explaining, weighted.T @ values, rcond=1e-10)[0], dtype=np.float64)

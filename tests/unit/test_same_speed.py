@@ -1,0 +1,105 @@
+"""The ratio of two subjects at the same speed of the cores, whatever the machine did to either."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_nfvperf.model.traffic.windows import Paced
+from pytest_nfvperf.runs.same_speed import PacedBlock, ratios_by_block, speed_estimate, speed_ratio
+
+
+def side(rate: float, windows: int, chance: random.Random, shared: float = 0.5, noise: float = 0.03) -> list[Paced]:
+    """Windows of a DUT that shared cores slow, for ``shared`` of the time, by more than the probe and not evenly."""
+    made = []
+    for _ in range(windows):
+        generator, dut = (chance.uniform(0.1, 0.9) if chance.random() < shared else 0.0 for _ in range(2))
+        pace = math.exp(-0.2 * (generator > 0) - 0.5 * dut - 0.2 * generator * dut)
+        made.append(Paced(rate * pace * chance.lognormvariate(0, noise), generator, dut))
+    return made
+
+
+def block(ratio: float, chance: random.Random, spread: float = 0.0, windows: int = 32) -> PacedBlock:
+    """One of fresh builds: those of a DUT differ by ``spread``."""
+    a, b = (chance.lognormvariate(0, spread) for _ in range(2))
+    return side(a, windows, chance), side(ratio * b, windows, chance)
+
+
+def test_one_that_met_slower_cores_is_not_called_slower_for_it() -> None:
+    chance = random.Random(1)
+    blocks = [(side(10.0, 40, chance, shared=0.2), side(9.0, 40, chance, shared=0.7)) for _ in range(10)]
+    assert speed_ratio(blocks) == pytest.approx(0.9, rel=0.01)
+
+
+def test_a_quiet_machine_is_the_plain_ratio() -> None:
+    blocks = [([Paced(10.0, 0, 0), Paced(10.2, 0, 0)] * 10, [Paced(9.0, 0, 0), Paced(9.18, 0, 0)] * 10)] * 8
+    assert speed_ratio(blocks) == pytest.approx(0.9)
+    assert ratios_by_block(blocks) == pytest.approx((0.9,) * 8)
+
+
+def test_a_few_windows_in_which_something_else_happened_change_nothing() -> None:
+    chance = random.Random(2)
+    blocks = [block(0.95, chance) for _ in range(8)]
+    spoiled = [(a, [*b[:28], *(Paced(window.value * 0.3, 0, 0) for window in b[28:])]) for a, b in blocks]
+    assert speed_ratio(spoiled) == pytest.approx(speed_ratio(blocks), rel=0.005)
+
+
+def test_too_few_windows_have_no_ratio() -> None:
+    few, many = [Paced(1.0, 0, 0)] * 11, [Paced(1.0, 0, 0)] * 12
+    assert speed_ratio([(few, many)]) is None
+    assert speed_ratio([(many, [*few, Paced(0.0, 0, 0)])]) is None
+    assert speed_ratio([(many, many)]) == pytest.approx(1)
+    assert speed_estimate([]) is None
+    assert ratios_by_block([(few, many)]) == ()
+
+
+def test_one_that_was_always_read_on_slow_cores_has_no_ratio_to_one_that_never_was() -> None:
+    fast, slow = [Paced(1.0, 0, 0)] * 40, [Paced(0.5, 0.5, 0.5)] * 40
+    assert speed_ratio([(fast, slow)]) is None
+    assert speed_ratio([([*fast, *slow], [*fast, *slow])]) == pytest.approx(1)
+
+
+@given(st.integers(0, 1000), st.floats(0.5, 2.0))
+def test_the_ratio_follows_a_common_factor_and_turns_round(seed: int, factor: float) -> None:
+    blocks = [block(1.0, random.Random(seed), windows=16) for _ in range(2)]
+    found = speed_ratio(blocks)
+    assert found is not None
+    scaled = [(a, [Paced(w.value * factor, w.generator_slowed, w.dut_slowed) for w in b]) for a, b in blocks]
+    assert speed_ratio(scaled) == pytest.approx(found * factor)
+    assert speed_ratio([(b, a) for a, b in blocks]) == pytest.approx(1 / found)
+
+
+def test_each_block_has_its_ratio_at_the_speed_that_all_blocks_tell() -> None:
+    chance = random.Random(3)
+    blocks = [block(ratio, chance, windows=200) for ratio in (0.8, 0.9, 1.0)]
+    assert ratios_by_block([*blocks, ([], [])]) == pytest.approx((0.8, 0.9, 1.0), rel=0.02)
+
+
+@pytest.mark.parametrize("blocks", [8, 32])
+def test_the_interval_over_blocks_holds_the_truth_as_often_as_it_says(blocks: int) -> None:
+    """A true ratio of 0.95, builds that differ by 2 %, windows by 3 %, cores that are shared half of the time."""
+    chance = random.Random(7)
+    held = 0
+    for _ in range(60):
+        found = speed_estimate([block(0.95, chance, spread=0.02, windows=24) for _ in range(blocks)])
+        assert found is not None
+        held += found.low <= 0.95 <= found.high
+    assert 52 <= held <= 60
+
+
+def test_an_interval_is_narrower_than_what_the_speed_alone_does() -> None:
+    """Shared cores take up to half of the rate here; the ratio is known within two percent all the same."""
+    chance = random.Random(5)
+    found = speed_estimate([block(0.95, chance, spread=0.01) for _ in range(32)])
+    assert found is not None
+    assert found.high - found.low < 0.02
+
+
+def test_few_blocks_bound_nothing() -> None:
+    found = speed_estimate([([Paced(1.0, 0, 0)] * 12, [Paced(1.0, 0, 0)] * 12)] * 4)
+    assert found is not None
+    assert (found.ratio, found.low, found.high) == (pytest.approx(1), 0, math.inf)
