@@ -4,8 +4,8 @@ MLRsearch tolerates bad trials at its lower bound by design (exceed ratio), so t
 it names may lose a frame in a longer run. When it does, the load is lowered in growing steps
 until one full-length trial meets the goal, and both loads are reported; a trial that has lost more
 than its goal allows is given up. Of a load of which the DUT lost a tenth, nine tenths at most come through: no load
-between is tried. Where the rig spoils every trial at a load, the next is well below:
-the DUT's queues bear a longer absence at less load.
+between is tried. Where the rig spoils every trial at a load, the next is a twentieth
+below: the DUT's queues bear a longer absence at less load.
 """
 
 from __future__ import annotations
@@ -145,8 +145,9 @@ SHARES = (1.0, 0.99, 0.97, 0.95, 0.92, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.35, 0.25
 as these steps, and a trial that does not hold is given up after a second. The last are far down: what was borne there
 is still a figure, where none would be none."""
 
-_FAR_BELOW = (0.9, 0.8, 0.7, 0.5, 0.35, 0.25, 0.1)
-"""Those that are tried after the rig spoiled a load, and after some time."""
+_FAR_BELOW = (0.95, 0.9, 0.85, 0.8, 0.7, 0.5, 0.35, 0.25, 0.1)
+"""Those that are tried after the rig spoiled a load, and after some time. At first a twentieth apart: what is reported
+of a load that the rig spoils differs by such a step from run to run."""
 
 _FINE = 3
 """For so many times a confirmation's length all shares are tried: a user waits for the figure."""
