@@ -13,6 +13,7 @@ from benchmarks.chains import patch_chain_flat
 from benchmarks.comparisons import planted_handicaps, same_against_same
 from benchmarks.faults import injected_faults
 from benchmarks.generator import against_testpmd, large_frames, lossless, pacing
+from benchmarks.killed_bisections import killed_bisections
 from benchmarks.ledger import ledger_cost
 from benchmarks.lost_workers import lost_workers
 from benchmarks.overlays import overlay_cost
@@ -34,6 +35,7 @@ APART: dict[str, Callable[[], list[Figure]]] = {
     "report-size": report_size,
     "rack": rack,
     "lost-workers": lost_workers,
+    "killed-bisections": killed_bisections,
     "two-machines": two_machines,
     "whole-runs": whole_runs,
 }
@@ -65,7 +67,16 @@ ON_THE_RIG: dict[str, Callable[[Bench], list[Figure]]] = {
     "handicaps": planted_handicaps,
 }
 
-ASKED_FOR = {"gate", "handicaps", "lost-workers", "rack", "same-against-same", "two-machines", "whole-runs"}
+ASKED_FOR = {
+    "gate",
+    "handicaps",
+    "killed-bisections",
+    "lost-workers",
+    "rack",
+    "same-against-same",
+    "two-machines",
+    "whole-runs",
+}
 """Those that take minutes to two hours: run when they are named."""
 
 
