@@ -6,6 +6,7 @@
 #ifndef NFVPERF_PACER_H
 #define NFVPERF_PACER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct pacer {
@@ -55,6 +56,23 @@ static inline void pacer_skip_behind(struct pacer *pacer, uint64_t frames)
 {
 	pacer->next += frames;
 	pacer->skipped_behind += frames;
+}
+
+/*
+ * Frames that waited too long. Those that came due while we were away are skipped, and so are those
+ * that no ring held up: we were too slow. Returns the others, which the ring refused.
+ */
+static inline uint64_t pacer_give_up(struct pacer *pacer, uint64_t frames, bool away, bool held_up)
+{
+	if (away) {
+		pacer_skip_away(pacer, frames);
+	} else if (!held_up) {
+		pacer_skip_behind(pacer, frames);
+	} else {
+		pacer->next += frames;
+		return frames;
+	}
+	return 0;
 }
 
 #endif

@@ -273,11 +273,11 @@ bool plan_trial(struct engine *engine, json_t *request, json_t *answer)
 	json_error_t error;
 
 	memset(run, 0, sizeof(*run));
-	if (json_unpack_ex(request, &error, JSON_STRICT, "{s:o, s:I, s?b, s?I, s?I, s?I, s?I, s?I, s?o, s?o}", "streams", &streams,
+	if (json_unpack_ex(request, &error, JSON_STRICT, "{s:o, s:I, s?b, s?I, s?I, s?I, s?I, s?I, s?o, s?o, s?I}", "streams", &streams,
 			   "residual_ns", &residual_ns, "latency", &latency, "gap_limit_ns", &gap_limit_ns,
 			   "samples_per_s", &samples_per_s, "interval_ns", &interval_ns, "most_refused",
 			   &most_refused, "window_ns", &window_ns, "witnesses", &windows.witnesses,
-			   "undisturbed", &windows.undisturbed) != 0)
+			   "undisturbed", &windows.undisturbed, "ask_depth", &windows.ask_depth) != 0)
 		return answer_error(answer, "bad_request", "trial: %s", error.text);
 	if (residual_ns < 0 || gap_limit_ns < 1000 || samples_per_s < 1)
 		return answer_error(answer, "bad_request", "residual_ns must be 0 or more, gap_limit_ns 1000 or more, "

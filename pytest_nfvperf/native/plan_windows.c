@@ -43,19 +43,21 @@ static bool plan_witnesses(struct witnesses *witnesses, json_t *told)
 /* Absent: refused frames of all windows count. */
 static bool plan_undisturbed(struct run *run, json_t *told, json_t *answer)
 {
-	json_int_t speed = 0, late_ns = 0, absent_ns = 0, waited_ns = 0;
+	json_int_t speed = 0, late_ns = 0, asked_late_ns = 0, absent_ns = 0, waited_ns = 0;
 	json_error_t error;
 
 	if (told == NULL)
 		return true;
-	if (json_unpack_ex(told, &error, JSON_STRICT, "{s:I, s:I, s:I, s:I}", "most_speed", &speed, "most_late_ns",
-			   &late_ns, "most_absent_ns", &absent_ns, "most_waited_ns", &waited_ns) != 0)
+	if (json_unpack_ex(told, &error, JSON_STRICT, "{s:I, s:I, s:I, s:I, s:I}", "most_speed", &speed, "most_late_ns",
+			   &late_ns, "most_asked_late_ns", &asked_late_ns, "most_absent_ns", &absent_ns,
+			   "most_waited_ns", &waited_ns) != 0)
 		return answer_error(answer, "bad_request", "undisturbed: %s", error.text);
-	if (speed < 1 || late_ns < 0 || absent_ns < 0 || waited_ns < 0)
+	if (speed < 1 || late_ns < 0 || asked_late_ns < 0 || absent_ns < 0 || waited_ns < 0)
 		return answer_error(answer, "bad_request", "undisturbed: most_speed must be 1 or more, the others 0 or more");
 	run->undisturbed = (struct undisturbed){
 		.most_speed = (uint64_t)speed,
 		.most_late = ns_to_cycles(&run->timebase, (uint64_t)late_ns),
+		.most_asked_late = ns_to_cycles(&run->timebase, (uint64_t)asked_late_ns),
 		.most_absent = ns_to_cycles(&run->timebase, (uint64_t)absent_ns),
 		.most_waited_ns = (uint64_t)waited_ns,
 	};
@@ -70,6 +72,9 @@ bool plan_windows(struct run *run, json_int_t window_ns, const struct window_wis
 		return true;
 	if (!plan_undisturbed(run, wishes->undisturbed, answer))
 		return false;
+	if (wishes->ask_depth < 0 || wishes->ask_depth > MAX_QUEUE_DEPTH)
+		return answer_error(answer, "bad_request", "ask_depth must be 0..%d frames", MAX_QUEUE_DEPTH);
+	run->ask_depth = (uint64_t)wishes->ask_depth;
 	if (window_ns < SHORTEST_WINDOW_NS)
 		return answer_error(answer, "bad_request", "window_ns must be %d or more, or 0 for none",
 				    SHORTEST_WINDOW_NS);

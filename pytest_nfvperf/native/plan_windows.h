@@ -13,6 +13,7 @@
 struct window_wishes {
 	json_t *witnesses;
 	json_t *undisturbed;
+	json_int_t ask_depth; /* frames; 0: nobody asks the witnesses */
 };
 
 /*

@@ -58,6 +58,7 @@ struct run {
 	uint64_t window; /* cycles between counts kept of a trial, told with its answer; 0: none are */
 	uint32_t window_room; /* most windows that are kept */
 	struct witnesses witnesses; /* of those windows */
+	uint64_t ask_depth; /* frames: when so many more wait for a full ring, they are asked to look; 0: never */
 	uint64_t most_refused; /* frames: with more of them it is given up early; UINT64_MAX: never */
 	struct undisturbed undisturbed; /* windows: refused frames of others do not count for that */
 	struct timebase timebase;

@@ -6,8 +6,11 @@
 
 #include "stream.h"
 
+enum { FULL_FOR_NS = 50000 };
+
 void stream_begin(struct stream *stream, uint64_t start, uint64_t absences, uint64_t patience)
 {
+	stream->full_for = ns_to_cycles(&stream->timebase, FULL_FOR_NS);
 	stream->pacer.start = start;
 	stream->give_up = pacer_scheduled(&stream->pacer, stream->pacer.frames) + patience;
 	stream->absences_seen = absences;
@@ -155,20 +158,17 @@ static uint64_t staged_bytes(const struct stream *stream, uint16_t count)
 }
 
 /*
- * Lets frames wait as far as the queue is deep; what is beyond is refused, or skipped if it came
- * due while we were away. Returns the frames that still wait.
+ * Lets frames wait as far as the queue is deep. What is beyond is refused, if the ring is what holds
+ * it up; skipped, if it came due while we were away, or if the ring has had room and we are too slow
+ * to work off what waits. Returns the frames that still wait.
  */
 static uint64_t keep_waiting(struct stream *stream, uint64_t backlog, bool away, uint64_t now)
 {
 	uint64_t room = (int64_t)(now - stream->give_up) < 0 ? stream->queue_depth : 0;
 	uint64_t beyond = backlog > room ? backlog - room : 0;
+	bool held_up = now - stream->found_full <= stream->full_for;
 
-	if (away) {
-		pacer_skip_away(&stream->pacer, beyond);
-	} else {
-		stream->refused += beyond;
-		stream->pacer.next += beyond;
-	}
+	stream->refused += pacer_give_up(&stream->pacer, beyond, away, held_up);
 	return backlog - beyond;
 }
 
@@ -195,6 +195,7 @@ static uint16_t send_due(struct stream *stream, uint64_t backlog, uint64_t now, 
 	backlog -= sent;
 	if (sent < count) {
 		stream->waiting = true;
+		stream->found_full = now;
 		(void)keep_waiting(stream, backlog, false, now);
 	} else if (backlog <= BURST_FRAMES) {
 		stream->waiting = false;

@@ -47,6 +47,10 @@ struct stream {
 	uint64_t queue_depth;
 	uint64_t give_up; /* TSC */
 	bool waiting; /* the ring was full, and what waits for it is not worked off yet */
+	uint64_t found_full; /* TSC at which it last was */
+	uint64_t full_for; /* cycles: a ring that was full so lately holds up what waits; otherwise we do */
+	uint64_t asked_depth; /* frames that waited when the witnesses were last asked why, or fewer that do since */
+	uint64_t asked_stall; /* last_sent when they were asked why the ring takes nothing */
 
 	uint64_t sent; /* also the sequence number of the next frame */
 	uint64_t sent_bytes; /* with FCS */

@@ -21,7 +21,7 @@ struct window {
 	uint64_t rx_frames;
 	uint64_t tx_cycles; /* the same of transmit bursts */
 	uint64_t tx_frames;
-	uint64_t speed; /* cycles that the probe took at its end (speed.h) */
+	uint64_t speed; /* most cycles that the probe took, at its end or when the witnesses were asked (speed.h) */
 };
 
 struct window_log {
@@ -30,6 +30,7 @@ struct window_log {
 	uint32_t room;
 	uint64_t length; /* cycles */
 	uint64_t next; /* TSC of the next boundary; UINT64_MAX when none is left */
+	uint64_t asked_speed; /* cycles that the probe took when the witnesses were asked in this window; 0: they were not */
 	uint64_t refused_undisturbed; /* frames, in windows at whose ends nothing was amiss */
 };
 
@@ -37,6 +38,7 @@ struct window_log {
 struct undisturbed {
 	uint64_t most_speed; /* cycles of the probe; 0: nobody told, all windows count */
 	uint64_t most_late; /* cycles that a witness comes late */
+	uint64_t most_asked_late; /* cycles from a question to a witness's look */
 	uint64_t most_absent; /* cycles */
 	uint64_t most_waited_ns; /* that a thread of the DUT waited for its CPU */
 };

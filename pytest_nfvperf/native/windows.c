@@ -55,10 +55,11 @@ static void count_arrivals(const struct worker *worker, struct window *window)
 static bool undisturbed_witness(const struct witness *witness, const struct undisturbed *undisturbed, uint32_t at)
 {
 	const struct look *look = &witness->kept[at];
-	uint64_t waited_before = at > 0 ? witness->kept[at - 1].waited_ns : witness->began_ns;
+	int64_t waited_before = at > 0 ? witness->kept[at - 1].waited_ns : witness->began_ns;
 
 	return !look->stopped && look->late <= undisturbed->most_late && look->speed <= undisturbed->most_speed &&
-	       look->waited_ns - waited_before <= undisturbed->most_waited_ns;
+	       look->asked_late <= undisturbed->most_asked_late && look->asked_speed <= undisturbed->most_speed &&
+	       look->waited_ns - waited_before <= (int64_t)undisturbed->most_waited_ns;
 }
 
 /* Nothing was amiss in this window and at its end, by this thread and all witnesses. */
@@ -112,7 +113,8 @@ void window_keep(struct worker *worker, uint64_t now)
 
 	count_streams(worker, &window);
 	count_arrivals(worker, &window);
-	window.speed = speed_probe();
+	window.speed = RTE_MAX(speed_probe(), log->asked_speed);
+	log->asked_speed = 0;
 	/* A thread that was away for several windows has the same counts at the end of each. */
 	for (; now >= log->next && log->count < log->room; log->next += log->length) {
 		window.late = now - log->next;

@@ -5,6 +5,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <rte_common.h>
+
 #include "rt_thread.h"
 #include "speed.h"
 #include "watched.h"
@@ -49,12 +51,48 @@ static bool kept_stopped(const struct witness *witness, const struct scheduled *
 	return now->ran_ns > 0 && told_ns + UNTOLD_NS < passed_ns && watched_stopped(&witness->watched);
 }
 
+/* A point of time that is so far away. */
+static struct timespec in_ns(uint64_t ns)
+{
+	struct timespec time = {0};
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &time);
+	ns += (uint64_t)time.tv_nsec;
+	time.tv_sec += (time_t)(ns / 1000000000);
+	time.tv_nsec = (long)(ns % 1000000000);
+	return time;
+}
+
+/* Sleeps until the window's end at `due`, and looks whenever it is asked to. Keeps the worst of those looks. */
+static void sleep_through_window(struct witness *witness, uint64_t due, struct look *look)
+{
+	const struct timebase *base = &witness->run->timebase;
+	uint64_t now = rte_rdtsc();
+	struct timespec end = in_ns(due > now ? cycles_to_ns(base, due - now) : 0);
+
+	while (sem_clockwait(&witness->wanted, CLOCK_MONOTONIC, &end) == 0 || errno == EINTR) {
+		uint64_t asked = __atomic_load_n(&witness->asked, __ATOMIC_ACQUIRE);
+
+		if (asked == 0)
+			continue;
+		look->asked_late = RTE_MAX(look->asked_late, rte_rdtsc() - asked);
+		look->asked_speed = RTE_MAX(look->asked_speed, speed_probe());
+		__atomic_store_n(&witness->asked, 0, __ATOMIC_RELEASE);
+	}
+}
+
 static uint64_t cpu_time_ns(void)
 {
 	struct timespec time = {0};
 
 	(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
 	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
+/* Each look takes the watched thread's CPU, and there may be many in a window. Below 0 where none is watched. */
+static int64_t waited_for_others_ns(const struct scheduled *seen)
+{
+	return (int64_t)seen->waited_ns - (int64_t)cpu_time_ns();
 }
 
 static void *witness_main(void *opaque)
@@ -68,22 +106,21 @@ static void *witness_main(void *opaque)
 	struct scheduled before = watched_look(&witness->watched);
 	uint64_t looked = rte_rdtsc();
 
-	witness->began_ns = before.waited_ns;
+	witness->began_ns = waited_for_others_ns(&before);
 	while (witness->count < witness->room && !stopped(run)) {
-		uint64_t now = rte_rdtsc();
+		struct look look = {0};
 		struct scheduled seen;
+		uint64_t now;
 
 		due += run->window;
-		if (due > now)
-			sleep_ns(cycles_to_ns(&run->timebase, due - now));
+		sleep_through_window(witness, due, &look);
 		now = rte_rdtsc();
 		seen = watched_look(&witness->watched);
-		witness->kept[witness->count] = (struct look){
-			.late = now > due ? now - due : 0,
-			.speed = speed_probe(),
-			.waited_ns = seen.waited_ns,
-			.stopped = kept_stopped(witness, &before, &seen, cycles_to_ns(&run->timebase, now - looked)),
-		};
+		look.late = now > due ? now - due : 0;
+		look.speed = speed_probe();
+		look.waited_ns = waited_for_others_ns(&seen);
+		look.stopped = kept_stopped(witness, &before, &seen, cycles_to_ns(&run->timebase, now - looked));
+		witness->kept[witness->count] = look;
 		before = seen;
 		looked = now;
 		__atomic_store_n(&witness->count, witness->count + 1, __ATOMIC_RELEASE);
@@ -100,13 +137,25 @@ bool witnesses_start(struct witnesses *witnesses, struct run *run)
 		witness->run = run;
 		witness->room = run->window_room;
 		witness->kept = calloc(witness->room, sizeof(*witness->kept));
-		if (witness->kept == NULL)
+		if (witness->kept == NULL || sem_init(&witness->wanted, 0, 0) != 0)
 			return false;
 		if (rt_thread_create(&witness->thread, witness->cpu, witness_main, witness) != 0)
 			return false; /* without the right to preempt it would come when the DUT lets it */
 		witness->started = true;
 	}
 	return true;
+}
+
+void witnesses_ask(struct witnesses *witnesses, uint64_t now)
+{
+	for (unsigned int at = 0; at < witnesses->count; at++) {
+		struct witness *witness = &witnesses->witness[at];
+		uint64_t none = 0;
+
+		if (witness->started && __atomic_compare_exchange_n(&witness->asked, &none, now, false,
+								    __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+			(void)sem_post(&witness->wanted);
+	}
 }
 
 void witnesses_stop(struct witnesses *witnesses)
@@ -120,20 +169,23 @@ void witnesses_stop(struct witnesses *witnesses)
 static json_t *report_witness(const struct run *run, const struct witness *witness)
 {
 	json_t *rows = json_array();
-	uint64_t waited_ns = witness->began_ns;
+	int64_t waited_ns = witness->began_ns;
 
 	for (uint32_t at = 0; at < witness->count; at++) {
 		const struct look *look = &witness->kept[at];
 
-		json_array_append_new(rows, json_pack("[I, I, I, i]", (json_int_t)cycles_to_ns(&run->timebase, look->late),
+		json_array_append_new(rows, json_pack("[I, I, I, i, I, I]",
+						      (json_int_t)cycles_to_ns(&run->timebase, look->late),
 						      (json_int_t)look->speed,
-						      (json_int_t)(look->waited_ns - waited_ns),
-						      look->stopped ? 1 : 0));
+						      (json_int_t)RTE_MAX(look->waited_ns - waited_ns, 0),
+						      look->stopped ? 1 : 0,
+						      (json_int_t)cycles_to_ns(&run->timebase, look->asked_late),
+						      (json_int_t)look->asked_speed));
 		waited_ns = look->waited_ns;
 	}
-	return json_pack("{s:I, s:I, s:[s, s, s, s], s:o}", "cpu", (json_int_t)witness->cpu, "took_ns",
+	return json_pack("{s:I, s:I, s:[s, s, s, s, s, s], s:o}", "cpu", (json_int_t)witness->cpu, "took_ns",
 			 (json_int_t)witness->took_ns, "columns", "late_ns", "speed",
-			 "waited_ns", "stopped", "rows", rows);
+			 "waited_ns", "stopped", "asked_late_ns", "asked_speed", "rows", rows);
 }
 
 void witnesses_report(struct run *run, json_t *answer)
@@ -148,6 +200,8 @@ void witnesses_report(struct run *run, json_t *answer)
 			json_array_append_new(all, report_witness(run, witness));
 		free(witness->kept);
 		witness->kept = NULL;
+		if (witness->started)
+			(void)sem_destroy(&witness->wanted);
 		watched_close(&witness->watched);
 	}
 	if (witnesses->count > 0)

@@ -12,6 +12,9 @@
 /* Starts one on each CPU, before the run. False, with the reason, when one could not be: the run goes on without. */
 bool witnesses_start(struct witnesses *witnesses, struct run *run);
 
+/* Polling thread: asks all of them to look now. A question that is still open is not asked again. */
+void witnesses_ask(struct witnesses *witnesses, uint64_t now);
+
 /* Ends them: within a window. */
 void witnesses_stop(struct witnesses *witnesses);
 

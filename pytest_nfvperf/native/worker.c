@@ -10,7 +10,9 @@
 #include "interval.h"
 #include "receive.h"
 #include "run.h"
+#include "speed.h"
 #include "windows.h"
+#include "witnesses.h"
 
 enum {
 	START_DELAY_US = 200, /* from the last thread's readiness to the first frame */
@@ -43,6 +45,38 @@ static void wait_for_start(struct worker *worker)
 	window_begin(&worker->windows, start);
 }
 
+/* More frames wait than at the last question, by as many as are asked for. */
+static bool piles_up(struct stream *stream, uint64_t now, uint64_t step)
+{
+	uint64_t depth = stream->waiting ? pacer_backlog(&stream->pacer, now) : 0;
+	bool deeper = depth >= stream->asked_depth + step;
+
+	if (deeper || depth + step <= stream->asked_depth)
+		stream->asked_depth = depth;
+	return deeper;
+}
+
+/* Frames wait, and the ring has taken none for as long as the frames in it would take. Told once a time. */
+static bool stalls(struct stream *stream, uint64_t now, uint64_t limit)
+{
+	if (!stream->waiting || now - stream->last_sent <= limit || stream->asked_stall == stream->last_sent)
+		return false;
+	stream->asked_stall = stream->last_sent;
+	return true;
+}
+
+/* Is the DUT too slow, or is its CPU not there, or ours not? */
+static void ask_if_held_up(struct worker *worker, struct stream *stream)
+{
+	uint64_t now = worker->clock.last;
+	bool deeper = piles_up(stream, now, worker->run->ask_depth);
+
+	if (!stalls(stream, now, worker->run->gap_limit) && !deeper)
+		return;
+	witnesses_ask(&worker->run->witnesses, now);
+	worker->windows.asked_speed = RTE_MAX(worker->windows.asked_speed, speed_probe());
+}
+
 static uint32_t send_turn(struct worker *worker)
 {
 	uint32_t sent = 0;
@@ -53,6 +87,8 @@ static uint32_t send_turn(struct worker *worker)
 		if (stream_done(stream))
 			continue;
 		sent += stream_turn(stream, &worker->clock);
+		if (worker->run->ask_depth != 0)
+			ask_if_held_up(worker, stream);
 		if (stream_done(stream) && __atomic_sub_fetch(&worker->run->sending, 1, __ATOMIC_ACQ_REL) == 0)
 			__atomic_store_n(&worker->run->all_sent, worker->clock.last, __ATOMIC_RELEASE);
 	}

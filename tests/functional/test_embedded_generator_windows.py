@@ -9,11 +9,17 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pytest_nfvperf.adapters.generators.embedded.ceiling import loop_ports
+from pytest_nfvperf.adapters.generators.embedded.generator import EngineOptions
+from pytest_nfvperf.adapters.generators.embedded.loopback import VhostLoop
+from pytest_nfvperf.model.traffic.windows import State
 from tests.functional.engine_talk import PORT, SECONDS, STREAM, TRIAL, Talk, documented_line, shape, talk
+from tests.functional.generator_support import LOOP_CPU, MTU, Rig, embedded_in, loop_in, run_dir, spec
 
 __all__ = ["talk"]
 
@@ -96,6 +102,63 @@ def test_a_witness_tells_a_stopped_thread_from_one_that_sleeps(talk: Talk) -> No
     assert 3 <= sum(stopped) <= 10
     assert stopped[0] == stopped[-1] == 0
     assert not any(slept)
+
+
+def test_a_pause_that_is_over_before_its_window_is_seen() -> None:
+    """Steps: take the CPU of whoever drains the rings for 30 ms in a window of half a second.
+
+    Verify: the witness comes in time at the window's end; it came late when it was asked why frames pile up.
+    """
+    with run_dir() as directory, _watched_loop(directory) as (rig, _), _taking(LOOP_CPU, after_s=0.2, for_s=0.03):
+        wanted = spec(rig.ways, load_fps=500_000, duration_s=1.0, window_s=0.5)
+        windows = rig.generator.run_trial(wanted).windows
+    assert windows is not None
+    (witness,) = windows.witnesses
+    assert witness.late_ns[0] < 10_000_000
+    assert 10_000_000 < witness.asked_late_ns[0] < 40_000_000
+    assert witness.asked_speed[0] > 0
+    assert windows.states(1.0)[0] is State.PAUSED
+
+
+def test_a_witness_answers_at_once_where_only_the_dut_is_stuck() -> None:
+    """Steps: stop whoever drains the rings. Verify: the witness on its CPU comes in time, and is asked no more often
+    than frames pile up: as many as wait at most, in steps of a quarter."""
+    with run_dir() as directory, _watched_loop(directory) as (rig, loop):
+        os.kill(loop.pid, signal.SIGSTOP)
+        try:
+            result = rig.generator.run_trial(spec(rig.ways, load_fps=500_000, duration_s=0.3, window_s=0.1))
+        finally:
+            os.kill(loop.pid, signal.SIGCONT)
+    assert result.windows is not None
+    (witness,) = result.windows.witnesses
+    assert 0 < max(witness.asked_late_ns) < 5_000_000
+    assert [late > 0 for late in witness.asked_late_ns[:3]] == [True, False, False]
+
+
+@pytest.mark.parametrize("depth", [-1, 1 << 21])
+def test_a_depth_that_cannot_be_is_refused(talk: Talk, depth: int) -> None:
+    talk.ask(**PORT)
+    answer = talk.ask(**{**TRIAL, "window_ns": 10_000_000, "ask_depth": depth}, streams=[STREAM])
+    assert answer["error"] == "ask_depth must be 0..1048576 frames"
+
+
+@contextmanager
+def _watched_loop(directory: Path) -> Iterator[tuple[Rig, VhostLoop]]:
+    """Ports that are joined by a process on a CPU with a witness."""
+    watching = EngineOptions(witness_cpus=(LOOP_CPU,))
+    with loop_in(directory) as loop, embedded_in(directory, options=watching) as generator:
+        rig = Rig(generator, tuple(loop_ports(loop.devices, mtu=MTU)))
+        rig.attach()
+        yield rig, loop
+
+
+def _taking(cpu: int, *, after_s: float, for_s: float) -> AbstractContextManager[int]:
+    """A process that takes the CPU from everybody, witnesses too, once, for so long."""
+    return _running(
+        f"import os, time; os.sched_setaffinity(0, {{{cpu}}}); os.sched_setscheduler(0, os.SCHED_FIFO, "
+        f"os.sched_param(2)); print(flush=True); time.sleep({after_s}); until = time.monotonic() + {for_s}\n"
+        "while time.monotonic() < until: pass"
+    )
 
 
 def _trial_with_a_stop(talk: Talk, pid: int, **asked: Any) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_nfvperf.model.traffic.windows import (
+    ASKED_LATEST_NS,
     FEWEST_WINDOWS,
     LONGEST_WAIT_NS,
     Paced,
@@ -155,6 +156,21 @@ def test_a_window_in_which_the_duts_thread_was_stopped_is_a_pause() -> None:
     made = windows([1] * 4)
     frozen = replace(made, witnesses=(replace(made.witnesses[0], stopped=(0, 0, 1, 0)),))
     assert frozen.states(1.0) == (State.CHANGED, State.ALONE, State.PAUSED, State.CHANGED)
+
+
+def test_a_look_that_was_asked_for_tells_what_is_over_at_the_windows_end() -> None:
+    made = windows([1] * 5)
+    late = replace(made.witnesses[0], asked_late_ns=(0, 0, ASKED_LATEST_NS + 1, 0, 0), asked_speed=(0, 0, ALONE, 0, 0))
+    shared = replace(late, asked_late_ns=(0, 0, ASKED_LATEST_NS, 0, 0), asked_speed=(0, 0, SHARED, 0, 0))
+    away, slow = (replace(made, witnesses=(seen,)).states(1.0) for seen in (late, shared))
+    assert away == (State.CHANGED, State.ALONE, State.PAUSED, State.CHANGED, State.ALONE)
+    assert slow == (State.CHANGED, State.ALONE, State.CHANGED, State.CHANGED, State.ALONE)
+
+
+def test_a_look_that_was_asked_for_and_found_nothing_leaves_the_window_undisturbed() -> None:
+    made = windows([1] * 3)
+    asked = replace(made.witnesses[0], asked_late_ns=(0, ASKED_LATEST_NS, 30_000), asked_speed=(0, ALONE, ALONE))
+    assert replace(made, witnesses=(asked,)).states(1.0)[1:] == (State.ALONE,) * 2
 
 
 def test_a_window_whose_frames_cost_much_more_is_far() -> None:

@@ -30,8 +30,12 @@ FREAKS, FREAK_SHARE = 3, 0.005
 LATEST_NS = 500_000
 """A witness that comes later than this was kept from its CPU: the DUT was, too. A timer tick takes 20-70 us."""
 
-LONGEST_WAIT_NS = 150_000
-"""A thread of the DUT that waited longer for its CPU within a window was kept from its work. A look takes 30 us."""
+ASKED_LATEST_NS = 150_000
+"""A witness that was asked to look, because frames piled up, and came later than this was kept from its CPU. A frame is
+lost at the earliest 300 us after that question, if the DUT did not work at all meanwhile."""
+
+LONGEST_WAIT_NS = 120_000
+"""A thread of the DUT that waited longer for its CPU within a window, the witness's looks left out, was kept off it."""
 
 FULL_SPEED = 1.06
 """Cycles that the probe takes over those on a core of its own: up to this it had its core for itself.
@@ -112,10 +116,13 @@ class WitnessWindows:
         cpu: which.
         late_ns: how late it got the CPU.
         speed: as ThreadWindows'.
-        waited_ns: how long the DUT's thread had waited for the CPU in the window, the witness's own looks included; 0
-            where the kernel does not tell.
+        waited_ns: how long the DUT's thread had waited for the CPU in the window, without the CPU time of the witness
+            itself; 0 where the kernel does not tell.
         took_ns: CPU time that the witness took itself, over the trial.
         stopped: 1 where a signal or a debugger kept the DUT's thread stopped at the window's end (SIGSTOP), else 0.
+        asked_late_ns: within the window the generator asks for a look when frames pile up before a full ring; the
+            longest from such a question to the look, 0 where none was asked.
+        asked_speed: the most cycles of those looks, as speed.
     """
 
     cpu: int
@@ -124,6 +131,8 @@ class WitnessWindows:
     waited_ns: tuple[int, ...] = ()
     took_ns: int = 0
     stopped: tuple[int, ...] = ()
+    asked_late_ns: tuple[int, ...] = ()
+    asked_speed: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -234,7 +243,7 @@ class Windows:
         if any(_kept_from_work(witness, at) for witness in self.witnesses):
             return State.PAUSED
         generator = any(self._shared(thread.speed[at]) for thread in self.threads)
-        dut = any(self._shared(witness.speed[at]) for witness in self.witnesses)
+        dut = any(self._shared(speed) for witness in self.witnesses for speed in _speeds(witness, at))
         if generator:
             return State.BOTH_SHARED if dut else State.GENERATOR_SHARED
         if dut:
@@ -260,7 +269,14 @@ def _kept_from_work(witness: WitnessWindows, at: int) -> bool:
     """The DUT's thread was, by the host, by another thread on its CPU, or by a signal; not by what it does itself."""
     if witness.late_ns[at] > LATEST_NS or (witness.stopped and witness.stopped[at]):
         return True
+    if witness.asked_late_ns and witness.asked_late_ns[at] > ASKED_LATEST_NS:
+        return True
     return bool(witness.waited_ns) and witness.waited_ns[at] > LONGEST_WAIT_NS
+
+
+def _speeds(witness: WitnessWindows, at: int) -> tuple[int, ...]:
+    """At the window's end, and at the looks within it that were asked for."""
+    return (witness.speed[at], witness.asked_speed[at]) if witness.asked_speed else (witness.speed[at],)
 
 
 def _between(early: State, late: State) -> State:

@@ -90,6 +90,21 @@ static void test_time_going_back(void)
 	CHECK_EQUAL(pacer_backlog(&pacer, HZ / 10000 + 1), 0);
 }
 
+/* A frame that waited too long is the ring's refusal only where the ring held it up, and we were there. */
+static void test_giving_up(void)
+{
+	struct pacer pacer;
+
+	pacer_init(&pacer, HZ, 1000000, 1000, 0, 256);
+	CHECK_EQUAL(pacer_give_up(&pacer, 7, false, true), 7);
+	CHECK_EQUAL(pacer.skipped_away + pacer.skipped_behind, 0);
+	CHECK_EQUAL(pacer_give_up(&pacer, 5, false, false), 0);
+	CHECK_EQUAL(pacer.skipped_behind, 5);
+	CHECK_EQUAL(pacer_give_up(&pacer, 3, true, true), 0);
+	CHECK_EQUAL(pacer.skipped_away, 3);
+	CHECK_EQUAL(pacer.next, 15);
+}
+
 int main(void)
 {
 	test_rates();
@@ -97,5 +112,6 @@ int main(void)
 	test_skipping();
 	test_backlog_limit();
 	test_time_going_back();
+	test_giving_up();
 	return 0;
 }

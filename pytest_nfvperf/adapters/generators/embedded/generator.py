@@ -38,6 +38,8 @@ _LINK_POLL_S = 0.01
 _LEARN_FPS = 1000
 _LEARN_FRAMES = 10
 _LEARN_RESIDUAL_NS = 50_000_000
+_ASKED = 4
+"""Of the frames that may wait for a full ring, a quarter is no burst any more: then the witnesses are asked why."""
 
 
 def eal_arguments(
@@ -241,6 +243,8 @@ class EmbeddedGenerator:
         request = trial_request(spec, self._ports)
         if spec.window_s is not None:
             request["witnesses"] = self._witnesses()
+            if not spec.saturating:
+                request["ask_depth"] = min(self._ports[each.tx].queue_depth for each in spec.directions) // _ASKED
             if speed := self._speed.cycles:
                 request["undisturbed"] = undisturbed_end(speed, round(spec.window_s * 1e9))
         return request

@@ -21,6 +21,7 @@ from pytest_nfvperf.model.traffic.trial import (
     VnfCounts,
 )
 from pytest_nfvperf.model.traffic.windows import (
+    ASKED_LATEST_NS,
     FULL_SPEED,
     LATEST_NS,
     LONGEST_WAIT_NS,
@@ -95,6 +96,7 @@ def undisturbed_end(speed: int, window_ns: int) -> dict[str, int]:
     return {
         "most_speed": int(FULL_SPEED * speed),
         "most_late_ns": LATEST_NS,
+        "most_asked_late_ns": ASKED_LATEST_NS,
         "most_absent_ns": int(MOST_ABSENT * window_ns),
         "most_waited_ns": LONGEST_WAIT_NS,
     }
