@@ -18,12 +18,21 @@ def near_ceiling(goal: GoalOutcome, ceiling_fps: float | None) -> bool:
     return ceiling_fps is not None and goal.load_fps is not None and goal.load_fps >= ceiling_fps * NEAR_CEILING
 
 
-def marked(goal: GoalOutcome, ceiling_fps: float | None, spoiled: Sequence[str]) -> GoalOutcome:
-    """Say so when it was the rig that set the limit: the DUT does at least this."""
+def marked(
+    goal: GoalOutcome, ceiling_fps: float | None, spoiled: Sequence[str], maximum_fps: float | None = None
+) -> GoalOutcome:
+    """Say so when it was the rig that set the limit: the DUT does at least this.
+
+    ``maximum_fps``: the highest load that makes sense; a search that ended below it, at its maximum, had to make do
+    with what the generator held.
+    """
     if goal.load_fps is None:
         return _not_below(goal, spoiled)
     if near_ceiling(goal, ceiling_fps):
         detail = f"within 5 % of the generator's own ceiling of {format_fps(ceiling_fps or 0)} per direction"
+        return replace(goal, generator_limited=True, detail=detail)
+    if goal.status is SearchStatus.AT_MAXIMUM and goal.load_fps < NEAR_CEILING * (maximum_fps or 0):
+        detail = "the generator held no higher load when the search began"
         return replace(goal, generator_limited=True, detail=detail)
     if spoiled:
         detail = f"the rig could not measure {len(spoiled)} higher load(s) validly; {spoiled[0]}"

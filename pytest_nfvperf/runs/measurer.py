@@ -141,7 +141,8 @@ class LoadMeasurer:
     @property
     def apart(self) -> str:
         """Why a figure of these trials may be too low: the host kept the CPUs apart in one of them; else empty."""
-        placed = (trial.result.placement for trial in self.trials if trial.result.dated is None)
+        searched = (trial.result for trial in self.trials if not trial.result.spec.saturating)
+        placed = (result.placement for result in searched if result.dated is None)
         return next((place.apart for place in placed if place is not None and place.apart), "")
 
     def disturbed(self, goal: GoalOutcome) -> str:

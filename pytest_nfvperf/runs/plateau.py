@@ -1,9 +1,14 @@
 """The plateau beside NDR and PDR: what the DUT forwards while its rings are full and the machine disturbs nothing.
 
 It repeats where a search moves: no loss decides it, only a rate. An engine that does not date what happens has none.
+For some seconds at a time a host makes all memory slower or faster than usual, which no witness sees: of ten readings
+on one host eight lay within 6 %, one was 8 % above and one 20 % below. So a search reads it before, between and after
+the rest, and tells the one in the middle.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from pytest_nfvperf.model.measure.outcome import PlateauPoint
 from pytest_nfvperf.model.traffic.windows import plateau
@@ -45,6 +50,16 @@ def plateaus(
         if point is not None:
             apart = (point,)
     return apart
+
+
+def typical(readings: Sequence[PlateauPoint]) -> tuple[PlateauPoint, ...]:
+    """The one in the middle, the lower of two; none of none.
+
+    One that was read while the CPUs were apart counts where there is no other.
+    """
+    usable = [each for each in readings if not each.apart] or list(readings)
+    ordered = sorted(usable, key=lambda each: each.fps)
+    return (ordered[(len(ordered) - 1) // 2],) if ordered else ()
 
 
 def _point(trial: Trial) -> PlateauPoint | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from itertools import pairwise
 
 import pytest
@@ -15,7 +14,6 @@ from pytest_nfvperf.model.evidence.trial_records import trial_data
 from pytest_nfvperf.model.ledger.ledger import Ledger
 from pytest_nfvperf.model.measure.observe import observations
 from pytest_nfvperf.model.measure.outcome import Goal, GoalOutcome, Outcome, SearchStatus
-from pytest_nfvperf.model.traffic.cpu_placement import Placed
 from pytest_nfvperf.model.traffic.trial import DirectionCounts, TrialResult, TrialSpec
 from pytest_nfvperf.model.traffic.windows import State, ThreadWindows, Windows, WitnessWindows
 from pytest_nfvperf.runs.confirm import SHARES, confirm_all
@@ -23,8 +21,6 @@ from pytest_nfvperf.runs.load_series import loss_point
 from pytest_nfvperf.runs.measurer import WARM_UP, LoadLimits, LoadMeasurer, window_s
 from pytest_nfvperf.runs.mlr import mlr_search
 from pytest_nfvperf.runs.patience import LEAST_S, PATIENCE_S, Patience
-from pytest_nfvperf.runs.plateau import plateaus
-from pytest_nfvperf.runs.trials import Trial
 from pytest_nfvperf.session.ledgers import bounding
 from tests.unit.test_search_algorithms import NDR, PDR, measurer_on
 
@@ -260,53 +256,6 @@ def test_a_load_refuted_close_above_bounds_the_figure_whatever_other_trials_say(
 )
 def test_windows_are_short_but_not_too_many(duration_s: float, expected: float | None) -> None:
     assert window_s(duration_s) == expected
-
-
-@pytest.mark.parametrize("shared", [0.0, 0.4])
-def test_the_plateau_is_the_rate_at_overload_whatever_the_host_does(shared: float) -> None:
-    measurer = measurer_on(OnASharedHost(CAPACITY, shared=shared))
-    measurer.attempt(0.5, 8e6, WARM_UP)
-    (point,) = plateaus(measurer, 8e6, None)
-    assert point.fps == pytest.approx(CAPACITY, rel=0.001)
-    assert point.low_fps <= point.fps <= point.high_fps
-
-
-def test_there_is_no_plateau_where_the_dut_was_not_the_limit_or_never_undisturbed() -> None:
-    for generator, ceiling_fps, line_rate_fps in (
-        (OnASharedHost(CAPACITY), 4e6, None),
-        (OnASharedHost(CAPACITY, shared=1.0), 8e6, None),
-        (OnASharedHost(CAPACITY), 8e6, 14.88e6),
-        (OnASharedHost(CAPACITY), None, None),
-    ):
-        measurer = measurer_on(generator)
-        measurer.attempt(0.5, 8e6, WARM_UP)
-        assert plateaus(measurer, ceiling_fps, line_rate_fps) == ()
-
-
-NEAR, MOVED = Placed(70, 70, near_ns=100), Placed(70, 390, far=True, near_ns=100)
-
-
-@pytest.mark.parametrize(
-    ("places", "read", "apart"),
-    [([NEAR], 1, ""), ([MOVED, NEAR], 2, ""), ([MOVED] * 3, 3, "the host keeps the CPUs * 390 ns apart *")],
-)
-def test_a_plateau_read_while_a_cpu_moved_is_read_again(
-    places: list[Placed], read: int, apart: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Seen: a plateau of 4.4 Mpps beside an NDR of 9.4."""
-    measurer = measurer_on(OnASharedHost(CAPACITY))
-    measurer.attempt(0.5, 8e6, WARM_UP)
-    waiting, saturate = iter(places), LoadMeasurer.saturate
-
-    def saturated(self: LoadMeasurer, duration_s: float, load_fps: float) -> Trial:
-        trial = saturate(self, duration_s, load_fps)
-        return replace(trial, result=replace(trial.result, placement=next(waiting)))
-
-    monkeypatch.setattr(LoadMeasurer, "saturate", saturated)
-    (point,) = plateaus(measurer, 8e6, None)
-    assert point.trial_id == measurer.trials[-1].id
-    assert len(measurer.trials) == 1 + read
-    assert fnmatchcase(point.apart, apart)
 
 
 def test_the_report_shows_the_loss_that_the_search_is_judged_by() -> None:

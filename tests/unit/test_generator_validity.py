@@ -180,6 +180,14 @@ def test_a_load_that_is_not_held_in_undisturbed_windows_is_too_high() -> None:
     assert judged_dated(held) == []
 
 
+@pytest.mark.parametrize(("lost", "codes"), [(50_000, [Reason.FELL_BEHIND]), (50_001, [])])
+def test_a_load_of_which_the_dut_loses_more_than_was_left_out_is_too_high_for_it(
+    lost: int, codes: list[Reason]
+) -> None:
+    undisturbed = Undisturbed(windows=60, of=100, due=600_000, offered=550_000, lost=lost)
+    assert judged_dated(undisturbed) == codes
+
+
 def test_a_trial_that_was_disturbed_most_of_the_time_is_judged_as_one_without_windows() -> None:
     spec = TrialSpec(Traffic(64), 1_000_000, 1.0, (WAY,), window_s=0.01)
     assert ValidityPolicy().of(spec) == ValidityPolicy()

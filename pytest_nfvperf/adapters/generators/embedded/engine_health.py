@@ -127,8 +127,11 @@ def _remedy(cpus: Sequence[int]) -> str:
 
 
 def _skipped_undisturbed(dated: Undisturbed) -> Iterator[InvalidReason]:
-    """A load that the generator does not hold while nobody disturbs it is too high for it."""
-    if dated.skipped_ratio > MOST_SKIPPED_UNDISTURBED:
+    """A load that the generator does not hold while nobody disturbs it is too high for it.
+
+    Where the DUT lost more than the generator left out, it is too high for the DUT, whatever the generator holds.
+    """
+    if dated.skipped_ratio > MOST_SKIPPED_UNDISTURBED and dated.lost <= dated.due - dated.offered:
         behind = _share(dated.due - dated.offered, dated.due)
         limit = f"limit {MOST_SKIPPED_UNDISTURBED:.2%}"
         yield InvalidReason(

@@ -1,0 +1,108 @@
+"""The plateau of a search, and where it begins: what the host does to either moves no figure of the DUT's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fnmatch import fnmatchcase
+
+import pytest
+
+from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
+from pytest_nfvperf.model.measure.outcome import GoalOutcome, PlateauPoint, SearchStatus
+from pytest_nfvperf.model.measure.profile import QUICK
+from pytest_nfvperf.model.traffic.cpu_placement import Placed
+from pytest_nfvperf.runs.found_goals import marked
+from pytest_nfvperf.runs.measurer import WARM_UP, LoadMeasurer
+from pytest_nfvperf.runs.plateau import plateaus, typical
+from pytest_nfvperf.runs.search import Limits, Search
+from pytest_nfvperf.runs.trials import Trial
+from tests.unit.test_dated_searches import CAPACITY, OnASharedHost
+from tests.unit.test_search_algorithms import PDR, measurer_on
+
+
+@pytest.mark.parametrize("shared", [0.0, 0.4])
+def test_the_plateau_is_the_rate_at_overload_whatever_the_host_does(shared: float) -> None:
+    measurer = measurer_on(OnASharedHost(CAPACITY, shared=shared))
+    measurer.attempt(0.5, 8e6, WARM_UP)
+    (point,) = plateaus(measurer, 8e6, None)
+    assert point.fps == pytest.approx(CAPACITY, rel=0.001)
+    assert point.low_fps <= point.fps <= point.high_fps
+
+
+def test_there_is_no_plateau_where_the_dut_was_not_the_limit_or_never_undisturbed() -> None:
+    for generator, ceiling_fps, line_rate_fps in (
+        (OnASharedHost(CAPACITY), 4e6, None),
+        (OnASharedHost(CAPACITY, shared=1.0), 8e6, None),
+        (OnASharedHost(CAPACITY), 8e6, 14.88e6),
+        (OnASharedHost(CAPACITY), None, None),
+    ):
+        measurer = measurer_on(generator)
+        measurer.attempt(0.5, 8e6, WARM_UP)
+        assert plateaus(measurer, ceiling_fps, line_rate_fps) == ()
+
+
+@pytest.mark.parametrize(
+    ("fps", "apart", "told"),
+    [([7.2, 7.8, 7.1], [], 7.2), ([7.2, 5.7], [], 5.7), ([7.2, 4.4, 7.1], [4.4], 7.1), ([4.4], [4.4], 4.4)],
+)
+def test_the_plateau_that_is_told_is_the_reading_in_the_middle(
+    fps: list[float], apart: list[float], told: float
+) -> None:
+    readings = [PlateauPoint("t", each, each, each, 50, "far" if each in apart else "") for each in fps]
+    assert [point.fps for point in typical(readings)] == [told]
+    assert typical([]) == ()
+
+
+NEAR, MOVED = Placed(70, 70, near_ns=100), Placed(70, 390, far=True, near_ns=100)
+
+
+@pytest.mark.parametrize(
+    ("places", "read", "apart"),
+    [([NEAR], 1, ""), ([MOVED, NEAR], 2, ""), ([MOVED] * 3, 3, "the host keeps the CPUs * 390 ns apart *")],
+)
+def test_a_plateau_read_while_a_cpu_moved_is_read_again(
+    places: list[Placed], read: int, apart: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen: a plateau of 4.4 Mpps beside an NDR of 9.4."""
+    measurer = measurer_on(OnASharedHost(CAPACITY))
+    measurer.attempt(0.5, 8e6, WARM_UP)
+    waiting, saturate = iter(places), LoadMeasurer.saturate
+
+    def saturated(self: LoadMeasurer, duration_s: float, load_fps: float) -> Trial:
+        trial = saturate(self, duration_s, load_fps)
+        return replace(trial, result=replace(trial.result, placement=next(waiting)))
+
+    monkeypatch.setattr(LoadMeasurer, "saturate", saturated)
+    (point,) = plateaus(measurer, 8e6, None)
+    assert point.trial_id == measurer.trials[-1].id
+    assert len(measurer.trials) == 1 + read
+    assert fnmatchcase(point.apart, apart)
+
+
+@pytest.mark.parametrize(
+    ("placed", "usable", "limited"),
+    [(NEAR, 5e6, "the generator held no higher load when the search began"), (MOVED, 8e6, "")],
+)
+def test_a_generator_that_was_far_away_lowers_no_maximum(
+    placed: Placed, usable: float, limited: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen: a CPU moved in the warm-up, and the search ended at the 4.24 Mpps that the generator held meanwhile."""
+    measurer = measurer_on(FakeGenerator(20e6, ceiling_fps=5.1e6))
+    attempt, first = LoadMeasurer.attempt, iter([placed])
+
+    def attempted(self: LoadMeasurer, duration_s: float, load_fps: float, purpose: str) -> Trial:
+        trial = attempt(self, duration_s, load_fps, purpose)
+        found = next(first, None)
+        if found is None:  # the second one holds any load
+            return replace(trial, result=replace(trial.result, invalid=()))
+        offered = replace(trial.result.counts[0], refused=0, sent=2_500_000, intended=4_000_000, skipped=1_500_000)
+        counts = (offered,) * len(trial.result.counts)
+        return replace(trial, result=replace(trial.result, counts=counts, placement=found))
+
+    monkeypatch.setattr(LoadMeasurer, "attempt", attempted)
+    limits = Limits(8e6, None)
+    search = Search(QUICK, {}, lambda *_: limits, lambda _: 0.0)
+    assert search._usable_maximum(measurer, limits) == pytest.approx(usable, rel=0.01)
+    at_maximum = GoalOutcome(PDR, SearchStatus.AT_MAXIMUM, load_fps=round(usable), detail="met at the maximum load")
+    assert marked(at_maximum, None, [], limits.maximum_fps).generator_limited is bool(limited)
+    assert limited in marked(at_maximum, None, [], limits.maximum_fps).detail
