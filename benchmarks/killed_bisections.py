@@ -116,7 +116,8 @@ def _command(versions: Sequence[Path]) -> list[str]:
     ends = ["--good", str(versions[0]), "--bad", str(versions[-1])]
     between = [str(version) for version in versions[1:-1]]
     asked = [*ends, "--versions", *between, "--by", "outcomes", "--log", "log", "--", "mine"]
-    return [sys.executable, "-m", "pytest_nfvperf.cli.main", "bisect", *asked]
+    # Killed with this bench a bisection would go on, and hold the CPUs.
+    return ["setpriv", "--pdeathsig", "TERM", sys.executable, "-m", "pytest_nfvperf.cli.main", "bisect", *asked]
 
 
 def _version(prefix: Path, installed: OvsBinaries, *, dies: bool) -> Path:
