@@ -157,6 +157,23 @@ def test_a_saturating_trial_may_miss_more_since_its_time_is_taken_off():
     assert ValidityPolicy(max_skipped_ratio=0.1).of(replace(spec, saturating=True)).max_skipped_ratio == 0.1
 
 
+@pytest.mark.parametrize(
+    ("skipped", "fell_behind", "codes"),
+    [(900_000, 900_000, []), (900_000, 400_000, []), (900_000, 399_999, [Reason.SKIPPED_FRAMES])],
+)
+def test_an_overload_may_be_more_than_the_generator_sends_while_it_runs(
+    skipped: int, fell_behind: int, codes: list[Reason]
+) -> None:
+    """Windows tell whether the generator was the limit. Half of the time it must have been there."""
+    spec = TrialSpec(Traffic(64), 1_000_000, 1.0, (WAY,), window_s=0.005, saturating=True)
+    count = dataclasses.replace(GOOD, sent=100_000, received=100_000, skipped=skipped)
+    facts = StreamFacts(fell_behind=fell_behind, highest_seq=100_000, beyond_window=0)
+    attached = {name: GeneratorPort(name, "x", "x") for name in ("a", "b")}
+    ports = {"b": PortFacts({}, back_pressure=False)}
+    judged = judge([count], [facts], ports, attached, HEALTH, ValidityPolicy().of(spec))
+    assert [reason.code for reason in judged] == codes
+
+
 def judged_dated(dated: Undisturbed, **counts: Any) -> list[Reason]:
     """Of a trial with so many undisturbed windows."""
     ports = {"b": PortFacts({}, back_pressure=False)}

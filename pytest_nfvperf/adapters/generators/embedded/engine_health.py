@@ -29,6 +29,7 @@ class ValidityPolicy:
         max_skipped_windowed: the same where only undisturbed windows count, in which the generator was there.
         max_poll_gap_ns: a longer gap spoils a trial on any port.
         max_foreign_frames: frames of earlier trials, misdirected or unknown ones, per trial.
+        may_fall_behind: the load is meant to be above what the generator sends: windows tell whether it was the limit.
         cpus: of the generator's polling threads, which the reasons name; empty where nobody knows them.
     """
 
@@ -37,6 +38,7 @@ class ValidityPolicy:
     max_skipped_windowed: float = 0.5
     max_poll_gap_ns: int = 250_000_000
     max_foreign_frames: int = 0
+    may_fall_behind: bool = False
     cpus: tuple[int, ...] = ()
 
     def of(self, spec: TrialSpec, *, dated: bool = False) -> ValidityPolicy:
@@ -44,8 +46,8 @@ class ValidityPolicy:
         windowed = dated or (spec.saturating and spec.window_s is not None)
         if not (windowed or spec.saturating):
             return self
-        allowed = self.max_skipped_windowed if windowed else self.max_skipped_saturating
-        return replace(self, max_skipped_ratio=max(self.max_skipped_ratio, allowed))
+        allowed = max(self.max_skipped_ratio, self.max_skipped_windowed if windowed else self.max_skipped_saturating)
+        return replace(self, max_skipped_ratio=allowed, may_fall_behind=spec.saturating and windowed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +105,14 @@ def _share(part: int, whole: int) -> str:
 
 def _skipped(count: DirectionCounts, fact: StreamFacts, policy: ValidityPolicy) -> Iterator[InvalidReason]:
     allowed = policy.max_skipped_ratio * count.intended
-    if count.skipped <= allowed:
-        return
     absent = count.skipped - fact.fell_behind
+    if (absent if policy.may_fall_behind else count.skipped) <= allowed:
+        return
     limit = f"limit {policy.max_skipped_ratio:.2%}"
-    if absent >= fact.fell_behind:
+    if absent >= fact.fell_behind or policy.may_fall_behind:
         detail = f"{count.direction}: {_share(absent, count.intended)} were due while the generator was not running"
         yield InvalidReason(Reason.SKIPPED_FRAMES, f"{detail}, {limit}{_remedy(policy.cpus)}")
-    if fact.fell_behind > allowed or fact.fell_behind > absent:
+    if not policy.may_fall_behind and (fact.fell_behind > allowed or fact.fell_behind > absent):
         detail = f"{count.direction}: {_share(fact.fell_behind, count.intended)} were due faster than it could send"
         yield InvalidReason(Reason.FELL_BEHIND, f"{detail}, {limit}")
 
