@@ -10,7 +10,7 @@ from pathlib import Path
 
 from benchmarks.bisections import bisections
 from benchmarks.chains import patch_chain_flat
-from benchmarks.comparisons import planted_handicaps, same_against_same
+from benchmarks.comparisons import handicaps_of_five_percent, handicaps_of_two_percent, same_against_same
 from benchmarks.faults import injected_faults
 from benchmarks.generator import against_testpmd, large_frames, lossless, pacing
 from benchmarks.killed_bisections import killed_bisections
@@ -64,12 +64,14 @@ ON_THE_RIG: dict[str, Callable[[Bench], list[Figure]]] = {
     "band-witness": band_witness,
     "gate": gate_beside_quick,
     "same-against-same": same_against_same,
-    "handicaps": planted_handicaps,
+    "handicaps-5": handicaps_of_five_percent,
+    "handicaps-2": handicaps_of_two_percent,
 }
 
 ASKED_FOR = {
     "gate",
-    "handicaps",
+    "handicaps-2",
+    "handicaps-5",
     "killed-bisections",
     "lost-workers",
     "rack",
