@@ -41,7 +41,7 @@ _SLA = "schema: 1\nrules:\n  - {where: {}, require: {loss_ratio: '<= 10 %'}}\n"
 
 @dataclass(frozen=True, slots=True)
 class _Ended:
-    """``killed``: how often; ``kept``: what was in the log then was in it at the end; ``last``: the line told last."""
+    """``killed``: how often; ``kept``: the log has at the end what it had at each kill; ``last``: the last line told."""
 
     killed: int
     kept: bool
@@ -76,35 +76,28 @@ def _ended(installed: OvsBinaries, chances: random.Random) -> _Ended:
         versions = [_version(place / f"v{at:02}", installed, dies=at >= guilty) for at in range(_VERSIONS)]
         _write_project(place)
         command = _command(versions)
-        log, kept, killed = place / "log" / LOG, True, 0
-        for _ in range(_KILLS):
-            seen = _killed_after(command, place, log, chances.uniform(1.0, _LONGEST_S))
-            if seen is None:
-                break
-            killed += 1
-            with_it = log.read_bytes() if log.exists() else b""
-            kept = kept and with_it.startswith(seen)
-        before = _whole_lines(log)
+        log = place / "log" / LOG
+        kills = [_killed_after(command, place, log, chances.uniform(1.0, _LONGEST_S)) for _ in range(_KILLS)]
+        seen = [lines for lines in kills if lines is not None]
         done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)
         told = done.stdout + done.stderr
         right = done.returncode == 0 and f"v{guilty:02} brought it in" in told and "Confirmed." in told
         last = (told.strip().splitlines() or ["it printed nothing"])[-1]
-        kept = kept and log.read_bytes().startswith(before)
-        print(f"  v{guilty:02}, killed {how_many(killed, 'time')}: {'found' if right else last}", flush=True)
-        return _Ended(killed, kept, right, last)
+        in_the_end = _whole_lines(log)
+        print(f"  v{guilty:02}, killed {how_many(len(seen), 'time')}: {'found' if right else last}", flush=True)
+        return _Ended(len(seen), all(in_the_end.startswith(lines) for lines in seen), right, last)
 
 
 def _killed_after(command: Sequence[str], place: Path, log: Path, moment_s: float) -> bytes | None:
-    """The whole lines of the log at that moment; None where the bisection had ended by itself."""
+    """The whole lines of the log when it was killed; None where the bisection had ended by itself."""
     with (place / "output").open("a") as output:
         running = subprocess.Popen(command, cwd=place, stdout=output, stderr=output)
     with suppress(subprocess.TimeoutExpired):
         running.wait(moment_s)
         return None
-    seen = _whole_lines(log)
     running.send_signal(signal.SIGKILL)
     running.wait()
-    return seen
+    return _whole_lines(log)
 
 
 def _whole_lines(log: Path) -> bytes:
