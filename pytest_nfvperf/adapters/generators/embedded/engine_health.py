@@ -105,15 +105,15 @@ def _share(part: int, whole: int) -> str:
 
 def _skipped(count: DirectionCounts, fact: StreamFacts, policy: ValidityPolicy) -> Iterator[InvalidReason]:
     allowed = policy.max_skipped_ratio * count.intended
-    absent = count.skipped - fact.fell_behind
-    if (absent if policy.may_fall_behind else count.skipped) <= allowed:
+    absent, behind = count.skipped - fact.fell_behind, 0 if policy.may_fall_behind else fact.fell_behind
+    if absent + behind <= allowed:
         return
     limit = f"limit {policy.max_skipped_ratio:.2%}"
-    if absent >= fact.fell_behind or policy.may_fall_behind:
+    if absent >= behind:
         detail = f"{count.direction}: {_share(absent, count.intended)} were due while the generator was not running"
         yield InvalidReason(Reason.SKIPPED_FRAMES, f"{detail}, {limit}{_remedy(policy.cpus)}")
-    if not policy.may_fall_behind and (fact.fell_behind > allowed or fact.fell_behind > absent):
-        detail = f"{count.direction}: {_share(fact.fell_behind, count.intended)} were due faster than it could send"
+    if behind > allowed or behind > absent:
+        detail = f"{count.direction}: {_share(behind, count.intended)} were due faster than it could send"
         yield InvalidReason(Reason.FELL_BEHIND, f"{detail}, {limit}")
 
 
