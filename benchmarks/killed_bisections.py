@@ -41,7 +41,7 @@ _SLA = "schema: 1\nrules:\n  - {where: {}, require: {loss_ratio: '<= 10 %'}}\n"
 
 @dataclass(frozen=True, slots=True)
 class _Ended:
-    """``killed``: how often; ``kept``: the log has at the end what it had at each kill; ``last``: the last line told."""
+    """``killed``: how often; ``kept``: the log ended with all that it had at each kill; ``last``: the last line."""
 
     killed: int
     kept: bool
