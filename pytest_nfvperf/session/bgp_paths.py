@@ -7,6 +7,7 @@ from typing import Any
 from pytest_nfvperf.adapters.routing.speakers.session_sampler import SessionSampler
 from pytest_nfvperf.backends.base import RunsBgp
 from pytest_nfvperf.model.errors import UnavailableError
+from pytest_nfvperf.model.evidence.records import AttachmentData
 from pytest_nfvperf.model.measure.outcome import SessionsSeen
 from pytest_nfvperf.model.routing.bgp import SessionState
 from pytest_nfvperf.model.scenarios.bgp_path import BgpPathPlan
@@ -116,6 +117,12 @@ class LiveBgpPath:
             return {"missing": (("session_flaps", f"{self.name}: FRR does not tell how often it went down"),)}
         down = max(now.flaps - before.flaps, int(not now.established))
         return {"sessions": SessionsSeen(self.name, down, trials)}
+
+    def keep_logs(self, why: str) -> None:
+        """Add the ends of both speakers' logs to the evidence. ``why``: for the reader, after the log's name."""
+        for speaker in (self.path.frr, self.path.bird):
+            for name, text in speaker.logs().items():
+                self._session.recorder.emit(AttachmentData(f"{name}: {why}", text=text))
 
     def traffic(self, frame_size: int | Imix = 64, **changes: Any) -> Traffic:
         """Traffic from a client to the VM, and back."""

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
 from pytest_nfvperf import Outcome, SlaCheck, sweep
-from pytest_nfvperf.routing import VM, BgpPathDeployer, BgpPathPlan, BgpSpeaker, Convergence, Event, LiveBgpPath
+from pytest_nfvperf.routing import (
+    VM,
+    BgpPathDeployer,
+    BgpPathPlan,
+    BgpSpeaker,
+    Convergence,
+    ConvergenceReading,
+    Event,
+    LiveBgpPath,
+    SessionState,
+)
 
 RECOVERED_WITHIN_S = 10.0
 
@@ -19,11 +31,40 @@ def _signal(speaker: BgpSpeaker, number: signal.Signals) -> None:
         os.kill(pid, number)
 
 
+@dataclass(frozen=True)
+class Failure:
+    """One reading of a failure. ``ends``: how often the session ended. ``seen``: that as an outcome's fields."""
+
+    reading: ConvergenceReading
+    state: SessionState
+    ends: int
+    seen: Mapping[str, Any]
+
+
 def _break_and_mend(
     bgp_path: LiveBgpPath, convergence: Convergence, events: Sequence[Event], duration_s: float
 ) -> Outcome:
-    """100 kpps both ways, while the first of two events ends the session and the other one lets it come back."""
-    traffic, (fail, mend) = bgp_path.traffic(64), events
+    """100 kpps both ways, while the first of two events ends the session and the other one lets it come back.
+
+    A failure that ended the session more than once is caused twice more, and the middle one of the three is judged:
+    the daemons share a CPU with the generator, and their timers run while another one's wait.
+    """
+    failures, notes = [_failure(bgp_path, convergence, events, duration_s)], []
+    if failures[0].ends > 1:
+        bgp_path.keep_logs("the session ended more than once")
+        for _ in range(2):
+            bgp_path.await_ready()
+            failures.append(_failure(bgp_path, convergence, events, duration_s))
+        ends = ", ".join(str(each.ends) for each in failures)
+        notes = [f"three failures ended the session {ends} times; the middle one is judged"]
+    judged = sorted(failures, key=lambda each: each.ends)[len(failures) // 2]
+    seconds = _seconds(judged.reading, *(event.name for event in events))
+    notes.append(str(judged.state))
+    traffic, readings = bgp_path.traffic(64), [judged.reading]
+    return convergence.outcome(bgp_path.live, traffic, readings, seconds, notes=tuple(notes), **judged.seen)
+
+
+def _failure(bgp_path: LiveBgpPath, convergence: Convergence, events: Sequence[Event], duration_s: float) -> Failure:
     before = bgp_path.path.session()
 
     def again() -> None:
@@ -31,17 +72,20 @@ def _break_and_mend(
         bgp_path.await_ready()
         before = bgp_path.path.session()
 
-    reading = convergence.read(bgp_path.live, traffic, events, duration_s, ready=again)
+    reading = convergence.read(bgp_path.live, bgp_path.traffic(64), events, duration_s, ready=again)
     state = bgp_path.await_established(RECOVERED_WITHIN_S)
     bgp_path.await_installed(bgp_path.plan.clients, RECOVERED_WITHIN_S)
-    times = {
-        "withdrawal_time": reading.stopped_after_s(fail.name, VM),
-        "outage_time": reading.outage_s(VM),
-        "recovery_time": reading.went_on_after_s(mend.name, VM),
-    }
-    seconds = {metric: [value] for metric, value in times.items() if value is not None}
     seen = bgp_path.seen_since(before, reading.trial.id)
-    return convergence.outcome(bgp_path.live, traffic, [reading], seconds, notes=(str(state),), **seen)
+    return Failure(reading, state, seen["sessions"].flaps if "sessions" in seen else 0, seen)
+
+
+def _seconds(reading: ConvergenceReading, fail: str, mend: str) -> dict[str, list[float]]:
+    times = {
+        "withdrawal_time": reading.stopped_after_s(fail, VM),
+        "outage_time": reading.outage_s(VM),
+        "recovery_time": reading.went_on_after_s(mend, VM),
+    }
+    return {metric: [value] for metric, value in times.items() if value is not None}
 
 
 @sweep("failure", ["killed", "hung"], quick={"killed"})

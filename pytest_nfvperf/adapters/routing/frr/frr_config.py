@@ -6,14 +6,15 @@ from collections.abc import Iterator
 
 from pytest_nfvperf.model.routing.bgp import Family, Neighbor, Policy, SpeakerConfig, family_of
 
+_COMMON = ("hostname nfvperf", "log timestamp precision 3")
 _IP = {Family.IPV4: "ip", Family.IPV6: "ipv6"}
 
 
 def configuration(config: SpeakerConfig) -> dict[str, str]:
     """The text of each daemon's file, by the daemon's name."""
-    files = {"zebra": ["hostname nfvperf"], "bgpd": list(_bgpd(config))}
+    files = {"zebra": [*_COMMON], "bgpd": [*_COMMON, *_bgpd(config)]}
     if any(neighbor.bfd is not None for neighbor in config.neighbors):
-        files["bfdd"] = list(_bfdd(config))
+        files["bfdd"] = [*_COMMON, *_bfdd(config)]
     return {daemon: "\n".join(lines) + "\n" for daemon, lines in files.items()}
 
 
@@ -30,7 +31,7 @@ def network(asn: int, prefix: str, *, undo: bool = False) -> tuple[str, ...]:
 
 
 def _bfdd(config: SpeakerConfig) -> Iterator[str]:
-    yield "hostname nfvperf"
+    yield "debug bfd peer"  # each change of a session's state, and why
     yield "bfd"
     for neighbor in config.neighbors:
         if neighbor.bfd is not None:
@@ -41,7 +42,6 @@ def _bfdd(config: SpeakerConfig) -> Iterator[str]:
 
 
 def _bgpd(config: SpeakerConfig) -> Iterator[str]:
-    yield "hostname nfvperf"
     for neighbor in config.neighbors:
         for way, policy in (("in", neighbor.accepts), ("out", neighbor.sends)):
             yield from _route_map(f"{way}-{_label(neighbor)}", policy)

@@ -105,7 +105,8 @@ class FrrSpeaker:
     def _daemon(self, name: str) -> Daemon:
         directory = self._daemons.directory
         argv = (self._binaries[name], *self._common(name), "--vty_socket", str(directory), "-P", "0")
-        argv += ("-z", str(directory / "zserv.api"), "--log", "stdout", "--log-level", "info")
+        argv += ("-z", str(directory / "zserv.api"), "--log", "stdout")
+        argv += ("--log-level", "debug" if name == "bfdd" else "info")
         if name == "bfdd" and _BFD_CONTROL in run([self._binaries[name], "--help"]):  # newer ones have none
             argv += (_BFD_CONTROL, str(directory / "bfdd.sock"))
         return Daemon(name, argv, f"{name}.vty")
