@@ -10,7 +10,7 @@ from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.topology.catalogue import bridge_chain
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.runs.study import Subject
+from pytest_nfvperf.runs.figures import Subject
 
 _FLAT = 0.95
 

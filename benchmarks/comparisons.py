@@ -15,8 +15,9 @@ from pytest_nfvperf.model.measure.profile import QUICK, Profile
 from pytest_nfvperf.model.samples import Relative
 from pytest_nfvperf.model.topology.catalogue import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.runs.figures import Subject
 from pytest_nfvperf.runs.rig import LiveTopology
-from pytest_nfvperf.runs.study import Decided, Subject
+from pytest_nfvperf.runs.study import Decided
 
 COMPARISONS, MINUTE_S, MOST_DIFFERENT = 40, 60.0, 2
 HANDICAPPED = "phy2phy-slower"

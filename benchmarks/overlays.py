@@ -13,7 +13,7 @@ from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.samples import Relative
 from pytest_nfvperf.model.scenarios.overlay_path import vm_to_vm
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.runs.study import Subject
+from pytest_nfvperf.runs.figures import Subject
 
 _HALF_WIDTH = 0.03
 _WHAT, _TARGET = "VXLAN over none, 64 B", "interval within 3 %"

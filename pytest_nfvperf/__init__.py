@@ -93,7 +93,7 @@ if TYPE_CHECKING:
     from pytest_nfvperf.ports.running_trial import RunningTrial, TellsIntervals
     from pytest_nfvperf.ports.stream_engine import StreamEnd, StreamEngine
     from pytest_nfvperf.ports.vnf import Vnf, VnfMaker, VnfPort, VnfSpec
-    from pytest_nfvperf.runs.figures import Figure, SendingFigure, ShortFigure
+    from pytest_nfvperf.runs.figures import Figure, SendingFigure, ShortFigure, Subject
     from pytest_nfvperf.runs.load_cost import LoadCost
     from pytest_nfvperf.runs.load_series import loss_point
     from pytest_nfvperf.runs.mirroring import CopyTrials, MirrorLoad
@@ -102,7 +102,7 @@ if TYPE_CHECKING:
     from pytest_nfvperf.runs.search import Search
     from pytest_nfvperf.runs.soaker import Soaker
     from pytest_nfvperf.runs.stream_runner import StreamRun, StreamRunner
-    from pytest_nfvperf.runs.study import Study, Subject
+    from pytest_nfvperf.runs.study import Study
     from pytest_nfvperf.runs.trials import Trial
     from pytest_nfvperf.session.capturing import Captures
     from pytest_nfvperf.session.deploying import Deployer, FreshDeployer
@@ -338,7 +338,7 @@ _PLACES = {
     "StreamRunner": "runs.stream_runner",
     "StreamSpec": "model.measure.stream_measurement",
     "Study": "runs.study",
-    "Subject": "runs.study",
+    "Subject": "runs.figures",
     "TESTBEDS_OWN": "model.testbed.testbed",
     "TellsIntervals": "ports.running_trial",
     "Testbed": "model.testbed.testbed",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 from listed_sink import Listed
 
 from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
@@ -95,3 +97,22 @@ class Bench:
     def sla(self, metric, text):
         rule = Rule((), ((metric, parse_limit(metric, text)),), "sla.yaml:3: rules[0]")
         return SlaCheck([rule], Measured(), self.context.recorder, lambda _: None)
+
+
+class OneBench(Bench):
+    """Deploys all subjects at once, on the one simulated DUT; notes who ran, from ``None`` on in each block."""
+
+    def __init__(self, capacity):
+        super().__init__(capacity)
+        self.ran: list[int | None] = []
+
+    def side_by_side(self, subjects):
+        self.subjects = subjects
+        return nullcontext(self)
+
+    def begin_block(self, subjects, number):
+        self.ran.append(None)
+
+    def run(self, subject):
+        self.ran.append(subject)
+        return self(*self.subjects[subject], quiet=True)

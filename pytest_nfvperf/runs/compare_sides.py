@@ -20,8 +20,9 @@ from pytest_nfvperf.model.errors import DutFailure, NfvperfError, TestbedError, 
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.topology import Topology
-from pytest_nfvperf.runs.figures import Figure
-from pytest_nfvperf.runs.study import Collected, Study, Subject, Work
+from pytest_nfvperf.runs.figures import Figure, Subject
+from pytest_nfvperf.runs.study import Study
+from pytest_nfvperf.runs.study_work import Collected, Work
 
 SIDE = "side"
 """The label that the outcomes of a comparison differ in."""

@@ -56,6 +56,11 @@ def found_in_rounds(
     return _fields(samples, ratios, _slopes(per, values, units, samples), readings)
 
 
+def together(facts: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of a subject's Outcome: what the figure says of all, and what was found; notes of both."""
+    return {**facts, **found, "notes": (*facts.get("notes", ()), *found.get("notes", ()))}
+
+
 def _fields(
     samples: Sequence[Sequence[Samples]],
     ratios: Sequence[tuple[Relative, ...]],

@@ -16,13 +16,13 @@ from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.runs.compare_sides import SideComparison
-from pytest_nfvperf.runs.figures import Figure
-from pytest_nfvperf.runs.forwarding import ForwardingRate
+from pytest_nfvperf.runs.figures import Figure, Subject
+from pytest_nfvperf.runs.forwarding import LARGER, ForwardingRate
 from pytest_nfvperf.runs.instructions import CountedInstructions, check_time
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.search import EstimateOf, LimitsOf, Search
 from pytest_nfvperf.runs.session_watch import Sessions
-from pytest_nfvperf.runs.study import Study, Subject, figure_of
+from pytest_nfvperf.runs.study import Study, figure_of
 
 
 class ComparedSearch(Search):
@@ -97,7 +97,7 @@ class ComparedSearch(Search):
             raise UnavailableError("not compared: daemons run on its topology, and each side would need its own")
         key = (live.topology, live.dut, traffic)
         if key not in self._known:
-            rate = ForwardingRate(traffic, self.profile, self._limits)
+            rate = ForwardingRate(traffic, self.profile, self._limits, larger=LARGER)
             figure = CountedInstructions(traffic) if self._virtual else rate
             self._known[key] = self._sides.of(live.topology, live.dut, figure, {})
         return self._known[key]
@@ -121,5 +121,13 @@ class ComparedStudy(Study):
             figure = CountedInstructions(figure.traffic)
         check_time(next(iter(figure.units)), virtual=self._context.virtual)
         return tuple(
-            self._sides.of(each.topology, each.dut, figure_of(each, figure), {per: each.value}) for each in subjects
+            self._sides.of(each.topology, each.dut, _growing(figure_of(each, figure)), {per: each.value})
+            for each in subjects
         )
+
+
+def _growing(figure: Figure) -> Figure:
+    """One whose frames become larger, for each comparison anew, where a side outpaces the generator."""
+    if not isinstance(figure, ForwardingRate):
+        return figure
+    return ForwardingRate(figure.traffic, figure.profile, figure.limits_of, larger=LARGER)

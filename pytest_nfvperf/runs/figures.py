@@ -1,14 +1,30 @@
-"""What a study can measure of its subjects: the shape of a figure."""
+"""What a study compares, its subjects, and what it can measure of them: the shape of a figure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.reading import Reading
+from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut
+from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.runs.rig import LiveTopology
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """One of those compared: its value of the label that they differ in, and where it is measured.
+
+    ``traffic``: what it is sent; None: what the study sends.
+    """
+
+    value: str
+    topology: Topology
+    dut: Dut = TESTBEDS_OWN
+    traffic: Traffic | None = None
 
 
 class Figure(Protocol):
@@ -70,4 +86,23 @@ class SendingFigure(Figure, Protocol):
 
     def sending(self, traffic: Traffic) -> Figure:
         """The same figure of another traffic."""
+        ...
+
+
+@runtime_checkable
+class GrowingFigure(ShortFigure, Protocol):
+    """A figure whose frames can become larger, for all subjects, before the first turn."""
+
+    @property
+    def grows(self) -> bool:
+        """True while nothing was read, and there are larger frames."""
+        ...
+
+    @property
+    def outpaced(self) -> bool:
+        """True where the topology that began last is faster than the rig."""
+        ...
+
+    def grow(self) -> None:
+        """Send larger frames from now on."""
         ...

@@ -8,13 +8,17 @@ a second, where a search takes ten. It is the DUT's own as long as the DUT is wh
 - the poll-mode threads had their CPUs: not more than 1 % of the trial was stolen;
 - clearly more was offered than received. Otherwise, and within 5 % of the rig's own ceiling, the
   DUT forwards *at least* as much: generator-limited.
+
+Where the ratio of two rates is what counts, the frames may be larger instead: a datapath copies all of a frame, the
+embedded generator writes and reads its head only, so that it keeps ahead.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pytest_nfvperf.model.display import format_fps
@@ -32,6 +36,9 @@ from pytest_nfvperf.runs.trials import InvalidTrialsError, Trial
 
 CLEARLY_MORE = 1.02
 """Offered over received, above which the DUT, and not the generator, set the rate."""
+
+LARGER = (128, 256, 512)
+"""Frame sizes to go up to, in bytes."""
 
 WINDOW_S = 0.005
 """Long enough for a rate within a percent, short enough to lie between two disturbances."""
@@ -54,6 +61,10 @@ class ForwardingRate:
 
     The load is the same on all topologies. It falls to what the engine holds; on one that dates what is refused it
     rises until the DUT refuses some.
+
+    ``larger``: frame sizes in bytes to go up to, one after the other, while the generator is the limit on one of the
+    topologies that begin before the first reading; the traffic is then another one, on all of them. ``outpaced``: the
+    DUT of the one that began last forwards more than the generator can send.
     """
 
     traffic: Traffic
@@ -61,15 +72,28 @@ class ForwardingRate:
     limits_of: LimitsOf
     limits: Limits | None = None
     load_fps: float = 0.0
+    larger: Sequence[int] = ()
+    _asked: Traffic = field(init=False)
+    _mtu: int = field(default=sys.maxsize, init=False)
+    outpaced: bool = field(default=False, init=False)
+    _was_read: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        self._asked = self.traffic
 
     @property
     def name(self) -> str:
         """The outcome's algorithm."""
         return "frmol"
 
+    @property
+    def grows(self) -> bool:
+        """True while nothing was read, and there are larger frames."""
+        return not self._was_read and bool(self._larger())
+
     def sending(self, traffic: Traffic) -> ForwardingRate:
         """The same of another traffic, with a load of its own."""
-        return ForwardingRate(traffic, self.profile, self.limits_of)
+        return ForwardingRate(traffic, self.profile, self.limits_of, larger=self.larger)
 
     @property
     def units(self) -> Mapping[str, str]:
@@ -92,7 +116,14 @@ class ForwardingRate:
             **measured_frames(self.traffic),
             "ceiling_fps": self.limits.ceiling_fps if self.limits else None,
             "line_rate_fps": self.limits.line_rate_fps if self.limits else None,
+            "notes": self._notes(),
         }
+
+    def _notes(self) -> tuple[str, ...]:
+        if self.traffic == self._asked:
+            return ()
+        asked, sent = self._asked.frame_label, self.traffic.frame_label
+        return (f"frames have {sent} bytes: with {asked} a DUT forwards more than the generator can send",)
 
     def read(self, live: LiveTopology, remaining_s: float | None) -> Reading:
         """One reading.
@@ -114,6 +145,7 @@ class ForwardingRate:
 
     def turn_trial(self, live: LiveTopology, remaining_s: float | None) -> tuple[Trial, Reading]:
         """The trial of a turn, and the reading; errors as in ``turn``."""
+        self._was_read = True
         whole = _windows_tell_nothing(live)
         residual_s = self.profile.search_residual_s if whole else _EMPTYING_S
         spec = self._spec(live, self.profile.comparison_turn_s, residual_s, "forwarding rate, in turns")
@@ -124,9 +156,12 @@ class ForwardingRate:
 
     def measure(self, live: LiveTopology, remaining_s: float | None) -> tuple[Trial, Reading]:
         """The trial of a reading, and the reading; errors as in ``read``."""
-        limits = self._prepare(live)
-        self._warm_up(live, remaining_s)
-        profile = self.profile
+        self.begin(live, remaining_s)
+        while self.outpaced and self.grows:
+            self.grow()
+            self.begin(live, remaining_s)
+        self._was_read = True
+        profile, limits = self.profile, self._prepare(live)
         spec = self._spec(live, profile.comparison_trial_s, profile.search_residual_s, "forwarding rate")
         trial = live.runner.run(spec, remaining_s)
         return trial, _reading(trial, limits, whole=_windows_tell_nothing(live))
@@ -137,20 +172,31 @@ class ForwardingRate:
                 check_mtu(self.traffic, port.mtu)
             self.limits = self.limits_of(live, self.traffic)
             self.load_fps = self.limits.maximum_fps
+        self._mtu = min(self._mtu, *(port.mtu for port in live.topology.ports))
         return self.limits
 
+    def grow(self) -> None:
+        """Send larger frames from now on."""
+        self.traffic, self.limits = replace(self.traffic, frame_size=self._larger()[0]), None
+
+    def _larger(self) -> list[int]:
+        """Frame sizes above the traffic's own that all topologies take which began."""
+        own = self.traffic.largest_frame_size
+        return [size for size in sorted(self.larger) if size > own and _fits(self.traffic, size, self._mtu)]
+
     def _warm_up(self, live: LiveTopology, remaining_s: float | None) -> None:
-        """Learn, and one ignored trial; where the generator cannot hold the load, lower it until it can."""
+        """Learn, and ignored trials; where the generator cannot hold the load, lower it until it can."""
         live.learn(self.traffic)
         for _ in range(_LOWEST_TRIES):
             trial = live.runner.run_once(self._spec(live, _WARM_UP_S, _EMPTYING_S, "warm-up"), remaining_s)
             if self._dates_refusals(trial):
                 if not self._raised(trial):
-                    return
+                    break
                 continue
             if not any(reason.code in OWN_LIMIT for reason in trial.result.invalid):
-                return
+                break
             self.load_fps *= _LOWER
+        self.outpaced = self._dates_refusals(trial) and _took_all(trial)
 
     def _dates_refusals(self, trial: Trial) -> bool:
         """True on an engine that can be asked for more than it can send."""
@@ -161,15 +207,13 @@ class ForwardingRate:
 
         The ceiling that the load comes from may be of a slower hour.
         """
-        windows, limits = trial.result.windows, self.limits
-        assert windows is not None
+        limits = self.limits
         assert limits is not None
         least = limits.maximum_fps * OVERLOAD
         if self.load_fps < least:
             self.load_fps = least
             return True
-        takes_all = windows.unrefused_share(trial.result.spec.duration_s) > MOST_UNREFUSED
-        if not takes_all or self.load_fps > least * OVERLOAD**_MOST_RAISES:
+        if not _took_all(trial) or self.load_fps > least * OVERLOAD**_MOST_RAISES:
             return False
         self.load_fps *= OVERLOAD
         return True
@@ -187,6 +231,20 @@ class ForwardingRate:
             saturating=True,
             window_s=WINDOW_S,
         )
+
+
+def _took_all(trial: Trial) -> bool:
+    """True where the DUT refused nothing in many windows of a trial at more than the engine can send."""
+    windows = trial.result.windows
+    return windows is not None and windows.unrefused_share(trial.result.spec.duration_s) > MOST_UNREFUSED
+
+
+def _fits(traffic: Traffic, frame_size: int, mtu: int) -> bool:
+    try:
+        check_mtu(replace(traffic, frame_size=frame_size), mtu)
+    except ValueError:
+        return False
+    return True
 
 
 _OF_THE_KERNEL = {PortKind.AF_PACKET, PortKind.AF_XDP, PortKind.TAP}

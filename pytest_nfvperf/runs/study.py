@@ -10,24 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any, Unpack
 
 from pytest_nfvperf.model.measure.connect_rate import ConnectSpec
-from pytest_nfvperf.model.measure.offloading import OffloadShare, worst_share
+from pytest_nfvperf.model.measure.offloading import worst_share
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.profile import Profile, estimate_search_s
 from pytest_nfvperf.model.measure.reading import Reading
 from pytest_nfvperf.model.measure.request_response import RequestSpec
-from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut
+from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.ports.clock import Clock
 from pytest_nfvperf.runs.alternate import Alternated, Blocks, alternated
-from pytest_nfvperf.runs.compared import found_in_rounds, found_in_turns
+from pytest_nfvperf.runs.compared import found_in_rounds, found_in_turns, together
 from pytest_nfvperf.runs.connect_rate import connect_rate
 from pytest_nfvperf.runs.ends import Ends
-from pytest_nfvperf.runs.figures import ConcludingFigure, Figure, SendingFigure, ShortFigure
+from pytest_nfvperf.runs.figures import ConcludingFigure, Figure, GrowingFigure, SendingFigure, ShortFigure, Subject
 from pytest_nfvperf.runs.forwarding import ForwardingRate
 from pytest_nfvperf.runs.instructions import CountedInstructions, check_time
 from pytest_nfvperf.runs.interleave import Rounds, interleaved
@@ -39,77 +37,14 @@ from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.search import LimitsOf, Search
 from pytest_nfvperf.runs.soak_load import ndr_to_share
 from pytest_nfvperf.runs.stream_runner import StreamRunner, StreamSettings, TcpThroughput, tcp_spec
+from pytest_nfvperf.runs.study_work import Collected, Work
 from pytest_nfvperf.runs.subject_deployer import Beside, SubjectDeployer
 from pytest_nfvperf.runs.trials import Context
-
-
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """One of those compared: its value of the label that they differ in, and where it is measured.
-
-    ``traffic``: what it is sent; None: what the study sends.
-    """
-
-    value: str
-    topology: Topology
-    dut: Dut = TESTBEDS_OWN
-    traffic: Traffic | None = None
-
 
 Decided = Callable[[Outcome], bool]
 """True when more repeats would not change what the SLA makes of an outcome."""
 
 _TOPOLOGY_CHANGE_S = 0.2
-
-
-@dataclass(slots=True)
-class Collected:
-    """What is known of one subject.
-
-    ``value``: of the label that subjects differ in. ``trials``: ids of all its trials, warm-ups and spoiled ones too.
-    ``shares``: where flows were, after each reading. ``cores``: of the DUT's poll-mode threads.
-    """
-
-    value: str
-    labels: dict[str, str] = field(default_factory=dict)
-    trials: list[str] = field(default_factory=list)
-    shares: list[OffloadShare] = field(default_factory=list)
-    cores: int = 0
-
-    def about(self, labels: dict[str, str], live: LiveTopology) -> None:
-        """Note what is measured, and on what."""
-        self.labels = labels
-        self.cores = live.datapath_info.cores
-
-
-@dataclass(slots=True)
-class Work:
-    """A comparison under way. ``figures``, ``collected``: of each subject."""
-
-    per: str
-    subjects: Sequence[Subject]
-    figures: Sequence[Figure]
-    clock: Clock
-    collected: list[Collected] = field(init=False)
-    started: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.collected = [Collected(subject.value) for subject in self.subjects]
-        self.started = self.clock.monotonic()
-
-    @property
-    def units(self) -> Mapping[str, str]:
-        """Base unit of each metric, the same for all."""
-        return self.figures[0].units
-
-    @property
-    def values(self) -> list[str]:
-        """Of the label that the subjects differ in."""
-        return [subject.value for subject in self.subjects]
-
-    def elapsed_s(self) -> float:
-        """Since it began."""
-        return self.clock.monotonic() - self.started
 
 
 class Study:
@@ -143,15 +78,21 @@ class Study:
         self._decided = decided
         self._context = context
 
-    def forwarding_rate(self, per: str, subjects: Sequence[Subject], traffic: Traffic) -> tuple[Outcome, ...]:
+    def forwarding_rate(
+        self, per: str, subjects: Sequence[Subject], traffic: Traffic, *, larger: Sequence[int] = ()
+    ) -> tuple[Outcome, ...]:
         """Forwarding rate at maximum offered load (RFC 2285), and PMD cycles a packet, of each subject.
 
         Args:
             per: the label that they differ in, such as "bridges".
             subjects: the baseline first.
             traffic: what is sent.
+            larger: frame sizes in bytes to send instead, the first that does, where the generator and not a subject
+                is the limit. ValueError where a subject has a traffic of its own.
         """
-        return self.compare(per, subjects, ForwardingRate(traffic, self.profile, self._limits_of))
+        if larger and any(subject.traffic is not None for subject in subjects):
+            raise ValueError("larger frames are for subjects that are all sent the same: give each its own traffic")
+        return self.compare(per, subjects, ForwardingRate(traffic, self.profile, self._limits_of, larger=larger))
 
     def mirror_cost(
         self, per: str, subjects: Sequence[Subject], traffic: Traffic, load: MirrorLoad
@@ -323,6 +264,8 @@ class Study:
             first = rigs.run(0)
             for figure in _distinct(figures) if number == 0 else figures[:1]:
                 figure.begin(first, None)
+            if number == 0:
+                self._grow(work, figures[0], rigs)
             ready.add((number, 0))
 
         def outcomes(so_far: Alternated) -> tuple[Outcome, ...]:
@@ -339,6 +282,20 @@ class Study:
             )
         )
 
+    def _grow(self, work: Work, figure: ShortFigure, rigs: Beside) -> None:
+        """Make frames larger until no subject outpaces the rig, which the baseline began with."""
+        while isinstance(figure, GrowingFigure) and figure.grows and self._outpaced(work, figure, rigs):
+            figure.grow()
+            figure.begin(rigs.run(0), None)  # only there the ceiling of another traffic can be measured
+
+    def _outpaced(self, work: Work, figure: GrowingFigure, rigs: Beside) -> bool:
+        for number in range(1, len(work.subjects)):
+            if figure.outpaced:
+                break
+            with self._noting(work.collected[number]):
+                figure.begin(rigs.run(number), None)
+        return figure.outpaced
+
     def _outcomes(self, work: Work, found: Sequence[Mapping[str, Any]]) -> tuple[Outcome, ...]:
         elapsed_s = work.elapsed_s()
         return tuple(
@@ -347,7 +304,7 @@ class Study:
                 trials=tuple(known.trials),
                 offload=worst_share(known.shares),
                 cores=known.cores,
-                **{**figure.facts(), "algorithm": figure.name, "elapsed_s": elapsed_s, **fields},
+                **{**together(figure.facts(), fields), "algorithm": figure.name, "elapsed_s": elapsed_s},
             )
             for subject, known, figure, fields in zip(work.subjects, work.collected, work.figures, found, strict=True)
         )

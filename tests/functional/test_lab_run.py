@@ -29,7 +29,7 @@ from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
 from pytest_nfvperf.model.measure.reading import Reading
 from pytest_nfvperf.runs.search import measured_labels
-from pytest_nfvperf.runs.study import Subject
+from pytest_nfvperf.runs.figures import Subject
 
 SENT = Traffic(frame_size=256)
 

@@ -20,9 +20,9 @@ from pytest_nfvperf.model.topology.catalogue import bridge_chain
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.ports.instructions import Burst
 from pytest_nfvperf.runs.compare_sides import GuardedStudy
+from pytest_nfvperf.runs.figures import Subject
 from pytest_nfvperf.runs.instructions import check_time, forwarding, per_packet
 from pytest_nfvperf.runs.search import Limits
-from pytest_nfvperf.runs.study import Subject
 from pytest_nfvperf.session.sla_check import SlaFailure
 from tests.unit.test_study import CEILING, Bench, chains
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-
 import pytest
-from simulated_bench import Bench
+from simulated_bench import Bench, OneBench
 
 from pytest_nfvperf.model.topology.catalogue import bridge_chain
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.runs.study import Subject
+from pytest_nfvperf.runs.figures import Subject
 
 
 def test_each_subject_can_have_a_traffic_of_its_own():
@@ -22,25 +20,6 @@ def test_each_subject_can_have_a_traffic_of_its_own():
     assert large.relative("forwarding_rate").baseline == (("frame_size", "64"),)
     trials = [record.data["result"]["spec"] for record in bench.sink.records if record.kind == "trial"]
     assert {spec["traffic"].get("frame_size", 64) for spec in trials} == {64, 256}
-
-
-class OneBench(Bench):
-    """Deploys all subjects at once, on the one simulated DUT; notes who ran, from ``None`` on in each block."""
-
-    def __init__(self, capacity):
-        super().__init__(capacity)
-        self.ran: list[int | None] = []
-
-    def side_by_side(self, subjects):
-        self.subjects = subjects
-        return nullcontext(self)
-
-    def begin_block(self, subjects, number):
-        self.ran.append(None)
-
-    def run(self, subject):
-        self.ran.append(subject)
-        return self(*self.subjects[subject], quiet=True)
 
 
 def test_side_by_side_each_traffic_is_first_sent_to_the_baseline():
