@@ -199,7 +199,7 @@ class SideComparison:
             baseline=self.comparing.baseline.name,
             sides=tuple(sides),
             elapsed_s=baseline.elapsed_s,
-            notes=tuple(dict.fromkeys(f"{o.label[SIDE]}: {note}" for o in outcomes for note in o.notes)),
+            notes=notes_of_sides(outcomes),
         )
         self.found(data, by_side, lost)
         return baseline
@@ -248,3 +248,14 @@ def _refuse_dead(baseline: Outcome, metric: str, name: str) -> None:
 
 def _first_line(error: NfvperfError) -> str:
     return str(error).strip().splitlines()[0]
+
+
+def notes_of_sides(outcomes: Sequence[Outcome]) -> tuple[str, ...]:
+    """What the reader must know, each once, with the sides that it is about unless it is about all."""
+    by_note: dict[str, list[str]] = {}
+    for outcome in outcomes:
+        for note in dict.fromkeys(outcome.notes):
+            by_note.setdefault(note, []).append(outcome.label[SIDE])
+    return tuple(
+        note if len(sides) == len(outcomes) else f"{', '.join(sides)}: {note}" for note, sides in by_note.items()
+    )

@@ -196,7 +196,7 @@ class ForwardingRate:
             if not any(reason.code in OWN_LIMIT for reason in trial.result.invalid):
                 break
             self.load_fps *= _LOWER
-        self.outpaced = self._dates_refusals(trial) and _took_all(trial)
+        self.outpaced = self._dates_refusals(trial) and _outpaced(trial)
 
     def _dates_refusals(self, trial: Trial) -> bool:
         """True on an engine that can be asked for more than it can send."""
@@ -234,9 +234,19 @@ class ForwardingRate:
 
 
 def _took_all(trial: Trial) -> bool:
-    """True where the DUT refused nothing in many windows of a trial at more than the engine can send."""
+    """True where the DUT refused nothing in many windows of a trial at overload."""
     windows = trial.result.windows
     return windows is not None and windows.unrefused_share(trial.result.spec.duration_s) > MOST_UNREFUSED
+
+
+def _outpaced(trial: Trial) -> bool:
+    """True where the generator was too slow for more of an overload than the DUT's rings were.
+
+    Of 1000 flows the rings refused 1 % and the generator left out 78 % with 64 bytes, 13 and 33 % with 128, 47 and 6 %
+    with 256: there the DUT is the limit all the time, while with 128 it was in most windows, for a part of each.
+    """
+    counts = trial.result.counts
+    return sum(each.skipped for each in counts) > sum(each.refused for each in counts)
 
 
 def _fits(traffic: Traffic, frame_size: int, mtu: int) -> bool:

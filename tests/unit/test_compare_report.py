@@ -18,6 +18,8 @@ from pytest_nfvperf.adapters.report.html import render_report
 from pytest_nfvperf.model.compare.record import SideFigures
 from pytest_nfvperf.model.evidence.conclusion import TestFacts
 from pytest_nfvperf.model.evidence.run_conclusion import RunFacts, RunFate, conclude_run
+from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.runs.compare_sides import SIDE, notes_of_sides
 from tests.sample_comparison import comparison_records
 
 
@@ -73,6 +75,19 @@ def test_the_table_has_a_line_for_each_metric_and_the_reason_of_what_broke(compa
     ) in rows
     assert any(row.startswith("PMD cycles per packet 230 cycles 262.2 cycles 1.140") for row in rows)
     assert "throughput/ndr_pdr phy2phy 1518, odd: broken: vswitchd ended with status 127" in rows
+
+
+def test_what_the_reader_must_know_of_a_test_stands_below_the_table(compared):
+    first = compared.tests[0]
+    noted = replace(first, data=replace(first.data, notes=("frames have 256 bytes",)))
+    run = replace(compared, tests=(noted, *compared.tests[1:]))
+    assert "throughput/ndr_pdr phy2phy 64: frames have 256 bytes" in comparison_text(run).splitlines()
+
+
+def test_a_note_on_all_sides_is_told_once():
+    by_side = {"a": ("larger", "two bands"), "b": ("larger",), "c": ("larger", "late", "late")}
+    outcomes = [Outcome(((SIDE, side),), "frmol", 64.0, 1, trials=(), notes=notes) for side, notes in by_side.items()]
+    assert notes_of_sides(outcomes) == ("larger", "a: two bands", "c: late")
 
 
 def test_a_side_that_has_no_figure_is_a_line_of_cannot_tell(compared):

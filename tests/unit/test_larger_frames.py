@@ -49,7 +49,10 @@ class Runner:
         thread = ThreadWindows(
             flat, moved, refused, flat, moved, flat, flat, flat, moved, flat, moved, (1000,) * WINDOWS
         )
-        result = replace(self._generator.run_trial(spec), windows=Windows(5_000_000, (thread,)))
+        result = self._generator.run_trial(spec)
+        refused_now, skipped_now = (3000, 100) if size >= self._refuses_from else (100, 3000)
+        counts = tuple(replace(each, refused=refused_now, skipped=skipped_now) for each in result.counts)
+        result = replace(result, counts=counts, windows=Windows(5_000_000, (thread,)))
         return Trial(f"trial-{len(self.sent)}", result, None, Cost("trial-1"), 0.1)
 
 

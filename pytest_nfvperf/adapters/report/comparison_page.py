@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from pytest_nfvperf.adapters.report.charts import ChartFolder
 from pytest_nfvperf.adapters.report.comparison_chart import comparison_chart
-from pytest_nfvperf.adapters.report.comparison_table import LEGEND, ComparisonRow, comparison_rows, heading
+from pytest_nfvperf.adapters.report.comparison_table import LEGEND, ComparisonRow, comparison_rows, heading, noted
 from pytest_nfvperf.model.compare.record import SideState, Word
 from pytest_nfvperf.model.evidence.comparison_document import ComparedRun, LeftOut
 
@@ -34,6 +34,7 @@ class ComparisonPage:
     chart: Markup | None
     differences: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
     left_out: tuple[LeftOut, ...]
+    notes: list[str]
     warnings: tuple[str, ...]
     legend: str = LEGEND
     styles: dict[str, str] = field(default_factory=lambda: dict(_STYLES))
@@ -52,5 +53,6 @@ def comparison_page(compared: ComparedRun, charts: ChartFolder) -> ComparisonPag
         else charts.add(lambda: figure, "comparison", "ratio of each side to the baseline"),
         differences=compared.differences,
         left_out=compared.left_out,
+        notes=noted(compared),
         warnings=compared.warnings,
     )

@@ -121,11 +121,23 @@ def _parts(compared: ComparedRun) -> Iterator[RenderableType]:
     if rows:
         yield _table(rows)
         yield Text(LEGEND, style="dim")
+    yield from map(Text, noted(compared))
     for row in rows:
         if row.decides and row.ratio == MISSING:
             yield Text(f"{row.test}, {row.side}: {row.word}: {row.reason}")
     for warning in compared.warnings:
         yield Text(warning, style="yellow")
+
+
+def noted(compared: ComparedRun) -> list[str]:
+    """What the reader must know of a test, such as a frame size that is not the test's own."""
+    labels = [dict(test.data.labels) for test in compared.tests]
+    different = differing(labels)
+    return [
+        f"{subject(own, different)}: {note}"
+        for test, own in zip(compared.tests, labels, strict=True)
+        for note in test.data.notes
+    ]
 
 
 def differences_text(compared: ComparedRun) -> str:
