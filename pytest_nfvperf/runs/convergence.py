@@ -39,6 +39,9 @@ _SHORT_GAP_NS = 20_000_000
 """Routing daemons that are busy take the generator's CPU on small machines. As long as they give it back within this
 time, the figures hold to within it: frames that were not sent are not lost."""
 
+_CLEARLY_MORE = 1.05
+"""Offered over received, above which a load meant as overload is one."""
+
 _NOTABLE = 0.1
 """Above this share of an outage, the generator's absence is told as a part of it."""
 
@@ -200,7 +203,14 @@ def _spoiled(result: TrialResult) -> bool:
     """What the rig did to it is more than its figures bear."""
     gap = _longest_gap_ns(result)
     borne = _OF_EVENTS if gap is None or gap > _SHORT_GAP_NS else _OF_EVENTS | {Reason.SKIPPED_FRAMES}
+    if result.spec.saturating and _overloaded(result):
+        borne |= {Reason.FELL_BEHIND}
     return any(reason.code not in borne for reason in result.invalid)
+
+
+def _overloaded(result: TrialResult) -> bool:
+    """The DUT was offered clearly more than it forwards, if less than was asked of the generator."""
+    return (result.offered_fps or 0.0) > _CLEARLY_MORE * (result.received_fps or 0.0)
 
 
 def _longest_gap_ns(result: TrialResult) -> int | None:

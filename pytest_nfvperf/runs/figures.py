@@ -106,3 +106,8 @@ class GrowingFigure(ShortFigure, Protocol):
     def grow(self) -> None:
         """Send larger frames from now on."""
         ...
+
+
+def measured_frames(traffic: Traffic) -> dict[str, Any]:
+    """What all subjects of a comparison share that send these frames, as an Outcome's."""
+    return {"mean_frame_size": traffic.mean_frame_size, "directions": 2 if traffic.bidirectional else 1}

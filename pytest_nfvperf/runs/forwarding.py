@@ -24,15 +24,16 @@ from typing import Any
 from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.measure.profile import TRIAL_OVERHEAD_S, Profile
 from pytest_nfvperf.model.measure.reading import Reading
-from pytest_nfvperf.model.topology.nodes import PortKind
 from pytest_nfvperf.model.traffic.traffic import Traffic, check_mtu
 from pytest_nfvperf.model.traffic.trial import TrialResult, TrialSpec
 from pytest_nfvperf.model.traffic.windows import Paced, plateau
+from pytest_nfvperf.runs.figures import measured_frames
 from pytest_nfvperf.runs.found_goals import NEAR_CEILING
 from pytest_nfvperf.runs.plateau import MOST_UNREFUSED, OVERLOAD
 from pytest_nfvperf.runs.rig import LiveTopology
-from pytest_nfvperf.runs.search import OWN_LIMIT, Limits, LimitsOf, measured_frames, measured_labels
+from pytest_nfvperf.runs.search import OWN_LIMIT, Limits, LimitsOf, measured_labels
 from pytest_nfvperf.runs.trials import InvalidTrialsError, Trial
+from pytest_nfvperf.runs.windowing import windows_tell_nothing
 
 CLEARLY_MORE = 1.02
 """Offered over received, above which the DUT, and not the generator, set the rate."""
@@ -146,7 +147,7 @@ class ForwardingRate:
     def turn_trial(self, live: LiveTopology, remaining_s: float | None) -> tuple[Trial, Reading]:
         """The trial of a turn, and the reading; errors as in ``turn``."""
         self._was_read = True
-        whole = _windows_tell_nothing(live)
+        whole = windows_tell_nothing(live)
         residual_s = self.profile.search_residual_s if whole else _EMPTYING_S
         spec = self._spec(live, self.profile.comparison_turn_s, residual_s, "forwarding rate, in turns")
         trial = live.runner.run_once(spec, remaining_s)
@@ -164,7 +165,7 @@ class ForwardingRate:
         profile, limits = self.profile, self._prepare(live)
         spec = self._spec(live, profile.comparison_trial_s, profile.search_residual_s, "forwarding rate")
         trial = live.runner.run(spec, remaining_s)
-        return trial, _reading(trial, limits, whole=_windows_tell_nothing(live))
+        return trial, _reading(trial, limits, whole=windows_tell_nothing(live))
 
     def _prepare(self, live: LiveTopology) -> Limits:
         if self.limits is None:
@@ -203,9 +204,9 @@ class ForwardingRate:
         return trial.result.windows is not None and self.limits is not None and self.limits.line_rate_fps is None
 
     def _raised(self, trial: Trial) -> bool:
-        """Ask for more than the engine can send, and for more still while the DUT takes it all; False once it does not.
+        """Ask for more than the engine can send, and for more still while it sends all, and the DUT takes it all.
 
-        The ceiling that the load comes from may be of a slower hour.
+        The ceiling that the load comes from may be of a slower hour. False once there is enough.
         """
         limits = self.limits
         assert limits is not None
@@ -213,7 +214,7 @@ class ForwardingRate:
         if self.load_fps < least:
             self.load_fps = least
             return True
-        if not _took_all(trial) or self.load_fps > least * OVERLOAD**_MOST_RAISES:
+        if not _took_all(trial) or _outpaced(trial) or self.load_fps > least * OVERLOAD**_MOST_RAISES:
             return False
         self.load_fps *= OVERLOAD
         return True
@@ -255,20 +256,6 @@ def _fits(traffic: Traffic, frame_size: int, mtu: int) -> bool:
     except ValueError:
         return False
     return True
-
-
-_OF_THE_KERNEL = {PortKind.AF_PACKET, PortKind.AF_XDP, PortKind.TAP}
-
-
-def _windows_tell_nothing(live: LiveTopology) -> bool:
-    """True where what the DUT itself does looks like a disturbance of it.
-
-    Nodes that share CPUs take turns of some milliseconds where nobody makes them shorter: no window shows what all do.
-    And what the kernel does for a DUT's veth pairs and packet sockets it does on the PMD's CPU before any thread: a
-    witness comes late all the time.
-    """
-    kernels = bool(live.topology.veths) or any(port.kind in _OF_THE_KERNEL for port in live.topology.ports)
-    return kernels or (bool(live.datapath_info.at_least) and not live.datapath_info.short_turns)
 
 
 def _reading(trial: Trial, limits: Limits, *, whole: bool) -> Reading:

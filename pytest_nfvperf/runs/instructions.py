@@ -28,8 +28,9 @@ from pytest_nfvperf.model.measure.reading import Reading
 from pytest_nfvperf.model.traffic.traffic import Traffic, check_mtu
 from pytest_nfvperf.model.traffic.trial import TrialResult, TrialSpec
 from pytest_nfvperf.ports.instructions import Burst, CountsInstructions, KnowsForwardingThread
+from pytest_nfvperf.runs.figures import measured_frames
 from pytest_nfvperf.runs.rig import LiveTopology
-from pytest_nfvperf.runs.search import measured_frames, measured_labels
+from pytest_nfvperf.runs.search import measured_labels
 from pytest_nfvperf.runs.trials import InvalidTrialsError
 
 FRAMES = 1024

@@ -11,8 +11,9 @@ from pytest_nfvperf.model.measure.profile import TRIAL_OVERHEAD_S, Profile
 from pytest_nfvperf.model.measure.reading import Reading
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialResult, TrialSpec
+from pytest_nfvperf.runs.figures import measured_frames
 from pytest_nfvperf.runs.rig import LiveTopology
-from pytest_nfvperf.runs.search import measured_frames, measured_labels
+from pytest_nfvperf.runs.search import measured_labels
 
 UNITS = {"pmd_cores": "cores", "load_latency_p50": "ns", "load_latency_p99": "ns"}
 """What a reading holds, in which unit."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean
 
+from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.measure.outcome import BackToBack, LatencyPoint, LossPoint
 from pytest_nfvperf.runs.measurer import LoadMeasurer, loss_of
 from pytest_nfvperf.runs.trials import InvalidTrialsError, Trial
@@ -134,3 +135,12 @@ def _lossless(measurer: LoadMeasurer, load_fps: float, burst_s: float) -> bool:
     """False also where the rig spoils every repeat: so the longest lossless burst is never overstated."""
     trial = measurer.measure_if_possible(burst_s, load_fps, "back-to-back burst")
     return trial is not None and loss_of(trial) == 0
+
+
+def no_burst(failed: Sequence[str], ceiling_fps: float | None) -> str:
+    """Why there is no longest burst: the rates at which the rig held none, each with what spoiled it."""
+    ceiling = format_fps(ceiling_fps) if ceiling_fps else "unknown"
+    return (
+        f"the rig held no burst at any rate, its ceiling measured anew being {ceiling} per direction; tried "
+        f"{', '.join(failed)}: leave the machine alone meanwhile, or give the generator a CPU of its own"
+    )

@@ -47,6 +47,7 @@ class LoadMeasurer:
         watch: looks at routing sessions around each trial; None: nobody does.
         patience_s: what is left of the time for trials that said nothing: too little of one was undisturbed, or none
             was valid at a load.
+        windowed: False where windows tell nothing of this DUT (runs/windowing.py): then whole trials are judged.
     """
 
     runner: TrialRunner
@@ -59,6 +60,7 @@ class LoadMeasurer:
     started: float | None = None
     watch: SessionWatch | None = None
     patience_s: float = PATIENCE_S
+    windowed: bool = True
 
     @property
     def repeats_left(self) -> int:
@@ -177,7 +179,7 @@ class LoadMeasurer:
             residual_s=self.residual_s,
             purpose=purpose,
             give_up_loss=give_up_loss,
-            window_s=window_s(duration_s),
+            window_s=window_s(duration_s) if self.windowed else None,
         )
 
     def _remaining_s(self) -> float | None:

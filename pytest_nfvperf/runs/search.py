@@ -29,7 +29,14 @@ from pytest_nfvperf.model.traffic.trial import Reason
 from pytest_nfvperf.runs.binary import rfc2544_search, tst009_search
 from pytest_nfvperf.runs.confirm import SHARES, confirm_all
 from pytest_nfvperf.runs.found_goals import cost_of, marked, marked_low, near_ceiling
-from pytest_nfvperf.runs.load_series import back_to_back, latency_point, latency_profile, loss_curve, loss_point
+from pytest_nfvperf.runs.load_series import (
+    back_to_back,
+    latency_point,
+    latency_profile,
+    loss_curve,
+    loss_point,
+    no_burst,
+)
 from pytest_nfvperf.runs.measurer import WARM_UP, LoadLimits, LoadMeasurer
 from pytest_nfvperf.runs.mlr import mlr_search
 from pytest_nfvperf.runs.offload_share import share_after
@@ -38,6 +45,7 @@ from pytest_nfvperf.runs.repeats import over_repeats
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.session_watch import Sessions, SessionWatch
 from pytest_nfvperf.runs.trials import InvalidTrialsError
+from pytest_nfvperf.runs.windowing import windows_tell_nothing
 
 UNBOUNDED_FPS = 200e6
 """Maximum load where neither a line rate nor a ceiling is known."""
@@ -172,7 +180,7 @@ class Search:
             found: dict[str, Any] = {"back_to_back": result}
             break
         else:
-            found = {"missing": (("back_to_back_frames", _no_burst(failed, limits)),)}
+            found = {"missing": (("back_to_back_frames", no_burst(failed, limits.ceiling_fps)),)}
         notes = (f"the rig did not hold bursts at {', '.join(failed)}",) if failed else ()
         outcome = self._outcome(live, traffic, "back-to-back", measurer, limits, notes=notes, **found)
         return self._finish(live, outcome)
@@ -295,8 +303,9 @@ class Search:
         return (rfc2544_search(measurer, self._throughput_goal(), limits),)
 
     def _tst009(self, measurer: LoadMeasurer, limits: LoadLimits) -> tuple[GoalOutcome, ...]:
-        repeats = self.profile.tst009_max_rejections
-        return (tst009_search(measurer, self._throughput_goal(), limits, max_repeats=repeats),)
+        return (
+            tst009_search(measurer, self._throughput_goal(), limits, max_repeats=self.profile.tst009_max_rejections),
+        )
 
     def _throughput_goal(self) -> Goal:
         return replace(self.profile.ndr, name="throughput", final_trial_s=self.profile.rfc2544_trial_s)
@@ -319,6 +328,7 @@ class Search:
             residual_s=self.profile.search_residual_s,
             estimate_s=self._estimate_of(self.profile),
             patience_s=live.runner.patience.allowed_s,
+            windowed=not windows_tell_nothing(live),
         )
         return measurer, limits
 
@@ -385,16 +395,3 @@ def measured_labels(live: LiveTopology, traffic: Traffic) -> dict[str, str]:
         "direction": "bidirectional" if traffic.bidirectional else "unidirectional",
         "datapath": live.datapath_kind,
     }
-
-
-def measured_frames(traffic: Traffic) -> dict[str, Any]:
-    """What all subjects of a comparison share that send these frames, as an Outcome's."""
-    return {"mean_frame_size": traffic.mean_frame_size, "directions": 2 if traffic.bidirectional else 1}
-
-
-def _no_burst(failed: Sequence[str], limits: Limits) -> str:
-    ceiling = format_fps(limits.ceiling_fps) if limits.ceiling_fps else "unknown"
-    return (
-        f"the rig held no burst at any rate, its ceiling measured anew being {ceiling} per direction; tried "
-        f"{', '.join(failed)}: leave the machine alone meanwhile, or give the generator a CPU of its own"
-    )

@@ -13,7 +13,7 @@ from test_search_algorithms import Silent, measurer_on
 from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
 from pytest_nfvperf.model.topology.catalogue import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import Reason
+from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason
 from pytest_nfvperf.runs.convergence import Convergence, Event
 from pytest_nfvperf.runs.trials import InvalidTrialsError
 
@@ -32,6 +32,21 @@ class SpoiledFirst(FakeGenerator):
         self.invalid_every = 1
         result = super().run_trial(spec)
         return replace(result, health=replace(result.health, longest_poll_gap_ns=self.gap_ns))
+
+
+class FellBehind(FakeGenerator):
+    """It leaves out a third of the frames that are due; the DUT forwards two million of each direction."""
+
+    def __init__(self, refused: int, why: InvalidReason) -> None:
+        super().__init__(4e6)
+        self.refused, self.why = refused, why
+
+    def run_trial(self, spec):
+        result = super().run_trial(spec)
+        due = 3_000_000 - self.refused
+        facts = {"intended": 3_000_000, "sent": 2_000_000, "refused": self.refused, "received": 2_000_000}
+        counts = tuple(replace(each, **facts, skipped=due - 2_000_000) for each in result.counts)
+        return replace(result, counts=counts, invalid=(self.why,))
 
 
 class SlowTrials(FakeGenerator):
@@ -84,6 +99,20 @@ def test_daemons_that_take_the_generators_cpu_for_moments_spoil_nothing() -> Non
     live = on(SpoiledFirst(9, gap_ns=13_000_000))
     reading = Convergence({}).read(live, Traffic(), [], 0.1)
     assert [reason.code for reason in reading.trial.result.invalid] == [Reason.SKIPPED_FRAMES]
+
+
+@pytest.mark.parametrize(("refused", "usable"), [(500_000, True), (10_000, False)])
+def test_an_overload_that_the_generator_cannot_send_whole_counts_while_it_is_one(refused: int, usable: bool) -> None:
+    """Seen: 7 Mpps were asked for, 4.6 offered, 4.2 forwarded, and the trial was called invalid."""
+    late = InvalidReason(Reason.FELL_BEHIND, "941959 of 2800000 frames")
+    live = on(FellBehind(refused, late))
+    for saturating in (True, False):
+        if saturating and usable:
+            result = Convergence({}).read(live, Traffic(), [], 0.4, saturating=True).trial.result
+            assert result.invalid == (late,)
+        else:
+            with pytest.raises(InvalidTrialsError, match="fell_behind"):
+                Convergence({}).read(live, Traffic(), [], 0.4, saturating=saturating)
 
 
 def test_events_count_from_when_the_trial_sends() -> None:

@@ -85,6 +85,12 @@ def test_a_dut_that_is_the_limit_is_sent_what_was_asked_for() -> None:
     assert figure.facts()["notes"] == ()
 
 
+def test_no_load_is_raised_that_the_generator_cannot_send() -> None:
+    figure, runner, _ = made_ready(9000, Traffic(frame_size=1024))
+    assert figure.outpaced
+    assert len(runner.sent) == 2, "the rig's maximum, and once more than that"
+
+
 @pytest.mark.parametrize(("refuses_from", "size"), [(100, 128), (256, 256), (500, 512), (9000, 512)])
 def test_frames_grow_until_the_dut_is_the_limit(refuses_from: int, size: int) -> None:
     figure, _, _ = made_ready(refuses_from, Traffic(frame_size=64, flows=1000))

@@ -64,6 +64,11 @@ class BfdTimers:
         if not 2 <= self.multiplier <= 255:
             raise ValueError(f"a BFD multiplier must be 2..255, not {self.multiplier}")
 
+    @property
+    def detection_s(self) -> float:
+        """Seconds without a packet after which a session is down, where both sides have these timers (6.8.4)."""
+        return self.interval_ms * self.multiplier / 1000
+
 
 @dataclass(frozen=True, slots=True)
 class Policy:

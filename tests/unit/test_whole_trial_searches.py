@@ -1,0 +1,33 @@
+"""Searches over paths whose own work looks like a disturbance: whole trials are judged, not windows."""
+
+from __future__ import annotations
+
+import pytest
+from simulated_bench import Bench
+
+from pytest_nfvperf.model.measure.outcome import SearchStatus
+from pytest_nfvperf.model.measure.profile import QUICK
+from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN
+from pytest_nfvperf.model.topology.catalogue import bridge_chain
+from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.runs.search import Limits, Search
+from tests.unit.test_dated_searches import CAPACITY, OnASharedHost
+
+
+@pytest.mark.parametrize(("topology", "windowed"), [(bridge_chain(2), True), (bridge_chain(2, link="veth"), False)])
+def test_windows_judge_a_search_only_where_they_tell_something(topology: Topology, windowed: bool) -> None:
+    bench = Bench(lambda _: CAPACITY)
+    bench.generator = OnASharedHost(CAPACITY, shared=0.0)
+    bench.generator.clock = bench.clock
+    live = bench(topology, TESTBEDS_OWN, quiet=True)
+    search = Search(QUICK, {}, lambda *_: Limits(8e6, None), lambda _: 60.0)
+    ndr, pdr = search.ndr_pdr(live, Traffic(frame_size=64)).goals
+    specs = [record.data["result"]["spec"] for record in bench.sink.records if record.kind == "trial"]
+    judged = [spec for spec in specs if spec["purpose"] == "search"]
+    assert judged
+    assert {"window_s" in spec for spec in judged} == {windowed}
+    if not windowed:
+        assert (ndr.status, pdr.status, ndr.spoiled, pdr.spoiled) == (SearchStatus.FOUND, SearchStatus.FOUND, "", "")
+        assert ndr.load_fps == pytest.approx(CAPACITY, rel=0.02)
+        assert not any(spec["purpose"] == "plateau" for spec in specs)
