@@ -184,8 +184,12 @@ class MirrorCost:
 
 
 def _unread(live: LiveTopology, result: TrialResult, changes: Sequence[CounterDelta]) -> list[InvalidReason]:
-    """Copies that did not fit into a monitor's ring while the generator did not read it are the rig's loss."""
-    gap_ns, found = result.health.longest_poll_gap_ns, copy_counts(live.topology, result, _moves(changes))
+    """Copies that did not fit into a monitor's ring while the generator did not read it are the rig's loss.
+
+    So are those of frames that it sent late, all at once: each has several.
+    """
+    health, found = result.health, copy_counts(live.topology, result, _moves(changes))
+    gap_ns = max(health.longest_poll_gap_ns or 0, health.longest_lateness_ns or 0)
     elapsed_ns = max((count.elapsed_ns for count in result.counts), default=0)
     read = {port.name for port in live.topology.ports if port.role is PortRole.MONITOR and not port.unread}
     if not gap_ns or not elapsed_ns or not read.issuperset(mirror.output for mirror in live.topology.mirrors):
@@ -193,7 +197,7 @@ def _unread(live: LiveTopology, result: TrialResult, changes: Sequence[CounterDe
     arriving = found.expected * gap_ns // elapsed_ns
     if found.received >= found.expected or arriving <= RX_DESCRIPTORS:
         return []
-    what = f"monitors were not read for {gap_ns / 1e6:.1f} ms, {arriving} copies; the ring holds {RX_DESCRIPTORS}"
+    what = f"the generator was {gap_ns / 1e6:.1f} ms late, {arriving} copies; a monitor's ring holds {RX_DESCRIPTORS}"
     return [InvalidReason(Reason.LATE_POLL, what)]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_nfvperf import OVS_DEFAULT, Dut, SlaCheck, Study, Subject, Traffic, Tuning, compares, phy2phy, sweep
 
-LARGER = (128, 256, 512)
+LARGER = (256, 512)
 CACHES = (OVS_DEFAULT, Tuning(emc_insert_inv_prob=0), Tuning(emc_insert_inv_prob=1), Tuning(smc=True))
 OTHERS = (
     OVS_DEFAULT,

@@ -158,17 +158,26 @@ def test_completeness_is_one_figure_everywhere(values: tuple[float, ...], figure
 
 
 @pytest.mark.parametrize(
-    ("copies", "gap_ms", "reasons"), [(269_000, 5.0, 1), (269_000, 1.0, 0), (270_000, 5.0, 0), (269_000, None, 0)]
+    ("copies", "gap_ms", "late_ms", "reasons"),
+    [
+        (269_000, 5.0, None, 1),
+        (269_000, 1.0, None, 0),
+        (269_000, 1.0, 5.0, 1),
+        (269_000, 1.0, 1.0, 0),
+        (270_000, 5.0, 5.0, 0),
+        (269_000, None, None, 0),
+    ],
 )
 def test_copies_that_a_monitor_did_not_read_in_time_are_the_rigs(
-    copies: int, gap_ms: float | None, reasons: int
+    copies: int, gap_ms: float | None, late_ms: float | None, reasons: int
 ) -> None:
     """Its ring holds 1024 of 270,000 copies in a second: 3.8 ms."""
     seen = result(100_000, (90_000, 80_000), copies)
-    seen = replace(seen, health=RigHealth(longest_poll_gap_ns=None if gap_ms is None else int(gap_ms * 1e6)))
+    gap_ns, late_ns = (None if ms is None else int(ms * 1e6) for ms in (gap_ms, late_ms))
+    seen = replace(seen, health=RigHealth(longest_poll_gap_ns=gap_ns, longest_lateness_ns=late_ns))
     found = _unread(SimpleNamespace(topology=chain()), seen, ())  # type: ignore[arg-type]
     assert len(found) == reasons
-    assert all(one.code is Reason.LATE_POLL and "the ring holds 1024" in one.detail for one in found)
+    assert all(one.code is Reason.LATE_POLL and "ring holds 1024" in one.detail for one in found)
 
 
 def test_copies_at_the_set_load_are_counted_once_a_build_and_never_without_mirrors(
