@@ -30,6 +30,8 @@ class ValidityPolicy:
         max_poll_gap_ns: a longer gap spoils a trial on any port.
         max_foreign_frames: frames of earlier trials, misdirected or unknown ones, per trial.
         may_fall_behind: the load is meant to be above what the generator sends: windows tell whether it was the limit.
+        undated: there are windows, and too few undisturbed ones. A loss says nothing then, and the search is told so
+            (TrialResult.says_nothing): a generator that fell behind as well, in a shared core, makes it no worse.
         cpus: of the generator's polling threads, which the reasons name; empty where nobody knows them.
     """
 
@@ -39,13 +41,14 @@ class ValidityPolicy:
     max_poll_gap_ns: int = 250_000_000
     max_foreign_frames: int = 0
     may_fall_behind: bool = False
+    undated: bool = False
     cpus: tuple[int, ...] = ()
 
     def of(self, spec: TrialSpec, *, dated: bool = False) -> ValidityPolicy:
         """The policy for one trial. ``dated``: enough of it was undisturbed, and its loss is that of those windows."""
         windowed = dated or (spec.saturating and spec.window_s is not None)
         if not (windowed or spec.saturating):
-            return self
+            return replace(self, undated=spec.window_s is not None)
         allowed = max(self.max_skipped_ratio, self.max_skipped_windowed if windowed else self.max_skipped_saturating)
         return replace(self, max_skipped_ratio=allowed, may_fall_behind=spec.saturating and windowed)
 
@@ -82,6 +85,8 @@ def judge(
 ) -> tuple[InvalidReason, ...]:
     """All reasons, in the order of the directions. ``dated``: undisturbed windows, where they are enough."""
     reasons: list[InvalidReason] = []
+    if policy.undated and any(count.lost > 0 for count in counts):
+        policy = replace(policy, may_fall_behind=True)
     for count, fact in zip(counts, facts, strict=True):
         reasons += _skipped(count, fact, policy)
         reasons += _miscounted(count, fact)
