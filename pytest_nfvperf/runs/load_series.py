@@ -133,7 +133,7 @@ def _longest_burst(measurer: LoadMeasurer, load_fps: float, longest_s: float) ->
 
 def _lossless(measurer: LoadMeasurer, load_fps: float, burst_s: float) -> bool:
     """False also where the rig spoils every repeat: so the longest lossless burst is never overstated."""
-    trial = measurer.measure_if_possible(burst_s, load_fps, "back-to-back burst")
+    trial = measurer.measure_if_possible(burst_s, load_fps, "back-to-back burst", goes_lower=False)
     return trial is not None and loss_of(trial) == 0
 
 

@@ -7,12 +7,15 @@ from dataclasses import dataclass, field, replace
 from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.measure.outcome import GoalOutcome
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
+from pytest_nfvperf.model.traffic.trial import Direction, Reason, TrialSpec
 from pytest_nfvperf.runs.patience import PATIENCE_S
 from pytest_nfvperf.runs.session_watch import SessionWatch
 from pytest_nfvperf.runs.trials import InvalidTrialsError, Trial, TrialRunner
 
 MAX_SPOILED_LOADS = 4
+
+OWN_LIMIT = frozenset({Reason.FELL_BEHIND, Reason.UNSENT, Reason.STRETCHED_TIME, Reason.TESTER_DROPS})
+"""Reasons that lie in the load itself, unlike a preemption, which may not come again."""
 
 WARM_UP = "warm-up"
 """Purpose of a trial whose result is ignored."""
@@ -43,7 +46,7 @@ class LoadMeasurer:
         residual_s: wait for residual frames after each trial (RFC 2544 section 23).
         estimate_s: how long the whole search is expected to take; feeds the progress line.
         trials: everything measured, in order; of repeated trials the valid one.
-        spoiled: why loads could not be measured, in order.
+        spoiled: why loads could not be measured, in order; ``too_high``: of those, how many the rig could not send.
         watch: looks at routing sessions around each trial; None: nobody does.
         patience_s: what is left of the time for trials that said nothing: too little of one was undisturbed, or none
             was valid at a load.
@@ -58,6 +61,7 @@ class LoadMeasurer:
     trials: list[Trial] = field(default_factory=list)
     spoiled: list[str] = field(default_factory=list)
     started: float | None = None
+    too_high: int = 0
     watch: SessionWatch | None = None
     patience_s: float = PATIENCE_S
     windowed: bool = True
@@ -110,11 +114,16 @@ class LoadMeasurer:
             self.watch.after(trial)
         return trial
 
-    def measure_if_possible(self, duration_s: float, load_fps: float, purpose: str) -> Trial | None:
+    def measure_if_possible(
+        self, duration_s: float, load_fps: float, purpose: str, *, goes_lower: bool = True
+    ) -> Trial | None:
         """One valid trial; None where the rig spoiled every repeat at this load.
 
         A search then goes on below: what it finds is a lower bound, for nothing is known of the DUT
-        above. A rig that spoils MAX_SPOILED_LOADS loads cannot bear a search at all.
+        above. A rig that spoils MAX_SPOILED_LOADS loads, and not by what is too high for it alone, cannot bear a
+        search at all.
+
+        ``goes_lower``: the next load is a lower one where this one was spoiled.
 
         Raises:
             InvalidTrialsError: so many loads were spoiled.
@@ -123,7 +132,8 @@ class LoadMeasurer:
             return self.measure(duration_s, load_fps, purpose)
         except InvalidTrialsError as error:
             self.spoiled.append(f"{format_fps(load_fps)}: {error}")
-            if len(self.spoiled) >= MAX_SPOILED_LOADS:
+            self.too_high += goes_lower and _too_high(error)
+            if len(self.spoiled) - self.too_high >= MAX_SPOILED_LOADS:
                 raise
             return None
 
@@ -207,6 +217,12 @@ class LoadLimits:
     def __post_init__(self) -> None:
         if not 0 < self.minimum_fps < self.maximum_fps:
             raise ValueError(f"load limits must rise from above 0: {self.minimum_fps} .. {self.maximum_fps}")
+
+
+def _too_high(error: InvalidTrialsError) -> bool:
+    """True where most of the trials were spoiled by their own load: a lower one is easier, and the search goes on."""
+    own = [any(reason.code in OWN_LIMIT for reason in trial.result.invalid) for trial in error.trials]
+    return sum(own) * 2 > len(own)
 
 
 def _refuted_close(trial: Trial, goal: GoalOutcome) -> bool:

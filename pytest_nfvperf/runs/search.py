@@ -25,7 +25,6 @@ from pytest_nfvperf.model.measure.profile import Profile
 from pytest_nfvperf.model.measure.shared_cpus import node_labels
 from pytest_nfvperf.model.testbed.tuning import OVS_DEFAULT
 from pytest_nfvperf.model.traffic.traffic import Traffic, check_mtu
-from pytest_nfvperf.model.traffic.trial import Reason
 from pytest_nfvperf.runs.binary import rfc2544_search, tst009_search
 from pytest_nfvperf.runs.confirm import SHARES, confirm_all
 from pytest_nfvperf.runs.found_goals import cost_of, marked, marked_low, near_ceiling
@@ -37,7 +36,7 @@ from pytest_nfvperf.runs.load_series import (
     loss_point,
     no_burst,
 )
-from pytest_nfvperf.runs.measurer import WARM_UP, LoadLimits, LoadMeasurer
+from pytest_nfvperf.runs.measurer import OWN_LIMIT, WARM_UP, LoadLimits, LoadMeasurer
 from pytest_nfvperf.runs.mlr import mlr_search
 from pytest_nfvperf.runs.offload_share import share_after
 from pytest_nfvperf.runs.plateau import plateaus, typical
@@ -62,8 +61,6 @@ _BURST_RATES = 4
 
 _LOWER_BURST = 0.7
 _WARM_UPS = 6
-OWN_LIMIT = frozenset({Reason.FELL_BEHIND, Reason.UNSENT, Reason.STRETCHED_TIME, Reason.TESTER_DROPS})
-"""Reasons that lie in the load itself, unlike a preemption, which may not come again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from pytest_nfvperf.model.measure.outcome import Outcome, SearchStatus
 from pytest_nfvperf.model.measure.profile import S1_SOAK_FPS
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialResult, TrialSpec
-from pytest_nfvperf.runs.measurer import window_s
+from pytest_nfvperf.runs.measurer import OWN_LIMIT, window_s
 from pytest_nfvperf.runs.rig import LiveTopology
-from pytest_nfvperf.runs.search import OWN_LIMIT, Search
+from pytest_nfvperf.runs.search import Search
 
 _LOADS = (S1_SOAK_FPS, S1_SOAK_FPS / 2, S1_SOAK_FPS / 4)
 """The first that is borne is taken, from the profile's on: a soak is about time, and a load that a shared machine bears

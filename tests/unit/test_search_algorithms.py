@@ -97,6 +97,19 @@ def test_a_dut_faster_than_the_maximum_ends_at_the_maximum(search):
     assert (found.status, found.load_fps, found.upper_fps) == (SearchStatus.AT_MAXIMUM, 10_000_000, None)
 
 
+@pytest.mark.parametrize("tail_fps", [4.9e6, 3.3e6, 7.7e6])
+def test_a_search_comes_down_to_what_the_generator_can_send_however_many_loads_that_takes(tail_fps):
+    """Seen: a search among 10,000 flows, for which the rig's ceiling was not made, ended as aborted."""
+    generator = FakeGenerator(50e6, ceiling_fps=tail_fps)
+    measurer = measurer_on(generator)
+    ndr, pdr = mlr_search(measurer, (NDR, PDR), LIMITS, timeout_s=1e6)
+
+    assert (ndr.status, pdr.status) == (SearchStatus.FOUND, SearchStatus.FOUND)
+    assert tail_fps * 0.94 <= ndr.load_fps <= tail_fps * 1.06
+    assert measurer.too_high == len(measurer.spoiled) > 0
+    assert rfc2544_search(measurer_on(FakeGenerator(50e6, ceiling_fps=tail_fps)), NDR, LIMITS).load_fps > 0.9 * tail_fps
+
+
 def test_mlrsearch_at_the_maximum_and_below_the_minimum():
     (top,) = mlr_search(measurer_on(FakeGenerator(50e6)), (NDR,), LIMITS, timeout_s=1e6)
     (bottom,) = mlr_search(measurer_on(FakeGenerator(5e6, loss_ratio=0.01)), (NDR,), LIMITS, timeout_s=1e6)
