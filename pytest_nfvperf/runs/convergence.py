@@ -201,7 +201,7 @@ class Convergence:
 
 def _spoiled(result: TrialResult) -> bool:
     """What the rig did to it is more than its figures bear."""
-    gap = _longest_gap_ns(result)
+    gap = result.health.longest_gap_ns
     borne = _OF_EVENTS if gap is None or gap > _SHORT_GAP_NS else _OF_EVENTS | {Reason.SKIPPED_FRAMES}
     if result.spec.saturating and _overloaded(result):
         borne |= {Reason.FELL_BEHIND}
@@ -213,15 +213,9 @@ def _overloaded(result: TrialResult) -> bool:
     return (result.offered_fps or 0.0) > _CLEARLY_MORE * (result.received_fps or 0.0)
 
 
-def _longest_gap_ns(result: TrialResult) -> int | None:
-    """For how long the generator sent nothing; None where it does not tell."""
-    told = (result.health.longest_poll_gap_ns, result.health.longest_lateness_ns)
-    return max((gap for gap in told if gap is not None), default=None)
-
-
 def _absent(metric: str, values: Sequence[float], readings: Sequence[ConvergenceReading]) -> str:
     """Why an outage is only an upper bound: a good part of it may be the generator's absence, when nothing is sent."""
-    gaps = [gap for reading in readings if (gap := _longest_gap_ns(reading.trial.result)) is not None]
+    gaps = [gap for reading in readings if (gap := reading.trial.result.health.longest_gap_ns) is not None]
     absent_s = max(gaps, default=0) / 1e9
     if metric != "outage_time" or absent_s < _NOTABLE * max(values):
         return ""

@@ -188,8 +188,7 @@ def _unread(live: LiveTopology, result: TrialResult, changes: Sequence[CounterDe
 
     So are those of frames that it sent late, all at once: each has several.
     """
-    health, found = result.health, copy_counts(live.topology, result, _moves(changes))
-    gap_ns = max(health.longest_poll_gap_ns or 0, health.longest_lateness_ns or 0)
+    gap_ns, found = result.health.longest_gap_ns, copy_counts(live.topology, result, _moves(changes))
     elapsed_ns = max((count.elapsed_ns for count in result.counts), default=0)
     read = {port.name for port in live.topology.ports if port.role is PortRole.MONITOR and not port.unread}
     if not gap_ns or not elapsed_ns or not read.issuperset(mirror.output for mirror in live.topology.mirrors):

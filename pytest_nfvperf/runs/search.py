@@ -300,9 +300,8 @@ class Search:
         return (rfc2544_search(measurer, self._throughput_goal(), limits),)
 
     def _tst009(self, measurer: LoadMeasurer, limits: LoadLimits) -> tuple[GoalOutcome, ...]:
-        return (
-            tst009_search(measurer, self._throughput_goal(), limits, max_repeats=self.profile.tst009_max_rejections),
-        )
+        repeats = self.profile.tst009_max_rejections
+        return (tst009_search(measurer, self._throughput_goal(), limits, max_repeats=repeats),)
 
     def _throughput_goal(self) -> Goal:
         return replace(self.profile.ndr, name="throughput", final_trial_s=self.profile.rfc2544_trial_s)

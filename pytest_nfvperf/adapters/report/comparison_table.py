@@ -53,13 +53,14 @@ class ComparisonRow:
 
 def comparison_rows(compared: ComparedRun) -> list[ComparisonRow]:
     """Every side of every comparison, in order."""
+    return [row for data, test in _named(compared) for row in _rows(data, test)]
+
+
+def _named(compared: ComparedRun) -> list[tuple[ComparisonData, str]]:
+    """Each comparison with its subject."""
     labels = [dict(test.data.labels) for test in compared.tests]
     different = differing(labels)
-    return [
-        row
-        for test, own in zip(compared.tests, labels, strict=True)
-        for row in _rows(test.data, subject(own, different))
-    ]
+    return [(test.data, subject(own, different)) for test, own in zip(compared.tests, labels, strict=True)]
 
 
 def subject(label: dict[str, str], different: Collection[str]) -> str:
@@ -131,13 +132,7 @@ def _parts(compared: ComparedRun) -> Iterator[RenderableType]:
 
 def noted(compared: ComparedRun) -> list[str]:
     """What the reader must know of a test, such as a frame size that is not the test's own."""
-    labels = [dict(test.data.labels) for test in compared.tests]
-    different = differing(labels)
-    return [
-        f"{subject(own, different)}: {note}"
-        for test, own in zip(compared.tests, labels, strict=True)
-        for note in test.data.notes
-    ]
+    return [f"{test}: {note}" for data, test in _named(compared) for note in data.notes]
 
 
 def differences_text(compared: ComparedRun) -> str:

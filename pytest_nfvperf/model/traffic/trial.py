@@ -195,6 +195,11 @@ class RigHealth:
     run_delay_ns: int | None = None
     busy_ratio: float | None = None
 
+    @property
+    def longest_gap_ns(self) -> int | None:
+        """For how long nothing was polled, or nothing sent that was due; None where neither is told."""
+        return max((ns for ns in (self.longest_poll_gap_ns, self.longest_lateness_ns) if ns is not None), default=None)
+
 
 @dataclass(frozen=True, slots=True)
 class VnfCounts:
