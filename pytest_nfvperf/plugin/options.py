@@ -144,6 +144,12 @@ def _add_compare(group: pytest.OptionGroup) -> None:
         metavar="N",
         help="count instructions of each side so many times, no more, and without a second build of the baseline",
     )
+    group.addoption(
+        "--nfv-compare-blocks",
+        type=int,
+        metavar="N",
+        help="end a comparison at the first look at so many blocks, though nothing can be told yet",
+    )
 
 
 def _add_choice(group: pytest.OptionGroup, name: str, what: str) -> None:
@@ -164,12 +170,12 @@ def read_options(config: pytest.Config) -> tuple[Options, pytest.UsageError | No
         load = _load(config.getoption("--nfv-soak-load"))
         repeat = _repeat(config.getoption("--nfv-repeat"))
         wait_s = _wait_s(config.getoption("--nfv-wait"))
-        compare, rounds = _comparing(config), _compare_rounds(config)
+        compare, rounds, blocks = _comparing(config), _compare_rounds(config), _compare_blocks(config)
         resume = _resumed(config, choices["profile"])
     except pytest.UsageError as mistake:
         return _options(config, {name: default for name, (default, _) in CHOICES.items()}), mistake
     options = replace(_options(config, choices), soak_duration_s=duration_s, soak_load=load, repeat=repeat)
-    options = replace(options, compare=compare, compare_rounds=rounds, resume=resume)
+    options = replace(options, compare=compare, compare_rounds=rounds, compare_blocks=blocks, resume=resume)
     return options if wait_s is None else replace(options, wait_s=wait_s), None
 
 
@@ -266,6 +272,20 @@ def _compare_rounds(config: pytest.Config) -> int | None:
     if rounds < 1:
         raise pytest.UsageError(f"--nfv-compare-rounds: {rounds} is no number of rounds: write a whole number from 1")
     return rounds
+
+
+def _compare_blocks(config: pytest.Config) -> int | None:
+    """At how many blocks comparisons end; None: when they tell something, or their budget ends."""
+    blocks: int | None = config.getoption("--nfv-compare-blocks")
+    if blocks is None:
+        return None
+    if not config.getoption("--nfv-compare") or config.getoption("--nfv-virtual-time"):
+        raise pytest.UsageError(
+            "--nfv-compare-blocks is of a comparison by the clock: add --nfv-compare, and leave --nfv-virtual-time out"
+        )
+    if blocks < 1:
+        raise pytest.UsageError(f"--nfv-compare-blocks: {blocks} is no number of blocks: write a whole number from 1")
+    return blocks
 
 
 def _resumed(config: pytest.Config, profile: str) -> Path | None:

@@ -101,6 +101,8 @@ class SideComparison:
         check: ends the test where a subject cannot be measured here (``SubjectDeployer.check``).
         reset: closes what a side that broke has left of the run's own rig.
         lost_before: sides that are not tried again in this run, by name.
+        blocks: at the first look at so many (of rounds: readings) no more are needed, though nothing can be told yet;
+            None: more are, while the budget lasts.
         found: takes each comparison, with the outcomes by side and what is known of those that are lost.
     """
 
@@ -110,6 +112,7 @@ class SideComparison:
     found: Callable[[ComparisonData, Mapping[str, Outcome], Mapping[str, Lost]], None]
     reset: Callable[[], None]
     lost_before: Mapping[str, Lost] = field(default_factory=dict)
+    blocks: int | None = None
 
     def of(self, topology: Topology, dut: Dut, figure: Figure, labels: Mapping[str, str]) -> Outcome:
         """Measure the figure on every side.
@@ -174,10 +177,16 @@ class SideComparison:
 
     def _is_decided(self, study: GuardedStudy, figure: Figure, outcome: Outcome) -> bool:
         """True when more readings would not change the word: of the baseline, and of it again, there is none."""
-        if not outcome.relatives or outcome.label[SIDE].endswith(AGAIN):
+        if not outcome.relatives or outcome.label[SIDE].endswith(AGAIN) or self._has_all(outcome):
             return True
         found = self._metrics(study, figure, outcome)
         return all(metric.word is not Word.CANNOT_TELL or metric.bound_reason for metric in found if metric.decides)
+
+    def _has_all(self, outcome: Outcome) -> bool:
+        """True when it has the blocks that were asked for; in rounds each reading is one."""
+        read = [ratio.pairing.blocks for ratio in outcome.relatives if ratio.pairing]
+        in_rounds = [len(samples.values) for samples in outcome.samples]
+        return self.blocks is not None and max(read or in_rounds) >= self.blocks
 
     def _tell(
         self, study: GuardedStudy, figure: Figure, outcomes: Sequence[Outcome], lost: Mapping[str, Lost]

@@ -128,7 +128,8 @@ class Comparison:
             return study
 
         lost = {name: each[-1] for name, each in self._broken.items() if len(each) >= TRIES}
-        return SideComparison(self.comparing, make, deploy.check, self._take, self._reset, lost)
+        blocks = self._session.options.compare_blocks
+        return SideComparison(self.comparing, make, deploy.check, self._take, self._reset, lost, blocks)
 
     def _reset(self) -> None:
         """Take down the run's own rig: the next deployment starts it anew."""

@@ -54,6 +54,7 @@ class Options:
         baseline: results of an earlier run that limits may be a share of; None: there is none.
         compare: the sides to compare; None in a run that does not.
         compare_rounds: count instructions of each side so often, no more, and of the baseline once; None: as needed.
+        compare_blocks: a comparison by the clock ends at the first look at so many; None: when it tells something.
         profile_cpu: run streams once more, unmeasured, with a profile of where the cycles go.
         wait_s: how long to wait for a testbed, or for CPUs, that another run uses, s.
         virtual_time: count instructions instead of measuring by the clock.
@@ -78,6 +79,7 @@ class Options:
     baseline: Path | None = None
     compare: Comparing | None = None
     compare_rounds: int | None = None
+    compare_blocks: int | None = None
     wait_s: float = 1800.0
     profile_cpu: bool = False
     resume: Path | None = None

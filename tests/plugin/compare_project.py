@@ -76,11 +76,11 @@ def sides_project(pytester: pytest.Pytester, suite: str = SUITE, *, beside: bool
     return make_project(pytester, suite, f"{CONFTEST}\nBESIDE = {beside}\n{BACKEND}")
 
 
-def compare(pytester: pytest.Pytester, *sides: str) -> pytest.RunResult:
-    """``nfvperf compare SIDES -- mine``."""
+def compare(pytester: pytest.Pytester, *sides: str, behind: tuple[str, ...] = ()) -> pytest.RunResult:
+    """``nfvperf compare SIDES -- mine BEHIND``."""
     return pytester.run(
         *(sys.executable, "-m", "pytest_nfvperf.cli.main", "compare", *sides),
-        *("--", "mine", "--nfv-report", "none", "-p", "no:cacheprovider"),
+        *("--", "mine", "--nfv-report", "none", "-p", "no:cacheprovider", *behind),
     )
 
 

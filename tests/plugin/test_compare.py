@@ -51,6 +51,24 @@ def test_equal_sides_are_the_same_and_their_settings_are_told(pytester):
     assert made["differences"] == [{"what": "emc-insert-inv-prob", "values": {"installed": "-", "again": "0"}}]
 
 
+@pytest.mark.parametrize("beside", [True, False], ids=["in turns", "in rounds"])
+def test_a_comparison_ends_at_so_many_blocks_though_it_cannot_tell(pytester, beside):
+    """Steps: compare equal sides at a margin that nothing can show. Verify: the first look at nine blocks is the last.
+
+    In rounds each reading counts: looks come after 5, 10, 15 and 20.
+    """
+    sides = ("installed", "again=installed", "--margin", "0.01 %")
+    result = compare(sides_project(pytester, beside=beside), *sides, behind=("--nfv-compare-blocks", "9"))
+
+    assert result.ret == 10
+    (side,) = document(pytester)["comparisons"][0]["sides"]
+    assert side["metrics"][0]["word"] == "cannot tell"
+    if beside:
+        assert side["metrics"][0]["blocks"] == 16
+    else:
+        assert {len(each["data"]["samples"][0]["values"]) for each in records(pytester.path, "outcome")} == {10}
+
+
 @pytest.mark.own_interpreter
 def test_a_project_whose_warnings_are_errors_is_compared(pytester):
     """Steps: compare with ``filterwarnings = error``. Verify: that the command imported the plugin is no warning.

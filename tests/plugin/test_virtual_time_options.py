@@ -70,6 +70,30 @@ def test_rounds_are_of_a_comparison_by_instructions(
     assert str(mistake) == f"--nfv-compare-rounds{told}"
 
 
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (
+            ("--nfv-compare-blocks=8",),
+            " is of a comparison by the clock: add --nfv-compare, and leave --nfv-virtual-time out",
+        ),
+        (
+            ("--nfv-virtual-time", "--nfv-compare=installed", "--nfv-compare=b=installed", "--nfv-compare-blocks=8"),
+            " is of a comparison by the clock: add --nfv-compare, and leave --nfv-virtual-time out",
+        ),
+        (
+            ("--nfv-compare=installed", "--nfv-compare=b=installed", "--nfv-compare-blocks=0"),
+            ": 0 is no number of blocks: write a whole number from 1",
+        ),
+    ],
+)
+def test_blocks_are_of_a_comparison_by_the_clock(
+    project: pytest.Pytester, arguments: tuple[str, ...], told: str
+) -> None:
+    _, mistake = read_options(project.parseconfig(*arguments))
+    assert str(mistake) == f"--nfv-compare-blocks{told}"
+
+
 def test_a_machine_without_a_guests_programs_is_told_what_to_install(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,7 +44,7 @@ class Found:
     note: str = ""
 
 
-def compare(base: str, version: str, arguments: Sequence[str], results: Path, *, virtual: bool = False) -> Found | str:
+def compare(base: str, version: str, arguments: Sequence[str], results: Path, *, blocks: int | None) -> Found | str:
     """Compare two versions.
 
     Args:
@@ -52,7 +52,7 @@ def compare(base: str, version: str, arguments: Sequence[str], results: Path, *,
         version: likewise.
         arguments: of pytest.
         results: a new directory, for this comparison alone.
-        virtual: count instructions.
+        blocks: of fresh builds, after which it ends though it tells nothing yet; None: count instructions.
 
     Returns:
         The figures; or why the version does not do what the tests need, though the base does.
@@ -65,8 +65,9 @@ def compare(base: str, version: str, arguments: Sequence[str], results: Path, *,
     output = results / OUTPUT
     sides = [f"{BASE}={base}", f"{VERSION}={version}"]
     command = [sys.executable, "-m", "pytest_nfvperf.cli.main", "compare", *sides, "--", *arguments]
-    counting = ["--nfv-virtual-time", "--nfv-compare-rounds", str(ROUNDS)] if virtual else []
-    status = run_child([*command, *counting, *NO_PAGE, "--nfv-results", str(results)], output)
+    counting = ["--nfv-virtual-time", "--nfv-compare-rounds", str(ROUNDS)]
+    most = counting if blocks is None else ["--nfv-compare-blocks", str(blocks)]
+    status = run_child([*command, *most, *NO_PAGE, "--nfv-results", str(results)], output)
     documents = sorted(results.glob(f"2*/{DOCUMENT}"))
     if not documents:
         usage = status in {EXIT_STATUS[RunFate.USAGE], EXIT_STATUS[RunFate.EMPTY]}

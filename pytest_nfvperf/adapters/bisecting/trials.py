@@ -49,7 +49,7 @@ class MeasuredVersions:
             return self._run(ask.version, wheres[1], again=again)
         if ask.virtual:
             return self._counted(ask, wheres, again=again)
-        found = compare(wheres[0], wheres[1], self.arguments, self._new_directory(ask))
+        found = compare(wheres[0], wheres[1], self.arguments, self._new_directory(ask), blocks=ask.blocks)
         if isinstance(found, str):
             return Unusable(ask.version, found)
         return Compared(ask.base, ask.version, found.blocks, found.figures, again, found.note)
@@ -57,7 +57,7 @@ class MeasuredVersions:
     def _counted(self, ask: Ask, wheres: Sequence[str], *, again: bool) -> Event:
         """Instructions. Tests at the ends that do not offer them, and a machine without guests, are no mistake."""
         try:
-            found = compare(wheres[0], wheres[1], self.arguments, self._new_directory(ask), virtual=True)
+            found = compare(wheres[0], wheres[1], self.arguments, self._new_directory(ask), blocks=None)
         except (ConfigError, TestbedError) as error:
             if ask.purpose is not Purpose.ENDS:
                 raise
