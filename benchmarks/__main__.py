@@ -22,6 +22,7 @@ from benchmarks.rack import rack
 from benchmarks.report_size import report_size
 from benchmarks.scale import chain_against_vsctl, long_chains, many_namespaces, many_ports
 from benchmarks.searches import gate_beside_quick, quick_repeats, repeats_beside_work
+from benchmarks.slower_bisections import slower_bisections
 from benchmarks.soak import soak_sampling
 from benchmarks.table import Figure, show
 from benchmarks.testbench import Bench, bench
@@ -36,6 +37,7 @@ APART: dict[str, Callable[[], list[Figure]]] = {
     "rack": rack,
     "lost-workers": lost_workers,
     "killed-bisections": killed_bisections,
+    "slower-bisections": slower_bisections,
     "two-machines": two_machines,
     "whole-runs": whole_runs,
 }
@@ -76,6 +78,7 @@ ASKED_FOR = {
     "lost-workers",
     "rack",
     "same-against-same",
+    "slower-bisections",
     "two-machines",
     "whole-runs",
 }

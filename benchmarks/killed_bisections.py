@@ -9,19 +9,19 @@ from __future__ import annotations
 import random
 import signal
 import subprocess
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from benchmarks.prefixes import VERSIONS, last_line, row
 from benchmarks.table import Figure
 from pytest_nfvperf.adapters.bisecting.event_log import LOG
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import OvsBinaries, locate
 from pytest_nfvperf.model.display import how_many
 
-_BISECTIONS, _VERSIONS, _KILLS = 10, 17, 2
+_BISECTIONS, _KILLS = 10, 2
 _SEED = 2544
 _LONGEST_S = 30.0
 """A kill comes so long after the start at most: a whole bisection takes about twice as long."""
@@ -72,19 +72,16 @@ def killed_bisections() -> list[Figure]:
 def _ended(installed: OvsBinaries, chances: random.Random) -> _Ended:
     with TemporaryDirectory() as name:
         place = Path(name)
-        guilty = chances.randrange(1, _VERSIONS)
-        versions = [_version(place / f"v{at:02}", installed, dies=at >= guilty) for at in range(_VERSIONS)]
+        versions = row(place, installed, chances.randrange(1, VERSIONS), f"ulimit -t {_CPU_S}\n")
         _write_project(place)
-        command = _command(versions)
+        command = versions.bisect("--by", "outcomes", "--log", "log", "--", "mine")
         log = place / "log" / LOG
         kills = [_killed_after(command, place, log, chances.uniform(1.0, _LONGEST_S)) for _ in range(_KILLS)]
         seen = [lines for lines in kills if lines is not None]
         done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)
-        told = done.stdout + done.stderr
-        right = done.returncode == 0 and f"v{guilty:02} brought it in" in told and "Confirmed." in told
-        last = (told.strip().splitlines() or ["it printed nothing"])[-1]
+        right, last = versions.named_by(done), last_line(done.stdout + done.stderr)
         in_the_end = _whole_lines(log)
-        print(f"  v{guilty:02}, killed {how_many(len(seen), 'time')}: {'found' if right else last}", flush=True)
+        print(f"  {versions.culprit}, killed {how_many(len(seen), 'time')}: {'found' if right else last}", flush=True)
         return _Ended(len(seen), all(in_the_end.startswith(lines) for lines in seen), right, last)
 
 
@@ -103,32 +100,6 @@ def _killed_after(command: Sequence[str], place: Path, log: Path, moment_s: floa
 def _whole_lines(log: Path) -> bytes:
     written = log.read_bytes() if log.exists() else b""
     return written[: written.rfind(b"\n") + 1]
-
-
-def _command(versions: Sequence[Path]) -> list[str]:
-    ends = ["--good", str(versions[0]), "--bad", str(versions[-1])]
-    between = [str(version) for version in versions[1:-1]]
-    asked = [*ends, "--versions", *between, "--by", "outcomes", "--log", "log", "--", "mine"]
-    # Killed with this bench a bisection would go on, and hold the CPUs.
-    return ["setpriv", "--pdeathsig", "TERM", sys.executable, "-m", "pytest_nfvperf.cli.main", "bisect", *asked]
-
-
-def _version(prefix: Path, installed: OvsBinaries, *, dies: bool) -> Path:
-    """A prefix whose programs are the installed ones."""
-    places = {
-        "sbin/ovsdb-server": installed.ovsdb_server,
-        "bin/ovsdb-tool": installed.ovsdb_tool,
-        "bin/ovs-ofctl": installed.ofctl,
-        "share/openvswitch/vswitch.ovsschema": installed.schema,
-    }
-    for name, program in places.items():
-        (prefix / name).parent.mkdir(parents=True, exist_ok=True)
-        (prefix / name).symlink_to(program)
-    vswitchd = prefix / "sbin/ovs-vswitchd"
-    limit = f"ulimit -t {_CPU_S}\n" if dies else ""
-    vswitchd.write_text(f'#!/bin/sh\n{limit}exec {installed.vswitchd} "$@"\n')
-    vswitchd.chmod(0o755)
-    return prefix
 
 
 def _write_project(place: Path) -> None:
