@@ -106,8 +106,8 @@ def _bisected(versions: Row) -> _Ended:
 
 
 def _beyond_the_ends(log: Path) -> set[int]:
-    """Numbers of the versions between the ends that were compared with the good one."""
-    seen = [json.loads(line) for line in log.read_text().splitlines()]
+    """Numbers of the versions between the ends that were compared with the good one; none where it began no log."""
+    seen = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
     return {one["version"] for one in seen if one["kind"] == "compared" and not one["again"]} - {VERSIONS - 1}
 
 
