@@ -16,19 +16,17 @@ from pytest_nfvperf.runs.alternate import FEWEST_BLOCKS, Blocks
 from pytest_nfvperf.runs.interleave import LOOK_CONFIDENCE, LOOKS, Rounds, interleaved
 from pytest_nfvperf.runs.paired import jackknife, paired_ratio
 
-STUDIES, SEED = 1000, 3
-CHANCE = 2 * math.sqrt(CONFIDENCE * (1 - CONFIDENCE) / STUDIES)
-"""Two standard errors of a share of 5 % in so many studies."""
+STUDIES, SEED = 10_000, 3
 
 
-def test_the_level_is_that_of_four_looks_evenly_spaced() -> None:
+def test_the_level_is_enough_for_four_looks_evenly_spaced() -> None:
     """The sums that two looks see correlate by the root of the smaller one's share of the larger one."""
     assert LOOKS == (1, 2, 3, 4)
     bound = NormalDist().inv_cdf((1 + LOOK_CONFIDENCE) / 2)
     correlations = [[math.sqrt(min(a, b) / max(a, b)) for b in LOOKS] for a in LOOKS]
     looks = multivariate_normal(cov=correlations, seed=SEED)
     within = looks.cdf([bound] * len(LOOKS), lower_limit=[-bound] * len(LOOKS))
-    assert within == pytest.approx(CONFIDENCE, abs=0.001)
+    assert CONFIDENCE < within < CONFIDENCE + 0.01
 
 
 def test_rounds_of_equal_subjects_seldom_differ() -> None:
@@ -48,7 +46,7 @@ def test_rounds_of_equal_subjects_seldom_differ() -> None:
         interleaved(2, read, Rounds(5, 1e9), enough=enough, elapsed_s=lambda: 0.0)
         return any(found)
 
-    assert sum(differs() for _ in range(STUDIES)) / STUDIES < 1 - CONFIDENCE + CHANCE
+    assert sum(differs() for _ in range(STUDIES)) / STUDIES < 0.05
 
 
 def by_ranks(logs: Sequence[float]) -> bool:
@@ -73,7 +71,7 @@ def test_blocks_of_equal_subjects_seldom_differ(told: Callable[[Sequence[float]]
         return any(told(logs[:look]) for look in looks)
 
     assert looks[0] == FEWEST_BLOCKS
-    assert sum(differs() for _ in range(STUDIES)) / STUDIES < 1 - CONFIDENCE + CHANCE
+    assert sum(differs() for _ in range(STUDIES)) / STUDIES < 0.05
 
 
 def test_the_first_look_bounds_a_ratio() -> None:
