@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from benchmarks.prefixes import MOST_MEASURED, VERSIONS
 from benchmarks.table import Figure
 from benchmarks.testbench import Bench
 from pytest_nfvperf.model.bisect.bisection import Kind
@@ -17,8 +18,8 @@ from tests.bisect_support import SimulatedVersions, bisected, culprit, series, v
 
 Found = TypeVar("Found")
 
-SERIES, VERSIONS = 100, 17
-"""Bisections of each kind; versions of one: 16 candidates behind the good end."""
+SERIES = 100
+"""Bisections of each kind."""
 
 RATES, INSTRUCTIONS = 0.03, 0.002
 """Noise, as the standard deviation of a block's log-ratio: of forwarding rates here, of instructions a packet.
@@ -26,7 +27,6 @@ RATES, INSTRUCTIONS = 0.03, 0.002
 Of a poll-mode thread's instructions 0.0016 was seen, with six builds of each side."""
 
 _RIGHT, _REFUSED = 0.99, 0.98
-_MOST_MEASURED = int(math.log2(VERSIONS - 1)) + 3
 
 
 def bisections(_: Bench) -> list[Figure]:
@@ -55,8 +55,8 @@ def _found(what: str, change: float, noise: float) -> list[Figure]:
         Figure(
             f"bisection: {what}: versions measured beyond the ends",
             f"{usual}",
-            f"<= {_MOST_MEASURED}",
-            usual <= _MOST_MEASURED,
+            f"<= {MOST_MEASURED}",
+            usual <= MOST_MEASURED,
             f"the median; at most {most}",
         ),
     ]

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchmarks.prefixes import VERSIONS, last_line, row
-from benchmarks.table import Figure
+from benchmarks.prefixes import VERSIONS, row
+from benchmarks.table import Figure, last_line
 from pytest_nfvperf.adapters.bisecting.event_log import LOG
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import OvsBinaries, locate
 from pytest_nfvperf.model.display import how_many

@@ -5,6 +5,7 @@ What sets the bad ones apart stands in the shell script that is their ovs-vswitc
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -14,6 +15,9 @@ from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import OvsBinaries
 
 VERSIONS = 17
 """Of a row: sixteen candidates behind the good end."""
+
+MOST_MEASURED = int(math.log2(VERSIONS - 1)) + 3
+"""Versions between the ends, in the ordinary case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +66,3 @@ def prefix(directory: Path, installed: OvsBinaries, script: str) -> Path:
     vswitchd.write_text(f'#!/bin/sh\n{script}exec {installed.vswitchd} "$@"\n')
     vswitchd.chmod(0o755)
     return directory
-
-
-def last_line(told: str) -> str:
-    """Of what a command printed."""
-    return (told.strip().splitlines() or ["it printed nothing"])[-1]

@@ -17,8 +17,8 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from benchmarks.prefixes import VERSIONS, Row, last_line, prefix, row
-from benchmarks.table import Figure
+from benchmarks.prefixes import MOST_MEASURED, VERSIONS, Row, prefix, row
+from benchmarks.table import Figure, last_line
 from pytest_nfvperf.adapters.bisecting.comparing import compare
 from pytest_nfvperf.adapters.bisecting.event_log import LOG
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import OvsBinaries, locate
@@ -29,7 +29,6 @@ _BISECTIONS, _SEED = 10, 2544
 _COSTS = 0.10
 """Share of the forwarding rate."""
 
-_MOST_MEASURED = int(math.log2(VERSIONS - 1)) + 3
 _TESTS = ("suites/throughput/test_frame_sizes.py::test_ndr_pdr[64]", "--nfv-profile", "quick")
 _CALIBRATED_BY = 40
 """Additions a frame, of which the first comparison tells the cost: some 20 % of what a frame takes."""
@@ -84,8 +83,8 @@ def _figures(ended: Sequence[_Ended], planted: str) -> list[Figure]:
         Figure(
             "versions measured beyond the ends, in the middle",
             f"{usual:g}",
-            f"<= {_MOST_MEASURED}",
-            usual <= _MOST_MEASURED,
+            f"<= {MOST_MEASURED}",
+            usual <= MOST_MEASURED,
             f"at most {max(one.beyond for one in ended)}",
         ),
         Figure("how long they took", times),
@@ -121,7 +120,7 @@ def _time_share(place: Path, installed: OvsBinaries, library: Path) -> float | s
     ratios = [figure.log_ratio for figure in found.figures if figure.metric == "forwarding_rate"]
     if not ratios or ratios[0] >= 0:
         return found.note or f"the rates are no lower: {found.figures}"
-    return math.exp(-ratios[0]) - 1
+    return math.expm1(-ratios[0])
 
 
 def _script(library: Path, additions: int) -> str:

@@ -21,6 +21,11 @@ class Figure:
     detail: str = ""
 
 
+def last_line(told: str) -> str:
+    """Of what a command printed."""
+    return (told.strip().splitlines() or ["it printed nothing"])[-1]
+
+
 def show(figures: list[Figure], path: Path) -> None:
     """Print the table and write the figures as JSON."""
     table = Table(title="benchmarks: one run, on this machine, as it is now")

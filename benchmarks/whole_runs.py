@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchmarks.table import Figure
+from benchmarks.table import Figure, last_line
 from pytest_nfvperf.model.display import format_elapsed
 
 _RUNS = 10
@@ -35,7 +35,7 @@ def _run(results: Path) -> tuple[float, int, str]:
     command += [sys.executable, "-m", "pytest", "suites/", "--nfv-profile", "quick", f"--nfv-results={results}"]
     began = time.monotonic()
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    last = (ended.stdout.splitlines() or ended.stderr.splitlines() or ["it printed nothing"])[-1]
+    last = last_line(ended.stdout or ended.stderr)
     seconds = time.monotonic() - began
     print(f"  {format_elapsed(seconds)}: {last}", flush=True)
     return seconds, ended.returncode, last

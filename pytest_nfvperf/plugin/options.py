@@ -264,28 +264,30 @@ def _comparing(config: pytest.Config) -> Comparing | None:
 
 def _compare_rounds(config: pytest.Config) -> int | None:
     """How often sides are counted; None: until their difference is told."""
-    rounds: int | None = config.getoption("--nfv-compare-rounds")
-    if rounds is None:
-        return None
-    if not (config.getoption("--nfv-compare") and config.getoption("--nfv-virtual-time")):
-        raise pytest.UsageError("--nfv-compare-rounds is of a comparison by instructions: add --nfv-virtual-time")
-    if rounds < 1:
-        raise pytest.UsageError(f"--nfv-compare-rounds: {rounds} is no number of rounds: write a whole number from 1")
-    return rounds
+    virtual = config.getoption("--nfv-compare") and config.getoption("--nfv-virtual-time")
+    return _count(
+        config, "rounds", where=bool(virtual), otherwise="is of a comparison by instructions: add --nfv-virtual-time"
+    )
 
 
 def _compare_blocks(config: pytest.Config) -> int | None:
     """At how many blocks comparisons end; None: when they tell something, or their budget ends."""
-    blocks: int | None = config.getoption("--nfv-compare-blocks")
-    if blocks is None:
+    by_the_clock = config.getoption("--nfv-compare") and not config.getoption("--nfv-virtual-time")
+    otherwise = "is of a comparison by the clock: add --nfv-compare, and leave --nfv-virtual-time out"
+    return _count(config, "blocks", where=bool(by_the_clock), otherwise=otherwise)
+
+
+def _count(config: pytest.Config, of: str, *, where: bool, otherwise: str) -> int | None:
+    """``--nfv-compare-rounds`` or ``-blocks``: from 1, and only in runs where it means something."""
+    option = f"--nfv-compare-{of}"
+    count: int | None = config.getoption(option)
+    if count is None:
         return None
-    if not config.getoption("--nfv-compare") or config.getoption("--nfv-virtual-time"):
-        raise pytest.UsageError(
-            "--nfv-compare-blocks is of a comparison by the clock: add --nfv-compare, and leave --nfv-virtual-time out"
-        )
-    if blocks < 1:
-        raise pytest.UsageError(f"--nfv-compare-blocks: {blocks} is no number of blocks: write a whole number from 1")
-    return blocks
+    if not where:
+        raise pytest.UsageError(f"{option} {otherwise}")
+    if count < 1:
+        raise pytest.UsageError(f"{option}: {count} is no number of {of}: write a whole number from 1")
+    return count
 
 
 def _resumed(config: pytest.Config, profile: str) -> Path | None:
