@@ -25,8 +25,8 @@ from pytest_nfvperf.model.sla.verdict import Judgement
 from pytest_nfvperf.model.topology.catalogue import phy2phy
 from pytest_nfvperf.model.traffic.cpu_placement import Distance
 from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.runs.invalid_trials import InvalidTrialsError
 from pytest_nfvperf.runs.rig import LiveTopology
-from pytest_nfvperf.runs.trials import InvalidTrialsError
 
 EACH = 9
 """Trials a fault: over 60 in all."""

@@ -40,7 +40,7 @@ import pytest
 from pytest_nfvperf.model.errors import DutFailure, InconclusiveError, TestbedError
 from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.runs.trials import InvalidTrialsError
+from pytest_nfvperf.runs.invalid_trials import InvalidTrialsError
 
 
 def ndr(search, live):

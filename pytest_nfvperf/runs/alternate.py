@@ -15,7 +15,7 @@ from functools import partial
 
 from pytest_nfvperf.model.measure.reading import Reading
 from pytest_nfvperf.runs.interleave import LOOKS
-from pytest_nfvperf.runs.trials import InvalidTrialsError
+from pytest_nfvperf.runs.invalid_trials import InvalidTrialsError
 
 Turn = Sequence[Reading | None]
 """A reading of each subject; None where it was spoiled."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pytest_nfvperf.model.measure.outcome import Goal, GoalOutcome, SearchStatus
+from pytest_nfvperf.runs.invalid_trials import InvalidTrialsError
 from pytest_nfvperf.runs.measurer import LoadLimits, LoadMeasurer, loss_of
-from pytest_nfvperf.runs.trials import InvalidTrialsError
 
 Meets = Callable[[float], bool]
 

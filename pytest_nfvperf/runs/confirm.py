@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 
 from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.measure.outcome import NOT_CONFIRMED, Confirmation, Goal, GoalOutcome
+from pytest_nfvperf.runs.invalid_trials import InvalidTrialsError
 from pytest_nfvperf.runs.measurer import LoadMeasurer, loss_of
-from pytest_nfvperf.runs.trials import InvalidTrialsError
 
 
 def confirm_all(

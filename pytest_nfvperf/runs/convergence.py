@@ -18,10 +18,11 @@ from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.samples import Samples
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Arrivals, Reason, TrialResult, TrialSpec
+from pytest_nfvperf.runs.invalid_trials import RepeatBudget
 from pytest_nfvperf.runs.measurer import window_s
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.search import measured_labels
-from pytest_nfvperf.runs.trials import InvalidTrialsError, Trial
+from pytest_nfvperf.runs.trials import Trial
 
 RATE_FPS = 100_000
 """A frame each 10 us: a hundred times finer than convergence times are reported."""
@@ -150,14 +151,14 @@ class Convergence:
         )
         if self._simulated:
             return ConvergenceReading(live.runner.run_once(spec), {})
-        spoiled: list[Trial] = []
+        budget = RepeatBudget(REPEATS)
         while True:
-            reading = _taken(live, spec, events, spoiled[-1].id if spoiled else None)
-            if not _spoiled(reading.trial.result):
+            reading = _taken(live, spec, events, budget.last)
+            result = reading.trial.result
+            borne = _borne(result)
+            if all(reason.code in borne for reason in result.invalid):
                 return reading
-            spoiled.append(reading.trial)
-            if len(spoiled) > REPEATS:
-                raise InvalidTrialsError(spoiled)
+            budget.spend(reading.trial, borne)
             if ready is not None:
                 ready()
 
@@ -199,13 +200,13 @@ class Convergence:
         return outcome
 
 
-def _spoiled(result: TrialResult) -> bool:
-    """What the rig did to it is more than its figures bear."""
+def _borne(result: TrialResult) -> frozenset[Reason]:
+    """Reasons against a trial that the figures of a reading bear."""
     gap = result.health.longest_gap_ns
     borne = _OF_EVENTS if gap is None or gap > _SHORT_GAP_NS else _OF_EVENTS | {Reason.SKIPPED_FRAMES}
     if result.spec.saturating and _overloaded(result):
         borne |= {Reason.FELL_BEHIND}
-    return any(reason.code not in borne for reason in result.invalid)
+    return borne
 
 
 def _overloaded(result: TrialResult) -> bool:

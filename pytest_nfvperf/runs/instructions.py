@@ -29,9 +29,9 @@ from pytest_nfvperf.model.traffic.traffic import Traffic, check_mtu
 from pytest_nfvperf.model.traffic.trial import TrialResult, TrialSpec
 from pytest_nfvperf.ports.instructions import Burst, CountsInstructions, KnowsForwardingThread
 from pytest_nfvperf.runs.figures import measured_frames
+from pytest_nfvperf.runs.invalid_trials import InvalidTrialsError
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.search import measured_labels
-from pytest_nfvperf.runs.trials import InvalidTrialsError
 
 FRAMES = 1024
 """Of a reading, in each direction."""

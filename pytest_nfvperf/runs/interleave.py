@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pytest_nfvperf.model.measure.reading import Reading
-from pytest_nfvperf.runs.trials import InvalidTrialsError
+from pytest_nfvperf.runs.invalid_trials import InvalidTrialsError
 
 LOOKS = (1, 2, 3, 4)
 """When interim looks at the data happen, as multiples of the fewest repeats: after 5, 10, 15 and 20 rounds."""

@@ -8,8 +8,9 @@ from statistics import fmean
 
 from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.measure.outcome import BackToBack, LatencyPoint, LossPoint
+from pytest_nfvperf.runs.invalid_trials import InvalidTrialsError
 from pytest_nfvperf.runs.measurer import LoadMeasurer, loss_of
-from pytest_nfvperf.runs.trials import InvalidTrialsError, Trial
+from pytest_nfvperf.runs.trials import Trial
 
 _UNTOLD = "too little of the trial was undisturbed to tell the DUT's loss from the machine's"
 

@@ -8,9 +8,10 @@ from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.measure.outcome import GoalOutcome
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, Reason, TrialSpec
+from pytest_nfvperf.runs.invalid_trials import InvalidTrialsError
 from pytest_nfvperf.runs.patience import PATIENCE_S
 from pytest_nfvperf.runs.session_watch import SessionWatch
-from pytest_nfvperf.runs.trials import InvalidTrialsError, Trial, TrialRunner
+from pytest_nfvperf.runs.trials import Trial, TrialRunner
 
 MAX_SPOILED_LOADS = 4
 

@@ -22,9 +22,10 @@ from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason, TrialResul
 from pytest_nfvperf.ports.generator import RX_DESCRIPTORS
 from pytest_nfvperf.runs import forwarding
 from pytest_nfvperf.runs.forwarding import ForwardingRate
+from pytest_nfvperf.runs.invalid_trials import RepeatBudget
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.search import LimitsOf
-from pytest_nfvperf.runs.trials import InvalidTrialsError, Trial
+from pytest_nfvperf.runs.trials import Trial
 
 UNITS = {
     **forwarding.UNITS,
@@ -223,22 +224,19 @@ def counted_trial(
     Raises:
         InvalidTrialsError: none within so many repeats.
     """
-    spoiled: list[Trial] = []
+    budget = RepeatBudget(repeats)
     while True:
-        before = spoiled[-1].id if spoiled else None
         trial = live.runner.run_once(
             spec,
             remaining_s,
-            repeat_of=before,
+            repeat_of=budget.last,
             also=lambda result, changes: _unread(live, result, changes),
             anywhere=spec.load_fps <= CALM_FPS,
         )
-        forgiven = not whole or trial.result.lost == 0
-        if trial.result.valid or (forgiven and all(one.code in _LOAD_ONLY for one in trial.result.invalid)):
+        borne = _LOAD_ONLY if not whole or trial.result.lost == 0 else frozenset()
+        if all(reason.code in borne for reason in trial.result.invalid):
             return trial
-        spoiled.append(trial)
-        if len(spoiled) > repeats:
-            raise InvalidTrialsError(spoiled)
+        budget.spend(trial, borne)
 
 
 def copies_of(live: LiveTopology, trial: Trial) -> CopyCounts:

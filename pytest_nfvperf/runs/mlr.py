@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from MLRsearch import AbstractMeasurer, Config, GoalResult, MeasurementResult, MultipleLossRatioSearch, SearchGoal
 
 from pytest_nfvperf.model.measure.outcome import Goal, GoalOutcome, SearchStatus
+from pytest_nfvperf.runs.invalid_trials import InvalidTrialsError
 from pytest_nfvperf.runs.measurer import LoadLimits, LoadMeasurer
-from pytest_nfvperf.runs.trials import InvalidTrialsError
 
 _log = logging.getLogger(__name__)
 

@@ -28,6 +28,7 @@ from pytest_nfvperf.model.traffic.traffic import Traffic, check_mtu
 from pytest_nfvperf.runs.binary import rfc2544_search, tst009_search
 from pytest_nfvperf.runs.confirm import SHARES, confirm_all
 from pytest_nfvperf.runs.found_goals import cost_of, marked, marked_low, near_ceiling
+from pytest_nfvperf.runs.invalid_trials import InvalidTrialsError
 from pytest_nfvperf.runs.load_series import (
     back_to_back,
     latency_point,
@@ -43,7 +44,6 @@ from pytest_nfvperf.runs.plateau import plateaus, typical
 from pytest_nfvperf.runs.repeats import over_repeats
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.session_watch import Sessions, SessionWatch
-from pytest_nfvperf.runs.trials import InvalidTrialsError
 from pytest_nfvperf.runs.windowing import windows_tell_nothing
 
 UNBOUNDED_FPS = 200e6

@@ -31,10 +31,11 @@ from pytest_nfvperf.ports.stream_engine import StreamEnd, StreamEngine
 from pytest_nfvperf.runs.connect_rate import CONNECTS, Connector
 from pytest_nfvperf.runs.end_times import EndRunner
 from pytest_nfvperf.runs.ends import Ends, stream_ends
+from pytest_nfvperf.runs.invalid_trials import RepeatBudget
 from pytest_nfvperf.runs.response_time import REQUESTS, Requester
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.stream_cpu import cost_values, datapath_cores, ended_parts, pmd_busy, sides
-from pytest_nfvperf.runs.trials import Context, InvalidTrialsError
+from pytest_nfvperf.runs.trials import Context
 
 UNITS = {
     "tcp_throughput": "bps",
@@ -170,15 +171,13 @@ class StreamRunner:
         client, server = self._cpus
         spec = replace(spec, client_cpus=spec.client_cpus or client, server_cpus=spec.server_cpus or server)
         between = stream_ends(live, ends)
-        spoiled: list[StreamRun] = []
+        budget = RepeatBudget(self._repeats)
         while True:
-            run = self._once(live, spec, between, remaining_s, spoiled[-1].id if spoiled else None)
+            run = self._once(live, spec, between, remaining_s, budget.last)
             if run.result.valid:
                 self._profile_once(run.id, live, spec, between)
                 return run
-            spoiled.append(run)
-            if len(spoiled) > self._repeats:
-                raise InvalidTrialsError(spoiled)
+            budget.spend(run)
 
     def compare_profiles(self, per: str, outcomes: Sequence[Outcome]) -> None:
         """Of subjects whose runs were profiled, the baseline's first; nothing where nobody asked for profiles."""

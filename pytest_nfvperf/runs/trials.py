@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
-from pytest_nfvperf.model.errors import InconclusiveError
 from pytest_nfvperf.model.evidence.record import RecordKind
 from pytest_nfvperf.model.evidence.trial_records import trial_data
 from pytest_nfvperf.model.ledger.ledger import CounterDelta, CounterSnapshot, Ledger
 from pytest_nfvperf.model.measure.cpu_profile import CpuProfile
 from pytest_nfvperf.model.measure.outcome import Cost
 from pytest_nfvperf.model.measure.stream_measurement import StreamResult
-from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason, TrialResult, TrialSpec, VnfCounts
+from pytest_nfvperf.model.traffic.trial import InvalidReason, TrialResult, TrialSpec, VnfCounts
 from pytest_nfvperf.ports.clock import Clock
 from pytest_nfvperf.ports.collector import Collector, KnowsPollers, Settling
 from pytest_nfvperf.ports.datapath import Freezing
@@ -23,6 +20,7 @@ from pytest_nfvperf.ports.generator import Generator, WatchesPollers
 from pytest_nfvperf.ports.progress import Progress
 from pytest_nfvperf.runs.calm import Calm
 from pytest_nfvperf.runs.cost import trial_cost
+from pytest_nfvperf.runs.invalid_trials import RepeatBudget
 from pytest_nfvperf.runs.patience import Patience
 from pytest_nfvperf.runs.placement import ForgottenRoundTrips, Placement
 from pytest_nfvperf.runs.places import Placed, Places
@@ -86,54 +84,6 @@ class Trial:
     wall_s: float
 
 
-class _Judged(Protocol):
-    """The result of a trial, or of a run of streams."""
-
-    @property
-    def invalid(self) -> tuple[InvalidReason, ...]: ...
-
-
-class Spoiled(Protocol):
-    """A trial, or a run of streams, with its place in the evidence."""
-
-    @property
-    def id(self) -> str:
-        """Its record."""
-        ...
-
-    @property
-    def result(self) -> _Judged:
-        """With the reasons why it says nothing."""
-        ...
-
-
-class InvalidTrialsError(InconclusiveError):
-    """No valid trial within the budget: the rig is too disturbed to say anything about the DUT."""
-
-    def __init__(self, trials: Sequence[Spoiled]) -> None:
-        self.trials = tuple(trials)
-        codes = Counter(str(reason.code) for trial in trials for reason in trial.result.invalid)
-        self.codes = tuple(codes)
-        self.counted = ", ".join(f"{code} {count}x" for code, count in codes.most_common())
-        last = trials[-1]
-        super().__init__(
-            f"{_in_a_row(len(trials))} invalid ({self.counted}); "
-            f"the last, {last.id}: {'; '.join(map(str, last.result.invalid))}"
-        )
-
-
-def _in_a_row(trials: int) -> str:
-    return "the only trial was" if trials == 1 else f"{trials} trials in a row were"
-
-
-MOST_MOVED = 10
-"""Repeats of one trial that may be spent on a host that moves CPUs, beside those of the budget."""
-
-
-def _only_moved(trial: Trial) -> bool:
-    return {reason.code for reason in trial.result.invalid} == {Reason.CPU_MOVED}
-
-
 class TrialRunner:
     """Runs trials on one live topology.
 
@@ -187,7 +137,7 @@ class TrialRunner:
     ) -> Trial:
         """Run until one trial is valid, with at most ``repeats`` repeats, or the runner's own number if fewer.
 
-        A trial that was spoiled only because the host moved a CPU does not count against them, up to MOST_MOVED.
+        Trials that were spoiled only because the host moved a CPU have a budget of their own (``RepeatBudget``).
 
         Args:
             spec: what to send.
@@ -199,18 +149,14 @@ class TrialRunner:
             InvalidTrialsError: none was within the budget.
             TestbedError: the generator or the DUT broke.
         """
-        allowed = self._repeats if repeats is None else min(repeats, self._repeats)
-        spoiled: list[Trial] = []
+        budget = RepeatBudget(self._repeats if repeats is None else min(repeats, self._repeats))
         while True:
             if before is not None:
                 before()
-            trial = self.run_once(spec, remaining_s, repeat_of=spoiled[-1].id if spoiled else None)
+            trial = self.run_once(spec, remaining_s, repeat_of=budget.last)
             if trial.result.valid:
                 return trial
-            spoiled.append(trial)
-            moved = min(MOST_MOVED, sum(_only_moved(each) for each in spoiled))
-            if len(spoiled) - moved > allowed:
-                raise InvalidTrialsError(spoiled)
+            budget.spend(trial)
 
     def run_once(
         self,

@@ -8,9 +8,9 @@ from pytest_nfvperf.adapters.report.texts import deployed_title, drawn
 from pytest_nfvperf.model.evidence.records import TopologyData
 from pytest_nfvperf.model.testbed.testbed import Testbed
 from pytest_nfvperf.model.testbed.topology_labels import port_kinds
+from pytest_nfvperf.runs.invalid_trials import InvalidTrialsError
 from pytest_nfvperf.runs.places import Placed, Places
 from pytest_nfvperf.runs.rig import LiveTopology
-from pytest_nfvperf.runs.trials import InvalidTrialsError
 from pytest_nfvperf.session.sla_check import SlaFailure
 
 MOST_DRAWN = 2

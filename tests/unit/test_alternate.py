@@ -16,9 +16,9 @@ from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.windows import Paced
 from pytest_nfvperf.runs.alternate import FEWEST_BLOCKS, Alternated, Blocks, alternated
 from pytest_nfvperf.runs.compared import found_in_turns
+from pytest_nfvperf.runs.invalid_trials import InvalidTrialsError
 from pytest_nfvperf.runs.mirroring import MirrorCost, MirrorLoad
 from pytest_nfvperf.runs.search import Limits
-from pytest_nfvperf.runs.trials import InvalidTrialsError
 
 UNITS = {"forwarding_rate": "pps", "packet_time": "ns"}
 

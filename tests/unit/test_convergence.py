@@ -14,8 +14,8 @@ from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
 from pytest_nfvperf.model.topology.catalogue import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason
-from pytest_nfvperf.runs.convergence import Convergence, Event
-from pytest_nfvperf.runs.trials import InvalidTrialsError
+from pytest_nfvperf.runs.convergence import REPEATS, Convergence, Event
+from pytest_nfvperf.runs.invalid_trials import InvalidTrialsError
 
 
 class SpoiledFirst(FakeGenerator):
@@ -93,6 +93,29 @@ def test_a_reading_that_the_rig_spoiled_is_taken_again_when_its_events_can_happe
 def test_readings_that_the_rig_spoils_every_time_say_nothing() -> None:
     with pytest.raises(InvalidTrialsError, match="3 trials in a row were invalid"):
         Convergence({}).read(on(SpoiledFirst(3)), Traffic(), [], 0.1)
+
+
+class MovedFirst(FakeGenerator):
+    """The host moves a CPU in the first so many trials, of which each says something else that a flood bears, too."""
+
+    def __init__(self, moved: int) -> None:
+        super().__init__(2e6)
+        self.moved = moved
+
+    def run_trial(self, spec):
+        result = super().run_trial(spec)
+        reasons = [InvalidReason(Reason.FELL_BEHIND, "a third was left out")]
+        if len(self.specs) <= self.moved:
+            reasons.append(InvalidReason(Reason.CPU_MOVED, "100 ns before it and 360 ns after"))
+        return replace(result, invalid=tuple(reasons))
+
+
+def test_a_host_that_moves_cpus_does_not_use_up_the_repeats_of_an_overload() -> None:
+    """Seen: three trials in a row, 100 ns before and 360 after, ended a test of overload as inconclusive."""
+    generator = MovedFirst(REPEATS + 3)
+    reading = Convergence({}).read(on(generator), Traffic(), [], 0.4, 3_000_000, saturating=True)
+    assert len(generator.specs) == REPEATS + 4
+    assert [reason.code for reason in reading.trial.result.invalid] == [Reason.FELL_BEHIND]
 
 
 def test_daemons_that_take_the_generators_cpu_for_moments_spoil_nothing() -> None:

@@ -25,8 +25,9 @@ from pytest_nfvperf.runs.clocks import VirtualClock
 from pytest_nfvperf.runs.compared import together
 from pytest_nfvperf.runs.figures import Subject
 from pytest_nfvperf.runs.forwarding import LARGER, ForwardingRate
+from pytest_nfvperf.runs.invalid_trials import InvalidTrialsError
 from pytest_nfvperf.runs.search import Limits
-from pytest_nfvperf.runs.trials import InvalidTrialsError, Trial
+from pytest_nfvperf.runs.trials import Trial
 
 CEILING = 9e6
 WINDOWS = 20

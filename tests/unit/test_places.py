@@ -9,8 +9,8 @@ from pytest_nfvperf.model.evidence.records import TopologyData
 from pytest_nfvperf.model.sla.verdict import Judgement
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN
 from pytest_nfvperf.model.topology.catalogue import bridge_chain
+from pytest_nfvperf.runs.invalid_trials import InvalidTrialsError
 from pytest_nfvperf.runs.places import Placed, Places
-from pytest_nfvperf.runs.trials import InvalidTrialsError
 from pytest_nfvperf.session.deployed_topologies import failed_on
 from pytest_nfvperf.session.sla_check import SlaFailure
 

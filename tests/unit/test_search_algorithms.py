@@ -23,11 +23,12 @@ from pytest_nfvperf.ports.generator import GeneratorPort
 from pytest_nfvperf.runs.binary import rfc2544_search, tst009_search
 from pytest_nfvperf.runs.clocks import VirtualClock
 from pytest_nfvperf.runs.confirm import SHARES, confirm, confirm_all
+from pytest_nfvperf.runs.invalid_trials import InvalidTrialsError
 from pytest_nfvperf.runs.load_series import back_to_back, loss_curve
 from pytest_nfvperf.runs.measurer import LoadLimits, LoadMeasurer
 from pytest_nfvperf.runs.mlr import mlr_search
 from pytest_nfvperf.runs.recorder import Recorder
-from pytest_nfvperf.runs.trials import Context, InvalidTrialsError, TrialRunner
+from pytest_nfvperf.runs.trials import Context, TrialRunner
 
 LIMITS = LoadLimits(10_000, 10e6)
 NDR = Goal("ndr", 0.0, duration_sum_s=5.0)

@@ -20,8 +20,8 @@ from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason
 from pytest_nfvperf.runs import forwarding
 from pytest_nfvperf.runs.figures import Subject
 from pytest_nfvperf.runs.interleave import Rounds, interleaved
+from pytest_nfvperf.runs.invalid_trials import InvalidTrialsError
 from pytest_nfvperf.runs.stream_runner import StreamRun
-from pytest_nfvperf.runs.trials import InvalidTrialsError
 from pytest_nfvperf.session.sla_check import SlaFailure
 
 SPOILED = StreamRun(
