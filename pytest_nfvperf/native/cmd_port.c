@@ -167,7 +167,7 @@ bool command_links(struct engine *engine, json_t *request, json_t *answer)
 		return answer_error(answer, "bad_request", "links: %s", error.text);
 	}
 	for (int at = 0; at < MAX_PORTS; at++) {
-		const struct port *port = &engine->ports.port[at];
+		struct port *port = &engine->ports.port[at];
 
 		if (port->used)
 			json_object_set_new(links, port->config.name, json_boolean(port_link_up(port)));

@@ -54,7 +54,7 @@ static void forward_burst(struct port *port, uint16_t queue, struct rte_mbuf **m
 	if (port->peer != NULL) {
 		if (port->config.mode != VNF_IO)
 			rewrite_burst(port, mbufs, count);
-		sent = rte_eth_tx_burst(port->peer->id, queue % port->peer->config.queues, mbufs, count);
+		sent = port_send(port->peer, queue % port->peer->config.queues, mbufs, count);
 	}
 	port->forwarded.tx += sent;
 	port->forwarded.full += count - sent;

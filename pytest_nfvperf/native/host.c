@@ -35,7 +35,7 @@ bool host_take(struct port *host, const struct rte_mbuf *mbuf)
 		memcpy(to, from, ADDRESS_BYTES);
 		memcpy(to + ADDRESS_BYTES, from + ADDRESS_BYTES + tag, (size_t)(length - ADDRESS_BYTES));
 	}
-	if (to != NULL && rte_eth_tx_burst(host->id, 0, &copy, 1) == 1) {
+	if (to != NULL && port_send(host, 0, &copy, 1) == 1) {
 		host->hosted.to_host++;
 		return true;
 	}
@@ -79,7 +79,7 @@ static void queue_frame(struct port *host, struct rte_mbuf *mbuf)
 
 static void send_held(struct port *host)
 {
-	uint16_t sent = rte_eth_tx_burst(host->peer->id, 0, host->held, host->held_count);
+	uint16_t sent = port_send(host->peer, 0, host->held, host->held_count);
 
 	host->hosted.from_host += sent;
 	host->held_count -= sent;

@@ -26,6 +26,8 @@ static void fill_pattern(struct rte_mempool *pool, void *opaque, void *object, u
 	(void)pool;
 	(void)opaque;
 	(void)index;
+	/* virtio's header stands before the frame, and its vectorised driver trusts that it is clear. */
+	memset(mbuf->buf_addr, 0, RTE_PKTMBUF_HEADROOM);
 	for (size_t at = 0; at + RTE_PKTMBUF_HEADROOM < mbuf->buf_len; at++)
 		bytes[at] = pattern_byte(at);
 }
@@ -269,9 +271,13 @@ struct port *port_find(struct ports *ports, const char *name)
 	return NULL;
 }
 
-bool port_link_up(const struct port *port)
+bool port_link_up(struct port *port)
 {
 	struct rte_eth_link link;
+	bool up = rte_eth_link_get_nowait(port->id, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
 
-	return rte_eth_link_get_nowait(port->id, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
+	/* A packed ring begins anew when its peer connects again, which virtio-user lets it when asked for the link. */
+	if (!up)
+		port->position = 0;
+	return up;
 }

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <rte_ethdev.h>
 #include <rte_ether.h>
 #include <rte_mbuf.h>
 #include <rte_mempool.h>
@@ -47,6 +48,7 @@ struct port {
 	uint16_t id; /* DPDK's */
 	bool back_pressure; /* the ring fills instead of losing frames */
 	bool own_buffers; /* frames received lie in rx_pool, not in the sender's buffers */
+	uint64_t position; /* descriptors of transmit queue 0 that were used since its ring began */
 	struct port *peer;
 	struct port *host; /* behind this endpoint, or NULL */
 	struct rte_mempool *rx_pool;
@@ -76,9 +78,19 @@ const char *port_attach(struct ports *ports, const struct port_config *config, u
 			size_t size);
 void port_detach(struct ports *ports, struct port *port);
 struct port *port_find(struct ports *ports, const char *name);
-bool port_link_up(const struct port *port);
+bool port_link_up(struct port *port);
 /* Before a trial whose frames write so many bytes over the pattern of the transmit buffers: what longer heads of a
  * former trial left there is made the pattern again. */
 void port_prepare_buffers(struct port *port, uint16_t bytes);
+
+/* Hands frames to a transmit queue; returns how many it took. */
+static inline uint16_t port_send(struct port *port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count)
+{
+	uint16_t sent = rte_eth_tx_burst(port->id, queue, mbufs, count);
+
+	if (queue == 0)
+		port->position += sent;
+	return sent;
+}
 
 #endif

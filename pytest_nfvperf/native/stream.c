@@ -4,14 +4,26 @@
 #include <rte_ethdev.h>
 #include <rte_prefetch.h>
 
+#include "burst.h"
 #include "stream.h"
 
-enum { FULL_FOR_NS = 50000 };
+enum {
+	FULL_FOR_NS = 50000,
+	LEAD_NS = 15000, /* a switch polls its ports every few us; at 14.88 Mpps 223 frames are late by as much */
+};
+
+/* Of the descriptors of the ring. Several queues take whole lines in turn. */
+static uint64_t position_of(const struct stream *stream)
+{
+	return stream->tx->config.queues == 1 ? stream->tx->position : 0;
+}
 
 void stream_begin(struct stream *stream, uint64_t start, uint64_t absences, uint64_t patience)
 {
 	stream->full_for = ns_to_cycles(&stream->timebase, FULL_FOR_NS);
 	stream->pacer.start = start;
+	stream->lead = lead_of(position_of(stream));
+	stream->lead_until = stream->lead != 0 ? start + ns_to_cycles(&stream->timebase, LEAD_NS) : 0;
 	stream->give_up = pacer_scheduled(&stream->pacer, stream->pacer.frames) + patience;
 	stream->absences_seen = absences;
 	stream->until_sample = 0;
@@ -36,9 +48,11 @@ static uint16_t build(struct stream *stream, uint16_t count)
 		struct rte_mbuf *mbuf = stream->stage[at];
 		const struct template *template =
 			frame_write(&stream->frames, &stream->cursor, (uint8_t *)mbuf->buf_addr + RTE_PKTMBUF_HEADROOM);
-		struct signature *signature = signature_of(stream, mbuf);
+		struct signature *signature;
 
+		/* First of all: a driver may have moved it to where its own header begins. */
 		mbuf->data_off = RTE_PKTMBUF_HEADROOM;
+		signature = signature_of(stream, mbuf);
 		mbuf->ol_flags = 0;
 		mbuf->data_len = template->length;
 		mbuf->pkt_len = template->length;
@@ -100,7 +114,7 @@ static uint16_t hand_over_spread(struct stream *stream, uint16_t count)
 		uint64_t run = RTE_MIN(BURST_FRAMES - flow % BURST_FRAMES, stream->frames.flows.count - flow);
 		uint16_t queue = (uint16_t)(flow / BURST_FRAMES % stream->tx->config.queues);
 		uint16_t wanted = (uint16_t)RTE_MIN(run, (uint64_t)(count - sent));
-		uint16_t taken = rte_eth_tx_burst(stream->tx->id, queue, stream->stage + sent, wanted);
+		uint16_t taken = port_send(stream->tx, queue, stream->stage + sent, wanted);
 
 		sent += taken;
 		if (taken < wanted)
@@ -112,7 +126,7 @@ static uint16_t hand_over_spread(struct stream *stream, uint16_t count)
 static uint16_t hand_over(struct stream *stream, uint16_t count)
 {
 	if (stream->tx->config.queues == 1)
-		return rte_eth_tx_burst(stream->tx->id, 0, stream->stage, count);
+		return port_send(stream->tx, 0, stream->stage, count);
 	return hand_over_spread(stream, count);
 }
 
@@ -172,9 +186,21 @@ static uint64_t keep_waiting(struct stream *stream, uint64_t backlog, bool away,
 	return backlog - beyond;
 }
 
+static uint16_t burst_size(const struct stream *stream, uint64_t backlog)
+{
+	if (unlikely(stream->sent < stream->lead))
+		return (uint16_t)RTE_MIN(backlog, stream->lead - stream->sent);
+	return burst_of(backlog, position_of(stream));
+}
+
+static bool lead_stands_alone(const struct stream *stream, uint64_t now)
+{
+	return now < stream->lead_until && stream->sent >= stream->lead;
+}
+
 static uint16_t send_due(struct stream *stream, uint64_t backlog, uint64_t now, struct poll_clock *clock)
 {
-	uint16_t wanted = (uint16_t)(backlog < BURST_FRAMES ? backlog : BURST_FRAMES);
+	uint16_t wanted = burst_size(stream, backlog);
 	uint16_t count = build(stream, wanted);
 	uint64_t began;
 	uint16_t sent;
@@ -230,6 +256,8 @@ uint16_t stream_turn(struct stream *stream, struct poll_clock *clock)
 	stream->absences_seen = clock->absences;
 	if (backlog > 0)
 		backlog = to_send(stream, backlog, away, now);
+	if (unlikely(lead_stands_alone(stream, now)))
+		return 0;
 	return backlog > 0 ? send_due(stream, backlog, now, clock) : 0;
 }
 

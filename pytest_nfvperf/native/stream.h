@@ -36,6 +36,12 @@ struct stream {
 	struct rte_mbuf *stage[BURST_FRAMES];
 	uint16_t staged;
 	struct frame_cursor cursor; /* of the next frame to build */
+	/*
+	 * A trial begins in the middle of a line of the ring, mostly. The frames that complete it are
+	 * sent alone, and the switch gets time to take them: it then begins with a line, as we do.
+	 */
+	uint64_t lead; /* how many they are */
+	uint64_t lead_until; /* TSC before which nothing follows them */
 	uint32_t until_sample; /* frames from the next one to be sent to the next sample */
 	uint64_t absences_seen;
 
