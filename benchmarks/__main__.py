@@ -11,6 +11,7 @@ from pathlib import Path
 from benchmarks.bisections import bisections
 from benchmarks.chains import patch_chain_flat
 from benchmarks.comparisons import handicaps_of_five_percent, handicaps_of_two_percent, same_against_same
+from benchmarks.dearer_bisections import dearer_bisections
 from benchmarks.faults import injected_faults
 from benchmarks.generator import against_testpmd, large_frames, lossless, pacing
 from benchmarks.killed_bisections import killed_bisections
@@ -38,6 +39,7 @@ APART: dict[str, Callable[[], list[Figure]]] = {
     "lost-workers": lost_workers,
     "killed-bisections": killed_bisections,
     "slower-bisections": slower_bisections,
+    "dearer-bisections": dearer_bisections,
     "two-machines": two_machines,
     "whole-runs": whole_runs,
 }

@@ -20,6 +20,17 @@ DATAPATHS = ("netdev", "dpdk", "system")
 CHAINS = (1, 2, 4)
 
 
+@pytest.mark.nfv(topology="chain", link="patch", bridges="1")
+@sweep("datapath", DATAPATHS, quick={"dpdk"})
+def test_one_bridge(datapath: str, study: Study, sla: SlaCheck) -> None:
+    """Instructions a packet of one bridge: the shortest test to compare versions by, and to bisect them.
+
+    Steps: build it anew in each round; learn; send bursts, each after the one before was forwarded.
+    Verify: measured and reported; no limit is shipped.
+    """
+    sla.check_each(study.instructions_per_packet("bridges", [Subject("1", bridge_chain(1), Dut(datapath))], Traffic()))
+
+
 @pytest.mark.nfv(topology="chain", link="patch")
 @sweep("datapath", DATAPATHS, quick=DATAPATHS)
 @sweep("frame_size", FRAME_SIZES, quick={64})

@@ -31,6 +31,7 @@ from pytest_nfvperf.model.measure.instruction_cost import VIRTUAL, WALL
 from pytest_nfvperf.model.testbed.lab_cables import ports_here
 from pytest_nfvperf.model.testbed.ovs_version import NamedOvs
 from pytest_nfvperf.model.testbed.testbed import DutPort, Testbed
+from pytest_nfvperf.ports.generator import SENDING
 
 _SYS = Path("/sys")
 _PCI_FACTS = ("vendor", "device", "subsystem_vendor", "subsystem_device", "current_link_speed")
@@ -111,6 +112,7 @@ def _testbed_facts(testbed: Testbed) -> dict[str, Any]:
         "testbed": testbed.name,
         "cpu_plan": testbed.cpus,
         "generator_engine": testbed.generator.engine,
+        "sending": SENDING if testbed.generator.engine == "embedded" else None,
         "vnf_kind": testbed.vnf_kind or "by the number of CPUs",
         "ports": {port.name: _port_facts(port) for port in ports_here(testbed)},
         "nodes": list(map(str, testbed.nodes)) or None,

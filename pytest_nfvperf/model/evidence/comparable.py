@@ -20,6 +20,7 @@ MACHINE_FACTS = (
     "datapath",
     "vnf_kind",
     "generator_engine",
+    "sending",
 )
 """Facts of a fingerprint that must be equal. Versions of OVS, DPDK, kernel and firmware are what is compared."""
 
