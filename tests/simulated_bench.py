@@ -116,3 +116,6 @@ class OneBench(Bench):
     def run(self, subject):
         self.ran.append(subject)
         return self(*self.subjects[subject], quiet=True)
+
+    def rig_of(self, subject):
+        return 0

@@ -12,7 +12,7 @@ from pytest_nfvperf.model.measure.reading import Reading
 from pytest_nfvperf.model.samples import TO_THE_LAST, Pairing, Relative, Samples, Slope
 from pytest_nfvperf.model.statistics import RatioEstimate, slope_estimate
 from pytest_nfvperf.runs.paired import block_ratio, jackknife, paired_ratio
-from pytest_nfvperf.runs.same_speed import PacedBlock, ratios_by_block, speed_estimate, speed_ratio
+from pytest_nfvperf.runs.same_speed import PacedBlock, ratios_by_block, rigs_told_apart, speed_estimate, speed_ratio
 
 MOST_LIMITED = 0.25
 """Share of a subject's readings that may be bounds only: a median does not feel so few."""
@@ -157,7 +157,7 @@ def block_slope(subjects: Sequence[tuple[float, Samples, Paired | None]], per: s
 def _paced_slope(subjects: Sequence[tuple[float, Samples, Paired | None]], per: str, confidence: float) -> Slope | None:
     """The slope of the ratios over the counts, its interval by leaving out blocks of all subjects."""
     paced = [(count, _paced(samples.metric, blocks or ())) for count, samples, blocks in subjects[1:]]
-    series = [(count, blocks) for count, blocks in paced if blocks]
+    series = [(count, blocks, rigs_told_apart(blocks)) for count, blocks in paced if blocks]
     if len(series) + 1 < FEWEST_FOR_A_SLOPE:
         return None
     blocks = len(series[0][1])  # the same of all subjects: they were read in the same blocks
@@ -182,12 +182,12 @@ def _paced_slope(subjects: Sequence[tuple[float, Samples, Paired | None]], per: 
 
 
 def _share_slope(
-    first: float, series: Sequence[tuple[float, Sequence[PacedBlock]]], chosen: Sequence[int]
+    first: float, series: Sequence[tuple[float, Sequence[PacedBlock], Sequence[int]]], chosen: Sequence[int]
 ) -> float | None:
     """Theil-Sen slope of the ratios of the chosen blocks, from 1 at the baseline's count."""
     points = [(first, 1.0)]
-    for count, blocks in series:
-        ratio = speed_ratio([blocks[at] for at in chosen])
+    for count, blocks, rigs in series:
+        ratio = speed_ratio([blocks[at] for at in chosen], rigs)
         if ratio is None:
             return None
         points.append((count, ratio))

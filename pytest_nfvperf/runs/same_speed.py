@@ -6,6 +6,10 @@ by how slow both cores were, in one robust linear regression over the windows of
 Tukey's bisquare weights (Maronna, Martin, Yohai and Salibian-Barrera 2019, chapters 4 and 5). Turns are in random
 order, so what else the machine did meets both subjects alike.
 
+A rig's processes keep where their memory lies, and one in five was 7.5 % slower than the others for a whole
+comparison. Subjects change rigs from block to block, as in a Latin square: once each was on every rig often enough,
+the rig is one more thing that explains a window.
+
 Seen in thirty comparisons of a DUT with itself, 50 s each, on a busy host: they differed by 0.6 % (root of the mean
 square); by 1.4 % where windows were compared with those of the same state (core shared or not), and by 1.7 % where
 whole readings were compared.
@@ -14,6 +18,7 @@ whole readings were compared.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -49,23 +54,40 @@ _BISQUARE = 4.685
 _SIGMA = 1.4826
 """Standard deviation over the median of absolute deviations, of normal errors."""
 
+FEWEST_ON_A_RIG = 3
+"""Blocks of either subject on every rig, from which on rigs are told apart: with fewer, what a rig does and what one
+build happened to do are the same thing."""
+
 _LEAST_SIGMA = 1e-6
 _ROUNDS = 12
 
 
-def speed_ratio(blocks: Sequence[PacedBlock]) -> float | None:
+def rigs_told_apart(blocks: Sequence[PacedBlock]) -> tuple[int, ...]:
+    """Rigs whose own share in a value can be told: all, where each carried both often enough, else none."""
+    carried = [Counter(rig for block in blocks for rig in {each.rig for each in block[side]}) for side in (0, 1)]
+    rigs = {*carried[0], *carried[1]}
+    known = sorted(rig for rig in rigs if rig is not None)
+    enough = all(count[rig] >= FEWEST_ON_A_RIG for count in carried for rig in rigs)
+    return tuple(known) if enough and len(known) == len(rigs) else ()
+
+
+def speed_ratio(blocks: Sequence[PacedBlock], rigs: Sequence[int] = ()) -> float | None:
     """B / a at the same speed of the cores.
+
+    Args:
+        blocks: windows of both.
+        rigs: whose own share is taken out (``rigs_told_apart``).
 
     Returns:
         None where either has fewer than FEWEST_WINDOWS windows, or the cores' speed was another with each.
     """
-    found = _fit(blocks)
+    found = _fit(blocks, rigs)
     return None if found is None else math.exp(float(found[0]))
 
 
 def speed_estimate(blocks: Sequence[PacedBlock], confidence: float = CONFIDENCE) -> RatioEstimate | None:
     """``speed_ratio`` with its interval, by leaving out one block after another; None where there is no ratio."""
-    found = jackknife(partial(_log_ratio, blocks), len(blocks), confidence)
+    found = jackknife(partial(_log_ratio, blocks, rigs_told_apart(blocks)), len(blocks), confidence)
     if found is None:
         return None
     middle, reach = found
@@ -78,28 +100,29 @@ def ratios_by_block(blocks: Sequence[PacedBlock]) -> tuple[float, ...]:
     """Of each block that has windows of both, with what the speed of the cores does taken from all blocks."""
     import numpy as np  # noqa: PLC0415 - it takes long to load, for who compares only
 
-    fitted = _fit(blocks)
+    rigs = rigs_told_apart(blocks)
+    fitted = _fit(blocks, rigs)
     if fitted is None:
         return ()
     ratios = []
     for mine, theirs in blocks:
-        of_a, of_b = (_table(side, subject) for subject, side in enumerate((mine, theirs)))
+        of_a, of_b = (_table(side, subject, rigs) for subject, side in enumerate((mine, theirs)))
         if len(of_a) and len(of_b):
             rest = [side[:, -1] - side[:, 1:-1] @ fitted[1:] for side in (of_a, of_b)]
             ratios.append(math.exp(float(np.median(rest[1]) - np.median(rest[0]))))
     return tuple(ratios)
 
 
-def _log_ratio(blocks: Sequence[PacedBlock], chosen: Sequence[int]) -> float | None:
-    found = _fit([blocks[at] for at in chosen])
+def _log_ratio(blocks: Sequence[PacedBlock], rigs: Sequence[int], chosen: Sequence[int]) -> float | None:
+    found = _fit([blocks[at] for at in chosen], rigs)
     return None if found is None else float(found[0])
 
 
-def _fit(blocks: Sequence[PacedBlock]) -> Vector | None:
+def _fit(blocks: Sequence[PacedBlock], rigs: Sequence[int]) -> Vector | None:
     """Coefficients of the columns of ``_table``, the first one of being b; None where there is no ``speed_ratio``."""
     import numpy as np  # noqa: PLC0415 - it takes long to load, for who compares only
 
-    of_a, of_b = (_table([paced for block in blocks for paced in block[subject]], subject) for subject in (0, 1))
+    of_a, of_b = (_table([paced for block in blocks for paced in block[subject]], subject, rigs) for subject in (0, 1))
     if min(len(of_a), len(of_b)) < FEWEST_WINDOWS:
         return None
     table = np.concatenate([of_a, of_b])
@@ -111,18 +134,19 @@ def _fit(blocks: Sequence[PacedBlock]) -> Vector | None:
     return _robust(explaining, values)
 
 
-def _table(windows: Sequence[Paced], subject: int) -> Vector:
-    """A row a window: the subject, 1, what both cores' speed may do, and the logarithm of the value."""
+def _table(windows: Sequence[Paced], subject: int, rigs: Sequence[int]) -> Vector:
+    """A row a window: the subject, 1, what both cores' speed may do, the rig, and the logarithm of the value."""
     import numpy as np  # noqa: PLC0415 - it takes long to load, for who compares only
 
-    usable = [(each.generator_slowed, each.dut_slowed, each.value) for each in windows if 0 < each.value < math.inf]
+    usable = [each for each in windows if 0 < each.value < math.inf]
     if not usable:
-        return np.empty((0, 10))
-    given = np.array(usable, dtype=np.float64)
+        return np.empty((0, 10 + len(rigs[1:])))
+    given = np.array([(each.generator_slowed, each.dut_slowed, each.value) for each in usable], dtype=np.float64)
     generator, dut = (np.clip(given[:, at], 0.0, _SLOWEST) for at in (0, 1))
     one = np.ones(len(given))
     shared = [np.minimum(slowed, _SHARED) for slowed in (generator, dut)]
-    columns = [one * subject, one, generator, dut, generator * dut, *shared, generator**2, dut**2]
+    on = [np.array([each.rig == rig for each in usable], dtype=np.float64) for rig in rigs[1:]]
+    columns = [one * subject, one, generator, dut, generator * dut, *shared, generator**2, dut**2, *on]
     return np.column_stack([*columns, np.log(given[:, 2])])
 
 

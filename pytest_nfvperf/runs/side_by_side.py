@@ -92,6 +92,10 @@ class SideBySide:
             self._lives[subject] = live
         return live
 
+    def rig_of(self, subject: int) -> int | None:
+        """Which rig carries it in this block; None where DUTs differ, and so are started anew every few blocks."""
+        return self._order[subject] if len({dut for _, dut in self._subjects}) == 1 else None
+
     def close(self) -> None:
         """Close the rigs beside the run's own, and let that one go on. Can be called twice.
 

@@ -255,7 +255,7 @@ class Study:
                 collected.about(figure.labels(live), live)
                 reading = figure.turn(live, remaining_s)
                 self._note_share(live, collected)
-                return reading
+                return reading.on_rig(rigs.rig_of(number))
 
         def begin_block(number: int) -> None:
             rigs.begin_block(copies, number)

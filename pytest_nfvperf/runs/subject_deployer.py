@@ -22,6 +22,10 @@ class Beside(Protocol):
         """Let this one work, alone; it is built at its first call in a block."""
         ...
 
+    def rig_of(self, subject: int) -> int | None:
+        """Which rig carries it in this block; None where a rig begins anew too often to know it again."""
+        ...
+
 
 class SubjectDeployer(Protocol):
     """Deploys the subjects of a study."""

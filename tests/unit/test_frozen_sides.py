@@ -87,3 +87,18 @@ def test_nobody_stays_frozen_and_all_are_closed_though_one_cannot_be(beside, rig
 
     assert [rig.frozen for rig in rigs] == [False] * 3
     assert [rig.closed for rig in rigs] == [False, True, True]
+
+
+def test_a_rig_is_known_again_where_all_want_the_same_dut(rigs):
+    made = SideBySide(StubRig(rigs), lambda rig, topology, dut: object())
+    same = [(phy2phy(), Dut())] * 3
+    seen = []
+    for number in range(4):
+        made.begin_block(same, number)
+        seen.append([made.rig_of(subject) for subject in range(3)])
+
+    assert seen == [[0, 1, 2], [1, 2, 0], [2, 0, 1], [0, 1, 2]]
+
+
+def test_rigs_that_start_another_dut_every_few_blocks_are_not(beside):
+    assert [beside.rig_of(subject) for subject in range(3)] == [None] * 3

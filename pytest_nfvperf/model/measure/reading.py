@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pytest_nfvperf.model.traffic.windows import Paced
 
@@ -31,6 +31,11 @@ class Reading:
     paced: Mapping[str, Sequence[Paced]] = field(default_factory=dict)
     whole: Mapping[str, float] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)
+
+    def on_rig(self, rig: int | None) -> Reading:
+        """The same, with its windows knowing which of the rigs side by side measured them."""
+        told = {metric: tuple(replace(each, rig=rig) for each in windows) for metric, windows in self.paced.items()}
+        return replace(self, paced=told)
 
     def over_all(self, metric: str) -> float | None:
         """The value over the whole trial, where it is told apart; else the value; None without one."""

@@ -71,11 +71,13 @@ class Paced:
         value: such as the rate received, frames/s.
         generator_slowed, dut_slowed: cycles that the probe took over those on a core of its own, less 1: 0 for a core
             of its own. The mean of both ends of the window; of several threads the slowest.
+        rig: which one measured, of those that a comparison has side by side; None where each start is another.
     """
 
     value: float
     generator_slowed: float
     dut_slowed: float
+    rig: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
