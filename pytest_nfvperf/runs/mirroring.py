@@ -7,7 +7,7 @@ expected: one for each time that a frame crosses the mirrored bridge.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -187,18 +187,38 @@ class MirrorCost:
 def _unread(live: LiveTopology, result: TrialResult, changes: Sequence[CounterDelta]) -> list[InvalidReason]:
     """Copies that did not fit into a monitor's ring while the generator did not read it are the rig's loss.
 
-    So are those of frames that it sent late, all at once: each has several.
+    So are those of frames that it sent late, all at once: each has several. Frames that waited because the DUT took
+    none are no burst: they leave as the DUT takes them.
     """
-    gap_ns, found = result.health.longest_gap_ns, copy_counts(live.topology, result, _moves(changes))
-    elapsed_ns = max((count.elapsed_ns for count in result.counts), default=0)
+    moved = _moves(changes)
+    found = copy_counts(live.topology, result, moved)
     read = {port.name for port in live.topology.ports if port.role is PortRole.MONITOR and not port.unread}
-    if not gap_ns or not elapsed_ns or not read.issuperset(mirror.output for mirror in live.topology.mirrors):
+    outputs = {mirror.output for mirror in live.topology.mirrors}
+    if found.received >= found.expected or not read.issuperset(outputs):
         return []
-    arriving = found.expected * gap_ns // elapsed_ns
-    if found.received >= found.expected or arriving <= RX_DESCRIPTORS:
-        return []
-    what = f"the generator was {gap_ns / 1e6:.1f} ms late, {arriving} copies; a monitor's ring holds {RX_DESCRIPTORS}"
-    return [InvalidReason(Reason.LATE_POLL, what)]
+    full = sum(moved.get(f"{port}.far.ring_drops", 0) for port in outputs)
+    if full:
+        names = ", ".join(sorted(filter(None, outputs)))
+        return [
+            InvalidReason(Reason.LATE_POLL, f"{full} copies found full the ring by which the generator reads {names}")
+        ]
+    return list(_overflows(result, found.expected))
+
+
+def _overflows(result: TrialResult, expected: int) -> Iterator[InvalidReason]:
+    """What brings more copies at once than a monitor's ring holds; ``expected``: copies of the trial."""
+    elapsed_ns = max((count.elapsed_ns for count in result.counts), default=0)
+    sent = sum(count.sent for count in result.counts)
+    gap_ns, burst = result.health.longest_poll_gap_ns or 0, result.health.largest_burst or 0
+    unread = expected * gap_ns // elapsed_ns if elapsed_ns else 0
+    at_once = expected * burst // sent if sent else 0
+    for copies, what in (
+        (unread, f"the generator did not read for {gap_ns / 1e6:.1f} ms"),
+        (at_once, f"the generator sent {burst} frames at once"),
+    ):
+        if copies > RX_DESCRIPTORS:
+            detail = f"{what}, which have {copies} copies; a monitor's ring holds {RX_DESCRIPTORS}"
+            yield InvalidReason(Reason.LATE_POLL, detail)
 
 
 def _moves(changes: Sequence[CounterDelta]) -> dict[str, int]:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_nfvperf.adapters.report.studies import completeness_text, median_text
+from pytest_nfvperf.model.ledger.ledger import CounterDelta
 from pytest_nfvperf.model.ledger.mirror_copies import CopyCounts, copy_counts
 from pytest_nfvperf.model.measure.observe import observations
 from pytest_nfvperf.model.measure.outcome import Outcome
@@ -158,26 +159,38 @@ def test_completeness_is_one_figure_everywhere(values: tuple[float, ...], figure
 
 
 @pytest.mark.parametrize(
-    ("copies", "gap_ms", "late_ms", "reasons"),
+    ("copies", "gap_ms", "burst", "reasons"),
     [
         (269_000, 5.0, None, 1),
         (269_000, 1.0, None, 0),
-        (269_000, 1.0, 5.0, 1),
-        (269_000, 1.0, 1.0, 0),
-        (270_000, 5.0, 5.0, 0),
+        (269_000, 1.0, 390, 1),
+        (269_000, 1.0, 300, 0),
+        (269_000, 5.0, 390, 2),
+        (270_000, 5.0, 390, 0),
         (269_000, None, None, 0),
     ],
 )
 def test_copies_that_a_monitor_did_not_read_in_time_are_the_rigs(
-    copies: int, gap_ms: float | None, late_ms: float | None, reasons: int
+    copies: int, gap_ms: float | None, burst: int | None, reasons: int
 ) -> None:
-    """Its ring holds 1024 of 270,000 copies in a second: 3.8 ms."""
+    """Its ring holds 1024 of 270,000 copies in a second: 3.8 ms, or those of 379 frames."""
     seen = result(100_000, (90_000, 80_000), copies)
-    gap_ns, late_ns = (None if ms is None else int(ms * 1e6) for ms in (gap_ms, late_ms))
-    seen = replace(seen, health=RigHealth(longest_poll_gap_ns=gap_ns, longest_lateness_ns=late_ns))
-    found = _unread(SimpleNamespace(topology=chain()), seen, ())  # type: ignore[arg-type]
+    gap_ns = None if gap_ms is None else int(gap_ms * 1e6)
+    # Frames that wait for a DUT that takes none are late, and no burst.
+    health = RigHealth(longest_poll_gap_ns=gap_ns, longest_lateness_ns=22_000_000, largest_burst=burst)
+    found = _unread(SimpleNamespace(topology=chain()), replace(seen, health=health), ())  # type: ignore[arg-type]
     assert len(found) == reasons
     assert all(one.code is Reason.LATE_POLL and "ring holds 1024" in one.detail for one in found)
+
+
+@pytest.mark.parametrize(("copies", "said"), [(269_000, "138 copies found full the ring"), (270_000, "")])
+def test_copies_that_found_the_generators_own_ring_full_are_the_rigs(copies: int, said: str) -> None:
+    seen = replace(result(100_000, (90_000, 80_000), copies), health=RigHealth())
+    output = next(mirror.output for mirror in chain().mirrors)
+    drops = (CounterDelta(f"{output}.far.ring_drops", 138, went_back=False),)
+    found = _unread(SimpleNamespace(topology=chain()), seen, drops)  # type: ignore[arg-type]
+    assert [one.code for one in found] == [Reason.LATE_POLL] * bool(said)
+    assert all(said in one.detail and str(output) in one.detail for one in found)
 
 
 def test_copies_at_the_set_load_are_counted_once_a_build_and_never_without_mirrors(

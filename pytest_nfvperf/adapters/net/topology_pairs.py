@@ -8,7 +8,7 @@ from pytest_nfvperf.adapters.net.ends import OURS, End, Pair
 from pytest_nfvperf.adapters.net.namespaces import NamespacePlan
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.topology.links import VethLink
-from pytest_nfvperf.model.topology.nodes import LONGEST_KERNEL_NAME, Nic, Offloads, Port
+from pytest_nfvperf.model.topology.nodes import LONGEST_KERNEL_NAME, Nic, Offloads, Port, PortRole
 from pytest_nfvperf.model.topology.topology import Topology
 
 
@@ -33,6 +33,17 @@ def link_pair(link: VethLink, home: Path) -> Pair:
     return Pair(near, far, link.mtu)
 
 
+MONITOR_RING = 4096
+"""Frames that wait at the far end of a monitor while the generator does not read: 7 ms of 580,000 copies/s. DPDK's
+af_packet driver has 512 where nobody says (DPDK NIC guide, "AF_PACKET Poll Mode Driver", framecnt)."""
+
+
+def packet_device(port: Port, far: str) -> str:
+    """The DPDK device by which the generator takes a kernel interface."""
+    room = f",framecnt={MONITOR_RING}" if port.role is PortRole.MONITOR else ""
+    return f"net_af_packet,iface={far}{room}"
+
+
 def generator_pair(port: Port, home: Path, far: str) -> tuple[Pair, str]:
     """A generator's port by a veth pair, and the DPDK device that the generator takes the far end by.
 
@@ -42,4 +53,4 @@ def generator_pair(port: Port, home: Path, far: str) -> tuple[Pair, str]:
     if len(port.name.encode()) > LONGEST_KERNEL_NAME:
         raise ConfigError(f"port name {port.name!r} is longer than {LONGEST_KERNEL_NAME} bytes; shorten it")
     pair = Pair(End(port.name, home), End(far, OURS, mac=port.mac), port.mtu, port.queues)
-    return pair, f"net_af_packet,iface={far}"
+    return pair, packet_device(port, far)

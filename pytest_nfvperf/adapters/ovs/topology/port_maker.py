@@ -5,7 +5,7 @@ kind            in OVS                                the far end
 ==============  ====================================  ============================================
 vhost-user      ``dpdkvhostuserclient``               ``net_virtio_user,path=SOCKET,server=1``
 veth            one end, in the instance's namespace  ``net_af_packet,iface=FAR`` in ours
-tap             ``tap``, moved out                    ``net_af_packet,iface=FAR`` in ours
+tap             ``tap``, moved out                    the same
 AF_XDP          ``afxdp``, or DPDK's ``net_af_xdp``   as a veth; of a monitor ``net_af_xdp,iface=FAR``
 Nic             see ``nic_makers``                    the Nic, in its namespace
 veth link       both ends, in the instance's          none
@@ -28,7 +28,7 @@ from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.ends import OURS, End, Moved, Pair, Routes, configure
 from pytest_nfvperf.adapters.net.namespace_cabling import Cabling
 from pytest_nfvperf.adapters.net.namespaces import Namespace
-from pytest_nfvperf.adapters.net.topology_pairs import generator_pair, link_pair, namespace_plans
+from pytest_nfvperf.adapters.net.topology_pairs import generator_pair, link_pair, namespace_plans, packet_device
 from pytest_nfvperf.adapters.ovs.instance.running_ovs import RunningOvs
 from pytest_nfvperf.adapters.ovs.topology.lab_ports import Cabled
 from pytest_nfvperf.adapters.ovs.topology.neighbours import tell_neighbour
@@ -240,7 +240,7 @@ class PortMaker:
         refuse_kernel(f"port {port.name!r}", self._instance.options)
         far = self._cabling.name_in_ours()
         self._moved.append(Moved(port.name, End(far, OURS, mac=port.mac), port.mtu))
-        device = f"net_af_packet,iface={far}"
+        device = packet_device(port, far)
         mtu = unusual(port.mtu)
         return OvsPort(port.name, port.bridge, port.name, "tap", {}, mtu, port.vlan, device, has_link=False)
 
@@ -248,7 +248,8 @@ class PortMaker:
         """A monitor reads the far end by AF_XDP, too."""
         wired = self._veth(port, pairs)
         if port.role is PortRole.MONITOR:
-            wired = replace(wired, device=str(wired.device).replace("net_af_packet", "net_af_xdp"))
+            _, _, far = str(wired.device).partition("iface=")
+            wired = replace(wired, device=f"net_af_xdp,iface={far.partition(',')[0]}")
         return by_af_xdp(wired, f"port {port.name!r}", self._interface_types, dpdk=self._instance.options.dpdk)
 
     @property
