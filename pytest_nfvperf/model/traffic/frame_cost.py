@@ -1,6 +1,6 @@
 """What it costs the generator to put a frame into a ring, which tells how far the DUT's CPU is just now.
 
-The ring's cache lines come from the core that wrote them last. Seen at 4 Mpps and more: 24 to 28 ns a frame while the
+The ring's cache lines come from the core that wrote them last. Seen at 4 Mpps and more: 24 to 31 ns a frame while the
 two CPUs share an L3 cache, 44 to 50 while they do not, and nothing between. The cost also depends on the load, since
 a fuller burst is cheaper by the frame, and on the frames. So it is compared with what the same frames cost at a
 similar load.
