@@ -6,6 +6,7 @@ From one version on a library is preloaded (slower_vhost.c) that lets each frame
 from __future__ import annotations
 
 import json
+import random
 import subprocess
 import time
 from collections.abc import Sequence
@@ -13,9 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from benchmarks.prefixes import MOST_MEASURED, VERSIONS, Row
+from benchmarks.prefixes import MOST_MEASURED, VERSIONS, Row, row
 from benchmarks.table import Figure, last_line
 from pytest_nfvperf.adapters.bisecting.event_log import LOG
+from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import OvsBinaries
 from pytest_nfvperf.adapters.process.process import run
 from pytest_nfvperf.model.display import format_elapsed
 
@@ -32,6 +34,12 @@ class Ended:
     seconds: float
     last: str
     costs: str
+
+
+def rows(place: Path, installed: OvsBinaries, lines: str) -> list[Row]:
+    """One a bisection, in this directory; from a version on that is drawn by lot each runs these lines first."""
+    chances = random.Random(SEED)  # noqa: S311 - versions, no secret
+    return [row(place / f"{at:02}", installed, chances.randrange(1, VERSIONS), lines) for at in range(BISECTIONS)]
 
 
 def bisected(versions: Row, *arguments: str) -> Ended:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import random
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchmarks.planted import BISECTIONS, SEED, bisected, compiled, figures, script
-from benchmarks.prefixes import VERSIONS, prefix, row
+from benchmarks.planted import SEED, bisected, compiled, figures, rows, script
+from benchmarks.prefixes import prefix
 from benchmarks.table import Figure
 from pytest_nfvperf.adapters.bisecting.comparing import compare
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import OvsBinaries, locate
@@ -26,7 +25,6 @@ _CALIBRATED_IN = 16
 
 def slower_bisections() -> list[Figure]:
     """Bisections that named the right version, how many versions they measured, and how long they took."""
-    chances = random.Random(SEED)  # noqa: S311 - versions, no secret
     installed = locate()
     with TemporaryDirectory() as name:
         place = Path(name)
@@ -35,11 +33,8 @@ def slower_bisections() -> list[Figure]:
         if isinstance(time_share, str):
             return [Figure("what a planted slowdown costs", "not measured", reached=False, detail=time_share)]
         additions = round(_CALIBRATED_BY * (1 / (1 - _COSTS) - 1) / time_share)
-        rows = (
-            row(place / f"{at:02}", installed, chances.randrange(1, VERSIONS), script(library, additions))
-            for at in range(BISECTIONS)
-        )
-        ended = [bisected(one, "--by", "rates", "--", *_TESTS) for one in rows]
+        made = rows(place, installed, script(library, additions))
+        ended = [bisected(one, "--by", "rates", "--", *_TESTS) for one in made]
         return figures(ended, f"rates, {_COSTS:.0%} slower", f"{additions} additions a frame, seed {SEED}")
 
 

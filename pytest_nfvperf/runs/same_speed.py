@@ -6,8 +6,8 @@ by how slow both cores were, in one robust linear regression over the windows of
 Tukey's bisquare weights (Maronna, Martin, Yohai and Salibian-Barrera 2019, chapters 4 and 5). Turns are in random
 order, so what else the machine did meets both subjects alike.
 
-A rig's processes keep where their memory lies, and one in five was 7.5 % slower than the others for a whole
-comparison. Subjects change rigs from block to block, as in a Latin square: once each was on every rig often enough,
+A rig's processes stay for a whole comparison, and one rig of five was 7.5 % slower than the others throughout.
+Subjects change rigs from block to block, as in a Latin square: once each was on every rig often enough,
 the rig is one more thing that explains a window.
 
 Seen in thirty comparisons of a DUT with itself, 50 s each, on a busy host: they differed by 0.6 % (root of the mean
@@ -139,9 +139,8 @@ def _table(windows: Sequence[Paced], subject: int, rigs: Sequence[int]) -> Vecto
     import numpy as np  # noqa: PLC0415 - it takes long to load, for who compares only
 
     usable = [each for each in windows if 0 < each.value < math.inf]
-    if not usable:
-        return np.empty((0, 10 + len(rigs[1:])))
-    given = np.array([(each.generator_slowed, each.dut_slowed, each.value) for each in usable], dtype=np.float64)
+    known = [(each.generator_slowed, each.dut_slowed, each.value) for each in usable]
+    given = np.array(known, dtype=np.float64).reshape(-1, 3)
     generator, dut = (np.clip(given[:, at], 0.0, _SLOWEST) for at in (0, 1))
     one = np.ones(len(given))
     shared = [np.minimum(slowed, _SHARED) for slowed in (generator, dut)]

@@ -69,9 +69,9 @@ class SideBySide:
         for rig in self._rigs:
             self._wake(rig)
             rig.remove_topology()
-        turned = number if len({dut for _, dut in subjects}) == 1 else number // BLOCKS_OF_A_START
-        self._order = [(at + turned) % len(subjects) for at in range(len(subjects))]
         self._subjects = list(subjects)
+        turned = number if self._one_dut else number // BLOCKS_OF_A_START
+        self._order = [(at + turned) % len(subjects) for at in range(len(subjects))]
         self._lives = [None] * len(subjects)
 
     def run(self, subject: int) -> LiveTopology:
@@ -94,7 +94,11 @@ class SideBySide:
 
     def rig_of(self, subject: int) -> int | None:
         """Which rig carries it in this block; None where DUTs differ, and so are started anew every few blocks."""
-        return self._order[subject] if len({dut for _, dut in self._subjects}) == 1 else None
+        return self._order[subject] if self._one_dut else None
+
+    @property
+    def _one_dut(self) -> bool:
+        return len({dut for _, dut in self._subjects}) == 1
 
     def close(self) -> None:
         """Close the rigs beside the run's own, and let that one go on. Can be called twice.

@@ -44,6 +44,11 @@ def packet_device(port: Port, far: str) -> str:
     return f"net_af_packet,iface={far}{room}"
 
 
+def interface_of(device: str) -> str:
+    """The kernel interface that a DPDK device takes (``net_af_packet``, ``net_af_xdp``)."""
+    return device.partition("iface=")[2].partition(",")[0]
+
+
 def generator_pair(port: Port, home: Path, far: str) -> tuple[Pair, str]:
     """A generator's port by a veth pair, and the DPDK device that the generator takes the far end by.
 

@@ -25,6 +25,7 @@ from pathlib import Path
 from pytest_nfvperf.adapters.net.interface_counters import Counters, read_interfaces, read_softnet
 from pytest_nfvperf.adapters.net.ring_drops import RingDrops
 from pytest_nfvperf.adapters.net.threads import inside
+from pytest_nfvperf.adapters.net.topology_pairs import interface_of
 from pytest_nfvperf.adapters.ovs.topology.built_topology import BuiltOvsTopology
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
@@ -67,7 +68,7 @@ class KernelCollector:
         if not near:
             return {}
         far = {
-            str(one.device).partition("iface=")[2].partition(",")[0]: f"{one.port}.far"
+            interface_of(one.device): f"{one.port}.far"
             for one in built.attachments()
             if one.device is not None and "iface=" in one.device and one.port in near.values()
         }

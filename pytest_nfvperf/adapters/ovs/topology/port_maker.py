@@ -28,7 +28,13 @@ from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.ends import OURS, End, Moved, Pair, Routes, configure
 from pytest_nfvperf.adapters.net.namespace_cabling import Cabling
 from pytest_nfvperf.adapters.net.namespaces import Namespace
-from pytest_nfvperf.adapters.net.topology_pairs import generator_pair, link_pair, namespace_plans, packet_device
+from pytest_nfvperf.adapters.net.topology_pairs import (
+    generator_pair,
+    interface_of,
+    link_pair,
+    namespace_plans,
+    packet_device,
+)
 from pytest_nfvperf.adapters.ovs.instance.running_ovs import RunningOvs
 from pytest_nfvperf.adapters.ovs.topology.lab_ports import Cabled
 from pytest_nfvperf.adapters.ovs.topology.neighbours import tell_neighbour
@@ -248,8 +254,7 @@ class PortMaker:
         """A monitor reads the far end by AF_XDP, too."""
         wired = self._veth(port, pairs)
         if port.role is PortRole.MONITOR:
-            _, _, far = str(wired.device).partition("iface=")
-            wired = replace(wired, device=f"net_af_xdp,iface={far.partition(',')[0]}")
+            wired = replace(wired, device=f"net_af_xdp,iface={interface_of(str(wired.device))}")
         return by_af_xdp(wired, f"port {port.name!r}", self._interface_types, dpdk=self._instance.options.dpdk)
 
     @property
