@@ -147,6 +147,13 @@ def test_a_guest_is_told_of_hugepages_and_modules_at_boot(tmp_path):
     assert {"hugepages=512", "sysctl.kernel.modprobe=/none"} <= {*words}
 
 
+def test_a_guests_cpu_copies_by_words_and_has_a_name_of_its_own(tmp_path):
+    command = qemu_command(Machine(), KERNEL, tmp_path, Shared(tmp_path), tmp_path)
+    given = command[command.index("-cpu") + 1].split(",")
+    assert {"-erms", "-fsrm"} <= {*given}
+    assert "model-id=QEMU TCG CPU without ERMS" in given  # a fact that baselines are told apart by
+
+
 def test_virtual_time_is_counted_on_one_cpu():
     with pytest.raises(ConfigError, match="virtual time needs a guest of 1 CPU, not 2"):
         Machine(Time.VIRTUAL)
