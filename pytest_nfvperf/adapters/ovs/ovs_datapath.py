@@ -110,7 +110,7 @@ class OvsDatapath:
             raise TestbedError(f"the testbed asks for the DPDK datapath: {reason}")
         if process is not None and process.counted and memory:
             dut = _sleeping(dut, binaries)
-            memory = MIN_MEMORY_MIB  # an emulated CPU takes a second for clearing each 256 MiB
+            memory = MIN_MEMORY_MIB  # an emulated CPU clears no more than it needs
         options = _options(testbed, dut, binaries, memory)
         options = replace(options, process=process or options.process)
         instance = OvsInstance(journal, binaries, options, name)

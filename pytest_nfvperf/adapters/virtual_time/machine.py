@@ -14,8 +14,8 @@ from pytest_nfvperf.model.errors import ConfigError
 
 _CPU = "max,-erms,-fsrm,model-id=QEMU TCG CPU without ERMS"
 """The emulator executes a copy by "rep movsb" byte by byte, and counts each; a processor with ERMS moves a cache line
-at a time. Kernel and libc that do not see ERMS copy by words. Its name is a fact of the fingerprint (cpu_model): what
-was counted on another CPU is another machine's."""
+at a time. Kernel and libc that do not see ERMS copy by words. The guest's CPU has a name of its own,
+and the fingerprint has it (cpu_model): what was counted on a CPU with ERMS is another machine's."""
 _ICOUNT_SHIFT = 1
 _HUGEPAGE_MIB = 2
 INSTRUCTION_NS = 1 << _ICOUNT_SHIFT
