@@ -5,11 +5,13 @@ it names may lose a frame in a longer run. When it does, the load is lowered in 
 until one full-length trial meets the goal, and both loads are reported; a trial that has lost more
 than its goal allows is given up. Of a load of which the DUT lost a tenth, nine tenths at most come through: no load
 between is tried. Where the rig spoils every trial at a load, the next is a twentieth
-below: the DUT's queues bear a longer absence at less load.
+below: the DUT's queues bear a longer absence at less load. Once a trial has held there, the loads above it are tried
+once more: a machine disturbs for some seconds, and that should not lower a figure.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -55,63 +57,114 @@ def confirm(
     """
     if outcome.load_fps is None:
         return outcome
-    confirmation, spoiled = _tried(measurer, outcome, duration_s, attempts, held)
-    if held is not None and not (confirmation and confirmation.passed and confirmation.load_fps > held.load_fps):
-        return replace(outcome, confirmation=held, spoiled=_left_open(held, spoiled))
-    if confirmation is None and spoiled is not None:
-        return replace(outcome, detail=f"{NOT_CONFIRMED}: {spoiled.why}")
-    return replace(outcome, confirmation=confirmation, spoiled=_left_open(confirmation, spoiled))
+    ended = _tried(measurer, outcome, duration_s, replace(_DOWN, shares=SHARES[:attempts]), held)
+    floor = _higher(ended.confirmation, held)
+    if floor is not None and _left_open(floor, ended):
+        ended = _above_again(measurer, outcome, duration_s, ended, floor)
+    confirmation = _higher(ended.confirmation, held)
+    if confirmation is None and ended.spoiled is not None:
+        return replace(outcome, detail=f"{NOT_CONFIRMED}: {ended.spoiled.why}")
+    return replace(outcome, confirmation=confirmation, spoiled=_left_open(confirmation, ended))
 
 
-def _left_open(confirmation: Confirmation | None, spoiled: _Spoiled | None) -> str:
-    """What the rig left open: it spoiled a load above the one confirmed, and no valid trial lost too much there."""
-    if confirmation is None or not confirmation.passed or spoiled is None or spoiled.refuted:
+def _higher(confirmation: Confirmation | None, held: Confirmation | None) -> Confirmation | None:
+    """The one that counts: what held for a stricter goal, unless a higher load passed."""
+    if held is None or (confirmation and confirmation.passed and confirmation.load_fps > held.load_fps):
+        return confirmation
+    return held
+
+
+@dataclass(frozen=True, slots=True)
+class _Spoiled:
+    """A load that the rig spoiled, and how. ``through_fps``: what came through of it."""
+
+    load_fps: float
+    why: str
+    through_fps: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    """What trials from a load down came to.
+
+    Attributes:
+        confirmation: the last one that was valid: it passed, unless none did.
+        spoiled: the lowest load that the rig spoiled.
+        most_fps: no higher load holds, by what a valid trial lost.
+    """
+
+    confirmation: Confirmation | None = None
+    spoiled: _Spoiled | None = None
+    most_fps: float = math.inf
+
+
+def _left_open(confirmation: Confirmation | None, ended: _Ended) -> str:
+    """What the rig left open: it spoiled a load above the one confirmed, and no valid trial lost too much below."""
+    spoiled = ended.spoiled
+    if confirmation is None or not confirmation.passed or spoiled is None or ended.most_fps < spoiled.load_fps:
         return ""
     return f"the rig let nothing be confirmed at {format_fps(spoiled.load_fps)}: {spoiled.why}"
 
 
 @dataclass(frozen=True, slots=True)
-class _Spoiled:
-    """The lowest load that the rig spoiled, and how.
+class _Steps:
+    """From a found load down.
 
-    ``through_fps``: what came through of it. ``refuted``: a valid trial lost too much at a load below it.
+    Attributes:
+        shares: of the load, from above.
+        far: of these, those that are tried after the rig spoiled a load, and after some time.
+        once: no trial is repeated.
     """
 
-    load_fps: float
-    why: str
-    through_fps: float
-    refuted: bool = False
+    shares: tuple[float, ...]
+    far: tuple[float, ...]
+    once: bool = False
 
 
 def _tried(
-    measurer: LoadMeasurer, outcome: GoalOutcome, duration_s: float, attempts: int, held: Confirmation | None
-) -> tuple[Confirmation | None, _Spoiled | None]:
-    """The last confirmation from the found load down, and why the rig could not bear a load."""
-    confirmation: Confirmation | None = None
-    spoiled: _Spoiled | None = None
-    through_fps = outcome.load_fps or 0.0
+    measurer: LoadMeasurer, outcome: GoalOutcome, duration_s: float, steps: _Steps, held: Confirmation | None
+) -> _Ended:
+    """Trials from the found load down until one passes, or those left are no higher than what held for another goal."""
+    ended = _Ended()
+    found_fps = through_fps = outcome.load_fps or 0.0
     fine_until = measurer.elapsed_s() + _FINE * duration_s
-    for share in SHARES[:attempts]:
-        load = (outcome.load_fps or 0.0) * share
-        coarse = spoiled is not None or measurer.elapsed_s() > fine_until
-        if load > through_fps or (coarse and share not in _FAR_BELOW):
+    for share in steps.shares:
+        load = found_fps * share
+        coarse = ended.spoiled is not None or measurer.elapsed_s() > fine_until
+        if load > through_fps or (coarse and share not in steps.far):
             continue
         if held is not None and load <= held.load_fps:
             break
-        tried = _one(measurer, outcome.goal, duration_s, load)
+        tried = _one(measurer, outcome.goal, duration_s, load, 0 if steps.once else measurer.repeats_left)
         if isinstance(tried, _Spoiled):
-            spoiled, through_fps = tried, tried.through_fps
+            ended, through_fps = replace(ended, spoiled=tried), tried.through_fps
             continue
-        confirmation = tried
-        if confirmation.passed:
+        ended = replace(ended, confirmation=tried)
+        if tried.passed:
             break
-        through_fps = load * (1 - (confirmation.loss_ratio or 0.0) + outcome.goal.loss_ratio)
-        if spoiled is not None:
-            spoiled = replace(spoiled, refuted=True)
-    return confirmation, spoiled
+        through_fps = load * (1 - (tried.loss_ratio or 0.0) + outcome.goal.loss_ratio)
+        ended = replace(ended, most_fps=through_fps)
+    return ended
 
 
-def _one(measurer: LoadMeasurer, goal: Goal, duration_s: float, load_fps: float) -> Confirmation | _Spoiled:
+def _above_again(
+    measurer: LoadMeasurer, outcome: GoalOutcome, duration_s: float, ended: _Ended, floor: Confirmation
+) -> _Ended:
+    """Loads above the one that held, once more, up to those that valid trials refuted: the rig spoiled some of them."""
+    found_fps = outcome.load_fps or 0.0
+    between = tuple(share for share in _AGAIN if floor.load_fps * _ABOVE < found_fps * share <= ended.most_fps)
+    again = _tried(measurer, outcome, duration_s, _Steps(between, between, once=True), floor)
+    passed = again.confirmation is not None and again.confirmation.passed
+    return _Ended(
+        again.confirmation if passed else floor,
+        again.spoiled if passed else again.spoiled or ended.spoiled,
+        min(again.most_fps, ended.most_fps),
+    )
+
+
+def _one(
+    measurer: LoadMeasurer, goal: Goal, duration_s: float, load_fps: float, repeats: int
+) -> Confirmation | _Spoiled:
     """What was really offered is what was borne: skipped frames, though few, are no part of it.
 
     Returns:
@@ -119,7 +172,7 @@ def _one(measurer: LoadMeasurer, goal: Goal, duration_s: float, load_fps: float)
     """
     purpose = f"confirmation of {goal.name}"
     try:
-        trial = measurer.measure(duration_s, load_fps, purpose, measurer.repeats_left, goal.loss_ratio)
+        trial = measurer.measure(duration_s, load_fps, purpose, repeats, goal.loss_ratio)
     except InvalidTrialsError as error:
         return _Spoiled(load_fps, str(error), load_fps)
     ratio, result = loss_of(trial), trial.result
@@ -148,6 +201,15 @@ is still a figure, where none would be none."""
 _FAR_BELOW = (0.95, 0.9, 0.85, 0.8, 0.7, 0.5, 0.35, 0.25, 0.1)
 """Those that are tried after the rig spoiled a load, and after some time. At first a twentieth apart: what is reported
 of a load that the rig spoils differs by such a step from run to run."""
+
+_DOWN = _Steps(SHARES, _FAR_BELOW)
+
+_AGAIN = (1.0, 0.97, 0.95, 0.92, 0.9, 0.85)
+"""Shares of the found load that are tried once more after a trial held below them."""
+
+_ABOVE = 1.01
+"""A load is above a confirmed one if it is so much higher. A confirmed load is less than was asked for, by the frames
+that the generator skipped."""
 
 _FINE = 3
 """For so many times a confirmation's length all shares are tried: a user waits for the figure."""
