@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import OvsBinaries
@@ -12,7 +13,6 @@ from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.testbed.ovs_version import INSTALLED
 from pytest_nfvperf.model.testbed.testbed import OvsSpec
 
-_PACKAGES = ("openvswitch-switch-dpdk", "openvswitch-switch")
 _TYPES = (("port types", "iface_types"), ("datapath types", "datapath_types"))
 
 
@@ -41,9 +41,9 @@ def _compiled_in(instance: RunningOvs) -> tuple[tuple[str, str], ...]:
 
 @cache
 def _package(vswitchd: str) -> tuple[tuple[str, str], ...]:
-    """Debian's package of an installed vswitchd and its version; empty where dpkg does not know it."""
-    name = next((package for package in _PACKAGES if f"/{package}/" in vswitchd), _PACKAGES[-1])
+    """Debian's package that an installed vswitchd is of, and its version; empty where dpkg does not know the file."""
     try:
-        return ((name, run(["dpkg-query", "--show", "--showformat=${Version}", name])),)
+        owner, _, _ = run(["dpkg-query", "--search", str(Path(vswitchd).resolve())]).partition(": ")
+        return ((owner, run(["dpkg-query", "--show", "--showformat=${Version}", owner])),)
     except TestbedError:  # no dpkg here, or it was installed by hand
         return ()
