@@ -57,7 +57,7 @@ def confirm(
     """
     if outcome.load_fps is None:
         return outcome
-    ended = _tried(measurer, outcome, duration_s, replace(_DOWN, shares=SHARES[:attempts]), held)
+    ended = _tried(measurer, outcome, duration_s, SHARES[:attempts], held)
     floor = _higher(ended.confirmation, held)
     if floor is not None and _left_open(floor, ended):
         ended = _above_again(measurer, outcome, duration_s, ended, floor)
@@ -106,36 +106,30 @@ def _left_open(confirmation: Confirmation | None, ended: _Ended) -> str:
     return f"the rig let nothing be confirmed at {format_fps(spoiled.load_fps)}: {spoiled.why}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Steps:
-    """From a found load down.
-
-    Attributes:
-        shares: of the load, from above.
-        far: of these, those that are tried after the rig spoiled a load, and after some time.
-        once: no trial is repeated.
-    """
-
-    shares: tuple[float, ...]
-    far: tuple[float, ...]
-    once: bool = False
-
-
 def _tried(
-    measurer: LoadMeasurer, outcome: GoalOutcome, duration_s: float, steps: _Steps, held: Confirmation | None
+    measurer: LoadMeasurer,
+    outcome: GoalOutcome,
+    duration_s: float,
+    shares: Sequence[float],
+    held: Confirmation | None = None,
+    *,
+    again: bool = False,
 ) -> _Ended:
-    """Trials from the found load down until one passes, or those left are no higher than what held for another goal."""
+    """Trials from the found load down until one passes, or those left are no higher than what held for another goal.
+
+    ``again``: each of these shares is tried, and once.
+    """
     ended = _Ended()
     found_fps = through_fps = outcome.load_fps or 0.0
     fine_until = measurer.elapsed_s() + _FINE * duration_s
-    for share in steps.shares:
+    for share in shares:
         load = found_fps * share
-        coarse = ended.spoiled is not None or measurer.elapsed_s() > fine_until
-        if load > through_fps or (coarse and share not in steps.far):
+        coarse = not again and (ended.spoiled is not None or measurer.elapsed_s() > fine_until)
+        if load > through_fps or (coarse and share not in _FAR_BELOW):
             continue
         if held is not None and load <= held.load_fps:
             break
-        tried = _one(measurer, outcome.goal, duration_s, load, 0 if steps.once else measurer.repeats_left)
+        tried = _one(measurer, outcome.goal, duration_s, load, 0 if again else measurer.repeats_left)
         if isinstance(tried, _Spoiled):
             ended, through_fps = replace(ended, spoiled=tried), tried.through_fps
             continue
@@ -152,14 +146,12 @@ def _above_again(
 ) -> _Ended:
     """Loads above the one that held, once more, up to those that valid trials refuted: the rig spoiled some of them."""
     found_fps = outcome.load_fps or 0.0
-    between = tuple(share for share in _AGAIN if floor.load_fps * _ABOVE < found_fps * share <= ended.most_fps)
-    again = _tried(measurer, outcome, duration_s, _Steps(between, between, once=True), floor)
-    passed = again.confirmation is not None and again.confirmation.passed
-    return _Ended(
-        again.confirmation if passed else floor,
-        again.spoiled if passed else again.spoiled or ended.spoiled,
-        min(again.most_fps, ended.most_fps),
-    )
+    between = [share for share in _AGAIN if floor.load_fps * _ABOVE < found_fps * share <= ended.most_fps]
+    again = _tried(measurer, outcome, duration_s, between, again=True)
+    most_fps = min(again.most_fps, ended.most_fps)
+    if again.confirmation is None or not again.confirmation.passed:
+        return _Ended(floor, again.spoiled or ended.spoiled, most_fps)
+    return _Ended(again.confirmation, again.spoiled, most_fps)
 
 
 def _one(
@@ -201,8 +193,6 @@ is still a figure, where none would be none."""
 _FAR_BELOW = (0.95, 0.9, 0.85, 0.8, 0.7, 0.5, 0.35, 0.25, 0.1)
 """Those that are tried after the rig spoiled a load, and after some time. At first a twentieth apart: what is reported
 of a load that the rig spoils differs by such a step from run to run."""
-
-_DOWN = _Steps(SHARES, _FAR_BELOW)
 
 _AGAIN = (1.0, 0.97, 0.95, 0.92, 0.9, 0.85)
 """Shares of the found load that are tried once more after a trial held below them."""
