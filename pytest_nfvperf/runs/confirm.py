@@ -148,10 +148,12 @@ def _above_again(
     found_fps = outcome.load_fps or 0.0
     between = [share for share in _AGAIN if floor.load_fps * _ABOVE < found_fps * share <= ended.most_fps]
     again = _tried(measurer, outcome, duration_s, between, again=True)
-    most_fps = min(again.most_fps, ended.most_fps)
+    most_fps, spoiled = min(again.most_fps, ended.most_fps), again.spoiled
+    if spoiled is not None and ended.spoiled is not None and spoiled.load_fps == ended.spoiled.load_fps:
+        spoiled = ended.spoiled  # its reason is that of all repeats
     if again.confirmation is None or not again.confirmation.passed:
-        return _Ended(floor, again.spoiled or ended.spoiled, most_fps)
-    return _Ended(again.confirmation, again.spoiled, most_fps)
+        return _Ended(floor, spoiled or ended.spoiled, most_fps)
+    return _Ended(again.confirmation, spoiled, most_fps)
 
 
 def _one(

@@ -347,7 +347,7 @@ def test_a_confirmation_below_loads_that_the_rig_spoiled_is_a_lower_bound():
     found = GoalOutcome(NDR, SearchStatus.FOUND, load_fps=5_050_000, upper_fps=5_070_000)
     confirmed = confirm(measurer, found, duration_s=5.0, attempts=len(SHARES))
 
-    assert confirmed.spoiled.startswith("the rig let nothing be confirmed at 5.05 Mpps: the only trial was invalid")
+    assert confirmed.spoiled.startswith("the rig let nothing be confirmed at 5.05 Mpps: 3 trials in a row were invalid")
     seen = observations(Outcome((), "mlrsearch", 64.0, 2, (confirmed,)))[0]
     assert (seen.value, seen.high) == (4_898_500, pytest.approx(5_070_000))
     judged = {text: judge_ndr(text, seen) for text in (">= 4.5 Mpps", ">= 5 Mpps", ">= 5.5 Mpps")}
