@@ -1,0 +1,71 @@
+"""Buffers stand in the rings in the order of memory, whatever was sent before: a switch's core fetches ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tests.functional.generator_support import loop_in, looped_rig, run_dir, spec
+from tests.functional.ovs_support import needs_root
+
+pytestmark = needs_root
+
+DESCRIPTOR = np.dtype([("address", "<u8"), ("length", "<u4"), ("id", "<u2"), ("flags", "<u2")])
+"""Of a packed virtqueue (virtio 1.1, section 2.7)."""
+
+DESCRIPTORS = 1024
+LONGEST = 1 << 16
+ODD_LOADS_FPS = (1_000, 3_333, 20_000, 77_777)
+
+
+class Mapping(NamedTuple):
+    begin: int
+    end: int
+
+
+def test_buffers_of_both_directions_stay_in_the_order_of_memory() -> None:
+    with run_dir() as directory, loop_in(directory) as loop, looped_rig(directory, loop) as rig:
+        generator = rig.attach()
+        for load_fps in ODD_LOADS_FPS:
+            generator.run_trial(spec(rig.ways, load_fps, duration_s=0.3))
+        rings = list(packed_rings(generator.pid))  # type: ignore[attr-defined]
+    assert len(rings) == 2 * len(rig.ports), "a receive and a transmit ring a port"
+    for addresses in rings:
+        steps = np.diff(addresses)
+        ascending = np.mean(steps == np.median(steps[steps > 0]))
+        assert ascending > 0.95, f"only {ascending:.0%} of the buffers follow one another"
+
+
+def packed_rings(pid: int) -> Iterator[npt.NDArray[np.int64]]:
+    """Addresses of the buffers in each ring of an engine, read from its memory."""
+    mappings = list(shared_memory(pid))
+    with Path(f"/proc/{pid}/mem").open("rb", buffering=0) as memory:
+        for mapping in mappings:
+            memory.seek(mapping.begin)
+            yield from rings_in(memory.read(mapping.end - mapping.begin), mappings)
+
+
+def shared_memory(pid: int) -> Iterator[Mapping]:
+    """What a vhost peer maps: memory of files, hugepages or not."""
+    for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+        place, rights, _, _, _, *name = line.split(maxsplit=5)
+        if rights.startswith("rw") and name and ("memfd" in name[0] or "huge" in name[0]):
+            begin, end = (int(edge, 16) for edge in place.split("-"))
+            yield Mapping(begin, end)
+
+
+def rings_in(data: bytes, mappings: list[Mapping]) -> Iterator[npt.NDArray[np.int64]]:
+    """Where so many descriptors in a row point into that memory."""
+    found = np.frombuffer(data[: len(data) // DESCRIPTOR.itemsize * DESCRIPTOR.itemsize], dtype=DESCRIPTOR)
+    points = np.zeros(len(found) + 2, dtype=np.int8)
+    plausible = (found["length"] < LONGEST) & (found["id"] < DESCRIPTORS)
+    for begin, end in mappings:
+        points[1:-1] |= plausible & (found["address"] >= begin) & (found["address"] < end)
+    edges = np.flatnonzero(np.diff(points))
+    for first, last in zip(edges[::2], edges[1::2], strict=True):
+        if last - first == DESCRIPTORS:
+            yield found["address"][first:last].astype(np.int64)
