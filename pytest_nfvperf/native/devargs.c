@@ -43,8 +43,11 @@ bool devargs_back_pressure(const char *devargs)
 
 unsigned int devargs_kept_frames(const char *devargs)
 {
-	/* ETH_AF_XDP_DFLT_NUM_DESCS, whatever the number of descriptors asked for */
-	return has_driver(devargs, "net_af_xdp") ? 2048 : 0;
+	/*
+	 * ETH_AF_XDP_DFLT_NUM_DESCS, whatever the number of descriptors asked for; and what it has sent, from the
+	 * receive queue's buffers, which it takes back once half as many have come together.
+	 */
+	return has_driver(devargs, "net_af_xdp") ? 2048 + 1024 : 0;
 }
 
 bool devargs_own_buffers(const char *devargs)

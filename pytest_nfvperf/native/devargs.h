@@ -24,7 +24,7 @@ bool devargs_value(const char *devargs, const char *key, char *value, size_t siz
 /* Whether the driver copies received frames into the port's buffers, instead of passing the sender's. */
 bool devargs_own_buffers(const char *devargs);
 
-/* Buffers of each receive queue that the driver keeps filled for the kernel, beside those of its descriptors. */
+/* Buffers of each receive queue that the driver keeps for the kernel, to fill and to send, beside those of its descriptors. */
 unsigned int devargs_kept_frames(const char *devargs);
 
 /* Whether the driver's rings push back instead of losing frames. */

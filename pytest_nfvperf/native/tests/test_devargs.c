@@ -50,7 +50,7 @@ static void test_virtual(void)
 
 static void test_back_pressure(void)
 {
-	CHECK(devargs_kept_frames("net_af_xdp,iface=x") == 2048 && devargs_kept_frames("net_af_packet,iface=x") == 0);
+	CHECK(devargs_kept_frames("net_af_xdp,iface=x") == 3072 && devargs_kept_frames("net_af_packet,iface=x") == 0);
 	CHECK(devargs_back_pressure("net_virtio_user,path=/x"));
 	CHECK(devargs_back_pressure("net_memif,id=0"));
 	CHECK(!devargs_back_pressure("net_virtio_user_other,path=/x"));
