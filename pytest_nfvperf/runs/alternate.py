@@ -81,6 +81,7 @@ def alternated(
     *,
     enough: Callable[[Alternated], bool],
     elapsed_s: Callable[[], float],
+    in_vain: Callable[[Alternated], bool] = lambda _: False,
 ) -> Alternated:
     """Read all subjects, block by block, until it is enough.
 
@@ -91,6 +92,7 @@ def alternated(
         blocks: how often.
         enough: asked at each look.
         elapsed_s: seconds since the beginning.
+        in_vain: asked after each block, once FEWEST_PAIRED have a pair; True ends it.
 
     Raises:
         InvalidTrialsError: the rig spoiled so much that too few blocks have a pair; the last spoiled reading's.
@@ -107,6 +109,8 @@ def alternated(
             orders = list(_orders(subjects, blocks.turns, shuffle))
             left = max(1, look - number) * blocks.turns * subjects
             found.blocks.append(_read_block(orders, partial(_take_in, take, number), left, spoiled))
+            if _fewest_paired(found, subjects) >= FEWEST_PAIRED and in_vain(found):
+                return found
         over = elapsed_s() >= blocks.budget_s
         if over and spoiled and _fewest_paired(found, subjects) < FEWEST_PAIRED:
             raise spoiled[-1]

@@ -59,6 +59,11 @@ def _limited(reasons: Sequence[str]) -> str:
     return given[0] if len(given) > MOST_LIMITED * len(reasons) else ""
 
 
+def rig_is_the_limit(metric: str, blocks: Blocked) -> bool:
+    """True where so many readings are bounds only that their median would be one."""
+    return bool(_limited([reading.at_least.get(metric, "") for block in blocks for reading in block]))
+
+
 def block_ratios(metric: str, blocks: Paired) -> list[float]:
     """Subject over baseline by whole trials, one a block that has a pair."""
     found = (block_ratio(_over_all(metric, block)) for block in blocks)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pytest_nfvperf.model.measure.comparison import bands_note, relative, slope
 from pytest_nfvperf.model.measure.reading import Reading
+from pytest_nfvperf.model.measure.shared_cpus import LOWER_BOUNDS, UPPER_BOUNDS
 from pytest_nfvperf.model.samples import Relative, Samples, Slope
 from pytest_nfvperf.runs.alternate import Alternated
 from pytest_nfvperf.runs.alternation import Against, Paired, block_relative, block_samples, block_slope
@@ -14,6 +16,9 @@ from pytest_nfvperf.runs.interleave import LOOK_CONFIDENCE
 
 Units = Mapping[str, str]
 """Base unit of each metric."""
+
+FEWEST_UNDISTURBED = 5
+"""Readings of a subject, in rounds: so many of two subjects bound a ratio at the confidence of a look."""
 
 
 def found_in_turns(per: str, values: Sequence[str], units: Units, found: Alternated) -> list[dict[str, Any]]:
@@ -49,11 +54,37 @@ def found_in_turns(per: str, values: Sequence[str], units: Units, found: Alterna
 def found_in_rounds(
     per: str, values: Sequence[str], units: Units, readings: Sequence[Sequence[Reading]]
 ) -> list[dict[str, Any]]:
-    """Of readings each of which was built for, in rounds. Arguments as in found_in_turns, readings by subject."""
-    samples = [_samples(units, own) for own in readings]
+    """Of readings each of which was built for, in rounds. Arguments as in found_in_turns, readings by subject.
+
+    Where the machine disturbed so many that a subject has too few left, whole trials are compared, of all subjects:
+    rounds alternate, so what disturbs meets all alike, and ratios stand. A rate itself is then at least what was seen.
+    """
+    disturbed = [metric for metric in units if any(_mostly_disturbed(metric, own) for own in readings)]
+    compared = [[reading.of_whole_trial(disturbed) for reading in own] for own in readings]
+    samples = [_samples(units, own) for own in compared]
     baseline = ((per, values[0]),)
     ratios = [_relatives(own, samples[0], baseline) if number else () for number, own in enumerate(samples)]
-    return _fields(samples, ratios, _slopes(per, values, units, samples), readings)
+    slopes = _slopes(per, values, units, samples)
+    told = [tuple(_as_bound(each) if each.metric in disturbed else each for each in own) for own in samples]
+    notes = (_WHOLE_TRIALS,) if disturbed else ()
+    return [together({"notes": notes}, fields) for fields in _fields(told, ratios, slopes, compared)]
+
+
+_WHOLE_TRIALS = "the machine disturbed most readings from end to end: what is compared are whole trials"
+_KEPT_WAITING = "the machine disturbed most readings from end to end"
+
+
+def _as_bound(samples: Samples) -> Samples:
+    """Of whole trials: a DUT that was kept waiting can do more."""
+    lower, upper = samples.metric in LOWER_BOUNDS, samples.metric in UPPER_BOUNDS
+    at_least = samples.at_least or (_KEPT_WAITING if lower else "")
+    return replace(samples, at_least=at_least, at_most=samples.at_most or (_KEPT_WAITING if upper else ""))
+
+
+def _mostly_disturbed(metric: str, readings: Sequence[Reading]) -> bool:
+    """True where whole trials tell of a subject what too few of its undisturbed windows do."""
+    told = sum(metric in reading.values for reading in readings)
+    return told < min(FEWEST_UNDISTURBED, sum(metric in reading.whole for reading in readings))
 
 
 def together(facts: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:

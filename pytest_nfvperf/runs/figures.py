@@ -91,11 +91,16 @@ class SendingFigure(Figure, Protocol):
 
 @runtime_checkable
 class GrowingFigure(ShortFigure, Protocol):
-    """A figure whose frames can become larger, for all subjects, before the first turn."""
+    """A figure whose frames can become larger, for all subjects: before the first turn, or to begin anew."""
 
     @property
     def grows(self) -> bool:
         """True while nothing was read, and there are larger frames."""
+        ...
+
+    @property
+    def has_larger(self) -> bool:
+        """True where there are larger frames, whether something was read or not."""
         ...
 
     @property
@@ -104,7 +109,7 @@ class GrowingFigure(ShortFigure, Protocol):
         ...
 
     def grow(self) -> None:
-        """Send larger frames from now on."""
+        """Send larger frames from now on, as if nothing had been read."""
         ...
 
 

@@ -92,7 +92,12 @@ class ForwardingRate:
     @property
     def grows(self) -> bool:
         """True while nothing was read, and there are larger frames."""
-        return not self._was_read and bool(self._larger())
+        return not self._was_read and self.has_larger
+
+    @property
+    def has_larger(self) -> bool:
+        """True where there are larger frames that all topologies take which began."""
+        return bool(self._larger())
 
     def sending(self, traffic: Traffic) -> ForwardingRate:
         """The same of another traffic, with a load of its own."""
@@ -179,8 +184,9 @@ class ForwardingRate:
         return self.limits
 
     def grow(self) -> None:
-        """Send larger frames from now on."""
+        """Send larger frames from now on, as if nothing had been read."""
         self.traffic, self.limits = replace(self.traffic, frame_size=self._larger()[0]), None
+        self._was_read = False
 
     def _larger(self) -> list[int]:
         """Frame sizes above the traffic's own that all topologies take which began."""
@@ -199,10 +205,10 @@ class ForwardingRate:
             if not any(reason.code in OWN_LIMIT for reason in trial.result.invalid):
                 break
             self.load_fps *= _LOWER
-        self.outpaced = self._dates_refusals(trial) and _outpaced(trial)
+        self.outpaced = self._dates_refusals(trial) and _generator_is_the_limit(trial)
         if self.outpaced and self.grows:  # not for a moment's disturbance
             again = live.runner.run_once(self._spec(live, _WARM_UP_S, _EMPTYING_S, "warm-up"), remaining_s)
-            self.outpaced = _outpaced(again)
+            self.outpaced = _generator_is_the_limit(again)
 
     def _dates_refusals(self, trial: Trial) -> bool:
         """True on an engine that can be asked for more than it can send."""
@@ -243,6 +249,10 @@ def _took_all(trial: Trial) -> bool:
     """True where the DUT refused nothing in many windows of a trial at overload."""
     windows = trial.result.windows
     return windows is not None and windows.unrefused_share(trial.result.spec.duration_s) > MOST_UNREFUSED
+
+
+def _generator_is_the_limit(trial: Trial) -> bool:
+    return _outpaced(trial) or _took_all(trial)
 
 
 def _outpaced(trial: Trial) -> bool:

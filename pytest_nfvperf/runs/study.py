@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Unpack
+from typing import Any, TypeGuard, Unpack
 
 from pytest_nfvperf.model.measure.connect_rate import ConnectSpec
 from pytest_nfvperf.model.measure.offloading import worst_share
@@ -22,6 +22,7 @@ from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.runs.alternate import Alternated, Blocks, alternated
+from pytest_nfvperf.runs.alternation import rig_is_the_limit
 from pytest_nfvperf.runs.compared import found_in_rounds, found_in_turns, together
 from pytest_nfvperf.runs.connect_rate import connect_rate
 from pytest_nfvperf.runs.ends import Ends
@@ -239,7 +240,18 @@ class Study:
         )
 
     def _alternating(self, work: Work, figures: Sequence[ShortFigure], rigs: Beside) -> tuple[Outcome, ...]:
-        """In turns, all subjects deployed at once, and a second build of the baseline for the noise floor."""
+        """In turns, all subjects deployed at once, and a second build of the baseline for the noise floor.
+
+        Where the rig was the limit in too many of them, and there are larger frames, once more with those.
+        """
+        found = self._take_turns(work, figures, rigs)
+        figure = figures[0]  # all subjects have the same one, if its frames can become larger
+        while _should_grow(figure, work, found):
+            figure.grow()
+            found = self._take_turns(work, figures, rigs)
+        return self._outcomes(work, found_in_turns(work.per, work.values, work.units, found))
+
+    def _take_turns(self, work: Work, figures: Sequence[ShortFigure], rigs: Beside) -> Alternated:
         copies = _copies(work.subjects)
         ready: set[tuple[int, int]] = set()
 
@@ -268,18 +280,18 @@ class Study:
                 self._grow(work, figures[0], rigs)
             ready.add((number, 0))
 
-        def outcomes(so_far: Alternated) -> tuple[Outcome, ...]:
-            return self._outcomes(work, found_in_turns(work.per, work.values, work.units, so_far))
+        def enough(so_far: Alternated) -> bool:
+            outcomes = self._outcomes(work, found_in_turns(work.per, work.values, work.units, so_far))
+            return all(self._decided(outcome) for outcome in outcomes)
 
-        return outcomes(
-            alternated(
-                len(copies),
-                begin_block,
-                take,
-                Blocks(self.profile.comparison_turns, self.profile.comparison_budget_s),
-                enough=lambda so_far: all(self._decided(outcome) for outcome in outcomes(so_far)),
-                elapsed_s=work.elapsed_s,
-            )
+        return alternated(
+            len(copies),
+            begin_block,
+            take,
+            Blocks(self.profile.comparison_turns, self.profile.comparison_budget_s),
+            enough=enough,
+            elapsed_s=work.elapsed_s,
+            in_vain=lambda so_far: _should_grow(figures[0], work, so_far),
         )
 
     def _grow(self, work: Work, figure: ShortFigure, rigs: Beside) -> None:
@@ -339,6 +351,14 @@ def figure_of(subject: Subject, figure: Figure) -> Figure:
     if not isinstance(figure, SendingFigure):
         raise ValueError(f"{figure.name} has one traffic for all: the subject {subject.value!r} cannot have its own")
     return figure.sending(subject.traffic)
+
+
+def _should_grow(figure: ShortFigure, work: Work, found: Alternated) -> TypeGuard[GrowingFigure]:
+    """True where the rig was the limit of a subject, and there are larger frames, with which it may not be."""
+    if not (isinstance(figure, GrowingFigure) and figure.has_larger):
+        return False
+    metric = next(iter(work.units))
+    return any(rig_is_the_limit(metric, found.readings(number)) for number in range(len(work.subjects)))
 
 
 def _distinct(figures: Sequence[ShortFigure]) -> list[ShortFigure]:

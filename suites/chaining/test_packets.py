@@ -13,6 +13,9 @@ CHAINS = range(1, 10)
 
 FRAME_SIZES = (64, 512, 1518)
 
+LARGER = (256, 512)
+"""Frame sizes to turn to where the generator, and not the chain, is the limit: what a bridge costs is asked for."""
+
 
 @pytest.mark.nfv_smoke
 @pytest.mark.nfv(topology="chain", link="patch")
@@ -21,11 +24,13 @@ FRAME_SIZES = (64, 512, 1518)
 def test_patch_chain(bridges: Sequence[int], frame_size: int, study: Study, sla: SlaCheck) -> None:
     """Forwarding rate of chains joined by patch ports, between two generator ports, both directions at once.
 
-    Steps: in interleaved rounds build each chain anew; learn; warm up; offer more than it forwards.
+    Steps: in interleaved rounds build each chain anew; learn; warm up; offer more than it forwards: frames of this
+    size, or larger ones where the generator is slower than the shortest chain.
     Verify: the SLA for each chain, most of all its rate as a ratio to one bridge.
     """
     chains = [Subject(str(number), bridge_chain(number, link="patch")) for number in bridges]
-    sla.check_each(study.forwarding_rate("bridges", chains, Traffic(frame_size=frame_size)))
+    traffic = Traffic(frame_size=frame_size)
+    sla.check_each(study.forwarding_rate("bridges", chains, traffic, larger=LARGER))
 
 
 @pytest.mark.nfv(topology="chain", link="veth")

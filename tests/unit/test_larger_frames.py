@@ -144,29 +144,45 @@ def test_where_a_line_has_a_rate_the_line_is_the_limit() -> None:
 
 
 class Sized:
-    """A figure whose second subject outpaces the rig with frames of less than 256 bytes."""
+    """A figure whose second subject outpaces the rig with frames of less than 256 bytes.
+
+    ``shows_late``: not as it begins, but in its readings.
+    """
 
     name, units, reading_s = "sized", {"forwarding_rate": "pps"}, 0.1
 
-    def __init__(self, bench: OneBench) -> None:
+    def __init__(self, bench: OneBench, *, shows_late: bool = False) -> None:
         self.size, self.outpaced, self.was_read = 64, False, False
         self.begun: list[tuple[int | None, int]] = []
+        self.read_sizes: list[int] = []
         self._bench = bench
+        self._shows_late = shows_late
 
     @property
     def grows(self) -> bool:
-        return not self.was_read
+        return not self.was_read and self.has_larger
+
+    @property
+    def has_larger(self) -> bool:
+        return self.size < 512
 
     def grow(self) -> None:
         self.size *= 2
+        self.was_read = False
 
     def begin(self, _live: object, _remaining_s: float | None) -> None:
         self.begun.append((self._bench.ran[-1], self.size))
-        self.outpaced = self._bench.ran[-1] == 1 and self.size < 256
+        self.outpaced = not self._shows_late and self._is_too_fast
+
+    @property
+    def _is_too_fast(self) -> bool:
+        return self._bench.ran[-1] == 1 and self.size < 256
 
     def turn(self, _live: object, _remaining_s: float | None) -> Reading:
         self.was_read = True
-        return Reading({"forwarding_rate": 1e6}, "trial-1")
+        self.read_sizes.append(self.size)
+        limited = {"forwarding_rate": "generator-limited"} if self._is_too_fast else {}
+        return Reading({"forwarding_rate": 1e6}, "trial-1", limited)
 
     read = turn
 
@@ -188,6 +204,18 @@ def test_no_subject_is_read_before_all_are_slower_than_the_generator() -> None:
     )
     assert {size for _, size in figure.begun[len(sizes) :]} == {256}
     assert [outcome.label["frame_size"] for outcome in outcomes] == ["256", "256"]
+
+
+def test_a_comparison_whose_readings_the_generator_limits_begins_anew_with_larger_frames() -> None:
+    bench = OneBench(lambda _: 4e6)
+    figure = Sized(bench, shows_late=True)
+    subjects = [Subject(name, bridge_chain(1)) for name in ("slow", "fast")]
+    outcomes = bench.study().compare("which", subjects, figure)
+    of_each = {size: figure.read_sizes.count(size) for size in dict.fromkeys(figure.read_sizes)}
+    turns = PROFILES["quick"].comparison_turns * 3  # of both, and of the baseline's second build
+    assert of_each == {64: 4 * turns, 128: 4 * turns, 256: 8 * turns}, "four blocks tell"
+    assert [outcome.label["frame_size"] for outcome in outcomes] == ["256", "256"]
+    assert not any(outcome.sampled("forwarding_rate").at_least for outcome in outcomes)
 
 
 def test_notes_of_a_figure_and_of_what_was_found_stand_together() -> None:

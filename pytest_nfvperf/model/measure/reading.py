@@ -37,6 +37,12 @@ class Reading:
         told = {metric: tuple(replace(each, rig=rig) for each in windows) for metric, windows in self.paced.items()}
         return replace(self, paced=told)
 
+    def of_whole_trial(self, metrics: Sequence[str]) -> Reading:
+        """The same, with the values of these metrics over the whole trial, where they are told apart."""
+        whole = {metric: self.whole[metric] for metric in metrics if metric in self.whole}
+        missing = {metric: reason for metric, reason in self.missing.items() if metric not in whole}
+        return replace(self, values={**self.values, **whole}, missing=missing)
+
     def over_all(self, metric: str) -> float | None:
         """The value over the whole trial, where it is told apart; else the value; None without one."""
         return self.whole.get(metric, self.values.get(metric))

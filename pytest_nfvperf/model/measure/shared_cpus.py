@@ -13,8 +13,11 @@ LABEL, SHARED, SHORT_TURNS, OWN = "node_cpus", "shared", "short-turns", "own"
 """Of subjects with several nodes. In short turns rings hold what comes meanwhile, so ratios of rates say what frames
 cost; in the kernel's turns of milliseconds they say how large the rings are."""
 
-_LOWER = frozenset({"ndr", "pdr", "throughput", "forwarding_rate", "mpps_per_core", "back_to_back_frames"})
-_UPPER = frozenset({"packet_time", "cycles_per_packet", "loss_ratio", "lost_frames"})
+LOWER_BOUNDS = frozenset({"ndr", "pdr", "throughput", "forwarding_rate", "mpps_per_core", "back_to_back_frames"})
+"""Of which a DUT that was kept waiting shows less than it can."""
+
+UPPER_BOUNDS = frozenset({"packet_time", "cycles_per_packet", "loss_ratio", "lost_frames"})
+"""Of which it shows more."""
 
 _WHY = "the nodes share CPUs"
 
@@ -32,8 +35,8 @@ def shares_cpus(labels: Mapping[str, str]) -> bool:
 
 def as_bound(seen: Observation) -> Observation:
     """A rate is at least what was seen, a cost or a loss at most; ratios to a subject that shares alike stay."""
-    lower = seen.metric in _LOWER
-    upper = seen.metric in _UPPER or seen.metric.startswith("latency_")
+    lower = seen.metric in LOWER_BOUNDS
+    upper = seen.metric in UPPER_BOUNDS or seen.metric.startswith("latency_")
     if not (lower or upper):
         return seen
     why = "; ".join(filter(None, (seen.bound_reason, _WHY)))

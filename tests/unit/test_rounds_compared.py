@@ -1,0 +1,62 @@
+"""What readings in rounds say, and what they do where the machine disturbed most of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from pytest_nfvperf.model.measure.reading import Reading
+from pytest_nfvperf.runs.compared import FEWEST_UNDISTURBED, found_in_rounds
+
+UNITS = {"forwarding_rate": "pps", "cycles_per_packet": "cycles"}
+DISTURBED = {"forwarding_rate": "every window was disturbed"}
+ROUNDS = 6
+
+
+def readings_of(rate: float, undisturbed: int) -> list[Reading]:
+    """Of ROUNDS rounds; the whole trials are 10 % slower than the undisturbed windows."""
+    found = []
+    for number in range(ROUNDS):
+        own = rate * (1 + number / 1000)
+        whole, cycles = {"forwarding_rate": own * 0.9}, {"cycles_per_packet": 300.0}
+        if number < undisturbed:
+            found.append(Reading({"forwarding_rate": own, **cycles}, f"trial-{number}", whole=whole))
+        else:
+            found.append(Reading(cycles, f"trial-{number}", whole=whole, missing=DISTURBED))
+    return found
+
+
+def found(of_readings: Sequence[Sequence[Reading]]) -> list[dict]:
+    return found_in_rounds("overlay", ["none", "vxlan"], UNITS, of_readings)
+
+
+def test_undisturbed_windows_are_compared_where_there_are_enough() -> None:
+    baseline, vxlan = found([readings_of(2e6, ROUNDS), readings_of(1e6, FEWEST_UNDISTURBED)])
+    assert baseline["samples"][0].values[0] == 2e6
+    assert len(vxlan["samples"][0].values) == FEWEST_UNDISTURBED
+    assert vxlan["relatives"][0].ratio == pytest.approx(0.5, rel=0.01)
+    assert vxlan["notes"] == ()
+
+
+@pytest.mark.parametrize("undisturbed", range(FEWEST_UNDISTURBED))
+def test_whole_trials_of_all_are_compared_where_one_subject_was_disturbed(undisturbed: int) -> None:
+    baseline, vxlan = found([readings_of(2e6, ROUNDS), readings_of(1e6, undisturbed)])
+    ratio = vxlan["relatives"][0]
+    assert baseline["samples"][0].values[0] == pytest.approx(1.8e6), "of the baseline, too"
+    assert len(vxlan["samples"][0].values) == ROUNDS
+    assert 0.45 < ratio.low < 0.5 < ratio.high < 0.55
+    assert ratio.bound_reason == ""
+    assert vxlan["missing"] == ()
+    assert "the machine disturbed" in vxlan["samples"][0].at_least, "what it did not let the DUT show is not known"
+    assert vxlan["samples"][1].at_least == "", "cycles are counted, whatever the machine did"
+    note = ("the machine disturbed most readings from end to end: what is compared are whole trials",)
+    assert baseline["notes"] == vxlan["notes"] == note
+
+
+def test_what_no_reading_tells_of_the_whole_trial_is_missing_with_the_reason() -> None:
+    bare = [Reading({"cycles_per_packet": 300.0}, f"trial-{number}", missing=DISTURBED) for number in range(ROUNDS)]
+    _, vxlan = found([readings_of(2e6, ROUNDS), bare])
+    assert [each.metric for each in vxlan["samples"]] == ["cycles_per_packet"]
+    assert vxlan["missing"] == (("forwarding_rate", "every window was disturbed"),)
+    assert vxlan["notes"] == ()
