@@ -23,6 +23,10 @@ Turn = Sequence[Reading | None]
 FEWEST_BLOCKS = 8
 """With a pair for every subject, at the first look. Seven bound a ratio at the confidence of a look."""
 
+LATER_TURNS = 2
+"""Where a first look tells too little, it is the machine that spreads readings, and not builds: on a host that shared
+its cores all the time, two turns of one block differed by more than two blocks did. A turn takes 0.1 s, a build 0.5."""
+
 FEWEST_PAIRED = 4
 """Blocks with a pair for each subject, without which there is no figure."""
 
@@ -32,7 +36,7 @@ class Blocks:
     """How often is measured.
 
     Attributes:
-        turns: of each block, an even number.
+        turns: of each block up to the first look, an even number; of those after it LATER_TURNS times as many.
         budget_s: after it no further block begins, once there are FEWEST_BLOCKS.
         seed: of the random order, so that it can be had again.
     """
@@ -101,13 +105,14 @@ def alternated(
     shuffle = random.Random(blocks.seed)  # noqa: S311 - an order, no secret
     spoiled: list[InvalidTrialsError] = []
     for look in blocks.looks:
+        turns = blocks.turns if look == FEWEST_BLOCKS else LATER_TURNS * blocks.turns
         while _fewest_paired(found, subjects) < look and (
             len(found.blocks) < FEWEST_BLOCKS or elapsed_s() < blocks.budget_s
         ):
             number = len(found.blocks)
             begin_block(number)
-            orders = list(_orders(subjects, blocks.turns, shuffle))
-            left = max(1, look - number) * blocks.turns * subjects
+            orders = list(_orders(subjects, turns, shuffle))
+            left = max(1, look - number) * turns * subjects
             found.blocks.append(_read_block(orders, partial(_take_in, take, number), left, spoiled))
             if _fewest_paired(found, subjects) >= FEWEST_PAIRED and in_vain(found):
                 return found

@@ -14,7 +14,7 @@ from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.measure.reading import Reading
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.windows import Paced
-from pytest_nfvperf.runs.alternate import FEWEST_BLOCKS, Alternated, Blocks, alternated
+from pytest_nfvperf.runs.alternate import FEWEST_BLOCKS, LATER_TURNS, Alternated, Blocks, alternated
 from pytest_nfvperf.runs.compared import found_in_turns
 from pytest_nfvperf.runs.invalid_trials import InvalidTrialsError
 from pytest_nfvperf.runs.mirroring import MirrorCost, MirrorLoad
@@ -86,8 +86,10 @@ def test_a_carried_verdict_needs_the_fewest_blocks() -> None:
 
 
 def test_an_open_verdict_is_looked_at_again_until_the_last_look_or_the_budget() -> None:
-    assert len(Bench().run(enough=False).blocks) == 4 * FEWEST_BLOCKS
-    assert len(Bench().run(enough=False, budget_s=4 * (FEWEST_BLOCKS + 3)).blocks) == FEWEST_BLOCKS + 3
+    found = Bench().run(enough=False).blocks
+    assert [len(block) for block in found] == FEWEST_BLOCKS * [2] + 3 * FEWEST_BLOCKS * [2 * LATER_TURNS], "turns"
+    three_more = 4 * FEWEST_BLOCKS + 3 * 4 * LATER_TURNS
+    assert len(Bench().run(enough=False, budget_s=three_more).blocks) == FEWEST_BLOCKS + 3
 
 
 def test_a_spoiled_reading_costs_its_pair_and_is_told() -> None:

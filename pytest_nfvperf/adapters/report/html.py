@@ -29,6 +29,7 @@ from pytest_nfvperf.adapters.report.studies import (
     metric_name,
     notes_below,
     slope_line,
+    subject_notes,
 )
 from pytest_nfvperf.adapters.report.study_chart import MOST_CURVES, study_chart
 from pytest_nfvperf.adapters.report.subjects import differing, distinctions, test_name
@@ -151,7 +152,7 @@ def _study(suite: str, part: Sequence[Comparison], name: str, charts: ChartFolde
 
 
 def _study_notes(comparisons: Sequence[Comparison]) -> Markup:
-    lines = [f"{one.name}: {line}" for one in comparisons if (line := slope_line(one))]
+    lines = [f"{one.name}: {line}" for one in comparisons for line in (slope_line(one), *subject_notes(one)) if line]
     lines += notes_below(comparisons)
     return Markup("").join(Markup('<figcaption class="soft small">{}</figcaption>').format(line) for line in lines)
 

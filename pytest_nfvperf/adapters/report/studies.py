@@ -116,6 +116,18 @@ class Comparison:
         return label.get("datapath") in USERSPACE and (label.get("link") == "veth" or self.main == "tcp_throughput")
 
 
+def subject_notes(comparison: Comparison) -> list[str]:
+    """What a reader must know of its subjects, each once, with the subjects that it is about unless it is about all."""
+    about: dict[str, list[str]] = {}
+    for outcome in comparison.outcomes:
+        for note in dict.fromkeys(outcome.notes):
+            about.setdefault(note, []).append(outcome.label[comparison.per])
+    return [
+        note if len(values) == len(comparison.outcomes) else f"{comparison.per} {', '.join(values)}: {note}"
+        for note, values in about.items()
+    ]
+
+
 def notes_below(comparisons: Sequence[Comparison]) -> list[str]:
     """What a reader must know of several comparisons, each once. Instructions do not mind who shares a CPU."""
     by_the_clock = [labels for labels in map(dict, (one.labels for one in comparisons)) if labels.get(TIME) != VIRTUAL]

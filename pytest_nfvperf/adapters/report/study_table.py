@@ -22,6 +22,7 @@ from pytest_nfvperf.adapters.report.studies import (
     notes_below,
     ratio_text,
     slope_line,
+    subject_notes,
 )
 from pytest_nfvperf.model.display import MISSING
 from pytest_nfvperf.model.measure.outcome import Outcome
@@ -116,5 +117,4 @@ def _cells(outcome: Outcome, comparison: Comparison) -> dict[str, str]:
 
 
 def _lines(comparison: Comparison) -> list[str]:
-    notes = [f"{comparison.per} {o.label[comparison.per]}: {note}" for o in comparison.outcomes for note in o.notes]
-    return [line for line in (slope_line(comparison), *notes) if line]
+    return [line for line in (slope_line(comparison), *subject_notes(comparison)) if line]

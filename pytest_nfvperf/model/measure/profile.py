@@ -45,7 +45,8 @@ class Profile:
         soak_s: length of a soak, s. ``soak_sample_s``: between samples.
         soak_fps: load of a soak that nobody gave, frames/s per direction.
         comparison_repeats: fewest repeats a side, interleaved, where each reading is built for.
-        comparison_turns: of each block of a comparison whose readings alternate, an even number.
+        comparison_turns: of each block of a comparison whose readings alternate, an even number; after the first look
+            at them twice as many.
         comparison_turn_s: each of those readings, s: short, so that the machine is the same in two that are compared.
         comparison_trial_s: each reading of a comparison, s.
         comparison_stream_s, comparison_omit_s: each reading of TCP streams, and the time before it that is not
