@@ -6,7 +6,8 @@ until one full-length trial meets the goal, and both loads are reported; a trial
 than its goal allows is given up. Of a load of which the DUT lost a tenth, nine tenths at most come through: no load
 between is tried. Where the rig spoils every trial at a load, the next is a twentieth
 below: the DUT's queues bear a longer absence at less load. Once a trial has held there, the loads above it are tried
-once more: a machine disturbs for some seconds, and that should not lower a figure.
+once more: a machine disturbs for some seconds, and that should not lower a figure. Not so once patience is spent: that
+machine disturbs all the time.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def confirm(
         return outcome
     ended = _tried(measurer, outcome, duration_s, SHARES[:attempts], held)
     floor = _higher(ended.confirmation, held)
-    if floor is not None and _left_open(floor, ended):
+    if floor is not None and _left_open(floor, ended) and measurer.patience_s > 0:
         ended = _above_again(measurer, outcome, duration_s, ended, floor)
     confirmation = _higher(ended.confirmation, held)
     if confirmation is None and ended.spoiled is not None:

@@ -54,6 +54,17 @@ def test_a_load_that_the_rig_spoiled_for_a_while_is_confirmed_after_one_below_it
     assert loads == [5e6, 5e6, 5e6, 4.75e6, 5e6]
 
 
+def test_a_machine_that_disturbs_all_the_time_is_not_asked_again() -> None:
+    measurer = measurer_on(SpoilsFirst(6e6))
+    measurer.patience_s = 0.0
+    confirmed, loads = _confirmed(measurer)
+
+    assert confirmed.confirmation is not None
+    assert confirmed.confirmation.load_fps == 4_250_000
+    assert "the rig let nothing be confirmed at 4.50 Mpps" in confirmed.spoiled
+    assert loads == [5e6, 4.75e6, 4.5e6, 4.25e6]
+
+
 def test_a_load_that_loses_once_the_rig_lets_it_be_measured_is_the_duts() -> None:
     confirmed, loads = _confirmed(measurer_on(SpoilsFirst(4.9e6)))
 

@@ -22,6 +22,7 @@ from pytest_nfvperf.adapters.report.studies import (
     interval_text,
     slope_line,
     slope_text,
+    subject_notes,
 )
 from pytest_nfvperf.adapters.report.study_chart import ratio_title, study_chart
 from pytest_nfvperf.adapters.report.table import SummaryRow, summary_rows, summary_text
@@ -63,6 +64,16 @@ def test_outcomes_that_differ_in_one_label_are_one_study():
     ]
     assert [one.outcomes[0].label["bridges"] for one in found] == ["1", "1", "1"]
     assert found[0].name == "patch_chain · 64 B · link=patch, dpdk"
+
+
+def test_a_note_is_told_once_and_of_whom_unless_it_is_of_all():
+    noted = [replace(one, notes=("frames have 256 bytes",)) for one in patch_chain()]
+    noted[1:3] = [replace(one, notes=(*one.notes, "falls into two bands")) for one in noted[1:3]]
+    (found,) = find_comparisons(noted)
+    assert subject_notes(found) == ["frames have 256 bytes", "bridges 2, 4: falls into two bands"]
+    table = " ".join(summary_text([SummaryRow(outcome) for outcome in noted]).split())
+    assert table.count("frames have 256 bytes") == 1
+    assert "bridges 2, 4: falls into two bands" in table
 
 
 def test_subjects_with_topologies_of_their_own_are_compared_with_the_baseline():
