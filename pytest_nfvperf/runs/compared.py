@@ -24,15 +24,20 @@ FEWEST_UNDISTURBED = 5
 def found_in_turns(per: str, values: Sequence[str], units: Units, found: Alternated) -> list[dict[str, Any]]:
     """Of readings that alternated; behind the subjects comes a second build of the baseline.
 
+    Ratios are of windows in which the cores were equally fast. Where the machine disturbed so many readings that a
+    subject has too few left that say what its rate is, whole trials say it: it is at least so much.
+
     Args:
         per: the label that the subjects differ in.
         values: its value of each subject, the baseline's first.
         units: of the metrics.
         found: the readings.
     """
+    read = [found.readings(number) for number in range(len(values))]
+    disturbed = _disturbed(units, [[each for block in own for each in block] for own in read])
+    compared = [[[each.of_whole_trial(disturbed) for each in block] for block in own] for own in read]
     samples = [
-        [each for metric, unit in units.items() if (each := block_samples(metric, unit, found.readings(number)))]
-        for number in range(len(values))
+        [each for metric, unit in units.items() if (each := block_samples(metric, unit, own))] for own in compared
     ]
     pairs: list[Paired] = [found.pairs(0, number) for number in range(len(values))]
     against = Against(((per, values[0]),), found.pairs(0, len(values)), tuple(found.dropped.most_common()))
@@ -47,8 +52,8 @@ def found_in_turns(per: str, values: Sequence[str], units: Units, found: Alterna
         for number in range(1, len(values))
     ]
     slopes = _block_slopes(per, values, units, samples, pairs)
-    readings = [[each for block in found.readings(number) for each in block] for number in range(len(values))]
-    return _fields(samples, [(), *ratios], slopes, readings)
+    readings = [[each for block in own for each in block] for own in compared]
+    return _of_whole_trials(disturbed, _fields(_as_bounds(disturbed, samples), [(), *ratios], slopes, readings))
 
 
 def found_in_rounds(
@@ -59,32 +64,45 @@ def found_in_rounds(
     Where the machine disturbed so many that a subject has too few left, whole trials are compared, of all subjects:
     rounds alternate, so what disturbs meets all alike, and ratios stand. A rate itself is then at least what was seen.
     """
-    disturbed = [metric for metric in units if any(_mostly_disturbed(metric, own) for own in readings)]
+    disturbed = _disturbed(units, readings)
     compared = [[reading.of_whole_trial(disturbed) for reading in own] for own in readings]
     samples = [_samples(units, own) for own in compared]
     baseline = ((per, values[0]),)
     ratios = [_relatives(own, samples[0], baseline) if number else () for number, own in enumerate(samples)]
     slopes = _slopes(per, values, units, samples)
-    told = [tuple(_as_bound(each) if each.metric in disturbed else each for each in own) for own in samples]
-    notes = (_WHOLE_TRIALS,) if disturbed else ()
-    return [together({"notes": notes}, fields) for fields in _fields(told, ratios, slopes, compared)]
+    return _of_whole_trials(disturbed, _fields(_as_bounds(disturbed, samples), ratios, slopes, compared))
 
 
-_WHOLE_TRIALS = "the machine disturbed most readings from end to end: what is compared are whole trials"
 _KEPT_WAITING = "the machine disturbed most readings from end to end"
 
 
-def _as_bound(samples: Samples) -> Samples:
-    """Of whole trials: a DUT that was kept waiting can do more."""
-    lower, upper = samples.metric in LOWER_BOUNDS, samples.metric in UPPER_BOUNDS
-    at_least = samples.at_least or (_KEPT_WAITING if lower else "")
-    return replace(samples, at_least=at_least, at_most=samples.at_most or (_KEPT_WAITING if upper else ""))
+def _disturbed(units: Units, readings: Sequence[Sequence[Reading]]) -> list[str]:
+    """Metrics of which a subject has too few readings with undisturbed windows, and more whole trials that tell it."""
+    return [metric for metric in units if any(_mostly_disturbed(metric, own) for own in readings)]
 
 
 def _mostly_disturbed(metric: str, readings: Sequence[Reading]) -> bool:
-    """True where whole trials tell of a subject what too few of its undisturbed windows do."""
     told = sum(metric in reading.values for reading in readings)
     return told < min(FEWEST_UNDISTURBED, sum(metric in reading.whole for reading in readings))
+
+
+def _as_bounds(disturbed: Sequence[str], samples: Sequence[Sequence[Samples]]) -> list[list[Samples]]:
+    """A DUT that was kept waiting can do more than whole trials say."""
+    return [[_as_bound(each) if each.metric in disturbed else each for each in own] for own in samples]
+
+
+def _as_bound(samples: Samples) -> Samples:
+    if samples.metric in LOWER_BOUNDS:
+        return replace(samples, at_least=samples.at_least or _KEPT_WAITING)
+    if samples.metric in UPPER_BOUNDS:
+        return replace(samples, at_most=samples.at_most or _KEPT_WAITING)
+    return samples
+
+
+def _of_whole_trials(disturbed: Sequence[str], found: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """With a note, where whole trials are told."""
+    notes = (f"{_KEPT_WAITING}: what is told are whole trials",) if disturbed else ()
+    return [together({"notes": notes}, fields) for fields in found]
 
 
 def together(facts: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What readings in rounds say, and what they do where the machine disturbed most of them."""
+"""What readings of a comparison say where the machine disturbed most of them."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from collections.abc import Sequence
 import pytest
 
 from pytest_nfvperf.model.measure.reading import Reading
-from pytest_nfvperf.runs.compared import FEWEST_UNDISTURBED, found_in_rounds
+from pytest_nfvperf.runs.alternate import FEWEST_BLOCKS, Alternated
+from pytest_nfvperf.runs.compared import FEWEST_UNDISTURBED, found_in_rounds, found_in_turns
 
 UNITS = {"forwarding_rate": "pps", "cycles_per_packet": "cycles"}
 DISTURBED = {"forwarding_rate": "every window was disturbed"}
 ROUNDS = 6
 
 
-def readings_of(rate: float, undisturbed: int) -> list[Reading]:
-    """Of ROUNDS rounds; the whole trials are 10 % slower than the undisturbed windows."""
+def readings_of(rate: float, undisturbed: int, rounds: int = ROUNDS) -> list[Reading]:
+    """Of so many rounds; the whole trials are 10 % slower than the undisturbed windows."""
     found = []
-    for number in range(ROUNDS):
+    for number in range(rounds):
         own = rate * (1 + number / 1000)
         whole, cycles = {"forwarding_rate": own * 0.9}, {"cycles_per_packet": 300.0}
         if number < undisturbed:
@@ -50,7 +51,7 @@ def test_whole_trials_of_all_are_compared_where_one_subject_was_disturbed(undist
     assert vxlan["missing"] == ()
     assert "the machine disturbed" in vxlan["samples"][0].at_least, "what it did not let the DUT show is not known"
     assert vxlan["samples"][1].at_least == "", "cycles are counted, whatever the machine did"
-    note = ("the machine disturbed most readings from end to end: what is compared are whole trials",)
+    note = ("the machine disturbed most readings from end to end: what is told are whole trials",)
     assert baseline["notes"] == vxlan["notes"] == note
 
 
@@ -60,3 +61,19 @@ def test_what_no_reading_tells_of_the_whole_trial_is_missing_with_the_reason() -
     assert [each.metric for each in vxlan["samples"]] == ["cycles_per_packet"]
     assert vxlan["missing"] == (("forwarding_rate", "every window was disturbed"),)
     assert vxlan["notes"] == ()
+
+
+@pytest.mark.parametrize("undisturbed", [0, 1, FEWEST_UNDISTURBED, FEWEST_BLOCKS])
+def test_in_turns_a_ratio_stands_though_no_reading_of_a_subject_was_undisturbed(undisturbed: int) -> None:
+    """Ratios there are of windows, or of whole trials in the same turn; what a rate is, undisturbed windows say."""
+    baseline = readings_of(2e6, FEWEST_BLOCKS, FEWEST_BLOCKS)
+    subject = readings_of(1e6, undisturbed, FEWEST_BLOCKS)
+    turns = Alternated([[list(turn)] for turn in zip(baseline, subject, baseline, strict=True)])
+    of_baseline, of_subject = found_in_turns("bridges", ["1", "2"], UNITS, turns)
+    rate, ratio = of_subject["samples"][0], of_subject["relatives"][0]
+    assert (rate.metric, ratio.metric) == ("forwarding_rate", "forwarding_rate")
+    assert ratio.low == pytest.approx(ratio.high) == pytest.approx(0.5)
+    whole = undisturbed < FEWEST_UNDISTURBED
+    assert rate.values[0] == pytest.approx(0.9e6 if whole else 1e6)
+    assert bool(rate.at_least) == bool(of_baseline["samples"][0].at_least) == bool(of_subject["notes"]) == whole
+    assert of_subject["missing"] == ()
