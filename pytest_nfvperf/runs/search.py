@@ -26,6 +26,7 @@ from pytest_nfvperf.model.measure.shared_cpus import node_labels
 from pytest_nfvperf.model.testbed.tuning import OVS_DEFAULT
 from pytest_nfvperf.model.traffic.traffic import Traffic, check_mtu
 from pytest_nfvperf.runs.binary import rfc2544_search, tst009_search
+from pytest_nfvperf.runs.coarse import coarse_note, goals_worth_searching
 from pytest_nfvperf.runs.confirm import SHARES, confirm_all
 from pytest_nfvperf.runs.found_goals import cost_of, marked, marked_low, near_ceiling
 from pytest_nfvperf.runs.invalid_trials import InvalidTrialsError
@@ -264,6 +265,7 @@ class Search:
             "cost": cost_of(goals, measurer.trials, plateau),
             "latency": self._latency(measurer, goals) if latency else (),
             "plateaus": plateau,
+            "notes": coarse_note(goals, self.profile.goals),
         }
         if measurer.watch is not None:
             found_more |= measurer.watch.judged(goals)
@@ -293,7 +295,8 @@ class Search:
         return anew, find(measurer, LoadLimits(maximum * MINIMUM_SHARE, maximum))
 
     def _mlr(self, measurer: LoadMeasurer, limits: LoadLimits) -> tuple[GoalOutcome, ...]:
-        return mlr_search(measurer, self.profile.goals, limits, timeout_s=self.profile.search_timeout_s)
+        goals = goals_worth_searching(self.profile.goals, measurer.trials)
+        return mlr_search(measurer, goals, limits, timeout_s=self.profile.search_timeout_s)
 
     def _rfc2544(self, measurer: LoadMeasurer, limits: LoadLimits) -> tuple[GoalOutcome, ...]:
         measurer.residual_s = self.profile.rfc2544_residual_s

@@ -47,6 +47,9 @@ _LOOK_AT, _MOST_TROUBLED, _WORTH_LOOKING = 15, 0.5, 2
 had too few of them offered, where a lower load is left to begin again with; and how many times as long a soak must be
 for that."""
 
+_SHORT_S = 60.0
+"""A soak of up to so many seconds that the rig has spoiled is worth another one at a lower load, if there is one."""
+
 _GIVEN_UP = "too many intervals lost frames, or were spoiled, to go on with; another begins"
 
 _LATE_SHARE = 0.5
@@ -178,9 +181,11 @@ class Soaker:
         while True:
             spec = self._spec(live, traffic, loads[0], duration_s or self.profile.soak_s)
             watched, trial_id = self._at(live, spec, also, may_give_up=len(loads) > 1)
-            if not watched.given_up:
+            spoiled = _spoiled_by_rig(watched.summary())
+            in_vain = spoiled and len(loads) > 1 and spec.duration_s <= _SHORT_S
+            if not (watched.given_up or in_vain):
                 break
-            loads = loads[1:] if _spoiled_by_rig(watched.summary()) else loads[:1]
+            loads = loads[1:] if spoiled else loads[:1]
         outcome = Outcome(
             labels=tuple(sorted({**self.labels, **measured_labels(live, traffic)}.items())),
             algorithm="soak",

@@ -144,13 +144,13 @@ class SlaCheck:
         verdicts = judge(
             self._rules, outcome.label, observed, self._measured.peers, unmeasured(outcome), self._baseline()
         )
-        open_ended = {samples.metric for samples in outcome.samples if samples.at_least or samples.at_most}
-        open_ended |= {f"{slope.metric}_slope" for slope in outcome.slopes if slope.bound_reason}
-        open_ended |= {ratio.metric for ratio in outcome.relatives if ratio.bound_reason}
+        limited = _limited_by_rig(outcome)
         asked = {samples.metric for samples in outcome.samples} | {metric for metric, _ in outcome.missing}
         asked |= {f"{slope.metric}_slope" for slope in outcome.slopes}
         return not any(
-            verdict.judgement is Judgement.INCONCLUSIVE and verdict.metric in asked and verdict.metric not in open_ended
+            verdict.judgement is Judgement.INCONCLUSIVE
+            and verdict.metric in asked
+            and (verdict.metric, verdict.unit == _RELATION) not in limited
             for verdict in verdicts
         )
 
@@ -224,6 +224,20 @@ def _of_the_other_time(rules: Sequence[Rule], labels: Mapping[str, str]) -> dict
     metrics = {metric for rule in rules for metric, _ in rule.require}
     reasons = {metric: why_not_in(labels.get(TIME, WALL), metric) for metric in metrics}
     return {metric: why for metric, why in reasons.items() if why}
+
+
+_RELATION = "ratio"
+"""Unit of a requirement that relates two subjects, or the subjects of a series."""
+
+
+def _limited_by_rig(outcome: Outcome) -> set[tuple[str, bool]]:
+    """Metrics of which the rig bounds what more readings would tell; True for their relations, False for themselves.
+
+    A rate may be bounded and its ratio not: the rig disturbs all subjects alike.
+    """
+    limited = {(samples.metric, False) for samples in outcome.samples if samples.at_least or samples.at_most}
+    limited |= {(f"{slope.metric}_slope", True) for slope in outcome.slopes if slope.bound_reason}
+    return limited | {(ratio.metric, True) for ratio in outcome.relatives if ratio.bound_reason}
 
 
 def _distinct(outcomes: Sequence[Outcome]) -> list[Observation]:

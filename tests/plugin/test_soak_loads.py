@@ -133,6 +133,13 @@ def test_a_soak_that_the_rig_spoils_begins_again_at_half_the_load(soaked, pytest
     assert given_up["spoiled_count"] == 15
 
 
+def test_a_short_soak_that_the_rig_spoiled_to_its_end_begins_again_at_half_the_load(soaked, pytester):
+    result = soaked("--nfv-soak-duration", "20 s", more=in_soaks(skipping=True))
+
+    result.assert_outcomes(passed=1)
+    assert soak_loads(pytester) == [(4_000_000, True), (2_000_000, True)]
+
+
 def test_a_soak_of_skipped_frames_begins_again_though_none_were_lost(soaked, pytester):
     result = soaked(more=in_soaks(skipping=True, loss=0.0))
 
