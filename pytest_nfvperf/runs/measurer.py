@@ -228,9 +228,13 @@ def _too_high(error: InvalidTrialsError) -> bool:
 
 def _refuted_close(trial: Trial, goal: GoalOutcome) -> bool:
     result, load = trial.result, goal.reported_fps
-    if load is None or not load < result.spec.load_fps <= CLOSE * load:
+    if load is None or not load < result.spec.load_fps <= CLOSE * load or not result.valid or result.says_nothing:
         return False
-    return result.valid and not result.says_nothing and loss_of(trial) > goal.goal.loss_ratio
+    alone = result.undisturbed
+    if alone is None:
+        return loss_of(trial) > goal.goal.loss_ratio
+    # What was lost while others used the cores says nothing, though it may be little enough for a more tolerant goal.
+    return alone.enough and alone.refutes and (alone.loss_ratio or 0.0) > goal.goal.loss_ratio
 
 
 def loss_of(trial: Trial) -> float:

@@ -251,6 +251,15 @@ def test_a_load_refuted_close_above_bounds_the_figure_whatever_other_trials_say(
     assert measurer.disturbed(found_at(5.9e6, replace(PDR, loss_ratio=0.5))), "6.1 Mpps does not refute this goal"
 
 
+def test_what_a_tolerant_goal_bears_while_cores_are_shared_refutes_no_strict_one() -> None:
+    measurer = measurer_on(OnASharedHost(CAPACITY, shared=1.0))
+    trial = measurer.measure(1.0, CAPACITY * SLOW * 1.002, "confirmation of pdr", give_up_loss=PDR.loss_ratio)
+    assert 0 < (trial.result.own_loss_ratio or 0.0) < PDR.loss_ratio
+    assert not trial.result.says_nothing, "the PDR may well be so high"
+    measurer.measure(1.0, CAPACITY * SLOW * 1.01, "search")
+    assert "too little was undisturbed" in measurer.disturbed(found_at(CAPACITY * SLOW)), "alone it bears it"
+
+
 @pytest.mark.parametrize(
     ("duration_s", "expected"), [(0.05, None), (0.2, 0.005), (1.0, 0.005), (5.0, 0.01), (60.0, 0.01), (600.0, 0.1)]
 )
