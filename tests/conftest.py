@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from typing import IO
@@ -11,11 +13,25 @@ from hypothesis import settings
 
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
+from pytest_nfvperf.adapters.process.process import run
 from tests.forked_pytest import ForkServer
 from tests.functional.ovs_support import clean_run, started
 
 settings.register_profile("shared machine", deadline=None)  # what an example takes is not what such a test asks
 settings.load_profile("shared machine")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def names_stay_seen() -> None:
+    """The first ``ip netns add`` of a machine hides the names of older namespaces: it comes before all tests.
+
+    It mounts /run/netns over itself (ip-netns(8)). On a new machine a test of one worker did so while another worker's
+    was in a namespace of its own, which then had no name any more.
+    """
+    if os.geteuid() == 0 and shutil.which("ip") is not None:
+        name = f"nfv-first-{os.getpid()}"
+        run(["ip", "netns", "add", name])
+        run(["ip", "netns", "delete", name])
 
 
 @pytest.fixture(scope="module")
