@@ -17,6 +17,7 @@ from pytest_nfvperf.model.compare.record import ComparisonData, How, MetricCompa
 from pytest_nfvperf.model.compare.sides import Comparing
 from pytest_nfvperf.model.display import format_value
 from pytest_nfvperf.model.errors import DutFailure, NfvperfError, TestbedError, UnavailableError
+from pytest_nfvperf.model.measure.notes import notes_once
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.topology import Topology
@@ -261,10 +262,4 @@ def _first_line(error: NfvperfError) -> str:
 
 def notes_of_sides(outcomes: Sequence[Outcome]) -> tuple[str, ...]:
     """What the reader must know, each once, with the sides that it is about unless it is about all."""
-    by_note: dict[str, list[str]] = {}
-    for outcome in outcomes:
-        for note in dict.fromkeys(outcome.notes):
-            by_note.setdefault(note, []).append(outcome.label[SIDE])
-    return tuple(
-        note if len(sides) == len(outcomes) else f"{', '.join(sides)}: {note}" for note, sides in by_note.items()
-    )
+    return tuple(f"{sides}: {note}" if sides else note for note, sides in notes_once(outcomes, SIDE))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pytest_nfvperf.adapters.report.subjects import title
 from pytest_nfvperf.model.display import MISSING, format_ns, format_ratio, format_value
 from pytest_nfvperf.model.measure.instruction_cost import TIME, VIRTUAL
+from pytest_nfvperf.model.measure.notes import notes_once
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.shared_cpus import LABEL, SHARED, SHORT_TURNS
 from pytest_nfvperf.model.samples import Relative, Samples, Slope
@@ -118,14 +119,8 @@ class Comparison:
 
 def subject_notes(comparison: Comparison) -> list[str]:
     """What a reader must know of its subjects, each once, with the subjects that it is about unless it is about all."""
-    about: dict[str, list[str]] = {}
-    for outcome in comparison.outcomes:
-        for note in dict.fromkeys(outcome.notes):
-            about.setdefault(note, []).append(outcome.label[comparison.per])
-    return [
-        note if len(values) == len(comparison.outcomes) else f"{comparison.per} {', '.join(values)}: {note}"
-        for note, values in about.items()
-    ]
+    told = notes_once(comparison.outcomes, comparison.per)
+    return [f"{comparison.per} {values}: {note}" if values else note for note, values in told]
 
 
 def notes_below(comparisons: Sequence[Comparison]) -> list[str]:
