@@ -181,7 +181,8 @@ class Soaker:
         while True:
             spec = self._spec(live, traffic, loads[0], duration_s or self.profile.soak_s)
             watched, trial_id = self._at(live, spec, also, may_give_up=len(loads) > 1)
-            spoiled = _spoiled_by_rig(watched.summary())
+            soak = watched.summary()
+            spoiled = _spoiled_by_rig(soak)
             in_vain = spoiled and len(loads) > 1 and spec.duration_s <= _SHORT_S
             if not (watched.given_up or in_vain):
                 break
@@ -193,7 +194,7 @@ class Soaker:
             directions=len(spec.directions),
             trials=(trial_id,),
             elapsed_s=self._context.clock.monotonic() - started,
-            soak=watched.summary(),
+            soak=soak,
             offload=share_after(live, self.labels),
         )
         self._context.recorder.emit(outcome)

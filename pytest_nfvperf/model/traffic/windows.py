@@ -343,19 +343,13 @@ def full_speed(seen: Mapping[int, int]) -> int:
     on others a core of its own is now 3 % faster and now 4 % slower, as its clock is. Of a thousand looks one falls
     into a moment in which the clock ran faster than usual, so a few at the low end do not count.
     """
-    fewest = _fewest(seen)
+    fewest = _after(max(FREAKS, FREAK_SHARE * sum(seen.values())), seen)
     fastest = {cycles: times for cycles, times in seen.items() if fewest <= cycles <= FULL_SPEED * fewest}
-    left = sum(fastest.values()) / 2
-    for cycles in sorted(fastest):
-        left -= fastest[cycles]
-        if left <= 0:
-            return cycles
-    return fewest
+    return _after((sum(fastest.values()) - 1) / 2, fastest)
 
 
-def _fewest(seen: Mapping[int, int]) -> int:
-    """Without the freaks."""
-    left = max(FREAKS, FREAK_SHARE * sum(seen.values()))
+def _after(left: float, seen: Mapping[int, int]) -> int:
+    """What the first look took that comes after so many faster ones; the slowest where there are no more."""
     for cycles in sorted(seen):
         left -= seen[cycles]
         if left < 0:
