@@ -19,6 +19,7 @@ pytestmark = needs_root
 
 TOPOLOGY = bridge_chain(1)
 FRAMES = 5 * BURST_FRAMES + 4
+MOST_TRIES = 10
 
 
 @pytest.fixture(scope="module")
@@ -54,11 +55,13 @@ def test_every_burst_arrives_whole_and_costs_the_pmd_something(
     ovs: OvsDatapath, generator: CountedBursts, traffic: Traffic
 ) -> None:
     spec = TrialSpec(traffic, FRAMES, 1.0, TOPOLOGY.directions, residual_s=0.2)
-    result, bursts = generator.run_counted(spec, lambda: ovs.collector.forwarding_ns() or 0)
+    for _ in range(MOST_TRIES):
+        result, bursts = generator.run_counted(spec, lambda: ovs.collector.forwarding_ns() or 0)
+        if sum(burst.frames for burst in bursts) == 2 * FRAMES:
+            break  # no host took the generator's CPU away within a burst: what it sends after that does not count
     assert result.valid, result.invalid
     for counts in result.counts:
         assert (counts.intended, counts.sent, counts.received, counts.skipped) == (FRAMES, FRAMES, FRAMES, 0)
         assert counts.sent_bytes == counts.received_bytes
-    # Of a burst what was sent at once counts; where a host takes the generator's CPU away, the rest is sent later.
-    assert FRAMES < sum(burst.frames for burst in bursts) <= 2 * FRAMES
+    assert sum(burst.frames for burst in bursts) == 2 * FRAMES
     assert all(burst.busy_ns > 0 for burst in bursts)
