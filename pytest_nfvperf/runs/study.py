@@ -271,14 +271,15 @@ class Study:
 
         def begin_block(number: int) -> None:
             rigs.begin_block(copies, number)
+            if number > 0:
+                return  # each is built when it is first read, the baseline like all others
             # The baseline first: the rig's ceiling, where it is not known, needs the CPUs of DUTs that do not run yet.
-            # Each traffic has a ceiling of its own, which is known from the first block on.
+            # Each traffic has a ceiling of its own, which is known from now on.
             first = rigs.run(0)
-            for figure in _distinct(figures) if number == 0 else figures[:1]:
+            for figure in _distinct(figures):
                 figure.begin(first, None)
-            if number == 0:
-                self._grow(work, figures[0], rigs)
-            ready.add((number, 0))
+            self._grow(work, figures[0], rigs)
+            ready.add((0, 0))
 
         def enough(so_far: Alternated) -> bool:
             outcomes = self._outcomes(work, found_in_turns(work.per, work.values, work.units, so_far))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+
 import pytest
 from simulated_bench import Bench, OneBench
 
+from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.topology.catalogue import bridge_chain
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.runs.figures import Subject
@@ -33,6 +36,15 @@ def test_side_by_side_each_traffic_is_first_sent_to_the_baseline():
     assert (begun, bench.ran[:2]) == ([64, 256], [None, 0]), "ceilings are read while no other DUT runs"
     assert [(each.label["frame_size"], each.mean_frame_size) for each in (small, large)] == [("64", 64), ("256", 256)]
     assert large.relative("forwarding_rate").ratio == pytest.approx(1.0, rel=0.02)
+
+
+def test_after_the_first_block_the_baseline_is_built_when_it_is_first_read_like_all_others():
+    bench = OneBench(lambda _: 4e6)
+    bench.study().forwarding_rate("bridges", [Subject(str(number), bridge_chain(1)) for number in (1, 2)], Traffic())
+    blocks = [list(ran) for begins, ran in groupby(bench.ran, lambda number: number is None) if not begins]
+    with_copy_of_the_baseline = 3
+    assert {len(block) for block in blocks[1:]} == {with_copy_of_the_baseline * QUICK.comparison_turns}
+    assert {block[0] for block in blocks[1:]} == {0, 1, 2}
 
 
 def test_a_figure_with_one_traffic_for_all_refuses_another():
