@@ -6,8 +6,8 @@ until one full-length trial meets the goal, and both loads are reported; a trial
 than its goal allows is given up. Of a load of which the DUT lost a tenth, nine tenths at most come through: no load
 between is tried. Where the rig spoils every trial at a load, the next is a twentieth
 below: the DUT's queues bear a longer absence at less load. Once a trial has held there, the loads above it are tried
-once more: a machine disturbs for some seconds, and that should not lower a figure. Not so once patience is spent: that
-machine disturbs all the time.
+once more: a machine disturbs for some seconds, and that should not lower a figure. Not so once patience is spent, or
+the search has taken long: that machine disturbs all the time.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ def confirm(
         return outcome
     ended = _tried(measurer, outcome, duration_s, SHARES[:attempts], held)
     floor = _higher(ended.confirmation, held)
-    if floor is not None and _left_open(floor, ended) and measurer.patience_s > 0:
+    young = measurer.patience_s > 0 and measurer.elapsed_s() < _YOUNG * duration_s
+    if floor is not None and _left_open(floor, ended) and young:
         ended = _above_again(measurer, outcome, duration_s, ended, floor)
     confirmation = _higher(ended.confirmation, held)
     if confirmation is None and ended.spoiled is not None:
@@ -203,6 +204,10 @@ _AGAIN = (1.0, 0.97, 0.95, 0.92, 0.9, 0.85)
 _ABOVE = 1.01
 """A load is above a confirmed one if it is so much higher. A confirmed load is less than was asked for, by the frames
 that the generator skipped."""
+
+_YOUNG = 20
+"""For so many times a confirmation's length a search goes up again: 40 s where one takes 2 s. On a host that shared its
+cores all the time one search took 67 s, eight of them for trials above, which said nothing either."""
 
 _FINE = 3
 """For so many times a confirmation's length all shares are tried: a user waits for the figure."""

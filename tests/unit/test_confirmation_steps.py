@@ -65,6 +65,17 @@ def test_a_machine_that_disturbs_all_the_time_is_not_asked_again() -> None:
     assert loads == [5e6, 4.75e6, 4.5e6, 4.25e6]
 
 
+def test_a_search_that_has_taken_long_does_not_go_up_again() -> None:
+    measurer = measurer_on(SpoilsFirst(6e6))
+    measurer.started = measurer.runner.clock.monotonic() - 20 * 5.0
+    confirmed, loads = _confirmed(measurer)
+
+    assert confirmed.confirmation is not None
+    assert confirmed.confirmation.load_fps == 4_750_000
+    assert "the rig let nothing be confirmed at 5.00 Mpps" in confirmed.spoiled
+    assert loads == [5e6, 5e6, 5e6, 4.75e6]
+
+
 def test_a_load_that_loses_once_the_rig_lets_it_be_measured_is_the_duts() -> None:
     confirmed, loads = _confirmed(measurer_on(SpoilsFirst(4.9e6)))
 
