@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import inf
 
+from benchmarks.comparisons import half_width
 from benchmarks.table import Figure
 from benchmarks.testbench import Bench
 from pytest_nfvperf.adapters.report.studies import interval_text, percent, ratio_text
@@ -34,12 +35,7 @@ def patch_chain_flat(made: Bench) -> list[Figure]:
 
 def _is_exact(outcome: Outcome) -> bool:
     ratio = outcome.relative("forwarding_rate")
-    return ratio is None or _half_width(ratio) <= _HALF_WIDTH
-
-
-def _half_width(ratio: Relative) -> float:
-    """Of its interval; infinite where that is open."""
-    return inf if ratio.high is None else (ratio.high - ratio.low) / 2
+    return ratio is None or half_width(ratio) <= _HALF_WIDTH
 
 
 def _figures(one: Outcome, outcome: Outcome) -> list[Figure]:
@@ -53,7 +49,7 @@ def _figures(one: Outcome, outcome: Outcome) -> list[Figure]:
 
 
 def _width(what: str, ratio: Relative) -> Figure:
-    half = _half_width(ratio)
+    half = half_width(ratio)
     observed = f"{half:.1%}" if half < inf else "open"
     return Figure(what, observed, f"<= {_HALF_WIDTH:.1%} in {_BUDGET_S:.0f} s", half <= _HALF_WIDTH)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import inf
 from statistics import median
 
 from benchmarks.table import Figure
 from benchmarks.testbench import Bench
 from pytest_nfvperf.adapters.ovs.topology.built_topology import BuiltOvsTopology
-from pytest_nfvperf.adapters.report.studies import interval_text
+from pytest_nfvperf.adapters.report.studies import interval_text, open_mark
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.profile import QUICK, Profile
@@ -63,6 +64,11 @@ _ALL, _WRITTEN_PREFIX, _WRITTEN_FLOWS = Planted(26, 64), 27, 32
 _CALIBRATION = Handicap(1.0, 1, 150.0, 6, 1)
 
 
+def half_width(ratio: Relative) -> float:
+    """Of the ratio's interval; infinite where an end of it is open."""
+    return inf if ratio.high is None or open_mark(ratio) else (ratio.high - ratio.low) / 2
+
+
 def same_against_same(made: Bench) -> list[Figure]:
     """Forty comparisons of a minute of a topology with itself: at most two may tell a difference."""
     profile = replace(QUICK, comparison_budget_s=MINUTE_S)
@@ -74,7 +80,7 @@ def same_against_same(made: Bench) -> list[Figure]:
         found.append(again.relative("forwarding_rate"))
     told = [ratio for ratio in found if ratio is not None]
     different = [ratio for ratio in told if _differs(ratio)]
-    widths = sorted((ratio.high - ratio.low) / 2 for ratio in told if ratio.high is not None)
+    widths = sorted(half for ratio in told if (half := half_width(ratio)) < inf)
     shown = "; ".join(interval_text(ratio) for ratio in different)
     within = f"half the interval's width: {widths[len(widths) // 2]:.1%} in the middle" if widths else ""
     reached = len(told) == COMPARISONS and len(different) <= MOST_DIFFERENT

@@ -60,8 +60,8 @@ def confirm(
         return outcome
     ended = _tried(measurer, outcome, duration_s, SHARES[:attempts], held)
     floor = _higher(ended.confirmation, held)
-    young = measurer.patience_s > 0 and measurer.elapsed_s() < _YOUNG * duration_s
-    if floor is not None and _left_open(floor, ended) and young:
+    patient = measurer.patience_s > 0 and measurer.elapsed_s() < _AGAIN_WITHIN * duration_s
+    if floor is not None and _left_open(floor, ended) and patient:
         ended = _above_again(measurer, outcome, duration_s, ended, floor)
     confirmation = _higher(ended.confirmation, held)
     if confirmation is None and ended.spoiled is not None:
@@ -205,7 +205,7 @@ _ABOVE = 1.01
 """A load is above a confirmed one if it is so much higher. A confirmed load is less than was asked for, by the frames
 that the generator skipped."""
 
-_YOUNG = 20
+_AGAIN_WITHIN = 20
 """For so many times a confirmation's length a search goes up again: 40 s where one takes 2 s. On a host that shared its
 cores all the time one search took 67 s, eight of them for trials above, which said nothing either."""
 
