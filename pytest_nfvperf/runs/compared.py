@@ -47,11 +47,11 @@ def found_in_turns(per: str, values: Sequence[str], units: Units, found: Alterna
             ratio
             for own in samples[number]
             if own.metric in baseline
-            and (ratio := block_relative(own, baseline[own.metric], pairs[number], against, LOOK_CONFIDENCE))
+            and (ratio := block_relative(own, baseline[own.metric], pairs[number], against, found.confidence))
         )
         for number in range(1, len(values))
     ]
-    slopes = _block_slopes(per, values, units, samples, pairs)
+    slopes = _block_slopes(per, values, units, samples, pairs, found)
     readings = [[each for block in own for each in block] for own in compared]
     return _of_whole_trials(disturbed, _fields(_as_bounds(disturbed, samples), [(), *ratios], slopes, readings))
 
@@ -137,7 +137,12 @@ def _missing(samples: Sequence[Samples], readings: Sequence[Reading]) -> tuple[t
 
 
 def _block_slopes(
-    per: str, values: Sequence[str], units: Units, samples: Sequence[Sequence[Samples]], pairs: Sequence[Paired]
+    per: str,
+    values: Sequence[str],
+    units: Units,
+    samples: Sequence[Sequence[Samples]],
+    pairs: Sequence[Paired],
+    read: Alternated,
 ) -> tuple[Slope, ...]:
     if not all(value.isdigit() for value in values):
         return ()
@@ -150,7 +155,7 @@ def _block_slopes(
             if each.metric == metric
         ]
         if series and series[0][2] is None:
-            found.append(block_slope(series, per, LOOK_CONFIDENCE))
+            found.append(block_slope(series, per, read.confidence))
     return tuple(each for each in found if each is not None)
 
 

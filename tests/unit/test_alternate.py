@@ -12,10 +12,12 @@ import pytest
 
 from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.measure.reading import Reading
+from pytest_nfvperf.model.statistics import CONFIDENCE
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.windows import Paced
-from pytest_nfvperf.runs.alternate import FEWEST_BLOCKS, LATER_TURNS, Alternated, Blocks, alternated
+from pytest_nfvperf.runs.alternate import FEWEST_BLOCKS, LATER_TURNS, LATEST_LOOK, Alternated, Blocks, alternated
 from pytest_nfvperf.runs.compared import found_in_turns
+from pytest_nfvperf.runs.interleave import LOOK_CONFIDENCE
 from pytest_nfvperf.runs.invalid_trials import InvalidTrialsError
 from pytest_nfvperf.runs.mirroring import MirrorCost, MirrorLoad
 from pytest_nfvperf.runs.search import Limits
@@ -90,6 +92,19 @@ def test_an_open_verdict_is_looked_at_again_until_the_last_look_or_the_budget() 
     assert [len(block) for block in found] == FEWEST_BLOCKS * [2] + 3 * FEWEST_BLOCKS * [2 * LATER_TURNS], "turns"
     three_more = 4 * FEWEST_BLOCKS + 3 * 4 * LATER_TURNS
     assert len(Bench().run(enough=False, budget_s=three_more).blocks) == FEWEST_BLOCKS + 3
+
+
+def test_a_first_look_near_the_end_of_the_budget_is_none() -> None:
+    """It could save little time, and an only look needs no more than 95 %."""
+    first_look_s = 2 * 2 * FEWEST_BLOCKS
+    early = Bench().run(budget_s=first_look_s / LATEST_LOOK + 1)
+    assert (len(early.blocks), early.looks) == (FEWEST_BLOCKS, True)
+    assert early.confidence == LOOK_CONFIDENCE
+    late = Bench().run(budget_s=first_look_s / LATEST_LOOK)
+    assert len(late.blocks) > FEWEST_BLOCKS, "goes on although its verdict is carried"
+    assert (late.looks, late.confidence) == (False, CONFIDENCE)
+    over = Bench().run(budget_s=1)
+    assert (len(over.blocks), over.confidence) == (FEWEST_BLOCKS, CONFIDENCE)
 
 
 def test_a_spoiled_reading_costs_its_pair_and_is_told() -> None:
