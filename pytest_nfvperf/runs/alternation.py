@@ -9,10 +9,19 @@ from statistics import median
 
 from pytest_nfvperf.model.measure.comparison import FEWEST_FOR_A_SLOPE, bounded, slope
 from pytest_nfvperf.model.measure.reading import Reading
+from pytest_nfvperf.model.measure.shared_cpus import LOWER_BOUNDS
 from pytest_nfvperf.model.samples import TO_THE_LAST, Pairing, Relative, Samples, Slope
 from pytest_nfvperf.model.statistics import RatioEstimate, slope_estimate
+from pytest_nfvperf.model.traffic.windows import Paced
 from pytest_nfvperf.runs.paired import block_ratio, jackknife, paired_ratio
-from pytest_nfvperf.runs.same_speed import PacedBlock, ratios_by_block, rigs_told_apart, speed_estimate, speed_ratio
+from pytest_nfvperf.runs.same_speed import (
+    AT_ITS_BEST,
+    PacedBlock,
+    ratios_by_block,
+    rigs_told_apart,
+    speed_estimate,
+    speed_ratio,
+)
 
 MOST_LIMITED = 0.25
 """Share of a subject's readings that may be bounds only: a median does not feel so few."""
@@ -75,33 +84,45 @@ def _over_all(metric: str, block: Sequence[tuple[Reading, Reading]]) -> list[tup
     return [(first, second) for first, second in pairs if first is not None and second is not None]
 
 
-def _paced(metric: str, blocks: Paired) -> list[PacedBlock] | None:
-    """Windows of baseline and subject, of every block in order; None where readings do not know the cores' speed."""
+def _paced(metric: str, blocks: Paired, itself: Paired = ()) -> list[PacedBlock] | None:
+    """Windows of baseline and subject, of every block in order; None where readings do not know the cores' speed.
+
+    ``itself``: pairs of the baseline with a second build of itself, whose windows are the baseline's, too: two builds
+    of it in each block make the ratio more exact.
+    """
     if not any(metric in a.paced and metric in b.paced for block in blocks for a, b in block):
         return None
+    again = [_windows(metric, [copy for _, copy in block]) for block in itself] or [[] for _ in blocks]
     return [
-        (
-            [window for a, _ in block for window in a.paced.get(metric, ())],
-            [window for _, b in block for window in b.paced.get(metric, ())],
-        )
-        for block in blocks
+        ([*_windows(metric, [a for a, _ in block]), *copies], _windows(metric, [b for _, b in block]))
+        for block, copies in zip(blocks, again, strict=True)
     ]
 
 
-def _estimate(metric: str, blocks: Paired, confidence: float) -> RatioEstimate | None:
-    """Subject over baseline; None where no block has a pair."""
-    paced = _paced(metric, blocks)
-    at_speed = None if paced is None else speed_estimate([(mine, theirs) for mine, theirs in paced if mine], confidence)
+def _windows(metric: str, readings: Sequence[Reading]) -> list[Paced]:
+    return [window for reading in readings for window in reading.paced.get(metric, ())]
+
+
+def _best(metric: str) -> float:
+    """The quantile at which a subject is at its best: whatever the machine takes makes rates smaller, times longer."""
+    return AT_ITS_BEST if metric in LOWER_BOUNDS else 1 - AT_ITS_BEST
+
+
+def _estimate(metric: str, blocks: Paired, confidence: float, itself: Paired = ()) -> RatioEstimate | None:
+    """Subject over baseline; None where no block has a pair. ``itself``: as of ``_paced``."""
+    paced = _paced(metric, blocks, itself)
+    with_windows = [(mine, theirs) for mine, theirs in paced or () if theirs]
+    at_speed = speed_estimate(with_windows, confidence, _best(metric)) if with_windows else None
     if at_speed is not None:
         return at_speed
     ratios = block_ratios(metric, blocks)
     return paired_ratio(ratios, confidence) if ratios else None
 
 
-def _ratios_by_block(metric: str, blocks: Paired) -> tuple[float, ...]:
+def _ratios_by_block(metric: str, blocks: Paired, itself: Paired = ()) -> tuple[float, ...]:
     """Of each block, for pictures: at the same speed where readings know it, else the median of its pairs."""
-    paced = _paced(metric, blocks)
-    return tuple(block_ratios(metric, blocks)) if paced is None else ratios_by_block(paced)
+    paced = _paced(metric, blocks, itself)
+    return tuple(block_ratios(metric, blocks)) if paced is None else ratios_by_block(paced, _best(metric))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,34 +143,48 @@ class Against:
 def block_relative(
     own: Samples, baseline: Samples, blocks: Paired, against: Against, confidence: float
 ) -> Relative | None:
-    """The ratio of a subject to its baseline; None where no block has one.
+    """The ratio of a subject to both builds of its baseline; None where no block has one.
 
     Where the baseline differs from a second build of itself beyond the interval, the ratio's interval is widened by
     that factor: what equal subjects show says nothing of unequal ones.
     """
-    estimate = _estimate(own.metric, blocks, confidence)
+    estimate = _estimate(own.metric, blocks, confidence, against.itself)
     if estimate is None:
         return None
     found = bounded(estimate, own, baseline, against.differing)
-    floor = _estimate(own.metric, against.itself, confidence)
-    bounds = (floor.low, floor.high) if floor is not None and floor.low > 0 and floor.high < math.inf else (None, None)
-    ratios = [_ratios_by_block(own.metric, each) for each in (blocks, against.itself)]
-    pairing = Pairing(sum(map(bool, blocks)), sum(map(len, blocks)), against.dropped, *bounds, *ratios)
+    noise_low, noise_high = _ends(_estimate(own.metric, against.itself, confidence))
+    pairing = Pairing(
+        sum(map(bool, blocks)),
+        sum(map(len, blocks)),
+        against.dropped,
+        noise_low,
+        noise_high,
+        ratios=_ratios_by_block(own.metric, blocks, against.itself),
+        noise_ratios=_ratios_by_block(own.metric, against.itself),
+    )
     wide = pairing.bias
     return replace(found, low=found.low / wide, high=None if found.high is None else found.high * wide, pairing=pairing)
 
 
-def block_slope(subjects: Sequence[tuple[float, Samples, Paired | None]], per: str, confidence: float) -> Slope | None:
+def _ends(floor: RatioEstimate | None) -> tuple[float, float] | tuple[None, None]:
+    """Of an interval; None where nothing bounds it."""
+    return (floor.low, floor.high) if floor is not None and floor.low > 0 and floor.high < math.inf else (None, None)
+
+
+def block_slope(
+    subjects: Sequence[tuple[float, Samples, Paired | None]], per: str, confidence: float, itself: Paired = ()
+) -> Slope | None:
     """The change for each one more, from the ratios of each block: what the machine did meanwhile is out of them.
 
     Args:
         subjects: how many, samples, and pairs with the baseline; the baseline first, with None.
         per: the label that counts.
         confidence: of the interval.
+        itself: pairs of the baseline with a second build of itself.
     """
     baseline = subjects[0][1]
     if any(_paced(samples.metric, blocks or ()) is not None for _, samples, blocks in subjects[1:]):
-        return _paced_slope(subjects, per, confidence)
+        return _paced_slope(subjects, per, confidence, itself)
     middle = baseline.median
     series = [(subjects[0][0], replace(baseline, values=(middle,) * len(baseline.values)))]
     for count, samples, blocks in subjects[1:]:
@@ -159,18 +194,21 @@ def block_slope(subjects: Sequence[tuple[float, Samples, Paired | None]], per: s
     return slope(series, per, confidence)
 
 
-def _paced_slope(subjects: Sequence[tuple[float, Samples, Paired | None]], per: str, confidence: float) -> Slope | None:
+def _paced_slope(
+    subjects: Sequence[tuple[float, Samples, Paired | None]], per: str, confidence: float, itself: Paired
+) -> Slope | None:
     """The slope of the ratios over the counts, its interval by leaving out blocks of all subjects."""
-    paced = [(count, _paced(samples.metric, blocks or ())) for count, samples, blocks in subjects[1:]]
+    paced = [(count, _paced(samples.metric, blocks or (), itself)) for count, samples, blocks in subjects[1:]]
     series = [(count, blocks, rigs_told_apart(blocks)) for count, blocks in paced if blocks]
     if len(series) + 1 < FEWEST_FOR_A_SLOPE:
         return None
     blocks = len(series[0][1])  # the same of all subjects: they were read in the same blocks
-    found = jackknife(lambda chosen: _share_slope(subjects[0][0], series, chosen), blocks, confidence)
+    baseline = subjects[0][1]
+    best = _best(baseline.metric)
+    found = jackknife(lambda chosen: _share_slope(subjects[0][0], series, chosen, best), blocks, confidence)
     if found is None:
         return None
     share, reach = found
-    baseline = subjects[0][1]
     return Slope(
         metric=baseline.metric,
         unit=baseline.unit,
@@ -187,12 +225,15 @@ def _paced_slope(subjects: Sequence[tuple[float, Samples, Paired | None]], per: 
 
 
 def _share_slope(
-    first: float, series: Sequence[tuple[float, Sequence[PacedBlock], Sequence[int]]], chosen: Sequence[int]
+    first: float,
+    series: Sequence[tuple[float, Sequence[PacedBlock], Sequence[int]]],
+    chosen: Sequence[int],
+    best: float,
 ) -> float | None:
     """Theil-Sen slope of the ratios of the chosen blocks, from 1 at the baseline's count."""
     points = [(first, 1.0)]
     for count, blocks, rigs in series:
-        ratio = speed_ratio([blocks[at] for at in chosen], rigs)
+        ratio = speed_ratio([blocks[at] for at in chosen], rigs, best)
         if ratio is None:
             return None
         points.append((count, ratio))

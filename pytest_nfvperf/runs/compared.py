@@ -24,8 +24,9 @@ FEWEST_UNDISTURBED = 5
 def found_in_turns(per: str, values: Sequence[str], units: Units, found: Alternated) -> list[dict[str, Any]]:
     """Of readings that alternated; behind the subjects comes a second build of the baseline.
 
-    Ratios are of windows in which the cores were equally fast. Where the machine disturbed so many readings that a
-    subject has too few left that say what its rate is, whole trials say it: it is at least so much.
+    Ratios are of windows at the same speed of the cores, to both builds of the baseline. Where the machine disturbed
+    so many readings that a subject has too few left that say what its rate is, whole trials say it: it is at least so
+    much.
 
     Args:
         per: the label that the subjects differ in.
@@ -147,6 +148,7 @@ def _block_slopes(
     if not all(value.isdigit() for value in values):
         return ()
     found = []
+    itself = read.pairs(0, len(values))
     for metric in units:
         series = [
             (float(value), each, pairs[number] if number else None)
@@ -155,7 +157,7 @@ def _block_slopes(
             if each.metric == metric
         ]
         if series and series[0][2] is None:
-            found.append(block_slope(series, per, read.confidence))
+            found.append(block_slope(series, per, read.confidence, itself))
     return tuple(each for each in found if each is not None)
 
 

@@ -6,21 +6,28 @@ by how slow both cores were, in one robust linear regression over the windows of
 Tukey's bisquare weights (Maronna, Martin, Yohai and Salibian-Barrera 2019, chapters 4 and 5). Turns are in random
 order, so what else the machine did meets both subjects alike.
 
+Much of what the machine does no witness sees, such as a neighbour that takes the memory's bandwidth. It only ever makes
+windows slower, for a tenth of a second or a block. So subjects are compared at their best: by an upper quantile of
+their windows, at the same speed of the cores. Where the middle of the windows contradicts that beyond its
+interval, one subject is slowed for a part of the time by something of its own, and the middle tells the ratio.
+
 A rig's processes stay for a whole comparison, and one rig of five was 7.5 % slower than the others throughout.
 Subjects change rigs from block to block, as in a Latin square: once each was on every rig often enough,
 the rig is one more thing that explains a window.
 
-Seen in thirty comparisons of a DUT with itself, 50 s each, on a busy host: they differed by 0.6 % (root of the mean
-square); by 1.4 % where windows were compared with those of the same state (core shared or not), and by 1.7 % where
-whole readings were compared.
+Seen in thirty comparisons of a DUT with itself, 50 s each, on a busy host: by their middle they differed by 0.6 % (root
+of the mean square); by 1.4 % where windows were compared with those of the same state (core shared or not), and by
+1.7 % where whole readings were compared. In seventy others, five builds in 30 s: by their middle 0.65 %, at their best
+0.32 %.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 from pytest_nfvperf.model.statistics import CONFIDENCE, RatioEstimate
@@ -58,6 +65,10 @@ FEWEST_ON_A_RIG = 3
 """Blocks of either subject on every rig, from which on rigs are told apart: with fewer, what a rig does and what one
 build happened to do are the same thing."""
 
+AT_ITS_BEST = 0.85
+"""Quantile of windows. Seventy comparisons of a DUT with itself differed by 0.75 % at 0.5, by 0.51 % at 0.75, by
+0.32 % at 0.85, and by 0.36 % at 0.9."""
+
 _LEAST_SIGMA = 1e-6
 _ROUNDS = 12
 
@@ -71,58 +82,98 @@ def rigs_told_apart(blocks: Sequence[PacedBlock]) -> tuple[int, ...]:
     return tuple(known) if enough and len(known) == len(rigs) else ()
 
 
-def speed_ratio(blocks: Sequence[PacedBlock], rigs: Sequence[int] = ()) -> float | None:
-    """B / a at the same speed of the cores.
+def speed_ratio(blocks: Sequence[PacedBlock], rigs: Sequence[int] = (), best: float = AT_ITS_BEST) -> float | None:
+    """B / a at the same speed of the cores, both at their best.
 
     Args:
         blocks: windows of both.
         rigs: whose own share is taken out (``rigs_told_apart``).
+        best: quantile of the windows: AT_ITS_BEST of a rate, 1 less that of a time.
 
     Returns:
         None where either has fewer than FEWEST_WINDOWS windows, or the cores' speed was another with each.
     """
-    found = _fit(blocks, rigs)
-    return None if found is None else math.exp(float(found[0]))
+    found = _log_ratios(blocks, rigs, best)
+    return None if found is None else math.exp(found.at_best)
 
 
-def speed_estimate(blocks: Sequence[PacedBlock], confidence: float = CONFIDENCE) -> RatioEstimate | None:
-    """``speed_ratio`` with its interval, by leaving out one block after another; None where there is no ratio."""
-    found = jackknife(partial(_log_ratio, blocks, rigs_told_apart(blocks)), len(blocks), confidence)
+def speed_estimate(
+    blocks: Sequence[PacedBlock], confidence: float = CONFIDENCE, best: float = AT_ITS_BEST
+) -> RatioEstimate | None:
+    """``speed_ratio`` with its interval, by leaving out one block after another; None where there is no ratio.
+
+    Where the middle of the windows contradicts it (the intervals have nothing in common), that of the middle.
+    """
+    rigs = rigs_told_apart(blocks)
+    fitted = cache(lambda chosen: _log_ratios([blocks[at] for at in chosen], rigs, best))
+
+    def interval(part: Callable[[_LogRatios], float]) -> RatioEstimate | None:
+        def of_blocks(chosen: Sequence[int]) -> float | None:
+            found = fitted(tuple(chosen))
+            return None if found is None else part(found)
+
+        return _as_ratio(jackknife(of_blocks, len(blocks), confidence), confidence)
+
+    at_best, middle = interval(lambda found: found.at_best), interval(lambda found: found.middle)
+    if at_best is None or middle is None:
+        return None
+    contradicted = middle.high < at_best.low or at_best.high < middle.low
+    return middle if contradicted else at_best
+
+
+def _as_ratio(found: tuple[float, float] | None, confidence: float) -> RatioEstimate | None:
+    """From a logarithm and how far its interval reaches."""
     if found is None:
         return None
-    middle, reach = found
+    log, reach = found
     if math.isinf(reach):
-        return RatioEstimate(math.exp(middle), 0.0, math.inf, 0.0)
-    return RatioEstimate(math.exp(middle), math.exp(middle - reach), math.exp(middle + reach), confidence)
+        return RatioEstimate(math.exp(log), 0.0, math.inf, 0.0)
+    return RatioEstimate(math.exp(log), math.exp(log - reach), math.exp(log + reach), confidence)
 
 
-def ratios_by_block(blocks: Sequence[PacedBlock]) -> tuple[float, ...]:
+def ratios_by_block(blocks: Sequence[PacedBlock], best: float = AT_ITS_BEST) -> tuple[float, ...]:
     """Of each block that has windows of both, with what the speed of the cores does taken from all blocks."""
-    import numpy as np  # noqa: PLC0415 - it takes long to load, for who compares only
-
     rigs = rigs_told_apart(blocks)
-    fitted = _fit(blocks, rigs)
+    fitted = _fit(_both(blocks, rigs))
     if fitted is None:
         return ()
-    ratios = []
-    for mine, theirs in blocks:
-        of_a, of_b = (_table(side, subject, rigs) for subject, side in enumerate((mine, theirs)))
-        if len(of_a) and len(of_b):
-            rest = [side[:, -1] - side[:, 1:-1] @ fitted[1:] for side in (of_a, of_b)]
-            ratios.append(math.exp(float(np.median(rest[1]) - np.median(rest[0]))))
-    return tuple(ratios)
+    each = (_both([block], rigs) for block in blocks)
+    return tuple(math.exp(_at_best(both, fitted, best)) for both in each if all(map(len, both)))
 
 
-def _log_ratio(blocks: Sequence[PacedBlock], rigs: Sequence[int], chosen: Sequence[int]) -> float | None:
-    found = _fit([blocks[at] for at in chosen], rigs)
-    return None if found is None else float(found[0])
+@dataclass(frozen=True, slots=True)
+class _LogRatios:
+    """Logarithms of b / a at the same speed: of their best windows, and of the middle."""
+
+    at_best: float
+    middle: float
 
 
-def _fit(blocks: Sequence[PacedBlock], rigs: Sequence[int]) -> Vector | None:
+def _log_ratios(blocks: Sequence[PacedBlock], rigs: Sequence[int], best: float) -> _LogRatios | None:
+    both = _both(blocks, rigs)
+    fitted = _fit(both)
+    return None if fitted is None else _LogRatios(_at_best(both, fitted, best), float(fitted[0]))
+
+
+def _at_best(both: tuple[Vector, Vector], fitted: Vector, best: float) -> float:
+    """The quantiles' difference, once what the speed of the cores explains is taken away."""
+    import numpy as np  # noqa: PLC0415 - it takes long to load, for who compares only
+
+    of_a, of_b = (float(np.quantile(side[:, -1] - side[:, 1:-1] @ fitted[1:], best)) for side in both)
+    return of_b - of_a
+
+
+def _both(blocks: Sequence[PacedBlock], rigs: Sequence[int]) -> tuple[Vector, Vector]:
+    """The tables of a and of b."""
+    of_a, of_b = ([paced for block in blocks for paced in block[subject]] for subject in (0, 1))
+    return _table(of_a, 0, rigs), _table(of_b, 1, rigs)
+
+
+def _fit(both: tuple[Vector, Vector]) -> Vector | None:
     """Coefficients of the columns of ``_table``, the first one of being b; None where there is no ``speed_ratio``."""
     import numpy as np  # noqa: PLC0415 - it takes long to load, for who compares only
 
-    of_a, of_b = (_table([paced for block in blocks for paced in block[subject]], subject, rigs) for subject in (0, 1))
+    of_a, of_b = both
     if min(len(of_a), len(of_b)) < FEWEST_WINDOWS:
         return None
     table = np.concatenate([of_a, of_b])
