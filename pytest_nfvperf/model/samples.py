@@ -85,8 +85,8 @@ class Relative:
     Attributes:
         metric: whose samples.
         baseline: the labels in which the baseline differs, such as (("bridges", "1"),).
-        ratio: Hodges-Lehmann estimate of subject over baseline.
-        low, high: exact interval of the ratio; ``high`` None where nothing bounds it from above.
+        ratio: subject over baseline: of rounds by Hodges and Lehmann, of turns at their best (runs/same_speed.py).
+        low, high: interval of the ratio; ``high`` None where nothing bounds it from above.
         confidence: level of the interval, 0..1.
         smallest_detectable: smallest relative difference that these samples could have shown; None if none.
         bound_reason: why an end is open though the samples are many: "generator-limited".
