@@ -142,7 +142,7 @@ def _planted(costs: float, time_share: float) -> Planted | None:
 
 def _tells_a_difference(outcome: Outcome) -> bool:
     ratio = outcome.relative("forwarding_rate")
-    return ratio is not None and _differs(ratio)
+    return ratio is None or _differs(ratio)  # the baseline has none
 
 
 def _differs(ratio: Relative) -> bool:
