@@ -279,7 +279,7 @@ def _reading(trial: Trial, limits: Limits, *, whole: bool) -> Reading:
     ``whole``: by its counts, not by its windows.
     """
     result, whole_rate = trial.result, _whole_rate(trial.result)
-    rate, paced = (whole_rate, {}) if whole else (_rate(result), _paced(result))
+    rate, paced = (whole_rate, {}) if whole else (_rate(result), _paced(result, limits))
     values = _rate_and_time(rate, len(result.counts))
     if trial.cost.pmd_cycles_per_packet is not None:
         values["cycles_per_packet"] = trial.cost.pmd_cycles_per_packet
@@ -317,12 +317,13 @@ def _whole_rate(result: TrialResult) -> float:
     return (result.received_fps or 0.0) / _present(result)
 
 
-def _paced(result: TrialResult) -> dict[str, tuple[Paced, ...]]:
-    """Rates per direction, and times a packet, by window."""
+def _paced(result: TrialResult, limits: Limits) -> dict[str, tuple[Paced, ...]]:
+    """Rates per direction, and times a packet, by window. At line rate nothing need be refused."""
     if result.windows is None:
         return {}
-    ways = len(result.counts)
-    all_ways = [each for each in result.windows.paced(result.spec.duration_s) if each.value > 0]
+    ways, line = len(result.counts), limits.line_rate_fps is not None
+    windows = result.windows.paced(result.spec.duration_s)
+    all_ways = [replace(each, unrefused=each.unrefused and not line) for each in windows if each.value > 0]
     return {
         "forwarding_rate": tuple(replace(each, value=each.value / ways) for each in all_ways),
         "packet_time": tuple(replace(each, value=1e9 / each.value) for each in all_ways),

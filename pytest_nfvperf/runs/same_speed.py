@@ -69,6 +69,10 @@ AT_ITS_BEST = 0.85
 """Quantile of windows. Seventy comparisons of a DUT with itself differed by 0.75 % at 0.5, by 0.51 % at 0.75, by
 0.32 % at 0.85, and by 0.36 % at 0.9."""
 
+MOST_UNREFUSED = 0.05
+"""Share of the windows of either, in which the generator may be the limit. They may be the best ones: where there are
+more, nobody knows how fast a subject is at its best."""
+
 _LEAST_SIGMA = 1e-6
 _ROUNDS = 12
 
@@ -83,7 +87,7 @@ def rigs_told_apart(blocks: Sequence[PacedBlock]) -> tuple[int, ...]:
 
 
 def speed_ratio(blocks: Sequence[PacedBlock], rigs: Sequence[int] = (), best: float = AT_ITS_BEST) -> float | None:
-    """B / a at the same speed of the cores, both at their best.
+    """B / a at the same speed of the cores, both at their best; of the middle, where the best is not known.
 
     Args:
         blocks: windows of both.
@@ -143,7 +147,7 @@ def ratios_by_block(blocks: Sequence[PacedBlock], best: float = AT_ITS_BEST) -> 
 
 @dataclass(frozen=True, slots=True)
 class _LogRatios:
-    """Logarithms of b / a at the same speed: of their best windows, and of the middle."""
+    """Logarithms of b / a at the same speed: of their best windows, as far as they are known, and of the middle."""
 
     at_best: float
     middle: float
@@ -152,7 +156,18 @@ class _LogRatios:
 def _log_ratios(blocks: Sequence[PacedBlock], rigs: Sequence[int], best: float) -> _LogRatios | None:
     both = _both(blocks, rigs)
     fitted = _fit(both)
-    return None if fitted is None else _LogRatios(_at_best(both, fitted, best), float(fitted[0]))
+    if fitted is None:
+        return None
+    middle = float(fitted[0])
+    return _LogRatios(_at_best(both, fitted, best) if _best_is_known(blocks) else middle, middle)
+
+
+def _best_is_known(blocks: Sequence[PacedBlock]) -> bool:
+    for subject in (0, 1):
+        unrefused = [paced.unrefused for block in blocks for paced in block[subject]]
+        if sum(unrefused) > MOST_UNREFUSED * len(unrefused):
+            return False
+    return True
 
 
 def _at_best(both: tuple[Vector, Vector], fitted: Vector, best: float) -> float:

@@ -149,6 +149,23 @@ def test_one_that_slows_itself_half_of_the_time_is_told_by_its_middle() -> None:
     assert found.high < 0.95
 
 
+def test_where_the_generator_was_the_limit_of_the_best_windows_the_middle_tells() -> None:
+    """The generator sends no more than 1.0: at their best, DUTs of 1.0 and 0.95 would look alike."""
+
+    def seen(rate: float, chance: random.Random) -> list[Paced]:
+        could = [rate * chance.lognormvariate(0, 0.04) for _ in range(40)]
+        return [Paced(min(each, 1.0), 0, 0, unrefused=each > 1.0) for each in could]
+
+    chance = random.Random(31)
+    blocks = [(seen(1.0, chance), seen(0.95, chance)) for _ in range(10)]
+    found, middle = speed_ratio(blocks), speed_ratio(blocks, best=0.5)
+    assert found == pytest.approx(middle, abs=0.01)
+    assert found is not None
+    assert found < 0.98
+    hidden = [([replace(w, unrefused=False) for w in a], [replace(w, unrefused=False) for w in b]) for a, b in blocks]
+    assert speed_ratio(hidden) == pytest.approx(0.99, abs=0.015), "what it would tell"
+
+
 def test_a_time_is_at_its_best_where_it_is_short() -> None:
     chance = random.Random(23)
     rates = slowed_now_and_then([block(0.95, chance, windows=24) for _ in range(10)], chance)

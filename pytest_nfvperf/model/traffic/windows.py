@@ -73,12 +73,14 @@ class Paced:
         generator_slowed, dut_slowed: cycles that the probe took over those on a core of its own, less 1: 0 for a core
             of its own. The mean of both ends of the window; of several threads the slowest.
         rig: which one measured, of those that a comparison has side by side; None where each start is another.
+        unrefused: True where no frame found its ring full, so that the DUT may be able to do more.
     """
 
     value: float
     generator_slowed: float
     dut_slowed: float
     rig: int | None = None
+    unrefused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +199,12 @@ class Windows:
         generator = self._slowed([thread.speed for thread in self.threads])
         dut = self._slowed([witness.speed for witness in self.witnesses])
         return tuple(
-            Paced(rates[at], (generator[at - 1] + generator[at]) / 2, (dut[at - 1] + dut[at]) / 2)
+            Paced(
+                rates[at],
+                (generator[at - 1] + generator[at]) / 2,
+                (dut[at - 1] + dut[at]) / 2,
+                unrefused=self._unrefused(at),
+            )
             for at in range(1, len(rates))
             if ends[at - 1] not in _NOT_THERE and ends[at] not in _NOT_THERE
         )
@@ -215,8 +222,10 @@ class Windows:
         """
         states = self.states(duration_s)
         looked_at = [at for at, state in enumerate(states) if state in STEADY] or range(len(states))
-        unrefused = sum(not any(thread.refused[at] for thread in self.threads) for at in looked_at)
-        return unrefused / len(looked_at) if looked_at else 1.0
+        return sum(map(self._unrefused, looked_at)) / len(looked_at) if looked_at else 1.0
+
+    def _unrefused(self, at: int) -> bool:
+        return not any(thread.refused[at] for thread in self.threads)
 
     def _rates(self, frames: Sequence[Sequence[int]], duration_s: float) -> tuple[float, ...]:
         """Of the frames that each thread counted in its windows, frames/s over all threads."""
