@@ -89,8 +89,8 @@ def test_undisturbed_windows_have_their_rates() -> None:
 def test_each_window_knows_how_slow_the_cores_were() -> None:
     made = replace(windows([10, 20, 30], [100, 100, 150], speed=[100, 120, 120]), full_speed=100)
     assert made.paced(1.0) == (
-        Paced(pytest.approx(2_000), pytest.approx(0.1), 0),
-        Paced(pytest.approx(3_000), pytest.approx(0.2), pytest.approx(0.25)),
+        Paced(pytest.approx(2_000), pytest.approx(0.1), 0, unrefused=True),
+        Paced(pytest.approx(3_000), pytest.approx(0.2), pytest.approx(0.25), unrefused=True),
     )
 
 
