@@ -29,6 +29,7 @@ from pytest_nfvperf.runs.binary import rfc2544_search, tst009_search
 from pytest_nfvperf.runs.coarse import coarse_note, goals_worth_searching
 from pytest_nfvperf.runs.confirm import SHARES, confirm_all
 from pytest_nfvperf.runs.found_goals import cost_of, marked, marked_low, near_ceiling
+from pytest_nfvperf.runs.held_load import load_to_hold
 from pytest_nfvperf.runs.invalid_trials import InvalidTrialsError
 from pytest_nfvperf.runs.load_series import (
     back_to_back,
@@ -340,8 +341,7 @@ class Search:
                 return load
             if trial.result.placement is not None and trial.result.placement.apart:
                 continue  # far from the DUT's CPU the generator is slower, which says nothing of the load
-            # An overloaded tester may have offered far less than it was asked for: there it begins to be usable.
-            load = min(load * 0.9, trial.result.offered_fps or load)
+            load = load_to_hold(trial.result)
         return load
 
     def _latency(self, measurer: LoadMeasurer, goals: Sequence[GoalOutcome]) -> tuple[LatencyPoint, ...]:
