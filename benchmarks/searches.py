@@ -12,6 +12,7 @@ from pytest_nfvperf.model.display import format_fps, format_seconds
 from pytest_nfvperf.model.measure.observe import observations
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.profile import GATE, QUICK, Profile
+from pytest_nfvperf.model.sla.verdict import Observation
 from pytest_nfvperf.model.statistics import relative_spread
 from pytest_nfvperf.model.topology.catalogue import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
@@ -36,16 +37,16 @@ def _repeated(made: Bench, beside: str, slack: int) -> list[Figure]:
     longest = max(seconds for _, seconds in taken)
     found = [Figure(f"NDR + PDR at 64 B, longest{beside}", format_seconds(longest), "<= 60 s", longest <= 60)]
     for metric, most in (("ndr", 0.08), ("pdr", 0.05), ("forwarding_rate", 0.02)):
-        rates = [rate for outcome, _ in taken if (rate := _load(outcome, metric)) is not None]
-        found.append(_spread(f"{metric}: (max - min) / median of {_REPEATS}{beside}", rates, most * slack))
+        seen = [each for outcome, _ in taken if (each := _seen(outcome, metric)) is not None]
+        found.append(_spread(f"{metric}: (max - min) / median of {_REPEATS}{beside}", seen, most * slack))
     return found
 
 
-def _spread(what: str, rates: Sequence[float], most: float) -> Figure:
-    if len(rates) < _REPEATS:
-        return Figure(what, f"{len(rates)} of {_REPEATS} found", f"<= {most:.0%}", reached=False)
-    spread = relative_spread(rates) or 0.0
-    shown = "/".join(format_fps(rate) for rate in rates)
+def _spread(what: str, seen: Sequence[Observation], most: float) -> Figure:
+    if len(seen) < _REPEATS:
+        return Figure(what, f"{len(seen)} of {_REPEATS} found", f"<= {most:.0%}", reached=False)
+    spread = relative_spread([each.value for each in seen]) or 0.0
+    shown = "/".join(f"{'>= ' if each.lower_bound else ''}{format_fps(each.value)}" for each in seen)
     return Figure(what, f"{spread:.1%}", f"<= {most:.0%}", spread <= most, shown)
 
 
@@ -69,4 +70,9 @@ def _search(made: Bench, profile: Profile) -> tuple[Outcome, float]:
 
 def _load(outcome: Outcome, name: str) -> float | None:
     """What an SLA would be judged by, frames/s per direction."""
-    return next((seen.value for seen in observations(outcome) if (seen.metric, seen.unit) == (name, "pps")), None)
+    seen = _seen(outcome, name)
+    return None if seen is None else seen.value
+
+
+def _seen(outcome: Outcome, name: str) -> Observation | None:
+    return next((seen for seen in observations(outcome) if (seen.metric, seen.unit) == (name, "pps")), None)

@@ -31,7 +31,7 @@ from pytest_nfvperf.runs.figures import measured_frames
 from pytest_nfvperf.runs.found_goals import NEAR_CEILING
 from pytest_nfvperf.runs.invalid_trials import InvalidTrialsError
 from pytest_nfvperf.runs.measurer import OWN_LIMIT
-from pytest_nfvperf.runs.plateau import MOST_UNREFUSED, OVERLOAD
+from pytest_nfvperf.runs.plateau import OVERLOAD, generator_limited
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.search import Limits, LimitsOf, measured_labels
 from pytest_nfvperf.runs.trials import Trial
@@ -46,7 +46,6 @@ LARGER = (256, 512)
 WINDOW_S = 0.005
 """Long enough for a rate within a percent, short enough to lie between two disturbances."""
 
-_RINGS_NOT_FULL = "what it offered went into the DUT's rings"
 _LOWER = 0.9
 _LOWEST_TRIES = 8
 _MOST_RAISES = 2
@@ -248,7 +247,7 @@ class ForwardingRate:
 def _took_all(trial: Trial) -> bool:
     """True where the DUT refused nothing in many windows of a trial at overload."""
     windows = trial.result.windows
-    return windows is not None and windows.unrefused_share(trial.result.spec.duration_s) > MOST_UNREFUSED
+    return windows is not None and bool(generator_limited(windows, trial.result.spec.duration_s))
 
 
 def _generator_is_the_limit(trial: Trial) -> bool:
@@ -339,8 +338,7 @@ def _present(result: TrialResult) -> float:
 def _limited(result: TrialResult, rate: float, limits: Limits) -> str:
     """Why the rig, and not the DUT, set the rate; empty when it was the DUT, or the line."""
     if result.windows is not None and limits.line_rate_fps is None:
-        share = result.windows.unrefused_share(result.spec.duration_s)
-        return "" if share <= MOST_UNREFUSED else f"generator-limited: {_RINGS_NOT_FULL} in {share:.0%} of the windows"
+        return generator_limited(result.windows, result.spec.duration_s)
     if limits.line_rate_fps is not None and result.spec.load_fps >= math.floor(limits.line_rate_fps):
         return ""
     if limits.ceiling_fps is not None and rate >= limits.ceiling_fps * NEAR_CEILING:

@@ -63,7 +63,7 @@ def cost_of(goals: Sequence[GoalOutcome], trials: Sequence[Trial], plateau: Sequ
     by_id = {trial.id: trial.cost for trial in trials}
     confirmed = [goal.confirmation.trial_id for goal in goals if goal.confirmation]
     cost = next((by_id[trial_id] for trial_id in confirmed if trial_id in by_id), None)
-    if cost is None or not plateau:
+    if cost is None or not plateau or plateau[0].generator_limited:
         return cost
     saturated = by_id[plateau[0].trial_id]
     return replace(cost, pmd_cycles_per_packet=saturated.pmd_cycles_per_packet, saturated_trial_id=saturated.trial_id)

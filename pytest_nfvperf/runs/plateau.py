@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pytest_nfvperf.model.measure.outcome import PlateauPoint
-from pytest_nfvperf.model.traffic.windows import plateau
+from pytest_nfvperf.model.traffic.windows import Windows, plateau
 from pytest_nfvperf.runs.measurer import LoadMeasurer
 from pytest_nfvperf.runs.trials import Trial
 
@@ -37,27 +37,30 @@ def plateaus(
         line_rate_fps: per direction; no load is above it. None on ports without one.
 
     Returns:
-        One, or none: where the engine does not date what happens, the DUT was not the limit, or was never undisturbed.
-        One that was read while the CPUs were apart, or moved, is read again; if that does not help, it says so.
+        One, or none: where the engine does not date what happens, or the DUT was never undisturbed. One that was read
+        while the CPUs were apart, or moved, or while the generator was the limit, is read again; if that does not help,
+        it says so.
     """
     if measurer.trials[-1].result.windows is None or line_rate_fps is not None or ceiling_fps is None:
         return ()
-    apart: tuple[PlateauPoint, ...] = ()
+    bounds: list[PlateauPoint] = []
     for _ in range(_TRIES):
         point = _point(measurer.saturate(TRIAL_S, ceiling_fps * OVERLOAD))
-        if point is not None and not point.apart:
+        if point is not None and not point.at_least:
             return (point,)
         if point is not None:
-            apart = (point,)
-    return apart
+            bounds.append(point)
+    return typical(bounds)
 
 
 def typical(readings: Sequence[PlateauPoint]) -> tuple[PlateauPoint, ...]:
     """The one in the middle, the lower of two; none of none.
 
-    One that was read while the CPUs were apart counts where there is no other.
+    One that the generator limited counts where there is no other, and one that was read while the CPUs were apart where
+    there is none of those either.
     """
-    usable = [each for each in readings if not each.apart] or list(readings)
+    near = [each for each in readings if not each.apart]
+    usable = [each for each in near if not each.at_least] or near or list(readings)
     ordered = sorted(usable, key=lambda each: each.fps)
     return (ordered[(len(ordered) - 1) // 2],) if ordered else ()
 
@@ -67,8 +70,18 @@ def _point(trial: Trial) -> PlateauPoint | None:
     if windows is None or not trial.result.valid:
         return None
     found = plateau(windows, duration_s)
-    if found is None or windows.unrefused_share(duration_s) > MOST_UNREFUSED:
+    if found is None:
         return None
     ways, placed = len(trial.result.counts), trial.result.placement
     apart = placed.apart if placed is not None else ""
-    return PlateauPoint(trial.id, found.fps / ways, found.low_fps / ways, found.high_fps / ways, found.windows, apart)
+    interval = found.low_fps / ways, found.high_fps / ways
+    limited = generator_limited(windows, duration_s)
+    return PlateauPoint(trial.id, found.fps / ways, *interval, found.windows, apart, limited)
+
+
+def generator_limited(windows: Windows, duration_s: float) -> str:
+    """Why the generator, and not the DUT, may have set the rate of a trial at overload; "" where it was the DUT."""
+    share = windows.unrefused_share(duration_s)
+    if share <= MOST_UNREFUSED:
+        return ""
+    return f"generator-limited: what it offered went into the DUT's rings in {share:.0%} of the windows"

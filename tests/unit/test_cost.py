@@ -39,4 +39,5 @@ def test_a_search_has_the_cycles_of_its_plateau_and_the_rest_of_its_confirmation
     without = cost_of(goals, trials, [])
     assert without is not None
     assert without.pmd_cycles_per_packet is None
+    assert cost_of(goals, trials, [replace(plateau, generator_limited="not all windows were full")]) == without
     assert cost_of([replace(goals[0], confirmation=None)], trials, [plateau]) is None

@@ -29,9 +29,17 @@ def test_the_plateau_is_the_rate_at_overload_whatever_the_host_does(shared: floa
     assert point.low_fps <= point.fps <= point.high_fps
 
 
-def test_there_is_no_plateau_where_the_dut_was_not_the_limit_or_never_undisturbed() -> None:
+def test_the_plateau_is_at_least_what_a_slower_generator_offers() -> None:
+    measurer = measurer_on(OnASharedHost(CAPACITY))
+    measurer.attempt(0.5, 4e6, WARM_UP)
+    (point,) = plateaus(measurer, 4e6, None)
+    assert point.fps == pytest.approx(5.6e6, rel=0.001)
+    assert point.at_least == "generator-limited: what it offered went into the DUT's rings in 100% of the windows"
+    assert len(measurer.trials) == 1 + 3
+
+
+def test_there_is_no_plateau_where_the_dut_was_never_undisturbed_or_the_line_is_the_limit() -> None:
     for generator, ceiling_fps, line_rate_fps in (
-        (OnASharedHost(CAPACITY), 4e6, None),
         (OnASharedHost(CAPACITY, shared=1.0), 8e6, None),
         (OnASharedHost(CAPACITY), 8e6, 14.88e6),
         (OnASharedHost(CAPACITY), None, None),
@@ -42,13 +50,23 @@ def test_there_is_no_plateau_where_the_dut_was_not_the_limit_or_never_undisturbe
 
 
 @pytest.mark.parametrize(
-    ("fps", "apart", "told"),
-    [([7.2, 7.8, 7.1], [], 7.2), ([7.2, 5.7], [], 5.7), ([7.2, 4.4, 7.1], [4.4], 7.1), ([4.4], [4.4], 4.4)],
+    ("fps", "apart", "limited", "told"),
+    [
+        ([7.2, 7.8, 7.1], [], [], 7.2),
+        ([7.2, 5.7], [], [], 5.7),
+        ([7.2, 4.4, 7.1], [4.4], [], 7.1),
+        ([4.4], [4.4], [], 4.4),
+        ([7.2, 7.4, 7.3], [], [7.3, 7.4], 7.2),
+        ([4.4, 7.4, 7.3, 7.5], [4.4], [7.3, 7.4, 7.5], 7.4),
+    ],
 )
 def test_the_plateau_that_is_told_is_the_reading_in_the_middle(
-    fps: list[float], apart: list[float], told: float
+    fps: list[float], apart: list[float], limited: list[float], told: float
 ) -> None:
-    readings = [PlateauPoint("t", each, each, each, 50, "far" if each in apart else "") for each in fps]
+    readings = [
+        PlateauPoint("t", each, each, each, 50, "far" if each in apart else "", "slow" if each in limited else "")
+        for each in fps
+    ]
     assert [point.fps for point in typical(readings)] == [told]
     assert typical([]) == ()
 
@@ -57,11 +75,11 @@ NEAR, MOVED = Placed(70, 70, near_ns=100), Placed(70, 390, far=True, near_ns=100
 
 
 @pytest.mark.parametrize(
-    ("places", "read", "apart"),
-    [([NEAR], 1, ""), ([MOVED, NEAR], 2, ""), ([MOVED] * 3, 3, "the host keeps the CPUs * 390 ns apart *")],
+    ("places", "told", "apart"),
+    [([NEAR], 1, ""), ([MOVED, NEAR], 2, ""), ([MOVED] * 3, 2, "the host keeps the CPUs * 390 ns apart *")],
 )
 def test_a_plateau_read_while_a_cpu_moved_is_read_again(
-    places: list[Placed], read: int, apart: str, monkeypatch: pytest.MonkeyPatch
+    places: list[Placed], told: int, apart: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Seen: a plateau of 4.4 Mpps beside an NDR of 9.4."""
     measurer = measurer_on(OnASharedHost(CAPACITY))
@@ -74,8 +92,8 @@ def test_a_plateau_read_while_a_cpu_moved_is_read_again(
 
     monkeypatch.setattr(LoadMeasurer, "saturate", saturated)
     (point,) = plateaus(measurer, 8e6, None)
-    assert point.trial_id == measurer.trials[-1].id
-    assert len(measurer.trials) == 1 + read
+    assert point.trial_id == measurer.trials[told].id
+    assert len(measurer.trials) == 1 + len(places)
     assert fnmatchcase(point.apart, apart)
 
 

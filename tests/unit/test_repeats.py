@@ -128,7 +128,8 @@ def test_a_plateau_stands_beside_the_search() -> None:
     assert (seen.value, seen.low, seen.high, seen.repeats) == (6.6e6, 6.6e6, 6.8e6, 2)
 
 
-def test_a_plateau_of_cpus_that_were_apart_is_a_lower_bound() -> None:
-    one = replace(searched(0, 4.2), plateaus=(PlateauPoint("trial-7", 4.4e6, 4.3e6, 4.5e6, 60, "390 ns apart"),))
+@pytest.mark.parametrize("why", [{"apart": "390 ns apart"}, {"generator_limited": "room in its rings"}])
+def test_a_plateau_that_the_rig_limited_is_a_lower_bound(why: dict[str, str]) -> None:
+    one = replace(searched(0, 4.2), plateaus=(PlateauPoint("trial-7", 4.4e6, 4.3e6, 4.5e6, 60, **why),))
     (seen,) = (each for each in observations(one) if (each.metric, each.unit) == ("forwarding_rate", "pps"))
-    assert (seen.value, seen.lower_bound, seen.bound_reason, seen.high) == (4.4e6, True, "390 ns apart", None)
+    assert (seen.value, seen.lower_bound, seen.bound_reason, seen.high) == (4.4e6, True, *why.values(), None)

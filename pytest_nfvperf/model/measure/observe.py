@@ -124,7 +124,7 @@ def _of_goal(goal: GoalOutcome, outcome: Outcome) -> Iterator[Observation]:
 def _of_plateaus(outcome: Outcome) -> Iterator[Observation]:
     """The forwarding rate beside a search: the median of its repeats, or the one and its own interval.
 
-    It is at least that where one was read while the CPUs were apart.
+    It is at least that where one was read while the CPUs were apart, or the generator was the limit.
     """
     if not outcome.plateaus:
         return
@@ -135,18 +135,18 @@ def _of_plateaus(outcome: Outcome) -> Iterator[Observation]:
         interval = median_interval([point.fps for point in points])
         low, high = interval.low, interval.high
     bits = outcome.mean_frame_size * 8
-    apart = next((point.apart for point in points if point.apart), "")
+    at_least = next((point.at_least for point in points if point.at_least), "")
     for factor, unit in ((1.0, "pps"), (bits, "bps")):
         yield Observation(
             "forwarding_rate",
             middle.fps * factor,
             unit,
-            lower_bound=bool(apart),
-            bound_reason=apart,
+            lower_bound=bool(at_least),
+            bound_reason=at_least,
             confidence=f"median of {middle.windows} undisturbed windows at overload",
             evidence=(middle.trial_id,),
-            low=None if apart else low * factor,
-            high=None if apart else high * factor,
+            low=None if at_least else low * factor,
+            high=None if at_least else high * factor,
             repeats=len(points),
         )
 

@@ -211,6 +211,7 @@ class PlateauPoint:
         low_fps, high_fps: its 95 % interval.
         windows: how many were undisturbed.
         apart: why the DUT may forward more: the host kept the CPUs of generator and DUT apart; "" where it did not.
+        generator_limited: the same, because the generator offered no more than it took; "" where it offered more.
     """
 
     trial_id: str
@@ -219,6 +220,12 @@ class PlateauPoint:
     high_fps: float
     windows: int
     apart: str = ""
+    generator_limited: str = ""
+
+    @property
+    def at_least(self) -> str:
+        """Why the DUT may forward more than this; "" where it does not."""
+        return self.apart or self.generator_limited
 
 
 @dataclass(frozen=True, slots=True)
