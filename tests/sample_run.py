@@ -30,6 +30,7 @@ from pytest_nfvperf.model.measure.outcome import (
     LatencyPoint,
     LossPoint,
     Outcome,
+    PlateauPoint,
     SearchStatus,
 )
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
@@ -209,6 +210,7 @@ class SampleRun(SampleTrials):
             ceiling_fps=ceiling,
             line_rate_fps=traffic.line_rate_fps(self.line_rate_bps) if self.line_rate_bps else None,
             elapsed_s=33.4,
+            plateaus=(PlateauPoint(trials[-1], capacity, 0.995 * capacity, 1.005 * capacity, 62),),
         )
 
     def narrow(

@@ -23,7 +23,7 @@ from pytest_nfvperf.adapters.report.charts import latency_drawing, loss_drawing,
 from pytest_nfvperf.adapters.report.comparison_chart import comparison_chart
 from pytest_nfvperf.adapters.report.comparison_table import comparison_text
 from pytest_nfvperf.adapters.report.drawing import to_png
-from pytest_nfvperf.adapters.report.figures import goal_figures, other_result
+from pytest_nfvperf.adapters.report.figures import goal_figures, other_result, plateau_figures
 from pytest_nfvperf.adapters.report.soak_chart import soak_chart
 from pytest_nfvperf.adapters.report.soak_words import soak_events, soak_facts, soak_line
 from pytest_nfvperf.adapters.report.studies import find_comparisons, subject_name
@@ -235,6 +235,8 @@ def _outcome_step(outcome: Outcome, trials: dict[str, TrialData]) -> None:
 
 def _outcome_title(outcome: Outcome) -> str:
     found = [f"{g.goal.name.upper()} {goal_figures(outcome, g.goal.name).mpps} Mpps" for g in outcome.goals]
+    if outcome.plateaus:
+        found.append(f"plateau {plateau_figures(outcome).mpps} Mpps")
     return f"{outcome.algorithm}: {', '.join(found) or other_result(outcome)}"
 
 

@@ -111,6 +111,18 @@ def test_says_what_did_not_pass_first(page: str) -> None:
     assert 'First cause: <a href="#error-0001">' in page
 
 
+def test_the_plateau_stands_beside_ndr_and_pdr(page: str) -> None:
+    assert re.search(r"plateau <.*?at overload.*?Mpps at 95 %; median of 62 undisturbed windows", page, re.DOTALL)
+    assert 'data-th="plateau, Mpps"' in page
+    assert "The plateau is what it forwards at overload" in page
+
+
+def test_a_run_without_any_plateau_has_no_column_for_it(tmp_path: Path) -> None:
+    records = SampleRun()
+    records.build(("phy2phy",), ())
+    assert "plateau" not in re.sub(r"<script.*?</script>", "", render(records, tmp_path), flags=re.DOTALL)
+
+
 def test_an_honest_zero_says_what_it_proves(page: str) -> None:
     assert re.search(r"0 lost of [\d,]+: loss ratio below \d\.\de-\d\d at 95 %", page)
 

@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_nfvperf.adapters.report.figures import digits, goal_figures, other_result, proven_loss, worst
+from pytest_nfvperf.adapters.report.figures import (
+    GoalFigures,
+    digits,
+    goal_figures,
+    other_result,
+    plateau_figures,
+    proven_loss,
+    worst,
+)
 from pytest_nfvperf.adapters.report.junit import junit_properties
 from pytest_nfvperf.adapters.report.search_chart import search_chart
 from pytest_nfvperf.adapters.report.subjects import title
@@ -23,6 +31,7 @@ from pytest_nfvperf.model.measure.outcome import (
     LatencyPoint,
     LossPoint,
     Outcome,
+    PlateauPoint,
     SearchStatus,
 )
 from pytest_nfvperf.model.samples import Samples
@@ -60,6 +69,28 @@ def test_line_rate_is_shown_where_there_is_one() -> None:
     table = summary_text([SummaryRow(with_line)], width=120)
     assert "27.0 %" in line_with("phy2phy", table)
     assert "of" not in summary_text([SummaryRow(OUTCOME)], width=120).splitlines()[1].split()
+
+
+@pytest.mark.parametrize(("limited", "shown"), [("", "4.20"), ("room in its rings", "≥ 4.20")])
+def test_a_plateau_stands_beside_ndr_and_pdr(limited: str, shown: str) -> None:
+    point = PlateauPoint("trial-0009", 4.2e6, 4.15e6, 4.25e6, 62, generator_limited=limited)
+    with_plateau = replace(OUTCOME, plateaus=(point,))
+    table = summary_text([SummaryRow(with_plateau)])
+    assert "plateau latency" in table.splitlines()[0]
+    assert f" {shown} 12.0 us " in line_with("phy2phy", table)
+    assert "The plateau is what the DUT forwards at overload, while the machine disturbs nothing." in table
+    figures = plateau_figures(with_plateau)
+    assert figures.note.startswith("room in its rings; median" if limited else "4.15 .. 4.25 Mpps at 95 %; median")
+    assert figures.note.endswith("median of 62 undisturbed windows at overload")
+    pairs = dict(junit_properties(with_plateau))
+    assert pairs["nfvperf.forwarding_rate.fps"] == "4200000"
+    assert pairs.get("nfvperf.forwarding_rate.lower_bound") == ("true" if limited else None)
+
+
+def test_a_table_without_any_plateau_has_no_column_for_it() -> None:
+    assert "plateau" not in summary_text([SummaryRow(OUTCOME)])
+    assert plateau_figures(OUTCOME) == GoalFigures()
+    assert "nfvperf.forwarding_rate.fps" not in dict(junit_properties(OUTCOME))
 
 
 def test_a_generator_limited_figure_is_a_bound() -> None:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pytest_nfvperf.adapters.report.soak_words import soak_line
 from pytest_nfvperf.adapters.report.studies import cores_text, interval_text, median_text, ratio_text
 from pytest_nfvperf.model.display import MISSING, format_count, format_fps, format_ratio, format_seconds
+from pytest_nfvperf.model.measure.observe import observations
 from pytest_nfvperf.model.measure.outcome import BackToBack, GoalOutcome, LatencyPoint, LossPoint, Outcome, SearchStatus
 from pytest_nfvperf.model.samples import Samples
-from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
+from pytest_nfvperf.model.sla.verdict import Judgement, Observation, Verdict
 
 PER_DIRECTION = "Rates are per direction; Gbps counts frames with FCS (layer 2)."
 GENERATOR_LIMITED = "generator-limited"
@@ -54,6 +55,30 @@ def goal_figures(outcome: Outcome, name: str) -> GoalFigures:
         line=line,
         note=goal_note(goal),
     )
+
+
+def plateau_figures(outcome: Outcome) -> GoalFigures:
+    """The forwarding rate beside a search, per direction, with its interval; dashes where there is none."""
+    seen = plateau_seen(outcome)
+    if seen is None:
+        return GoalFigures()
+    interval = ""
+    if seen.low is not None and seen.high is not None:
+        interval = f"{digits(seen.low / 1e6)} .. {digits(seen.high / 1e6)} Mpps at 95 %"
+    return GoalFigures(
+        mpps=f"{'≥ ' if seen.lower_bound else ''}{digits(seen.value / 1e6)}",
+        gbps=digits(gbps(outcome, seen.value)),
+        line=format_line_share(seen.value, outcome.line_rate_fps),
+        note="; ".join(filter(None, (seen.bound_reason, interval, seen.confidence))),
+    )
+
+
+def plateau_seen(outcome: Outcome) -> Observation | None:
+    """The forwarding rate beside a search, as an SLA judges it, frames/s per direction; None where there is none."""
+    if not outcome.plateaus:
+        return None
+    wanted = ("forwarding_rate", "pps")
+    return next((seen for seen in observations(outcome) if (seen.metric, seen.unit) == wanted), None)
 
 
 def _without_load(goal: GoalOutcome) -> str:

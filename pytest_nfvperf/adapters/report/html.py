@@ -183,6 +183,7 @@ def _context(
         "testbeds": run.testbeds(),
         "rows": _summary(pages),
         "line": any(outcome.line_rate_fps for outcome in run.outcomes.values()),
+        "plateau": any(outcome.plateaus for outcome in run.outcomes.values()),
         "published": published,
         "machine": machine_did(run.trials.values()),
         "trials": (len(trials), sum(not trial.valid for trial in trials)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -19,6 +19,7 @@ from pytest_nfvperf.adapters.report.figures import (
     goal_figures,
     is_of_times,
     other_result,
+    plateau_figures,
     typical_latency,
     worst,
 )
@@ -101,16 +102,17 @@ _HEADINGS = {
     "of line": "of\nline",
     "PDR": "PDR\nMpps",
     "PDR in Gbps": "\nGbps",
+    "plateau": "plateau\nMpps",
     "p50": "latency\np50",
     "p99": "\np99",
     "cycles/packet": "cycles/\npacket",
 }
-_OPTIONAL = ("PDR in Gbps", "NDR in Gbps", "cycles/packet", "p50")
+_OPTIONAL = ("PDR in Gbps", "NDR in Gbps", "cycles/packet", "plateau", "p50")
 
 
 def _search_table(rows: Sequence[SummaryRow], left_out: Sequence[str], *, compact: bool) -> Table:  # noqa: ARG001
     table = _table("\ntest", "\ntopology", "\nframe")
-    without = {*left_out} if any(row.outcome.line_rate_fps for row in rows) else {*left_out, "of line"}
+    without = {*left_out, *_nowhere(rows)}
     shown = [name for name in _HEADINGS if name not in without]
     for name in shown:
         heading = _HEADINGS["p50"].replace("p50", "p99") if name == "p99" and "p50" in without else _HEADINGS[name]
@@ -123,12 +125,20 @@ def _search_table(rows: Sequence[SummaryRow], left_out: Sequence[str], *, compac
     return table
 
 
+def _nowhere(rows: Sequence[SummaryRow]) -> Iterator[str]:
+    """Columns that no row has a figure for."""
+    if not any(row.outcome.line_rate_fps for row in rows):
+        yield "of line"
+    if not any(row.outcome.plateaus for row in rows):
+        yield "plateau"
+
+
 def _search_cells(row: SummaryRow) -> dict[str, str]:
     """Under the names of ``_HEADINGS``."""
     ndr, pdr = (goal_figures(row.outcome, name) for name in ("ndr", "pdr"))
     if not row.outcome.goal("ndr"):
         ndr = goal_figures(row.outcome, row.outcome.goals[0].goal.name)
-    loads = (ndr.mpps, ndr.gbps, ndr.line, pdr.mpps, pdr.gbps)
+    loads = (ndr.mpps, ndr.gbps, ndr.line, pdr.mpps, pdr.gbps, plateau_figures(row.outcome).mpps)
     return dict(zip(_HEADINGS, (*loads, *_latency(row), _cost(row)), strict=True))
 
 
@@ -147,6 +157,8 @@ def _notes(rows: Sequence[SummaryRow]) -> list[str]:
     whys = [why for why, holds in _AT_LEAST.items() if any(holds(goal) for goal in goals)]
     if whys:
         notes.append(f"≥ the DUT does at least this: {', or '.join(whys)}.")
+    if any(row.outcome.plateaus for row in rows):
+        notes.append("The plateau is what the DUT forwards at overload, while the machine disturbs nothing.")
     if any(goal.unconfirmed for goal in goals):
         notes.append("≤ no trial of full length confirmed it: the DUT does at most this.")
     measured = [(point.at, row.outcome.label.get("engine")) for row in rows if (point := typical_latency(row.outcome))]
