@@ -17,9 +17,10 @@ from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
+from pytest_nfvperf.runs.limits import Limits
 from pytest_nfvperf.runs.recorder import Recorder
 from pytest_nfvperf.runs.rig import LiveTopology, Rig
-from pytest_nfvperf.runs.search import Limits, Search
+from pytest_nfvperf.runs.search import Search
 from pytest_nfvperf.runs.side_by_side import SideBySide
 from pytest_nfvperf.runs.stream_runner import StreamRunner
 from pytest_nfvperf.runs.study import Decided, Study

@@ -15,8 +15,8 @@ from pytest_nfvperf.model.testbed.equipment import DatapathInfo
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN
 from pytest_nfvperf.ports.generator import GeneratorPort
 from pytest_nfvperf.runs.clocks import VirtualClock
+from pytest_nfvperf.runs.limits import Limits
 from pytest_nfvperf.runs.recorder import Recorder
-from pytest_nfvperf.runs.search import Limits
 from pytest_nfvperf.runs.stream_runner import StreamRunner
 from pytest_nfvperf.runs.study import Study
 from pytest_nfvperf.runs.trials import Context, TrialRunner

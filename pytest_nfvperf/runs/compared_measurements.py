@@ -19,8 +19,9 @@ from pytest_nfvperf.runs.compare_sides import SideComparison
 from pytest_nfvperf.runs.figures import Figure, Subject
 from pytest_nfvperf.runs.forwarding import LARGER, ForwardingRate
 from pytest_nfvperf.runs.instructions import CountedInstructions, check_time
+from pytest_nfvperf.runs.limits import LimitsOf
 from pytest_nfvperf.runs.rig import LiveTopology
-from pytest_nfvperf.runs.search import EstimateOf, LimitsOf, Search
+from pytest_nfvperf.runs.search import EstimateOf, Search
 from pytest_nfvperf.runs.session_watch import Sessions
 from pytest_nfvperf.runs.study import Study, figure_of
 

@@ -30,10 +30,11 @@ from pytest_nfvperf.model.traffic.windows import Paced, plateau
 from pytest_nfvperf.runs.figures import measured_frames
 from pytest_nfvperf.runs.found_goals import NEAR_CEILING
 from pytest_nfvperf.runs.invalid_trials import InvalidTrialsError
+from pytest_nfvperf.runs.limits import Limits, LimitsOf
 from pytest_nfvperf.runs.measurer import OWN_LIMIT
 from pytest_nfvperf.runs.plateau import OVERLOAD, generator_limited
 from pytest_nfvperf.runs.rig import LiveTopology
-from pytest_nfvperf.runs.search import Limits, LimitsOf, measured_labels
+from pytest_nfvperf.runs.search import measured_labels
 from pytest_nfvperf.runs.trials import Trial
 from pytest_nfvperf.runs.windowing import windows_tell_nothing
 

@@ -23,8 +23,8 @@ from pytest_nfvperf.ports.generator import RX_DESCRIPTORS
 from pytest_nfvperf.runs import forwarding
 from pytest_nfvperf.runs.forwarding import ForwardingRate
 from pytest_nfvperf.runs.invalid_trials import RepeatBudget
+from pytest_nfvperf.runs.limits import LimitsOf
 from pytest_nfvperf.runs.rig import LiveTopology
-from pytest_nfvperf.runs.search import LimitsOf
 from pytest_nfvperf.runs.trials import Trial
 
 UNITS = {

@@ -7,7 +7,7 @@ the confirmation, and the outcome into the evidence.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from pytest_nfvperf.model.choice import unknown_word
@@ -31,6 +31,7 @@ from pytest_nfvperf.runs.confirm import SHARES, confirm_all
 from pytest_nfvperf.runs.found_goals import cost_of, marked, marked_low, near_ceiling
 from pytest_nfvperf.runs.held_load import load_to_hold
 from pytest_nfvperf.runs.invalid_trials import InvalidTrialsError
+from pytest_nfvperf.runs.limits import HIGHER, Limits, LimitsOf, above_the_ceiling
 from pytest_nfvperf.runs.load_series import (
     back_to_back,
     latency_point,
@@ -48,14 +49,8 @@ from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.session_watch import Sessions, SessionWatch
 from pytest_nfvperf.runs.windowing import windows_tell_nothing
 
-UNBOUNDED_FPS = 200e6
-"""Maximum load where neither a line rate nor a ceiling is known."""
-
 MINIMUM_SHARE = 0.001
 """Minimum load of a search, as a share of the maximum."""
-
-HIGHER = 1.05
-"""A ceiling measured anew that is so much above the kept one shows that the machine was disturbed then."""
 
 BURST_SHARE = 0.85
 _BURST_RATES = 4
@@ -63,23 +58,9 @@ _BURST_RATES = 4
 
 _LOWER_BURST = 0.7
 _WARM_UPS = 6
+_MOST_RAISES = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What bounds any load for one traffic, frames/s per direction; None where unknown."""
-
-    ceiling_fps: float | None
-    line_rate_fps: float | None
-
-    @property
-    def maximum_fps(self) -> float:
-        """The highest load that makes sense to try."""
-        known = [limit for limit in (self.ceiling_fps, self.line_rate_fps) if limit is not None]
-        return min(known, default=UNBOUNDED_FPS)
-
-
-LimitsOf = Callable[[LiveTopology, Traffic], Limits]
 EstimateOf = Callable[[Profile], float]
 Find = Callable[[LoadMeasurer, LoadLimits], tuple[GoalOutcome, ...]]
 
@@ -249,8 +230,8 @@ class Search:
     ) -> Outcome:
         measurer, limits = self._start(live, traffic)
         measurer.watch = None if sessions is None else SessionWatch(sessions)
-        maximum = self._usable_maximum(measurer, limits)
-        readings = [*self._plateau(measurer, limits)]
+        limits, maximum, plateau = self._warmed_up(measurer, limits)
+        readings = [*plateau]
         found = find(measurer, LoadLimits(maximum * MINIMUM_SHARE, maximum))
         if measurer.watch is None and any(near_ceiling(goal, limits.ceiling_fps) for goal in found):
             limits, found = self._above(live, traffic, measurer, limits, found, find)
@@ -271,6 +252,17 @@ class Search:
         if measurer.watch is not None:
             found_more |= measurer.watch.judged(goals)
         return self._outcome(live, traffic, algorithm, measurer, limits, **found_more)
+
+    def _warmed_up(self, measurer: LoadMeasurer, limits: Limits) -> tuple[Limits, float, tuple[PlateauPoint, ...]]:
+        """The limits, the maximum load, and the first reading; anew where the DUT does more than the rig's ceiling."""
+        maximum, plateau = self._usable_maximum(measurer, limits), self._plateau(measurer, limits)
+        for _ in range(_MOST_RAISES):
+            raised = above_the_ceiling(limits, plateau, measurer.trials)
+            if raised is None:
+                break
+            limits, maximum = raised, self._usable_maximum(measurer, raised)
+            plateau = self._plateau(measurer, limits, again=True) or plateau
+        return limits, maximum, plateau
 
     @staticmethod
     def _plateau(measurer: LoadMeasurer, limits: Limits, *, again: bool = False) -> tuple[PlateauPoint, ...]:

@@ -30,12 +30,13 @@ from pytest_nfvperf.runs.figures import ConcludingFigure, Figure, GrowingFigure,
 from pytest_nfvperf.runs.forwarding import ForwardingRate
 from pytest_nfvperf.runs.instructions import CountedInstructions, check_time
 from pytest_nfvperf.runs.interleave import Rounds, interleaved
+from pytest_nfvperf.runs.limits import LimitsOf
 from pytest_nfvperf.runs.mirroring import MirrorCost, MirrorLoad
 from pytest_nfvperf.runs.offload_share import share_after
 from pytest_nfvperf.runs.reconnect import ReconnectTime
 from pytest_nfvperf.runs.response_time import response_time
 from pytest_nfvperf.runs.rig import LiveTopology
-from pytest_nfvperf.runs.search import LimitsOf, Search
+from pytest_nfvperf.runs.search import Search
 from pytest_nfvperf.runs.soak_load import ndr_to_share
 from pytest_nfvperf.runs.stream_runner import StreamRunner, StreamSettings, TcpThroughput, tcp_spec
 from pytest_nfvperf.runs.study_work import Collected, Work

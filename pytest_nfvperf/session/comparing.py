@@ -23,7 +23,8 @@ from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.runs.compare_sides import SIDE, GuardedStudy, Lost, SideComparison
 from pytest_nfvperf.runs.compared_measurements import ComparedSearch, ComparedStudy
-from pytest_nfvperf.runs.search import LimitsOf, Search
+from pytest_nfvperf.runs.limits import LimitsOf
+from pytest_nfvperf.runs.search import Search
 from pytest_nfvperf.runs.stream_runner import StreamRunner
 from pytest_nfvperf.runs.study import Decided, Study
 from pytest_nfvperf.runs.subject_deployer import SubjectDeployer

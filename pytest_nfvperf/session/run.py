@@ -47,10 +47,11 @@ from pytest_nfvperf.ports.progress import Progress
 from pytest_nfvperf.ports.run_end import RunEnd
 from pytest_nfvperf.ports.sink import Sink
 from pytest_nfvperf.runs.instructions import check_time
+from pytest_nfvperf.runs.limits import Limits
 from pytest_nfvperf.runs.places import Placed
 from pytest_nfvperf.runs.recorder import Recorder
 from pytest_nfvperf.runs.rig import LiveTopology, Rig
-from pytest_nfvperf.runs.search import Limits, Search
+from pytest_nfvperf.runs.search import Search
 from pytest_nfvperf.runs.side_by_side import SideBySide
 from pytest_nfvperf.runs.soak_load import find_loads
 from pytest_nfvperf.runs.soaker import Soaker

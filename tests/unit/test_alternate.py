@@ -21,8 +21,8 @@ from pytest_nfvperf.runs.alternate import FEWEST_BLOCKS, LATER_TURNS, LATEST_LOO
 from pytest_nfvperf.runs.compared import found_in_turns
 from pytest_nfvperf.runs.interleave import LOOK_CONFIDENCE
 from pytest_nfvperf.runs.invalid_trials import InvalidTrialsError
+from pytest_nfvperf.runs.limits import Limits
 from pytest_nfvperf.runs.mirroring import MirrorCost, MirrorLoad
-from pytest_nfvperf.runs.search import Limits
 
 UNITS = {"forwarding_rate": "pps", "packet_time": "ns"}
 

@@ -22,7 +22,7 @@ from pytest_nfvperf.ports.instructions import Burst
 from pytest_nfvperf.runs.compare_sides import GuardedStudy
 from pytest_nfvperf.runs.figures import Subject
 from pytest_nfvperf.runs.instructions import check_time, forwarding, per_packet
-from pytest_nfvperf.runs.search import Limits
+from pytest_nfvperf.runs.limits import Limits
 from pytest_nfvperf.session.sla_check import SlaFailure
 from tests.unit.test_study import CEILING, Bench, chains
 

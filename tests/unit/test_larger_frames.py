@@ -26,7 +26,7 @@ from pytest_nfvperf.runs.compared import together
 from pytest_nfvperf.runs.figures import Subject
 from pytest_nfvperf.runs.forwarding import LARGER, ForwardingRate
 from pytest_nfvperf.runs.invalid_trials import InvalidTrialsError
-from pytest_nfvperf.runs.search import Limits
+from pytest_nfvperf.runs.limits import Limits
 from pytest_nfvperf.runs.trials import Trial
 
 CEILING = 9e6

@@ -34,8 +34,8 @@ from pytest_nfvperf.model.traffic.trial import (
 )
 from pytest_nfvperf.model.traffic.trial import VnfCounts as Vnf
 from pytest_nfvperf.runs import mirroring
+from pytest_nfvperf.runs.limits import Limits
 from pytest_nfvperf.runs.mirroring import MirrorCost, MirrorLoad, _unread
-from pytest_nfvperf.runs.search import Limits
 
 LOOP = Direction("p0", "p0")
 FRAMES = st.integers(0, 10**12)

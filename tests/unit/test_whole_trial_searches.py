@@ -11,7 +11,8 @@ from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN
 from pytest_nfvperf.model.topology.catalogue import bridge_chain
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.runs.search import Limits, Search
+from pytest_nfvperf.runs.limits import Limits
+from pytest_nfvperf.runs.search import Search
 from tests.unit.test_dated_searches import CAPACITY, OnASharedHost
 
 

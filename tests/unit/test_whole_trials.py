@@ -24,7 +24,7 @@ from pytest_nfvperf.ports.generator import GeneratorPort
 from pytest_nfvperf.runs.alternation import block_ratios
 from pytest_nfvperf.runs.clocks import VirtualClock
 from pytest_nfvperf.runs.forwarding import ForwardingRate
-from pytest_nfvperf.runs.search import Limits
+from pytest_nfvperf.runs.limits import Limits
 from pytest_nfvperf.runs.trials import Trial
 
 CAPACITY, CEILING = 4e6, 9e6
