@@ -9,7 +9,7 @@ from benchmarks.beside import THIRD, runs
 from benchmarks.table import Figure
 from benchmarks.testbench import Bench
 from pytest_nfvperf.model.display import format_fps, format_seconds
-from pytest_nfvperf.model.measure.observe import observations
+from pytest_nfvperf.model.measure.observe import observation
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.profile import GATE, QUICK, Profile
 from pytest_nfvperf.model.sla.verdict import Observation
@@ -37,7 +37,7 @@ def _repeated(made: Bench, beside: str, slack: int) -> list[Figure]:
     longest = max(seconds for _, seconds in taken)
     found = [Figure(f"NDR + PDR at 64 B, longest{beside}", format_seconds(longest), "<= 60 s", longest <= 60)]
     for metric, most in (("ndr", 0.08), ("pdr", 0.05), ("forwarding_rate", 0.02)):
-        seen = [each for outcome, _ in taken if (each := _seen(outcome, metric)) is not None]
+        seen = [each for outcome, _ in taken if (each := observation(outcome, metric, "pps")) is not None]
         found.append(_spread(f"{metric}: (max - min) / median of {_REPEATS}{beside}", seen, most * slack))
     return found
 
@@ -70,9 +70,5 @@ def _search(made: Bench, profile: Profile) -> tuple[Outcome, float]:
 
 def _load(outcome: Outcome, name: str) -> float | None:
     """What an SLA would be judged by, frames/s per direction."""
-    seen = _seen(outcome, name)
+    seen = observation(outcome, name, "pps")
     return None if seen is None else seen.value
-
-
-def _seen(outcome: Outcome, name: str) -> Observation | None:
-    return next((seen for seen in observations(outcome) if (seen.metric, seen.unit) == (name, "pps")), None)

@@ -19,7 +19,7 @@ OVERLOAD = 1.4
 """Load over the generator's ceiling where what does not fit into a ring is refused: then it is always full, and the DUT
 is the limit. The ceiling is what passes when nothing is refused."""
 
-MOST_UNREFUSED = 0.25
+_MOST_UNREFUSED = 0.25
 """Share of undisturbed windows in which nothing may be refused, and the DUT still be the limit."""
 
 TRIAL_S = 0.4
@@ -82,6 +82,6 @@ def _point(trial: Trial) -> PlateauPoint | None:
 def generator_limited(windows: Windows, duration_s: float) -> str:
     """Why the generator, and not the DUT, may have set the rate of a trial at overload; "" where it was the DUT."""
     share = windows.unrefused_share(duration_s)
-    if share <= MOST_UNREFUSED:
+    if share <= _MOST_UNREFUSED:
         return ""
     return f"generator-limited: what it offered went into the DUT's rings in {share:.0%} of the windows"

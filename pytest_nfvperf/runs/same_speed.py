@@ -69,7 +69,7 @@ AT_ITS_BEST = 0.85
 """Quantile of windows. Seventy comparisons of a DUT with itself differed by 0.75 % at 0.5, by 0.51 % at 0.75, by
 0.32 % at 0.85, and by 0.36 % at 0.9."""
 
-MOST_UNREFUSED = 0.05
+_MOST_UNREFUSED = 0.05
 """Share of the windows of either, in which the generator may be the limit. They may be the best ones: where there are
 more, nobody knows how fast a subject is at its best."""
 
@@ -165,7 +165,7 @@ def _log_ratios(blocks: Sequence[PacedBlock], rigs: Sequence[int], best: float) 
 def _best_is_known(blocks: Sequence[PacedBlock]) -> bool:
     for subject in (0, 1):
         unrefused = [paced.unrefused for block in blocks for paced in block[subject]]
-        if sum(unrefused) > MOST_UNREFUSED * len(unrefused):
+        if sum(unrefused) > _MOST_UNREFUSED * len(unrefused):
             return False
     return True
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pytest_nfvperf.adapters.report.soak_words import soak_line
 from pytest_nfvperf.adapters.report.studies import cores_text, interval_text, median_text, ratio_text
 from pytest_nfvperf.model.display import MISSING, format_count, format_fps, format_ratio, format_seconds
-from pytest_nfvperf.model.measure.observe import observations
+from pytest_nfvperf.model.measure.observe import observation
 from pytest_nfvperf.model.measure.outcome import BackToBack, GoalOutcome, LatencyPoint, LossPoint, Outcome, SearchStatus
 from pytest_nfvperf.model.samples import Samples
 from pytest_nfvperf.model.sla.verdict import Judgement, Observation, Verdict
@@ -75,10 +75,7 @@ def plateau_figures(outcome: Outcome) -> GoalFigures:
 
 def plateau_seen(outcome: Outcome) -> Observation | None:
     """The forwarding rate beside a search, as an SLA judges it, frames/s per direction; None where there is none."""
-    if not outcome.plateaus:
-        return None
-    wanted = ("forwarding_rate", "pps")
-    return next((seen for seen in observations(outcome) if (seen.metric, seen.unit) == wanted), None)
+    return observation(outcome, "forwarding_rate", "pps") if outcome.plateaus else None
 
 
 def _without_load(goal: GoalOutcome) -> str:

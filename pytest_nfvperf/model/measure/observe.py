@@ -57,6 +57,11 @@ def observations(outcome: Outcome) -> tuple[Observation, ...]:
     return tuple(as_bound(seen) for seen in found) if shares_cpus(outcome.label) else found
 
 
+def observation(outcome: Outcome, metric: str, unit: str) -> Observation | None:
+    """The first figure of this metric in this base unit; None where the outcome has none."""
+    return next((seen for seen in observations(outcome) if (seen.metric, seen.unit) == (metric, unit)), None)
+
+
 def _observed(outcome: Outcome) -> tuple[Observation, ...]:
     return (
         *(seen for goal in outcome.goals for seen in _of_goal(goal, outcome)),
