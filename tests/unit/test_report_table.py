@@ -71,6 +71,21 @@ def test_line_rate_is_shown_where_there_is_one() -> None:
     assert "of" not in summary_text([SummaryRow(OUTCOME)], width=120).splitlines()[1].split()
 
 
+@pytest.mark.parametrize(
+    ("why", "says"),
+    [
+        ({}, ""),
+        ({"apart": "390 ns apart"}, "≥ the DUT does at least this: the host kept the CPUs apart."),
+        ({"generator_limited": "room"}, "≥ the DUT does at least this: the generator itself can hardly do more."),
+    ],
+)
+def test_a_plateau_that_is_a_bound_is_explained_below_the_table(why: dict[str, str], says: str) -> None:
+    point = PlateauPoint("trial-0009", 4.2e6, 4.15e6, 4.25e6, 62, **why)
+    table = summary_text([SummaryRow(replace(OUTCOME, plateaus=(point,)))])
+    assert says in table
+    assert ("≥" in table) == bool(why)
+
+
 @pytest.mark.parametrize(("limited", "shown"), [("", "4.20"), ("room in its rings", "≥ 4.20")])
 def test_a_plateau_stands_beside_ndr_and_pdr(limited: str, shown: str) -> None:
     point = PlateauPoint("trial-0009", 4.2e6, 4.15e6, 4.25e6, 62, generator_limited=limited)

@@ -31,7 +31,7 @@ from pytest_nfvperf.adapters.report.subjects import differing, distinctions, tes
 from pytest_nfvperf.model.display import MISSING, format_ns
 from pytest_nfvperf.model.evidence.conclusion import NO_SLA, subject_badge
 from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion
-from pytest_nfvperf.model.measure.outcome import GoalOutcome, Outcome, SearchStatus
+from pytest_nfvperf.model.measure.outcome import Outcome, SearchStatus
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 from pytest_nfvperf.model.traffic.latency_origin import latency_origin
 
@@ -142,19 +142,24 @@ def _search_cells(row: SummaryRow) -> dict[str, str]:
     return dict(zip(_HEADINGS, (*loads, *_latency(row), _cost(row)), strict=True))
 
 
-_AT_LEAST: dict[str, Callable[[GoalOutcome], bool]] = {
-    "the generator itself can hardly do more": lambda goal: goal.generator_limited,
-    "the machine disturbed the trials at more": lambda goal: bool(goal.spoiled),
-    "nothing more was tried": lambda goal: goal.status is SearchStatus.AT_MAXIMUM and not goal.generator_limited,
+_AT_LEAST: dict[str, Callable[[Outcome], bool]] = {
+    "the generator itself can hardly do more": lambda one: (
+        any(goal.generator_limited for goal in one.goals) or any(point.generator_limited for point in one.plateaus)
+    ),
+    "the host kept the CPUs apart": lambda one: any(point.apart for point in one.plateaus),
+    "the machine disturbed the trials at more": lambda one: any(goal.spoiled for goal in one.goals),
+    "nothing more was tried": lambda one: any(
+        goal.status is SearchStatus.AT_MAXIMUM and not goal.generator_limited for goal in one.goals
+    ),
 }
-"""Why a load is a lower bound."""
+"""Why a load, or a plateau, is a lower bound."""
 
 
 def _notes(rows: Sequence[SummaryRow]) -> list[str]:
     """What a reader must know to read the table."""
     notes = [PER_DIRECTION]
     goals = [goal for row in rows for goal in row.outcome.goals]
-    whys = [why for why, holds in _AT_LEAST.items() if any(holds(goal) for goal in goals)]
+    whys = [why for why, holds in _AT_LEAST.items() if any(holds(row.outcome) for row in rows)]
     if whys:
         notes.append(f"≥ the DUT does at least this: {', or '.join(whys)}.")
     if any(row.outcome.plateaus for row in rows):
