@@ -7,10 +7,44 @@ machine meets all of them alike.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from statistics import median
 
 TO_THE_LAST = frozenset({"mirror_completeness"})
 """Metrics that are whole or not: whoever missed one copy in one reading is not complete."""
+
+
+class Bound(StrEnum):
+    """What a value says of the true one.
+
+    EXACT: it is the best estimate, with or without an interval around it. BETWEEN: it is one end of an interval that
+    the true value lies in. ABOUT: the true value may lie on either side, as far as anybody knows.
+    """
+
+    EXACT = ""
+    AT_LEAST = "at least"
+    AT_MOST = "at most"
+    BETWEEN = "between"
+    ABOUT = "about"
+
+    @property
+    def mark(self) -> str:
+        """What stands before the value in a table: ``≥ ``, ``≤ `` or ``~ ``, and nothing before the others."""
+        return {Bound.AT_LEAST: "≥ ", Bound.AT_MOST: "≤ ", Bound.ABOUT: "~ "}.get(self, "")
+
+
+def bound_of(value: float, *, lower: bool, upper: bool, low: float | None = None, high: float | None = None) -> Bound:
+    """The one place that tells exact values and bounds apart.
+
+    ``lower``, ``upper``: the true value may be above, or below, everything that was seen. ``low``, ``high``: the
+    interval that it lies in; None where there is none.
+    """
+    if lower and upper:
+        return Bound.ABOUT
+    if lower or upper:
+        return Bound.AT_LEAST if lower else Bound.AT_MOST
+    ends = (value if low is None else low, value if high is None else high)
+    return Bound.BETWEEN if value in ends and ends[0] != ends[1] else Bound.EXACT
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +66,11 @@ class Samples:
     evidence: tuple[str, ...] = ()
     at_least: str = ""
     at_most: str = ""
+
+    @property
+    def bound(self) -> Bound:
+        """What their middle says of the true value."""
+        return bound_of(self.figure, lower=bool(self.at_least), upper=bool(self.at_most))
 
     @property
     def median(self) -> float:

@@ -66,7 +66,8 @@ def confirm(
     confirmation = _higher(ended.confirmation, held)
     if confirmation is None and ended.spoiled is not None:
         return replace(outcome, detail=f"{NOT_CONFIRMED}: {ended.spoiled.why}")
-    return replace(outcome, confirmation=confirmation, spoiled=_left_open(confirmation, ended))
+    spoiled = _left_open(confirmation, ended)
+    return replace(outcome, confirmation=confirmation, spoiled=spoiled, refuted_fps=ended.refuted_fps)
 
 
 def _higher(confirmation: Confirmation | None, held: Confirmation | None) -> Confirmation | None:
@@ -93,11 +94,13 @@ class _Ended:
         confirmation: the last one that was valid: it passed, unless none did.
         spoiled: the lowest load that the rig spoiled.
         most_fps: no higher load holds, by what a valid trial lost.
+        refuted_fps: the lowest load of a valid trial that lost too much; None without one.
     """
 
     confirmation: Confirmation | None = None
     spoiled: _Spoiled | None = None
     most_fps: float = math.inf
+    refuted_fps: int | None = None
 
 
 def _left_open(confirmation: Confirmation | None, ended: _Ended) -> str:
@@ -139,7 +142,7 @@ def _tried(
         if tried.passed:
             break
         through_fps = load * (1 - (tried.loss_ratio or 0.0) + outcome.goal.loss_ratio)
-        ended = replace(ended, most_fps=through_fps)
+        ended = replace(ended, most_fps=through_fps, refuted_fps=_lower(ended.refuted_fps, tried.load_fps))
     return ended
 
 
@@ -153,9 +156,14 @@ def _above_again(
     most_fps, spoiled = min(again.most_fps, ended.most_fps), again.spoiled
     if spoiled is not None and ended.spoiled is not None and spoiled.load_fps == ended.spoiled.load_fps:
         spoiled = ended.spoiled  # its reason is that of all repeats
+    refuted_fps = _lower(ended.refuted_fps, again.refuted_fps)
     if again.confirmation is None or not again.confirmation.passed:
-        return _Ended(floor, spoiled or ended.spoiled, most_fps)
-    return _Ended(again.confirmation, spoiled, most_fps)
+        return _Ended(floor, spoiled or ended.spoiled, most_fps, refuted_fps)
+    return _Ended(again.confirmation, spoiled, most_fps, refuted_fps)
+
+
+def _lower(*loads: int | None) -> int | None:
+    return min((load for load in loads if load is not None), default=None)
 
 
 def _one(

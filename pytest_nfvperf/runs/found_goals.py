@@ -53,9 +53,11 @@ def marked_low(goal: GoalOutcome, *why: str) -> GoalOutcome:
 
     ``why``: reasons; empty ones are none.
     """
-    if goal.load_fps is None or not any(why):
+    if not any(why) or goal.status is SearchStatus.ABORTED:
         return goal
-    return replace(goal, generator_limited=True, detail="; ".join(filter(None, (goal.detail, *why))))
+    slowed = "; ".join(filter(None, why))
+    detail = "; ".join(filter(None, (goal.detail, slowed)))
+    return replace(goal, generator_limited=goal.load_fps is not None, slowed=slowed, detail=detail)
 
 
 def cost_of(goals: Sequence[GoalOutcome], trials: Sequence[Trial], plateau: Sequence[PlateauPoint]) -> Cost | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from pytest_nfvperf.model.measure.observe import goal_ends
 from pytest_nfvperf.model.measure.outcome import GoalOutcome, Outcome
 
 
@@ -19,7 +20,7 @@ def over_repeats(outcomes: Sequence[Outcome]) -> Outcome:
     """
     if len(outcomes) == 1:
         return outcomes[0]
-    goals = tuple(_middle(repeats) for repeats in zip(*(outcome.goals for outcome in outcomes), strict=True))
+    goals = tuple(_middle(repeats, outcomes) for repeats in zip(*(outcome.goals for outcome in outcomes), strict=True))
     usual = next(outcome for outcome in outcomes if outcome.goals[-1].confirmation == goals[-1].confirmation)
     return replace(
         usual,
@@ -30,8 +31,10 @@ def over_repeats(outcomes: Sequence[Outcome]) -> Outcome:
     )
 
 
-def _middle(repeats: Sequence[GoalOutcome]) -> GoalOutcome:
-    figures = tuple(goal.reported_fps for goal in repeats)
+def _middle(repeats: Sequence[GoalOutcome], outcomes: Sequence[Outcome]) -> GoalOutcome:
+    """The goal in the middle. A search that ended below its minimum found a figure, too: at most that minimum."""
+    ends = [goal_ends(goal, outcome) for goal, outcome in zip(repeats, outcomes, strict=True)]
+    figures = tuple(fps for fps, _, _ in ends)
     found = sorted((fps, at) for at, fps in enumerate(figures) if fps is not None)
     at = found[(len(found) - 1) // 2][1] if found else 0
-    return replace(repeats[at], repeated_fps=figures)
+    return replace(repeats[at], repeated_fps=figures, repeated_ends=tuple((low, high) for _, low, high in ends))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -20,6 +21,7 @@ from pytest_nfvperf.model.measure.outcome import (
     SearchStatus,
 )
 from pytest_nfvperf.model.sla.load_name import normal_load_name, same_load, share_of_goal, show_load
+from pytest_nfvperf.model.sla.verdict import Bound
 
 NDR = Goal("ndr", 0.0)
 FOUND = GoalOutcome(NDR, SearchStatus.FOUND, load_fps=4_000_000, upper_fps=4_020_000)
@@ -74,10 +76,35 @@ def test_a_failed_confirmation_leaves_an_upper_bound():
 
 def test_what_was_confirmed_lower_down_is_what_counts():
     limited = replace(CONFIRMED, status=SearchStatus.AT_MAXIMUM, generator_limited=True)
-    lower = replace(limited, confirmation=Confirmation("trial-9", 3_980_000, 5.0, 0.0, True))
+    lower = replace(limited, confirmation=Confirmation("trial-9", 3_980_000, 5.0, 0.0, True), refuted_fps=4_000_000)
     figure = seen(outcome(lower), "ndr")
     assert (figure.value, figure.lower_bound, figure.upper_bound) == (3_980_000, False, False)
     assert "the search found 4.00 Mpps" in figure.confidence
+
+
+def test_frames_that_the_generator_left_out_of_a_confirmation_leave_the_bound_what_it_is():
+    """Seen: ``FAIL pdr >= 90 % of baseline: at most 85.29 %`` beside ``>= 1.48`` in the table."""
+    limited = replace(CONFIRMED, generator_limited=True)
+    lower = replace(limited, confirmation=Confirmation("trial-9", 3_980_000, 5.0, 0.0, True))
+    figure = seen(outcome(lower), "ndr")
+    assert (figure.bound, figure.bound_reason) == (Bound.AT_LEAST, "generator-limited")
+    assert figure.interval == (3_980_000, math.inf)
+
+
+def test_what_the_machine_slowed_bounds_nothing_from_above():
+    slowed = {"slowed": "the host kept the CPUs apart", "generator_limited": True}
+    passed = replace(CONFIRMED, **slowed, refuted_fps=4_000_000)
+    failed = replace(FOUND, **slowed, confirmation=Confirmation("trial-9", 3_960_000, 60.0, 2e-5, False))
+    below = GoalOutcome(NDR, SearchStatus.BELOW_MINIMUM, upper_fps=10_000, slowed="the host kept the CPUs apart")
+    bounds = [seen(outcome(goal), "ndr").bound for goal in (passed, failed, below)]
+    assert bounds == [Bound.AT_LEAST, Bound.ABOUT, Bound.ABOUT]
+
+
+def test_a_confirmation_a_little_below_line_rate_is_at_least_that():
+    goal = GoalOutcome(NDR, SearchStatus.AT_MAXIMUM, load_fps=14_880_952)
+    low = replace(goal, confirmation=Confirmation("trial-9", 14_800_000, 5.0, 0.0, True))
+    figure = seen(outcome(low, line_rate_fps=14_880_952.38), "ndr", "line_ratio")
+    assert figure.bound is Bound.AT_LEAST
 
 
 def test_a_confirmation_that_could_not_be_had():

@@ -86,7 +86,7 @@ def test_the_verdict_is_about_the_interval(limit: str, judgement: Judgement) -> 
 
 def test_a_search_that_found_nothing_is_told() -> None:
     seen = pdr_of(repeated(4.4, None, 4.0))
-    assert (seen.value, seen.low, seen.high, seen.repeats) == (4.0e6, 4.0e6, 4.4e6, 3)
+    assert (seen.value, seen.low, seen.high, seen.repeats) == (4.0e6, 4.0e6, 4.4e6, 2)
     assert "the middle of 2 of 3 searches that found one" in seen.confidence
 
 
@@ -133,3 +133,34 @@ def test_a_plateau_that_the_rig_limited_is_a_lower_bound(why: dict[str, str]) ->
     one = replace(searched(0, 4.2), plateaus=(PlateauPoint("trial-7", 4.4e6, 4.3e6, 4.5e6, 60, **why),))
     (seen,) = (each for each in observations(one) if (each.metric, each.unit) == ("forwarding_rate", "pps"))
     assert (seen.value, seen.lower_bound, seen.bound_reason, seen.high) == (4.4e6, True, *why.values(), None)
+
+
+def ended(number: int, **changed: object) -> Outcome:
+    outcome = searched(number, 4.0)
+    return replace(outcome, goals=(replace(outcome.goals[0], **changed),))
+
+
+def test_an_aborted_search_is_none_of_the_repeats_that_an_sla_asks_for() -> None:
+    verdict = judged(repeated(4.4, None, 4.0), '{limit: ">= 3 Mpps", repeats: 3}')
+    assert verdict.judgement is Judgement.INCONCLUSIVE
+    assert verdict.reason == "the SLA asks for 3 repeats, and it was measured 2 times: --nfv-repeat 3"
+
+
+def test_searches_below_the_minimum_are_figures_and_not_left_out() -> None:
+    """Seen: of three searches two lost frames at the minimum load, and the third one was the median."""
+    below = [
+        ended(number, status=SearchStatus.BELOW_MINIMUM, load_fps=None, upper_fps=5000, confirmation=None)
+        for number in (1, 2)
+    ]
+    outcome = over_repeats([searched(0, 4.4), *below])
+    assert judged(outcome, '{limit: ">= 3 Mpps", repeats: 3}').judgement is not Judgement.PASS
+    assert pdr_of(outcome).value == 5000
+
+
+def test_one_search_that_the_generator_limited_leaves_the_median_open_above() -> None:
+    outcome = over_repeats([searched(0, 4.1), ended(1, generator_limited=True), searched(2, 4.2)])
+    seen = pdr_of(outcome)
+    assert (seen.value, seen.low, seen.lower_bound) == (4.1e6, 4.0e6, True)
+    assert seen.bound_reason == "some of the searches found a bound only"
+    verdict = judged(outcome, '{limit: ">= 5 Mpps", repeats: 3}')
+    assert verdict.judgement is Judgement.INCONCLUSIVE

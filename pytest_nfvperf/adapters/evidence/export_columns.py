@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence
 from pytest_nfvperf.model.evidence.records import TrialData
-from pytest_nfvperf.model.measure.observe import observations
+from pytest_nfvperf.model.measure.observe import observation, observations
 from pytest_nfvperf.model.measure.outcome import Cost, Outcome
 from pytest_nfvperf.model.sla.verdict import Observation, Verdict
 
@@ -94,8 +94,16 @@ def _cost(field: str) -> Callable[[TrialData | Outcome], float | None]:
 
 def _goal(name: str) -> Callable[[Outcome], float | None]:
     def cell(outcome: Outcome) -> float | None:
-        goal = outcome.goal(name)
-        return None if goal is None else goal.reported_fps
+        seen = observation(outcome, name, "pps")
+        return None if seen is None else seen.value
+
+    return cell
+
+
+def _bound(name: str) -> Callable[[Outcome], str | None]:
+    def cell(outcome: Outcome) -> str | None:
+        seen = observation(outcome, name, "pps")
+        return None if seen is None else str(seen.bound)
 
     return cell
 
@@ -143,8 +151,16 @@ _OUTCOME = (
     _of("ceiling_fps", "float", "the rig's own ceiling, frames/s per direction", lambda o: o.ceiling_fps),
     _of("line_rate_fps", "float", "of the ports, frames/s per direction", lambda o: o.line_rate_fps),
     _of("ndr_fps", "float", "NDR, frames/s per direction", _goal("ndr")),
+    _of("ndr_bound", "text", "what it says of the true one: empty, at least, at most, between, about", _bound("ndr")),
     _of("pdr_fps", "float", "PDR, frames/s per direction", _goal("pdr")),
+    _of("pdr_bound", "text", "what it says of the true one: empty, at least, at most, between, about", _bound("pdr")),
     _of("throughput_fps", "float", "throughput of RFC 2544, frames/s per direction", _goal("throughput")),
+    _of(
+        "throughput_bound",
+        "text",
+        "what it says of the true one: empty, at least, at most, between, about",
+        _bound("throughput"),
+    ),
     _of("cycles_per_packet", "float", "cycles of the PMD threads per packet", _cost("pmd_cycles_per_packet")),
     _of("elapsed_s", "float", "how long the measurement took, s", lambda o: o.elapsed_s),
     _of("notes", "text", "what a reader must know", lambda o: "; ".join(o.notes)),
@@ -159,6 +175,7 @@ _FIGURE = (
     _of("high", "float", "upper end", lambda f: f.high),
     _of("lower_bound", "bool", "the true value is at least this", lambda f: f.lower_bound),
     _of("upper_bound", "bool", "the true value is at most this", lambda f: f.upper_bound),
+    _of("bound", "text", "the same in words: empty, at least, at most, between, about", lambda f: str(f.bound)),
     _of("bound_reason", "text", "why it is only a bound", lambda f: f.bound_reason),
     _of("ratio", "float", "to the baseline of its comparison", lambda f: f.relatives[0].ratio if f.relatives else None),
     _of("ratio_low", "float", "lower end of its interval", lambda f: f.relatives[0].low if f.relatives else None),

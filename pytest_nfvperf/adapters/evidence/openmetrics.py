@@ -42,8 +42,7 @@ def _subject(row: Row) -> tuple[str, ...]:
 def _figures(run: RunEvidence) -> Iterator[Sample]:
     for row in figure_rows(run):
         found = row.found
-        bound = "at least" if found.lower_bound else "at most" if found.upper_bound else ""
-        yield (*_subject(row), found.metric, found.at or "", found.unit, bound), found.value
+        yield (*_subject(row), found.metric, found.at or "", found.unit, str(found.bound)), found.value
 
 
 def _met(run: RunEvidence) -> Iterator[Sample]:

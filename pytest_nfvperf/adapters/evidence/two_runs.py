@@ -20,6 +20,7 @@ from pytest_nfvperf.model.evidence.comparison_document import ComparedRun, LeftO
 from pytest_nfvperf.model.evidence.record import plain
 from pytest_nfvperf.model.evidence.run_conclusion import EXIT_STATUS, RunFate
 from pytest_nfvperf.model.measure.comparison import relative
+from pytest_nfvperf.model.measure.observe import observation
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.samples import Samples
 
@@ -137,9 +138,13 @@ def _samples(outcome: Outcome) -> list[Samples]:
     found = [samples for samples in outcome.samples if samples.metric in BETTER]
     for goal in outcome.goals:
         values = [fps for fps in goal.repeated_fps or (goal.reported_fps,) if fps]
-        if goal.goal.name in BETTER and values:
-            why = "generator-limited" if goal.generator_limited else ""
-            found.append(Samples(goal.goal.name, "pps", tuple(map(float, values)), at_least=why))
+        seen = observation(outcome, goal.goal.name, "pps")
+        if goal.goal.name in BETTER and values and seen is not None:
+            at_least, at_most = (
+                seen.bound_reason if open_end else "" for open_end in (seen.lower_bound, seen.upper_bound)
+            )
+            figures = tuple(map(float, values))
+            found.append(Samples(goal.goal.name, "pps", figures, at_least=at_least, at_most=at_most))
     return [samples for samples in found if all(math.isfinite(value) for value in samples.values)]
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.history.change import LEAST_RUNS, SMALLEST, Step
-from pytest_nfvperf.model.history.entry import AT_LEAST, AT_MOST
+from pytest_nfvperf.model.history.entry import ABOUT, AT_LEAST, AT_MOST
 from pytest_nfvperf.model.history.series import Series
 
 SIGNIFICANCE = 0.04
@@ -106,11 +106,11 @@ def _supported(logs: Sequence[float], bounds: Sequence[str], own: float, other: 
 
     A figure of "at least 4 Mpps" does not speak for a level below that of the other side.
     """
-    hidden = AT_LEAST if own < other else AT_MOST
+    hidden = {AT_LEAST if own < other else AT_MOST, ABOUT}
     speaking = [
         value
         for value, bound in zip(logs, bounds, strict=True)
-        if bound != hidden and abs(value - own) < abs(value - other)
+        if bound not in hidden and abs(value - own) < abs(value - other)
     ]
     return len(speaking) >= LEAST_AFTER
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from pytest_nfvperf.adapters.report.soak_words import soak_line
@@ -10,7 +10,7 @@ from pytest_nfvperf.adapters.report.studies import cores_text, interval_text, me
 from pytest_nfvperf.model.display import MISSING, format_count, format_fps, format_ratio, format_seconds
 from pytest_nfvperf.model.measure.observe import observation
 from pytest_nfvperf.model.measure.outcome import BackToBack, GoalOutcome, LatencyPoint, LossPoint, Outcome, SearchStatus
-from pytest_nfvperf.model.samples import Samples
+from pytest_nfvperf.model.samples import Bound, Samples, bound_of
 from pytest_nfvperf.model.sla.verdict import Judgement, Observation, Verdict
 
 PER_DIRECTION = "Rates are per direction; Gbps counts frames with FCS (layer 2)."
@@ -24,9 +24,16 @@ def worst(verdicts: Iterable[Verdict]) -> Judgement | None:
     return next((judgement for judgement in _WORST_FIRST if judgement in given), None)
 
 
-def is_lower_bound(goal: GoalOutcome) -> bool:
-    """True when the DUT does at least this load, and how much more was not seen."""
-    return goal.generator_limited or goal.status is SearchStatus.AT_MAXIMUM or bool(goal.spoiled)
+def goal_seen(outcome: Outcome, name: str) -> Observation | None:
+    """What a search found, as the SLA judges it, frames/s per direction; None where it found nothing."""
+    return observation(outcome, name, "pps")
+
+
+def bounded_text(seen: Observation, show: Callable[[float], str]) -> str:
+    """``4.10``, ``≥ 4.10``, ``≤ 4.10``, ``~ 4.10``, or ``4.10 .. 4.43`` where the value is one end of an interval."""
+    if seen.bound is Bound.BETWEEN:
+        return " .. ".join(map(show, seen.interval))
+    return seen.bound.mark + show(seen.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +51,13 @@ def goal_figures(outcome: Outcome, name: str) -> GoalFigures:
     goal = outcome.goal(name)
     if goal is None:
         return GoalFigures()
-    load = goal.reported_fps
-    if load is None:
+    seen = goal_seen(outcome, name)
+    if seen is None or goal.load_fps is None:
         return GoalFigures(mpps=_without_load(goal), note=goal.detail)
-    mark = "≤ " if goal.unconfirmed else "≥ " if is_lower_bound(goal) else ""
-    line = format_line_share(load, outcome.line_rate_fps)
     return GoalFigures(
-        mpps=f"{mark}{digits(load / 1e6)}",
-        gbps=digits(gbps(outcome, load)),
-        line=line,
+        mpps=bounded_text(seen, in_mpps),
+        gbps=digits(gbps(outcome, seen.value)),
+        line=format_line_share(seen.value, outcome.line_rate_fps),
         note=goal_note(goal),
     )
 
@@ -66,7 +71,7 @@ def plateau_figures(outcome: Outcome) -> GoalFigures:
     if seen.low is not None and seen.high is not None:
         interval = f"{digits(seen.low / 1e6)} .. {digits(seen.high / 1e6)} Mpps at 95 %"
     return GoalFigures(
-        mpps=f"{'≥ ' if seen.lower_bound else ''}{digits(seen.value / 1e6)}",
+        mpps=bounded_text(seen, in_mpps),
         gbps=digits(gbps(outcome, seen.value)),
         line=format_line_share(seen.value, outcome.line_rate_fps),
         note="; ".join(filter(None, (seen.bound_reason, interval, seen.confidence))),
@@ -111,6 +116,11 @@ def digits(value: float) -> str:
     return f"{value:.2f}" if value >= 1 else f"{value:.3g}"
 
 
+def in_mpps(frames_per_second: float) -> str:
+    """About three significant digits, without the unit."""
+    return digits(frames_per_second / 1e6)
+
+
 def typical_latency(outcome: Outcome) -> LatencyPoint | None:
     """The latency that a summary shows: at half of the PDR where measured, else the middle point."""
     half = [point for point in outcome.latency if point.at.startswith("50 %")]
@@ -147,7 +157,7 @@ def other_result(outcome: Outcome) -> str:
 
 def _burst_line(burst: BackToBack) -> str:
     """``mean burst 1,204 frames``, with ``≥`` where longer ones were not lossless for the rig's sake."""
-    mark = "≥ " if burst.unlimited or burst.at_least else ""
+    mark = bound_of(burst.mean_burst_frames, lower=burst.unlimited or bool(burst.at_least), upper=False).mark
     buffer = "" if burst.corrected_buffer_s is None else f", buffer {format_seconds(burst.corrected_buffer_s)}"
     return f"mean burst {mark}{burst.mean_burst_frames:,.0f} frames{buffer}"
 
@@ -173,7 +183,7 @@ def times_line(outcome: Outcome) -> str:
 
 
 def _time(name: str, samples: Samples) -> str:
-    bound = "at least " if samples.at_least else ""
+    bound = f"{samples.bound} " if samples.bound else ""
     value = f"{bound}{format_seconds(samples.median)}" if samples.median else "none"
     return f"{name.replace('_', ' ').strip()} {value}"
 

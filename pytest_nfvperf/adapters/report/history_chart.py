@@ -9,7 +9,7 @@ from matplotlib.ticker import FuncFormatter
 from pytest_nfvperf.adapters.report.drawing import BLUE, GREEN, MUTED, ORANGE, VERMILION, dress, finish, new_figure
 from pytest_nfvperf.model.display import format_value
 from pytest_nfvperf.model.history.change import Direction, Watched
-from pytest_nfvperf.model.history.entry import AT_LEAST
+from pytest_nfvperf.model.history.entry import ABOUT, AT_LEAST, AT_MOST
 from pytest_nfvperf.model.history.series import Series
 
 _COLOURS = {Direction.WORSE: VERMILION, Direction.BETTER: GREEN, Direction.CHANGED: ORANGE}
@@ -53,7 +53,7 @@ def _draw_runs(panel: Axes, series: Series) -> None:
     for place, figure in enumerate(figures):
         if figure.low is not None and figure.high is not None:
             panel.plot([place, place], [figure.low, figure.high], color=BLUE, linewidth=1, alpha=0.6)
-    for bound, marker in (("", "o"), (AT_LEAST, "^"), ("at most", "v")):
+    for bound, marker in (("", "o"), (AT_LEAST, "^"), (AT_MOST, "v"), (ABOUT, "D")):
         places = [place for place, figure in enumerate(figures) if figure.bound == bound]
         if places:
             panel.plot(

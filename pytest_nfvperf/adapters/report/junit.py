@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pytest_nfvperf.adapters.report.figures import is_lower_bound, plateau_seen, typical_latency
+from pytest_nfvperf.adapters.report.figures import goal_seen, plateau_seen, typical_latency
 from pytest_nfvperf.model.evidence.conclusion import TestConclusion
 from pytest_nfvperf.model.measure.outcome import Outcome
-from pytest_nfvperf.model.sla.verdict import Verdict
+from pytest_nfvperf.model.samples import Bound
+from pytest_nfvperf.model.sla.verdict import Observation, Verdict
 
 RESULT = "nfvperf.result"
 
@@ -17,10 +18,10 @@ def junit_properties(outcome: Outcome, verdicts: Sequence[Verdict] = ()) -> list
     pairs: list[tuple[str, object]] = [(f"label.{name}", value) for name, value in outcome.labels]
     pairs.append(("algorithm", outcome.algorithm))
     for goal in outcome.goals:
-        name = goal.goal.name
-        pairs += [(f"{name}.status", goal.status.value), (f"{name}.load_fps", goal.reported_fps)]
-        pairs.append((f"{name}.lower_bound", "true" if is_lower_bound(goal) else None))
-    pairs += _plateau(outcome)
+        pairs.append((f"{goal.goal.name}.status", goal.status.value))
+        if goal.load_fps is not None:
+            pairs += _bounded(f"{goal.goal.name}.load_fps", goal_seen(outcome, goal.goal.name))
+    pairs += _bounded("forwarding_rate.fps", plateau_seen(outcome))
     pairs += _latency(outcome)
     if outcome.back_to_back is not None:
         pairs.append(("back_to_back.mean_burst_frames", outcome.back_to_back.mean_burst_frames))
@@ -36,12 +37,17 @@ def fate_properties(became: TestConclusion) -> list[tuple[str, str]]:
     return [(RESULT, str(became.fate)), *reason]
 
 
-def _plateau(outcome: Outcome) -> list[tuple[str, object]]:
-    seen = plateau_seen(outcome)
+def _bounded(name: str, seen: Observation | None) -> list[tuple[str, object]]:
+    """The value, which bound of the truth it is, and its interval where that has two ends."""
     if seen is None:
         return []
-    at_least = "true" if seen.lower_bound else None
-    return [("forwarding_rate.fps", round(seen.value)), ("forwarding_rate.lower_bound", at_least)]
+    metric = name.rsplit(".", 1)[0]
+    pairs: list[tuple[str, object]] = [(name, round(seen.value))]
+    pairs += [(f"{metric}.lower_bound", "true" if seen.lower_bound else None)]
+    pairs += [(f"{metric}.upper_bound", "true" if seen.upper_bound else None)]
+    if seen.bound is Bound.BETWEEN:
+        pairs += [(f"{metric}.{end}_fps", round(fps)) for end, fps in zip(("low", "high"), seen.interval, strict=True)]
+    return pairs
 
 
 def _latency(outcome: Outcome) -> list[tuple[str, object]]:

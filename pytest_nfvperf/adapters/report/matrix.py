@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pytest_nfvperf.adapters.evidence.conclusions import conclude
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence
-from pytest_nfvperf.adapters.report.figures import format_line_share
+from pytest_nfvperf.adapters.report.figures import bounded_text, format_line_share, goal_seen
 from pytest_nfvperf.adapters.report.published_series import PublishedSeries
 from pytest_nfvperf.adapters.report.templating import environment, style
 from pytest_nfvperf.model.display import format_fps, format_ratio, how_many_labelled
@@ -167,11 +167,10 @@ def _cell(
 def _rates(outcome: Outcome) -> list[_Rate]:
     """What searches found, and the median of forwarding rates that were read repeatedly."""
     goals = [goal for name in _GOALS if (goal := outcome.goal(name)) is not None]
-    found = [_Rate(goal.goal.name, goal.reported_fps, _figure(goal)) for goal in goals]
+    found = [_rate(outcome, goal) for goal in goals]
     samples = outcome.sampled(_FORWARDING)
     if samples is not None:
-        text = ("≥ " if samples.at_least else "") + format_fps(samples.median)
-        found.append(_Rate(_FORWARDING, samples.median, text))
+        found.append(_Rate(_FORWARDING, samples.median, samples.bound.mark + format_fps(samples.median)))
     return found
 
 
@@ -181,10 +180,11 @@ def _line_shares(outcome: Outcome, rates: Sequence[_Rate]) -> Iterable[str]:
             yield format_line_share(rate.fps, outcome.line_rate_fps) if rate.fps is not None else "-"
 
 
-def _figure(goal: GoalOutcome) -> str:
-    if goal.reported_fps is None:
-        return str(goal.status).replace("_", " ")
-    return ("≥ " if goal.generator_limited else "") + format_fps(goal.reported_fps)
+def _rate(outcome: Outcome, goal: GoalOutcome) -> _Rate:
+    seen = goal_seen(outcome, goal.goal.name)
+    if seen is None or goal.load_fps is None:
+        return _Rate(goal.goal.name, None, str(goal.status).replace("_", " "))
+    return _Rate(goal.goal.name, seen.value, bounded_text(seen, format_fps))
 
 
 def _published(outcome: Outcome, rates: Sequence[_Rate], published: Sequence[PublishedSeries]) -> Iterable[Published]:

@@ -120,7 +120,7 @@ def _searched(outcome: Outcome) -> list[str]:
 
 def _load(outcome: Outcome, goal: GoalOutcome) -> str:
     shown = goal_figures(outcome, goal.goal.name).mpps
-    return shown if goal.reported_fps is None else f"{shown} Mpps"
+    return shown if goal.load_fps is None else f"{shown} Mpps"
 
 
 def _compared(comparison: Comparison) -> str:

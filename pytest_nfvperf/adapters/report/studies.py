@@ -182,8 +182,7 @@ def median_text(samples: Samples) -> str:
     """``5.64 Mpps``, with ``≥`` or ``≤`` where it is a bound; of a metric that one reading decides the worst one."""
     if samples.by_worst:
         return f"{worst_share_text(samples)} (worst)"
-    mark = "≥ " if samples.at_least else "≤ " if samples.at_most else ""
-    return mark + format_value(samples.median, samples.unit)
+    return samples.bound.mark + format_value(samples.median, samples.unit)
 
 
 def spread_text(samples: Samples) -> str:

@@ -10,9 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pytest_nfvperf.adapters.report.drawing import MUTED, SERIES, dress, finish, new_figure
-from pytest_nfvperf.adapters.report.figures import is_lower_bound
+from pytest_nfvperf.adapters.report.figures import goal_seen
 from pytest_nfvperf.adapters.report.published_series import PublishedSeries
-from pytest_nfvperf.model.measure.outcome import GoalOutcome, Outcome
+from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.samples import Bound
+from pytest_nfvperf.model.sla.verdict import Observation
 
 _PUBLISHED_MARKERS = ("D", "P", "X", "s")
 AXIS_TITLES = {"frame_size": "frame size, bytes with FCS", "flows": "flows per direction"}
@@ -84,11 +86,10 @@ def _draw(
 
 
 def _draw_goal(panel: Axes, slots: Slots, one: SweepSeries, name: str, color: str, *, in_bits: bool) -> None:
-    loaded = [
-        (outcome, goal) for outcome in one.outcomes if (goal := outcome.goal(name)) and goal.reported_fps is not None
-    ]
     points = [
-        (slots.at(outcome), value(outcome, goal.reported_fps or 0, in_bits=in_bits), goal) for outcome, goal in loaded
+        (slots.at(outcome), value(outcome, seen.value, in_bits=in_bits), seen)
+        for outcome in one.outcomes
+        if (goal := outcome.goal(name)) and goal.load_fps is not None and (seen := goal_seen(outcome, name))
     ]
     points.sort(key=lambda point: point[0])
     strict = name in ZERO_LOSS
@@ -116,9 +117,9 @@ def _draw_goal(panel: Axes, slots: Slots, one: SweepSeries, name: str, color: st
         _mark_bounds(panel, points, color)
 
 
-def _mark_bounds(panel: Axes, points: Sequence[tuple[int, float, GoalOutcome]], color: str) -> None:
+def _mark_bounds(panel: Axes, points: Sequence[tuple[int, float, Observation]], color: str) -> None:
     """An arrow upward: the DUT does at least this."""
-    bounds = [(x, y) for x, y, goal in points if is_lower_bound(goal)]
+    bounds = [(x, y) for x, y, seen in points if seen.bound in {Bound.AT_LEAST, Bound.BETWEEN}]
     arrow = {"arrowstyle": "<|-", "color": color, "linewidth": 1.3, "shrinkA": 0, "shrinkB": 0}
     for x, y in bounds:
         panel.annotate("", (x, y), (0, 20), textcoords="offset points", arrowprops=arrow)
@@ -131,12 +132,12 @@ def _mark_doubt(
     slots: Slots,
     one: SweepSeries,
     name: str,
-    points: Sequence[tuple[int, float, GoalOutcome]],
+    points: Sequence[tuple[int, float, Observation]],
     color: str,
 ) -> None:
-    """A question mark where the confirmation trial failed; a cross on the axis where there is no result."""
-    for x, y, goal in points:
-        if goal.confirmation is not None and not goal.confirmation.passed:
+    """A question mark where no trial of full length confirmed it; a cross on the axis where there is no result."""
+    for x, y, seen in points:
+        if seen.upper_bound:
             offset: dict[str, Any] = {
                 "textcoords": "offset points",
                 "fontsize": 11,
@@ -144,7 +145,7 @@ def _mark_doubt(
                 "color": color,
             }
             panel.annotate("?", (x, y), (7, 4), **offset)
-    empty = [slots.at(o) for o in one.outcomes if (found := o.goal(name)) and found.reported_fps is None]
+    empty = [slots.at(o) for o in one.outcomes if (found := o.goal(name)) and found.load_fps is None]
     if empty:
         panel.plot(empty, [0] * len(empty), linestyle="none", marker="x", color=color, label=f"{one.name}: no result")
 

@@ -17,6 +17,7 @@ from pytest_nfvperf.adapters.evidence.reader import RunEvidence
 from pytest_nfvperf.adapters.report.figures import (
     PER_DIRECTION,
     goal_figures,
+    goal_seen,
     is_of_times,
     other_result,
     plateau_figures,
@@ -31,7 +32,8 @@ from pytest_nfvperf.adapters.report.subjects import differing, distinctions, tes
 from pytest_nfvperf.model.display import MISSING, format_ns
 from pytest_nfvperf.model.evidence.conclusion import NO_SLA, subject_badge
 from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion
-from pytest_nfvperf.model.measure.outcome import Outcome, SearchStatus
+from pytest_nfvperf.model.measure.outcome import GoalOutcome, Outcome, PlateauPoint, SearchStatus
+from pytest_nfvperf.model.samples import Bound
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 from pytest_nfvperf.model.traffic.latency_origin import latency_origin
 
@@ -142,30 +144,46 @@ def _search_cells(row: SummaryRow) -> dict[str, str]:
     return dict(zip(_HEADINGS, (*loads, *_latency(row), _cost(row)), strict=True))
 
 
-_AT_LEAST: dict[str, Callable[[Outcome], bool]] = {
-    "the generator itself can hardly do more": lambda one: (
-        any(goal.generator_limited for goal in one.goals) or any(point.generator_limited for point in one.plateaus)
-    ),
-    "the host kept the CPUs apart": lambda one: any(point.apart for point in one.plateaus),
-    "the machine disturbed the trials at more": lambda one: any(goal.spoiled for goal in one.goals),
-    "nothing more was tried": lambda one: any(
-        goal.status is SearchStatus.AT_MAXIMUM and not goal.generator_limited for goal in one.goals
-    ),
+_AT_LEAST: dict[str, Callable[[GoalOutcome], bool]] = {
+    "the generator itself can hardly do more": lambda goal: goal.generator_limited and not goal.slowed,
+    "the machine slowed generator or DUT": lambda goal: bool(goal.slowed),
+    "the machine disturbed the trials at more": lambda goal: bool(goal.spoiled),
+    "nothing more was tried": lambda goal: goal.status is SearchStatus.AT_MAXIMUM and not goal.generator_limited,
 }
-"""Why a load, or a plateau, is a lower bound."""
+"""Why a load is a lower bound."""
+
+_AT_LEAST_PLATEAU: dict[str, Callable[[PlateauPoint], bool]] = {
+    "the generator itself can hardly do more": lambda point: bool(point.generator_limited),
+    "the host kept the CPUs apart": lambda point: bool(point.apart),
+}
+"""Why a plateau is one."""
+
+_READ_AS = {
+    Bound.AT_MOST: "≤ no trial of full length confirmed it: the DUT does at most this.",
+    Bound.BETWEEN: "a .. b: the DUT does at least a and less than b; the machine disturbed the trials between.",
+    Bound.ABOUT: "~ the machine let nothing be confirmed: the DUT may do less than this, or more.",
+}
+"""What the other marks of a load say."""
 
 
 def _notes(rows: Sequence[SummaryRow]) -> list[str]:
     """What a reader must know to read the table."""
     notes = [PER_DIRECTION]
-    goals = [goal for row in rows for goal in row.outcome.goals]
-    whys = [why for why, holds in _AT_LEAST.items() if any(holds(row.outcome) for row in rows)]
+    bounds = [
+        (goal, seen.bound)
+        for row in rows
+        for goal in row.outcome.goals
+        if goal.load_fps is not None and (seen := goal_seen(row.outcome, goal.goal.name))
+    ]
+    at_least = [goal for goal, bound in bounds if bound is Bound.AT_LEAST]
+    points = [point for row in rows for point in row.outcome.plateaus]
+    whys = [why for why, holds in _AT_LEAST.items() if any(map(holds, at_least))]
+    whys += [why for why, holds in _AT_LEAST_PLATEAU.items() if any(map(holds, points))]
     if whys:
-        notes.append(f"≥ the DUT does at least this: {', or '.join(whys)}.")
-    if any(row.outcome.plateaus for row in rows):
+        notes.append(f"≥ the DUT does at least this: {', or '.join(dict.fromkeys(whys))}.")
+    notes += [text for kind, text in _READ_AS.items() if any(bound is kind for _, bound in bounds)]
+    if points:
         notes.append("The plateau is what the DUT forwards at overload, while the machine disturbs nothing.")
-    if any(goal.unconfirmed for goal in goals):
-        notes.append("≤ no trial of full length confirmed it: the DUT does at most this.")
     measured = [(point.at, row.outcome.label.get("engine")) for row in rows if (point := typical_latency(row.outcome))]
     if measured:
         origin = latency_origin(engine for _, engine in measured)

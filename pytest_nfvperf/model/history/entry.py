@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pytest_nfvperf.model.samples import Bound
 from pytest_nfvperf.model.sla.baseline import Subject
 from pytest_nfvperf.model.sla.verdict import Observation
 
 SCHEMA = 1
-AT_LEAST, AT_MOST = "at least", "at most"
+AT_LEAST, AT_MOST, ABOUT = Bound.AT_LEAST.value, Bound.AT_MOST.value, Bound.ABOUT.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,7 @@ class Figure:
         metric, unit, value: as an Observation's.
         at: the load that it belongs to; None where it belongs to none.
         low, high: its interval; None where it was not sampled.
-        bound: AT_LEAST or AT_MOST where the value is only a bound; else empty.
+        bound: AT_LEAST or AT_MOST where the value is only a bound, ABOUT where it is not even that; else empty.
         bound_reason: why it is one.
     """
 
@@ -42,8 +43,8 @@ class Figure:
             self.value,
             self.unit,
             self.at,
-            lower_bound=self.bound == AT_LEAST,
-            upper_bound=self.bound == AT_MOST,
+            lower_bound=self.bound in {AT_LEAST, ABOUT},
+            upper_bound=self.bound in {AT_MOST, ABOUT},
             bound_reason=self.bound_reason,
             low=self.low,
             high=self.high,
@@ -117,6 +118,6 @@ def _is_number(seen: Observation) -> bool:
 
 
 def _figure(seen: Observation) -> Figure:
-    bound = AT_LEAST if seen.lower_bound else AT_MOST if seen.upper_bound else ""
+    bound = "" if seen.bound is Bound.BETWEEN else seen.bound.value  # its ends say that
     low, high = (end if end is not None and math.isfinite(end) else None for end in (seen.low, seen.high))
     return Figure(seen.metric, seen.unit, seen.value, seen.at, low, high, bound, seen.bound_reason)

@@ -102,9 +102,14 @@ def _of_goal(goal: GoalOutcome, outcome: Outcome) -> Iterator[Observation]:
     if figure is None:
         return
     load, bound, why = figure
+    lower, upper = bound in {"lower", "both"}, bound in {"upper", "both"}
     low, high = _over_repeats(goal)
-    if high is None and goal.spoiled and bound == "lower":
-        high = _known_too_high(goal)
+    if low is not None and high is not None:  # the ends of all searches bound their median, not those of one
+        lower, upper = math.isinf(high) or (lower and not goal.repeated_ends), low <= 0 or upper
+        why = why or "some of the searches found a bound only"
+        low, high = (low if low > 0 else None), (high if math.isfinite(high) else None)
+    elif goal.spoiled and bound == "lower" and (high := _known_too_high(goal)) is not None:
+        lower = False
     evidence = (goal.confirmation.trial_id,) if goal.confirmation else outcome.trials
     line_ratio = load / outcome.line_rate_fps if outcome.line_rate_fps else None
     if line_ratio is not None and _at_line_rate(load, outcome):
@@ -115,15 +120,27 @@ def _of_goal(goal: GoalOutcome, outcome: Outcome) -> Iterator[Observation]:
                 goal.goal.name,
                 float(value),
                 unit,
-                lower_bound=bound in {"lower", "both"} and (high is None or bool(goal.repeated_fps)),
-                upper_bound=bound in {"upper", "both"},
-                bound_reason=why,
+                lower_bound=lower,
+                upper_bound=upper,
+                bound_reason=why if lower or upper or bound else "",
                 confidence=_goal_confidence(goal, outcome),
                 evidence=evidence,
                 low=None if low is None else float(value) * low / load,
                 high=None if high is None else float(value) * high / load,
-                repeats=max(1, len(goal.repeated_fps)),
+                repeats=max(1, sum(fps is not None for fps in goal.repeated_fps)),
             )
+
+
+def goal_ends(goal: GoalOutcome, outcome: Outcome) -> tuple[int | None, float, float | None]:
+    """What one search found, frames/s per direction: its figure, and the lowest and highest that it leaves possible.
+
+    None for the figure of a search that found nothing, and for an open upper end.
+    """
+    seen = next((each for each in _of_goal(goal, outcome) if each.unit == "pps"), None)
+    if seen is None:
+        return None, 0.0, None
+    low, high = seen.interval
+    return round(seen.value), low, high if math.isfinite(high) else None
 
 
 def _of_plateaus(outcome: Outcome) -> Iterator[Observation]:
@@ -157,40 +174,60 @@ def _of_plateaus(outcome: Outcome) -> Iterator[Observation]:
 
 
 def _over_repeats(goal: GoalOutcome) -> tuple[float | None, float | None]:
-    """The interval of the median over repeats, frames/s per direction; Nones for a single search."""
+    """The interval of the median over repeats, frames/s per direction; Nones for a single search.
+
+    Each search is an interval itself: the low end of the median is that of the low ends, and the high end that of the
+    high ones, infinity where it is open.
+    """
     found = [fps for fps in goal.repeated_fps if fps is not None]
     if len(found) < FEWEST_REPEATS:
         return None, None
-    interval = median_interval(found)
-    return interval.low, interval.high
+    ends = [each for each, fps in zip(goal.repeated_ends, goal.repeated_fps, strict=False) if fps is not None]
+    lows = [low for low, _ in ends] or found
+    highs = [math.inf if high is None else high for _, high in ends] or found
+    return median_interval(lows).low, median_interval(highs).high
 
 
 def _goal_figure(goal: GoalOutcome, outcome: Outcome) -> tuple[int, str, str] | None:
     """Load in frames/s per direction, which bound of the truth it is ("", "lower", "upper", "both"), and why."""
     if goal.status is SearchStatus.BELOW_MINIMUM:
-        return (goal.upper_fps, "upper", "below the search's minimum load") if goal.upper_fps else None
+        why = "; ".join(filter(None, ("below the search's minimum load", goal.slowed)))
+        return (goal.upper_fps, "both" if goal.slowed else "upper", why) if goal.upper_fps else None
     if goal.load_fps is None:
         return None
     confirmation = goal.confirmation
     if confirmation is None and goal.detail.startswith(NOT_CONFIRMED):
         # What the rig spoiled bounds nothing from above; where the search's own end was the rig's, nothing does.
-        return goal.load_fps, "both" if _rig_limit(goal, outcome) else "upper", goal.detail
+        return (
+            goal.load_fps,
+            "both" if goal.slowed or _rig_limit(goal, goal.load_fps, outcome) else "upper",
+            goal.detail,
+        )
     if confirmation is not None and not confirmation.passed:
-        return confirmation.load_fps, "upper", _failed_confirmation(confirmation, goal)
+        why = "; ".join(filter(None, (_failed_confirmation(confirmation, goal), goal.slowed)))
+        return confirmation.load_fps, "both" if goal.slowed else "upper", why
     # A confirmation may have passed at a lower load than the search found: that is what is certain.
     load = confirmation.load_fps if confirmation else goal.load_fps
-    why = _rig_limit(goal, outcome) if load >= goal.load_fps else goal.spoiled
+    if _at_line_rate(load, outcome):
+        return load, "", ""  # no port takes more
+    why = "; ".join(dict.fromkeys(filter(None, (_rig_limit(goal, load, outcome), goal.slowed, goal.spoiled))))
     return load, "lower" if why else "", why
 
 
 def _known_too_high(goal: GoalOutcome) -> int | None:
-    """The load that valid trials of the search found too high; None where the rig set its end."""
-    return None if goal.generator_limited else goal.upper_fps
+    """The lowest load that valid trials found too high; None where none did, or the rig set the search's end."""
+    ends = (goal.refuted_fps, None if goal.generator_limited else goal.upper_fps)
+    return None if goal.slowed else min((fps for fps in ends if fps is not None), default=None)
 
 
-def _rig_limit(goal: GoalOutcome, outcome: Outcome) -> str:
-    """What kept the rig from asking the DUT for more; empty when the DUT or the line was the limit."""
-    if _at_line_rate(goal.load_fps or 0, outcome):
+def _rig_limit(goal: GoalOutcome, load_fps: int, outcome: Outcome) -> str:
+    """What kept the rig from asking the DUT for more than this load; empty when the DUT or the line was the limit.
+
+    A confirmation may be a little lower than the load that the search found, by the frames that the generator left out.
+    The rig's limit is that of the lower load, too, unless a valid trial between the two lost too much.
+    """
+    refuted = goal.refuted_fps is not None and load_fps < goal.refuted_fps <= (goal.load_fps or 0)
+    if refuted or _at_line_rate(load_fps, outcome):
         return ""
     if goal.generator_limited:
         return "generator-limited"

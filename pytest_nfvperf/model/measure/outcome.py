@@ -74,6 +74,11 @@ class GoalOutcome:
         spoiled: which loads above the confirmed one the rig did not let confirm, so that the DUT may bear more.
         repeated_fps: what each of several searches reported, this one among them; None of one that found nothing. Empty
             where there was one search.
+        repeated_ends: of each of these the lowest and the highest that it leaves possible; None for an open upper end.
+            Empty where nobody kept them.
+        refuted_fps: lowest load at which a valid confirmation trial lost too much; None where none did.
+        slowed: why every load of this search may be too low, confirmed or refuted: the host kept CPUs apart, or shared
+            their cores; "" where it did not.
     """
 
     goal: Goal
@@ -85,6 +90,9 @@ class GoalOutcome:
     detail: str = ""
     spoiled: str = ""
     repeated_fps: tuple[int | None, ...] = ()
+    repeated_ends: tuple[tuple[float, float | None], ...] = ()
+    refuted_fps: int | None = None
+    slowed: str = ""
 
     @property
     def reported_fps(self) -> int | None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_nfvperf.model.display import format_against, format_ratio, format_value, how_many
-from pytest_nfvperf.model.samples import Relative
+from pytest_nfvperf.model.samples import Bound, Relative
 from pytest_nfvperf.model.sla.baseline import NOT_GIVEN, Baseline
 from pytest_nfvperf.model.sla.core_budget import budget_text, within
 from pytest_nfvperf.model.sla.failure_table import failure_table
@@ -90,14 +90,7 @@ class _Figure:
 
     @classmethod
     def of(cls, seen: Observation) -> _Figure:
-        low = seen.value if seen.low is None else seen.low
-        high = seen.value if seen.high is None else seen.high
-        return cls(
-            seen.value,
-            0.0 if seen.upper_bound else low,
-            math.inf if seen.lower_bound else high,
-            seen.bound_reason,
-        )
+        return cls(seen.value, *seen.interval, seen.bound_reason)
 
     @property
     def is_at_least(self) -> bool:
@@ -225,8 +218,8 @@ def _verdict_on_ratio(rule: Rule, metric: str, limit: Limit, found: Observation,
 
 def _side(seen: Observation) -> str:
     """One side of a relation: ``at least 6.02 Mpps``."""
-    mark = "at least " if seen.lower_bound else "at most " if seen.upper_bound else ""
-    return mark + format_value(seen.value, seen.unit)
+    mark = "" if seen.bound is Bound.BETWEEN else f"{seen.bound} "
+    return mark.lstrip() + format_value(seen.value, seen.unit)
 
 
 def _ratio_confidence(ratio: Relative, found: Observation) -> str:

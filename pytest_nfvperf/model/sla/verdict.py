@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 
-from pytest_nfvperf.model.samples import Relative
+from pytest_nfvperf.model.samples import Bound, Relative, bound_of
 
 
 class Judgement(StrEnum):
@@ -51,6 +52,23 @@ class Observation:
     relatives: tuple[Relative, ...] = ()
     repeats: int = 1
     cores: int = 0
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """What the true value lies in: both ends are the value where it is exact.
+
+        An open upper end is infinity. An open lower end is 0, or -infinity where the value itself is negative.
+        """
+        low = self.value if self.low is None else self.low
+        high = self.value if self.high is None else self.high
+        if self.upper_bound:
+            low = 0.0 if low >= 0 else -math.inf
+        return low, (math.inf if self.lower_bound else high)
+
+    @property
+    def bound(self) -> Bound:
+        """What the value says of the true one: judge, tables, JUnit, matrix, history and export all ask here."""
+        return bound_of(self.value, lower=self.lower_bound, upper=self.upper_bound, low=self.low, high=self.high)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pytest_nfvperf.adapters.report.drawing import MUTED, SERIES
-from pytest_nfvperf.adapters.report.figures import goal_figures, goal_note, is_lower_bound
+from pytest_nfvperf.adapters.report.figures import goal_figures, goal_note, goal_seen
 from pytest_nfvperf.adapters.report.live.spec import Live, Panel, Trace, curve, dots
 from pytest_nfvperf.adapters.report.published_series import PublishedSeries
 from pytest_nfvperf.adapters.report.sweep_chart import AXIS_TITLES, ZERO_LOSS, Slots, SweepSeries, ceilings, value
 from pytest_nfvperf.model.measure.outcome import GoalOutcome, Outcome
+from pytest_nfvperf.model.samples import Bound
+from pytest_nfvperf.model.sla.verdict import Observation
 
 
 def live_sweep(
@@ -57,17 +59,21 @@ def _traces(
 
 def _goal(slots: Slots, places: Sequence[str], one: SweepSeries, name: str, color: str, *, in_bits: bool) -> Trace:
     found = [(slots.at(outcome), outcome, goal) for outcome in one.outcomes if (goal := outcome.goal(name))]
-    loaded = sorted((each for each in found if each[2].reported_fps is not None), key=lambda each: each[0])
+    loaded = sorted((each for each in found if each[2].load_fps is not None), key=lambda each: each[0])
+    figures = [goal_seen(outcome, name) for _, outcome, _ in loaded]
     strict = name in ZERO_LOSS
     return curve(
         f"{one.name} {name.upper()}",
         [places[at] for at, _, _ in loaded],
-        [value(outcome, goal.reported_fps or 0, in_bits=in_bits) for _, outcome, goal in loaded],
+        [
+            value(outcome, seen.value, in_bits=in_bits) if seen else 0.0
+            for (_, outcome, _), seen in zip(loaded, figures, strict=True)
+        ],
         color,
         mode="lines+markers+text",
         line={"dash": "solid" if strict else "dash", "width": 1.8 if strict else 1.3},
         marker={"size": 8, "symbol": ["circle" if strict else "circle-open"] * len(loaded)},
-        text=[_mark(goal) for _, _, goal in loaded],
+        text=[_mark(seen) for seen in figures],
         textposition="top center",
         hovertext=[_hover(one.name, places[at], outcome, goal) for at, outcome, goal in loaded],
         hoverinfo="text",
@@ -75,11 +81,11 @@ def _goal(slots: Slots, places: Sequence[str], one: SweepSeries, name: str, colo
     )
 
 
-def _mark(goal: GoalOutcome) -> str:
-    """``≥`` where the rig, not the DUT, ended the search; ``?`` where the confirmation failed."""
-    if goal.confirmation is not None and not goal.confirmation.passed:
+def _mark(seen: Observation | None) -> str:
+    """``≥`` where the rig, not the DUT, ended the search; ``?`` where no trial of full length confirmed it."""
+    if seen is None or seen.upper_bound:
         return "?"
-    return "≥" if is_lower_bound(goal) else ""
+    return "≥" if seen.bound in {Bound.AT_LEAST, Bound.BETWEEN} else ""
 
 
 def _hover(series: str, place: str, outcome: Outcome, goal: GoalOutcome) -> str:
