@@ -31,6 +31,12 @@ def format_fps(frames_per_second: float | None, digits: int = _DIGITS) -> str:
     return _scaled(frames_per_second, [(factor, f"{prefix}pps") for factor, prefix in _SI], digits)
 
 
+def format_load(asked_fps: float, offered_fps: float | None) -> str:
+    """A load in frames/s: ``40.0 Mpps``, with what was offered beside it where that reads differently."""
+    asked, offered = format_fps(asked_fps), format_fps(offered_fps)
+    return asked if offered_fps is None or asked == offered else f"{asked} ({offered} offered)"
+
+
 def format_bps(bits_per_second: float | None, digits: int = _DIGITS) -> str:
     """Bit/s: ``25.1 Gbps``."""
     return _scaled(bits_per_second, [(factor, f"{prefix}bps") for factor, prefix in _SI], digits)

@@ -16,7 +16,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from pytest_nfvperf.model.display import format_fps
+from pytest_nfvperf.model.display import format_fps, format_ratio
 from pytest_nfvperf.model.measure.outcome import NOT_CONFIRMED, Confirmation, Goal, GoalOutcome
 from pytest_nfvperf.runs.invalid_trials import InvalidTrialsError
 from pytest_nfvperf.runs.measurer import LoadMeasurer, loss_of
@@ -180,6 +180,9 @@ def _one(
     except InvalidTrialsError as error:
         return _Spoiled(load_fps, str(error), load_fps)
     ratio, result = loss_of(trial), trial.result
+    if result.says_nothing and not result.held_load:
+        why = f"{trial.id} {_SHORT.format(format_ratio(result.offered_share))}"
+        return _Spoiled(load_fps, why, load_fps * result.offered_share)
     if result.says_nothing and (ratio > goal.loss_ratio or result.given_up):
         in_vain = result.dated is not None and ratio <= goal.loss_ratio
         why = f"{trial.id} {_IN_VAIN if in_vain else _UNTOLD}"
@@ -195,6 +198,7 @@ def _one(
 
 
 _UNTOLD = "lost frames, and too little of it was undisturbed to tell whose loss that was"
+_SHORT = "offered {} of it: the generator did not hold the load"
 _IN_VAIN = "was given up for lost frames that turned out to be the machine's"
 
 SHARES = (1.0, 0.99, 0.97, 0.95, 0.92, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.35, 0.25, 0.1)

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean
 
-from pytest_nfvperf.model.display import format_fps
+from pytest_nfvperf.model.display import format_fps, format_ratio, format_seconds
 from pytest_nfvperf.model.measure.outcome import BackToBack, LatencyPoint, LossPoint
+from pytest_nfvperf.model.traffic.trial import MOST_NOT_OFFERED, TrialResult
 from pytest_nfvperf.runs.invalid_trials import InvalidTrialsError
 from pytest_nfvperf.runs.measurer import LoadMeasurer, loss_of
 from pytest_nfvperf.runs.trials import Trial
@@ -32,20 +33,39 @@ def loss_curve(
     for percent in range(round(1 / step), 0, -1):
         trial = measurer.measure(trial_s, maximum_fps * percent * step, "loss curve")
         points.append(loss_point(trial))
-        if len(points) >= 2 and points[-1].loss_ratio == points[-2].loss_ratio == 0:
+        if len(points) >= 2 and all(point.loss_ratio == 0 and not point.short for point in points[-2:]):
             break
     return tuple(points)
 
 
 def loss_point(trial: Trial) -> LossPoint:
-    """The loss of one trial."""
+    """The loss of one trial, of the load that was offered."""
     result = trial.result
-    counted = result.dated or result
-    point = LossPoint(result.spec.load_fps, loss_of(trial), trial.id, counted.lost, counted.offered)
+    counted, load_fps = result.dated or result, result.spec.load_fps
+    point = LossPoint(
+        load_fps,
+        loss_of(trial),
+        trial.id,
+        counted.lost,
+        counted.offered,
+        offered_fps=round(load_fps * result.offered_share),
+        short=short_of_load(result),
+    )
     if not result.says_nothing:
         return point
     by_rule = trial.ledger.by_rule / result.offered if trial.ledger is not None and result.offered else 0.0
     return replace(point, at_most=_UNTOLD, by_rule=by_rule)
+
+
+def short_of_load(result: TrialResult) -> str:
+    """Why a trial measured nothing at its load: the generator offered less; "" where it held the load."""
+    if result.held_load:
+        return ""
+    load_fps, share = result.spec.load_fps, result.offered_share
+    return (
+        f"the generator offered {format_fps(load_fps * share)} of the {format_fps(load_fps)} asked for "
+        f"({format_ratio(share)}; at least {format_ratio(1 - MOST_NOT_OFFERED)} is needed)"
+    )
 
 
 def latency_profile(
@@ -67,11 +87,10 @@ def _latency_at(measurer: LoadMeasurer, name: str, load_fps: float, trial_s: flo
 
 
 def latency_point(name: str, trial: Trial) -> LatencyPoint:
-    """The latency of one trial; ``name`` says at what load ("50 % of pdr")."""
-    histogram = trial.result.latency
-    load = trial.result.spec.load_fps
-    if histogram is None or not histogram.total:
-        return LatencyPoint(name, load, trial.id, None, None, None, None, None, None, 0)
+    """The latency of one trial; ``name`` says at what load ("50 % of pdr"). None where it fell short of that load."""
+    histogram, load, short = trial.result.latency, trial.result.spec.load_fps, short_of_load(trial.result)
+    if histogram is None or not histogram.total or short:
+        return LatencyPoint(name, load, trial.id, None, None, None, None, None, None, 0, spoiled=short)
     p50, p90, p99, p999 = (histogram.percentile_ns(p) for p in (50, 90, 99, 99.9))
     return LatencyPoint(name, load, trial.id, histogram.min_ns, p50, p90, p99, p999, histogram.max_ns, histogram.total)
 
@@ -133,9 +152,17 @@ def _longest_burst(measurer: LoadMeasurer, load_fps: float, longest_s: float) ->
 
 
 def _lossless(measurer: LoadMeasurer, load_fps: float, burst_s: float) -> bool:
-    """False also where the rig spoils every repeat: so the longest lossless burst is never overstated."""
+    """False also where the rig spoils every repeat, or the burst: so the longest lossless one is never overstated."""
     trial = measurer.measure_if_possible(burst_s, load_fps, "back-to-back burst", goes_lower=False)
-    return trial is not None and loss_of(trial) == 0
+    if trial is None or loss_of(trial) != 0:
+        return False
+    # A burst with holes is none, though its undisturbed windows were at full rate: queues drain in the holes.
+    result = trial.result
+    if result.offered < (1 - MOST_NOT_OFFERED) * result.intended:
+        share = format_ratio(result.offered / result.intended)
+        measurer.spoiled.append(f"{trial.id}: the generator offered {share} of a burst of {format_seconds(burst_s)}")
+        return False
+    return True
 
 
 def no_burst(failed: Sequence[str], ceiling_fps: float | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from pytest_nfvperf.model.display import format_fps
+from pytest_nfvperf.model.display import format_fps, format_ratio
 from pytest_nfvperf.model.measure.outcome import GoalOutcome
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, Reason, TrialSpec
@@ -118,7 +118,7 @@ class LoadMeasurer:
     def measure_if_possible(
         self, duration_s: float, load_fps: float, purpose: str, *, goes_lower: bool = True
     ) -> Trial | None:
-        """One valid trial; None where the rig spoiled every repeat at this load.
+        """One valid trial; None where the rig spoiled every repeat at this load, or never offered it.
 
         A search then goes on below: what it finds is a lower bound, for nothing is known of the DUT
         above. A rig that spoils MAX_SPOILED_LOADS loads, and not by what is too high for it alone, cannot bear a
@@ -130,7 +130,13 @@ class LoadMeasurer:
             InvalidTrialsError: so many loads were spoiled.
         """
         try:
-            return self.measure(duration_s, load_fps, purpose)
+            trial = self.measure(duration_s, load_fps, purpose)
+            if trial.result.held_load or not trial.result.says_nothing:
+                return trial
+            share = format_ratio(trial.result.offered_share)
+            self.spoiled.append(f"{format_fps(load_fps)}: the generator offered {share} of it in {trial.id}")
+            self.too_high += goes_lower
+            return None
         except InvalidTrialsError as error:
             self.spoiled.append(f"{format_fps(load_fps)}: {error}")
             self.too_high += goes_lower and _too_high(error)

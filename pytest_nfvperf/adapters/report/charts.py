@@ -101,7 +101,8 @@ def latency_drawing(outcome: Outcome, trials: dict[str, TrialData]) -> Drawing |
     curves: list[tuple[str, Histogram]] = []
     for point in outcome.latency:
         # Thinned counts are within 1 %, which no eye sees in a chart; decoding exact ones takes 40 ms each.
-        histogram = trials[point.trial_id].result.latency if point.trial_id in trials else None
+        measured = point.trial_id in trials and not point.spoiled
+        histogram = trials[point.trial_id].result.latency if measured else None
         if histogram is not None and histogram.total:
             curves.append((point.at, histogram))
     return (lambda: latency_chart(curves), live_latency(curves)) if curves else None
@@ -109,7 +110,7 @@ def latency_drawing(outcome: Outcome, trials: dict[str, TrialData]) -> Drawing |
 
 def loss_drawing(outcome: Outcome) -> Drawing | None:
     """The loss curve; None when none was measured."""
-    points = outcome.loss_curve
+    points = tuple(point for point in outcome.loss_curve if not point.short)
     return (lambda: loss_chart(points), live_loss(points)) if points else None
 
 

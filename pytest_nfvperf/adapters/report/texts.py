@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pytest_nfvperf.adapters.report.dut_facts import versions_text
-from pytest_nfvperf.model.display import format_bps, format_count, format_fps, format_ratio, format_seconds
+from pytest_nfvperf.model.display import format_bps, format_count, format_load, format_ratio, format_seconds
 from pytest_nfvperf.model.evidence.records import StreamData, TopologyData, TrialData
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.testbed.topology_text import topology_text
@@ -90,7 +90,7 @@ def trials_csv(trials: Sequence[tuple[str, TrialData]]) -> str:
 def trial_line(trial: TrialData) -> str:
     """One trial in one line: ``search ndr: 7.23 Mpps for 1.00 s, 0 of 14,460,000 lost (0 %)``."""
     result = trial.result
-    load = f"{format_fps(result.spec.load_fps)} for {format_seconds(result.due_s)}"
+    load = f"{format_load(result.spec.load_fps, trial.offered_load_fps)} for {format_seconds(result.due_s)}"
     if not result.valid:
         return f"{result.spec.purpose}: {load}, invalid: {'; '.join(map(str, result.invalid))}"
     lost = f"{format_count(trial.own_lost, '')} of {format_count(trial.own_offered, '')} lost"

@@ -133,6 +133,14 @@ class TrialData:
         return self.result.offered if self.dated is None else self.dated.offered
 
     @property
+    def offered_load_fps(self) -> float:
+        """The load that the DUT was asked to take in them, frames/s per direction."""
+        load_fps = self.result.spec.load_fps
+        if self.dated is not None:
+            return load_fps * (1 - self.dated.skipped_ratio)
+        return load_fps * self.result.offered / self.result.intended if self.result.intended else 0.0
+
+    @property
     def own_loss_ratio(self) -> float | None:
         """The DUT's own loss ratio, which searches are judged by; None when nothing was offered."""
         return self.result.loss_ratio if self.dated is None else self.dated.loss_ratio

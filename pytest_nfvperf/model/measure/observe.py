@@ -19,6 +19,7 @@ from pytest_nfvperf.model.measure.outcome import (
     Cost,
     GoalOutcome,
     LatencyPoint,
+    LossPoint,
     Outcome,
     SearchStatus,
     SessionsSeen,
@@ -85,6 +86,9 @@ def unmeasured(outcome: Outcome) -> dict[str, str]:
     for goal in outcome.goals:
         if not any(True for _ in _of_goal(goal, outcome)):
             missing[goal.goal.name] = f"search {goal.status.replace('_', ' ')}: {goal.detail or 'no detail'}"
+    for loss in outcome.loss_curve:
+        if loss.short:
+            missing |= dict.fromkeys(("loss_ratio", "lost_frames"), loss.short)
     for point in outcome.latency:
         for name in _LATENCIES:
             if getattr(point, f"{name}_ns") is None:
@@ -318,13 +322,21 @@ def _of_latency(point: LatencyPoint) -> Iterator[Observation]:
 
 def _of_loss(outcome: Outcome) -> Iterator[Observation]:
     for point in outcome.loss_curve:
+        if point.short:
+            continue  # a figure belongs to the load that was offered
         at, evidence = load_in_fps(point.load_fps), (point.trial_id,)
-        confidence = loss_bound_text(point.loss_ratio, point.offered_frames)
+        confidence = loss_bound_text(point.loss_ratio, point.offered_frames) + _offered_text(point)
         seen = Observation("loss_ratio", point.loss_ratio, "ratio", at, confidence=confidence, evidence=evidence)
         yield _between(seen, point.by_rule, point.at_most)
         if point.lost_frames is not None:
             lost = replace(seen, metric="lost_frames", value=float(point.lost_frames), unit="frames")
             yield _between(lost, point.by_rule * (point.offered_frames or 0), point.at_most)
+
+
+def _offered_text(point: LossPoint) -> str:
+    """``, at 3.87 Mpps of the 4.00 Mpps asked for``; nothing where both read the same."""
+    asked, offered = format_fps(point.load_fps), format_fps(point.offered_fps)
+    return "" if point.offered_fps is None or asked == offered else f", at {offered} of the {asked} asked for"
 
 
 def _between(seen: Observation, low: float, at_most: str) -> Observation:

@@ -115,7 +115,9 @@ class LossPoint:
 
     ``lost_frames`` and ``offered_frames`` are counted over all directions; None where not kept. ``at_most``: why some
     of the loss may be the machine's and not the DUT's; empty where it is the DUT's. ``by_rule``: what is the DUT's all
-    the same, by the ledger: the loss ratio of what its flows, meters and policers dropped.
+    the same, by the ledger: the loss ratio of what its flows, meters and policers dropped. ``offered_fps``: what the
+    DUT was asked to take, frames/s per direction; None where not kept. ``short``: why that is so much less than the
+    load that nothing here belongs to the load; empty where it is not.
     """
 
     load_fps: int
@@ -125,6 +127,8 @@ class LossPoint:
     offered_frames: int | None = None
     at_most: str = ""
     by_rule: float = 0.0
+    offered_fps: int | None = None
+    short: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,10 @@ from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.undisturbed import Undisturbed, running, undisturbed
 from pytest_nfvperf.model.traffic.windows import Windows
 
+MOST_NOT_OFFERED = 0.04
+"""Share of the frames due that a trial may leave out and still be one at its load: what the rig forgives itself where
+its generator shares a CPU with housekeeping, the most of all its limits (docs/measuring-method.md)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Direction:
@@ -351,6 +355,22 @@ class TrialResult:
         return found if found is not None and found.enough else self.running
 
     @property
+    def offered_share(self) -> float:
+        """Share of the frames due that the DUT was asked to take, 0..1, in the windows that are judged.
+
+        Of a trial that is judged as a whole it is that of the direction with the smaller share.
+        """
+        dated = self.dated
+        if dated is not None:
+            return 1 - dated.skipped_ratio
+        return min((each.offered / each.intended for each in self.counts if each.intended), default=0.0)
+
+    @property
+    def held_load(self) -> bool:
+        """True when its figures belong to its load. One that saturates is meant to be above what anybody takes."""
+        return self.spec.saturating or self.offered_share >= 1 - MOST_NOT_OFFERED
+
+    @property
     def own_lost(self) -> int:
         """Frames that the DUT itself lost, of the same windows as ``own_loss_ratio``."""
         return (self.dated or self).lost
@@ -365,8 +385,11 @@ class TrialResult:
     def says_nothing(self) -> bool:
         """True where frames were lost, and too little of it was undisturbed to tell whose loss that was.
 
-        Also of a trial that was given up for a loss that turned out not to be the DUT's: it is too short to hold.
+        Also of a trial that was given up for a loss that turned out not to be the DUT's: it is too short to hold. And
+        of one that fell short of its load, unless the DUT lost more of the little than the generator left out.
         """
+        if self._short_in_vain:
+            return True
         if self.windows is None or self.spec.saturating:
             return False
         dated = self.dated
@@ -374,6 +397,14 @@ class TrialResult:
             return self.lost > 0
         above = (dated.loss_ratio or 0.0) > (self.spec.give_up_loss or 0.0)
         return not dated.refutes if above else self._given_up_in_vain
+
+    @property
+    def _short_in_vain(self) -> bool:
+        if self.held_load:
+            return False
+        dated = self.dated
+        due, offered = (self.intended, self.offered) if dated is None else (dated.due, dated.offered)
+        return self.own_lost <= due - offered
 
     @property
     def _given_up_in_vain(self) -> bool:
