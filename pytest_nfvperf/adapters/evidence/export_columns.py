@@ -109,7 +109,11 @@ def _bound(name: str) -> Callable[[Outcome], str | None]:
 
 
 def _unexplained(trial: TrialData) -> int | None:
-    return None if trial.ledger is None else trial.ledger.unexplained
+    return None if trial.ledger is None else trial.ledger.unaccounted
+
+
+def _foreign(trial: TrialData) -> int | None:
+    return None if trial.ledger is None else trial.ledger.foreign
 
 
 _TRIAL = (
@@ -128,6 +132,7 @@ _TRIAL = (
     _of("own_offered", "int", "offered in undisturbed windows, or all", lambda t: t.own_offered),
     _of("own_lost", "int", "of these lost, which is what a search is judged by", lambda t: t.own_lost),
     _of("unexplained", "int", "lost frames that no counter explains", _unexplained),
+    _of("of_others", "int", "frames in the counters that are not of the trial, or counted twice", _foreign),
     _of("offered_fps", "float", "measured, frames/s per direction", lambda t: t.result.offered_fps),
     _of("received_fps", "float", "measured, frames/s per direction", lambda t: t.result.received_fps),
     _of("p50_ns", "int", "latency, ns, where it was asked for", _percentile(50)),

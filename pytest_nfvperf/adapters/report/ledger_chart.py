@@ -8,7 +8,7 @@ that go on from it, and their rate.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from matplotlib.axes import Axes
@@ -18,7 +18,7 @@ from matplotlib.patches import FancyBboxPatch
 from pytest_nfvperf.adapters.report.drawing import INK, MUTED, ORANGE, VERMILION, new_figure
 from pytest_nfvperf.adapters.report.ledger_layout import Box, clear_hops
 from pytest_nfvperf.model.display import format_fps, format_ratio
-from pytest_nfvperf.model.ledger.ledger import Hop, Ledger
+from pytest_nfvperf.model.ledger.ledger import Foreign, Hop, Ledger
 
 _WIDTH_IN = 11.0
 _LEFT_IN, _RIGHT_IN = 0.1, 1.15
@@ -62,11 +62,16 @@ def ledger_chart(ledger: Ledger, seconds: float) -> Figure | None:
     if not ledger.paths:
         return None
     rows = [
-        _row(_title(path.direction, path.offered, path.received, path.lost), path.hops, seconds)
+        _row(_title(path.direction, path.offered, path.received, path.lost), path.hops, seconds, path.foreign)
         for path in ledger.paths
     ]
     rows += [
-        _row(_title(branch.direction, branch.offered, branch.received, branch.lost, "copies due"), branch.hops, seconds)
+        _row(
+            _title(branch.direction, branch.offered, branch.received, branch.lost, "copies due"),
+            branch.hops,
+            seconds,
+            branch.foreign,
+        )
         for branch in ledger.branches
     ]
     if ledger.beside:
@@ -91,17 +96,21 @@ def _title(direction: str, offered: int, received: int, lost: int, entered: str 
     return f"{direction.replace('->', ' → ')}: {offered:,} {entered}, {received:,} received, {lost:,} lost{share}"
 
 
-def _row(title: str, hops: Sequence[Hop], seconds: float, *, joined: bool = True) -> _Row:
+def _row(
+    title: str, hops: Sequence[Hop], seconds: float, foreign: Sequence[Foreign] = (), *, joined: bool = True
+) -> _Row:
+    """``foreign``: of each hop the frames of others that it counts; none where nobody looked for them."""
     boxes = clear_hops(hops)
+    others = {id(hop): found for hop, found in zip(hops, foreign, strict=False)}
     texts = [
-        _text(at, box, boxes, boxes[0].hops[0].entered)
+        _text(at, box, boxes, boxes[0].hops[0].entered, others)
         for at, box in enumerate(boxes)
         if any(hop.missing or hop.losses for hop in box.hops)
     ]
     return _Row(title, boxes, joined, tuple(texts), seconds)
 
 
-def _text(at: int, box: Box, boxes: Sequence[Box], offered: int) -> _Text:
+def _text(at: int, box: Box, boxes: Sequence[Box], offered: int, foreign: Mapping[int, Foreign]) -> _Text:
     room = _WIDTH_IN - _centre(at, len(boxes)) - 0.25
     letters = max(int(room / _LETTER_IN), 18)
     colour = VERMILION if any(hop.losses for hop in box.hops) else ORANGE
@@ -111,10 +120,13 @@ def _text(at: int, box: Box, boxes: Sequence[Box], offered: int) -> _Text:
             share = f" ({format_ratio(loss.frames / offered)})" if offered else ""
             lines += [(f"{loss.frames:,} lost{share}", colour), (loss.reason, INK)]
             lines += [(words, MUTED) for words in textwrap.wrap(loss.detail, letters)]
-        if hop.unexplained > 0:
-            lines.append((f"{hop.unexplained:,} lost, unexplained", ORANGE))
-        elif hop.unexplained < 0:
-            lines.append((f"{-hop.unexplained:,} too many", ORANGE))
+        others = foreign.get(id(hop), Foreign())
+        if hop.unexplained > others.ended:
+            lines.append((f"{hop.unexplained - others.ended:,} lost, unexplained", ORANGE))
+        if others.ended:
+            lines.append((f"{others.ended:,} of others end here", MUTED))
+        if others.joined:
+            lines.append((f"{others.joined:,} of others", ORANGE))
             lines += [(words, MUTED) for words in textwrap.wrap("not of this trial, or counted twice", letters)]
     return _Text(at, tuple(lines), colour)
 

@@ -4,6 +4,9 @@ A path is a chain of hops. Frames enter a hop, leave it, or are lost in it for a
 
     entered = left + losses + unexplained
 
+Counters of the DUT count frames of others, too: an ARP request beside the trial joins a path at the hop that counts it
+first, and ends at another. Such frames are told by themselves (``FramePath.foreign``), and are no loss.
+
 What leaves a hop enters the next, so over the whole path nothing can disappear between two hops. A counter
 that the source does not offer is absent, never 0: then two hops become one.
 """
@@ -91,6 +94,14 @@ class Hop:
 
 
 @dataclass(frozen=True, slots=True)
+class Foreign:
+    """Frames in a hop's counters that are none of the trial's: those that joined there, and those that ended there."""
+
+    joined: int = 0
+    ended: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class FramePath:
     """The hops of one direction, such as "p0->p1", from the generator to the generator.
 
@@ -131,6 +142,28 @@ class FramePath:
         """Of all hops. A surplus at one hop makes up for a lack at another, as frames do."""
         return sum(hop.unexplained for hop in self.hops)
 
+    @property
+    def foreign(self) -> tuple[Foreign, ...]:
+        """Of each hop the frames of others that it counts. What a hop lacks are theirs as far as they had joined."""
+        found: list[Foreign] = []
+        with_them = 0
+        for hop in self.hops:
+            joined = max(0, -hop.unexplained)
+            ended = min(with_them, max(0, hop.unexplained))
+            with_them += joined - ended
+            found.append(Foreign(joined, ended))
+        return tuple(found)
+
+    @property
+    def foreign_joined(self) -> int:
+        """Frames of others that joined anywhere, or drops that were counted twice."""
+        return sum(each.joined for each in self.foreign)
+
+    @property
+    def unaccounted(self) -> int:
+        """Frames of the trial that were lost for no reason that anybody counted."""
+        return sum(max(0, hop.unexplained) - each.ended for hop, each in zip(self.hops, self.foreign, strict=True))
+
 
 @dataclass(frozen=True, slots=True)
 class LedgerLine:
@@ -148,7 +181,7 @@ class Ledger:
     Attributes:
         offered, received: frames, over all directions.
         lines: what is explained: frames by hop and reason.
-        unexplained: lost - sum of lines; never clamped.
+        unexplained: lost - sum of lines; never clamped: below 0 where counters counted frames of others as lost.
         deltas: what the counters did that moved.
         paths: the same hop by hop, one path a direction; none where directions share ports, and then no
             counter tells them apart.
@@ -174,9 +207,23 @@ class Ledger:
         return self.offered - self.received
 
     @property
+    def foreign(self) -> int:
+        """Frames in the counters that are none of the trial's: of others, or drops that were counted twice."""
+        return sum(path.foreign_joined for path in self.paths) if self.paths else max(0, -self.unexplained)
+
+    @property
+    def unaccounted(self) -> int:
+        """Frames of the trial that were lost for no reason that anybody counted."""
+        return sum(path.unaccounted for path in self.paths) if self.paths else max(0, self.unexplained)
+
+    @property
     def by_rule(self) -> int:
-        """Frames that the DUT dropped because it was told to, BY_RULE: no disturbance of the machine does that."""
-        return sum(line.frames for line in self.lines if line.reason.startswith(BY_RULE))
+        """Frames that the DUT dropped because it was told to, BY_RULE: no disturbance of the machine does that.
+
+        Frames of others may be among them: only what they cannot have been counts.
+        """
+        dropped = sum(line.frames for line in self.lines if line.reason.startswith(BY_RULE))
+        return max(0, dropped - self.foreign)
 
     @property
     def unnamed_in_datapath(self) -> int:

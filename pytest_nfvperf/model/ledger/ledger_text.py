@@ -14,10 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pytest_nfvperf.model.ledger.ledger import FramePath, Hop, Ledger
+from pytest_nfvperf.model.ledger.ledger import Foreign, FramePath, Hop, Ledger
 from pytest_nfvperf.model.traffic.trial import TrialSpec
 
 _LONGEST_HOP = 36
+OF_OTHERS = "of others, which are not of this trial (or counted twice)"
 
 
 def ledger_text(ledger: Ledger) -> str:
@@ -37,42 +38,46 @@ def weakness(spec: TrialSpec) -> tuple[int, bool]:
 
 
 def _path_text(path: FramePath, entered: str = "offered") -> str:
-    rest = f", {path.unexplained:,} of them unexplained" if path.unexplained else ""
+    rest = f", {path.unaccounted:,} of them unexplained" if path.unaccounted else ""
+    rest += f"; {path.foreign_joined:,} frames of others are in the counters" if path.foreign_joined else ""
     head = (
         f"{path.direction.replace('->', ' -> ')}: {path.offered:,} {entered}, {path.received:,} received, "
         f"{path.lost:,} lost{rest}"
     )
-    return "\n".join([head, *_hop_rows(path.hops)])
+    return "\n".join([head, *_hop_rows(path.hops, path.foreign)])
 
 
-def _hop_rows(hops: Sequence[Hop]) -> list[str]:
+def _hop_rows(hops: Sequence[Hop], foreign: Sequence[Foreign] = ()) -> list[str]:
     wide = max(len(f"{max(hop.left, hop.entered):,}") for hop in hops)
     name = min(max(len(hop.name) for hop in hops), _LONGEST_HOP)
     rows = []
-    for hop in hops:
-        said = [*hop_losses(hop)] or [""]
+    for hop, others in zip(hops, foreign or [Foreign()] * len(hops), strict=True):
+        said = [*hop_losses(hop, others)] or [""]
         mark = "->" if hop.missing > 0 else "  "
         rows.append(f" {mark} {hop.left:>{wide},}  {hop.name:<{name}}  {said[0]}".rstrip())
         rows += [" " * (4 + wide + 2 + max(name, len(hop.name)) + 2) + more for more in said[1:]]
     return rows
 
 
-def hop_losses(hop: Hop) -> list[str]:
-    """What was lost in a hop, a line a reason, and what stays unexplained."""
+def hop_losses(hop: Hop, others: Foreign) -> list[str]:
+    """What was lost in a hop, a line a reason; what stays unexplained; and what is of ``others``, no loss."""
     said = [
         f"{loss.frames:,} lost: {loss.reason}" + (f" ({loss.detail})" if loss.detail else "") for loss in hop.losses
     ]
-    if hop.unexplained > 0:
-        said.append(f"{hop.unexplained:,} lost, unexplained")
-    elif hop.unexplained < 0:
-        said.append(f"{-hop.unexplained:,} more than can be: not of this trial, or counted twice")
+    if hop.unexplained > others.ended:
+        said.append(f"{hop.unexplained - others.ended:,} lost, unexplained")
+    if others.ended:
+        said.append(f"{others.ended:,} of others end here")
+    if others.joined:
+        said.append(f"{others.joined:,} {OF_OTHERS}")
     return said
 
 
 def _table_text(ledger: Ledger) -> str:
     rows = [("offered", "", ledger.offered)]
     rows += [(line.hop, line.reason, -line.frames) for line in ledger.lines]
-    rows += [("received", "", ledger.received), ("unexplained", "", ledger.unexplained)]
+    rows += [("received", "", ledger.received), ("unexplained", "", ledger.unaccounted)]
+    rows += [("of others, or counted twice", "", -ledger.foreign)] if ledger.foreign else []
     hops = max(len(hop) for hop, _, _ in rows)
     reasons = max(len(reason) for _, reason, _ in rows)
     return "\n".join(f"{hop:<{hops}}  {reason:<{reasons}}  {frames:>15,}" for hop, reason, frames in rows)
