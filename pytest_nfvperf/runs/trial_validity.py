@@ -8,12 +8,20 @@ time that PMDs were kept off their CPU says nothing about the DUT, and is repeat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from pytest_nfvperf.model.ledger.ledger import CounterDelta, CounterSnapshot, deltas
+from pytest_nfvperf.model.display import format_ratio
+from pytest_nfvperf.model.errors import GeneratorError
+from pytest_nfvperf.model.ledger.ledger import CounterDelta, CounterSnapshot, HopKind, Ledger, deltas
 from pytest_nfvperf.model.ledger.node_counters import nodes_of, sums
 from pytest_nfvperf.model.measure.kept_off_cpu import KEPT_OFF_FLOOR_NS, KEPT_OFF_SLACK
-from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason, TrialResult
+from pytest_nfvperf.model.traffic.trial import (
+    MOST_NOT_OFFERED,
+    DirectionCounts,
+    InvalidReason,
+    Reason,
+    TrialResult,
+)
 
 LINK_LOSSES = ".link_losses"
 """Of a port: how often it lost its link. One that did during a trial was pulled by somebody."""
@@ -34,6 +42,65 @@ def counter_deltas(before: Sequence[CounterSnapshot], after: Sequence[CounterSna
     later = {snapshot.source: snapshot for snapshot in after}
     found = [delta for early in before if early.source in later for delta in deltas(early, later[early.source])]
     return (*found, *sums(found, nodes_of(before)))
+
+
+def generator_reasons(result: TrialResult) -> tuple[InvalidReason, ...]:
+    """What the generator's own counts say against a trial, whichever generator it is.
+
+    Engines judge themselves by what only they know. This holds for all, also for those of third parties: counts are
+    whole numbers that can be, and a trial that is judged as a whole was offered its load.
+
+    Raises:
+        GeneratorError: a count is no whole number.
+    """
+    reasons = [reason for counts in result.counts for reason in _impossible(counts)]
+    known = {reason.code for reason in result.invalid}
+    reasons = [reason for reason in reasons if reason.code not in known]
+    if result.windows is None and not result.held_load and not known:
+        share = format_ratio(result.offered_share)
+        detail = f"{share} of the frames due were offered, limit {format_ratio(1 - MOST_NOT_OFFERED)}"
+        reasons.append(InvalidReason(Reason.UNSENT, detail))
+    return tuple(reasons)
+
+
+_COUNTS = (
+    *("intended", "sent", "refused", "skipped", "received", "duplicated", "out_of_order", "foreign", "corrupted"),
+    *("sent_bytes", "received_bytes", "elapsed_ns"),
+)
+
+
+def _impossible(counts: DirectionCounts) -> Iterator[InvalidReason]:
+    found = {name: getattr(counts, name) for name in _COUNTS}
+    for name, count in found.items():
+        if type(count) is not int:
+            raise GeneratorError(
+                f"{counts.direction}: the generator says {name} = {count!r}: a whole number belongs there"
+            )
+    negative = [f"{name} {count}" for name, count in found.items() if count < 0]
+    if negative:
+        yield InvalidReason(Reason.IMPOSSIBLE_COUNTS, f"{counts.direction}: below 0: {', '.join(negative)}")
+    elif counts.received > counts.sent:
+        detail = f"{counts.direction}: sent {counts.sent}, received {counts.received}"
+        yield InvalidReason(Reason.MORE_RECEIVED_THAN_SENT, detail)
+
+
+def unreceived(ledger: Ledger | None) -> tuple[InvalidReason, ...]:
+    """A direction of which the generator received nothing, while the DUT's last port sent half of it or more.
+
+    No DUT loses frames behind its own port: the cable, a filter or the generator's receiving side does.
+    """
+    if ledger is None:
+        return ()
+    last = [(path, path.hops[-1]) for path in ledger.paths if path.hops[-1].kind is HopKind.GENERATOR]
+    return tuple(
+        InvalidReason(
+            Reason.IMPOSSIBLE_COUNTS,
+            f"{path.direction}: the DUT's last port sent {hop.entered} frames of {path.offered} offered, and the "
+            "generator received none: look at the cable and at what filters frames there (nfvperf doctor)",
+        )
+        for path, hop in last
+        if len(path.hops) > 1 and hop.left == 0 and hop.entered * 2 >= path.offered > 0
+    )
 
 
 def testbed_reasons(result: TrialResult, changes: Sequence[CounterDelta]) -> tuple[InvalidReason, ...]:

@@ -25,7 +25,7 @@ from pytest_nfvperf.runs.patience import Patience
 from pytest_nfvperf.runs.placement import ForgottenRoundTrips, Placement
 from pytest_nfvperf.runs.places import Placed, Places
 from pytest_nfvperf.runs.recorder import Recorder
-from pytest_nfvperf.runs.trial_validity import counter_deltas, testbed_reasons
+from pytest_nfvperf.runs.trial_validity import counter_deltas, generator_reasons, testbed_reasons, unreceived
 from pytest_nfvperf.runs.vnf_processes import moved
 
 
@@ -189,17 +189,20 @@ class TrialRunner:
         if begins is not None:
             begins()
         result = (execute or self._generator.run_trial)(spec)
+        if execute is None:  # who watches a long trial by intervals judges those
+            result = replace(result, invalid=(*result.invalid, *generator_reasons(result)))
         self._check_alive()
         after, vnfs = [collector.snapshot() for collector in self._collectors], moved(vnfs_before, self._vnf_counts())
         changes = counter_deltas(before, after)
         result = self._placed(replace(result, vnfs=(*result.vnfs, *vnfs)), apart, watched=execute is not None)
-        reasons = (*testbed_reasons(result, changes), *(also(result, changes) if also else ()))
-        result = replace(result, invalid=(*result.invalid, *reasons))
+        ledger = self._ledger(result, before, after)
+        told = (*testbed_reasons(result, changes), *unreceived(ledger), *(also(result, changes) if also else ()))
+        result = replace(result, invalid=(*result.invalid, *told))
         trial_id = self.recorder.next_id(RecordKind.TRIAL)
         trial = Trial(
             id=trial_id,
             result=result,
-            ledger=self._ledger(result, before, after),
+            ledger=ledger,
             cost=replace(self._cost(result, changes, time.process_time() - own_cpu), trial_id=trial_id),
             wall_s=self.clock.monotonic() - started,
         )

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from pytest_nfvperf.model.ledger.ledger import CounterDelta
+from pytest_nfvperf.model.errors import GeneratorError
+from pytest_nfvperf.model.ledger.ledger import CounterDelta, HopKind, ledger_of
+from pytest_nfvperf.model.ledger.loss_path import Stage, frame_path
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, DirectionCounts, Reason, RigHealth, TrialResult, TrialSpec
 from pytest_nfvperf.model.traffic.windows import ThreadWindows, Windows, WitnessWindows
@@ -35,6 +38,13 @@ def trial(lost: int, *, saturating: bool = False) -> TrialResult:
         elapsed_ns=1000 * MS,
     )
     return TrialResult(replace(SPEC, saturating=saturating), (count,), RigHealth())
+
+
+COUNTS = trial(0).counts[0]
+
+
+def of_counts(counts: DirectionCounts) -> TrialResult:
+    return replace(trial(0), counts=(counts,))
 
 
 def changed(**counters: int) -> list[CounterDelta]:
@@ -109,3 +119,36 @@ def test_where_little_was_undisturbed_the_sum_counts_without_what_our_witnesses_
     assert trial_validity.testbed_reasons(few, changed(kept_off_ns=2 * MS)) != ()
     ours = windowed(3000, waited_ns=(0,) * 100, took_ns=2 * MS, undisturbed=5)
     assert trial_validity.testbed_reasons(ours, changed(kept_off_ns=2 * MS)) == ()
+
+
+def test_counts_that_cannot_be_make_a_trial_invalid_whichever_generator_says_them() -> None:
+    negative = replace(COUNTS, duplicated=-3, sent_bytes=-1)
+    assert [str(each) for each in trial_validity.generator_reasons(of_counts(negative))] == [
+        "impossible_counts: p0->p1: below 0: duplicated -3, sent_bytes -1"
+    ]
+    more = replace(COUNTS, received=COUNTS.sent + 1)
+    assert [each.code for each in trial_validity.generator_reasons(of_counts(more))] == [Reason.MORE_RECEIVED_THAN_SENT]
+    less = replace(COUNTS, sent=COUNTS.intended // 2, received=0)
+    assert [str(each) for each in trial_validity.generator_reasons(of_counts(less))] == [
+        "unsent: 50 % of the frames due were offered, limit 96 %"
+    ]
+    assert trial_validity.generator_reasons(of_counts(COUNTS)) == ()
+
+
+@pytest.mark.parametrize("count", ["12", None, 1.5, True, float("nan")])
+def test_a_count_that_is_no_whole_number_is_the_generators_fault(count: Any) -> None:
+    with pytest.raises(GeneratorError, match=r"p0->p1: the generator says received = .*: a whole number belongs there"):
+        trial_validity.generator_reasons(of_counts(replace(COUNTS, received=count)))
+
+
+@pytest.mark.parametrize(
+    ("left", "received", "valid"), [(1000, 0, False), (500, 0, False), (499, 0, True), (1000, 1, True), (0, 0, True)]
+)
+def test_no_dut_loses_what_its_last_port_sent(left: int, received: int, valid: bool) -> None:
+    """Seen on a NIC that filters by MAC: every frame "lost", and the DUT's own port had sent them all."""
+    hops = [Stage("p0 generator", HopKind.GENERATOR, 1000), Stage("p1 tx", HopKind.PORT, left)]
+    ledger = ledger_of([frame_path("p0->p1", 1000, [*hops, Stage("p1 generator", HopKind.GENERATOR, received)])])
+    found = trial_validity.unreceived(ledger)
+    assert (found == ()) == valid
+    if not valid:
+        assert f"the DUT's last port sent {left} frames of 1000 offered, and the generator received none" in str(found)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pytest_nfvperf.adapters.generators.checks import readable
 from pytest_nfvperf.adapters.generators.engine import EngineRefusedError
 from pytest_nfvperf.adapters.generators.trex.facts import TrexPort
 from pytest_nfvperf.adapters.generators.trex.latency import bucket_ends_ns, counted, merged
@@ -24,6 +26,7 @@ from pytest_nfvperf.model.testbed.testbed import GeneratorSpec
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, Reason, TrialResult, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
+from pytest_nfvperf.runs.trial_validity import generator_reasons
 
 DATA = Path(__file__).parents[1] / "data" / "trex"
 SAMPLE: dict[str, Any] = json.loads((DATA / "stats-sample.json").read_text())["final"]
@@ -345,3 +348,55 @@ def test_our_own_dead_runs_are_told_from_other_people() -> None:
     assert left_by_a_dead_run(f"{name}-{int(ticks) + 1}")
     assert not left_by_a_dead_run("alice")
     assert not left_by_a_dead_run("nfvperf-elsewhere-00000000-1-1")
+
+
+def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The way to each value of an answer."""
+    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in pairs:
+        yield (*path, key)
+        yield from leaves(inner, (*path, key))
+
+
+def changed_at(path: tuple[Any, ...], value: Any) -> dict[str, Any]:
+    """The recorded answer with one value changed, or left out (``...``)."""
+    made = answer()
+    at: Any = made
+    for key in path[:-1]:
+        at = at[key]
+    if value is ...:
+        del at[path[-1]]
+    else:
+        at[path[-1]] = value
+    return made
+
+
+WHOLE = answer()
+
+
+@pytest.mark.parametrize("value", ["N/A", None, ..., -5, {}, [], "12"], ids=repr)
+@pytest.mark.parametrize("path", list(leaves(WHOLE)), ids=lambda path: ".".join(map(str, path)))
+def test_no_value_that_cannot_be_becomes_another_figure(path: tuple[Any, ...], value: Any) -> None:
+    """A text where a number belongs, a missing key, a negative counter: a broken testbed, or an invalid trial.
+
+    Values that nothing is worked out of may be whatever they are.
+    """
+    told = ""
+    try:
+        with readable("TRex server tgen1", WHOLE):
+            result = trial_result(SPEC, changed_at(path, value), PLAN, PORTS, POLICY)
+        reasons = (*result.invalid, *generator_reasons(result))
+    except GeneratorError as error:
+        told = str(error)
+    if told:
+        assert "TRex server tgen1 answered what cannot be read: " in told or "a whole number belongs there" in told
+    elif not reasons and path[0] != "elapsed" and "latency" not in path:
+        assert result.counts == judged().counts
+
+
+def test_flow_statistics_that_count_nothing_are_the_rigs() -> None:
+    """Seen: a NIC whose flow statistics stayed at 0, told as a loss of 100 %."""
+    streams = [{**each, "received": 0, "received_bytes": 0} for each in answer()["streams"]]
+    result = judged(streams=streams)
+    assert Reason.IMPOSSIBLE_COUNTS in codes(result)
+    assert "the streams' counters say 0 received, the port's own 20001" in str(result.invalid[-1])

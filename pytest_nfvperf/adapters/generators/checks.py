@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
-from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.errors import ConfigError, GeneratorError
 from pytest_nfvperf.model.topology.topology import PortRole, VnfMode
 from pytest_nfvperf.model.traffic.traffic import FCS_BYTES, MAX_FRAME_SIZE, Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
@@ -15,6 +17,30 @@ VLAN_TAG_BYTES = 4
 MIN_MTU = 68
 """RFC 791: the smallest IPv4 MTU."""
 MAX_MTU = MAX_FRAME_SIZE - ETHERNET_HEADER_BYTES - FCS_BYTES
+
+
+@contextmanager
+def readable(who: str, answer: object) -> Iterator[None]:
+    """Read an answer of another program: what is missing in it, or is no number, is that program's fault.
+
+    Args:
+        who: answered, such as "TRex server 192.0.2.1".
+        answer: its whole, which becomes evidence.
+
+    Raises:
+        GeneratorError: it cannot be read, and why.
+    """
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError) as error:
+        why = f"{error} is missing in it" if isinstance(error, KeyError) else str(error)
+        raise GeneratorError(
+            f"{who} answered what cannot be read: {why}",
+            evidence={"its answer": json.dumps(answer, default=repr)[:_SHOWN]},
+        ) from error
+
+
+_SHOWN = 4000
 
 
 def check_new_ports(attached: Mapping[str, GeneratorPort], ports: Sequence[GeneratorPort]) -> None:

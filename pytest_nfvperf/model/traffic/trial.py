@@ -95,6 +95,7 @@ class Reason(StrEnum):
     LINK_DOWN = "link_down"
     STRETCHED_TIME = "stretched_time"
     TESTER_DROPS = "tester_drops"
+    IMPOSSIBLE_COUNTS = "impossible_counts"
 
 
 @dataclass(frozen=True, slots=True)

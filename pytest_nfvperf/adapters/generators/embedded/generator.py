@@ -10,7 +10,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pytest_nfvperf.adapters.generators.checks import check_directions, check_new_ports, check_spec, check_traffic
+from pytest_nfvperf.adapters.generators.checks import (
+    check_directions,
+    check_new_ports,
+    check_spec,
+    check_traffic,
+    readable,
+)
 from pytest_nfvperf.adapters.generators.embedded.core_speed import CoreSpeed
 from pytest_nfvperf.adapters.generators.embedded.engine_health import ValidityPolicy
 from pytest_nfvperf.adapters.generators.embedded.engine_trial import EngineTrial
@@ -226,6 +232,10 @@ class EmbeddedGenerator:
         return self._result(spec, self._command("trial", deadline_s, **request))
 
     def _result(self, spec: TrialSpec, answer: Mapping[str, Any]) -> TrialResult:
+        with readable("nfvperf-gen", answer):
+            return self._read(spec, answer)
+
+    def _read(self, spec: TrialSpec, answer: Mapping[str, Any]) -> TrialResult:
         self._last_ports = answer["ports"]
         down = self._links_down()
         link = [InvalidReason(Reason.LINK_DOWN, f"no link after the trial on: {', '.join(down)}")] if down else []

@@ -8,7 +8,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from pytest_nfvperf.adapters.generators.checks import check_directions, check_new_ports, check_spec, check_traffic
+from pytest_nfvperf.adapters.generators.checks import (
+    check_directions,
+    check_new_ports,
+    check_spec,
+    check_traffic,
+    readable,
+)
 from pytest_nfvperf.adapters.generators.engine import EngineRefusedError
 from pytest_nfvperf.adapters.generators.trex.child import ChildOptions, connect
 from pytest_nfvperf.adapters.generators.trex.facts import TrexPort, port_number, port_of
@@ -158,7 +164,8 @@ class TrexGenerator:
             longest_s=longest_s,
             rx_delay_s=delay_s,
         )
-        return trial_result(spec, answer, plan, self._ports, saturating(self._policy, spec))
+        with readable(f"TRex server {self._spec.server}", answer):
+            return trial_result(spec, answer, plan, self._ports, saturating(self._policy, spec))
 
     def _take(self, port: GeneratorPort) -> dict[str, Any]:
         number = port_number(port)

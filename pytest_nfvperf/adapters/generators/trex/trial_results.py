@@ -52,6 +52,8 @@ class _Judged:
     counts: DirectionCounts
     tx_drops: int
     rx_drops: int
+    arrived: int
+    fell: tuple[str, ...] = ()
 
 
 def trial_result(
@@ -109,6 +111,10 @@ def _direction(
 ) -> _Judged:
     pairs = zip(plan, answer["streams"], strict=True)
     streams = [(wanted, seen) for wanted, seen in pairs if wanted["direction"] == index]
+    for wanted, seen in streams:
+        if (seen["id"], seen["rx_port"]) != (wanted["id"], wanted["rx_port"]):
+            asked = f"stream {wanted['id']} to port {wanted['rx_port']}"
+            raise ValueError(f"asked for {asked}, it counted stream {seen['id']!r} to port {seen['rx_port']!r}")
     tx = answer["ports"][str(ports[direction.tx].number)]
     rx = answer["ports"][str(ports[direction.rx].number)]
     written = sum(seen["sent"] for _, seen in streams)
@@ -136,7 +142,13 @@ def _direction(
         latency=latency,
         latency_raw=latency,
     )
-    return _Judged(counts, dropped, rx["ierrors"])
+    counted_by = [(f"port {ports[name].number}", port) for name, port in ((direction.tx, tx), (direction.rx, rx))]
+    counted_by += [(f"stream {seen['id']}", {key: seen[key] for key in _STREAM}) for _, seen in streams]
+    fell = tuple(f"{key} {count} of {who}" for who, found in counted_by for key, count in found.items() if count < 0)
+    return _Judged(counts, dropped, rx["ierrors"], rx["ipackets"], fell)
+
+
+_STREAM = ("sent", "received", "sent_bytes", "received_bytes")
 
 
 def _bytes(wanted: Mapping[str, Any], seen: Mapping[str, Any]) -> int:
@@ -200,8 +212,15 @@ def _reasons(one: _Judged, policy: TrexPolicy) -> Iterator[InvalidReason]:
         yield InvalidReason(
             Reason.MORE_RECEIVED_THAN_SENT, f"{counts.direction}: sent {counts.sent}, received {counts.received}"
         )
-    if min(counts.sent, counts.received, one.rx_drops) < 0:
-        yield InvalidReason(Reason.COUNTER_WENT_BACK, f"{counts.direction}: a counter of the TRex server fell")
+    if one.fell or min(counts.sent, counts.received) < 0:
+        detail = f"{counts.direction}: a counter of the TRex server fell: {', '.join(one.fell) or 'sent or received'}"
+        yield InvalidReason(Reason.COUNTER_WENT_BACK, detail)
+    elif (counts.received == 0) != (one.arrived == 0) and max(counts.received, one.arrived) * 2 >= counts.sent > 0:
+        detail = (
+            f"{counts.direction}: the streams' counters say {counts.received} received, the port's own {one.arrived}: "
+            "flow statistics do not count here (see `nfvperf doctor`)"
+        )
+        yield InvalidReason(Reason.IMPOSSIBLE_COUNTS, detail)
 
 
 def saturating(policy: TrexPolicy, spec: TrialSpec) -> TrexPolicy:
