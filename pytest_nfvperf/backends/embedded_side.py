@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,14 +12,16 @@ from pytest_nfvperf.adapters.generators.embedded.ceiling import METHOD, LoopRig,
 from pytest_nfvperf.adapters.generators.embedded.engine_health import ValidityPolicy
 from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator, EngineOptions
 from pytest_nfvperf.adapters.generators.recording import recording
+from pytest_nfvperf.adapters.host.cpus import Cpu, read_cpus
 from pytest_nfvperf.adapters.host.kept_file import KeptFile
 from pytest_nfvperf.adapters.journal.identity import TAG_VARIABLE, boot_id
 from pytest_nfvperf.adapters.journal.journal import Kind, note_process
 from pytest_nfvperf.backends.generator_side import TakenMachine, digest
 from pytest_nfvperf.backends.lab_interfaces import GeneratorInterfaces
 from pytest_nfvperf.model.display import cpu_list
+from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.lab_cables import is_lab
-from pytest_nfvperf.model.testbed.testbed import Testbed
+from pytest_nfvperf.model.testbed.testbed import CpuPlan, Testbed
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.ports.ceilings import Ceilings
 from pytest_nfvperf.ports.generator import VIRTIO_RING, Generator
@@ -147,7 +149,7 @@ class EmbeddedSide:
             build.find(),
             cpus=cpus.generator,
             control_cpus=cpus.housekeeping,
-            loop_cpu=cpus.pmd[0],
+            loop_cpu=loop_cpu(cpus, read_cpus()),
             run_dir=machine.journal.directory,
             hugepages_mib=self._hugepages_mib,
             options=self._options(machine),
@@ -155,6 +157,26 @@ class EmbeddedSide:
         fps = measure_ceiling(rig, traffic, lambda generator: trips.append(placement.settle(generator)))
         placement.close()
         return Ceiling(fps, lasting=not any(trip is not None and placement.is_far(trip) for trip in trips))
+
+
+def loop_cpu(cpus: CpuPlan, all_cpus: Sequence[Cpu]) -> int:
+    """The CPU on which the ceiling's looping process polls: the DUT's first.
+
+    The system's OVS has placed its PMDs itself, and where nobody named their CPUs in the testbed file, it is one that
+    neither the generator nor housekeeping has.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    taken = {*cpus.generator, *cpus.housekeeping, *cpus.vnf}
+    free = cpus.pmd or tuple(cpu.number for cpu in all_cpus if cpu.number not in taken)
+    if not free:
+        raise ConfigError(
+            "no CPU is left to measure the generator's own ceiling on, and none is named for the DUT's PMDs: "
+            f"the generator and housekeeping have CPUs {cpu_list(sorted(taken))}; write 'pmd_cpus: [CPU]'",
+            key="dut.ovs.pmd_cpus",
+        )
+    return free[0]
 
 
 def trips_seen(testbed: Testbed) -> list[float]:

@@ -23,7 +23,7 @@ from pytest_nfvperf.model.evidence.records import TestData, TestEndData
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.profile import QUICK, SMOKE
 from pytest_nfvperf.model.sla.rules import Rule, Sla
-from pytest_nfvperf.plugin.ending import Ending, ending_of, graver, mark
+from pytest_nfvperf.plugin.ending import Ending, cause_of, ending_of, graver, mark
 from pytest_nfvperf.plugin.judged_anew import sla_name
 from pytest_nfvperf.plugin.labels import is_measuring, item_labels, subject_labels
 from pytest_nfvperf.plugin.parametrizing import NOT_QUICK, QUICK_ONLY, SMOKE_ONLY, VIRTUAL_TIME
@@ -258,6 +258,8 @@ def _show(report: pytest.TestReport, error: BaseException) -> None:
         report.longrepr = f"{INCONCLUSIVE}: {error}"
     elif isinstance(error, (ConfigError, pytest.UsageError)):
         report.longrepr = f"usage error: {error}"
+    elif cause_of(error, report.when or "call") is Cause.INTERNAL:
+        report.longrepr = f"internal error of nfvperf, which says nothing about the DUT\n\n{report.longreprtext}"
 
 
 def finish(item: pytest.Item, report: pytest.TestReport, session: NfvSession) -> Found | None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import sysconfig
+import traceback
 from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
 
 import pytest
 
@@ -18,6 +22,7 @@ WORD = "nfv_word"
 """Attribute of a report, which xdist carries along: the word for it in pytest's own lines."""
 
 _GRAVITY = (
+    Cause.INTERNAL,
     Cause.USAGE,
     Cause.TESTBED,
     Cause.SETUP,
@@ -29,6 +34,7 @@ _GRAVITY = (
     Cause.UNKNOWN,
 )
 _WORDS = {Cause.INCONCLUSIVE: "INCONCLUSIVE", Cause.TESTBED: "BROKEN", Cause.SETUP: "BROKEN", Cause.USAGE: "USAGE"}
+_WORDS |= {Cause.INTERNAL: "INTERNAL"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +59,11 @@ def ending_of(report: pytest.TestReport, error: BaseException | None) -> Ending:
     if not report.failed:
         return Ending()
     cause = cause_of(error, report.when or "call")
-    status = "error" if report.when != "call" or cause is Cause.TESTBED else "failed"
-    return Ending(status, cause, _first_line(report, error), report.longreprtext[-LONGEST_TEXT:])
+    status = "error" if report.when != "call" or cause in {Cause.TESTBED, Cause.INTERNAL} else "failed"
+    reason = _first_line(report, error)
+    if cause is Cause.INTERNAL and error is not None:
+        reason = f"{reason} ({_own_place(error)})"
+    return Ending(status, cause, reason, report.longreprtext[-LONGEST_TEXT:])
 
 
 def _skipped(report: pytest.TestReport) -> Ending:
@@ -77,7 +86,50 @@ def cause_of(error: BaseException | None, phase: str) -> Cause:
             return Cause.INCONCLUSIVE
         case ConfigError() | pytest.UsageError():
             return Cause.USAGE
+    if error is not None and _is_internal(error):
+        return Cause.INTERNAL
     return Cause.ASSERTION if phase == "call" else Cause.SETUP
+
+
+def _is_internal(error: BaseException) -> bool:
+    """True for what our own code raised and did not mean to, or let through from a library.
+
+    What counts is who called last: in a traceback of test, nfvperf and library it is nfvperf, and in one of nfvperf and
+    a user's callback the user.
+    """
+    meant = isinstance(error, (NfvperfError, pytest.fail.Exception, pytest.skip.Exception, pytest.exit.Exception))
+    if meant or not isinstance(error, Exception):
+        return False
+    callers = [_owner(frame.f_globals.get("__name__", ""), frame.f_code.co_filename) for frame in _frames(error)]
+    last = next((caller for caller in reversed(callers) if caller != "library"), "user")
+    return last == "nfvperf"
+
+
+def _frames(error: BaseException) -> list[FrameType]:
+    return [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+
+
+def _owner(module: str, file: str) -> str:
+    """Whose code: "nfvperf", "library" (of Python, or installed), or "user" (tests, conftest; our suites, too)."""
+    if module.startswith("pytest_nfvperf.suites."):
+        return "user"
+    if module.startswith("pytest_nfvperf."):
+        return "nfvperf"
+    return "library" if any(Path(file).is_relative_to(folder) for folder in _LIBRARIES) else "user"
+
+
+_LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+
+
+def _own_place(error: BaseException) -> str:
+    """``pytest_nfvperf.runs.rig, line 120``: the last of our own lines in the traceback."""
+    own = [
+        (frame.f_globals.get("__name__", ""), line)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if _owner(frame.f_globals.get("__name__", ""), frame.f_code.co_filename) == "nfvperf"
+    ]
+    module, line = own[-1]
+    return f"{module}, line {line}"
 
 
 def _first_line(report: pytest.TestReport, error: BaseException | None) -> str:

@@ -27,7 +27,7 @@ from truth_support import (
 from user_project import CONFTEST, make_project
 
 ALL = (
-    "Usage error: of 14 selected tests 1 usage error, 2 testbed broken, 5 failed, 2 inconclusive, "
+    "Internal error: of 15 selected tests 1 internal error, 1 usage error, 2 testbed broken, 5 failed, 2 inconclusive, "
     "1 failed as expected, 1 skipped, 2 passed"
 )
 
@@ -51,7 +51,7 @@ def test_alone(pytester: pytest.Pytester, name: str) -> None:
         (
             [name for name in CASES if not CASES[name].options],
             ALL,
-            4,
+            3,
         ),
         (["test_pass", "test_skip"], "1 of 2 selected tests passed, 1 was skipped", 0),
         (["test_fail", "test_bound"], "Failed: of 2 selected tests 1 failed, 1 inconclusive", 1),

@@ -9,8 +9,11 @@ from types import SimpleNamespace
 import pytest
 
 from pytest_nfvperf.adapters.generators.embedded.ceiling import ceiling_of, directions
+from pytest_nfvperf.adapters.host.cpus import Cpu
 from pytest_nfvperf.adapters.host.kept_file import KeptFile
-from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.backends.embedded_side import loop_cpu
+from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.testbed.testbed import CpuPlan
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
 from pytest_nfvperf.runs.ceilings import CachedCeilings, Ceiling
@@ -88,3 +91,12 @@ def test_what_is_reached_today_does_not_lower_what_is_kept(tmp_path: Path) -> No
         (3e6, 9e6),
         (9.5e6, 9.5e6),
     ]
+
+
+def test_the_loop_takes_a_cpu_of_nobodys_where_no_file_names_the_duts() -> None:
+    """Seen with the system's OVS, whose PMDs no key of the testbed file placed: IndexError, told as the DUT's."""
+    machine = [Cpu(number, number, 0) for number in range(3)]
+    assert loop_cpu(CpuPlan(housekeeping=(0,), pmd=(2,), generator=(1,)), machine) == 2
+    assert loop_cpu(CpuPlan(housekeeping=(0,), pmd=(), generator=(1,)), machine) == 2
+    with pytest.raises(ConfigError, match=r"dut\.ovs\.pmd_cpus: no CPU is left .*have CPUs 0, 1; write 'pmd_cpus: "):
+        loop_cpu(CpuPlan(housekeeping=(0,), pmd=(), generator=(1,)), machine[:2])

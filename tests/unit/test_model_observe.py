@@ -195,6 +195,13 @@ def test_back_to_back():
     assert [o.metric for o in observations(endless)] == ["back_to_back_frames"]
 
 
+def test_what_a_core_forwards_at_a_load_that_is_a_bound_is_one():
+    limited = replace(CONFIRMED, generator_limited=True)
+    figure = seen(outcome(limited, cost=Cost("trial-9", mpps_per_core=8.0)), "mpps_per_core")
+    assert (figure.bound, figure.bound_reason) == (Bound.AT_LEAST, "generator-limited")
+    assert seen(outcome(CONFIRMED, cost=Cost("trial-9", mpps_per_core=8.0)), "mpps_per_core").bound is Bound.EXACT
+
+
 def test_cost_has_only_what_the_testbed_offers():
     cost = Cost("trial-3", pmd_cycles_per_packet=180.0, mpps_per_core=11.5, dut_cpu_seconds=5.0)
     assert {(o.metric, o.value, o.unit) for o in observations(outcome(cost=cost))} == {

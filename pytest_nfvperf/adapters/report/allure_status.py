@@ -20,6 +20,7 @@ STATUS = {
     Fate.INCONCLUSIVE: Status.BROKEN,
     Fate.BROKEN: Status.BROKEN,
     Fate.USAGE: Status.BROKEN,
+    Fate.INTERNAL: Status.BROKEN,
     Fate.UNFINISHED: Status.BROKEN,
     Fate.NOT_RUN: Status.SKIPPED,
 }

@@ -19,7 +19,7 @@ _STYLES = {
     RunFate.INCONCLUSIVE: "inconclusive",
     RunFate.EMPTY: "inconclusive",
 }
-_OUTSIDE_THE_SLA = frozenset({Cause.ASSERTION, Cause.SETUP, Cause.USAGE})
+_OUTSIDE_THE_SLA = frozenset({Cause.ASSERTION, Cause.SETUP, Cause.USAGE, Cause.INTERNAL})
 _MOST_CLOSE = 8
 _ALWAYS_COUNTED = ("PASS", "FAIL", "INCONCLUSIVE", "BROKEN")
 
@@ -97,7 +97,12 @@ def _faults_of(test: TestConclusion, page: TestPage) -> list[Fault]:
 
 def _raised(page: TestPage) -> str:
     end = page.evidence.end
-    names = {Cause.ASSERTION: "what the test checks", Cause.SETUP: "a fixture", Cause.USAGE: "usage"}
+    names = {
+        Cause.ASSERTION: "what the test checks",
+        Cause.SETUP: "a fixture",
+        Cause.USAGE: "usage",
+        Cause.INTERNAL: "nfvperf",
+    }
     return names.get(end.cause, "-") if end is not None else "-"
 
 

@@ -21,6 +21,7 @@ _KINDS = {
     Fate.INCONCLUSIVE: "error",
     Fate.BROKEN: "error",
     Fate.USAGE: "error",
+    Fate.INTERNAL: "error",
     Fate.UNFINISHED: "error",
     Fate.NOT_RUN: "skipped",
 }

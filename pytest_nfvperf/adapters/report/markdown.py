@@ -16,7 +16,14 @@ MOST_BYTES = 1_000_000
 """GitHub shows no summary of a step that is longer than 1 MiB."""
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
-_MARKS = {Fate.PASSED: "✅", Fate.FAILED: "❌", Fate.BROKEN: "⛔", Fate.USAGE: "⛔", Fate.INCONCLUSIVE: "⚠️"}
+_MARKS = {
+    Fate.PASSED: "✅",
+    Fate.FAILED: "❌",
+    Fate.BROKEN: "⛔",
+    Fate.USAGE: "⛔",
+    Fate.INTERNAL: "⛔",
+    Fate.INCONCLUSIVE: "⚠️",
+}
 _RUN_MARKS = {RunFate.ACCEPTED: "✅", RunFate.PASSED: "☑️", RunFate.FAILED: "❌", RunFate.INCONCLUSIVE: "⚠️"}
 _HEAD = "| | test | figures | result |\n|---|---|---|---|"
 

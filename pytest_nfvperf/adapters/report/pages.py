@@ -42,7 +42,7 @@ from pytest_nfvperf.model.measure.outcome import GoalOutcome, Outcome
 from pytest_nfvperf.model.sla.verdict import Verdict
 
 _MOST_RATIOS = 4
-_TEXT_SAYS_MORE = frozenset({Cause.ASSERTION, Cause.SETUP, Cause.USAGE, Cause.XFAIL})
+_TEXT_SAYS_MORE = frozenset({Cause.ASSERTION, Cause.SETUP, Cause.USAGE, Cause.INTERNAL, Cause.XFAIL})
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,14 @@ Piece = tuple[str, dict[str, bool]]
 
 BETWEEN = " · "
 _RED, _YELLOW = {"red": True, "bold": True}, {"yellow": True}
-_MARKS = {"PASS": {"green": True}, "FAIL": _RED, "BROKEN": _RED, "USAGE": _RED, "INCONCLUSIVE": _YELLOW}
+_MARKS = {
+    "PASS": {"green": True},
+    "FAIL": _RED,
+    "BROKEN": _RED,
+    "USAGE": _RED,
+    "INTERNAL": _RED,
+    "INCONCLUSIVE": _YELLOW,
+}
 _MARKS |= {"skipped": _YELLOW}
 _NAME, _FIGURES, _VERDICT, _TIME = 42, 44, 12, 6
 """Columns of each; a longer name or longer figures push the rest to the right."""

@@ -43,6 +43,7 @@ BADGE_STYLES = {
     "INCONCLUSIVE": "bold yellow",
     "BROKEN": "bold magenta",
     "USAGE": "bold magenta",
+    "INTERNAL": "bold magenta",
 }
 
 

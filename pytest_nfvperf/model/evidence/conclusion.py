@@ -21,6 +21,7 @@ class Cause(StrEnum):
     TESTBED = "testbed"
     SETUP = "setup"  # a fixture raised what is no testbed error
     USAGE = "usage"
+    INTERNAL = "internal"  # our own code raised what it did not mean to
     XFAIL = "xfail"
     SKIP = "skip"
 
@@ -28,6 +29,7 @@ class Cause(StrEnum):
 class Fate(StrEnum):
     """What became of a test."""
 
+    INTERNAL = "internal error"
     USAGE = "usage"
     BROKEN = "broken"
     FAILED = "failed"
@@ -40,12 +42,12 @@ class Fate(StrEnum):
 
 
 _BADGES = {Fate.PASSED: "PASS", Fate.FAILED: "FAIL", Fate.INCONCLUSIVE: "INCONCLUSIVE", Fate.BROKEN: "BROKEN"}
-_BADGES |= {Fate.USAGE: "USAGE"}
+_BADGES |= {Fate.USAGE: "USAGE", Fate.INTERNAL: "INTERNAL"}
 NO_SLA = "no SLA"
 WHEN_THE_RUN_ENDED = "it had begun when the run ended"
 """Why a test is unfinished in a run that was not killed."""
-GRAVITY = (Fate.USAGE, Fate.BROKEN, Fate.FAILED, Fate.INCONCLUSIVE)
-"""What did not pass, the gravest first: what is wrong with the question or the testbed comes before any answer."""
+GRAVITY = (Fate.INTERNAL, Fate.USAGE, Fate.BROKEN, Fate.FAILED, Fate.INCONCLUSIVE)
+"""What did not pass, the gravest first: a fault of our own, of the question or of the testbed is before any answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,7 @@ class TestConclusion:
 
     @property
     def badge(self) -> str:
-        """One word for tables: PASS, FAIL, INCONCLUSIVE, BROKEN, USAGE, skipped, xfail, not run, unfinished, no SLA."""
+        """One word for tables: PASS, FAIL, INCONCLUSIVE, BROKEN, USAGE, INTERNAL, skipped, xfail, no SLA ..."""
         if self.fate is Fate.PASSED and self.measured and not self.judged:
             return NO_SLA
         return _BADGES.get(self.fate, str(self.fate))
@@ -136,8 +138,8 @@ OUTSIDE = TestConclusion("", Fate.PASSED, measured=True)
 def _fate(facts: TestFacts) -> Fate:
     if not facts.began:
         return Fate.NOT_RUN
-    if facts.cause is Cause.USAGE:
-        return Fate.USAGE
+    if facts.cause in {Cause.USAGE, Cause.INTERNAL}:
+        return Fate.USAGE if facts.cause is Cause.USAGE else Fate.INTERNAL
     if facts.errors or facts.cause in {Cause.TESTBED, Cause.SETUP} or facts.status == "error":
         return Fate.BROKEN
     if facts.status is None:
@@ -211,7 +213,7 @@ def subject_badge(test: TestConclusion, judgement: Judgement | None, subjects: i
         judgement: the worst verdict on this subject; None without any.
         subjects: how many the test has.
     """
-    if subjects == 1 or test.fate in {Fate.BROKEN, Fate.USAGE, Fate.UNFINISHED}:
+    if subjects == 1 or test.fate in {Fate.INTERNAL, Fate.BROKEN, Fate.USAGE, Fate.UNFINISHED}:
         return test.badge
     if judgement is not None:
         return judgement.value

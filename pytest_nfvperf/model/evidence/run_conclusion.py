@@ -48,10 +48,11 @@ EXIT_STATUS = {
 _WORDS = {Fate.BROKEN: "testbed broken", Fate.USAGE: "usage error", Fate.XFAIL: "failed as expected"}
 
 
-_PLURALS = {Fate.USAGE: "usage errors"}
+_PLURALS = {Fate.USAGE: "usage errors", Fate.INTERNAL: "internal errors"}
 
 
 _RUNS = {
+    Fate.INTERNAL: RunFate.INTERNAL,
     Fate.USAGE: RunFate.USAGE,
     Fate.BROKEN: RunFate.BROKEN,
     Fate.FAILED: RunFate.FAILED,
@@ -78,7 +79,8 @@ _HEADS = {
 _ADVICE = {
     RunFate.RUNNING: "Look again once it has ended",
     RunFate.KILLED: "The evidence has what had finished; `nfvperf clean` removes what the run left on the machine",
-    RunFate.INTERNAL: "This is a fault of nfvperf or of a plugin: report it with the traceback",
+    RunFate.INTERNAL: "This is a fault of nfvperf or of a plugin and says nothing about the DUT: report it with the "
+    "traceback, the run's evidence.jsonl and what `nfvperf doctor` prints",
     RunFate.INTERRUPTED: "The evidence has what had finished; run the rest again",
     RunFate.USAGE: "Correct what the message names and run it again",
     RunFate.BROKEN: "The run says nothing about the DUT: repair the testbed (see `nfvperf doctor`) and run it again",

@@ -70,7 +70,7 @@ def _observed(outcome: Outcome) -> tuple[Observation, ...]:
         *(seen for point in outcome.latency for seen in _of_latency(point)),
         *_of_loss(outcome),
         *_of_back_to_back(outcome),
-        *(_of_cost(outcome.cost) if outcome.cost else ()),
+        *(_of_cost(outcome.cost, outcome) if outcome.cost else ()),
         *(seen for samples in outcome.samples for seen in _of_samples(samples, outcome)),
         *(seen for slope in outcome.slopes for seen in _of_slope(slope)),
         *(soak_observations(outcome.soak, outcome.trials) if outcome.soak else ()),
@@ -368,7 +368,10 @@ def _of_back_to_back(outcome: Outcome) -> Iterator[Observation]:
         )
 
 
-def _of_cost(cost: Cost) -> Iterator[Observation]:
+def _of_cost(cost: Cost, outcome: Outcome) -> Iterator[Observation]:
+    """Of the confirmation's trial: what a core forwards there is at least that where the load is."""
+    confirmed = (goal for goal in outcome.goals if goal.confirmation and goal.confirmation.trial_id == cost.trial_id)
+    limited = next((seen for goal in confirmed for seen in _of_goal(goal, outcome) if seen.lower_bound), None)
     per_core = None if cost.mpps_per_core is None else cost.mpps_per_core * 1e6
     figures = (
         (CYCLES, cost.pmd_cycles_per_packet, "cycles"),
@@ -381,7 +384,10 @@ def _of_cost(cost: Cost) -> Iterator[Observation]:
     for metric, value, unit in figures:
         if value is not None:
             trial_id = cost.saturated_trial_id if metric == CYCLES and cost.saturated_trial_id else cost.trial_id
-            yield Observation(metric, value, unit, evidence=(trial_id,))
+            seen = Observation(metric, value, unit, evidence=(trial_id,))
+            if metric == "mpps_per_core" and limited is not None:
+                seen = replace(seen, lower_bound=True, bound_reason=limited.bound_reason)
+            yield seen
 
 
 def _of_offload(share: OffloadShare, outcome: Outcome) -> Iterator[Observation]:
