@@ -168,6 +168,17 @@ def test_latency():
     assert unmeasured(outcome(latency=(POINT,))) == {"latency_p999": "no latency samples at 50% of pdr"}
 
 
+@pytest.mark.parametrize(
+    ("samples", "bounds"),
+    [(1000, ["", "", ""]), (999, ["", "", "at least"]), (3, ["", "at least", "at least"])],
+)
+def test_a_percentile_of_too_few_samples_is_at_least_their_maximum(samples, bounds):
+    point = LatencyPoint("1 Mpps", 10**6, "trial-1", 1, 2, 3, 4, 5, 6, samples)
+    measured = outcome(latency=(point,))
+    figures = [seen(measured, f"latency_{name}", "ns") for name in ("p50", "p99", "p999")]
+    assert [str(figure.bound) for figure in figures] == bounds
+
+
 def test_latency_at_a_load_of_its_own():
     assert {o.at for o in observations(outcome(latency=(replace(POINT, at="4 Mpps", load_fps=4_000_000),)))} == {
         "4000000 pps"

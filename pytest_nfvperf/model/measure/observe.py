@@ -41,6 +41,8 @@ _NOT_SATURATED = (
 )
 
 _LATENCIES = ("min", "p50", "p90", "p99", "p999", "max")
+_FEWEST_SAMPLES = {"p50": 2, "p90": 10, "p99": 100, "p999": 1000}
+"""Of fewer samples the percentile is their maximum, and nobody saw what lies above it."""
 
 
 _RATE_UNITS = ("pps", "bps", "line_ratio")
@@ -310,11 +312,14 @@ def _of_latency(point: LatencyPoint) -> Iterator[Observation]:
     for name in _LATENCIES:
         value = getattr(point, f"{name}_ns")
         if value is not None:
+            few = point.samples < _FEWEST_SAMPLES.get(name, 1)
             yield Observation(
                 f"latency_{name}",
                 float(value),
                 "ns",
                 at=at,
+                lower_bound=few,
+                bound_reason=f"the largest of only {how_many(point.samples, 'sample')}" if few else "",
                 confidence=f"{point.samples:,} samples",
                 evidence=(point.trial_id,),
             )
