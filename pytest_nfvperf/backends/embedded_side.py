@@ -162,21 +162,22 @@ class EmbeddedSide:
 def loop_cpu(cpus: CpuPlan, all_cpus: Sequence[Cpu]) -> int:
     """The CPU on which the ceiling's looping process polls: the DUT's first.
 
-    The system's OVS has placed its PMDs itself, and where nobody named their CPUs in the testbed file, it is one that
-    neither the generator nor housekeeping has.
+    The system's OVS has placed its PMDs itself. Where nobody named their CPUs in the testbed file, it is one that has
+    no owner, or housekeeping's, which sleeps meanwhile.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: the generator has them all.
     """
     taken = {*cpus.generator, *cpus.housekeeping, *cpus.vnf}
-    free = cpus.pmd or tuple(cpu.number for cpu in all_cpus if cpu.number not in taken)
-    if not free:
+    unowned = [cpu.number for cpu in all_cpus if cpu.number not in taken]
+    usable = [*cpus.pmd, *unowned, *(cpu for cpu in cpus.housekeeping if cpu not in cpus.generator)]
+    if not usable:
         raise ConfigError(
-            "no CPU is left to measure the generator's own ceiling on, and none is named for the DUT's PMDs: "
-            f"the generator and housekeeping have CPUs {cpu_list(sorted(taken))}; write 'pmd_cpus: [CPU]'",
+            "no CPU is left to measure the generator's own ceiling on, and none is named for the DUT's PMDs: the "
+            f"generator has CPUs {cpu_list(cpus.generator)}, and housekeeping shares them; write 'pmd_cpus: [CPU]'",
             key="dut.ovs.pmd_cpus",
         )
-    return free[0]
+    return usable[0]
 
 
 def trips_seen(testbed: Testbed) -> list[float]:
