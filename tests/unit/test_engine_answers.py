@@ -1,0 +1,84 @@
+"""An answer of the engine in which one value cannot be: a broken testbed or an invalid trial, and never a figure."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_nfvperf.adapters.generators.checks import readable
+from pytest_nfvperf.adapters.generators.embedded.engine_health import ValidityPolicy
+from pytest_nfvperf.adapters.generators.embedded.trial_results import trial_result
+from pytest_nfvperf.model.errors import GeneratorError
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.trial import Direction, TrialResult, TrialSpec
+from pytest_nfvperf.ports.generator import GeneratorPort
+from pytest_nfvperf.runs.trial_validity import generator_reasons
+
+PAGE = (Path(__file__).parents[2] / "docs" / "engine-protocol.md").read_text()
+SPEC = TrialSpec(Traffic(frame_size=64), 1000, 0.01, (Direction("p0", "p0"),))
+PORTS = {"p0": GeneratorPort("p0", "x", "x")}
+
+
+def documented() -> dict[str, Any]:
+    """The answer to a trial, as the page of the protocol shows it."""
+    lines = (json.loads(line) for line in PAGE.splitlines() if line.startswith('{"id": 4, "ok": true'))
+    return next(answer for answer in lines if "streams" in answer)
+
+
+def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in pairs:
+        yield (*path, key)
+        yield from leaves(inner, (*path, key))
+
+
+def changed_at(path: tuple[Any, ...], value: Any) -> dict[str, Any]:
+    made = copy.deepcopy(documented())
+    at: Any = made
+    for key in path[:-1]:
+        at = at[key]
+    if value is ...:
+        del at[path[-1]]
+    else:
+        at[path[-1]] = value
+    return made
+
+
+def read(answer: dict[str, Any]) -> TrialResult:
+    with readable("nfvperf-gen", answer):
+        return trial_result(SPEC, answer, PORTS, {"p0": True}, ValidityPolicy())
+
+
+COUNTED = [path for path in leaves(documented()) if path[0] in {"streams", "ports"}]
+
+
+@pytest.mark.parametrize("value", ["N/A", None, ..., -5, {}, [], "12"], ids=repr)
+@pytest.mark.parametrize("path", COUNTED, ids=lambda path: ".".join(map(str, path)))
+def test_no_value_that_cannot_be_becomes_another_figure(path: tuple[Any, ...], value: Any) -> None:
+    told = ""
+    try:
+        result = read(changed_at(path, value))
+        reasons = (*result.invalid, *generator_reasons(result))
+    except GeneratorError as error:
+        told = str(error)
+    if told:
+        assert "nfvperf-gen answered what cannot be read: " in told or "a whole number belongs there" in told
+    elif not reasons and not {"latency", "latency_raw", "due"} & {*path}:
+        assert result.counts == read(documented()).counts
+
+
+def test_the_answer_is_evidence() -> None:
+    answer = changed_at(("streams", 0, "received"), "N/A")
+    with pytest.raises(GeneratorError, match="nfvperf-gen answered what cannot be read: ") as caught:
+        read(answer)
+    assert '"received": "N/A"' in caught.value.evidence["its answer"]
+
+
+def test_the_documented_answer_is_a_valid_trial() -> None:
+    result = read(documented())
+    assert (result.valid, result.sent, result.received, generator_reasons(result)) == (True, 10, 10, ())
