@@ -6,6 +6,8 @@ from pytest_nfvperf.config.cabled_nodes import host_of
 from pytest_nfvperf.config.testbed_model import BondModel, OvsModel, PortModel, TestbedModel
 from pytest_nfvperf.config.yaml_file import Document, KeyPath
 from pytest_nfvperf.model.near import did_you_mean, listed
+from pytest_nfvperf.model.testbed.protected_settings import refused_setting
+from pytest_nfvperf.model.testbed.tuning import KEYS
 
 
 def port_kind(port: PortModel) -> str:
@@ -49,7 +51,21 @@ def _ovs_problem(ovs: OvsModel) -> tuple[str, str]:
     for key, word in (("hw-offload", "hw_offload"), ("tc-policy", "tc_policy")):
         if key in ovs.other_config:
             return "other_config", f"{key} decides how results are judged: write '{word}: ...' in dut.ovs instead"
-    return "", ""
+    return "other_config", _other_config_problem(ovs)
+
+
+def _other_config_problem(ovs: OvsModel) -> str:
+    """A key that only the run sets, or that the same file sets twice."""
+    for key, value in ovs.other_config.items():
+        reason = refused_setting(key, value)
+        # The system's OVS has such a key from its owner: the file may say with which value, and it is compared.
+        if reason and (ovs.instance == "private" or key == "pmd-cpu-mask"):
+            return reason
+    tuning = ovs.tuning.model_dump(exclude_none=True) if ovs.tuning else {}
+    for word, (key, _) in KEYS.items():
+        if key in ovs.other_config and word in tuning:
+            return f"{key} is also given by dut.ovs.tuning.{word}: keep one"
+    return ""
 
 
 def _check_bonds(testbed: TestbedModel, document: Document) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import signal
@@ -209,6 +210,23 @@ def test_a_run_directory_too_long_for_sockets_is_refused(tmp_path: Path) -> None
             OvsDatapath.start(testbed("netdev"), journal)
     finally:
         journal.close()
+
+
+@needs_hugepages
+def test_a_users_arguments_of_dpdk_are_added_to_those_that_keep_it_off_the_host(journal: Journal) -> None:
+    spec = testbed("dpdk")
+    config = (("dpdk-extra", "--iova-mode=va"), ("dpdk-socket-mem", "300"))
+    datapath = OvsDatapath.start(
+        dataclasses.replace(spec, ovs=dataclasses.replace(spec.ovs, other_config=config)), journal
+    )
+    with contextlib.closing(datapath):
+        now = dict(datapath.instance.db.root.other_config)
+        log = (datapath.instance.directory / "ovs-vswitchd.log").read_text(encoding="utf-8")
+    started_with = next(line for line in log.splitlines() if "EAL ARGS" in line)
+    for argument in ("--no-pci", "--in-memory", f"--file-prefix=nfv-{journal.tag}-ovs", "--iova-mode=va"):
+        assert argument in started_with
+        assert argument in now["dpdk-extra"].split()
+    assert now["dpdk-socket-limit"] == now["dpdk-socket-mem"] == "300"
 
 
 @needs_hugepages

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.near import did_you_mean, listed
 from pytest_nfvperf.model.testbed.ovs_version import INSTALLED, checked_name
+from pytest_nfvperf.model.testbed.protected_settings import refused_setting
 
 MARGIN = 0.02
 """Sides are the same where the interval of their ratio lies within 1 +- this."""
@@ -99,6 +100,8 @@ def _set(sides: dict[str, Side], text: str) -> None:
             f"new:{COLUMN}:emc-insert-inv-prob=0; without SIDE: it is every side's",
             key="--set",
         )
+    if reason := refused_setting(key, value):
+        raise ConfigError(f"{text!r}: {reason}", key="--set")
     for name in side or sides:
         if name not in sides:
             hint = did_you_mean(name, sides)

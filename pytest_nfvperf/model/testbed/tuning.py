@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from pytest_nfvperf.model.testbed.protected_settings import refused_setting
 from pytest_nfvperf.model.topology.topology import Topology
 
 RXQ_ASSIGNMENTS = ("cycles", "roundrobin", "group")
@@ -67,6 +68,9 @@ class Tuning:
             value = getattr(self, name)
             if value is not None and not 0 <= value <= most:
                 raise ValueError(f"{name} must be 0..{most}, not {value}")
+        for key, text in self.other_config:
+            if reason := refused_setting(key, text):
+                raise ValueError(reason)
 
     def __str__(self) -> str:
         """``emc_insert_inv_prob=0 smc=on``; ``default`` where nothing is set."""

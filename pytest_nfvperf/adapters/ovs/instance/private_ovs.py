@@ -28,6 +28,7 @@ from pytest_nfvperf.adapters.ovs.instance.unixctl import Unixctl
 from pytest_nfvperf.adapters.process.process import ManagedProcess, spawn
 from pytest_nfvperf.adapters.process.wait import wait_until
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
+from pytest_nfvperf.model.testbed.protected_settings import DPDK_EXTRA, refused_setting, with_arguments
 from pytest_nfvperf.model.testbed.tuning import OVS_DEFAULT, Tuning
 
 _SOCKET_PATH_BYTES = 107  # sun_path less its NUL, unix(7)
@@ -81,7 +82,7 @@ class InstanceOptions:
         datapath_type: of its bridges: "netdev" (userspace) or "system" (the kernel's).
         userspace_tso: leave segmentation to the ports (userspace-tso-enable); read at start only.
         pci: PCI addresses that DPDK may probe; none means ``--no-pci``.
-        other_config: added to ours in the Open_vSwitch table, and stronger.
+        other_config: added to ours in the Open_vSwitch table, and stronger; ``protected_settings`` has the exceptions.
         tuning: of the ports, by those who make them; that of OVS is in ``other_config``.
         process: how vswitchd is run.
     """
@@ -99,6 +100,24 @@ class InstanceOptions:
     process: Vswitchd = Vswitchd()
 
 
+def _with_users(ours: Mapping[str, str], users: Mapping[str, str]) -> dict[str, str]:
+    """Our settings with a user's. Those that keep OVS off the rest of the host stay.
+
+    Raises:
+        ConfigError: for a user's key, or argument of DPDK, that would replace one of those.
+    """
+    for key, value in users.items():
+        if reason := refused_setting(key, value):
+            raise ConfigError(reason, key="dut.ovs.other_config")
+    merged = {**ours, **users}
+    if DPDK_EXTRA in ours and DPDK_EXTRA in users:
+        merged[DPDK_EXTRA] = with_arguments(ours[DPDK_EXTRA], users[DPDK_EXTRA])
+    if "dpdk-socket-limit" in ours and "dpdk-socket-mem" in users:
+        # Our limit is as large as our memory. Below what the user asks for, DPDK would not start.
+        merged["dpdk-socket-limit"] = users.get("dpdk-socket-limit", users["dpdk-socket-mem"])
+    return merged
+
+
 class OvsInstance:
     """A running private OVS. ``close()`` stops and removes all of it."""
 
@@ -106,7 +125,7 @@ class OvsInstance:
         """Start it and wait until it is ready.
 
         Raises:
-            ConfigError: the run directory's path is too long for a Unix socket.
+            ConfigError: the run directory's path is too long for a Unix socket; or a setting is the run's own.
             TestbedError: a daemon ended, with the end of its log; or DPDK did not start.
         """
         self.name = name
@@ -120,6 +139,7 @@ class OvsInstance:
         self._frozen = False
         self.namespace: Namespace | None = None
         self._check_path_length()
+        self.other_config = self._initial_config()
         self.ctl = Unixctl(self.directory / "vswitchd.ctl", "ovs-vswitchd")
         self._directory_entry = journal.note(Kind.DIRECTORY, str(self.directory))
         try:
@@ -145,8 +165,7 @@ class OvsInstance:
         takes_turns = not process.preferred or (process.counted and self.options.dpdk)
         return 0 if takes_turns else _VSWITCHD_NICE
 
-    @property
-    def other_config(self) -> dict[str, str]:
+    def _initial_config(self) -> dict[str, str]:
         """The Open_vSwitch other_config that this instance starts with."""
         config = {"stats-update-interval": str(_STATS_INTERVAL_MS)}
         if self.options.dpdk:
@@ -162,7 +181,7 @@ class OvsInstance:
             }
         if self.options.userspace_tso:
             config["userspace-tso-enable"] = "true"
-        return config | dict(self.options.other_config)
+        return _with_users(config, self.options.other_config)
 
     def _eal_arguments(self) -> list[str]:
         devices = [part for address in self.options.pci for part in ("-a", address)] or ["--no-pci"]
