@@ -22,7 +22,7 @@ from pytest_nfvperf.adapters.generators.iperf3.engine import Iperf3Engine, check
 from pytest_nfvperf.adapters.generators.recorded_ceilings import RecordedCeilings
 from pytest_nfvperf.adapters.generators.sockperf.engine import SockperfEngine
 from pytest_nfvperf.adapters.host.cpu_account import cpu_accountant
-from pytest_nfvperf.adapters.host.hugepages import read_hugepages
+from pytest_nfvperf.adapters.host.hugepages import RIG_MIB, read_hugepages
 from pytest_nfvperf.adapters.host.promised import check_promised
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.datagrams import Datagrams
@@ -61,9 +61,6 @@ from pytest_nfvperf.runs.clocks import SystemClock
 from pytest_nfvperf.runs.rig_parts import RigParts
 
 _MOST_WITHOUT_HUGEPAGES = 5
-
-_RIG_MIB = 1024
-"""Hugepages of a rig that functional tests use beside others: OVS 512 MiB, the generator 256, two VNFs 128 each."""
 
 
 class LocalBackend:
@@ -191,8 +188,8 @@ class LocalBackend:
         return self._can_be_two()
 
     def room(self) -> int:
-        """By the hugepages that are free."""
-        return read_hugepages().free_mib // _RIG_MIB if self.testbed.hugepages_mib else _MOST_WITHOUT_HUGEPAGES
+        """By the hugepages that are free, of rigs with VNFs."""
+        return read_hugepages().rooms(*RIG_MIB) if self.testbed.hugepages_mib else _MOST_WITHOUT_HUGEPAGES
 
     def parts_beside(self) -> RigParts:
         """As ``parts``; who measures waits until we have closed."""
@@ -240,7 +237,7 @@ class LocalBackend:
         generator_mib = self._side.beside_mib()
         if generator_mib is None:
             return 0
-        return read_hugepages().free_mib // (MEMORY_MIB + generator_mib) if generator_mib else _MOST_WITHOUT_HUGEPAGES
+        return read_hugepages().rooms(MEMORY_MIB, generator_mib) if generator_mib else _MOST_WITHOUT_HUGEPAGES
 
     def _make_datapath(self, machine: TakenMachine, dut: Dut, name: str) -> Datapath:
         journal = machine.journal

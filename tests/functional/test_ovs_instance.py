@@ -6,6 +6,8 @@ import contextlib
 import dataclasses
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -15,7 +17,7 @@ import pytest
 from pyroute2 import IPRoute
 
 from pytest_nfvperf.adapters.cleanup.reaper import open_journal
-from pytest_nfvperf.adapters.host.hugepages import Hugepages
+from pytest_nfvperf.adapters.host.hugepages import Hugepages, Pool
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.ovs.instance import datapath_support
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
@@ -179,11 +181,11 @@ def test_any_prefix_will_do(journal: Journal, tmp_path: Path) -> None:
 def test_without_hugepages_a_discovered_testbed_runs_without_dpdk_and_says_so(
     journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(datapath_support, "read_hugepages", Hugepages)
+    monkeypatch.setattr(datapath_support, "read_hugepages", lambda: Hugepages((Pool(2),)))
     with started(journal, "dpdk") as ovs:
         assert ovs.info().kind == "netdev"
         assert "without DPDK (0 MiB of free hugepages" in ovs.info().detail
-        assert "sysctl -w vm.nr_hugepages=1024" in ovs.info().detail
+        assert "echo 1024 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages (2 GiB in" in ovs.info().detail
         assert [a.device.partition(",")[0] for a in ovs.build(phy2phy()).attachments() if a.device] == [
             "net_af_packet",
             "net_af_packet",
@@ -193,7 +195,7 @@ def test_without_hugepages_a_discovered_testbed_runs_without_dpdk_and_says_so(
 def test_without_hugepages_a_testbed_file_that_asks_for_dpdk_is_refused(
     journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(datapath_support, "read_hugepages", Hugepages)
+    monkeypatch.setattr(datapath_support, "read_hugepages", lambda: Hugepages((Pool(2),)))
     with pytest.raises(TestbedError, match=r"asks for the DPDK datapath: 0 MiB of free hugepages"):
         OvsDatapath.start(testbed("dpdk", discovered=False), journal)
 
@@ -236,6 +238,56 @@ def test_dpdk_that_does_not_start_is_reported_with_its_log(journal: Journal) -> 
     with pytest.raises(TestbedError, match=r"ovs-vswitchd .*(exited with status|was killed by)") as caught:
         OvsDatapath.start(dataclasses.replace(spec, ovs=dataclasses.replace(spec.ovs, other_config=config)), journal)
     assert "Unable to initialize DPDK" in caught.value.evidence["ovs-vswitchd.log"]
+
+
+@pytest.fixture
+def two_large_pages() -> Iterator[Path]:
+    """Two free pages of 1 GiB, reserved for this test alone; the directory of their pool."""
+    pool = Path("/sys/kernel/mm/hugepages/hugepages-1048576kB")
+    try:
+        before = int((pool / "nr_hugepages").read_text())
+        (pool / "nr_hugepages").write_text(str(before + 2))
+    except OSError as error:
+        pytest.skip(f"pages of 1 GiB cannot be reserved here: {error}")
+    try:
+        if int((pool / "free_hugepages").read_text()) < 2:
+            pytest.skip("the kernel found no 2 GiB of contiguous memory for two pages of 1 GiB")
+        yield pool
+    finally:
+        (pool / "nr_hugepages").write_text(str(before))
+
+
+ON_LARGE_PAGES = """
+import sys
+from pytest_nfvperf.adapters.host.cpus import discover_testbed
+from tests.functional.generator_support import embedded_in, hugepages_mib
+from tests.functional.ovs_support import clean_run, started_on
+
+with clean_run() as journal, started_on(discover_testbed(), journal, "ovs") as ovs:
+    config = ovs.instance.db.root.other_config
+    print(ovs.info().kind, config["dpdk-socket-mem"], config["dpdk-socket-limit"], hugepages_mib())
+    with embedded_in(journal.directory):
+        print(*(open(f"{sys.argv[1]}/{name}_hugepages").read().strip() for name in ("nr", "free")))
+"""
+
+
+def test_on_a_host_with_pages_of_1_gib_alone_ovs_and_generator_take_one_each(
+    two_large_pages: Path, tmp_path: Path
+) -> None:
+    """In a mount namespace whose sysfs lists this pool only, as on a host that has no pages of 2 MiB."""
+    planted = tmp_path / two_large_pages.name
+    planted.mkdir()
+    shown = f"mount --bind {two_large_pages} {planted} && mount --rbind {tmp_path} {two_large_pages.parent}"
+    script = f'{shown} && exec "$0" -c "$1" {two_large_pages}'
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", script, sys.executable, ON_LARGE_PAGES],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["dpdk 1024 1024 128", "2 0"]
 
 
 def test_a_kept_run_leaves_its_logs(tmp_path: Path) -> None:

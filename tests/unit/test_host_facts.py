@@ -14,7 +14,7 @@ from pytest_nfvperf.adapters.doctor import machine
 from pytest_nfvperf.adapters.doctor.check import Check, State
 from pytest_nfvperf.adapters.doctor.machine import checks
 from pytest_nfvperf.adapters.fingerprint.fingerprint import fingerprint, running_facts
-from pytest_nfvperf.adapters.host.hugepages import Hugepages
+from pytest_nfvperf.adapters.host.hugepages import Hugepages, Pool
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, DutPort, GeneratorSpec, OvsSpec, Testbed, TrexSpec, TrexStart
 
 TESTBED = Testbed(
@@ -87,17 +87,35 @@ def test_not_being_root_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize(
     ("pages", "state"),
     [
-        (Hugepages(supported=False), State.MISSING),
-        (Hugepages(total=255, free=255), State.MISSING),
-        (Hugepages(total=1024, free=256), State.WARN),
-        (Hugepages(total=1024, free=1024), State.OK),
+        (Hugepages((Pool(2, total=255, free=255),)), State.MISSING),
+        (Hugepages((Pool(2, total=1024, free=256),)), State.WARN),
+        (Hugepages((Pool(2, total=1024, free=1024),)), State.OK),
+        (Hugepages((Pool(2), Pool(1024, total=8, free=1))), State.MISSING),
+        (Hugepages((Pool(2), Pool(1024, total=8, free=2))), State.WARN),
+        (Hugepages((Pool(2), Pool(1024, total=8, free=8))), State.OK),
     ],
 )
 def test_hugepages_are_judged_by_what_is_free(monkeypatch: pytest.MonkeyPatch, pages: Hugepages, state: State) -> None:
     monkeypatch.setattr(machine, "read_hugepages", lambda: pages)
     check = by_name(checks())["hugepages"]
     assert check.state is state
-    assert ("vm.nr_hugepages" in check.advice) == (state is not State.OK)
+    assert ("/nr_hugepages" in check.advice) == (state is not State.OK)
+
+
+def test_a_host_of_1_gib_pages_is_not_asked_for_2_tib(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "read_hugepages", lambda: Hugepages((Pool(1024, total=2, free=0),)))
+    check = by_name(checks())["hugepages"]
+    assert check.seen == "0 of 2048 MiB free in pages of 1 GiB"
+    assert check.advice.startswith(
+        "echo 6 > /sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages (6 GiB in pages of 1 GiB); without room"
+    )
+
+
+def test_a_kernel_without_hugepages_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "read_hugepages", Hugepages)
+    check = by_name(checks())["hugepages"]
+    assert (check.state, check.seen) == (State.MISSING, "not in this kernel")
+    assert check.advice.startswith("this kernel has no hugepages (CONFIG_HUGETLBFS)")
 
 
 def test_one_cpu_is_too_few(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_nfvperf.adapters.host.hugepages import Hugepages
+from pytest_nfvperf.adapters.host.hugepages import Hugepages, Pool
 from pytest_nfvperf.adapters.host.promised import check_promised
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.node_spec import NodeSpec
@@ -15,7 +15,7 @@ from tests.sample_run import TESTBED
 
 TWO_CPUS = CpuPlan(housekeeping=(0,), pmd=(1,), generator=(0,))
 PLANNED = replace(TESTBED, cpus=TWO_CPUS, hugepages_mib=4096)
-PAGES = Hugepages(total=2048, free=2048)
+PAGES = Hugepages((Pool(2, total=2048, free=1000),))
 
 
 @pytest.fixture
@@ -49,7 +49,8 @@ def test_what_the_machine_has_is_fine(online):
             {"hugepages_mib": 900 * 1024},
             (
                 "hugepages: 921600 MiB are asked for, and this machine has reserved 4096 MiB in pages of 2 MiB: write "
-                "at most that, or reserve more (sysctl -w vm.nr_hugepages=460800)"
+                "at most that, or reserve more: echo 460800 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages "
+                "(900 GiB in pages of 2 MiB)"
             ),
         ),
     ],

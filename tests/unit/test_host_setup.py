@@ -12,12 +12,12 @@ import pytest
 
 import pytest_nfvperf
 from pytest_nfvperf.adapters.host import packages, setup
-from pytest_nfvperf.adapters.host.hugepages import Change, Hugepages, plan, read_hugepages, reserve
+from pytest_nfvperf.adapters.host.hugepages import Change, Hugepages, Pool, plan, read_hugepages, reserve
 from pytest_nfvperf.adapters.host.packages import SetupError, enabled_services, read_distribution, services_held
 
 
-def pool(tmp_path: Path, total: int, free: int, reserved: int = 0) -> Path:
-    directory = tmp_path / "hugepages-2048kB"
+def pool(tmp_path: Path, total: int, free: int, reserved: int = 0, kib: int = 2048) -> Path:
+    directory = tmp_path / f"hugepages-{kib}kB"
     directory.mkdir(parents=True)
     for name, value in (("nr", total), ("free", free), ("resv", reserved)):
         (directory / f"{name}_hugepages").write_text(f"{value}\n")
@@ -25,14 +25,53 @@ def pool(tmp_path: Path, total: int, free: int, reserved: int = 0) -> Path:
 
 
 def test_reserved_by_others_is_not_free(tmp_path: Path) -> None:
-    assert read_hugepages(pool(tmp_path, 100, 60, 50)) == Hugepages(total=100, free=10)
-    assert Hugepages(total=100, free=10).free_mib == 20
+    assert read_hugepages(pool(tmp_path, 100, 60, 50)) == Hugepages((Pool(2, 100, 10),))
+    assert read_hugepages(tmp_path).free_mib == 20
 
 
 def test_a_kernel_without_hugepages_says_so(tmp_path: Path) -> None:
-    assert not read_hugepages(tmp_path).supported
-    with pytest.raises(OSError, match="no 2 MiB hugepages"):
+    assert not read_hugepages(tmp_path).pools
+    assert not read_hugepages(tmp_path / "absent").pools
+    with pytest.raises(OSError, match="this kernel has no hugepages"):
         reserve(64, tmp_path)
+    change = plan(64, tmp_path)
+    assert change is not None
+    assert "this kernel has no hugepages" in change.what
+
+
+def test_a_host_of_1_gib_pages_uses_them(tmp_path: Path) -> None:
+    """8 x 1 GiB at boot, and no page of 2 MiB, as hosts of DPDK are set up."""
+    pool(tmp_path, 0, 0)
+    pages = read_hugepages(pool(tmp_path, 8, 3, kib=1 << 20))
+    assert str(pages) == "3072 of 8192 MiB free in pages of 1 GiB"
+    assert (pages.taken_by(256), pages.taken_by(1025), pages.taken_by(4096)) == (1024, 2048, 0)
+    assert (pages.rooms(512, 256), pages.rooms(512), pages.idle().rooms(512, 256, 128, 128)) == (1, 3, 2)
+    assert pages.advice(512, 256) == (
+        "echo 7 > /sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages (7 GiB in pages of 1 GiB)"
+    )
+    assert plan(4096, tmp_path) is None, "there are 8 GiB"
+    assert reserve(9000, tmp_path) == Change(
+        "reserve 9 hugepages of 1 GiB (/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages: 8 -> 9)",
+        ("echo", "9", ">", "/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages"),
+    )
+    assert (tmp_path / "hugepages-1048576kB/nr_hugepages").read_text() == "9"
+    assert (tmp_path / "hugepages-2048kB/nr_hugepages").read_text() == "0\n"
+
+
+def test_small_pages_go_first_where_there_are_both(tmp_path: Path) -> None:
+    pool(tmp_path, 200, 200)
+    pool(tmp_path, 5, 5, kib=64)
+    pages = read_hugepages(pool(tmp_path, 2, 2, kib=1 << 20))
+    assert [one.page_mib for one in pages.pools] == [2, 1024]
+    assert str(pages) == "2448 of 2448 MiB free in pages of 2 MiB and 1 GiB"
+    assert (pages.taken_by(256), pages.taken_by(401)) == (256, 1024)
+    assert pages.rooms(256) == 3, "one of small pages, two of large ones"
+    assert pages.advice(512).startswith("echo 256 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages (512 MiB")
+
+
+def test_a_pool_that_cannot_be_read_is_none(tmp_path: Path) -> None:
+    (pool(tmp_path, 1, 1) / "hugepages-2048kB/free_hugepages").unlink()
+    assert read_hugepages(tmp_path) == Hugepages()
 
 
 def test_reserving_says_what_it_changes_and_the_second_time_nothing(tmp_path: Path) -> None:
@@ -46,8 +85,11 @@ def test_reserving_says_what_it_changes_and_the_second_time_nothing(tmp_path: Pa
 def test_the_change_can_be_made_by_hand(tmp_path: Path) -> None:
     change = plan(2048, pool(tmp_path, 0, 0))
     assert change is not None
-    assert change.what == "reserve 1024 hugepages of 2 MiB (vm.nr_hugepages: 0 -> 1024)"
-    assert change.command == ("sysctl", "-w", "vm.nr_hugepages=1024")
+    assert (
+        change.what
+        == "reserve 1024 hugepages of 2 MiB (/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages: 0 -> 1024)"
+    )
+    assert change.command == ("echo", "1024", ">", "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages")
 
 
 def test_a_kernel_that_gives_fewer_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,12 +225,12 @@ def test_with_everything_there_nothing_is_run(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_the_command_says_what_it_will_do(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    change = Change("reserve 5 hugepages", ("sysctl", "-w", "vm.nr_hugepages=5"))
+    change = Change("reserve 5 hugepages", ("echo", "5", ">", "/sys/nr_hugepages"))
     monkeypatch.setattr(setup, "plan", lambda mib: change)
     assert setup.main(["--plan", "--no-packages"]) == 0
     printed = capsys.readouterr().out
     assert "about to change on this machine:\n  - reserve 5 hugepages\n" in printed
-    assert "by hand: sysctl -w vm.nr_hugepages=5" in printed
+    assert "by hand: echo 5 > /sys/nr_hugepages" in printed
     assert "done:" not in printed
 
 

@@ -95,14 +95,16 @@ def _isolated(testbed: Testbed) -> Check:
 
 
 def _memory(testbed: Testbed) -> Check:
-    free = read_hugepages().free_mib
+    pages = read_hugepages()
+    free = pages.free_mib
     wanted = testbed.hugepages_mib
     if testbed.ovs.datapath != "dpdk" or not wanted:
         return Check("hugepages of the lab", State.OK, f"{free} MiB free, the file asks for none")
     if free >= wanted:
         return Check("hugepages of the lab", State.OK, f"{free} MiB free of {wanted} MiB asked for")
-    advice = f"sysctl -w vm.nr_hugepages={-(-wanted // 2)}, or a smaller 'hugepages' in the file"
-    return Check("hugepages of the lab", State.WARN, f"{free} MiB free of {wanted} MiB asked for", advice)
+    advice = f"{pages.advice(wanted)}, or a smaller 'hugepages' in the file"
+    seen = f"{free} MiB free{pages.in_pages} of {wanted} MiB asked for"
+    return Check("hugepages of the lab", State.WARN, seen, advice)
 
 
 def _system(testbed: Testbed) -> Check:

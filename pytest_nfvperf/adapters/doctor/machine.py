@@ -16,9 +16,10 @@ from pytest_nfvperf.adapters.doctor.trex_needs import trex_checks
 from pytest_nfvperf.adapters.generators.embedded.build import NEEDED
 from pytest_nfvperf.adapters.generators.iperf3.engine import find_iperf3, iperf3_options
 from pytest_nfvperf.adapters.host.af_xdp import lacks_af_xdp
-from pytest_nfvperf.adapters.host.cpus import MIN_HUGEPAGES_MIB, isolated_cpus, plan_cpus, read_cpus
-from pytest_nfvperf.adapters.host.hugepages import read_hugepages
+from pytest_nfvperf.adapters.host.cpus import isolated_cpus, plan_cpus, read_cpus
+from pytest_nfvperf.adapters.host.hugepages import LEAST_MIB, RIG_MIB, read_hugepages
 from pytest_nfvperf.adapters.host.packages import SETUP_USES, SetupError, read_distribution
+from pytest_nfvperf.adapters.host.setup import DEFAULT_HUGEPAGES_MIB
 from pytest_nfvperf.adapters.net.vduse import lacks_vduse
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
 from pytest_nfvperf.adapters.process.process import run
@@ -110,12 +111,12 @@ def _isolation() -> Check:
 
 def _hugepages() -> Check:
     pages = read_hugepages()
-    seen = f"{pages.free_mib} of {pages.total_mib} MiB free" if pages.supported else "not in this kernel"
-    if pages.free_mib >= 2 * MIN_HUGEPAGES_MIB:
+    seen = str(pages) if pages.pools else "not in this kernel"
+    if pages.rooms(*RIG_MIB):
         return Check("hugepages", State.OK, seen)
-    advice = "sysctl -w vm.nr_hugepages=2048 (4 GiB); below 512 MiB the datapath runs without DPDK"
-    enough = pages.free_mib >= MIN_HUGEPAGES_MIB
-    return Check("hugepages", State.WARN if enough else State.MISSING, seen, advice)
+    least = " and ".join(f"{mib} MiB" for mib in LEAST_MIB)
+    advice = f"{pages.advice(DEFAULT_HUGEPAGES_MIB)}; without room for {least} the datapath runs without DPDK"
+    return Check("hugepages", State.WARN if pages.rooms(*LEAST_MIB) else State.MISSING, seen, advice)
 
 
 def _ovs(prefix: str | None) -> Check:

@@ -7,15 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pytest_nfvperf.adapters.host.hugepages import read_hugepages
+from pytest_nfvperf.adapters.host.hugepages import LEAST_MIB, read_hugepages
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.testbed.testbed import CableSpec, CpuPlan, DutPort, GeneratorSpec, OvsSpec, Testbed
 
 SYSFS_CPUS = Path("/sys/devices/system/cpu")
-MIN_HUGEPAGES_MIB = 512
-"""Below this DPDK is not tried: OVS wants 256 MiB, the generator as much."""
-
-
 EMBEDDED_OTHER_CONFIG = (("per-port-memory", "true"),)
 """OVS's default is one pool of 262,144 buffers for all ports, halved until it fits: on a small machine it
 takes all of DPDK's memory, and the next vhost-user port fails for a few bytes (seen: "failed to allocate
@@ -144,7 +140,7 @@ def discover_testbed() -> Testbed:
         TestbedError: fewer than two cores.
     """
     hugepages = read_hugepages()
-    dpdk = hugepages.total_mib >= MIN_HUGEPAGES_MIB
+    dpdk = hugepages.idle().rooms(*LEAST_MIB) > 0
     return Testbed(
         name="embedded",
         ovs=OvsSpec(datapath="dpdk" if dpdk else "netdev", other_config=EMBEDDED_OTHER_CONFIG if dpdk else ()),

@@ -1,32 +1,120 @@
-"""2 MiB hugepages: what there is, and reserving more. Standard library only (the set-up uses it)."""
+"""Hugepages of every size: what there is, who finds room, how to reserve more. Standard library only, for the set-up.
+
+DPDK takes whole pages: on a host whose pages are of 1 GiB, a process that asks for 256 MiB takes one of them.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 _POOLS = Path("/sys/kernel/mm/hugepages")
-_PAGE_KIB = 2048
-_MIB_PER_PAGE = _PAGE_KIB // 1024
+_POOL = re.compile(r"hugepages-(\d+)kB", re.ASCII)
+LEAST_MIB = (256, 256)
+"""What OVS-DPDK and the generator need at least, each by itself."""
+RIG_MIB = (512, 256, 128, 128)
+"""What OVS, the generator and two VNFs take where there is enough."""
+ENOUGH_MIB = (1024, 1024)
+"""What is advised where there is too little for DPDK: room to spare, and a page for either on a host of 1 GiB pages."""
+_NO_POOLS = "this kernel has no hugepages (CONFIG_HUGETLBFS)"
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """The kernel's pages of one size. ``total`` and ``free`` are in pages."""
+
+    page_mib: int
+    total: int = 0
+    free: int = 0
+
+    @property
+    def size(self) -> str:
+        """``2 MiB``, ``1 GiB``."""
+        return _size(self.page_mib)
+
+    @property
+    def file(self) -> Path:
+        """Where the kernel takes how many of these pages it shall reserve."""
+        return _POOLS / self.directory / "nr_hugepages"
+
+    @property
+    def directory(self) -> str:
+        """As the kernel calls it."""
+        return f"hugepages-{self.page_mib * 1024}kB"
+
+    def pages(self, mib: int) -> int:
+        """Whole pages for so much."""
+        return -(-mib // self.page_mib)
+
+    def reserving(self, pages: int) -> str:
+        """How root reserves so many in all."""
+        return f"echo {pages} > {self.file} ({_size(pages * self.page_mib)} in pages of {self.size})"
 
 
 @dataclass(frozen=True, slots=True)
 class Hugepages:
-    """The kernel's pool of 2 MiB pages, in pages. ``supported`` is False where the kernel has none."""
+    """The kernel's pools, that of the smallest pages first; none where it has no hugepages."""
 
-    total: int = 0
-    free: int = 0
-    supported: bool = True
+    pools: tuple[Pool, ...] = ()
 
     @property
     def total_mib(self) -> int:
         """MiB reserved."""
-        return self.total * _MIB_PER_PAGE
+        return sum(pool.total * pool.page_mib for pool in self.pools)
 
     @property
     def free_mib(self) -> int:
         """MiB reserved and unused."""
-        return self.free * _MIB_PER_PAGE
+        return sum(pool.free * pool.page_mib for pool in self.pools)
+
+    def __str__(self) -> str:
+        """``4096 of 8192 MiB free in pages of 1 GiB``."""
+        return f"{self.free_mib} of {self.total_mib} MiB free{self.in_pages}"
+
+    @property
+    def in_pages(self) -> str:
+        """``" in pages of 1 GiB"``: the sizes of which there are some; "" where there is none."""
+        sizes = [pool.size for pool in self.pools if pool.total]
+        return f" in pages of {' and '.join(sizes)}" if sizes else ""
+
+    def idle(self) -> Hugepages:
+        """As they are when nobody uses any."""
+        return Hugepages(tuple(replace(pool, free=pool.total) for pool in self.pools))
+
+    def taken_by(self, mib: int) -> int:
+        """MiB that a process takes which asks for so much: whole pages of the smallest that suffice; 0: no room."""
+        pool = self._pool_for(mib)
+        return 0 if pool is None else pool.pages(mib) * pool.page_mib
+
+    def rooms(self, *mib: int) -> int:
+        """How often processes that ask for so much each find room together."""
+        rooms, left = 0, self
+        while True:
+            for asked in mib:
+                pool = left._pool_for(asked)
+                if pool is None:
+                    return rooms
+                used = replace(pool, free=pool.free - pool.pages(asked))
+                left = Hugepages(tuple(used if one is pool else one for one in left.pools))
+            rooms += 1
+
+    def _pool_for(self, mib: int) -> Pool | None:
+        """DPDK prefers small pages for what is no whole number of large ones, as all that we ask for is."""
+        return next((pool for pool in self.pools if pool.free >= pool.pages(mib)), None)
+
+    @property
+    def growing(self) -> Pool | None:
+        """Whose pages one reserves more of: the smallest of which there are some already."""
+        return next((pool for pool in self.pools if pool.total), self.pools[0] if self.pools else None)
+
+    def advice(self, *mib: int) -> str:
+        """How to reserve so many that processes which ask for so much each find room, beside what is in use."""
+        pool = self.growing
+        if pool is None:
+            return _NO_POOLS
+        return pool.reserving(pool.total - pool.free + sum(pool.pages(each) for each in mib))
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,26 +126,47 @@ class Change:
 
 
 def read_hugepages(pools: Path = _POOLS) -> Hugepages:
-    """The pool now."""
-    pool = pools / f"hugepages-{_PAGE_KIB}kB"
+    """The pools now."""
     try:
-        # Surplus and reserved-by-mmap pages are not free to us.
-        free = int((pool / "free_hugepages").read_text()) - int((pool / "resv_hugepages").read_text())
-        return Hugepages(total=int((pool / "nr_hugepages").read_text()), free=max(0, free))
+        names = [entry.name for entry in pools.iterdir()]
     except OSError:
-        return Hugepages(supported=False)
+        return Hugepages()
+    sizes = sorted(int(match[1]) for match in map(_POOL.fullmatch, names) if match)
+    # arm64 has pages of 64 KiB among them, of which DPDK makes no use.
+    found = [_read_pool(pools, kib // 1024) for kib in sizes if kib >= 1024]
+    return Hugepages(tuple(pool for pool in found if pool is not None))
+
+
+def _read_pool(pools: Path, page_mib: int) -> Pool | None:
+    directory = pools / Pool(page_mib).directory
+    try:
+        total, free, promised = (
+            int((directory / f"{name}_hugepages").read_text(encoding="ascii")) for name in ("nr", "free", "resv")
+        )
+    except (OSError, ValueError):
+        return None
+    # Reserved-by-mmap pages are not free to us.
+    return Pool(page_mib, total, max(0, free - promised))
 
 
 def plan(mib: int, pools: Path = _POOLS) -> Change | None:
-    """What reserving would change; None when that much is reserved already."""
+    """What reserving would change; None when that much is reserved already, in pages of whatever size."""
     now = read_hugepages(pools)
+    pool = now.growing
+    if pool is None:
+        return Change(f"reserve {mib} MiB of hugepages: {_NO_POOLS}", ("boot", "a", "kernel", "that", "has", "them"))
     if now.total_mib >= mib:
         return None
-    pages = -(-mib // _MIB_PER_PAGE)
+    pages = _wanted_pages(now, pool, mib)
+    file = pool.file
     return Change(
-        f"reserve {pages} hugepages of 2 MiB (vm.nr_hugepages: {now.total} -> {pages})",
-        ("sysctl", "-w", f"vm.nr_hugepages={pages}"),
+        f"reserve {pages} hugepages of {pool.size} ({file}: {pool.total} -> {pages})",
+        ("echo", str(pages), ">", str(file)),
     )
+
+
+def _wanted_pages(now: Hugepages, pool: Pool, mib: int) -> int:
+    return pool.total + pool.pages(mib - now.total_mib)
 
 
 def reserve(mib: int, pools: Path = _POOLS) -> Change | None:
@@ -66,15 +175,24 @@ def reserve(mib: int, pools: Path = _POOLS) -> Change | None:
     Raises:
         OSError: not root, or the kernel found less contiguous memory than asked; says how much.
     """
+    before = read_hugepages(pools)
+    pool = before.growing
+    if pool is None:
+        raise OSError(_NO_POOLS)
     change = plan(mib, pools)
     if change is None:
         return None
-    pages = -(-mib // _MIB_PER_PAGE)
-    pool = pools / f"hugepages-{_PAGE_KIB}kB" / "nr_hugepages"
-    if not pool.exists():
-        raise OSError("this kernel has no 2 MiB hugepages")
-    pool.write_text(str(pages))
-    got = read_hugepages(pools)
-    if got.total < pages:
-        raise OSError(f"asked for {pages} hugepages of 2 MiB, the kernel could give {got.total}; free memory or reboot")
+    pages = _wanted_pages(before, pool, mib)
+    (pools / pool.directory / "nr_hugepages").write_text(str(pages))
+    got = _total(read_hugepages(pools).pools, pool)
+    if got < pages:
+        raise OSError(f"asked for {pages} hugepages of {pool.size}, the kernel could give {got}; free memory or reboot")
     return change
+
+
+def _total(pools: Sequence[Pool], like: Pool) -> int:
+    return next((pool.total for pool in pools if pool.page_mib == like.page_mib), 0)
+
+
+def _size(mib: int) -> str:
+    return f"{mib // 1024} GiB" if mib and mib % 1024 == 0 else f"{mib} MiB"

@@ -25,8 +25,8 @@ def check_promised(testbed: Testbed, hugepages: Hugepages | None = None, online:
     wanted = testbed.hugepages_mib
     if wanted and wanted > pages.total_mib:
         raise ConfigError(
-            f"{wanted} MiB are asked for, and this machine has reserved {pages.total_mib} MiB in pages of 2 MiB: write "
-            f"at most that, or reserve more (sysctl -w vm.nr_hugepages={-(-wanted // 2)})",
+            f"{wanted} MiB are asked for, and this machine has reserved {pages.total_mib} MiB{pages.in_pages}: write "
+            f"at most that, or reserve more: {pages.idle().advice(wanted)}",
             key="hugepages",
         )
 

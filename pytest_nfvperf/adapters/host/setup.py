@@ -106,7 +106,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         ("--fresh-roots", Use.FRESH, "what .ci/fresh needs: mmdebstrap"),
     ):
         parser.add_argument(option, action="append_const", dest="also", const=use, help=f"also {what}")
-    parser.add_argument("--hugepages", type=int, metavar="MIB", help="MiB of 2 MiB hugepages to reserve")
+    parser.add_argument("--hugepages", type=int, metavar="MIB", help="MiB of hugepages to reserve")
     return parser.parse_args(argv)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
+from pytest_nfvperf.adapters.host.hugepages import RIG_MIB, read_hugepages
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.ovs.counters.node_collectors import (
     NodesSched,
@@ -14,7 +15,7 @@ from pytest_nfvperf.adapters.ovs.counters.node_collectors import (
     node_collector,
     of_node,
 )
-from pytest_nfvperf.adapters.ovs.instance.datapath_support import DATAPATHS
+from pytest_nfvperf.adapters.ovs.instance.datapath_support import DATAPATHS, MEMORY_MIB
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
 from pytest_nfvperf.adapters.ovs.instance.private_ovs import Vswitchd
 from pytest_nfvperf.adapters.ovs.node_ovs import FarStarter, NodeOvs
@@ -288,7 +289,7 @@ def check_alike(nodes: Mapping[str, NodeOvs], wanted: Mapping[str, str]) -> None
         got = ", ".join(f"{node} {info.kind}" for node, info in kinds.items())
         raise TestbedError(
             f"nodes need one datapath, and memory was enough for some only ({got}): reserve more hugepages, such as "
-            f"sysctl -w vm.nr_hugepages={512 * (len(nodes) + 1)}",
+            f"{read_hugepages().idle().advice(*[MEMORY_MIB] * len(nodes), *RIG_MIB)}",
             evidence={f"{node}": info.detail for node, info in kinds.items()},
         )
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_nfvperf.adapters.host.cpus import MIN_HUGEPAGES_MIB, read_cpus
+from pytest_nfvperf.adapters.host.cpus import read_cpus
+from pytest_nfvperf.adapters.host.hugepages import ENOUGH_MIB, LEAST_MIB, read_hugepages
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.borrowed import Borrowed
 from pytest_nfvperf.adapters.net.link_collector import LinkCollector
@@ -335,9 +336,10 @@ def _check_lacks(testbed: Testbed, dut: Dut) -> None:
 
 
 def _why_netdev(testbed: Testbed) -> str:
-    if not testbed.discovered or testbed.hugepages_mib >= MIN_HUGEPAGES_MIB:
+    pages = read_hugepages().idle()
+    if not testbed.discovered or pages.rooms(*LEAST_MIB):
         return "as the testbed asks"
-    return f"{testbed.hugepages_mib} MiB of hugepages reserved: sysctl -w vm.nr_hugepages=1024"
+    return f"{pages.total_mib} MiB of hugepages reserved{pages.in_pages}: {pages.advice(*ENOUGH_MIB)}"
 
 
 def _node_of(cpus: tuple[int, ...]) -> int:

@@ -113,7 +113,7 @@ _PROGRAMS = (
     Program("tar", "tar", "to unpack packages of another release, and fresh roots", lost="nfvperf ovs add"),
     Program("update-rc.d", "init-system-helpers", "to disable the services of what the set-up installs"),
     Program("systemctl", "systemd", "to disable the services of what the set-up installs", Use.EXTRA, "nothing"),
-    Program("sysctl", "procps", "to set what a namespace forwards, and to reserve hugepages by hand"),
+    Program("sysctl", "procps", "to set what a namespace forwards"),
     Program("ip", "iproute2", "to try which devices the kernel can make"),
     Program("vdpa", "iproute2", "interfaces by VDUSE", lost="pods of kind vduse"),
     Program("env", "coreutils", "to run a program elsewhere, or with other variables"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from pytest_nfvperf.adapters.host.hugepages import read_hugepages
+from pytest_nfvperf.adapters.host.hugepages import ENOUGH_MIB, LEAST_MIB, RIG_MIB, read_hugepages
 from pytest_nfvperf.adapters.net.families import has_family
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import OvsBinaries, locate
 from pytest_nfvperf.model.errors import NfvperfError
@@ -12,8 +12,7 @@ from pytest_nfvperf.model.testbed.dut_version import ovs_of
 from pytest_nfvperf.model.testbed.testbed import Dut, Testbed
 from pytest_nfvperf.model.testbed.tuning import OVS_DEFAULT, Tuning
 
-MEMORY_MIB = 512
-MIN_MEMORY_MIB = 256
+MEMORY_MIB, MIN_MEMORY_MIB = RIG_MIB[0], LEAST_MIB[0]
 DATAPATHS = ("dpdk", "netdev", "system")
 USERSPACE = ("dpdk", "netdev")
 KERNEL_FAMILY = "ovs_datapath"
@@ -76,13 +75,14 @@ def lacks_kernel_module() -> str | None:
 
 
 def dpdk_memory(binaries: OvsBinaries) -> tuple[int, str]:
-    """MiB of hugepages for OVS, 0 when DPDK is impossible; and why."""
+    """MiB of hugepages for OVS, whole pages of theirs; 0 when DPDK is impossible, and why."""
     if binaries.dpdk_version is None:
         return 0, f"{binaries.vswitchd} was built without DPDK; install openvswitch-switch-dpdk"
-    free = read_hugepages().free_mib
-    if free < MIN_MEMORY_MIB:
+    pages = read_hugepages()
+    if not pages.taken_by(MIN_MEMORY_MIB):
         return 0, (
-            f"{free} MiB of free hugepages, OVS needs {MIN_MEMORY_MIB} and the generator as much: "
-            "sysctl -w vm.nr_hugepages=1024"
+            f"{pages.free_mib} MiB of free hugepages{pages.in_pages}, OVS needs {MIN_MEMORY_MIB} and the generator as "
+            f"much: {pages.advice(*ENOUGH_MIB)}"
         )
-    return (MEMORY_MIB if free >= MEMORY_MIB + MIN_MEMORY_MIB else MIN_MEMORY_MIB), ""
+    generously = pages.rooms(MEMORY_MIB, MIN_MEMORY_MIB)
+    return pages.taken_by(MEMORY_MIB if generously else MIN_MEMORY_MIB), ""
