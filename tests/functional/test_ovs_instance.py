@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -238,6 +239,48 @@ def test_dpdk_that_does_not_start_is_reported_with_its_log(journal: Journal) -> 
     with pytest.raises(TestbedError, match=r"ovs-vswitchd .*(exited with status|was killed by)") as caught:
         OvsDatapath.start(dataclasses.replace(spec, ovs=dataclasses.replace(spec.ovs, other_config=config)), journal)
     assert "Unable to initialize DPDK" in caught.value.evidence["ovs-vswitchd.log"]
+
+
+FEW_FILES = """
+import resource, sys
+from tests.functional.ovs_support import clean_run, started
+
+resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[2]),) * 2)
+with clean_run() as journal, started(journal, sys.argv[1]) as ovs:
+    print(ovs.info().kind)
+"""
+
+
+def with_open_files(kind: str, most: int) -> subprocess.CompletedProcess[str]:
+    """Start a private OVS in a process of its own that may open so many files."""
+    argv = [sys.executable, "-c", FEW_FILES, kind, str(most)]
+    return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+
+
+@needs_hugepages
+@pytest.mark.parametrize(
+    ("kind", "most", "said"),
+    [
+        (
+            "dpdk",
+            256,
+            r"256 open files are allowed here, and OVS needs about 320, 256 of them for its hugepages: raise",
+        ),
+        ("netdev", 60, r"60 open files are allowed here, and OVS needs about 64: raise the hard limit \(ulimit -Hn"),
+    ],
+)
+def test_too_few_open_files_are_told_before_ovs_aborts(kind: str, most: int, said: str) -> None:
+    done = with_open_files(kind, most)
+    assert done.returncode != 0
+    assert re.search(said, done.stderr), done.stderr
+    assert "SIGABRT" not in done.stderr
+
+
+@needs_hugepages
+@pytest.mark.parametrize(("kind", "most"), [("dpdk", 320), ("netdev", 64)])
+def test_as_many_open_files_as_it_asks_for_are_enough(kind: str, most: int) -> None:
+    done = with_open_files(kind, most)
+    assert done.stdout == f"{kind}\n", done.stderr
 
 
 @pytest.fixture

@@ -88,6 +88,11 @@ class Hugepages:
         pool = self._pool_for(mib)
         return 0 if pool is None else pool.pages(mib) * pool.page_mib
 
+    def pages_for(self, mib: int) -> int:
+        """How many pages serve a process that asks for so much; 0: there is no room for it."""
+        pool = self._pool_for(mib)
+        return 0 if pool is None else pool.pages(mib)
+
     def rooms(self, *mib: int) -> int:
         """How often processes that ask for so much each find room together."""
         rooms, left = 0, self

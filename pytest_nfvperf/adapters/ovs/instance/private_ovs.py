@@ -19,6 +19,7 @@ from pathlib import Path
 
 import ovs.db.idl
 
+from pytest_nfvperf.adapters.host.hugepages import read_hugepages
 from pytest_nfvperf.adapters.journal.journal import Journal, Kind
 from pytest_nfvperf.adapters.net.namespaces import Namespace
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import OvsBinaries
@@ -33,6 +34,8 @@ from pytest_nfvperf.model.testbed.tuning import OVS_DEFAULT, Tuning
 
 _SOCKET_PATH_BYTES = 107  # sun_path less its NUL, unix(7)
 _LONGEST_SOCKET_NAME = 24
+_OWN_FILES = 64
+"""Open files of vswitchd with a bridge of two ports and no DPDK (seen: 40), and some to spare."""
 _STATS_INTERVAL_MS = 60_000
 _EXIT_DEADLINE_S = 10.0
 _START_DEADLINE_S = 60.0  # taking many hugepages on a cold machine; a healthy start takes half a second
@@ -126,7 +129,8 @@ class OvsInstance:
 
         Raises:
             ConfigError: the run directory's path is too long for a Unix socket; or a setting is the run's own.
-            TestbedError: a daemon ended, with the end of its log; or DPDK did not start.
+            TestbedError: a daemon ended, with the end of its log; DPDK did not start; or fewer files may be open here
+                than OVS needs.
         """
         self.name = name
         self.tag = journal.tag
@@ -140,6 +144,7 @@ class OvsInstance:
         self.namespace: Namespace | None = None
         self._check_path_length()
         self.other_config = self._initial_config()
+        self._check_open_files()
         self.ctl = Unixctl(self.directory / "vswitchd.ctl", "ovs-vswitchd")
         self._directory_entry = journal.note(Kind.DIRECTORY, str(self.directory))
         try:
@@ -156,6 +161,20 @@ class OvsInstance:
             raise ConfigError(
                 f"the run directory {self.directory} is too long for Unix sockets "
                 f"({_SOCKET_PATH_BYTES} bytes with the socket's name); set NFVPERF_RUN_DIR to a shorter one"
+            )
+
+    def _check_open_files(self) -> None:
+        """OVS aborts where it may open too few: it then says only that it was killed by SIGABRT."""
+        needed, why = _OWN_FILES, ""
+        if self.options.dpdk and not self.options.process.shares_memory:
+            mib = sum(int(part) for part in self.other_config["dpdk-socket-mem"].split(",") if part.strip().isdecimal())
+            pages = read_hugepages().pages_for(mib)  # each is a file of its own
+            needed, why = needed + pages, f", {pages} of them for its hugepages"
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if most != resource.RLIM_INFINITY and most < needed:
+            raise TestbedError(
+                f"{most} open files are allowed here, and OVS needs about {needed}{why}: raise the hard limit "
+                "(ulimit -Hn 4096; LimitNOFILE=4096 in a unit of systemd; --ulimit nofile=4096 of a container)"
             )
 
     @property
