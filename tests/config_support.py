@@ -16,12 +16,16 @@ class Numa:
 
     cpus: dict[int, int] = field(default_factory=dict)
     pcis: dict[str, int] = field(default_factory=dict)
+    interfaces: dict[str, str] = field(default_factory=dict)
 
     def cpu_node(self, cpu):
         return self.cpus.get(cpu)
 
     def pci_node(self, pci):
         return self.pcis.get(pci)
+
+    def pci_of(self, interface):
+        return self.interfaces.get(interface)
 
 
 def parse(text, **kwargs):

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pytest_nfvperf.config.cabled_nodes import host_of
 from pytest_nfvperf.config.testbed_model import BondModel, OvsModel, PortModel, TestbedModel
-from pytest_nfvperf.config.yaml_file import Document, KeyPath
+from pytest_nfvperf.config.trex_model import TREX_DUMMY
+from pytest_nfvperf.config.yaml_file import Document, KeyPath, show_path
 from pytest_nfvperf.model.near import did_you_mean, listed
 from pytest_nfvperf.model.testbed.protected_settings import refused_setting
 from pytest_nfvperf.model.testbed.tuning import KEYS
+
+PciOf = Callable[[str], str | None]
+"""The PCI address of a kernel interface; None where it has none, or is not there."""
 
 
 def port_kind(port: PortModel) -> str:
@@ -15,14 +21,14 @@ def port_kind(port: PortModel) -> str:
     return port.kind or ("pci" if port.pci else "interface" if port.interface else "vhost-user")
 
 
-def check_lab(testbed: TestbedModel, document: Document) -> None:
+def check_lab(testbed: TestbedModel, document: Document, pci_of: PciOf) -> None:
     """Raise ConfigError for the first contradiction."""
     for index, port in enumerate(testbed.dut.ports):
         problem = _driver_problem(port, testbed.dut.ovs.datapath)
         if problem:
             raise document.error(problem, ("dut", "ports", index))
     _check_bonds(testbed, document)
-    _check_devices(testbed, document)
+    _check_devices(testbed, document, pci_of)
     key, problem = _ovs_problem(testbed.dut.ovs)
     if problem:
         raise document.error(problem, ("dut", "ovs", key))
@@ -99,22 +105,40 @@ def _member_problem(member: str, bond: BondModel, ports: list[str], owner: dict[
     return ""
 
 
-def _check_devices(testbed: TestbedModel, document: Document) -> None:
+def _check_devices(testbed: TestbedModel, document: Document, pci_of: PciOf) -> None:
     generator = testbed.generator
     path: KeyPath = ("generator", "devices")
-    if not generator.devices:
-        return
-    if generator.engine != "embedded":
+    if generator.devices and generator.engine != "embedded":
         raise document.error(f"engine {generator.engine!r} has its own: leave 'devices' out", path)
-    if len(generator.devices) != len(generator.ports):
+    if generator.devices and len(generator.devices) != len(generator.ports):
         raise document.error(
             f"{len(generator.devices)} devices for {len(generator.ports)} ports {list(generator.ports)}: "
             "write one for each",
             path,
         )
+    _check_owners(testbed, document, pci_of)
+
+
+def _check_owners(testbed: TestbedModel, document: Document, pci_of: PciOf) -> None:
+    """A NIC of this machine has one owner, whether it is named by its PCI address or by its kernel interface."""
     here = [port for port in testbed.dut.ports if port.node is None or not host_of(testbed, port.node)]
-    taken = {name: f"dut.ports {port.name!r}" for port in here for name in (port.pci, port.interface)}
-    for device in generator.devices:
-        if device in taken:
-            raise document.error(f"{device!r} is used twice: also by {taken[device]}", path)
-        taken[device] = "generator.devices"
+    taken = {name: f"dut.ports {port.name!r}" for port in here for name in (port.pci, port.interface) if name}
+    known_by = {address: name for name in taken if (address := pci_of(name))}
+    path, devices = _generator_devices(testbed)
+    for device in devices:
+        address = pci_of(device)
+        for same in filter(None, (device, address, known_by.get(device))):
+            if same in taken:
+                what = repr(device) if same == device else f"{device!r}, which is the NIC {same!r},"
+                raise document.error(f"{what} is used twice: also by {taken[same]}", path)
+        taken[device] = show_path(path)
+
+
+def _generator_devices(testbed: TestbedModel) -> tuple[KeyPath, tuple[str, ...]]:
+    """What a generator on this machine sends by, and the key that says so."""
+    trex = testbed.generator.trex
+    start = trex.start if trex is not None else None
+    if start is None or start.driver == "memif":
+        return ("generator", "devices"), testbed.generator.devices
+    path: KeyPath = ("generator", "trex", "start", "interfaces")
+    return path, tuple(name for name in start.interfaces if name != TREX_DUMMY and start.netns is None)

@@ -17,6 +17,7 @@ from pytest_nfvperf.config.speakers_section import check_speakers
 from pytest_nfvperf.config.testbed_model import CpusModel, PortModel, TestbedModel
 from pytest_nfvperf.config.yaml_file import Document, KeyPath, show_path
 from pytest_nfvperf.model.near import did_you_mean, listed
+from pytest_nfvperf.model.testbed.lab_cables import normal_pci
 
 _END = re.compile(r"(?P<side>generator|dut)\.(?P<port>.+)")
 _MAY_SHARE = {"housekeeping", "generator"}
@@ -31,6 +32,10 @@ class NumaReader(Protocol):
 
     def pci_node(self, pci: str) -> int | None:
         """NUMA node of a PCI device; None when it is not known or there is no such device."""
+        ...
+
+    def pci_of(self, interface: str) -> str | None:
+        """PCI address of a kernel interface; None where it has none, or is not there."""
         ...
 
 
@@ -50,6 +55,11 @@ class SysfsNuma:
         except (OSError, ValueError):
             return None
         return node if node >= 0 else None  # the kernel writes -1 for "not known"
+
+    def pci_of(self, interface: str) -> str | None:
+        # Behind a virtio interface there is a device of the virtio bus, and behind that the PCI device.
+        device = (self._sysfs / "class/net" / interface / "device").resolve()
+        return next((found for part in reversed(device.parts) if (found := normal_pci(part))), None)
 
 
 def usable_cores(sysfs: Path = Path("/sys")) -> int:
@@ -77,7 +87,7 @@ def check_testbed(testbed: TestbedModel, document: Document, *, cores: int, numa
     """Raise ConfigError for the first contradiction; return warnings for what is only doubtful."""
     check_cabled_nodes(testbed, document)
     _check_ports(testbed, document)
-    check_lab(testbed, document)
+    check_lab(testbed, document, numa.pci_of)
     check_generator(testbed.generator, document)
     check_speakers(testbed.speakers, document)
     check_nodes(testbed, document)

@@ -11,11 +11,10 @@ from pytest_nfvperf.config.speakers_section import SpeakerModel
 from pytest_nfvperf.config.strict import Count, Flag, Name, Strict, Text, as_quantity
 from pytest_nfvperf.config.trex_model import TcpPort, TrexModel
 from pytest_nfvperf.config.units import BIT_RATE, SIZE
+from pytest_nfvperf.model.testbed.lab_cables import normal_pci
 from pytest_nfvperf.model.testbed.ovs_version import VERSION_NAME
 from pytest_nfvperf.model.topology.compute_nodes import NODE_NAME
 
-_PCI = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[01][0-9a-fA-F]\.[0-7]", re.ASCII)
-_SHORT_PCI = re.compile(r"[0-9a-fA-F]{2}:[01][0-9a-fA-F]\.[0-7]", re.ASCII)
 _REPRESENTOR = re.compile(r"(c\d+)?(pf\d+)?(vf|sf)?\d+", re.ASCII)
 _MIB = 1 << 20
 
@@ -134,7 +133,9 @@ class PortModel(Strict):
     kind: Literal["vhost-user", "pci", "interface"] | None = Field(
         default=None, description="follows from pci or interface; vhost-user without"
     )
-    pci: Text | None = Field(default=None, description="PCI address with domain", examples=["0000:3b:00.0"])
+    pci: Text | None = Field(
+        default=None, description="PCI address, of domain 0 without one", examples=["0000:3b:00.0"]
+    )
     interface: Text | None = Field(default=None, description="kernel interface", examples=["ens1f0"])
     rxq: Count = Field(default=1, description="receive queues")
     rx_descriptors: Count | None = Field(
@@ -168,10 +169,12 @@ class PortModel(Strict):
     @field_validator("pci")
     @classmethod
     def _pci_address(cls, value: str | None) -> str | None:
-        if value is None or _PCI.fullmatch(value):
-            return value
-        hint = f"write '0000:{value}'" if _SHORT_PCI.fullmatch(value) else "write e.g. '0000:3b:00.0'"
-        raise ValueError(f"'{value}' is not a PCI address (domain:bus:device.function): {hint}")
+        if value is None:
+            return None
+        address = normal_pci(value)
+        if address is None:
+            raise ValueError(f"'{value}' is not a PCI address (domain:bus:device.function): write e.g. '0000:3b:00.0'")
+        return address
 
     @field_validator("rx_descriptors", "tx_descriptors")
     @classmethod
@@ -220,6 +223,11 @@ class GeneratorModel(Strict):
         default=None, description="what engine 'replay' answers with; relative to this file", examples=["bug.jsonl"]
     )
     trex: TrexModel | None = Field(default=None, description="what only TRex has")
+
+    @field_validator("devices")
+    @classmethod
+    def _addresses(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(normal_pci(device) or device for device in value)
 
     @field_validator("engine", mode="before")
     @classmethod

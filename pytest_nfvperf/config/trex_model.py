@@ -9,8 +9,11 @@ from pydantic import Field, WithJsonSchema, field_validator
 
 from pytest_nfvperf.config.strict import Flag, Name, Strict, Text, as_quantity
 from pytest_nfvperf.config.units import TIME, TIME_NS, shortest
+from pytest_nfvperf.model.testbed.lab_cables import normal_pci
 from pytest_nfvperf.model.testbed.testbed import TrexRoute, TrexSpec, TrexStart
 
+TREX_DUMMY = "dummy"
+"""An interface that is none, to make a pair."""
 _LONGEST_DELAY_S = 60.0
 
 TcpPort = Annotated[int, Field(strict=True, ge=1, le=65535)]
@@ -56,7 +59,7 @@ class TrexStartModel(Strict):
     def _pairs(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         if len(value) % 2:
             raise ValueError(f"TRex takes ports in pairs, not {len(value)}: add an interface, or 'dummy'")
-        return value
+        return tuple(normal_pci(name) or name for name in value)
 
 
 class TrexModel(Strict):

@@ -9,6 +9,7 @@ from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.lab_cables import cabled_ends, ends_of, is_lab
 from pytest_nfvperf.model.testbed.testbed import DutBond
 from pytest_nfvperf.model.topology.catalogue import phy2phy, pvp
+from tests.config_support import Numa, parse, refusal
 
 LAB = """
 schema: 1
@@ -103,6 +104,47 @@ def test_more_endpoints_than_cables():
 )  # fmt: skip
 def test_slips(change, said):
     assert said in message(LAB.replace(*change))
+
+
+OWNERS = """
+schema: 1
+name: lab
+dut: {ovs: {datapath: dpdk}, ports: [{name: dpdk0, pci: "%s"}, {name: k0, interface: ens5, driver: af_packet}]}
+generator: {engine: embedded, ports: [0, 1], devices: [%s]}
+"""
+TREX_HERE = OWNERS.replace("embedded", "trex").replace(
+    "devices: [%s]", "trex: {start: {path: /opt/trex, interfaces: [%s], driver: pci}}"
+)
+
+
+@pytest.mark.parametrize("text", [OWNERS, TREX_HERE])
+@pytest.mark.parametrize(
+    ("dut", "devices", "said"),
+    [
+        ("0000:3b:00.0", '"0000:3B:00.0", x', "'0000:3b:00.0' is used twice: also by dut.ports 'dpdk0'"),
+        ("3B:00.0", '"0000:3b:00.0", x', "'0000:3b:00.0' is used twice: also by dut.ports 'dpdk0'"),
+        ("00000000:3b:00.0", '"3b:00.0", x', "'0000:3b:00.0' is used twice: also by dut.ports 'dpdk0'"),
+        ("0000:3b:00.0", '"3b:00.1", "0000:3B:00.1"', "'0000:3b:00.1' is used twice: also by generator."),
+        ("0000:3b:00.0", "ens1f0, x", "'ens1f0', which is the NIC '0000:3b:00.0', is used twice: also by dut.ports"),
+        (
+            "0000:3b:00.0",
+            '"3d:00.0", x',
+            "'0000:3d:00.0', which is the NIC 'ens5', is used twice: also by dut.ports",
+        ),
+        ("0000:3b:00.0", "ens5, x", "'ens5' is used twice: also by dut.ports 'k0'"),
+    ],
+)
+def test_a_nic_has_one_owner_however_it_is_written(text, dut, devices, said):
+    numa = Numa(interfaces={"ens1f0": "0000:3b:00.0", "ens5": "0000:3d:00.0"})
+    assert said in refusal(text % (dut, devices), numa=numa)
+
+
+@pytest.mark.parametrize("text", [OWNERS, TREX_HERE])
+def test_pci_addresses_are_kept_as_sysfs_has_them(text):
+    testbed, _ = parse(text % ("0001:3B:00.0", '"3D:00.0", "0000:3D:00.1"'))
+    assert testbed.ports[0].pci == "0001:3b:00.0"
+    start = testbed.generator.trex.start
+    assert (start.interfaces if start else testbed.generator.devices) == ("0000:3d:00.0", "0000:3d:00.1")
 
 
 @pytest.mark.parametrize(

@@ -145,8 +145,9 @@ MISTAKES = [
         "lab.yaml:6: dut.ports[0]: port 'dpdk0' is a PCI device, but dut.ovs.datapath is 'netdev'",
     ),
     ("name: dpdk1", "name: dpdk0", "lab.yaml:7: dut.ports[1].name: 'dpdk0' is used twice: also by dut.ports[0].name"),
-    ("0000:3b:00.1", "0000:3B:00.0", "dut.ports[1].pci: '0000:3B:00.0' is used twice: also by dut.ports[0].pci"),
-    ("0000:3b:00.1", "3b:00.1", "'3b:00.1' is not a PCI address (domain:bus:device.function): write '0000:3b:00.1'"),
+    ("0000:3b:00.1", "0000:3B:00.0", "dut.ports[1].pci: '0000:3b:00.0' is used twice: also by dut.ports[0].pci"),
+    ("0000:3b:00.1", "3b:00.0", "dut.ports[1].pci: '0000:3b:00.0' is used twice: also by dut.ports[0].pci"),
+    ("0000:3b:00.1", "3b:00", "'3b:00' is not a PCI address (domain:bus:device.function): write e.g. '0000:3b:00.0'"),
     ("0000:3b:00.1", "0000:3b:00.8", "is not a PCI address (domain:bus:device.function): write e.g. '0000:3b:00.0'"),
     ("rxq: 1", "rxq: 0", "dut.ports[0].rxq: must be at least 1, not 0"),
     ("rxq: 1", "rxq: one", "dut.ports[0].rxq: must be a whole number, not 'one'"),
@@ -291,6 +292,12 @@ def test_numa_from_sysfs(tmp_path):
         (tmp_path / "bus/pci/devices" / pci / "numa_node").write_text(node)
     numa = SysfsNuma(tmp_path)
     assert (numa.cpu_node(3), numa.cpu_node(4)) == (1, None)
+    nic = tmp_path / "devices/pci0000:3b/0000:3b:00.0/virtio0/net/ens1f0"
+    nic.mkdir(parents=True)
+    (nic / "device").symlink_to("../..")
+    (tmp_path / "class/net").mkdir(parents=True)
+    (tmp_path / "class/net/ens1f0").symlink_to(nic)
+    assert (numa.pci_of("ens1f0"), numa.pci_of("ens1f1")) == ("0000:3b:00.0", None)
     assert [numa.pci_node(pci) for pci in ("0000:3B:00.0", "0000:3b:00.1", "0000:00:00.0")] == [1, None, None]
 
 

@@ -12,7 +12,7 @@ from pytest_nfvperf.model.topology.compute_nodes import standing_on
 from pytest_nfvperf.model.topology.nodes import GENERATOR, PortKind, PortRole
 from pytest_nfvperf.model.topology.topology import Topology
 
-_PCI = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[01][0-9a-fA-F]\.[0-7]", re.ASCII)
+_PCI = re.compile(r"(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{2}:[01][0-9a-fA-F]\.[0-7])", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,13 @@ class CabledEnd:
 
 def is_pci(device: str) -> bool:
     """True for a PCI address, False for the name of a kernel interface."""
-    return _PCI.fullmatch(device) is not None
+    return normal_pci(device) is not None
+
+
+def normal_pci(address: str) -> str | None:
+    """A PCI address as sysfs has it, however it was written: ``3B:00.0`` is ``0000:3b:00.0``; None for none."""
+    match = _PCI.fullmatch(address)
+    return None if match is None else f"{int(match[1] or '0', 16):04x}:{match[2].lower()}"
 
 
 def is_lab(testbed: Testbed) -> bool:
