@@ -75,6 +75,8 @@ DIMENSIONS = (
 )
 
 _QUANTITY = re.compile(r"(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(?P<unit>\S.*)?", re.ASCII)
+_SEPARATED = re.compile(r"[+-]?\d[\d,._'\u2019 \u00a0\u2009\u202f]*\d")
+"""Digits, and whatever people write between thousands or before decimals."""
 _NOT_FINITE = re.compile(r"[+-]?(nan|\.nan|inf|\.inf|infinity)\b.*", re.IGNORECASE)
 _SPELLINGS = {"µs": "us", "sec": "s", "seconds": "s", "byte": "bytes", "B": "bytes", "packets": "frames"}  # noqa: RUF001
 _PREFIXES = {"m": "milli", "u": "micro", "n": "nano"}
@@ -110,10 +112,33 @@ def _split(text: object, wanted: Dimension, name: str) -> tuple[float, str | Non
     shown = str(text).strip()
     if _NOT_FINITE.fullmatch(shown):
         raise UnitError(f"'{shown}' is not a finite number: write e.g. '{wanted.example}'")
+    if separated := _joined(shown):
+        raise UnitError(separated)
     match = _QUANTITY.fullmatch(shown)
     if match is None:
         raise UnitError(f"'{shown}' is not {wanted.noun}: {name} is a number and a unit, e.g. '{wanted.example}'")
     return float(match["number"]), match["unit"]
+
+
+def _joined(shown: str) -> str | None:
+    """What to say of a number that has a comma, or something between its thousands; None where it has neither."""
+    match = _SEPARATED.match(shown)
+    if match is None:
+        return None
+    first, *others = re.split(r"\D", match[0].lstrip("+-"))
+    separators = re.findall(r"\D", match[0].lstrip("+-"))
+    sign, rest = match[0].removesuffix(match[0].lstrip("+-")), shown[match.end() :]
+    if separators in ([], ["."]):
+        return None
+    if separators == [","]:
+        decimal, whole = f"'{sign}{first}.{others[0]}{rest}'", f"'{sign}{first}{others[0]}{rest}'"
+        doubtful = f" before decimals, {whole} between thousands" if len(others[0]) == 3 else ""
+        return f"'{shown}' has a comma: write {decimal}{doubtful}"
+    *_, last = separators
+    decimals = f".{others.pop()}" if last in ".," and separators.count(last) == 1 else ""
+    if any(len(part) != 3 for part in others):
+        return f"'{shown}' has more than one number"
+    return f"'{shown}' has its thousands apart: write '{sign}{first}{''.join(others)}{decimals}{rest}'"
 
 
 def _convert(number: float, unit: str | None, wanted: Dimension, name: str, shown: str) -> float:
@@ -131,8 +156,6 @@ def _convert(number: float, unit: str | None, wanted: Dimension, name: str, show
 
 def _unknown_unit(shown: str, unit: str, wanted: Dimension) -> str:
     number = shown.removesuffix(unit).strip()
-    if unit.startswith(","):
-        return f"'{shown}' has a comma: write '{shown.replace(',', '.', 1)}'"
     same = _SPELLINGS.get(unit) or next((known for known in wanted.units if known.lower() == unit.lower()), None)
     if same is not None and same in wanted.units:
         prefix = _PREFIXES.get(unit[0]) if unit[1:] == same[1:] else None

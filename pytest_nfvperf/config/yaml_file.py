@@ -51,10 +51,103 @@ for _name, _pattern, _first in _CORE_TYPES:
     _CoreLoader.add_implicit_resolver(f"tag:yaml.org,2002:{_name}", re.compile(f"^(?:{_pattern})$"), _first)
 
 
+_PATTERNS = {f"tag:yaml.org,2002:{name}": re.compile(pattern) for name, pattern, _ in _CORE_TYPES}
+_UNTYPED = {"tag:yaml.org,2002:str", "tag:yaml.org,2002:seq", "tag:yaml.org,2002:map"}
+_NOUNS = {"null": "null", "bool": "true or false", "int": "a whole number", "float": "a number"}
+_MOST_DIGITS = 20
+"""Of a whole number: 64 bits have as many. Python itself refuses to write one of 4300 digits into a message."""
+_LONGEST_TEXT = 4000
+_NO_CHARACTER = re.compile("[\\0\\ud800-\\udfff]")
+_MOST_NODES = 100_000
+"""With aliases counted as often as they are used: a few lines can stand for more than memory holds."""
+
+
 class _MistakeError(Exception):
-    def __init__(self, message: str, line: int) -> None:
+    def __init__(self, message: str, line: int, path: KeyPath = ()) -> None:
         super().__init__(message)
         self.line = line
+        self.path = path
+
+
+class _NodeCheck:
+    """Refuses, before anything is made of it, what YAML allows and no file of ours needs."""
+
+    def __init__(self) -> None:
+        self._left = _MOST_NODES
+        self._open: set[int] = set()
+
+    def check(self, node: yaml.Node, path: KeyPath = ()) -> None:
+        """Raise _MistakeError for the first offender below this node."""
+        line = node.start_mark.line + 1
+        self._left -= 1
+        if self._left < 0:
+            raise _MistakeError("aliases make this too large to be read: write what is meant", line, path)
+        if id(node) in self._open:
+            raise _MistakeError("an alias stands inside of what it is an alias of: write what is meant", line, path)
+        self._open.add(id(node))
+        _check_tag(node, path)
+        _check_text(node, path)
+        if isinstance(node, yaml.SequenceNode):
+            for index, item in enumerate(node.value):
+                self.check(item, (*path, index))
+        elif isinstance(node, yaml.MappingNode):
+            self._check_mapping(node, path)
+        self._open.remove(id(node))
+
+    def _check_mapping(self, node: yaml.MappingNode, path: KeyPath) -> None:
+        seen: dict[tuple[str, str], int] = {}
+        for key, value in node.value:
+            line = key.start_mark.line + 1
+            if not isinstance(key, yaml.ScalarNode):
+                raise _MistakeError("a key must be a word or a number", line, path)
+            here: KeyPath = (*path, shortened(key.value))
+            _check_tag(key, here)
+            _check_text(key, here)
+            if first := seen.get((key.tag, key.value)):
+                raise _MistakeError(f"key {key.value!r} is written twice, first in line {first}: keep one", line, path)
+            seen[key.tag, key.value] = line
+            self.check(value, here)
+
+
+def _check_text(node: yaml.Node, path: KeyPath) -> None:
+    """Every text may come to stand in a message, a file name or a report."""
+    if not isinstance(node, yaml.ScalarNode):
+        return
+    line = node.start_mark.line + 1
+    if len(node.value) > _LONGEST_TEXT:
+        raise _MistakeError(f"is a text of {len(node.value)} characters: {_LONGEST_TEXT} are possible", line, path)
+    if bad := _NO_CHARACTER.search(node.value):
+        raise _MistakeError(f"has {bad[0]!r}, which no text can have: leave it out", line, path)
+
+
+def _check_tag(node: yaml.Node, path: KeyPath) -> None:
+    line, name = node.start_mark.line + 1, node.tag.rpartition(":")[2]
+    pattern = _PATTERNS.get(node.tag)
+    if pattern is None:
+        if node.tag not in _UNTYPED:
+            raise _MistakeError(f"the type '{_shown_tag(node.tag)}' is none these files have: leave it out", line, path)
+        if not isinstance(node, _NODES[name]):
+            raise _MistakeError(f"'!!{name}' stands before what is none: leave it out", line, path)
+        return
+    if not isinstance(node, yaml.ScalarNode) or not pattern.fullmatch(node.value):
+        given = shortened(node.value) if isinstance(node, yaml.ScalarNode) else "this"
+        raise _MistakeError(f"{given!r} is not {_NOUNS[name]}, which '!!{name}' says: leave that out", line, path)
+    if name == "int" and len(node.value) > _MOST_DIGITS:
+        raise _MistakeError(
+            f"{shortened(node.value)!r} is a number of {len(node.value)} digits: nothing here is so large", line, path
+        )
+
+
+_NODES = {"str": yaml.ScalarNode, "seq": yaml.SequenceNode, "map": yaml.MappingNode}
+
+
+def _shown_tag(tag: str) -> str:
+    return tag.replace("tag:yaml.org,2002:", "!!", 1)
+
+
+def shortened(text: str, most: int = 60) -> str:
+    """A text as a message quotes it."""
+    return text if len(text) <= most else f"{text[:most]}..."
 
 
 @dataclass(frozen=True)
@@ -121,9 +214,11 @@ def parse_document(text: str, file: str) -> Document:
         raise ConfigError(f"is not YAML: {error}", file=file) from None
     try:
         root = loader.get_single_node()
+        if root is not None:
+            _NodeCheck().check(root)
         data = None if root is None else loader.construct_document(root)
     except _MistakeError as error:
-        raise ConfigError(str(error), file=file, line=error.line) from None
+        raise ConfigError(str(error), file=file, key=show_path(error.path) or None, line=error.line) from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         what = ", ".join(part for part in (error.context, error.problem) if part)

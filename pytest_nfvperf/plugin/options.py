@@ -27,6 +27,10 @@ CHOICES = {
 hook, and without evidence."""
 
 
+_MOST_DIGITS = 9
+"""Of a count that somebody means."""
+
+
 def add_options(parser: pytest.Parser) -> None:
     """Add the ``--nfv-*`` options."""
     group = parser.getgroup("nfvperf", "datapath acceptance (pytest_nfvperf)")
@@ -241,8 +245,8 @@ def _wait_s(text: str | None) -> float | None:
 
 
 def _repeat(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise pytest.UsageError(f"--nfv-repeat: '{text}' is no number of repeats: write a whole number from 1")
+    if not text.isascii() or not text.isdigit() or len(text) > _MOST_DIGITS or int(text) < 1:
+        raise pytest.UsageError(f"--nfv-repeat: '{text:.60}' is no number of repeats: write a whole number from 1")
     return int(text)
 
 

@@ -121,7 +121,7 @@ MISTAKES = [
     ("name: dpdk0", "name: dpdk 0", "dut.ports[0].name: 'dpdk 0' cannot be used here: write e.g. 'name: dpdk0'"),
     (", dut.dpdk1]", "]", "links[1][1]: is missing: write e.g. 'links: [[generator.0, dut.dpdk0]]'"),
     ("links: [[", "links: " + "[" * 3000 + "[[", "lab.yaml: is nested too deeply to be read"),
-    ("links: [[generator.0, dut.dpdk0], ", "links: &a [*a, ", "links[0][0]: must be a text"),
+    ("links: [[generator.0, dut.dpdk0], ", "links: &a [*a, ", "lab.yaml:9: links[0]: an alias stands inside of what"),
     ("name: r650-cx6", "name: 12", "lab.yaml:2: name: must be a text (quote it if it looks like a number), not 12"),
     (
         "pmd_cpus: [2, 3]",

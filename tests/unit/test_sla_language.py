@@ -231,7 +231,7 @@ def refusal(rule):
         ),
         ("{require: {latency_p50: {limt: 4}}}", "latency_p50.limt: unknown key 'limt', did you mean 'limit'?"),
         ("{require: ['>= 4 Mpps']}", "rules[0].require: must be a mapping, not ['>= 4 Mpps']"),
-        ("{require: {ndr: '>= 4 Mpps', ndr: '>= 5 Mpps'}}", "sla.yaml:3: key 'ndr' is written twice, first in line 3"),
+        ("{require: {ndr: '>= 4 Mpps', ndr: '>= 5 Mpps'}}", "sla.yaml:3: rules[0].require: key 'ndr' is written twice"),
         ("{where: {1: x}, require: {ndr: '>= 4 Mpps'}}", "must be a text (quote it if it looks like a number), not 1"),
     ],
 )

@@ -11,6 +11,7 @@ mask of its own, DPDK puts them on the other CPUs, which are the PMDs').
 from __future__ import annotations
 
 import os
+import re
 import resource
 import subprocess
 from collections.abc import Mapping
@@ -167,7 +168,7 @@ class OvsInstance:
         """OVS aborts where it may open too few: it then says only that it was killed by SIGABRT."""
         needed, why = _OWN_FILES, ""
         if self.options.dpdk and not self.options.process.shares_memory:
-            mib = sum(int(part) for part in self.other_config["dpdk-socket-mem"].split(",") if part.strip().isdecimal())
+            mib = sum(map(int, re.findall(r"\b\d{1,9}\b", self.other_config["dpdk-socket-mem"], re.ASCII)))
             pages = read_hugepages().pages_for(mib)  # each is a file of its own
             needed, why = needed + pages, f", {pages} of them for its hugepages"
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
