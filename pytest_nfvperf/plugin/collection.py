@@ -17,6 +17,7 @@ from pytest_nfvperf.adapters.report.junit import fate_properties
 from pytest_nfvperf.adapters.report.result_text import Found, figures_text
 from pytest_nfvperf.config.sla_file import unknown_labels, unmatched_rules
 from pytest_nfvperf.config.vocabulary import TESTBED_LABELS
+from pytest_nfvperf.model.display import how_many
 from pytest_nfvperf.model.errors import ConfigError, DutFailure, InconclusiveError, TestbedError
 from pytest_nfvperf.model.evidence.conclusion import Cause, one_line
 from pytest_nfvperf.model.evidence.records import TestData, TestEndData
@@ -28,6 +29,7 @@ from pytest_nfvperf.plugin.judged_anew import sla_name
 from pytest_nfvperf.plugin.labels import is_measuring, item_labels, subject_labels
 from pytest_nfvperf.plugin.parametrizing import NOT_QUICK, QUICK_ONLY, SMOKE_ONLY, VIRTUAL_TIME
 from pytest_nfvperf.plugin.parametrizing import SMOKE as SMOKE_TEST
+from pytest_nfvperf.plugin.telling import say
 from pytest_nfvperf.runs.compare_sides import SideLostError
 from pytest_nfvperf.session.comparing import SidesBrokenError
 from pytest_nfvperf.session.deployed_topologies import sections
@@ -36,6 +38,7 @@ from pytest_nfvperf.session.packs import refuse_empty
 from pytest_nfvperf.session.run import NfvSession
 from pytest_nfvperf.session.running_test import conclude_interrupted
 from pytest_nfvperf.session.sla_check import InconclusiveWarning, SlaFailure
+from pytest_nfvperf.session.slas import SUITE_SLA
 
 STARTED_KEY = pytest.StashKey[float]()
 ENDING_KEY = pytest.StashKey[Ending]()
@@ -127,8 +130,8 @@ def check_before_run(config: pytest.Config, items: Sequence[pytest.Item], sessio
 def check_slas(config: pytest.Config, items: Sequence[pytest.Item], session: NfvSession) -> None:
     """Every rule must match a test: a rule that judges nothing would look like a pass.
 
-    When the user picked single files or tests, rules about others are no mistake, but a
-    file of which no rule matches anything still is.
+    When the user picked some of the tests, by whichever means, rules about others are no mistake and are counted in a
+    line. A file of which no rule matches anything still is one.
     """
     own = session.backend.labels()
     folders = list(dict.fromkeys(item.path.parent for item in items))
@@ -136,19 +139,23 @@ def check_slas(config: pytest.Config, items: Sequence[pytest.Item], session: Nfv
     names = {name for labels in known for name in labels}
     for pack in session.options.packs:
         refuse_empty(pack, session.slas.published(folders))
+    narrowed = narrowed_by(config)
     for sla in session.slas.given:
-        if _whole_folders(config):
+        if not narrowed:
             _refuse_unknown(sla, names)
         unmatched = unmatched_rules(sla, known)
+        of_this_testbed = [rule for rule in unmatched if not _of_another_testbed(rule, known)]
         if len(unmatched) == len(sla.rules):
             _refuse(unmatched, own)
-        elif _whole_folders(config):
-            _refuse([rule for rule in unmatched if not _of_another_testbed(rule, known)], own)
+        elif not narrowed:
+            _refuse(of_this_testbed, own)
+        elif of_this_testbed and not hasattr(config, "workerinput"):
+            _tell_unmatched(config, of_this_testbed, len(sla.rules), narrowed)
     if session.options.slas or session.options.packs:
         return
     for folder in folders:
         beside = session.slas.beside(folder)
-        if beside is not None and _whole_folders(config):
+        if beside is not None and not narrowed:
             _refuse_unknown(beside, names)
 
 
@@ -179,10 +186,40 @@ def _refuse(unmatched: Sequence[Rule], own: Mapping[str, str]) -> None:
         )
 
 
-def _whole_folders(config: pytest.Config) -> bool:
-    """True when the user asked for folders, not for single files or tests."""
-    narrowed = config.getoption("keyword", "") or config.getoption("lf", False)
-    return not narrowed and all("::" not in arg and Path(arg.split("::")[0]).is_dir() for arg in config.args)
+def _tell_unmatched(config: pytest.Config, unmatched: Sequence[Rule], rules: int, narrowed: str) -> None:
+    which = f"{how_many(len(unmatched), 'rule')} of {rules} of this SLA match no test of this run"
+    say(config, f"{which}, which {narrowed} narrows, the first at {unmatched[0].source}: they judge nothing here")
+
+
+_NARROWING = {
+    "keyword": "-k",
+    "markexpr": "-m",
+    "lf": "--last-failed",
+    "ignore": "--ignore",
+    "ignore_glob": "--ignore-glob",
+    "deselect": "--deselect",
+}
+"""Options of pytest by which a user picks some of the tests."""
+
+
+def narrowed_by(config: pytest.Config) -> str:
+    """By which argument the user picked some of the tests; "" where all are asked for."""
+    for option, shown in _NARROWING.items():
+        if config.getoption(option, None):
+            return shown
+    base = config.invocation_params.dir
+    asked = {(base / arg.split("::")[0]).resolve(): arg for arg in config.args}
+    for path, arg in asked.items():
+        if "::" in arg or not path.is_dir() or _suites_beside(path, asked):
+            return repr(arg)
+    return ""
+
+
+def _suites_beside(folder: Path, asked: Collection[Path]) -> bool:
+    """True where a folder is one suite of several, and the others were not asked for."""
+    if not (folder / SUITE_SLA).is_file():
+        return False
+    return any(other.parent not in asked for other in folder.parent.glob(f"*/{SUITE_SLA}"))
 
 
 def begin(item: pytest.Item, session: NfvSession) -> None:

@@ -101,6 +101,53 @@ def test_an_sla_for_more_than_the_one_test_asked_for_is_no_error(suite):
     assert result.ret == 0
 
 
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        (["-k", "64"], "-k"),
+        (["-m", "not nobody"], "-m"),
+        (["--ignore=mine/other"], "--ignore"),
+        (["--ignore-glob=mine/oth*"], "--ignore-glob"),
+        (["--deselect=mine/test_mine.py::test_ndr_pdr[1518]"], "--deselect"),
+        (["mine/test_mine.py"], "'mine/test_mine.py'"),
+        (["mine"], "'mine'"),
+    ],
+)
+def test_whatever_picks_some_of_the_tests_leaves_rules_about_others_and_says_so(suite, arguments, shown):
+    suite.makefile(
+        ".yaml",
+        mine="schema: 1\nrules:\n"
+        "  - where: {topology: phy2phy, frame_size: 64}\n    require: {ndr: '>= 1 Mpps'}\n"
+        "  - where: {suite: other}\n    require: {ndr: '>= 1 Mpps'}\n"
+        "  - where: {topology: pvvvvp}\n    require: {ndr: '>= 1 Mpps'}\n",
+    )
+    others = suite.path / "others"
+    others.mkdir()
+    for folder in (others, suite.path / "mine"):
+        (folder / "sla.yaml").write_text("schema: 1\nrules: [{require: {ndr: '>= 1 Mpps'}}]\n")
+
+    result = run_plan(suite, "--nfv-sla", "mine.yaml", *arguments)
+
+    said = f"nfvperf: 2 rules of 3 of this SLA match no test of this run, which {shown} narrows, the first at *"
+    result.stdout.fnmatch_lines([f"{said}mine.yaml:5: rules[[]1]: they judge nothing here"])
+    assert result.ret == 0
+
+
+def test_a_folder_that_is_all_there_is_narrows_nothing(suite):
+    suite.makefile(
+        ".yaml",
+        mine="schema: 1\nrules:\n"
+        "  - require: {ndr: '>= 1 Mpps'}\n"
+        "  - where: {suite: other}\n    require: {ndr: '>= 1 Mpps'}\n",
+    )
+
+    result = run_plan(suite, "--nfv-sla", "mine.yaml", "mine")
+
+    result.stderr.fnmatch_lines(
+        ["ERROR: *mine.yaml:4: *: no test matches *suite: other*, so this rule judges nothing*"]
+    )
+
+
 def test_a_testbed_file_that_is_not_there_is_a_usage_error(suite):
     result = run_plan(suite, "--nfv-testbed", "nowhere.yaml")
 
