@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_nfvperf.cli.share import share_like
+from pytest_nfvperf.cli.arguments import path_like, share_like
 from pytest_nfvperf.model.bisect.bisection import Kind, Verdict
 from pytest_nfvperf.model.bisect.seen import By, Question
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
@@ -38,7 +38,7 @@ def add_parser(commands: _Commands) -> None:
     parser.add_argument("--bad", required=True, metavar="VERSION", help="likewise")
     between = parser.add_mutually_exclusive_group(required=True)
     between.add_argument("--versions", nargs="*", metavar="V", help="what lies between them, in order")
-    between.add_argument("--source", type=Path, metavar="DIR", help="git tree of OVS: the commits between them")
+    between.add_argument("--source", type=path_like, metavar="DIR", help="git tree of OVS: the commits between them")
     parser.add_argument("--without-dpdk", action="store_true", help="build commits without DPDK")
     parser.add_argument("--metric", help="go by this metric only, such as forwarding_rate")
     parser.add_argument("--by", choices=[*By], default=By.EITHER, type=By, help="default: %(default)s")
@@ -53,7 +53,7 @@ def add_parser(commands: _Commands) -> None:
     )
     parser.add_argument("--most-blocks", type=int, default=32, help="of a version (default: %(default)s)")
     parser.add_argument(
-        "--log", type=Path, metavar="DIR", help="log, runs and page (default: one below reports/bisect)"
+        "--log", type=path_like, metavar="DIR", help="log, runs and page (default: one below reports/bisect)"
     )
     parser.set_defaults(command=_bisect)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_nfvperf.cli.share import share_like
+from pytest_nfvperf.cli.arguments import path_like, share_like
 from pytest_nfvperf.model.display import how_many
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.evidence.run_conclusion import EXIT_STATUS, RunFate
@@ -34,10 +34,10 @@ def add_parser(commands: _Commands) -> None:
     text = "figures of many runs: keep them, show them, find changes"
     own = commands.add_parser("history", help=text, description=text).add_subparsers(required=True, metavar="COMMAND")
     adding = _add_own(own, "add", _add, "keep the figures of a run; the second time it changes nothing")
-    adding.add_argument("run", type=Path, metavar="RUN", help="results directory")
+    adding.add_argument("run", type=path_like, metavar="RUN", help="results directory")
     showing = _add_own(own, "show", _show, "a table, and a page with a chart a series")
     showing.add_argument(
-        "--output", type=Path, default=Path("reports/history.html"), metavar="FILE", help="default: %(default)s"
+        "--output", type=path_like, default=Path("reports/history.html"), metavar="FILE", help="default: %(default)s"
     )
     checking = _add_own(own, "check", _check, "fails where a figure changed for the worse")
     for looking in (showing, checking):
@@ -62,7 +62,7 @@ def _add_own(
 ) -> argparse.ArgumentParser:
     parser = own.add_parser(name, help=text, description=text.replace("%", "%%"))
     parser.add_argument(
-        "--history", type=Path, default=Path("history"), metavar="DIR", help="its directory (default: %(default)s)"
+        "--history", type=path_like, default=Path("history"), metavar="DIR", help="its directory (default: %(default)s)"
     )
     parser.set_defaults(command=lambda arguments: _with_status(command, arguments))
     return parser

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_nfvperf.cli.arguments import path_like
 from pytest_nfvperf.model.bisect.judging import Judged, Judgement, judge
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError
 
@@ -24,12 +25,12 @@ def add_parser(commands: _Commands) -> None:
     usage = "nfvperf judge RUN-DIR\n       nfvperf judge [--source DIR] [--results DIR] -- PYTEST-ARGUMENTS"
     parser = commands.add_parser("judge", help=text, description=text, usage=usage)
     parser.add_argument(
-        "run", type=Path, nargs="?", metavar="RUN-DIR", help="results directory of a run that has ended"
+        "run", type=path_like, nargs="?", metavar="RUN-DIR", help="results directory of a run that has ended"
     )
-    parser.add_argument("--source", type=Path, metavar="DIR", help="test what is checked out in this tree of OVS")
+    parser.add_argument("--source", type=path_like, metavar="DIR", help="test what is checked out in this tree of OVS")
     parser.add_argument("--without-dpdk", action="store_true", help="build that without DPDK")
     parser.add_argument(
-        "--results", type=Path, default=Path("reports/judge"), metavar="DIR", help="default: %(default)s"
+        "--results", type=path_like, default=Path("reports/judge"), metavar="DIR", help="default: %(default)s"
     )
     parser.set_defaults(command=_judge)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_nfvperf import __version__
+from pytest_nfvperf.cli.arguments import path_like
 from pytest_nfvperf.cli.behind import USAGE, split, usage_status
 from pytest_nfvperf.cli.bisect import add_parser as add_bisect
 from pytest_nfvperf.cli.compare import add_parser as add_compare
@@ -53,25 +54,27 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"nfvperf {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     doctor = _add(commands, "doctor", _doctor, "what this machine can and cannot do, and what to do about it")
-    doctor.add_argument("--testbed", type=Path, metavar="FILE", help="also check what this testbed needs")
+    doctor.add_argument("--testbed", type=path_like, metavar="FILE", help="also check what this testbed needs")
     _add(commands, "clean", _clean, "remove what killed runs left on this machine, and nothing else")
     build = _add(commands, "build", _build, "compile the embedded generator for this machine")
     build.add_argument("--sanitize", action="store_true", help="with AddressSanitizer and UBSan, for its tests")
     plan = _add(commands, "plan", _plan, "list the trials of a run and the time they take; sends nothing")
     plan.add_argument("pytest_arguments", nargs=argparse.REMAINDER, help="as for pytest, e.g. suites/throughput")
     suites = _add(commands, "suites", _suites, "list the suites that came with nfvperf, or copy them to run them")
-    suites.add_argument("--copy", type=Path, metavar="DIR", help="copy suites, SLAs, published figures and documents")
+    suites.add_argument(
+        "--copy", type=path_like, metavar="DIR", help="copy suites, SLAs, published figures and documents"
+    )
     for name, command, text in (
         ("report", _report, "render a run's evidence as one HTML page with charts"),
         ("show", _show, "print a run's summary table and errors"),
     ):
         reading = _add(commands, name, command, text)
-        reading.add_argument("run", type=Path, nargs="?", default=Path("reports/latest"), help="results directory")
+        reading.add_argument("run", type=path_like, nargs="?", default=Path("reports/latest"), help="results directory")
         if name == "show":
             reading.add_argument("--markdown", action="store_true", help="for the summary page of a CI job")
     matrix = _add(commands, "matrix", _matrix, "several runs as one page: NIC x frame size x datapath x offload")
-    matrix.add_argument("runs", type=Path, nargs="+", metavar="DIR", help="results directories")
-    matrix.add_argument("--output", type=Path, default=Path("reports/matrix.html"), help="default: %(default)s")
+    matrix.add_argument("runs", type=path_like, nargs="+", metavar="DIR", help="results directories")
+    matrix.add_argument("--output", type=path_like, default=Path("reports/matrix.html"), help="default: %(default)s")
     add_ovs(commands)
     add_compare(commands)
     add_bisect(commands)
@@ -79,11 +82,11 @@ def _parser() -> argparse.ArgumentParser:
     add_profile(commands)
     add_history(commands)
     export = _add(commands, "export", _export, "evidence as flat tables: trials, outcomes, figures, verdicts")
-    export.add_argument("runs", type=Path, nargs="*", default=[Path("reports/latest")], metavar="DIR")
+    export.add_argument("runs", type=path_like, nargs="*", default=[Path("reports/latest")], metavar="DIR")
     export.add_argument(
         "--format", choices=("csv", "parquet", "openmetrics"), default="csv", help="default: %(default)s"
     )
-    export.add_argument("--output", type=Path, default=Path("reports/export"), help="default: %(default)s")
+    export.add_argument("--output", type=path_like, default=Path("reports/export"), help="default: %(default)s")
     schema = _add(commands, "schema", _schema, "print the JSON schema of a file format, for editors")
     schema.add_argument("which", choices=("testbed", "sla", "evidence"))
     return parser

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_nfvperf.cli.arguments import path_like
+
 if TYPE_CHECKING:
     from pytest_nfvperf.backends.verifying import Passed, Verified
     from pytest_nfvperf.model.testbed.ovs_version import KeptVersion
@@ -24,7 +26,7 @@ def add_parser(commands: _Commands) -> None:
     adding.add_argument("what", metavar="WHAT", help="debian:RELEASE, git:REVISION, or the path of a prefix or root")
     adding.add_argument("--name", help="what it is called (default: as WHAT; of a path its last part)")
     adding.add_argument("--mirror", metavar="URI", help="Debian's archive (default: that of this machine's apt)")
-    adding.add_argument("--source", type=Path, default=Path(), metavar="DIR", help="git tree (default: this one)")
+    adding.add_argument("--source", type=path_like, default=Path(), metavar="DIR", help="git tree (default: this one)")
     adding.add_argument("--without-dpdk", action="store_true", help="build a revision without DPDK")
     adding.set_defaults(command=_add)
     own.add_parser("list", help="what is kept: name, version, origin, checksum").set_defaults(command=_list)

@@ -6,6 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_nfvperf.cli.arguments import path_like
+
 if TYPE_CHECKING:
     from pytest_nfvperf.backends.function_profile import Profiled
     from pytest_nfvperf.model.measure.function_costs import FunctionProfile
@@ -31,7 +33,7 @@ def add_parser(commands: _Commands) -> None:
     parser.add_argument("--frames", type=int, default=1024, help="counted each way (default: %(default)s)")
     parser.add_argument("--most", type=int, default=20, metavar="N", help="functions listed (default: %(default)s)")
     parser.add_argument(
-        "--output", type=Path, default=Path("reports/profile"), metavar="DIR", help="default: %(default)s"
+        "--output", type=path_like, default=Path("reports/profile"), metavar="DIR", help="default: %(default)s"
     )
     parser.set_defaults(command=_profile)
 

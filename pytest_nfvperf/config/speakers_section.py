@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
-from pytest_nfvperf.config.strict import Name, Strict, Text
+from pytest_nfvperf.config.strict import Name, PathText, Strict, Text
 from pytest_nfvperf.config.yaml_file import Document
 from pytest_nfvperf.model.testbed.testbed import LabSpeaker
 
@@ -18,7 +18,7 @@ class SpeakerModel(Strict):
 
     name: Name = Field(description="what tests and reports call it", examples=["dut"])
     engine: Literal["frr", "bird"] = Field(description="which daemon it is")
-    socket: Text = Field(
+    socket: PathText = Field(
         description="frr: the directory of its *.vty sockets; bird: its control socket",
         examples=["/run/frr", "/run/bird/bird.ctl"],
     )

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
 
 from pytest_nfvperf.config.units import Dimension, quantity
+from pytest_nfvperf.model.user_paths import expanded
 
 Count = Annotated[int, Field(strict=True, ge=1)]
 Flag = Annotated[bool, Field(strict=True)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=64)]
 Text = Annotated[str, Field(min_length=1)]
+PathText = Annotated[Text, AfterValidator(expanded)]
+"""Of this machine; ``~`` is the home directory, as in a shell."""
 
 
 class Strict(BaseModel):

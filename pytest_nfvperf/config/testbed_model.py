@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema, field_validator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, WithJsonSchema, field_validator
 
 from pytest_nfvperf.config.speakers_section import SpeakerModel
-from pytest_nfvperf.config.strict import Count, Flag, Name, Strict, Text, as_quantity
+from pytest_nfvperf.config.strict import Count, Flag, Name, PathText, Strict, Text, as_quantity
 from pytest_nfvperf.config.trex_model import TcpPort, TrexModel
 from pytest_nfvperf.config.units import BIT_RATE, SIZE
 from pytest_nfvperf.model.testbed.lab_cables import normal_pci
 from pytest_nfvperf.model.testbed.ovs_version import VERSION_NAME
 from pytest_nfvperf.model.topology.compute_nodes import NODE_NAME
+from pytest_nfvperf.model.user_paths import expanded
 
 _REPRESENTOR = re.compile(r"(c\d+)?(pf\d+)?(vf|sf)?\d+", re.ASCII)
 _MIB = 1 << 20
@@ -104,7 +105,7 @@ class OvsModel(Strict):
     instance: Literal["private", "system"] = Field(
         default="private", description="private: ours; system: used as it runs"
     )
-    prefix: Text | None = Field(
+    prefix: PathText | None = Field(
         default=None,
         description="prefix or root of an OVS installation, or a name of `nfvperf ovs list`; else the distribution's",
         examples=["/opt/ovs-3.3.4", "debian:trixie"],
@@ -116,7 +117,7 @@ class OvsModel(Strict):
     other_config: dict[Text, ConfigText] = Field(
         default_factory=dict, description="Open_vSwitch other_config, added to ours"
     )
-    run_dir: Text | None = Field(
+    run_dir: PathText | None = Field(
         default=None, description="of a system instance: where its sockets are", examples=["/run/openvswitch"]
     )
     hw_offload: Flag = Field(default=False, description="flows shall be in the NIC (other_config:hw-offload)")
@@ -208,7 +209,9 @@ class GeneratorModel(Strict):
         default="embedded", description="replay: answers with a recording, without any hardware"
     )
     server: Text | None = Field(default=None, description="host of the TRex server", examples=["tgen1"])
-    client: Text | None = Field(default=None, description="directory of the TRex client", examples=["/opt/trex/v3.06"])
+    client: PathText | None = Field(
+        default=None, description="directory of the TRex client", examples=["/opt/trex/v3.06"]
+    )
     ports: tuple[Annotated[int, Field(strict=True, ge=0)], ...] = Field(
         default=(0, 1), description="the engine's port numbers"
     )
@@ -219,7 +222,7 @@ class GeneratorModel(Strict):
         examples=[["ens2f0", "ens2f1"]],
     )
     cpus: Cpus = Field(default=(), description="CPUs of the embedded generator's polling threads")
-    recording: Text | None = Field(
+    recording: PathText | None = Field(
         default=None, description="what engine 'replay' answers with; relative to this file", examples=["bug.jsonl"]
     )
     trex: TrexModel | None = Field(default=None, description="what only TRex has")
@@ -261,7 +264,7 @@ class StreamsModel(Strict):
     """``streams``: what sends TCP and UDP between namespaces."""
 
     engine: Literal["iperf3"] = Field(default="iperf3")
-    path: Text | None = Field(
+    path: PathText | None = Field(
         default=None, description="of its program, relative to this file; else looked for", examples=["/opt/bin/iperf3"]
     )
     ports: Ports = Field(default=(), description="of which a server takes the first that is free; else 5201-5264")
@@ -287,7 +290,7 @@ class NodeModel(Strict):
         description="interpreter there that has this package; else python3",
         examples=["/opt/nfv/bin/python"],
     )
-    ssh_config: Annotated[str, Field(pattern=r"^[^\s]+$")] | None = Field(
+    ssh_config: Annotated[str, Field(pattern=r"^[^\s]+$"), AfterValidator(expanded)] | None = Field(
         default=None, description="file for ssh -F, relative to this file; else the user's own", examples=["lab.ssh"]
     )
 
@@ -320,7 +323,7 @@ class TestbedModel(Strict):
     vnf: VnfModel = Field(default_factory=VnfModel)
     streams: StreamsModel = Field(default_factory=StreamsModel)
     speakers: tuple[SpeakerModel, ...] = Field(default=(), description="routing daemons that run already")
-    ovs: dict[VersionName, Text] = Field(
+    ovs: dict[VersionName, PathText] = Field(
         default_factory=dict,
         description="more versions of Open vSwitch, for tests that ask for one by name: a prefix or root, relative to "
         "this file, 'installed', or a name of `nfvperf ovs list`",

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, WithJsonSchema, field_validator
 
-from pytest_nfvperf.config.strict import Flag, Name, Strict, Text, as_quantity
+from pytest_nfvperf.config.strict import Flag, Name, PathText, Strict, Text, as_quantity
 from pytest_nfvperf.config.units import TIME, TIME_NS, shortest
 from pytest_nfvperf.model.testbed.lab_cables import normal_pci
 from pytest_nfvperf.model.testbed.testbed import TrexRoute, TrexSpec, TrexStart
@@ -45,7 +45,7 @@ class TrexRouteModel(Strict):
 class TrexStartModel(Strict):
     """``generator.trex.start``: a server that we start on this machine."""
 
-    path: Text = Field(description="where TRex is installed; t-rex-64 lies there", examples=["/opt/trex/v3.06"])
+    path: PathText = Field(description="where TRex is installed; t-rex-64 lies there", examples=["/opt/trex/v3.06"])
     interfaces: Annotated[tuple[Text, ...], Field(min_length=2)] = Field(
         description="one for each port, an even number: kernel interfaces, memif ids or PCI addresses",
         examples=[["veth0", "veth1"]],

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_nfvperf.model.measure.asked_load import SoakLoad
+from pytest_nfvperf.model.user_paths import named_place, path_from
 from pytest_nfvperf.session.options import GivenTestbed, Options, is_pack
 
 if TYPE_CHECKING:
@@ -168,7 +169,7 @@ def read_options(config: pytest.Config) -> tuple[Options, pytest.UsageError | No
     With a mistake the defaults stand for what could be wrong, so that the options still say where evidence goes.
     """
     try:
-        _refuse_missing_labels(config.getoption("--nfv-testbed"))
+        _refuse_missing_labels(config.invocation_params.dir, config.getoption("--nfv-testbed"))
         choices = {name: _choice(name, config.getoption(f"--nfv-{name}")) for name in CHOICES}
         duration_s = _duration_s(config.getoption("--nfv-soak-duration"))
         load = _load(config.getoption("--nfv-soak-load"))
@@ -190,17 +191,17 @@ def _options(config: pytest.Config, choices: Mapping[str, str]) -> Options:
     return Options(
         testbeds=tuple(_testbed(base, given) for given in config.getoption("--nfv-testbed")),
         profile=choices["profile"],
-        slas=tuple(base / given for given in config.getoption("--nfv-sla") if not is_pack(given)),
+        slas=tuple(path_from(base, given) for given in config.getoption("--nfv-sla") if not is_pack(given)),
         packs=tuple(given for given in config.getoption("--nfv-sla") if is_pack(given)),
-        ovs=tuple(config.getoption("--nfv-ovs")),
-        results=base / config.getoption("--nfv-results"),
+        ovs=tuple(named_place(base, given) for given in config.getoption("--nfv-ovs")),
+        results=path_from(base, config.getoption("--nfv-results")),
         keep=config.getoption("--nfv-keep"),
         profile_cpu=config.getoption("--nfv-profile-cpu"),
         plan=config.getoption("--nfv-plan"),
         inconclusive=choices["inconclusive"],
         report=choices["report"] == "html",
-        record=base / record if record else None,
-        baseline=base / baseline if baseline else None,
+        record=path_from(base, record) if record else None,
+        baseline=path_from(base, baseline) if baseline else None,
         virtual_time=config.getoption("--nfv-virtual-time"),
         root=config.rootpath,
     )
@@ -217,15 +218,17 @@ def _choice(name: str, given: str) -> str:
 
 
 def _testbed(base: Path, given: str) -> GivenTestbed:
+    if path_from(base, given).exists():
+        return GivenTestbed(path_from(base, given))
     path, _, tags = given.partition("?")
     label, equals, named = path.partition("=")
-    if equals and label and "/" not in label:
-        return GivenTestbed(base / named, label, tags)
-    return GivenTestbed(base / path, tags=tags)
+    if equals and label and "/" not in label and not path_from(base, path).exists():
+        return GivenTestbed(path_from(base, named), label, tags)
+    return GivenTestbed(path_from(base, path), tags=tags)
 
 
-def _refuse_missing_labels(given: Sequence[str]) -> None:
-    without = [one for one in given if not _testbed(Path(), one).label]
+def _refuse_missing_labels(base: Path, given: Sequence[str]) -> None:
+    without = [one for one in given if not _testbed(base, one).label]
     if without and len(without) < len(given):
         raise pytest.UsageError(
             f"--nfv-testbed: '{without[0]}' has no label, and others have: write LABEL={without[0]}, the same label "
@@ -261,7 +264,8 @@ def _comparing(config: pytest.Config) -> Comparing | None:
     from pytest_nfvperf.model.errors import ConfigError  # noqa: PLC0415
 
     try:
-        return read_comparing(given, settings, config.getoption("--nfv-compare-margin"))
+        sides = [named_place(config.invocation_params.dir, one) for one in given]
+        return read_comparing(sides, settings, config.getoption("--nfv-compare-margin"))
     except ConfigError as error:
         raise pytest.UsageError(str(error)) from error
 
@@ -301,7 +305,7 @@ def _resumed(config: pytest.Config, profile: str) -> Path | None:
         return None
     from pytest_nfvperf.plugin.resuming import read_earlier  # noqa: PLC0415 - only for who resumes
 
-    run_dir: Path = (config.invocation_params.dir / given).resolve()
+    run_dir = path_from(config.invocation_params.dir, given).resolve()
     read_earlier(config, run_dir, profile)
     return run_dir
 

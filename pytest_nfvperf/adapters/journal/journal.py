@@ -24,6 +24,7 @@ from typing import Any
 
 from pytest_nfvperf.adapters.journal.identity import ProcessId, boot_id
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.user_paths import expanded
 
 RUN_DIR_VARIABLE = "NFVPERF_RUN_DIR"
 DEFAULT_BASE = Path("/run/nfvperf")
@@ -81,7 +82,7 @@ class Owner:
 
 def base_directory(base: Path | None = None) -> Path:
     """The directory of all runs: the argument, else ``$NFVPERF_RUN_DIR``, else /run/nfvperf."""
-    return base or Path(os.environ.get(RUN_DIR_VARIABLE) or DEFAULT_BASE)
+    return base or Path(expanded(os.environ.get(RUN_DIR_VARIABLE) or str(DEFAULT_BASE)))
 
 
 def new_tag() -> str:

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from pytest_nfvperf.model.testbed.testbed import GeneratorSpec
+from pytest_nfvperf.model.user_paths import expanded
 
 VARIABLE = "NFV_TREX_DIR"
 """Environment variable: where a TRex distribution is installed."""
@@ -25,7 +26,7 @@ def candidates(spec: GeneratorSpec, environ: Mapping[str, str] = os.environ) -> 
     if spec.client:
         return [spec.client]
     given = [spec.trex.start.path] if spec.trex.start else []
-    given += [environ[VARIABLE]] if environ.get(VARIABLE) else []
+    given += [expanded(environ[VARIABLE])] if environ.get(VARIABLE) else []
     found = [
         path for place in USUAL_PLACES if place.is_dir() for path in (place, *place.iterdir()) if holds_client(path)
     ]

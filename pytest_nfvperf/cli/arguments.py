@@ -1,9 +1,17 @@
-"""A share as an argument of a command."""
+"""What the arguments of commands are read by."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from pathlib import Path
+
+from pytest_nfvperf.model.user_paths import expanded
+
+
+def path_like(text: str) -> Path:
+    """What argparse reads a path by."""
+    return Path(expanded(text))
 
 
 def share_like(example: str) -> Callable[[str], float]:
