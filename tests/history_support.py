@@ -17,6 +17,8 @@ from tests.sample_run import run_data
 
 LABELS = (("frame_size", "64"), ("suite", "throughput"), ("test", "test_rate"), ("topology", "phy2phy"))
 MINUTE_NS = 60_000_000_000
+START_NS = 1_748_736_000 * 10**9
+"""2025-06-01, UTC: from when on runs of histories are."""
 
 
 def entry(number: int, *figures: Figure, labels: Mapping[str, str] | None = None, **facts: Any) -> HistoryEntry:
@@ -36,7 +38,9 @@ def series(values: Sequence[float], bounds: Sequence[str] = (), metric: str = "p
     return Series("throughput/test_rate", "throughput/test_rate", metric, "pps", "", 1, points)
 
 
-def write_run(folder: Path, number: int, rate: float, *, killed: bool = False, **facts: Any) -> Path:
+def write_run(
+    folder: Path, number: int, rate: float, *, killed: bool = False, start_ns: int = START_NS, **facts: Any
+) -> Path:
     """The results directory of a run with one outcome of this forwarding rate; with ``rate`` 0 without one."""
     ids, directory = RecordIds(), folder / f"run-{number:02}"
     directory.mkdir(parents=True)
@@ -54,7 +58,7 @@ def write_run(folder: Path, number: int, rate: float, *, killed: bool = False, *
                 id=ids.next(KINDS[type(payload)]),
                 run=directory.name,
                 test=test,
-                time_ns=number * MINUTE_NS + place,
+                time_ns=start_ns + number * MINUTE_NS + place,
             )
         )
     writer.close()

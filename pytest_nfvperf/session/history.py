@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 from pytest_nfvperf.adapters.evidence.conclusions import conclude
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence
@@ -20,6 +21,9 @@ from pytest_nfvperf.session.baseline import figures_of, when_of
 
 _VERSIONS = ("ovs", "dpdk", "kernel", "nfvperf")
 _MOST_SHOWN = 12
+_FIRST_RELEASE = datetime(2025, 1, 1, tzinfo=UTC)
+_CLOCKS_DIFFER = timedelta(days=1)
+"""Of two machines whose clocks are set: time zones that were mistaken for one another, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +42,7 @@ def entry_of(run: RunEvidence) -> HistoryEntry:
     """What a history keeps of a run.
 
     Raises:
-        ConfigError: a run without figures, of versions in turns, or on machines that differ.
+        ConfigError: a run without figures, of versions in turns, on machines that differ, or whose clock was not set.
     """
     data = _machine(run)
     found = measured(figures_of(run))
@@ -47,6 +51,7 @@ def entry_of(run: RunEvidence) -> HistoryEntry:
             f"nothing was measured in this run, so a history has no use for it. {conclude(run).headline}",
             file=str(run.path),
         )
+    _check_clock(run)
     return HistoryEntry(
         run=run.run_id,
         when=when_of(run),
@@ -56,6 +61,19 @@ def entry_of(run: RunEvidence) -> HistoryEntry:
         versions={name: str(data.fingerprint[name]) for name in _VERSIONS if data.fingerprint.get(name)},
         measured=found,
         fingerprint=data.fingerprint,
+    )
+
+
+def _check_clock(run: RunEvidence) -> None:
+    """A history is in the order of its runs' time: one at a wrong place would make changes out of nothing."""
+    began = datetime.fromtimestamp(run.started_ns / 1e9, UTC)
+    if _FIRST_RELEASE <= began <= datetime.now(UTC) + _CLOCKS_DIFFER:
+        return
+    when = "before there was an nfvperf" if began < _FIRST_RELEASE else "in the future"
+    raise ConfigError(
+        f"this run began {when_of(run)} by the clock of its machine, {when}: the clock was not set. A history is in "
+        "the order of time and cannot take it. Set the clock (timedatectl), and measure again",
+        file=str(run.path),
     )
 
 

@@ -89,6 +89,7 @@ def test_the_load_is_the_same_on_both_sides() -> None:
 )
 def test_without_a_figure_to_compare_with_nothing_is_shown(baseline: Baseline | None, reason: str) -> None:
     verdict = judged(">= 97 % of baseline", PDR, baseline)
+    assert verdict.observed is None, "4 Mpps are no share of anything"
     assert (verdict.judgement, verdict.reason) == (Judgement.INCONCLUSIVE, reason)
 
 

@@ -70,7 +70,40 @@ def test_a_cut_off_last_line_is_left_out_and_said(tmp_path: Path) -> None:
     assert run.truncated
     assert list(run.test("t").attachments) == ["attachment-0001"]
     assert "evidence.jsonl: line 2 is cut off after" in run.problems[0]
+    assert "the run was killed while it wrote, or the file is not whole" in run.problems[0]
     assert "did not end by itself" in run.problems[1]
+
+
+def test_of_a_run_that_ended_nobody_says_that_it_was_killed(tmp_path: Path) -> None:
+    path = tmp_path / "evidence.jsonl"
+    write(path, small_run())
+    whole = path.read_bytes()
+    path.write_bytes(whole + b'{"schema": 1, "kind"')
+    run = read_run(path)
+    assert run.ends
+    (problem,) = run.problems
+    assert problem.endswith("the run had ended before; whatever added to the file later did not finish")
+
+
+def test_a_last_line_without_its_line_feed_is_whole(tmp_path: Path) -> None:
+    """As editors and some copies leave it: the end of the run is in that line."""
+    path = tmp_path / "evidence.jsonl"
+    write(path, small_run())
+    path.write_bytes(path.read_bytes().rstrip(b"\n"))
+    run = read_run(path)
+    assert (run.problems, run.truncated) == ([], False)
+    assert run.ends
+
+
+def test_a_line_that_is_being_written_is_no_kill(tmp_path: Path) -> None:
+    path = tmp_path / "evidence.jsonl"
+    writer = EvidenceWriter(path)
+    writer.emit(note(1))
+    with path.open("ab") as file:
+        file.write(b'{"schema": 1, "ki')
+    (problem,) = read_run(path).problems
+    writer.close()
+    assert problem.endswith("the run goes on and is writing it")
 
 
 def test_a_damaged_line_in_the_middle_is_an_error_that_names_it(tmp_path: Path) -> None:

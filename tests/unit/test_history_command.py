@@ -54,11 +54,29 @@ def test_a_run_is_added_once(history: Nfvperf, capsys: pytest.CaptureFixture[str
 def test_another_run_of_the_same_id_changes_nothing(history: Nfvperf, capsys: pytest.CaptureFixture[str]) -> None:
     fill(history, (4e6,))
     path = Path("history/run-01.json")
-    other = path.read_text().replace('"started_ns": 60', '"started_ns": 70')
+    other = path.read_text().replace('"started_ns": 17487360', '"started_ns": 17487361')
     path.write_text(other)
     assert history("add", "results/run-01") == 4
-    assert "there is another run run-01, of 1970-01-01 00:01: nothing was changed" in capsys.readouterr().err
+    assert "there is another run run-01, of 2025-06-01 00:01: nothing was changed" in capsys.readouterr().err
     assert path.read_text() == other
+
+
+@pytest.mark.parametrize(
+    ("start_ns", "said"),
+    [
+        (0, "this run began 1970-01-01 00:01 by the clock of its machine, before there was an nfvperf: the clock was"),
+        (
+            4_102_444_800 * 10**9,
+            "this run began 2100-01-01 00:01 by the clock of its machine, in the future: the clock",
+        ),
+    ],
+)
+def test_a_run_whose_clock_was_not_set_is_no_point_of_a_history(
+    history: Nfvperf, capsys: pytest.CaptureFixture[str], start_ns: int, said: str
+) -> None:
+    assert history("add", write_run(Path("results"), 1, 4e6, start_ns=start_ns)) == 4
+    assert said in capsys.readouterr().err
+    assert not Path("history").exists()
 
 
 def test_a_killed_run_is_kept_with_what_it_has(history: Nfvperf, capsys: pytest.CaptureFixture[str]) -> None:

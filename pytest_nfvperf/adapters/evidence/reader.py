@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -231,17 +232,32 @@ def _files(path: Path) -> list[Path]:
 
 
 def _complete_lines(file: Path, evidence: RunEvidence) -> Iterator[tuple[int, bytes]]:
-    """Numbered lines; the last one only if it was written to its end."""
+    """Numbered lines; the last one only if it was written to its end. An editor may have taken the line feed off."""
     with file.open("rb") as lines:
         for number, line in enumerate(lines, 1):
-            if not line.endswith(b"\n"):
+            if not line.endswith(b"\n") and not _is_whole(line):
                 evidence.truncated = True
                 evidence.problems.append(
                     f"{file.name}: line {number} is cut off after {len(line)} bytes and left out: "
-                    "the run was killed while it wrote"
+                    f"{_why_cut(evidence, file.name)}"
                 )
             elif line.strip():
                 yield number, line
+
+
+def _is_whole(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except ValueError:
+        return False
+
+
+def _why_cut(evidence: RunEvidence, file: str) -> str:
+    if file in evidence.being_written:
+        return "the run goes on and is writing it"
+    if file in evidence.ends:
+        return "the run had ended before; whatever added to the file later did not finish"
+    return "the run was killed while it wrote, or the file is not whole (a full disk, a copy that was broken off)"
 
 
 def _parse(file: Path, number: int, text: bytes) -> Line:

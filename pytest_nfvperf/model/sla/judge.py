@@ -370,7 +370,9 @@ def _interval_words(figure: _Figure, shown: str, limit: Limit) -> str:
 
 
 def _inconclusive(rule: Rule, metric: str, limit: Limit, reason: str, found: Observation | None = None) -> Verdict:
-    observed = found.value if found and limit.relative_to is None and math.isfinite(found.value) else None
+    # Of a share, what was found is no ratio yet, and would be shown as one.
+    known = found is not None and not limit.is_share and math.isfinite(found.value)
+    observed = found.value if found is not None and known else None
     return Verdict(
         judgement=Judgement.INCONCLUSIVE,
         requirement=requirement_text(metric, limit),
