@@ -107,7 +107,7 @@ def test_a_fall_fails_until_somebody_acknowledges_it(history: Nfvperf, capsys: p
     out = capsys.readouterr().out
     assert (
         "worse: throughput/test_rate phy2phy 64, forwarding_rate: 4.00 Mpps to 3.50 Mpps (-12.4%) since run run-08 of "
-        "1970-01-01 00:08; ovs 3.1.0 before, 3.2.0 after\n" in out
+        "2025-06-01 00:08; ovs 3.1.0 before, 3.2.0 after\n" in out
     )
     assert "1 for the worse that nobody acknowledged (exit status 1)" in out
 

@@ -40,7 +40,7 @@ def latency_chart(curves: Sequence[tuple[str, Histogram]]) -> Figure:
     panel.set_xscale("log")
     panel.set_xticks([1 / (1 - tick / 100) for tick in ticks], [f"{tick:g} %" for tick in ticks])
     panel.set_xticks([], minor=True)
-    panel.set_xlim(1, most)
+    panel.set_xlim(1, max(most, 10))  # a single sample is all percentiles
     _log_if_wide(panel, [histogram for _, histogram in shown])
     finish(figure, [panel])
     return figure

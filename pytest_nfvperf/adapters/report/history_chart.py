@@ -78,6 +78,6 @@ def _dress(panel: Axes, series: Series) -> None:
     panel.set_xticks(places, [series.points[place].run.when[:10] for place in places], fontsize=8)
     panel.set_xlim(-0.7, len(series.points) - 0.3)
     low, high = min(series.values), max(series.values)
-    reach = max(high - low, _LEAST_REACH * abs(high)) * 0.25
+    reach = max(high - low, _LEAST_REACH * abs(high)) * 0.25 or 1.0  # of a loss that was 0 in every run
     panel.set_ylim(low - reach, high + 1.4 * reach)
     panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: format_value(value, series.unit)))
