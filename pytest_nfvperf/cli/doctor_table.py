@@ -10,22 +10,39 @@ from rich.console import Console
 from rich.table import Table
 
 from pytest_nfvperf.adapters.doctor.check import Check, State
+from pytest_nfvperf.model.display import how_many
 
 _MARKS = {State.OK: "[green]ok[/]", State.WARN: "[yellow]note[/]", State.MISSING: "[red]missing[/]"}
+_ABSENT = "[yellow]absent[/]"
+"""What nothing needs and is not there."""
 
 
 def doctor_text(checks: Sequence[Check], *, color: bool = False, width: int = 120) -> str:
-    """A table of what was checked, what was seen and what to do about it."""
+    """What was seen and what to do about it, what is needed first. The last line says whether all of that is there."""
     table = Table(box=box.SIMPLE_HEAD, show_lines=False)
     for title in ("", "what", "seen", "what to do"):
         table.add_column(title, overflow="fold")
-    for check in checks:
-        table.add_row(_MARKS[check.state], check.name, check.seen, check.advice)
+    for title, needed in (("needed", True), ("optional", False)):
+        table.add_row("", f"[bold]{title}[/]", "", "")
+        for check in [check for check in checks if check.needed is needed]:
+            mark = _ABSENT if check.state is State.MISSING and not needed else _MARKS[check.state]
+            table.add_row(mark, check.name, check.seen, check.advice)
+        table.add_section()
     out = io.StringIO()
     Console(file=out, width=width, force_terminal=color, highlight=False).print(table)
-    return out.getvalue().rstrip()
+    return f"{out.getvalue().rstrip()}\n\n{_conclusion(checks)}"
+
+
+def _conclusion(checks: Sequence[Check]) -> str:
+    missing = how_many(len(missing_of(checks)), "thing")
+    return "ready: yes" if is_usable(checks) else f"ready: no, {missing} missing"
+
+
+def missing_of(checks: Sequence[Check]) -> list[Check]:
+    """What is needed and not there."""
+    return [check for check in checks if check.needed and check.state is State.MISSING]
 
 
 def is_usable(checks: Sequence[Check]) -> bool:
-    """True when nothing is missing that the embedded testbed needs."""
-    return all(check.state is not State.MISSING or not check.needed for check in checks)
+    """True when nothing is missing that the testbed needs."""
+    return not missing_of(checks)

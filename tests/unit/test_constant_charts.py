@@ -1,4 +1,4 @@
-"""Charts of values that are all alike, or of one value: matplotlib warns of an axis without length, and users see it."""
+"""Charts of values that are all alike, or of one: matplotlib warns of an axis without length, and users see it."""
 
 from __future__ import annotations
 

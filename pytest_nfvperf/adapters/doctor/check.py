@@ -21,7 +21,7 @@ class Check:
     Attributes:
         seen: what is there.
         advice: what to install or set; empty when there is nothing to do.
-        needed: the embedded testbed cannot run without it.
+        needed: the testbed that was looked at cannot run without it.
     """
 
     name: str

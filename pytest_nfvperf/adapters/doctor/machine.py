@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 from collections.abc import Callable
 from importlib import import_module
@@ -22,6 +23,7 @@ from pytest_nfvperf.adapters.host.packages import SETUP_USES, SetupError, read_d
 from pytest_nfvperf.adapters.host.setup import DEFAULT_HUGEPAGES_MIB
 from pytest_nfvperf.adapters.net.vduse import lacks_vduse
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
+from pytest_nfvperf.adapters.ovs.instance.private_ovs import OWN_FILES, RAISE_OPEN_FILES
 from pytest_nfvperf.adapters.process.process import run
 from pytest_nfvperf.adapters.process.programs import PROGRAMS, find, install_hint
 from pytest_nfvperf.model.errors import NfvperfError, TestbedError
@@ -34,18 +36,20 @@ _BUILD_MODULE = "pytest_nfvperf.adapters.generators.embedded.build"
 def checks(testbed: Testbed | None = None) -> list[Check]:
     """Look at everything. With a testbed, also at what that needs (its OVS prefix, its TRex server)."""
     prefix = testbed.ovs.prefix if testbed is not None else None
+    asks_for_dpdk = testbed is not None and not testbed.discovered and _is_private_dpdk(testbed)
     found = [
         _root(),
         _distribution(),
         _cores(),
         _isolation(),
-        _hugepages(),
+        _open_files(),
+        _hugepages(needed=asks_for_dpdk),
         _ovs(prefix),
-        _dpdk(prefix),
+        _dpdk(prefix, needed=asks_for_dpdk),
         _toolchain(),
-        _generator(),
+        _generator(needed=testbed is None or testbed.generator.engine == "embedded"),
         *trex_checks(testbed),
-        _kernel_datapath(),
+        _kernel_datapath(needed=testbed is not None and testbed.ovs.datapath == "system"),
         _linux_bridge(),
         _af_xdp(),
         _vduse(),
@@ -53,6 +57,11 @@ def checks(testbed: Testbed | None = None) -> list[Check]:
         *ovn_checks(),
     ]
     return [*found, *(_optional(*entry) for entry in _OPTIONAL), _others()]
+
+
+def _is_private_dpdk(testbed: Testbed) -> bool:
+    """Without a file the datapath without DPDK would serve, too."""
+    return (testbed.ovs.instance, testbed.ovs.datapath) == ("private", "dpdk")
 
 
 _OPTIONAL: tuple[tuple[str, str, tuple[str, ...]], ...] = (
@@ -109,14 +118,23 @@ def _isolation() -> Check:
     return Check("isolated CPUs", State.WARN, "none", advice)
 
 
-def _hugepages() -> Check:
+def _open_files() -> Check:
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    seen = "no limit" if most == resource.RLIM_INFINITY else f"{most} at most"
+    needed = OWN_FILES + read_hugepages().pages_for(RIG_MIB[0])
+    if most == resource.RLIM_INFINITY or most >= needed:
+        return Check("open files", State.OK, seen, needed=True)
+    return Check("open files", State.MISSING, seen, f"OVS needs about {needed}: {RAISE_OPEN_FILES}", needed=True)
+
+
+def _hugepages(*, needed: bool) -> Check:
     pages = read_hugepages()
     seen = str(pages) if pages.pools else "not in this kernel"
     if pages.rooms(*RIG_MIB):
-        return Check("hugepages", State.OK, seen)
+        return Check("hugepages", State.OK, seen, needed=needed)
     least = " and ".join(f"{mib} MiB" for mib in LEAST_MIB)
     advice = f"{pages.advice(DEFAULT_HUGEPAGES_MIB)}; without room for {least} the datapath runs without DPDK"
-    return Check("hugepages", State.WARN if pages.rooms(*LEAST_MIB) else State.MISSING, seen, advice)
+    return Check("hugepages", State.WARN if pages.rooms(*LEAST_MIB) else State.MISSING, seen, advice, needed=needed)
 
 
 def _ovs(prefix: str | None) -> Check:
@@ -127,14 +145,14 @@ def _ovs(prefix: str | None) -> Check:
     return Check("Open vSwitch", State.OK, f"{binaries.version} ({binaries.vswitchd})", needed=True)
 
 
-def _dpdk(prefix: str | None) -> Check:
+def _dpdk(prefix: str | None, *, needed: bool) -> Check:
     try:
         version = locate(prefix).dpdk_version
     except NfvperfError:
         version = None
     if version is not None:
-        return Check("DPDK in OVS", State.OK, version)
-    return Check("DPDK in OVS", State.MISSING, "none", install_hint("ovs-vswitchd"))
+        return Check("DPDK in OVS", State.OK, version, needed=needed)
+    return Check("DPDK in OVS", State.MISSING, "none", install_hint("ovs-vswitchd"), needed=needed)
 
 
 def _toolchain() -> Check:
@@ -151,29 +169,29 @@ def _toolchain() -> Check:
     return Check("generator toolchain", State.OK, f"libdpdk {version}")
 
 
-def _generator() -> Check:
+def _generator(*, needed: bool) -> Check:
     advice = "nfvperf build"
     if find_spec(_BUILD_MODULE) is None:
-        return Check("nfvperf-gen", State.MISSING, "not in this installation", advice, needed=True)
+        return Check("nfvperf-gen", State.MISSING, "not in this installation", advice, needed=needed)
     find: Callable[[], object] = import_module(_BUILD_MODULE).find
     try:
-        return Check("nfvperf-gen", State.OK, str(find()), needed=True)
+        return Check("nfvperf-gen", State.OK, str(find()), needed=needed)
     except NfvperfError as error:
-        return Check("nfvperf-gen", State.MISSING, str(error), advice, needed=True)
+        return Check("nfvperf-gen", State.MISSING, str(error), advice, needed=needed)
 
 
-def _kernel_datapath() -> Check:
+def _kernel_datapath(*, needed: bool) -> Check:
     name = "kernel datapath"
     if Path("/sys/module/openvswitch").is_dir():
-        return Check(name, State.OK, "openvswitch is loaded")
+        return Check(name, State.OK, "openvswitch is loaded", needed=needed)
     modules = Path("/lib/modules") / os.uname().release
     if any(modules.glob("**/openvswitch.ko*")):
-        return Check(name, State.WARN, "openvswitch is there, not loaded", "modprobe openvswitch")
+        return Check(name, State.WARN, "openvswitch is there, not loaded", "modprobe openvswitch", needed=needed)
     advice = (
         "a kernel with the openvswitch module (Debian: linux-image-amd64); the userspace datapath needs none, and "
         "`make test-kernel` tests the kernel datapath in a guest"
     )
-    return Check(name, State.MISSING, f"no openvswitch module for {os.uname().release}", advice)
+    return Check(name, State.MISSING, f"no openvswitch module for {os.uname().release}", advice, needed=needed)
 
 
 def _linux_bridge() -> Check:

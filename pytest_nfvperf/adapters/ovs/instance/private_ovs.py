@@ -35,8 +35,11 @@ from pytest_nfvperf.model.testbed.tuning import OVS_DEFAULT, Tuning
 
 _SOCKET_PATH_BYTES = 107  # sun_path less its NUL, unix(7)
 _LONGEST_SOCKET_NAME = 24
-_OWN_FILES = 64
+OWN_FILES = 64
 """Open files of vswitchd with a bridge of two ports and no DPDK (seen: 40), and some to spare."""
+RAISE_OPEN_FILES = (
+    "raise the hard limit (ulimit -Hn 4096; LimitNOFILE=4096 in a unit of systemd; --ulimit nofile=4096 of a container)"
+)
 _STATS_INTERVAL_MS = 60_000
 _EXIT_DEADLINE_S = 10.0
 _START_DEADLINE_S = 60.0  # taking many hugepages on a cold machine; a healthy start takes half a second
@@ -166,7 +169,7 @@ class OvsInstance:
 
     def _check_open_files(self) -> None:
         """OVS aborts where it may open too few: it then says only that it was killed by SIGABRT."""
-        needed, why = _OWN_FILES, ""
+        needed, why = OWN_FILES, ""
         if self.options.dpdk and not self.options.process.shares_memory:
             mib = sum(map(int, re.findall(r"\b\d{1,9}\b", self.other_config["dpdk-socket-mem"], re.ASCII)))
             pages = read_hugepages().pages_for(mib)  # each is a file of its own
@@ -174,8 +177,7 @@ class OvsInstance:
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         if most != resource.RLIM_INFINITY and most < needed:
             raise TestbedError(
-                f"{most} open files are allowed here, and OVS needs about {needed}{why}: raise the hard limit "
-                "(ulimit -Hn 4096; LimitNOFILE=4096 in a unit of systemd; --ulimit nofile=4096 of a container)"
+                f"{most} open files are allowed here, and OVS needs about {needed}{why}: {RAISE_OPEN_FILES}"
             )
 
     @property

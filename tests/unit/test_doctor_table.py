@@ -1,0 +1,92 @@
+"""What doctor prints: what is needed before what is optional, and whether this machine is ready."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_nfvperf.adapters.doctor import machine
+from pytest_nfvperf.adapters.doctor.check import Check, State
+from pytest_nfvperf.adapters.doctor.machine import checks
+from pytest_nfvperf.adapters.host.hugepages import Hugepages, Pool
+from pytest_nfvperf.cli.doctor_table import doctor_text, is_usable
+from pytest_nfvperf.cli.main import main
+from pytest_nfvperf.config.testbed_file import parse_testbed
+from pytest_nfvperf.model.testbed.testbed import Testbed
+
+LAB = "schema: 1\nname: lab\ndut: {ovs: {datapath: dpdk}}\n"
+
+
+def lab(text: str = LAB) -> Testbed:
+    return parse_testbed(text)[0]
+
+
+def named(found: Sequence[Check]) -> dict[str, Check]:
+    return {check.name: check for check in found}
+
+
+def test_needed_and_optional_are_apart_and_the_last_line_says_whether_it_is_ready() -> None:
+    found = [
+        Check("FRR", State.MISSING, "not installed", "apt-get install frr"),
+        Check("root", State.OK, "yes", needed=True),
+        Check("hugepages", State.WARN, "few", "reserve more"),
+        Check("Open vSwitch", State.MISSING, "not found", "apt-get install it", needed=True),
+    ]
+    lines = [" ".join(line.split()) for line in doctor_text(found).splitlines()]
+    order = (
+        "needed",
+        "ok root yes",
+        "missing Open vSwitch",
+        "optional",
+        "absent FRR not installed",
+        "note hugepages few",
+    )
+    places = [next(at for at, line in enumerate(lines) if line.startswith(start)) for start in order]
+    assert places == sorted(places)
+    assert lines[-1] == "ready: no, 1 thing missing"
+    assert doctor_text(found[:3]).splitlines()[-1] == "ready: yes"
+    assert doctor_text([*found, replace(found[3], name="cores")]).endswith("\nready: no, 2 things missing")
+
+
+CHECKS = st.builds(Check, st.text("ab", min_size=1), st.sampled_from(State), st.just("seen"), needed=st.booleans())
+
+
+@given(st.lists(CHECKS))
+def test_the_status_is_what_the_last_line_says(found: list[Check]) -> None:
+    missing = sum(check.needed and check.state is State.MISSING for check in found)
+    last = doctor_text(found).splitlines()[-1]
+    assert is_usable(found) is (last == "ready: yes") is (missing == 0)
+    assert missing == 0 or last.startswith(f"ready: no, {missing} thing")
+
+
+def test_the_command_ends_with_it(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for state, status, said in ((State.OK, 0, "ready: yes"), (State.MISSING, 1, "ready: no, 1 thing missing")):
+        monkeypatch.setattr(machine, "checks", lambda *_, state=state: [Check("root", state, "x", "y", needed=True)])
+        assert main(["doctor"]) == status
+        assert capsys.readouterr().out.splitlines()[-1] == said
+
+
+def test_what_is_needed_depends_on_the_testbed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "read_hugepages", lambda: Hugepages((Pool(2),)))
+    embedded, dpdk = named(checks()), named(checks(lab()))
+    assert (embedded["hugepages"].state, embedded["hugepages"].needed) == (State.MISSING, False)
+    assert (dpdk["hugepages"].needed, dpdk["DPDK in OVS"].needed, dpdk["nfvperf-gen"].needed) == (True, True, True)
+    trex = named(checks(lab(LAB + "generator: {engine: trex, server: tgen1.invalid}\n")))
+    assert not trex["nfvperf-gen"].needed
+    system = named(checks(lab(LAB.replace("dpdk", "system"))))
+    assert (system["kernel datapath"].needed, system["hugepages"].needed) == (True, False)
+
+
+def test_too_few_open_files_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "read_hugepages", lambda: Hugepages((Pool(2, 2048, 2048),)))
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 256))
+    check = named(checks())["open files"]
+    assert (check.state, check.seen, check.needed) == (State.MISSING, "256 at most", True)
+    assert check.advice.startswith("OVS needs about 320: raise the hard limit (ulimit -Hn 4096;")
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 320))
+    assert named(checks())["open files"].state is State.OK
