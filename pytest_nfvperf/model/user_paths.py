@@ -20,9 +20,14 @@ def path_from(base: Path, text: str) -> Path:
     return base / expanded(text)
 
 
+def is_there(base: Path, text: str) -> bool:
+    """True for a path at which there is something; False also for what can be no path."""
+    return os.path.exists(path_from(base, text))  # noqa: PTH110 - Path.exists raises for a name that is too long
+
+
 def named_place(base: Path, text: str) -> str:
     """``WHERE`` or ``NAME=WHERE`` without a ``~``. A path that has "=" in it and is there begins with ``./`` then."""
     name, equals, where = text.partition("=")
     if not equals or "/" in name:
         return expanded(text)
-    return f"./{text}" if path_from(base, text).exists() else f"{name}={expanded(where)}"
+    return f"./{text}" if is_there(base, text) else f"{name}={expanded(where)}"

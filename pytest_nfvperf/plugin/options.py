@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_nfvperf.model.measure.asked_load import SoakLoad
-from pytest_nfvperf.model.user_paths import named_place, path_from
+from pytest_nfvperf.model.user_paths import is_there, named_place, path_from
 from pytest_nfvperf.session.options import GivenTestbed, Options, is_pack
 
 if TYPE_CHECKING:
@@ -218,11 +218,11 @@ def _choice(name: str, given: str) -> str:
 
 
 def _testbed(base: Path, given: str) -> GivenTestbed:
-    if path_from(base, given).exists():
+    if is_there(base, given):
         return GivenTestbed(path_from(base, given))
     path, _, tags = given.partition("?")
     label, equals, named = path.partition("=")
-    if equals and label and "/" not in label and not path_from(base, path).exists():
+    if equals and label and "/" not in label and not is_there(base, path):
         return GivenTestbed(path_from(base, named), label, tags)
     return GivenTestbed(path_from(base, path), tags=tags)
 

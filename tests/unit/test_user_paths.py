@@ -116,6 +116,11 @@ def test_a_path_that_is_there_is_a_path_whatever_is_in_it(base: Path) -> None:
     assert [side.where for side in read.compare.sides] == ["ovs=3.3", "installed"]
 
 
+@pytest.mark.parametrize("text", ["x" * 300, "x" * 5000, "a=" + "x" * 300])
+def test_a_name_that_is_too_long_is_told_when_it_is_read(base: Path, text: str) -> None:
+    assert options(base, f"--nfv-testbed={text}", f"--nfv-ovs={text}").testbeds[0].path.name.endswith("x")
+
+
 def test_a_name_with_a_place_stays_one(base: Path) -> None:
     assert named_place(base, "old=/opt/ovs") == "old=/opt/ovs"
     assert expanded("a/~") == "a/~"
