@@ -23,6 +23,7 @@ from pytest_nfvperf.model.evidence.records import RunEndData, TestData, TestEndD
 from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion, RunFacts, RunFate, conclude_run
 from pytest_nfvperf.plugin.resuming import resumed_name
 from pytest_nfvperf.plugin.rundir import RUN_DIR_KEY, point_latest
+from pytest_nfvperf.plugin.telling import say
 from pytest_nfvperf.plugin.watch import Watch
 from pytest_nfvperf.runs.clocks import SystemClock
 from pytest_nfvperf.runs.recorder import Recorder
@@ -42,9 +43,11 @@ def begin(session: pytest.Session, nfv: NfvSession, uncollected: Sequence[pytest
     nfv.selected = tuple(item.nodeid for item in session.items)
     try:
         _ = nfv.recorder
-        point_latest(nfv.run_dir)
+        lacking = point_latest(nfv.run_dir)
     except (ConfigError, TestbedError) as error:
         raise pytest.UsageError(str(error)) from error
+    if lacking:
+        say(session.config, lacking)
     for report in uncollected:
         nfv.begin_test(report.nodeid, TestData(labels=(("suite", Path(report.nodeid).parent.name or "other"),)))
         reason = f"cannot be collected: {_last_line(report.longreprtext)}"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +17,23 @@ from pytest_nfvperf.session.options import Options
 
 RUN_DIR_KEY = pytest.StashKey[Path]()
 LATEST = "latest"
+WITHOUT_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
+"""How a file system that has no symbolic links refuses one (symlink(2)): vfat and exfat, some network shares."""
 
 
 def run_directory(config: pytest.Config, options: Options) -> Path:
     """This run's directory; made only when something is written to it."""
     if RUN_DIR_KEY not in config.stash:
         given = _given(getattr(config, "workerinput", {}), options)
-        stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
-        config.stash[RUN_DIR_KEY] = given or options.resume or options.results / f"{stamp}-{os.getpid()}"
+        config.stash[RUN_DIR_KEY] = given or options.resume or _unused(options.results)
     return config.stash[RUN_DIR_KEY]
+
+
+def _unused(results: Path) -> Path:
+    """A directory that is not there yet: time and pid come again where the clock is set back, and in containers."""
+    name = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{os.getpid()}"
+    named = (results / (f"{name}-{number}" if number else name) for number in count())
+    return next(path for path in named if not os.path.lexists(path))
 
 
 def _given(workerinput: Mapping[str, Any], options: Options) -> Path | None:
@@ -36,8 +46,15 @@ def _given(workerinput: Mapping[str, Any], options: Options) -> Path | None:
     return options.results / f"of-{workerinput['workerid']}" / run_dir.name
 
 
-def point_latest(run_dir: Path) -> None:
-    """Let ``latest`` beside the run directory point at it, atomically; ConfigError where that cannot be."""
+def point_latest(run_dir: Path) -> str:
+    """Let ``latest`` beside the run directory point at it, atomically.
+
+    Returns:
+        Why there is no ``latest``, as a line for the user, where the file system has no symbolic links; else "".
+
+    Raises:
+        ConfigError: it cannot be for another reason, such as a full disk.
+    """
     link = run_dir.parent / LATEST
     fresh = run_dir.parent / f".{LATEST}-{os.getpid()}"
     try:
@@ -45,6 +62,12 @@ def point_latest(run_dir: Path) -> None:
         fresh.symlink_to(run_dir.name)
         fresh.replace(link)
     except OSError as error:
+        if error.errno in WITHOUT_LINKS and not os.path.lexists(link):
+            return (
+                f"there is no {link}: the file system has no symbolic links ({error.strerror}); "
+                f"name the run itself: {run_dir}"
+            )
         raise ConfigError(
             f"{link} cannot point at this run: {error.strerror}. Free space, or choose another place (--nfv-results)"
         ) from error
+    return ""

@@ -83,7 +83,7 @@ def summary(
         reporter.write_line(f"nfvperf: {line}", yellow=True)
     reporter.write_line(f"evidence: {run_dir}")
     try:
-        point_latest(run_dir)
+        point_latest(run_dir)  # where there can be none, the start of the run said so
         if options.report:
             reporter.write_line(f"report:   {_rendered(reporter, run, run_dir, time_for_charts)}")
     except (ConfigError, OSError) as error:

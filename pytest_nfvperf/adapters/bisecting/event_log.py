@@ -16,6 +16,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from pytest_nfvperf.adapters.evidence.writer import sync
 from pytest_nfvperf.model.bisect.seen import Compared, Event, Ran, Unusable
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 
@@ -127,7 +128,7 @@ class EventLog:
             written = 0
             while written < len(line):
                 written += os.write(self._fd, line[written:])
-            os.fsync(self._fd)
+            sync(self._fd)
         except OSError as error:
             os.ftruncate(self._fd, end)
             raise self._broken(error) from error

@@ -13,6 +13,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from pytest_nfvperf.adapters.evidence.writer import sync
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.measure.soak_table import TIME, SoakTable, row_bytes
 from pytest_nfvperf.ports.samples import OpenSamples
@@ -84,7 +85,7 @@ class SamplesFile:
         if self._fd is None:
             return
         os.ftruncate(self._fd, self._end)
-        os.fsync(self._fd)
+        sync(self._fd)
         os.close(self._fd)
         self._fd = None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -74,7 +75,7 @@ class EvidenceWriter:
         try:
             _write_all(self._fd, data)
             if record.kind in DURABLE:
-                os.fsync(self._fd)
+                sync(self._fd)
         except OSError as error:
             self._take_back()
             if self._refused and record.kind in _AFTERWARDS:
@@ -99,6 +100,19 @@ class EvidenceWriter:
             f"evidence file {self.path} {what}: {error.strerror}. Free space under {self.path.parent} or choose "
             "another results directory (--nfv-results); without evidence no result counts."
         )
+
+
+def sync(fd: int) -> None:
+    """Have the kernel write a file to its disk, where there is something to write to: some file systems cannot.
+
+    Raises:
+        OSError: the disk refused, as a full one or a broken one does.
+    """
+    try:
+        os.fsync(fd)
+    except OSError as error:
+        if error.errno not in {errno.EINVAL, errno.EROFS, errno.ENOSYS, errno.EOPNOTSUPP}:  # fsync(2)
+            raise
 
 
 def is_being_written(path: Path) -> bool:

@@ -51,7 +51,11 @@ def try_lease(place: Path, *, shared: bool = False) -> Lease | None:
     except OSError as error:
         os.close(handle)
         if error.errno not in {errno.EAGAIN, errno.EACCES}:
-            raise ConfigError(f"cannot be locked: {error.strerror}", file=str(place)) from error
+            raise ConfigError(
+                f"cannot be locked: {error.strerror}; put it on a file system that has locks (flock(2)), as the "
+                "machine's own disk has",
+                file=str(place),
+            ) from error
         return None
     return Lease(handle)
 

@@ -1,0 +1,110 @@
+"""Runs in unfriendly surroundings, made by the kernel itself: what the machine lacks is no reason to fail."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.plugin.test_mistakes import project
+
+SUITE = '''
+from pytest_nfvperf import Traffic
+
+def test_pdr(phy2phy, search, sla):
+    """Steps: Rahmen senden, müßig zählen. Verify: ≥ 3.5 Mpps."""
+    sla.check(search.ndr_pdr(phy2phy, Traffic(frame_size=64)))
+'''
+SLA = """
+schema: 1
+rules:
+  - require: {pdr: ">= 3.5 Mpps"}
+"""
+ACCEPTED = "nfvperf: Accepted: the one requirement met, the one selected test passed. (exit status 0)"
+HERE = Path(__file__).parents[2]
+REFUSING = (sys.executable, "-m", "tests.refusing")
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: namespaces of its own")
+
+
+@pytest.fixture
+def user(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """A project on a simulated DUT, from which ``python -m tests.refusing`` can be called."""
+    project(pytester, SUITE)
+    (pytester.path / "mine/sla.yaml").write_text(SLA)
+    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    return pytester
+
+
+def run(user: pytest.Pytester, within: Sequence[str] = (), *options: str) -> pytest.RunResult:
+    """A run of pytest within what a command makes of the world; with every file that a CI asks for."""
+    outputs = ("--alluredir=allure", "--junitxml=junit.xml")
+    plain = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest")
+    return user.run(*within, sys.executable, "-m", "pytest", *plain, *outputs, *options)
+
+
+def accepted(user: pytest.Pytester, result: pytest.RunResult) -> Path:
+    """The only directory of results of a run that was accepted."""
+    assert result.ret == 0, result.stdout.str() + result.stderr.str()
+    result.stdout.fnmatch_lines([ACCEPTED.replace("[", "[[]")])
+    (made,) = [path for path in (user.path / "reports").iterdir() if not path.is_symlink()]
+    return made
+
+
+@pytest.mark.parametrize("error", ["EPERM", "EOPNOTSUPP"])
+def test_a_file_system_without_links(user: pytest.Pytester, error: str) -> None:
+    """vfat says EPERM, some network shares EOPNOTSUPP."""
+    result = run(user, (*REFUSING, f"symlink={error}", f"link={error}", "--"))
+
+    made = accepted(user, result)
+    assert (made / "report.html").is_file()
+    line = (
+        f"nfvperf: there is no {made.parent}/latest: the file system has no symbolic links (*); name the run itself: *"
+    )
+    result.stdout.fnmatch_lines([line])
+    assert result.stdout.str().count("no symbolic links") == 1
+    shown = user.run(sys.executable, "-m", "pytest_nfvperf.cli.main", "show", str(made))
+    assert shown.ret == 0
+
+
+@pytest.mark.parametrize("refused", ["flock=EOPNOTSUPP", "flock=ENOLCK", "fsync=EINVAL", "chmod=EPERM"])
+def test_a_file_system_that_lacks_more(user: pytest.Pytester, refused: str) -> None:
+    accepted(user, run(user, (*REFUSING, refused, "--"), "--nfv-report=none"))
+
+
+def test_a_disk_that_refuses_to_sync_is_no_file_system_that_cannot(user: pytest.Pytester) -> None:
+    result = run(user, (*REFUSING, "fsync=EIO", "--"))
+    assert result.ret != 0
+    result.stdout.fnmatch_lines(["*evidence file * cannot take record *: Input/output error*"])
+
+
+def test_workers_whose_results_cannot_be_locked_are_told_where_to(user: pytest.Pytester) -> None:
+    result = run(user, (*REFUSING, "flock=EOPNOTSUPP", "--"), "-n", "2")
+    assert result.ret == 4
+    why = "cannot be locked: Operation not supported; put it on a file system that has locks (flock(2))"
+    result.stderr.fnmatch_lines([f"ERROR: *reports/*: {why}*"])
+
+
+AT_ONE_TIME = """
+import os, datetime
+from pytest_nfvperf.plugin import rundir
+
+class Then(datetime.datetime):
+    @classmethod
+    def now(cls, tz=None):
+        return cls(2026, 11, 1, 2, 30, tzinfo=tz)
+
+rundir.datetime = Then
+rundir.os.getpid = lambda: 7
+"""
+
+
+def test_runs_of_one_time_and_pid_have_directories_of_their_own(user: pytest.Pytester) -> None:
+    """The pid of a container's only process is the same in each, and a clock that is set back shows a time again."""
+    conftest = user.path / "conftest.py"
+    conftest.write_text(AT_ONE_TIME + conftest.read_text())
+    for name in ("20261101-023000-7", "20261101-023000-7-1", "20261101-023000-7-2"):
+        assert run(user, (), "--nfv-report=none").ret == 0
+        assert str(Path("reports/latest").readlink()) == name
