@@ -1,8 +1,17 @@
-"""Clocks: the machine's, and one that only counts, for plans and tests."""
+"""Clocks: the machine's, and one that only counts, for plans and tests; and whether the machine slept meanwhile.
+
+Durations are of the monotonic clock. The wall clock is for people only: it may be set back or ahead in the middle of a
+run (NTP, a person), so nothing is subtracted from it.
+"""
 
 from __future__ import annotations
 
 import time
+
+from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason
+
+_MOST_ASLEEP_NS = 10_000_000
+"""The two clocks are read one after the other, and the host may run somebody else in between."""
 
 
 class SystemClock:
@@ -19,6 +28,25 @@ class SystemClock:
     def sleep(self, seconds: float) -> None:
         """Wait."""
         time.sleep(seconds)
+
+
+class SuspendWatch:
+    """Whether the machine was suspended since this was made. CLOCK_MONOTONIC stands still then (clock_gettime(2))."""
+
+    def __init__(self) -> None:
+        self._before_ns = _asleep_ns()
+
+    def reasons(self) -> tuple[InvalidReason, ...]:
+        """Why what ran meanwhile says nothing about the DUT; empty when the machine was awake."""
+        asleep_ns = _asleep_ns() - self._before_ns
+        if asleep_ns < _MOST_ASLEEP_NS:
+            return ()
+        return (InvalidReason(Reason.SUSPENDED, f"the machine was suspended for {asleep_ns / 1e9:.1f} s meanwhile"),)
+
+
+def _asleep_ns() -> int:
+    """How long the machine has been suspended since its boot, and a constant in a time namespace."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.clock_gettime_ns(time.CLOCK_MONOTONIC)
 
 
 class VirtualClock:

@@ -28,6 +28,7 @@ from pytest_nfvperf.ports.connect_engine import ConnectEngine
 from pytest_nfvperf.ports.cpu_accounting import CpuAccounting
 from pytest_nfvperf.ports.request_engine import RequestEngine
 from pytest_nfvperf.ports.stream_engine import StreamEnd, StreamEngine
+from pytest_nfvperf.runs.clocks import SuspendWatch
 from pytest_nfvperf.runs.connect_rate import CONNECTS, Connector
 from pytest_nfvperf.runs.end_times import EndRunner
 from pytest_nfvperf.runs.ends import Ends, stream_ends
@@ -204,10 +205,11 @@ class StreamRunner:
     ) -> StreamRun:
         purpose = f"{spec.streams} {spec.protocol.upper()} stream{'s' if spec.streams > 1 else ''}"
         self._context.progress.trial_started(purpose, 0, spec.duration_s, remaining_s)
-        started, before = self._context.clock.monotonic(), live.counters()
+        started, before, suspends = self._context.clock.monotonic(), live.counters(), SuspendWatch()
         if self._accounting is not None:
             self._accounting.begin(live.deployment.processes())
         result = self._engine.run(spec, *between)
+        result = replace(result, invalid=(*result.invalid, *suspends.reasons()))
         wall_s = self._context.clock.monotonic() - started
         cpu = self._accounting.end(ended_parts(result)) if self._accounting is not None else None
         live.deployment.check_alive()

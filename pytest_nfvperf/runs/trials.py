@@ -19,6 +19,7 @@ from pytest_nfvperf.ports.datapath import Freezing
 from pytest_nfvperf.ports.generator import Generator, WatchesPollers
 from pytest_nfvperf.ports.progress import Progress
 from pytest_nfvperf.runs.calm import Calm
+from pytest_nfvperf.runs.clocks import SuspendWatch
 from pytest_nfvperf.runs.cost import trial_cost
 from pytest_nfvperf.runs.invalid_trials import RepeatBudget
 from pytest_nfvperf.runs.patience import Patience
@@ -181,7 +182,7 @@ class TrialRunner:
             anywhere: the load is borne wherever the CPUs are: nothing waits for the near band, and no move spoils it.
         """
         self.progress.trial_started(spec.purpose, spec.load_fps, spec.duration_s, remaining_s)
-        started = self.clock.monotonic()
+        started, suspends = self.clock.monotonic(), SuspendWatch()
         own_cpu = time.process_time()
         apart = None if anywhere else self._placement.settle(self._generator, self._dut)
         self._watch(spec)
@@ -196,7 +197,8 @@ class TrialRunner:
         changes = counter_deltas(before, after)
         result = self._placed(replace(result, vnfs=(*result.vnfs, *vnfs)), apart, watched=execute is not None)
         ledger = self._ledger(result, before, after)
-        told = (*testbed_reasons(result, changes), *unreceived(ledger), *(also(result, changes) if also else ()))
+        told = (*testbed_reasons(result, changes), *unreceived(ledger), *suspends.reasons())
+        told = (*told, *(also(result, changes) if also else ()))
         result = replace(result, invalid=(*result.invalid, *told))
         trial_id = self.recorder.next_id(RecordKind.TRIAL)
         trial = Trial(

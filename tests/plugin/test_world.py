@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.plugin.test_mistakes import project
+from tests.stepped_clock import FILE, HOUR_S, YEAR_S, make
 
 SUITE = '''
 from pytest_nfvperf import Traffic
@@ -108,3 +110,36 @@ def test_runs_of_one_time_and_pid_have_directories_of_their_own(user: pytest.Pyt
     for name in ("20261101-023000-7", "20261101-023000-7-1", "20261101-023000-7-2"):
         assert run(user, (), "--nfv-report=none").ret == 0
         assert str(Path("reports/latest").readlink()) == name
+
+
+STEPPED = """
+import os, struct, time
+from pathlib import Path
+from pytest_nfvperf import Traffic
+from tests.stepped_clock import FILE, step
+
+def test_pdr(phy2phy, search, sla):
+    before = time.time()
+    found = search.ndr_pdr(phy2phy, Traffic(frame_size=64))
+    step(Path(os.environ[FILE]), %d)
+    assert abs(time.time() - before) > 3000
+    sla.check(found)
+"""
+
+
+@pytest.mark.parametrize("by_s", [HOUR_S, -HOUR_S, YEAR_S, -YEAR_S])
+def test_a_clock_that_is_set_in_the_middle_of_a_run(
+    user: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, by_s: int
+) -> None:
+    """Verify: the run is accepted; report and history have its start, and that it took seconds."""
+    (user.path / "mine/test_mine.py").write_text(STEPPED % by_s)
+    for name, value in make(user.path).items():
+        monkeypatch.setenv(name, value)
+    made = accepted(user, run(user))
+    monkeypatch.delenv(FILE)
+    assert f"{made.name[:4]}-{made.name[4:6]}-{made.name[6:8]}" in (page := (made / "report.html").read_text("utf-8"))
+    assert re.search(r"UTC, took [0-9.]+ m?s\b", page)
+    told = user.run(sys.executable, "-m", "pytest_nfvperf.cli.main", "history", "add", str(made))
+    assert told.ret == 0
+    (entry,) = (user.path / "history").glob("*.json")
+    assert made.name in entry.name

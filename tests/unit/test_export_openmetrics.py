@@ -58,7 +58,8 @@ def test_figures_verdicts_and_counts_are_those_of_the_run(sample, tmp_path, caps
 
 def test_two_runs_are_one_series_oldest_first(sample, tmp_path):
     older = read_run(sample)
-    newer: RunEvidence = replace(older, ended_ns=older.ended_ns + 10**12)
+    later = {file: (first, last + 10**12) for file, (first, last) in older.spans_ns.items()}
+    newer: RunEvidence = replace(older, spans_ns=later)
 
     found = parsed(export_openmetrics([newer, older], tmp_path))
 

@@ -33,7 +33,7 @@ class BridgeCollector:
                 counters |= inside(built.home.path, partial(_read, ports))
             except OSError as error:
                 raise TestbedError(f"no counters of the Linux bridges: {error}") from error
-        return CounterSnapshot(SOURCE, time.time_ns(), tuple(sorted(counters.items())))
+        return CounterSnapshot(SOURCE, time.monotonic_ns(), tuple(sorted(counters.items())))
 
 
 def _read(wanted: set[str]) -> dict[str, int]:

@@ -83,7 +83,7 @@ class RunEvidence:
         runs: the run record of each file, by file name; several with xdist.
         tests: by pytest node id, in order of their first record; "" holds what belongs to no test.
         ends: the closing record of each file; a file that lacks one was killed.
-        started_ns, ended_ns: wall clock of the first and last record.
+        spans_ns: wall clock of the first and last record of each file. Somebody may have set the clock in between.
         problems: what is wrong with the files, for a person.
         being_written: names of the files that a process has open to write more.
     """
@@ -94,8 +94,7 @@ class RunEvidence:
     tests: dict[str, TestEvidence] = field(default_factory=dict)
     ends: dict[str, RunEndData] = field(default_factory=dict)
     trials: dict[str, TrialData] = field(default_factory=dict)
-    started_ns: int = 0
-    ended_ns: int = 0
+    spans_ns: dict[str, tuple[int, int]] = field(default_factory=dict)
     truncated: bool = False
     problems: list[str] = field(default_factory=list)
     being_written: tuple[str, ...] = ()
@@ -104,6 +103,24 @@ class RunEvidence:
     def run(self) -> RunData | None:
         """The (first) run record; None when even that is missing."""
         return next(iter(self.runs.values()), None)
+
+    @property
+    def started_ns(self) -> int:
+        """Wall clock of the first record."""
+        return min((first for first, _ in self.spans_ns.values()), default=0)
+
+    @property
+    def ended_ns(self) -> int:
+        """Wall clock of the last record."""
+        return max((last for _, last in self.spans_ns.values()), default=0)
+
+    @property
+    def took_s(self) -> float:
+        """How long it took: what its process measured, where it ended by itself; else as the wall clock has it."""
+        measured_s = [end.seconds for end in self.ends.values() if end.seconds]
+        if not self.resumed and len(measured_s) == len(self.runs) > 0:
+            return max(measured_s)
+        return max(0.0, (self.ended_ns - self.started_ns) / 1e9)
 
     @property
     def resumed(self) -> frozenset[str]:
@@ -294,8 +311,7 @@ def _place(where: tuple[str, int]) -> str:
 
 def _take(evidence: RunEvidence, file: str, line: Line, parts: dict[Hashable, Any]) -> None:
     """Put one record where it belongs."""
-    evidence.started_ns = min(evidence.started_ns or line.time_ns, line.time_ns)
-    evidence.ended_ns = max(evidence.ended_ns, line.time_ns)
+    evidence.spans_ns[file] = (evidence.spans_ns.get(file, (line.time_ns, 0))[0], line.time_ns)
     data = line.data
     match data:
         case RunData():

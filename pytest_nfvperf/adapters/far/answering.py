@@ -168,4 +168,4 @@ class FarNode:
 
 
 def _aged(snapshot: CounterSnapshot) -> AgedSnapshot:
-    return snapshot.source, time.time_ns() - snapshot.time_ns, list(snapshot.counters)
+    return snapshot.source, time.monotonic_ns() - snapshot.time_ns, list(snapshot.counters)

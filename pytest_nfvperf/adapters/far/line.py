@@ -44,7 +44,7 @@ _FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """``arrived_ns``: when it left the far end, by this machine's clock: half of its way there and back ago."""
+    """``arrived_ns``: when it left the far end, half of its way there and back ago, by our monotonic clock."""
 
     value: Any
     arrived_ns: int
@@ -139,11 +139,11 @@ class Line:
                 raise self._lost
             began = time.monotonic_ns()
             answer = self._exchange(method, arguments, deadline_s)
-        now, wall = time.monotonic_ns(), time.time_ns()
+        now = time.monotonic_ns()
         if answer[0] != "ok":
             raise _as_raised(*answer[1:])
         _, value, took_ns = answer
-        return Answer(value, wall - max(0, now - began - took_ns) // 2)
+        return Answer(value, now - max(0, now - began - took_ns) // 2)
 
     def _exchange(self, method: str, arguments: tuple[object, ...], deadline_s: float) -> tuple[Any, ...]:
         """Answers to questions whose asker was interrupted are passed over."""

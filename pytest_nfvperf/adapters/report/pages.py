@@ -271,7 +271,7 @@ def _lightest_lossy(outcome: Outcome, trials: dict[str, TrialData]) -> tuple[str
 def facts(run: RunEvidence, data: RunData) -> list[tuple[str, str]]:
     """What was tested with what, for the head of the page."""
     started = datetime.datetime.fromtimestamp(run.started_ns / 1e9, datetime.UTC)
-    took = format_seconds((run.ended_ns - run.started_ns) / 1e9)
+    took = format_seconds(run.took_s)
     generator, cpus = data.generator, data.testbed.cpus
     plan = [("PMD", cpus.pmd), ("generator", cpus.generator), ("VNF", cpus.vnf), ("rest", cpus.housekeeping)]
     return [

@@ -20,7 +20,11 @@ from enum import StrEnum
 
 @dataclass(frozen=True, slots=True)
 class CounterSnapshot:
-    """All counters of one source at one moment: ``(("dpdkvhost0.rx_packets", 12), ...)``, sorted by name."""
+    """All counters of one source at one moment: ``(("dpdkvhost0.rx_packets", 12), ...)``, sorted by name.
+
+    ``time_ns``: of this machine's monotonic clock (``time.monotonic_ns()``). Rates are made of it, and the wall clock
+    may be set meanwhile.
+    """
 
     source: str
     time_ns: int

@@ -96,6 +96,7 @@ class Reason(StrEnum):
     STRETCHED_TIME = "stretched_time"
     TESTER_DROPS = "tester_drops"
     IMPOSSIBLE_COUNTS = "impossible_counts"
+    SUSPENDED = "suspended"
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,7 +168,7 @@ class PortCounters:
     def snapshot(self) -> nfv.CounterSnapshot:
         """Of all ports, now."""
         found = {name: value for built in self._wire.standing() for name, value in built.counters().items()}
-        return nfv.CounterSnapshot(KIND, time.time_ns(), tuple(sorted(found.items())))
+        return nfv.CounterSnapshot(KIND, time.monotonic_ns(), tuple(sorted(found.items())))
 
 
 def refuse_impossible(topology: nfv.Topology) -> None:

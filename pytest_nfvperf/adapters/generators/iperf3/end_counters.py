@@ -54,7 +54,7 @@ def read_end(namespace: str) -> EndState:
 
 def snapshot(source: str, counters: Mapping[str, int]) -> CounterSnapshot:
     """Counters of now."""
-    return CounterSnapshot(source, time.time_ns(), tuple(sorted(counters.items())))
+    return CounterSnapshot(source, time.monotonic_ns(), tuple(sorted(counters.items())))
 
 
 def _interfaces() -> dict[str, Interface]:

@@ -57,7 +57,7 @@ class KernelCollector:
             counters |= _of_xdp(built, counters)
         if counters:
             counters |= {f"softnet.{name}": value for name, value in read_softnet().items()}
-        return CounterSnapshot(SOURCE, time.time_ns(), tuple(sorted(counters.items())))
+        return CounterSnapshot(SOURCE, time.monotonic_ns(), tuple(sorted(counters.items())))
 
     def _of_rings(self, prefixes: Mapping[str, str]) -> dict[str, int]:
         drops = self._rings.read()

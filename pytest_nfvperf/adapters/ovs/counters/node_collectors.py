@@ -122,7 +122,7 @@ class SharedCpuSched:
         beside += [_run_beside(by_node[node], turns) for node in self._here & set(by_node)]
         if any(beside):
             counters["pmd-sched.beside_run_ns"] = sum(beside)
-        return CounterSnapshot("pmd-sched", time.time_ns(), tuple(sorted(counters.items())))
+        return CounterSnapshot("pmd-sched", time.monotonic_ns(), tuple(sorted(counters.items())))
 
 
 def _scheduled(node: str, of: Sched) -> Mapping[str, int]:

@@ -65,7 +65,7 @@ class OvsCollector:
         counters = {**self._pmds(), **self._coverage(), **self._cpu()}
         for built in self._topologies():
             counters.update(self._ports(built))
-        return CounterSnapshot("ovs", time.time_ns(), tuple(sorted(counters.items())))
+        return CounterSnapshot("ovs", time.monotonic_ns(), tuple(sorted(counters.items())))
 
     def forwarding_ns(self) -> int | None:
         """How long those threads have worked that forward, in ns of virtual time; None where the kernel forwards.

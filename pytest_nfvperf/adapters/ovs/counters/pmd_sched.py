@@ -52,7 +52,7 @@ class PmdSchedCollector:
         beside = self._main_thread_beside({core for core, _ in tasks})
         if beside is not None:
             counters["pmd-sched.beside_run_ns"] = beside
-        return CounterSnapshot("pmd-sched", time.time_ns(), tuple(sorted(counters.items())))
+        return CounterSnapshot("pmd-sched", time.monotonic_ns(), tuple(sorted(counters.items())))
 
     def pollers(self) -> tuple[Poller, ...]:
         """The PMD threads. TestbedError when vswitchd is gone."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.process.programs import PROGRAMS
 from pytest_nfvperf.adapters.routing.bird.bird_config import ROUTES, configuration, protocol_name, routes
 from pytest_nfvperf.adapters.routing.bird.bird_control import BirdControl
-from pytest_nfvperf.adapters.routing.bird.bird_state import bfd_status, session_state
+from pytest_nfvperf.adapters.routing.bird.bird_state import bfd_status, server_time, session_state
 from pytest_nfvperf.adapters.routing.speakers.awaiting import await_session
 from pytest_nfvperf.adapters.routing.speakers.daemons import (
     BULK_DEADLINE_S,
@@ -42,7 +41,8 @@ class BirdSpeaker:
         self.config = config
         _refuse_two_timers(config)
         self._binary = executable("bird", DIRECTORIES)
-        self._daemons = Daemons(journal, namespace, role, cpus=cpus)
+        # In UTC: what BIRD prints without a zone must not go back by an hour when summer time ends.
+        self._daemons = Daemons(journal, namespace, role, cpus=cpus, env={"TZ": "UTC"})
         self._control = BirdControl(self._daemons.directory / "bird.ctl")
         self._log = BirdLog(self._daemons.directory / "bird.log")
         self._version = "not started"
@@ -78,7 +78,8 @@ class BirdSpeaker:
         name = protocol_name(self.config.neighbors.index(known))
         lines = self._run(f"show protocols all {name}")
         bfd = bfd_status(known, self._run("show bfd sessions")) if known.bfd is not None else None
-        return session_state(known, lines, ends=self._log.ends_of(name), now=datetime.now(), bfd=bfd)
+        now = server_time(self._run("show status"))
+        return session_state(known, lines, ends=self._log.ends_of(name), now=now, bfd=bfd)
 
     def _run(self, command: str, *, deadline_s: float | None = None) -> list[str]:
         with self._daemons.explaining():

@@ -11,11 +11,17 @@ from pytest_nfvperf.model.routing.bgp import BfdStatus, Neighbor, SessionState, 
 _STATES = {status.value.lower(): status for status in SessionStatus}
 _ROUTES = re.compile(r"Routes:\s+(\d+) imported(?:, (\d+) filtered)?, (\d+) exported")
 _SINCE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{3})?")
+_SERVER_TIME = "Current server time is"
 _BFD = {"Up": BfdStatus.UP, "Down": BfdStatus.DOWN, "Init": BfdStatus.INIT, "AdminDown": BfdStatus.ADMIN_DOWN}
 
 
 def session_state(
-    neighbor: Neighbor, lines: Sequence[str], *, ends: tuple[int | None, str], now: datetime, bfd: BfdStatus | None
+    neighbor: Neighbor,
+    lines: Sequence[str],
+    *,
+    ends: tuple[int | None, str],
+    now: datetime | None,
+    bfd: BfdStatus | None,
 ) -> SessionState:
     """The state of a session.
 
@@ -23,7 +29,7 @@ def session_state(
         neighbor: who it is with.
         lines: BIRD's answer for its protocol.
         ends: how often it ended, None where nobody counts, and why it did last.
-        now: local time, as BIRD's is.
+        now: by BIRD's own clock (``server_time``); None where it does not tell.
         bfd: of its BFD session.
     """
     fields = {key.strip(): value.strip() for line in lines for key, colon, value in [line.partition(":")] if colon}
@@ -43,10 +49,17 @@ def session_state(
     )
 
 
-def _uptime_s(lines: Sequence[str], now: datetime) -> float | None:
+def server_time(status: Sequence[str]) -> datetime | None:
+    """BIRD's own time, of ``show status``: its zone may be another than ours, and its clock goes by what it prints."""
+    told = next((line for line in status if line.startswith(_SERVER_TIME)), "")
+    found = _SINCE.search(told)
+    return datetime.fromisoformat(found[0]) if found else None
+
+
+def _uptime_s(lines: Sequence[str], now: datetime | None) -> float | None:
     for line in lines:
         since = _SINCE.search(line)
-        if since:
+        if since and now is not None:
             return max(0.0, (now - datetime.fromisoformat(since[0])).total_seconds())
     return None
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import datetime
 from pathlib import Path
 
 from pytest_nfvperf.adapters.routing.bird.bird_control import BirdControl
-from pytest_nfvperf.adapters.routing.bird.bird_state import bfd_status, session_state
+from pytest_nfvperf.adapters.routing.bird.bird_state import bfd_status, server_time, session_state
 from pytest_nfvperf.adapters.routing.lab.lab_process import LabProcess
 from pytest_nfvperf.adapters.routing.lab.lab_undo import Announced
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
@@ -96,7 +95,8 @@ class LabBird:
         known = self.config.neighbor(neighbor)
         lines = self._run(f"show protocols all {self._protocols[neighbor]}")
         bfd = bfd_status(known, self._run("show bfd sessions")) if known.bfd is not None else None
-        return session_state(known, lines, ends=(None, ""), now=datetime.now(), bfd=bfd)
+        now = server_time(self._run("show status"))
+        return session_state(known, lines, ends=(None, ""), now=now, bfd=bfd)
 
     def _run(self, command: str) -> list[str]:
         try:

@@ -9,7 +9,7 @@ import ipaddress
 import socket
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pytest_nfvperf.adapters.net.threads import inside
@@ -49,6 +49,7 @@ class UpdateWatch:
 
     def __init__(self, namespace: str, interface: str) -> None:
         self._interface = interface
+        self._offset_ns, self._read_ns = _wall_offset_ns(), time.monotonic_ns()
         try:
             self._socket = inside(NETNS_DIRECTORY / namespace, self._open)
         except OSError as error:
@@ -68,8 +69,19 @@ class UpdateWatch:
 
     def read(self) -> list[Update]:
         """What passed since the last call."""
-        offset_ns = time.time_ns() - time.monotonic_ns()
-        found: list[Update] = []
+        stamped = self._stamped()
+        offsets_ns = (_wall_offset_ns(), self._offset_ns)  # looked at once the last frame has its stamp
+        since_ns, now_ns = self._read_ns, time.monotonic_ns()
+        self._offset_ns, self._read_ns = offsets_ns[0], now_ns
+        return [
+            update
+            for frame, wall_ns in stamped
+            for update in updates_in(frame, monotonic_of(wall_ns, offsets_ns, since_ns, now_ns))
+        ]
+
+    def _stamped(self) -> list[tuple[bytes, int]]:
+        """Frames, each with the wall clock's time at which the kernel saw it."""
+        found: list[tuple[bytes, int]] = []
         while True:
             try:
                 frame, about, _, _ = self._socket.recvmsg(_LONGEST_FRAME, socket.CMSG_SPACE(_TIMESPEC.size))
@@ -78,11 +90,31 @@ class UpdateWatch:
             for _, kind, data in about:
                 if kind == _SO_TIMESTAMPNS:
                     seconds, nanoseconds = _TIMESPEC.unpack(data)
-                    found += updates_in(frame, seconds * 1_000_000_000 + nanoseconds - offset_ns)
+                    found.append((frame, seconds * 1_000_000_000 + nanoseconds))
 
     def close(self) -> None:
         """Watch no longer."""
         self._socket.close()
+
+
+def _wall_offset_ns() -> int:
+    return time.time_ns() - time.monotonic_ns()
+
+
+def monotonic_of(wall_ns: int, offsets_ns: Sequence[int], since_ns: int, now_ns: int) -> int:
+    """When a stamp of the wall clock was made, by the monotonic clock.
+
+    The kernel stamps packets by the wall clock only. Where that was set since the last look, a stamp is of before or
+    of after: only one of the two lies between the looks. A clock that is merely slewed moves by less than it matters.
+
+    Args:
+        wall_ns: the stamp.
+        offsets_ns: what the wall clock was ahead by, now and at the last look.
+        since_ns: when the last look was.
+        now_ns: when this one is.
+    """
+    candidates = [wall_ns - offset_ns for offset_ns in offsets_ns]
+    return min(candidates, key=lambda at_ns: max(since_ns - at_ns, at_ns - now_ns, 0))
 
 
 def updates_in(frame: bytes, at_ns: int) -> Iterator[Update]:

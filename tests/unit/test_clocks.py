@@ -1,0 +1,135 @@
+"""Durations come of the monotonic clock; a suspend spoils what it falls into; a stamp is of before or after a step."""
+
+from __future__ import annotations
+
+import ast
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import pytest_nfvperf
+from pytest_nfvperf.adapters.evidence.reader import RunEvidence, read_run
+from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
+from pytest_nfvperf.adapters.routing.bird.bird_state import server_time, session_state
+from pytest_nfvperf.adapters.routing.route_agent.updates import monotonic_of
+from pytest_nfvperf.model.evidence.records import RunEndData
+from pytest_nfvperf.model.routing.bgp import Neighbor
+from pytest_nfvperf.model.topology.catalogue import phy2phy
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.trial import Reason, TrialSpec
+from pytest_nfvperf.ports.generator import GeneratorPort
+from pytest_nfvperf.runs.clocks import VirtualClock
+from pytest_nfvperf.runs.recorder import Recorder
+from pytest_nfvperf.runs.trials import Context, TrialRunner
+from tests.functional.loss_rig import Silent
+from tests.sample_run import write_sample
+
+PACKAGE = Path(pytest_nfvperf.__file__).parent
+WALL_CLOCK = {
+    ("time", "time"), ("time", "time_ns"), ("time", "localtime"), ("time", "gmtime"), ("time", "strftime"),
+    ("datetime", "now"), ("datetime", "today"), ("datetime", "utcnow"), ("date", "today"),
+}  # fmt: skip
+FOR_PEOPLE = {
+    "plugin/rundir.py": "names of directories",
+    "runs/clocks.py": "when a record was written",
+    "adapters/versions/adding.py": "when a version was added",
+    "adapters/routing/route_agent/updates.py": "the kernel stamps packets by it; a step is seen",
+    "adapters/generators/iperf2/engine.py": "iperf times by it; a step is seen",
+}
+SECOND = 10**9
+
+
+def _asks_wall_clock(file: Path) -> bool:
+    names = [node.func for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)]
+    asked = [(name.value, name.attr) for name in names if isinstance(name, ast.Attribute)]
+    owners = [(of.id if isinstance(of, ast.Name) else getattr(of, "attr", ""), attr) for of, attr in asked]
+    return any(owner in WALL_CLOCK for owner in owners)
+
+
+def test_the_wall_clock_is_asked_only_where_people_read_it() -> None:
+    """A duration of it is wrong by an hour once somebody sets it. Whoever adds a place says here what for."""
+    asking = {str(file.relative_to(PACKAGE)) for file in PACKAGE.rglob("*.py") if _asks_wall_clock(file)}
+    assert asking == set(FOR_PEOPLE)
+
+
+@given(
+    before=st.integers(-(10**18), 2 * 10**18),
+    step_s=st.one_of(st.integers(-(10**9), -4), st.integers(4, 10**9)),
+    since=st.integers(0, 10**15),
+    lasted=st.integers(0, 3 * SECOND),
+    share=st.floats(0, 1),
+    stepped_before=st.booleans(),
+)
+def test_a_stamp_is_dated_across_any_step(
+    before: int, step_s: int, since: int, lasted: int, share: float, stepped_before: bool
+) -> None:
+    """Steps that are longer than it lasts from one look to the next cannot be mistaken."""
+    at, after = since + int(lasted * share), before + step_s * SECOND
+    stamp = at + (after if stepped_before else before)
+    assert monotonic_of(stamp, (after, before), since, since + lasted) == at
+
+
+def runner(generator: FakeGenerator) -> TrialRunner:
+    clock = generator.clock
+    context = Context(Recorder("r", [], clock), Silent(), clock)
+    return TrialRunner(generator, [], make_ledger=None, check_alive=lambda: None, context=context)
+
+
+@pytest.mark.parametrize(("asleep_s", "said"), [(0.0, []), (0.005, []), (3600.0, ["3600.0 s"]), (0.5, ["0.5 s"])])
+def test_a_trial_during_which_the_machine_slept_is_invalid(
+    monkeypatch: pytest.MonkeyPatch, asleep_s: float, said: list[str]
+) -> None:
+    generator = FakeGenerator(1e6, clock=VirtualClock())
+    topology = phy2phy()
+    generator.attach([GeneratorPort(port.name, "", port.mac) for port in topology.ports])
+    true, slept = time.clock_gettime_ns, [0]
+    monkeypatch.setattr(
+        time, "clock_gettime_ns", lambda which: true(which) + (slept[0] if which == time.CLOCK_BOOTTIME else 0)
+    )
+    execute = generator.run_trial
+
+    def sleeping(spec: TrialSpec) -> object:
+        slept[0] = int(asleep_s * SECOND)
+        return execute(spec)
+
+    trial = runner(generator).run_once(TrialSpec(Traffic(), 1000, 1.0, topology.directions), execute=sleeping)  # type: ignore[arg-type]
+    found = [reason for reason in trial.result.invalid if reason.code is Reason.SUSPENDED]
+    assert [reason.detail for reason in found] == [f"the machine was suspended for {text} meanwhile" for text in said]
+
+
+PROTOCOL = [
+    "peer0      BGP        ---        up     2026-10-25 01:30:00.000  Established",
+    "  BGP state:          Established",
+]
+
+
+@pytest.mark.parametrize(
+    ("status", "uptime_s"),
+    [
+        ("Current server time is 2026-10-25 01:30:12.500", 12.5),
+        ("Current server time is 2027-10-25 01:30:00.000", 365 * 86400.0),
+        ("Current server time is 2026-10-25 01:29:00.000", 0.0),  # it went back by an hour: never below 0
+        ("Current server time is 25.10. 01:30", None),  # a lab's own format: not known is not 0
+    ],
+)
+def test_how_long_a_session_of_bird_is_up_goes_by_its_own_clock(status: str, uptime_s: float | None) -> None:
+    now = server_time(["BIRD 2.0.12", "Router ID is 1.1.1.1", "Hostname is müller", status])
+    neighbor = Neighbor("12.12.12.2", 65001)
+    seen = session_state(neighbor, PROTOCOL, ends=(None, ""), now=now, bfd=None)
+    assert seen.uptime_s == uptime_s
+
+
+def test_how_long_a_run_took_is_what_its_process_measured(tmp_path: Path) -> None:
+    """Steps: a run whose clock was set back by a year in its middle. Verify: its start, and that it took no year."""
+    run = read_run(write_sample(tmp_path))
+    assert isinstance(run, RunEvidence)
+    began, ended = run.started_ns, run.ended_ns
+    run.spans_ns = dict.fromkeys(run.spans_ns, (began, began - 365 * 86400 * SECOND))
+    run.ends = {}
+    assert run.started_ns == began < ended
+    assert run.took_s == 0.0
+    run.ends = {file: RunEndData(0, 12.5) for file in run.runs}
+    assert run.took_s == 12.5
