@@ -69,7 +69,8 @@ def _far_version(node: str, host: FarHost) -> str:
         done = subprocess.run(
             command,
             capture_output=True,
-            text=True,
+            encoding="utf-8",
+            errors="replace",
             timeout=_PROBE_S,
             check=False,
             process_group=0,
@@ -209,7 +210,7 @@ def open_line(host: FarHost, said: Path, started: Callable[[int], None] = lambda
             gateway = group.makegateway(f"ssh={options} {host.ssh}{config}//python={host.python}")
     except (execnet.HostNotFound, EOFError, OSError) as error:
         raise TestbedError(f"cannot connect to {host}: {tail(said) or error}") from error
-    said.write_text("")  # what is there now is of the greeting; ssh appends
+    said.write_text("", encoding="utf-8")  # what is there now is of the greeting; ssh appends
     started(gateway._io.popen.pid)  # type: ignore[attr-defined]  # execnet tells it no other way
     return Line(host, group, gateway, said)
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from pytest_nfvperf.adapters.process.child import Child
-from pytest_nfvperf.adapters.process.process import process_state
+from pytest_nfvperf.adapters.process.process import plain_environment, process_state
 from pytest_nfvperf.model.errors import GeneratorError
 
 _LOG_TAIL_BYTES = 4096
@@ -101,7 +101,7 @@ class Engine:
                     stdout=subprocess.PIPE,
                     stderr=log,
                     start_new_session=True,
-                    env={**os.environ, **(env or {})},
+                    env={**plain_environment(), **(env or {})},
                     bufsize=0,
                 )
             except OSError as error:

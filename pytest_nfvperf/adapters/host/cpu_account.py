@@ -143,7 +143,10 @@ class CpuAccountant:
     def _blind(self) -> Iterator[str]:
         if self._softirq_apart is None:
             yield "this kernel does not tell (/proc/config.gz) whether it charges softirq time to threads"
-        if not (self._proc / "2/comm").is_file() or (self._proc / "2/comm").read_text().strip() != "kthreadd":
+        if (
+            not (self._proc / "2/comm").is_file()
+            or (self._proc / "2/comm").read_text(encoding="utf-8").strip() != "kthreadd"
+        ):
             yield "kernel threads and other containers' processes cannot be seen from this PID namespace"
 
     def _ran(self, before: _Look, after: _Look) -> Iterator[CpuPart]:

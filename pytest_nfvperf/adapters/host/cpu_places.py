@@ -19,6 +19,8 @@ def read_places(sysfs: Path = SYSFS_CPUS) -> dict[int, CpuPlace]:
 
 def _l3(number: int, sysfs: Path) -> tuple[int, ...]:
     try:
-        return parse_cpu_list((sysfs / f"cpu{number}" / "cache" / "index3" / "shared_cpu_list").read_text())
+        return parse_cpu_list(
+            (sysfs / f"cpu{number}" / "cache" / "index3" / "shared_cpu_list").read_text(encoding="utf-8")
+        )
     except OSError:  # no such cache, or a host that does not tell its guest
         return ()

@@ -41,7 +41,7 @@ def _waits(pids: Mapping[str, int]) -> Iterator[tuple[tuple[str, int], int]]:
                 continue  # the thread ended, or this kernel does not tell
             yield (name, int(task.name)), delay_ns
     tick_ns = 10**9 // os.sysconf("SC_CLK_TCK")
-    for line in Path("/proc/stat").read_text().splitlines():
+    for line in Path("/proc/stat").read_text(encoding="utf-8").splitlines():
         fields = line.split()
         if fields[0].startswith("cpu") and fields[0] != "cpu" and len(fields) > _STEAL + 1:
             yield (f"whoever ran on CPU {fields[0][3:]}", -1), int(fields[_STEAL + 1]) * tick_ns

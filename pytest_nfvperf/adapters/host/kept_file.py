@@ -31,14 +31,14 @@ class KeptFile:
         with suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             try:
-                fresh.write_text(text)
+                fresh.write_text(text, encoding="utf-8")
                 fresh.replace(self._path)
             finally:
                 fresh.unlink(missing_ok=True)
 
     def _all(self) -> dict[str, object]:
         try:
-            kept = json.loads(self._path.read_text())
+            kept = json.loads(self._path.read_text(encoding="utf-8"))
         except (OSError, json.JSONDecodeError, UnicodeDecodeError):
             return {}
         return kept if isinstance(kept, dict) else {}

@@ -119,7 +119,9 @@ def _model(device: Path, pci_ids: Path) -> str | None:
     vendor, number = (_read(device / name) for name in ("vendor", "device"))
     if vendor is None or number is None:
         return None
-    named = pci_name(pci_ids.read_text(errors="replace"), vendor, number) if pci_ids.is_file() else None
+    named = (
+        pci_name(pci_ids.read_text(encoding="utf-8", errors="replace"), vendor, number) if pci_ids.is_file() else None
+    )
     return named or f"{vendor.removeprefix('0x')}:{number.removeprefix('0x')}"
 
 

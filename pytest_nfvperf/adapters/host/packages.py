@@ -91,7 +91,8 @@ def missing(names: Sequence[str]) -> tuple[str, ...]:
     listed = subprocess.run(
         ["/usr/bin/dpkg-query", "-W", "-f", "${Package}\t${db:Status-Abbrev}\n", *names],
         capture_output=True,
-        text=True,
+        encoding="utf-8",
+        errors="replace",
         check=False,  # it fails when one is unknown, and lists the others all the same
     )
     rows = (line.split("\t") for line in listed.stdout.splitlines())
@@ -194,6 +195,6 @@ def _disable(services: frozenset[str]) -> tuple[str, ...]:
 def _quietly(*command: str) -> None:
     if shutil.which(command[0]) is None:
         raise SetupError(f"cannot disable {' '.join(command[1:])}: {not_installed(command[0])}")
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", check=False)
     if done.returncode != 0:
         raise SetupError(f"{' '.join(command)} failed with status {done.returncode}: {done.stderr.strip()}")

@@ -76,7 +76,13 @@ def _input_ends(timeout_s: float | None) -> bool:
 
 def _call(client: str, *words: str) -> str:
     done = subprocess.run(
-        [client, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_CALL_S, check=False
+        [client, *words],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        timeout=_CALL_S,
+        check=False,
     )
     if done.returncode != 0:
         raise _RefusedError(f"{' '.join(words)}: {done.stderr.strip() or done.stdout.strip()}")

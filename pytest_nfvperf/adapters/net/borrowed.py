@@ -175,7 +175,7 @@ def _restore(interface: str, was: Mapping[str, Any]) -> None:
 def _write_ipv6(interface: str, value: str) -> None:
     switch = _IPV6 / interface / "disable_ipv6"
     if switch.exists():
-        switch.write_text(value)
+        switch.write_text(value, encoding="utf-8")
 
 
 def _move(interface: str, source: Path, target: Path) -> None:

@@ -115,7 +115,7 @@ def _switch_ipv6(interface: str, *, on: bool) -> None:
     """On only where it has an address: else the kernel's own MLD and RS frames are in the trial."""
     switch = _IPV6 / interface / "disable_ipv6"
     if switch.exists():
-        switch.write_text("0" if on else "1")
+        switch.write_text("0" if on else "1", encoding="utf-8")
 
 
 def exists(name: str) -> bool:

@@ -41,7 +41,7 @@ def _legacy() -> list[str]:
     found = []
     for file, program in _LEGACY.items():
         path = PROC_NET / file
-        tables = path.read_text().split() if path.exists() else []
+        tables = path.read_text(encoding="utf-8").split() if path.exists() else []
         found += [f"{program} table {table} is in use" for table in tables]
     return found
 

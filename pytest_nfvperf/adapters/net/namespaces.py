@@ -190,7 +190,7 @@ def _prepare(plan: NamespacePlan) -> None:
     if (_SYSCTL / "ipv6").is_dir():
         _prepare_ipv6(plan)
     if plan.routing:
-        (_SYSCTL / "ipv4/ip_forward").write_text("1")
+        (_SYSCTL / "ipv4/ip_forward").write_text("1", encoding="utf-8")
     with Netlink() as netlink:
         netlink.send([rtnetlink.set_up(index=1, name="lo")])
 
@@ -199,9 +199,9 @@ def _prepare_ipv6(plan: NamespacePlan) -> None:
     """The kernel's own router solicitations and MLD reports would turn up as foreign frames in a trial."""
     for which in ("all", "default"):
         conf = _SYSCTL / "ipv6/conf" / which
-        (conf / "disable_ipv6").write_text("0" if plan.ipv6 else "1")
+        (conf / "disable_ipv6").write_text("0" if plan.ipv6 else "1", encoding="utf-8")
         if plan.ipv6:
             for name, value in (("accept_dad", "0"), ("accept_ra", "0")):
-                (conf / name).write_text(value)
+                (conf / name).write_text(value, encoding="utf-8")
     if plan.ipv6 and plan.routing:
-        (_SYSCTL / "ipv6/conf/all/forwarding").write_text("1")
+        (_SYSCTL / "ipv6/conf/all/forwarding").write_text("1", encoding="utf-8")

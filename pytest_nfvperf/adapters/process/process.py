@@ -40,6 +40,15 @@ _DPDK_RUNTIME = "RUNTIME_DIRECTORY"
 behind when killed; without it /var/run/dpdk."""
 
 
+def plain_environment() -> dict[str, str]:
+    """Ours, in the language that we read: what a program says is the same in every user's locale.
+
+    apt says "Hängt ab von:" in German, and a number has a comma there. LANGUAGE counts unless the locale is "C"
+    (gettext's manual), so "C.UTF-8" would not do.
+    """
+    return {**{name: value for name, value in os.environ.items() if name != "LANGUAGE"}, "LC_ALL": "C"}
+
+
 class ManagedProcess:
     """A running child. Owns its end: ``stop()`` leaves no process behind."""
 
@@ -157,7 +166,12 @@ def spawn(  # noqa: PLR0913 - as many as subprocess.Popen has, named
         TestbedError: it could not be started.
     """
     command = [*_wrappers(cpus, netns), *(os.fspath(part) for part in argv)]
-    environment = {**os.environ, _DPDK_RUNTIME: str(journal.directory), **(env or {}), TAG_VARIABLE: journal.tag}
+    environment = {
+        **plain_environment(),
+        _DPDK_RUNTIME: str(journal.directory),
+        **(env or {}),
+        TAG_VARIABLE: journal.tag,
+    }
     entry = journal.note(Kind.PROCESS, name, argv0=os.fspath(argv[0]))
     try:
         with held(), log.open("ab") as sink, output.open("wb") if output is not None else nullcontext(sink) as out:
@@ -212,7 +226,15 @@ def run(argv: Sequence[str | os.PathLike[str]], *, deadline_s: float = 10.0, std
     command = [os.fspath(part) for part in argv]
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=deadline_s, check=False, input=stdin, process_group=0
+            command,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            env=plain_environment(),
+            timeout=deadline_s,
+            check=False,
+            input=stdin,
+            process_group=0,
         )
     except FileNotFoundError as error:
         raise TestbedError(f"cannot run {command[0]}: not found; {not_installed(command[0])}") from error

@@ -146,6 +146,7 @@ _PROGRAMS = (
     Program("touch", "coreutils", "make setup", Use.TESTS),
     Program("dirname", "coreutils", ".ci/run", Use.TESTS),
     Program("pgrep", "procps", ".ci/left-behind", Use.TESTS),
+    Program("localedef", "libc-bin", "locales for tests to run in", Use.TESTS),
     Program("ldd", "libc-bin", "which libraries a root of a test needs", Use.TESTS),
     Program("python3", "python3", "the set-up and the virtual environment", Use.TESTS),
     Program("qemu-system-x86_64", "qemu-system-x86", "the guest itself", Use.KERNEL, _GUEST),

@@ -87,7 +87,8 @@ def _unpack(package: Path, directory: Path) -> None:
             [*tar, *excluded],
             stdin=reader.stdout,
             capture_output=True,
-            text=True,
+            encoding="utf-8",
+            errors="replace",
             check=False,
             timeout=_UNPACK_DEADLINE_S,
         )

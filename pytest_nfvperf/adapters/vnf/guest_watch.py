@@ -110,7 +110,9 @@ def wanted_cpu_s(pid: int) -> float:
 def connection(path: Path, table: Path = Path("/proc/net/unix")) -> str:
     """Who is at the other end of a socket that QEMU listens on, in words."""
     states = [
-        fields[5] for line in table.read_text().splitlines() if (fields := line.split()) and fields[-1] == str(path)
+        fields[5]
+        for line in table.read_text(encoding="utf-8").splitlines()
+        if (fields := line.split()) and fields[-1] == str(path)
     ]
     if not states:
         return "nobody listens"

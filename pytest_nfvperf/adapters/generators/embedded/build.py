@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
+from pytest_nfvperf.adapters.process.process import plain_environment
 from pytest_nfvperf.adapters.process.programs import install_hint
 from pytest_nfvperf.model.errors import GeneratorError, TestbedError
 
@@ -127,7 +128,12 @@ def _distribution_cpu() -> str:
 
 def _pkg_config(question: str, module: str, package: str) -> str:
     shown = subprocess.run(
-        [_tool("pkg-config"), question, module], capture_output=True, text=True, check=False, timeout=30
+        [_tool("pkg-config"), question, module],
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        check=False,
+        timeout=30,
     )
     if shown.returncode != 0:
         raise TestbedError(
@@ -149,7 +155,15 @@ def _place(cache_dir: Path | None, *, sanitize: bool, portable: bool) -> Path:
 
 
 def _compiler() -> str:
-    shown = subprocess.run([_tool("cc"), "--version"], capture_output=True, text=True, check=False, timeout=30)
+    shown = subprocess.run(
+        [_tool("cc"), "--version"],
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        env=plain_environment(),
+        check=False,
+        timeout=30,
+    )
     return shown.stdout.partition("\n")[0]
 
 
@@ -174,7 +188,13 @@ def _run(command: Sequence[str], what: str) -> None:
     environment = {**os.environ, "PATH": f"{os.environ.get('PATH', os.defpath)}:{Path(sys.executable).parent}"}
     try:
         done = subprocess.run(
-            list(command), capture_output=True, text=True, check=False, timeout=_TIMEOUT_S, env=environment
+            list(command),
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            check=False,
+            timeout=_TIMEOUT_S,
+            env=environment,
         )
     except subprocess.TimeoutExpired as error:
         raise TestbedError(f"{what} did not end within {_TIMEOUT_S} s") from error

@@ -14,7 +14,7 @@ from pytest_nfvperf.adapters.generators.iperf2.listener import Listener, listeni
 from pytest_nfvperf.adapters.generators.iperf3.end_counters import read_end
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.inside import namespace_id
-from pytest_nfvperf.adapters.process.process import ManagedProcess, describe_exit, spawn
+from pytest_nfvperf.adapters.process.process import ManagedProcess, describe_exit, plain_environment, spawn
 from pytest_nfvperf.adapters.process.programs import not_installed
 from pytest_nfvperf.adapters.process.wait import wait_until
 from pytest_nfvperf.model.errors import GeneratorError, TestbedError, UnavailableError
@@ -98,7 +98,15 @@ class Iperf2Engine:
 
 def _version(path: str) -> str:
     """``2.1.8``. That version prints it to standard error, and exits with status 1."""
-    said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=_VERSION_DEADLINE_S, check=False)
+    said = subprocess.run(
+        [path, "--version"],
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        env=plain_environment(),
+        timeout=_VERSION_DEADLINE_S,
+        check=False,
+    )
     found = re.search(r"version (\S+)", said.stdout + said.stderr)
     if found is None:
         raise TestbedError(f"{path} --version does not say its version", evidence={"stderr": said.stderr})

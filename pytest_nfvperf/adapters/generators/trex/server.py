@@ -94,7 +94,7 @@ def start_server(spec: TrexSpec, start: TrexStart, journal: Journal, macs: Mappi
     """
     check(start)
     config = journal.directory / "trex_cfg.yaml"
-    config.write_text(configuration(spec, start, journal.tag, macs))
+    config.write_text(configuration(spec, start, journal.tag, macs), encoding="utf-8")
     log = journal.directory / "trex-server.log"
     kept = keep(journal, kernel_interfaces(start), namespace_of(start))
     libraries = f"LD_LIBRARY_PATH={_libraries(start)}"
