@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
@@ -23,7 +24,7 @@ from pytest_nfvperf.adapters.generators.recorded_ceilings import RecordedCeiling
 from pytest_nfvperf.adapters.generators.sockperf.engine import SockperfEngine
 from pytest_nfvperf.adapters.host.cpu_account import cpu_accountant
 from pytest_nfvperf.adapters.host.hugepages import RIG_MIB, read_hugepages
-from pytest_nfvperf.adapters.host.promised import check_promised
+from pytest_nfvperf.adapters.host.promised import check_allowed, check_pages, check_promised
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.datagrams import Datagrams
 from pytest_nfvperf.adapters.ovs.counters.trial_ledger import trial_ledger
@@ -104,7 +105,9 @@ class LocalBackend:
 
     def check(self) -> None:
         """What the testbed file promises, OVS, the generator and iperf3 must be there; says what to write or do."""
+        check_pages()
         check_promised(self.testbed)
+        check_allowed(self.testbed)
         dpdk = self.testbed.ovs.datapath == "dpdk"
         locate(self.testbed.ovs.prefix, dpdk=dpdk)
         for version in self.testbed.ovs.versions:
@@ -302,7 +305,8 @@ class LocalBackend:
 
     def _give_machine_back(self) -> None:
         if self._affinity is not None:
-            os.sched_setaffinity(0, self._affinity)
+            with suppress(OSError):  # who manages containers may have taken CPUs away meanwhile
+                os.sched_setaffinity(0, self._affinity)
             self._affinity = None
         if self._lock is not None:
             self._lock.close()

@@ -323,3 +323,34 @@ def _is_whole(cut: bytes) -> int:
     except ValueError:
         return 0
     return 1
+
+
+ELSEWHERE = """
+import sys
+from pathlib import Path
+from pytest_nfvperf.adapters.cleanup.reaper import open_journal
+from pytest_nfvperf.adapters.journal.identity import ProcessId
+journal = open_journal(Path(sys.argv[1]))
+print(journal.tag, ProcessId.own().pid, flush=True)
+sys.stdin.read()
+"""
+
+
+@needs_root
+def test_a_run_in_another_pid_namespace_is_alive_as_long_as_it_runs(tmp_path: Path) -> None:
+    """Steps: in a pid namespace, as of a container that shares /run/nfvperf, begin a run; reap here; kill it; reap.
+
+    Verify: its pid, which here is somebody else's or nobody's, does not make it dead; its end does.
+    """
+    own = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    argv = [*own, sys.executable, "-c", ELSEWHERE, str(tmp_path)]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        tag, pid = other.stdout.readline().split()
+        assert int(pid) < 10
+        seen = reap(tmp_path)
+        assert seen.removed == ()
+        assert seen.kept[0].startswith(f"run {tag} of pid {pid} ")
+        assert (tmp_path / tag).is_dir()
+        other.kill()
+    assert until(lambda: reap(tmp_path).removed == (f"run directory {tmp_path / tag}",))

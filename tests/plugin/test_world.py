@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,10 @@ rules:
 ACCEPTED = "nfvperf: Accepted: the one requirement met, the one selected test passed. (exit status 0)"
 HERE = Path(__file__).parents[2]
 REFUSING = (sys.executable, "-m", "tests.refusing")
+_NAMED = "import os, socket, sys; socket.sethostname(b'{}'); os.execv(sys.argv[1], sys.argv[1:])"
+UTF_8_HOST = ("unshare", "--uts", sys.executable, "-c", _NAMED.format(r"m\xc3\xbcller"))
+LATIN_1_HOST = ("unshare", "--uts", sys.executable, "-c", _NAMED.format(r"m\xfcller"))
+"""pytest's own --junitxml and allure-pytest write the host's name, and fail where it is no UTF-8."""
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: namespaces of its own")
 
 
@@ -42,7 +47,7 @@ def user(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.P
 
 def run(user: pytest.Pytester, within: Sequence[str] = (), *options: str) -> pytest.RunResult:
     """A run of pytest within what a command makes of the world; with every file that a CI asks for."""
-    outputs = ("--alluredir=allure", "--junitxml=junit.xml")
+    outputs = () if within is LATIN_1_HOST else ("--alluredir=allure", "--junitxml=junit.xml")
     plain = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest")
     return user.run(*within, sys.executable, "-m", "pytest", *plain, *outputs, *options)
 
@@ -143,3 +148,27 @@ def test_a_clock_that_is_set_in_the_middle_of_a_run(
     assert told.ret == 0
     (entry,) = (user.path / "history").glob("*.json")
     assert made.name in entry.name
+
+
+@pytest.mark.parametrize(
+    ("within", "variables"),
+    [
+        ((), {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}),
+        ((), {"LC_ALL": "tr_TR.UTF-8", "LANGUAGE": "tr", "TZ": "America/St_Johns"}),
+        pytest.param(UTF_8_HOST, {"TZ": "Europe/Berlin"}, marks=needs_root),
+        pytest.param(LATIN_1_HOST, {}, marks=needs_root),
+    ],
+)
+def test_languages_zones_and_names(
+    user: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, within: tuple[str, ...], variables: dict[str, str]
+) -> None:
+    """Verify: the run is accepted, and its directory's name is of UTC, whatever the zone and its summer time."""
+    if Path("/usr/share/i18n/locales/tr_TR").exists():
+        user.run("localedef", "-i", "tr_TR", "-f", "UTF-8", str(user.path / "tr_TR.UTF-8"))
+        monkeypatch.setenv("LOCPATH", str(user.path))
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    before = datetime.now(UTC).replace(microsecond=0)
+    made = accepted(user, run(user, within))
+    stamp = datetime.strptime(made.name[:15], "%Y%m%d-%H%M%S").replace(tzinfo=UTC)
+    assert before <= stamp <= datetime.now(UTC)

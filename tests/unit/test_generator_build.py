@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pwd
 from pathlib import Path
 
 import pytest
@@ -89,3 +90,24 @@ def test_the_one_for_any_cpu_is_compiled_for_the_distributions_oldest(
     (source / "main.c").write_text(told)
     monkeypatch.setattr(building, "source_dir", lambda: source)
     assert building.build(tmp_path / "cache", portable=True).exists()
+
+
+def test_without_a_home_the_cache_is_the_machines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a container HOME may be unset, and no passwd file name the user."""
+
+    def nobody(_: int) -> object:
+        raise KeyError("getpwuid(): uid not found: 0")
+
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(pwd, "getpwuid", nobody)
+    assert building.default_cache_dir() == Path("/var/cache/nfvperf")
+
+
+def test_a_home_that_cannot_be_written_says_where_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("HOME", "/proc")
+    with pytest.raises(
+        TestbedError, match=r"builds cannot be kept in /proc/\.cache/nfvperf: .*; set XDG_CACHE_HOME to"
+    ):
+        building.build()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from dataclasses import replace
 
 import pytest
 
 from pytest_nfvperf.adapters.host.hugepages import Hugepages, Pool
-from pytest_nfvperf.adapters.host.promised import check_promised
+from pytest_nfvperf.adapters.host.promised import check_allowed, check_pages, check_promised
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.node_spec import NodeSpec
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, StreamsSpec
@@ -64,3 +66,49 @@ def test_what_it_has_not_is_refused(online, changed, message):
 
 def test_where_the_kernel_lists_no_cpus_nothing_is_refused(tmp_path):
     check_promised(replace(PLANNED, cpus=replace(TWO_CPUS, pmd=(7,))), PAGES, tmp_path / "none")
+
+
+KEY = "cpus.pmd (or dut.ovs.pmd_cpus)"
+
+
+@pytest.mark.parametrize(
+    ("error", "before", "after"),
+    [
+        (
+            errno.EINVAL,
+            f"{KEY}: this process may not run on CPU 1: the cpuset of its control group (",
+            "give it that CPU (docker run --cpuset-cpus, systemd's AllowedCPUs=), or write one that it has",
+        ),
+        (
+            errno.EPERM,
+            f"{KEY}: this process may not choose its CPUs (sched_setaffinity: Operation not permitted), and measuring ",
+            "needs that: give it the right (CAP_SYS_NICE), or a seccomp profile that allows the call",
+        ),
+    ],
+)
+def test_a_cpu_that_is_not_for_this_process_is_refused(monkeypatch, error, before, after):
+    """OVS would leave its PMD thread where it is, without a word. The kernel's real answer: tests/functional."""
+
+    def refuse(_, cpus):
+        if 1 in cpus:
+            raise OSError(error, os.strerror(error))
+
+    monkeypatch.setattr(os, "sched_setaffinity", refuse)
+    with pytest.raises(ConfigError) as caught:
+        check_allowed(PLANNED)
+    assert str(caught.value).startswith(before)
+    assert str(caught.value).endswith(after)
+    system = replace(PLANNED, ovs=replace(PLANNED.ovs, instance="system"))
+    check_allowed(system)  # its PMDs are in whatever control group its service is
+
+
+def test_looking_where_one_may_run_changes_nothing():
+    before = os.sched_getaffinity(0)
+    check_allowed(replace(PLANNED, cpus=CpuPlan((min(before),), (max(before),), (min(before),))))
+    assert os.sched_getaffinity(0) == before
+
+
+def test_pages_of_another_size_are_refused():
+    check_pages()
+    with pytest.raises(ConfigError, match=r"this kernel's pages have 64 KiB, and nfvperf was made for .* 4 KiB: boot"):
+        check_pages(65536)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from pytest_nfvperf.adapters.generators.checks import readable
 from pytest_nfvperf.adapters.generators.engine import EngineRefusedError
+from pytest_nfvperf.adapters.generators.trex import owner
 from pytest_nfvperf.adapters.generators.trex.facts import TrexPort
 from pytest_nfvperf.adapters.generators.trex.latency import bucket_ends_ns, counted, merged
 from pytest_nfvperf.adapters.generators.trex.messages import explained
@@ -400,3 +402,19 @@ def test_flow_statistics_that_count_nothing_are_the_rigs() -> None:
     result = judged(streams=streams)
     assert Reason.IMPOSSIBLE_COUNTS in codes(result)
     assert "the streams' counters say 0 received, the port's own 20001" in str(result.invalid[-1])
+
+
+def test_a_name_on_a_server_is_of_one_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Two machines of one name, or a container beside its host: the other's runs are no dead ones of ours."""
+    monkeypatch.setattr(socket, "gethostname", lambda: "m\u00fcller\udce9")
+    here = own_name()
+    assert here.isascii()
+    assert here.startswith("nfvperf-m_ller_-")
+    later = f"{here}9"
+    assert left_by_a_dead_run(later)
+    monkeypatch.setattr(owner, "pid_namespace", lambda: 1)
+    assert not left_by_a_dead_run(later)
+    monkeypatch.undo()
+    monkeypatch.setattr(owner, "_MACHINE_ID", tmp_path / "machine-id")
+    (tmp_path / "machine-id").write_text("0" * 32)
+    assert not left_by_a_dead_run(own_name().replace(owner._here(), "elsewhere-00000000"))

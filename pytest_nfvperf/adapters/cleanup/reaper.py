@@ -110,7 +110,7 @@ def _is_dead(directory: Path, removed: list[str], kept: list[str]) -> bool:
     if owner is None:
         kept.append(f"{directory} (no readable owner.json: not ours)")
         return False
-    if owner.alive():
+    if owner.alive(directory):
         kept.append(f"run {directory.name} of pid {owner.process.pid} ({owner.command})")
         return False
     return True

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from typing import Any, Protocol
 
 from pytest_nfvperf.adapters.fingerprint.fingerprint import fingerprint
-from pytest_nfvperf.adapters.host.promised import check_promised
+from pytest_nfvperf.adapters.host.promised import check_allowed, check_pages, check_promised
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.borrowed import check_free
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
@@ -54,7 +54,10 @@ class FarNode:
         Raises:
             ConfigError: a CPU, OVS or an interface is not there, or somebody needs the interface.
         """
-        check_promised(replace(testbed, cpus=CpuPlan((), (), ()), hugepages_mib=0))  # those are the other machine's
+        here = replace(testbed, cpus=CpuPlan((), (), ()), hugepages_mib=0)  # those are the other machine's
+        check_pages()
+        check_promised(here)
+        check_allowed(here)
         kind = dut.kind or testbed.ovs.datapath
         binaries = locate(ovs_of(testbed.ovs, dut).prefix, dpdk=kind == "dpdk")
         unknown = dut.tuning.unknown_to(binaries.major_minor)

@@ -14,6 +14,7 @@ import pickle
 import signal
 import time
 import traceback
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -69,7 +70,8 @@ class Machine:
 
     def close(self) -> None:
         """Remove what is left of the run, and let go of the CPUs. Can be called twice."""
-        os.sched_setaffinity(0, self._affinity)
+        with suppress(OSError):  # who manages containers may have taken CPUs away meanwhile
+            os.sched_setaffinity(0, self._affinity)
         try:
             self.journal.close()
         finally:

@@ -18,6 +18,14 @@ def boot_id() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
+def pid_namespace() -> int | None:
+    """The number of the namespace in which our pids mean something (pid_namespaces(7)); None where it is not told."""
+    try:
+        return (_PROC / "self/ns/pid").stat().st_ino
+    except OSError:
+        return None
+
+
 def start_ticks(pid: int) -> int | None:
     """Start time of a process in clock ticks since boot (field 22 of stat); None when it is gone.
 

@@ -11,18 +11,20 @@ unknown owner: one that is still being made names its maker in ``.new-<tag>-<pid
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import secrets
 import shutil
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from pytest_nfvperf.adapters.journal.identity import ProcessId, boot_id
+from pytest_nfvperf.adapters.journal.identity import ProcessId, boot_id, pid_namespace
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.user_paths import expanded
 
@@ -74,10 +76,19 @@ class Owner:
     process: ProcessId
     boot: str
     command: str
+    pid_namespace: int | None = None
 
-    def alive(self) -> bool:
-        """True while the owner runs: same boot, same pid, same start time."""
-        return self.boot == boot_id() and self.process.alive()
+    def alive(self, directory: Path) -> bool:
+        """True while the owner of a run directory runs: same boot, same pid, same start time.
+
+        In another pid namespace, as of a container that shares the directory, its pid is not ours to look up: it runs
+        as long as it holds its journal.
+        """
+        if self.boot != boot_id():
+            return False
+        if self.pid_namespace not in {None, pid_namespace()}:
+            return _is_held(directory / JOURNAL_FILE)
+        return self.process.alive()
 
 
 def base_directory(base: Path | None = None) -> Path:
@@ -115,6 +126,8 @@ class Journal:
         self._links = 0
         self._groups = 0
         self._fd = os.open(directory / JOURNAL_FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        with suppress(OSError):  # a file system without locks: whoever asks takes the run for one that goes on
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     @staticmethod
     def create(remove: Remove, base: Path | None = None, *, keep: bool = False) -> Journal:
@@ -137,6 +150,7 @@ class Journal:
                 "pid": own.pid,
                 "start_ticks": own.start_ticks,
                 "boot_id": boot_id(),
+                "pid_namespace": pid_namespace(),
                 "command": " ".join(sys.argv),
             }
             (making / OWNER_FILE).write_text(json.dumps(owner) + "\n", encoding="utf-8")
@@ -248,9 +262,25 @@ def read_owner(directory: Path) -> Owner | None:
     """The owner of a run directory; None when its file is unreadable."""
     try:
         raw = json.loads((directory / OWNER_FILE).read_text(encoding="utf-8"))
-        return Owner(ProcessId(int(raw["pid"]), int(raw["start_ticks"])), str(raw["boot_id"]), str(raw["command"]))
+        process = ProcessId(int(raw["pid"]), int(raw["start_ticks"]))
+        return Owner(process, str(raw["boot_id"]), str(raw["command"]), raw.get("pid_namespace"))
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def _is_held(journal: Path) -> bool:
+    """True while a process holds its lock, in whichever namespace, and where nobody can tell."""
+    try:
+        fd = os.open(journal, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:  # it may have been made this very moment, before its journal
+        return True
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(fd)
+    return False
 
 
 def read_entries(directory: Path) -> tuple[Entry, ...]:

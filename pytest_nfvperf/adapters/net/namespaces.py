@@ -178,6 +178,8 @@ def _why_not(namespaces: Sequence[Namespace], error: OSError | KernelRefusedErro
     failed = next((namespace.name for namespace in namespaces if not namespace.is_there()), namespaces[-1].name)
     code = error.code if isinstance(error, KernelRefusedError) else error.errno
     advice = "; this needs root" if code in {errno.EPERM, errno.EACCES} else ""
+    if code == errno.EROFS:
+        advice = "; a container needs /proc/sys to be writable (docker run --privileged)"
     limit = "; the kernel's limit is /proc/sys/user/max_net_namespaces" if code == errno.ENOSPC else ""
     return f"cannot make network namespace {failed}: {error}{advice}{limit}"
 
@@ -189,6 +191,10 @@ def _prepare(plan: NamespacePlan) -> None:
     """
     if (_SYSCTL / "ipv6").is_dir():
         _prepare_ipv6(plan)
+    elif plan.ipv6:
+        raise OSError(
+            errno.EAFNOSUPPORT, "it is to have IPv6 addresses, and this kernel has no IPv6 (ipv6.disable=1 at boot?)"
+        )
     if plan.routing:
         (_SYSCTL / "ipv4/ip_forward").write_text("1", encoding="utf-8")
     with Netlink() as netlink:

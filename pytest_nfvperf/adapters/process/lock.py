@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_nfvperf.adapters.journal.journal import base_directory
+from pytest_nfvperf.adapters.journal.journal import RUN_DIR_VARIABLE, base_directory
 from pytest_nfvperf.adapters.process.lease import holder_text
 from pytest_nfvperf.adapters.process.wait import wait_until
 from pytest_nfvperf.model.display import format_seconds
@@ -79,7 +79,10 @@ class MeasurementLock:
                 self._held.append(self._take(cpu, tag))
         except OSError as error:
             self.close()
-            raise ConfigError(f"cannot make a lock in {self._directory}: {error.strerror}; run as root") from error
+            advice = (
+                "run as root" if error.errno in {errno.EACCES, errno.EPERM} else f"set {RUN_DIR_VARIABLE} to another"
+            )
+            raise ConfigError(f"cannot make a lock in {self._directory}: {error.strerror}; {advice}") from error
         except TestbedError:
             self.close()
             raise

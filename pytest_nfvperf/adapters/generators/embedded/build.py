@@ -25,6 +25,7 @@ TOOLS = ("cc", "pkg-config", "meson", "ninja")
 NEEDED = (*TOOLS, "libdpdk-dev", "libjansson-dev", "libc6-dev")
 """Programs and libraries that the build needs. Running needs the matching DPDK drivers (librte-net-virtio etc.)."""
 _TIMEOUT_S = 300
+_WITHOUT_A_HOME = Path("/var/cache")
 
 
 def source_dir() -> Path:
@@ -33,9 +34,15 @@ def source_dir() -> Path:
 
 
 def default_cache_dir() -> Path:
-    """``$XDG_CACHE_HOME/nfvperf``, else ``~/.cache/nfvperf`` (XDG base directory specification)."""
+    """``$XDG_CACHE_HOME/nfvperf``, else ``~/.cache/nfvperf`` (XDG base directory specification).
+
+    In a container HOME may be unset and the user in no passwd file: then it is /var/cache/nfvperf.
+    """
     base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "nfvperf"
+    try:
+        return (Path(base) if base else Path.home() / ".cache") / "nfvperf"
+    except RuntimeError:  # as Path.home() says it
+        return _WITHOUT_A_HOME / "nfvperf"
 
 
 def build(cache_dir: Path | None = None, *, sanitize: bool = False, portable: bool = False) -> Path:
@@ -54,8 +61,15 @@ def build(cache_dir: Path | None = None, *, sanitize: bool = False, portable: bo
     program = place / PROGRAM
     if program.exists():
         return program
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="build-", dir=place.parent) as scratch:
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        scratch_there = tempfile.TemporaryDirectory(prefix="build-", dir=place.parent)
+    except OSError as error:
+        raise TestbedError(
+            f"builds cannot be kept in {place.parent}: {error.strerror}; set XDG_CACHE_HOME to a directory that can be "
+            "written, for `nfvperf build` and for the runs after it"
+        ) from error
+    with scratch_there as scratch:
         made = compile_in(Path(scratch) / "build", sanitize=sanitize, portable=portable)
         staged = Path(scratch) / "staged"
         staged.mkdir()
