@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -12,8 +13,13 @@ import pytest
 from user_project import CONFTEST, make_project
 
 from pytest_nfvperf.adapters.generators.embedded import build
+from pytest_nfvperf.adapters.net import namespaces
+from pytest_nfvperf.adapters.net.inside import inside_named
+from pytest_nfvperf.adapters.net.namespaces import Namespace, NamespacePlan
+from pytest_nfvperf.model.errors import TestbedError
 from tests.functional.crowded_host import BRIDGES
-from tests.functional.ovs_support import needs_root
+from tests.functional.ovs_support import clean_run, needs_root
+from tests.functional.stream_support import ADDRESSES_6, pair
 
 pytestmark = needs_root
 
@@ -155,3 +161,36 @@ def test_proc_sys_that_is_read_only_is_named(within: Run) -> None:
     result = within(READ_ONLY)
     assert result.ret == 11
     result.stdout.fnmatch_lines(["*a container needs /proc/sys to be writable (docker run --privileged)*"])
+
+
+def test_ipv6_that_is_off_in_every_new_namespace_is_on_where_it_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps: have each namespace begin with net.ipv6.conf.all.disable_ipv6=1, as net.core.devconf_inherit_init_net lets
+    it; join two that have IPv6 addresses, and connect. Verify: they talk.
+    """
+    enter_new = namespaces.enter_new
+
+    def without_ipv6() -> None:
+        enter_new()
+        for which in ("all", "default"):
+            Path(f"/proc/sys/net/ipv6/conf/{which}/disable_ipv6").write_text("1")
+
+    monkeypatch.setattr(namespaces, "enter_new", without_ipv6)
+    with pair(addresses=ADDRESSES_6) as joined:
+        listener = inside_named(
+            joined.server.namespace, lambda: socket.create_server((joined.server.address, 5001), family=socket.AF_INET6)
+        )
+        address = (joined.server.address, 5001)
+        client = inside_named(joined.client.namespace, lambda: socket.create_connection(address, timeout=5))
+        client.close()
+        listener.close()
+
+
+def test_a_kernel_without_ipv6_says_who_needs_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(namespaces, "_SYSCTL", tmp_path)
+    with clean_run() as journal:
+        Namespace(journal, "four").close()
+        with pytest.raises(
+            TestbedError,
+            match=r"network namespace nfv-.+-six: .*this kernel has no IPv6 \(ipv6\.disable=1",
+        ):
+            Namespace.several(journal, [NamespacePlan("six", ipv6=True)])
