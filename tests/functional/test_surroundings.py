@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import socket
 import subprocess
@@ -185,7 +186,40 @@ def test_ipv6_that_is_off_in_every_new_namespace_is_on_where_it_is_wanted(monkey
         listener.close()
 
 
+HOSTS = {"rp_filter": "1", "arp_ignore": "8", "arp_announce": "2", "proxy_arp": "1", "forwarding": "1"}
+
+
+def test_a_hosts_settings_of_ipv4_do_not_reach_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps: have each namespace begin with what Docker, systemd or a load balancer sets on a host, as kernels do;
+    join two, and connect. Verify: they talk, neither forwards, and only who is to route does.
+    """
+    enter_new = namespaces.enter_new
+
+    def as_the_host() -> None:
+        enter_new()
+        for which, (name, value) in itertools.product(("all", "default"), HOSTS.items()):
+            Path(f"/proc/sys/net/ipv4/conf/{which}/{name}").write_text(value)
+
+    monkeypatch.setattr(namespaces, "enter_new", as_the_host)
+    with pair() as joined:
+        listener = inside_named(joined.server.namespace, lambda: socket.create_server((joined.server.address, 5001)))
+        address = (joined.server.address, 5001)
+        inside_named(joined.client.namespace, lambda: socket.create_connection(address, timeout=5)).close()
+        listener.close()
+        for end in (joined.client, joined.server):
+            assert inside_named(end.namespace, lambda: _settings(*HOSTS)) == ["0"] * len(HOSTS)
+        (router,) = Namespace.several(joined.journal, [NamespacePlan("router", routing=True)])
+        assert inside_named(router.name, lambda: _settings("forwarding", "rp_filter")) == ["1", "0"]
+        router.close()
+
+
+def _settings(*names: str) -> list[str]:
+    return [Path(f"/proc/sys/net/ipv4/conf/all/{name}").read_text().strip() for name in names]
+
+
 def test_a_kernel_without_ipv6_says_who_needs_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("all", "default"):
+        (tmp_path / "ipv4/conf" / name).mkdir(parents=True)
     monkeypatch.setattr(namespaces, "_SYSCTL", tmp_path)
     with clean_run() as journal:
         Namespace(journal, "four").close()

@@ -76,6 +76,36 @@ def test_a_file_system_without_links(user: pytest.Pytester, error: str) -> None:
     assert shown.ret == 0
 
 
+FETCH = """
+import sys
+from pathlib import Path
+from pytest_nfvperf.adapters.guest import kernel_image
+from pytest_nfvperf.model.errors import TestbedError
+
+kernel_image.need = lambda *names: None
+kernel_image._fetch_of = lambda release, cache, scratch: "6.1.0"
+try:
+    kernel_image.kernel_of("trixie", Path(sys.argv[1]))
+except TestbedError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("refused", "cache", "why"),
+    [
+        ("symlink=EPERM", "cache", "Operation not permitted"),
+        ("flock=ENOLCK", "cache", "No locks available"),
+        ("fsync=EIO", "/proc/cache", "No such file or directory"),
+    ],
+)
+def test_a_cache_without_links_or_locks(user: pytest.Pytester, refused: str, cache: str, why: str) -> None:
+    result = user.run(*REFUSING, refused, "--", sys.executable, "-c", FETCH, cache)
+    result.stdout.fnmatch_lines(
+        [f"the guest's kernel cannot be kept in {cache}: {why}; set XDG_CACHE_HOME to a directory that can be written*"]
+    )
+
+
 @pytest.mark.parametrize("refused", ["flock=EOPNOTSUPP", "flock=ENOLCK", "fsync=EINVAL", "chmod=EPERM"])
 def test_a_file_system_that_lacks_more(user: pytest.Pytester, refused: str) -> None:
     accepted(user, run(user, (*REFUSING, refused, "--"), "--nfv-report=none"))

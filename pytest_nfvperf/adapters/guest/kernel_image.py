@@ -142,12 +142,18 @@ def _needed_by(metapackage: str, said: str) -> str:
 @contextmanager
 def _only_one(cache: Path) -> Iterator[None]:
     """One process fills the cache at a time; what a killed one left half made is removed."""
-    cache.mkdir(parents=True, exist_ok=True)
-    with (cache / "lock").open("w", encoding="ascii") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        for left in cache.glob(f"{_PARTIAL}*"):
-            shutil.rmtree(left)
-        yield
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        with (cache / "lock").open("w", encoding="ascii") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            for left in cache.glob(f"{_PARTIAL}*"):
+                shutil.rmtree(left)
+            yield
+    except OSError as error:
+        raise TestbedError(
+            f"the guest's kernel cannot be kept in {cache}: {error.strerror}; set XDG_CACHE_HOME to a directory that "
+            "can be written, on a file system with symbolic links and locks"
+        ) from error
 
 
 def _make(kernel: Kernel, cache: Path, unpack: Callable[[Path], None]) -> None:

@@ -22,6 +22,8 @@ from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY, run
 from pytest_nfvperf.model.errors import TestbedError
 
 _SYSCTL = Path("/proc/sys/net")
+_IPV4 = {"rp_filter": "0", "arp_ignore": "0", "arp_announce": "0", "arp_filter": "0", "proxy_arp": "0"}
+"""The kernel's own defaults (Documentation/networking/ip-sysctl.rst)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,10 +197,20 @@ def _prepare(plan: NamespacePlan) -> None:
         raise OSError(
             errno.EAFNOSUPPORT, "it is to have IPv6 addresses, and this kernel has no IPv6 (ipv6.disable=1 at boot?)"
         )
-    if plan.routing:
-        (_SYSCTL / "ipv4/ip_forward").write_text("1", encoding="utf-8")
+    _prepare_ipv4(plan)
     with Netlink() as netlink:
         netlink.send([rtnetlink.set_up(index=1, name="lo")])
+
+
+def _prepare_ipv4(plan: NamespacePlan) -> None:
+    """A new namespace begins with the host's settings (net.core.devconf_inherit_init_net, 0 by default).
+
+    So Docker's ip_forward=1 would make routers of all ends, systemd's rp_filter would drop what comes by another way.
+    """
+    (_SYSCTL / "ipv4/ip_forward").write_text("1" if plan.routing else "0", encoding="utf-8")
+    for which in ("all", "default"):
+        for name, value in _IPV4.items():
+            (_SYSCTL / "ipv4/conf" / which / name).write_text(value, encoding="utf-8")
 
 
 def _prepare_ipv6(plan: NamespacePlan) -> None:
