@@ -24,7 +24,7 @@ from pytest_nfvperf.adapters.generators.recorded_ceilings import RecordedCeiling
 from pytest_nfvperf.adapters.generators.sockperf.engine import SockperfEngine
 from pytest_nfvperf.adapters.host.cpu_account import cpu_accountant
 from pytest_nfvperf.adapters.host.hugepages import RIG_MIB, read_hugepages
-from pytest_nfvperf.adapters.host.promised import check_allowed, check_pages, check_promised
+from pytest_nfvperf.adapters.host.promised import check_allowed, check_pages, check_promised, lacks_priority
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.datagrams import Datagrams
 from pytest_nfvperf.adapters.ovs.counters.trial_ledger import trial_ledger
@@ -298,6 +298,8 @@ class LocalBackend:
         cpus, turn = self.testbed.cpus, self._turn
         measured = {*cpus.pmd, *cpus.generator, *cpus.vnf}
         self._lock = MeasurementLock(measured, journal.tag, shared=shared, wait_s=turn.wait_s, say=turn.say)
+        if turn.say is not None and (lacking := lacks_priority()) is not None:
+            turn.say(lacking)
         reap()  # after the wait: who had the CPUs may have been killed, and its OVS still polls on them
         self._affinity = os.sched_getaffinity(0)
         os.sched_setaffinity(0, cpus.housekeeping)

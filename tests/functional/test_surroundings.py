@@ -152,6 +152,13 @@ def test_a_cpuset_smaller_than_the_machine(within: Run, pytester: pytest.Pyteste
     result.stdout.fnmatch_lines([f"*cpus.pmd (or dut.ovs.pmd_cpus): this process {said}*"])
 
 
+def test_without_the_right_to_raise_priorities_the_run_says_so_once(within: Run) -> None:
+    """As root in a container that Docker makes by itself."""
+    result = within('exec setpriv --bounding-set=-sys_nice --inh-caps=-sys_nice "$@"')
+    assert result.ret == 0, result.stdout.str() + result.stderr.str()
+    assert result.stdout.str().count("nfvperf: DUT and generator cannot run before other programs: this process") == 1
+
+
 READ_ONLY = """
 exec unshare --mount sh -ec 'mount --bind /proc/sys /proc/sys; mount -o remount,ro,bind /proc/sys; exec "$@"' sh "$@"
 """

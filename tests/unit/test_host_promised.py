@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_nfvperf.adapters.host.hugepages import Hugepages, Pool
-from pytest_nfvperf.adapters.host.promised import check_allowed, check_pages, check_promised
+from pytest_nfvperf.adapters.host.promised import check_allowed, check_pages, check_promised, lacks_priority
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.node_spec import NodeSpec
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, StreamsSpec
@@ -112,3 +112,18 @@ def test_pages_of_another_size_are_refused():
     check_pages()
     with pytest.raises(ConfigError, match=r"this kernel's pages have 64 KiB, and nfvperf was made for .* 4 KiB: boot"):
         check_pages(65536)
+
+
+@pytest.mark.parametrize(
+    ("rights", "lacking"), [("000001ffffffffff", False), ("00000000a80425fb", True), ("0000000000800000", False)]
+)
+def test_a_container_that_may_not_raise_priorities_is_told_which_right_is_missing(tmp_path, rights, lacking):
+    """The second are the rights of root in a container that Docker makes by itself."""
+    (tmp_path / "status").write_text(f"Name:\tpytest\nCapEff:\t{rights}\n")
+    line = lacks_priority(tmp_path / "status")
+    assert (line is not None) is lacking
+    if line is not None:
+        assert line.endswith(
+            "lacks the right CAP_SYS_NICE, so more trials are disturbed (docker run --cap-add SYS_NICE)"
+        )
+    assert lacks_priority(tmp_path / "none") is None

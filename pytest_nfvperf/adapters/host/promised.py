@@ -15,6 +15,8 @@ from pytest_nfvperf.model.testbed.testbed import Testbed
 
 _PMD_KEY = "cpus.pmd (or dut.ovs.pmd_cpus)"
 _PAGE_BYTES = 4096
+_STATUS = Path("/proc/self/status")
+_CAP_SYS_NICE = 23  # linux/capability.h
 _ONLINE = Path("/sys/devices/system/cpu/online")
 
 
@@ -76,6 +78,24 @@ def check_allowed(testbed: Testbed) -> None:
         for cpu in cpus:
             if errors[cpu] is not None:
                 raise ConfigError(_not_allowed(cpu, errors[cpu]), key=key)
+
+
+def lacks_priority(status: Path = _STATUS) -> str | None:
+    """What is missing to run before other programs, as a line for the user; None where nothing is, or nobody can tell.
+
+    Docker's default root has not the right: the run goes on, and the rest of the machine takes its CPUs more often.
+    """
+    try:
+        lines = status.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return None
+    rights = next((int(line.split()[1], 16) for line in lines if line.startswith("CapEff:")), None)
+    if rights is None or rights >> _CAP_SYS_NICE & 1:
+        return None
+    return (
+        "DUT and generator cannot run before other programs: this process lacks the right CAP_SYS_NICE, so more trials "
+        "are disturbed (docker run --cap-add SYS_NICE)"
+    )
 
 
 def _claims(testbed: Testbed) -> dict[str, tuple[int, ...]]:
