@@ -14,7 +14,7 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -138,12 +138,8 @@ class Engine:
         """
         until = time.monotonic() + deadline_s
         request_id = self.send(name, deadline_s, **arguments)
-        try:
+        with self._ends_when_interrupted(name):
             answer = self._answer(until, name, deadline_s)
-        except KeyboardInterrupt:
-            # It would go on to the end of its trial, at a priority that leaves next to nothing for our own end.
-            self._fail(f"it was interrupted during {name}")
-            raise
         if answer.get("id") != request_id:
             raise self._fail(f"it answered {name} with {str(answer)[:200]}, which is not the answer to it")
         return self.checked(name, answer)
@@ -158,14 +154,31 @@ class Engine:
             raise GeneratorError(f"the generator is gone: {self._failure}", evidence={"generator log": self.log_tail()})
         request = {"id": next(self._ids), "cmd": name, **arguments}
         until = time.monotonic() + deadline_s
-        self._send(json.dumps(request).encode() + b"\n", until, name, deadline_s)
+        with self._ends_when_interrupted(name):
+            self._send(json.dumps(request).encode() + b"\n", until, name, deadline_s)
         return int(request["id"])
 
     def read(self, awaited: str, deadline_s: float) -> dict[str, Any]:
         """The next line; GeneratorError when it died or says nothing for so long."""
         if self._failure is not None:
             raise GeneratorError(f"the generator is gone: {self._failure}", evidence={"generator log": self.log_tail()})
-        return self._answer(time.monotonic() + deadline_s, awaited, deadline_s)
+        with self._ends_when_interrupted(f"the wait for {awaited}"):
+            return self._answer(time.monotonic() + deadline_s, awaited, deadline_s)
+
+    @contextlib.contextmanager
+    def _ends_when_interrupted(self, during: str) -> Iterator[None]:
+        """End an engine whose exchange a signal's handler broke off: Ctrl-C, or the time limit of pytest-timeout.
+
+        It would go on to the end of its trial, at a priority that leaves next to nothing for others. Its answer would
+        be read as that to the next command, and half a request or half an answer may be under way.
+        """
+        try:
+            yield
+        except GeneratorError:
+            raise
+        except BaseException:
+            self._fail(f"it was interrupted during {during}")
+            raise
 
     def checked(self, name: str, answer: dict[str, Any]) -> dict[str, Any]:
         """An answer that is no refusal; EngineRefusedError for one that is."""

@@ -83,7 +83,7 @@ class MeasurementLock:
                 "run as root" if error.errno in {errno.EACCES, errno.EPERM} else f"set {RUN_DIR_VARIABLE} to another"
             )
             raise ConfigError(f"cannot make a lock in {self._directory}: {error.strerror}; {advice}") from error
-        except TestbedError:
+        except BaseException:
             self.close()
             raise
 

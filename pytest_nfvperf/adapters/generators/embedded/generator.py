@@ -334,7 +334,7 @@ class EmbeddedGenerator:
                 raise GeneratorError(
                     f"nfvperf-gen speaks protocol {hello['protocol']}, not {PROTOCOL}; run `nfvperf build`"
                 )
-        except GeneratorError:
+        except BaseException:
             self.close()
             raise
         return hello

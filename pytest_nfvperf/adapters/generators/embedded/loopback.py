@@ -59,7 +59,7 @@ class VhostLoop:
         try:
             self._engine.attach([_forwarder(end, socket) for end, socket in enumerate(sockets)], drop_every=drop_every)
             self._engine.forward()
-        except Exception:
+        except BaseException:
             self.close()
             raise
 

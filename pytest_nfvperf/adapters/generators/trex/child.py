@@ -72,7 +72,7 @@ def connect(spec: GeneratorSpec, log: Path, options: ChildOptions) -> tuple[Engi
             if error.code not in _WRONG_CLIENT or (spec.client and len(libraries) == 1):
                 raise explained(error, spec, options.server) from error
             tried.append(f"{library or 'PyPI trex-stl-lib'}: {error.answer['error']}")
-        except GeneratorError:
+        except BaseException:
             link.close()
             raise
     raise ConfigError(

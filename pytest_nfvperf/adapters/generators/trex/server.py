@@ -108,7 +108,7 @@ def start_server(spec: TrexSpec, start: TrexStart, journal: Journal, macs: Mappi
     server = TrexServer(process, journal, kept)
     try:
         _wait_listening(process, spec.rpc_port)
-    except Exception:
+    except BaseException:
         server.stop()
         raise
     return server

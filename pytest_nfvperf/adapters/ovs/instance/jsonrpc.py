@@ -52,6 +52,9 @@ class JsonRpc:
         except OSError as error:
             self.close()
             raise TestbedError(f"{self._daemon} does not answer on {self._path}: {error}") from error
+        except BaseException:
+            self.close()  # a signal's handler broke it off; what is under way answers no later request
+            raise
         if reply.get("error") is not None:
             raise RefusedError(f"{self._daemon} refused {method!r}: {reply['error']}")
         return reply["result"]

@@ -349,6 +349,11 @@ class BuiltOvsTopology:
                 self._instance.thaw()  # one that somebody stopped would take nothing away, and be waited for
                 self._port_maker.release()
             remove_from_ovs(self._instance, self._port_maker, self.topology, interfaces, self._apply_deadline_s)
+        except Exception:
+            raise
+        except BaseException:
+            self.closed = False  # a signal's handler broke it off: the next close goes on
+            raise
         finally:
             self._port_maker.close()
 

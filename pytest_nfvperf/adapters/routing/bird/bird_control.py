@@ -34,6 +34,9 @@ class BirdControl:
             self.close()
             why = f"no answer within {deadline_s:g} s" if isinstance(error, TimeoutError) else str(error)
             raise TestbedError(f"bird does not answer on {self._path}: {why}") from error
+        except BaseException:
+            self.close()  # a signal's handler broke it off; what is under way answers no later command
+            raise
         code, text = answer[-1]
         if code[0] in "89":
             raise TestbedError(f"bird refused {command!r}: {text}")

@@ -41,6 +41,11 @@ class Vty:
             self.close()
             why = f"no answer within {self._deadline_s:g} s" if isinstance(error, TimeoutError) else str(error)
             raise TestbedError(f"{self._daemon} does not answer on {self._path}: {why}") from error
+        except TestbedError:
+            raise
+        except BaseException:
+            self.close()  # a signal's handler broke it off; what is under way answers no later command
+            raise
         return answer
 
     def _ask(self, command: str, deadline_s: float) -> tuple[str, int]:
