@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import time
 import warnings
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -13,22 +12,24 @@ from typing import Any
 
 import pytest
 
-from pytest_nfvperf.adapters.report.junit import fate_properties
+from pytest_nfvperf.adapters.report.junit import ATTEMPT, REASON, RESULT, fate_properties
 from pytest_nfvperf.adapters.report.result_text import Found, figures_text
 from pytest_nfvperf.config.sla_file import unknown_labels, unmatched_rules
 from pytest_nfvperf.config.vocabulary import TESTBED_LABELS
 from pytest_nfvperf.model.display import how_many
 from pytest_nfvperf.model.errors import ConfigError, DutFailure, InconclusiveError, TestbedError
-from pytest_nfvperf.model.evidence.conclusion import Cause, one_line
-from pytest_nfvperf.model.evidence.records import TestData, TestEndData
+from pytest_nfvperf.model.evidence.conclusion import Cause, TestConclusion, one_line
+from pytest_nfvperf.model.evidence.records import TestData
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.profile import QUICK, SMOKE
 from pytest_nfvperf.model.sla.rules import Rule, Sla
-from pytest_nfvperf.plugin.ending import Ending, cause_of, ending_of, graver, mark
+from pytest_nfvperf.plugin.attempts import ATTEMPT_KEY, Attempt, forget_properties
+from pytest_nfvperf.plugin.ending import Ending, cause_of, ending_of, left_in_the_middle, mark
 from pytest_nfvperf.plugin.judged_anew import sla_name
 from pytest_nfvperf.plugin.labels import is_measuring, item_labels, subject_labels
 from pytest_nfvperf.plugin.parametrizing import NOT_QUICK, QUICK_ONLY, SMOKE_ONLY, VIRTUAL_TIME
 from pytest_nfvperf.plugin.parametrizing import SMOKE as SMOKE_TEST
+from pytest_nfvperf.plugin.result_lines import attach
 from pytest_nfvperf.plugin.telling import say
 from pytest_nfvperf.runs.compare_sides import SideLostError
 from pytest_nfvperf.session.comparing import SidesBrokenError
@@ -40,8 +41,6 @@ from pytest_nfvperf.session.running_test import conclude_interrupted
 from pytest_nfvperf.session.sla_check import InconclusiveWarning, SlaFailure
 from pytest_nfvperf.session.slas import SUITE_SLA
 
-STARTED_KEY = pytest.StashKey[float]()
-ENDING_KEY = pytest.StashKey[Ending]()
 DUT_FAILED, INCONCLUSIVE = "FAIL", "INCONCLUSIVE"
 """What the message begins with of a test that has no figure for an SLA."""
 
@@ -224,13 +223,29 @@ def _suites_beside(folder: Path, asked: Collection[Path]) -> bool:
 
 def begin(item: pytest.Item, session: NfvSession) -> None:
     """Write the beginning of a test into the evidence; ``finish`` writes its end."""
+    _begin_attempt(item, session, 1)
+
+
+def _begin_attempt(item: pytest.Item, session: NfvSession, number: int) -> None:
     callspec = getattr(item, "callspec", None)
     parameters = {name: _text(value) for name, value in (callspec.params if callspec else {}).items()}
     labels = tuple(sorted(item_labels(item, session.profile.name).items()))
     doc = getattr(getattr(item, "function", None), "__doc__", None) or ""
-    item.stash[STARTED_KEY] = time.monotonic()
-    item.stash[ENDING_KEY] = Ending()
-    session.begin_test(item.nodeid, TestData(labels, parameters, doc.strip(), sla_name(session, item.path)))
+    item.stash[ATTEMPT_KEY] = Attempt(number)
+    data = TestData(labels, parameters, doc.strip(), sla_name(session, item.path), attempt=number)
+    session.begin_test(item.nodeid, data)
+
+
+def set_up(item: pytest.Item, session: NfvSession) -> None:
+    """The set-up of a test begins: the second and each later one is of another attempt, which another plugin makes."""
+    attempt = item.stash[ATTEMPT_KEY]
+    if attempt.set_up:
+        if attempt.ended is None:  # pytest-retry goes on without pytest's report of the teardown
+            attempt.ended = attempt.end_data()
+            session.end_test(attempt.ended)
+        forget_properties(item)
+        _begin_attempt(item, session, attempt.number + 1)
+    item.stash[ATTEMPT_KEY].set_up = True
 
 
 def _text(value: object) -> str:
@@ -258,16 +273,22 @@ def tolerating(item: pytest.Item, phase: str, session: NfvSession) -> Iterator[N
         phase: "setup" or "call".
         session: has the option.
     """
+    attempt = item.stash[ATTEMPT_KEY] if ATTEMPT_KEY in item.stash else Attempt()  # a plan begins none
     try:
         yield
     except InconclusiveError as error:
+        attempt.raised[phase] = error
         if session.options.inconclusive != "warn":
             raise
         text, skipped = str(error), phase == "setup"
         warnings.warn(InconclusiveWarning(text), stacklevel=2)
-        item.stash[ENDING_KEY] = Ending("skipped" if skipped else "passed", Cause.INCONCLUSIVE, one_line(text), text)
+        status = "skipped" if skipped else "passed"
+        attempt.endings["tolerated"] = Ending(status, Cause.INCONCLUSIVE, one_line(text), text)
         if skipped:
             raise pytest.skip.Exception(f"INCONCLUSIVE: {text}") from error
+    except BaseException as error:
+        attempt.raised[phase] = error
+        raise
 
 
 def explain(item: pytest.Item, call: pytest.CallInfo[Any], report: pytest.TestReport, session: NfvSession) -> None:
@@ -275,13 +296,20 @@ def explain(item: pytest.Item, call: pytest.CallInfo[Any], report: pytest.TestRe
     error = None if call.excinfo is None else call.excinfo.value
     if isinstance(error, TestbedError) and not report.passed:
         error = session.broken(error)
+    elif error is not None and left_in_the_middle(error):
+        try:
+            session.start_anew()
+        except TestbedError as worse:
+            error = session.broken(worse)
     if report.failed and error is not None:
         if session.deployed:
             report.sections.extend(sections(session.failed_on(error)))
         _show(report, error)
     ending = ending_of(report, error)
     mark(report, ending)
-    item.stash[ENDING_KEY] = graver(item.stash.get(ENDING_KEY, Ending()), ending)
+    if ATTEMPT_KEY in item.stash:
+        attempt, phase = item.stash[ATTEMPT_KEY], report.when or "call"
+        attempt.endings[phase], attempt.reports[phase] = ending, report
 
 
 def _show(report: pytest.TestReport, error: BaseException) -> None:
@@ -300,16 +328,63 @@ def _show(report: pytest.TestReport, error: BaseException) -> None:
 
 
 def finish(item: pytest.Item, report: pytest.TestReport, session: NfvSession) -> Found | None:
-    """Write the end of a test, and what became of it, while its reports are still open; a plan began none.
+    """Write the end of an attempt, and what became of it, while its reports are still open; a plan began none.
 
     Returns:
         What is to be told of it in a line; None in a plan.
     """
-    if STARTED_KEY not in item.stash:
+    if ATTEMPT_KEY not in item.stash:
         return None
-    ending = item.stash[ENDING_KEY]
-    seconds = time.monotonic() - item.stash[STARTED_KEY]
-    became = session.end_test(TestEndData(ending.status, seconds, ending.reason, ending.cause, ending.text))
+    attempt = item.stash[ATTEMPT_KEY]
+    attempt.ended = attempt.end_data()
+    became = session.end_test(attempt.ended)
+    return _publish(report, became, attempt, session)
+
+
+class LoggedReports:
+    """Takes over what pytest logs of a test, where another plugin made something else of it since we read it."""
+
+    def __init__(self, session: NfvSession) -> None:
+        self._session = session
+        self._item: pytest.Item | None = None
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Know whose reports they are."""
+        self._item = item
+        try:
+            return (yield)
+        finally:
+            self._item = None
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Before JUnit, which writes a test when its last report comes."""
+        item = self._item
+        if item is None or report.nodeid != item.nodeid or ATTEMPT_KEY not in item.stash:
+            return
+        attempt = item.stash[ATTEMPT_KEY]
+        if not attempt.logged(report):
+            return
+        raised = attempt.raised.get(report.when or "call")
+        if report.failed and raised is not None:
+            _show(report, raised)
+            mark(report, ending_of(report, raised))
+        if attempt.ended is None:
+            return
+        attempt.ended = attempt.end_data()
+        became = self._session.correct_end(item.nodeid, attempt.ended)
+        last = attempt.reports["teardown"]
+        last.user_properties[:] = [pair for pair in last.user_properties if pair[0] not in {RESULT, REASON, ATTEMPT}]
+        found = _publish(last, became, attempt, self._session)
+        if is_measuring(item):
+            attach(last, found)
+
+
+def _publish(report: pytest.TestReport, became: TestConclusion, attempt: Attempt, session: NfvSession) -> Found:
+    """Tell JUnit, by the last report of the test, and the terminal's line."""
     report.user_properties.extend(fate_properties(became))
+    if attempt.number > 1:
+        report.user_properties.append((ATTEMPT, str(attempt.number)))
     outcomes = [finding for finding in session.recorder.findings if isinstance(finding, Outcome)]
     return Found(figures_text(outcomes), became.badge, became.reason)

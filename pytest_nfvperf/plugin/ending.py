@@ -6,7 +6,7 @@ import sysconfig
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
+from types import FrameType, TracebackType
 
 import pytest
 
@@ -33,6 +33,9 @@ _GRAVITY = (
     Cause.SKIP,
     Cause.UNKNOWN,
 )
+_ON_TESTBED = ("pytest_nfvperf.adapters.", "pytest_nfvperf.backends.", "pytest_nfvperf.runs.")
+"""Modules that change the testbed, or wait for it."""
+
 _WORDS = {Cause.INCONCLUSIVE: "INCONCLUSIVE", Cause.TESTBED: "BROKEN", Cause.SETUP: "BROKEN", Cause.USAGE: "USAGE"}
 _WORDS |= {Cause.INTERNAL: "INTERNAL"}
 
@@ -59,6 +62,8 @@ def ending_of(report: pytest.TestReport, error: BaseException | None) -> Ending:
     if not report.failed:
         return Ending()
     cause = cause_of(error, report.when or "call")
+    if cause is Cause.ASSERTION and interrupted(error):
+        cause = Cause.INCONCLUSIVE  # a time limit says nothing of the DUT
     status = "error" if report.when != "call" or cause in {Cause.TESTBED, Cause.INTERNAL} else "failed"
     reason = _first_line(report, error)
     if cause is Cause.INTERNAL and error is not None:
@@ -98,7 +103,7 @@ def _is_internal(error: BaseException) -> bool:
     a user's callback the user.
     """
     meant = isinstance(error, (NfvperfError, pytest.fail.Exception, pytest.skip.Exception, pytest.exit.Exception))
-    if meant or not isinstance(error, Exception):
+    if meant or not isinstance(error, Exception) or interrupted(error):
         return False
     callers = [_owner(frame.f_globals.get("__name__", ""), frame.f_code.co_filename) for frame in _frames(error)]
     last = next((caller for caller in reversed(callers) if caller != "library"), "user")
@@ -132,6 +137,45 @@ def _own_place(error: BaseException) -> str:
     return f"{module}, line {line}"
 
 
+def left_in_the_middle(error: BaseException) -> bool:
+    """True for what nobody expected of code that works on the testbed: how far that came is unknown.
+
+    Such as the ``pytest.fail`` that pytest-timeout raises from a signal's handler, in the middle of a trial.
+    """
+    foreseen = (NfvperfError, SlaFailure, SideLostError, SidesBrokenError, InconclusiveWarning, pytest.UsageError)
+    if isinstance(error, (*foreseen, pytest.skip.Exception)):
+        return False
+    return bool(_places_on_testbed(error))
+
+
+def interrupted(error: BaseException | None) -> bool:
+    """True for what a signal's handler raised while our code measured: the time limit of a plugin, for example."""
+    places = _places_on_testbed(error) if error is not None else []
+    at = places[0] if places else None
+    while at is not None:
+        if _is_handler(at.tb_frame):
+            return True
+        at = at.tb_next
+    return False
+
+
+def _is_handler(frame: FrameType) -> bool:
+    """A signal's handler is the one function that is given the frame which it interrupts (signal.signal)."""
+    names = frame.f_code.co_varnames[: frame.f_code.co_argcount]
+    return frame.f_back is not None and any(frame.f_locals.get(name) is frame.f_back for name in names)
+
+
+def _places_on_testbed(error: BaseException) -> list[TracebackType]:
+    """Where an exception passed through our code, the outermost first."""
+    places: list[TracebackType] = []
+    at = error.__traceback__
+    while at is not None:
+        if str(at.tb_frame.f_globals.get("__name__", "")).startswith(_ON_TESTBED):
+            places.append(at)
+        at = at.tb_next
+    return places
+
+
 def _first_line(report: pytest.TestReport, error: BaseException | None) -> str:
     if error is None:  # a test that was expected to fail, and passed
         return str(report.longrepr).strip().splitlines()[0]
@@ -160,6 +204,6 @@ def status_of(report: object) -> tuple[str, str, str] | None:
     The category stays pytest's: its counts and ``--lf`` go by it.
     """
     word = getattr(report, WORD, None)
-    if not isinstance(word, str) or not isinstance(report, pytest.TestReport):
-        return None
+    if not isinstance(word, str) or not isinstance(report, pytest.TestReport) or not report.failed:
+        return None  # not failed any more: another plugin repeats it, or made something else of it
     return ("failed" if report.when == "call" else "error", word[0], word)

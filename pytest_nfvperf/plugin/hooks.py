@@ -18,7 +18,7 @@ from pytest_nfvperf.plugin.options import add_options, read_options
 from pytest_nfvperf.plugin.parametrizing import FUNCTIONAL, NOT_QUICK, QUICK_ONLY, SMOKE, SMOKE_ONLY, VIRTUAL_TIME
 from pytest_nfvperf.plugin.result_lines import ResultLines, attach
 from pytest_nfvperf.plugin.rundir import RUN_DIR_KEY, run_directory
-from pytest_nfvperf.plugin.suite_order import add_ini, sort_suites
+from pytest_nfvperf.plugin.suite_order import add_ini, put_other_sides_first, sort_suites
 from pytest_nfvperf.plugin.watch import Watch
 from pytest_nfvperf.session.options import Options
 
@@ -127,22 +127,27 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize(TESTBED_PARAMETER, labels)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None, object, object]:
     """Leave out what the profile leaves out, put suites in order, check SLAs against what is there."""
     measuring = [item for item in items if is_measuring(item)]
     if not measuring:
-        return
+        return (yield)
     try:
         _prepare(config, items, measuring)
     except pytest.UsageError as error:
         refuse(config, measuring, error)
         raise
+    result = yield
+    put_other_sides_first(items, session_of(config))
+    return result
 
 
 def _prepare(config: pytest.Config, items: list[pytest.Item], measuring: list[pytest.Item]) -> None:
-    from pytest_nfvperf.plugin import collection, worker  # noqa: PLC0415 - only when there is something to measure
+    from pytest_nfvperf.plugin import collection, refusals, worker  # noqa: PLC0415 - only where something is measured
 
+    session_of(config)
+    refusals.refuse_others(config, measuring)
     collection.check_root(config, config.stash[OPTIONS_KEY])
     collection.deselect_by_profile(config, items, config.stash[OPTIONS_KEY])
     sort_suites(config, items)
@@ -185,6 +190,9 @@ def pytest_runtestloop(session: pytest.Session) -> object:
         refuse(config, session.items, error)
         raise
     config.stash[RECORDED_KEY] = True
+    from pytest_nfvperf.plugin.collection import LoggedReports  # noqa: PLC0415 - only with evidence
+
+    config.pluginmanager.register(LoggedReports(session_of(config)), "nfvperf-logged-reports")
     return None
 
 
@@ -226,6 +234,8 @@ def _tolerating(item: pytest.Item, phase: str) -> Generator[None, object, object
     from pytest_nfvperf.plugin import collection, comparing  # noqa: PLC0415
 
     session = session_of(item.config)
+    if phase == "setup" and item.config.stash[RECORDED_KEY]:
+        collection.set_up(item, session)
     with collection.tolerating(item, phase, session), comparing.judged(item, phase, session):
         return (yield)
     return None

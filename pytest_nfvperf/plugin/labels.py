@@ -29,8 +29,8 @@ def item_labels(item: pytest.Item, profile: str) -> dict[str, str]:
     """Labels known before the test runs.
 
     In rising precedence: suite (the folder), test, profile; the fixture that names a topology;
-    the test's parameters; the keywords of its ``nfv`` markers. A parameter that the test compares
-    (``compares``) is a label of each subject, not of the test.
+    the test's parameters (not those of other plugins, whose names begin with ``_``); the keywords of its ``nfv``
+    markers. A parameter that the test compares (``compares``) is a label of each subject, not of the test.
     """
     labels = {
         "suite": item.path.parent.name,
@@ -66,5 +66,11 @@ def as_label(value: object) -> str:
 
 
 def _parameters(item: pytest.Item) -> dict[str, object]:
+    """The parameters that the author of the test gave it.
+
+    Other plugins parametrize tests, too, by names of their own that begin with an underscore: ``pytest-repeat`` by
+    ``__pytest_repeat_step_number``, ``pytest-flakefinder`` by ``__flakefinder_test_it``. Which of several runs of a
+    test it was says nothing of what was measured: an SLA, a baseline and a history know no such label.
+    """
     callspec = getattr(item, "callspec", None)
-    return dict(callspec.params) if callspec else {}
+    return {name: value for name, value in callspec.params.items() if not name.startswith("_")} if callspec else {}

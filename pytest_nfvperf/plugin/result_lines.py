@@ -33,7 +33,8 @@ class ResultLines:
         self._config = config
         self._found: dict[str, dict[str, Any]] = {}
         self._seconds = defaultdict[str, float](float)
-        self._ended = 0
+        self._ended = set[str]()
+        self._repeated = set[str]()
         self._session: pytest.Session | None = None
         self._widest = 0
 
@@ -84,12 +85,16 @@ class ResultLines:
         if found is not None:
             self._found[report.nodeid] = found
             self._seconds[report.nodeid] += report.duration
+            if report.outcome not in {"passed", "failed", "skipped"}:  # "rerun": another plugin tries it again
+                self._repeated.add(report.nodeid)
 
     @pytest.hookimpl
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         """The line."""
-        self._ended += 1
+        self._ended.add(nodeid)  # once, however often another plugin repeats it
         told, seconds = self._found.pop(nodeid, None), self._seconds.pop(nodeid, 0.0)
+        repeated = nodeid in self._repeated
+        self._repeated.discard(nodeid)
         reporter = self._reporter
         if not told or reporter is None:
             return
@@ -97,7 +102,10 @@ class ResultLines:
 
         of = self._session.testscollected if self._session is not None else 0
         width = reporter._tw.fullwidth if reporter.isatty() else None
-        text = ResultText(nodeid, Found(**told), seconds, (self._ended, of))
+        found = Found(**told)
+        if repeated:
+            found = found._replace(reason=f"{found.reason}; the test is repeated".removeprefix("; "))
+        text = ResultText(nodeid, found, seconds, (len(self._ended), of))
         _begin_line(reporter)
         for pieces in text.lines(width, self._widest):
             for piece, markup in pieces:

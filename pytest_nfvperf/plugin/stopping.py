@@ -174,6 +174,7 @@ class Stopping:
         self._finishing_since = time.monotonic()
         if self.asked:
             session.exitstatus = pytest.ExitCode.INTERRUPTED
+            self._remind()
             self._abandon()
         try:
             with self.patience():
@@ -232,7 +233,13 @@ class Stopping:
         for pid in self._others():
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)
-        signal.setitimer(signal.ITIMER_REAL, _FIRST_REMINDER_S, _REMINDER_S)
+        self._remind()
+
+    def _remind(self) -> None:
+        """Have SIGALRM repeat the interruption: pytest-timeout takes it for each test, and leaves the default."""
+        if signal.SIGALRM in self._before:
+            signal.signal(signal.SIGALRM, self._on_alarm)
+            signal.setitimer(signal.ITIMER_REAL, _FIRST_REMINDER_S, _REMINDER_S)
 
     def _on_alarm(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - as signal.signal calls it
         """Whoever caught the interruption, or waits for something, is interrupted again."""

@@ -7,10 +7,14 @@ all others after them, as pytest collected them. A file's own order is kept.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_nfvperf.plugin.labels import is_measuring
+
+if TYPE_CHECKING:
+    from pytest_nfvperf.session.run import NfvSession
 
 INI = "nfv_suite_order"
 
@@ -28,6 +32,21 @@ def sort_suites(config: pytest.Config, items: list[pytest.Item]) -> None:
     measuring = {item.path for item in items if is_measuring(item)}
     places = [place for place, item in enumerate(items) if item.path in measuring]
     ordered = sorted((items[place] for place in places), key=lambda item: _rank(item, order))
+    for place, item in zip(places, ordered, strict=True):
+        items[place] = item
+
+
+def put_other_sides_first(items: list[pytest.Item], session: NfvSession) -> None:
+    """Measure the other side of a relation first, in whatever order another plugin (pytest-randomly) put the tests."""
+    from pytest_nfvperf.model.sla.related import other_sides_first  # noqa: PLC0415 - every pytest run imports this
+    from pytest_nfvperf.plugin.worker import selected_test  # noqa: PLC0415 - as above
+
+    places = [place for place, item in enumerate(items) if is_measuring(item)]
+    own = session.backend.labels()
+    tests = [selected_test(items[place], session, own) for place in places]
+    if not any(limit.relative_to for test in tests for rule in test.rules for _, limit in rule.require):
+        return
+    ordered = [items[places[number]] for number in other_sides_first(tests)]
     for place, item in zip(places, ordered, strict=True):
         items[place] = item
 

@@ -32,7 +32,7 @@ def places_of(items: Sequence[pytest.Item], session: NfvSession) -> dict[str, Pl
     """Where each test belongs: what a relation of its SLA compares it with, or its mark xdist_group, is its group."""
     own = session.backend.labels()
     groups = Groups(len(items))
-    selected = [_selected(item, session, own) for item in items]
+    selected = [selected_test(item, session, own) for item in items]
     join_related(selected, groups)
     labels = [item_labels(item, session.profile.name).get(TESTBED_PARAMETER, "") for item in items]
     _join_marked(items, labels, groups)
@@ -45,7 +45,8 @@ def places_of(items: Sequence[pytest.Item], session: NfvSession) -> dict[str, Pl
     }
 
 
-def _selected(item: pytest.Item, session: NfvSession, own: Mapping[str, str]) -> Selected:
+def selected_test(item: pytest.Item, session: NfvSession, own: Mapping[str, str]) -> Selected:
+    """What is known of a test before it runs; ``own``: the testbed's labels."""
     if _is_functional(item, session) and JUDGE not in getattr(item, "fixturenames", ()):
         return Selected(str(item.path.parent), (), ())  # no rule judges it, although one may select its labels
     subjects = tuple({**own, **labels} for labels in subject_labels(item, session.profile.name))

@@ -139,7 +139,7 @@ class XdistHooks:
         self._scheduler = LateChoice(config, standard, self._hub, self._refuse)
         return self._scheduler
 
-    @pytest.hookimpl
+    @pytest.hookimpl(trylast=True)
     def pytest_handlecrashitem(self, crashitem: str, report: pytest.TestReport, sched: Any) -> None:
         """A worker was lost with the test that it ran: it is repeated once, on the next worker that is free."""
         from pytest_nfvperf.plugin.scheduling import LateChoice  # noqa: PLC0415 - as above
@@ -147,6 +147,8 @@ class XdistHooks:
 
         if self._hub is None or not isinstance(sched, LateChoice) or not sched.is_ours:
             return
+        if report.outcome not in {"passed", "failed", "skipped"}:
+            return  # pytest-rerunfailures has it repeated
         who = report.node.gateway.id
         before = self._lost.get(crashitem)
         self._lost[crashitem] = who

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
+from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.evidence.records import ErrorData
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
 from pytest_nfvperf.model.testbed.dut_version import with_nodes
@@ -139,6 +139,7 @@ class Rig:
         self._generator: Generator | None = None
         self._streams: StreamEngine | None = None
         self._live: LiveTopology | None = None
+        self._leaving: Deployment | None = None
         self._first_cause: tuple[str, TestbedError] | None = None
         self._first_record: str | None = None
         self._recoveries = 0
@@ -276,12 +277,14 @@ class Rig:
         if deployment.generator is not None:
             deployment.generator.detach(generator_port_names(live.topology))
         deployment.close()
+        self._leaving = None
 
     def _taken_down(self) -> tuple[LiveTopology | None, Deployment | None]:
         live, self._live = self._live, None
         if live is None:
             return None, None
         deployment, live.current = live.current, None
+        self._leaving = deployment
         return live, deployment
 
     def broken(self, test: str, error: TestbedError) -> TestbedError:
@@ -299,6 +302,14 @@ class Rig:
         self._first_record = self._first_record or record
         self.close()
         return error
+
+    def interrupted(self) -> None:
+        """Take everything down: a signal's handler broke off what was done here, and nobody knows how far it came.
+
+        The testbed did not break: it is built anew for the next test, however often.
+        """
+        self._cabling_checked = False
+        self.close()
 
     def close(self) -> None:
         """Remove everything, the DUT last. Every step is tried; the first error is raised at the end."""
@@ -321,9 +332,13 @@ class Rig:
             raise errors[0]
 
     def _forget_live(self) -> None:
+        """Also a topology that was being removed when that was interrupted."""
+        half_removed = self._leaving
         _, deployment = self._taken_down()
-        if deployment is not None:
-            deployment.close()
+        for each in (half_removed, deployment):
+            if each is not None:
+                each.close()
+        self._leaving = None
 
     def _refuse_if_broken(self) -> None:
         if self._first_cause is not None and self._recoveries > MAX_RECOVERIES:
@@ -349,7 +364,7 @@ class Rig:
                 generator.wait_links_up(LINK_DEADLINE_S)
             vnfs.wait_ready()
             built.wait_ready(LINK_DEADLINE_S)
-        except NfvperfError as error:
+        except BaseException as error:
             if isinstance(error, TestbedError):
                 add_evidence(error, datapath.logs())  # now: taking the topology down fills the logs with its own
             vnfs.close()

@@ -123,6 +123,7 @@ class NfvSession:
         self._progress, self._sinks = progress, tuple(sinks)
         self._started = time.monotonic()
         self._statuses: Counter[str] = Counter()
+        self._last_status = ""
         self._rig: Rig | None = None
         self._described = (False, False)  # DUT, generator
         self._run_data: RunData | None = None
@@ -271,6 +272,8 @@ class NfvSession:
 
     def begin_test(self, node_id: str, data: TestData) -> None:
         """A test that may measure begins."""
+        if data.attempt > 1:
+            self._statuses[self._last_status] -= 1
         self.recorder.test = node_id
         self._progress.begin(title(dict(data.labels)))
         self.recorder.findings.clear()
@@ -288,7 +291,7 @@ class NfvSession:
     def end_test(self, end: TestEndData) -> TestConclusion:
         """The test ended; returns its result."""
         self._progress.clear()
-        self._statuses[end.status] += 1
+        self._count(end)
         became = conclude_running(self.recorder, end)
         outcomes = [finding for finding in self.recorder.findings if isinstance(finding, Outcome)]
         for ledger in whole_ledgers(outcomes, self._context.trials):
@@ -297,9 +300,28 @@ class NfvSession:
         self.recorder.test = ""
         return became
 
+    def correct_end(self, node_id: str, end: TestEndData) -> TestConclusion:
+        """The test that ended last ended otherwise, as another plugin has it: what pytest reports counts."""
+        self._statuses[self._last_status] -= 1
+        self._count(end)
+        self.recorder.test = node_id
+        became = conclude_running(self.recorder, end)
+        self.recorder.emit(end)
+        self.recorder.test = ""
+        return became
+
+    def _count(self, end: TestEndData) -> None:
+        self._statuses[end.status] += 1
+        self._last_status = end.status
+
     def broken(self, error: TestbedError) -> TestbedError:
         """The testbed broke in the running test. Returns the error to show: which process died, if one did."""
         return error if self._rig is None else self._rig.broken(self.recorder.test, error)
+
+    def start_anew(self) -> None:
+        """Build the testbed anew for the next test: something broke off what was done on it, at an unknown place."""
+        if self._rig is not None:
+            self._rig.interrupted()
 
     @property
     def recording(self) -> bool:
@@ -339,7 +361,7 @@ class NfvSession:
             if self.recording:
                 self._tell_bands()
                 seconds = time.monotonic() - self._started
-                self.recorder.emit(RunEndData(exit_status, seconds, dict(self._statuses), reason))
+                self.recorder.emit(RunEndData(exit_status, seconds, dict(+self._statuses), reason))
                 self.recorder.close()
                 del self.recorder
 

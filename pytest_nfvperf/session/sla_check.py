@@ -58,8 +58,10 @@ class Measured:
             self.tell(to_text(labels, observed))
 
     def know(self, labels: Mapping[str, str], observed: Sequence[Observation]) -> None:
-        """Remember what was observed on a subject, which the other workers know, too."""
-        self._observed.setdefault(_key(labels), []).extend(observed)
+        """Remember what was observed on a subject, in place of what a repeated test observed before."""
+        known = self._observed.setdefault(_key(labels), [])
+        again = {(each.metric, each.unit, each.at) for each in observed}
+        known[:] = [each for each in known if (each.metric, each.unit, each.at) not in again] + list(observed)
 
     def peers(self, labels: Mapping[str, str]) -> Sequence[Observation] | None:
         """Observations of the subject with these labels; None when it was not measured."""

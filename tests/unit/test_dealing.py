@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from pytest_nfvperf.model.sla.related import Groups, Selected, join_related
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_nfvperf.model.sla.related import Groups, Selected, join_related, other_sides_first
 from pytest_nfvperf.model.sla.rules import Limit, Rule
 from pytest_nfvperf.plugin.dealing import Group, Place, Waiting, groups_of
 
@@ -31,6 +34,30 @@ def test_both_sides_of_a_relation_are_one_group_and_others_are_not():
 def test_the_other_side_may_be_another_test():
     rule = relation({"test": "test_one"}, {"case": "none"})
     assert joined(chain("s", rule, test="test_one", case="2a"), chain("s", test="test_two", case="none")) == [0, 0]
+
+
+@given(st.permutations(["1", "2", "4", "9"]))
+def test_the_other_side_comes_first_in_whatever_order_the_tests_are(order: list[str]) -> None:
+    rule = relation({"bridges": "4"}, {"bridges": "1"})
+    tests = [chain("s", rule, bridges=count) for count in order]
+    put = [order[place] for place in other_sides_first(tests)]
+
+    assert sorted(put) == sorted(order)
+    assert put.index("1") < put.index("4")
+    if order.index("1") < order.index("4"):
+        assert put == order
+
+
+def test_tests_that_need_one_another_stay_in_their_order():
+    one, other = relation({"bridges": "4"}, {"bridges": "1"}), relation({"bridges": "1"}, {"bridges": "4"})
+    tests = [chain("s", one, other, bridges=count) for count in ("4", "1", "2")]
+    assert sorted(other_sides_first(tests)) == [0, 1, 2]
+
+
+def test_what_may_or_may_not_be_the_other_side_moves_nothing():
+    rule = relation({"topology": "two"}, {"topology": "one"})
+    tests = [chain("s", rule, frame_size="64"), chain("s", rule, frame_size="64")]
+    assert other_sides_first(tests) == [0, 1]
 
 
 def test_what_is_known_only_at_run_time_may_be_equal_within_the_folder():

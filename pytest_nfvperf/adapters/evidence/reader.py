@@ -44,6 +44,7 @@ class TestEvidence:
 
     ``file``: name of the evidence file, so of the process that ran it. ``began_ns``: wall clock.
     ``lost_in``: files of workers that died with it, before it was repeated.
+    ``earlier``: attempts before this one, of a test that another plugin repeated within its process.
     """
 
     __test__ = False
@@ -66,6 +67,7 @@ class TestEvidence:
     file: str = ""
     began_ns: int = 0
     lost_in: tuple[str, ...] = ()
+    earlier: tuple[TestEvidence, ...] = ()
 
     @property
     def measured(self) -> bool:
@@ -187,6 +189,8 @@ def read_run(path: Path, only: Collection[str] | None = None, *, steps: bool = T
         for number, text in _complete_lines(file, evidence):
             line = _parse(file, number, text)
             _check_identity(evidence, seen, line, (file.name, number))
+            if isinstance(line.data, TestData) and line.data.attempt > 1:
+                _begin_attempt(evidence, line.test)
             _take(evidence, file.name, line, parts)
             if not steps:
                 _forget_steps(evidence, evidence.tests.get(line.test))
@@ -195,7 +199,28 @@ def read_run(path: Path, only: Collection[str] | None = None, *, steps: bool = T
             attempts.setdefault(test.node_id, []).append(test)
     evidence.tests = {node_id: _of_resumed(tried, evidence.runs) for node_id, tried in attempts.items()}
     evidence.problems += filter(None, (_why_no_end(evidence, file.name) for file in files))
+    evidence.problems += [_repeated(test) for test in evidence.tests.values() if test.earlier]
     return evidence
+
+
+def _begin_attempt(evidence: RunEvidence, node_id: str) -> None:
+    """What the attempts before left stays readable, and decides nothing any more."""
+    before = evidence.test(node_id)
+    earlier = (*before.earlier, replace(before, earlier=()))
+    evidence.tests[node_id] = TestEvidence(node_id, earlier=earlier)
+
+
+def _repeated(test: TestEvidence) -> str:
+    """Who reads that a test passed shall know that it failed before."""
+    ends = [one.end for one in test.earlier]
+    said = (f"attempt {number} {_how_it_ended(end)}" for number, end in enumerate(ends, 1))
+    return f"another plugin repeated {test.node_id}, and attempt {len(ends) + 1} decides: {'; '.join(said)}"
+
+
+def _how_it_ended(end: TestEndData | None) -> str:
+    if end is None:
+        return "did not end"
+    return f"{end.status}, {end.reason}" if end.reason else end.status
 
 
 def _of_resumed(tried: Sequence[TestEvidence], runs: Mapping[str, RunData]) -> TestEvidence:

@@ -30,8 +30,10 @@ STATUS = {
 def tell_allure(became: TestConclusion) -> None:
     """Set label and status of the running test; does nothing without ``--alluredir``."""
     dynamic: Any = allure.dynamic
-    dynamic.label(RESULT, str(became.fate))
     result = _running()
+    if result is not None:  # an earlier attempt of a test that another plugin repeats
+        result.labels = [label for label in result.labels if label.name != RESULT]
+    dynamic.label(RESULT, str(became.fate))
     status = STATUS.get(became.fate)
     if result is None or status is None or became.tolerated:
         return

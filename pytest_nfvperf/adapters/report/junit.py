@@ -10,7 +10,9 @@ from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.samples import Bound
 from pytest_nfvperf.model.sla.verdict import Observation, Verdict
 
-RESULT = "nfvperf.result"
+RESULT, REASON = "nfvperf.result", "nfvperf.reason"
+ATTEMPT = "nfvperf.attempt"
+"""Of a test that another plugin repeated: which attempt it was, from 2 on."""
 
 
 def junit_properties(outcome: Outcome, verdicts: Sequence[Verdict] = ()) -> list[tuple[str, str]]:
@@ -33,7 +35,7 @@ def junit_properties(outcome: Outcome, verdicts: Sequence[Verdict] = ()) -> list
 
 def fate_properties(became: TestConclusion) -> list[tuple[str, str]]:
     """What became of the test, and why, as JUnit properties."""
-    reason = [("nfvperf.reason", became.reason)] if became.reason else []
+    reason = [(REASON, became.reason)] if became.reason else []
     return [(RESULT, str(became.fate)), *reason]
 
 

@@ -11,7 +11,7 @@ from collections import Counter
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from pytest_nfvperf.adapters.report.junit import RESULT
+from pytest_nfvperf.adapters.report.junit import ATTEMPT, RESULT
 from pytest_nfvperf.adapters.report.node_ids import module_of, split_node_id
 from pytest_nfvperf.model.evidence.conclusion import Fate, TestConclusion
 from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion
@@ -42,6 +42,7 @@ def tell_junit(path: Path, conclusion: RunConclusion) -> None:
     for suite in tree.iter("testsuite"):
         for nameless in [case for case in suite.iter("testcase") if case.get("name") is None]:
             suite.remove(nameless)  # pytest's, of a test that was interrupted
+        _keep_last_attempts(suite)
         cases = list(suite.iter("testcase"))
         for case in cases:
             _tell_result(case, cases, conclusion)
@@ -54,6 +55,15 @@ def tell_junit(path: Path, conclusion: RunConclusion) -> None:
     fresh = path.with_name(f".{path.name}-{os.getpid()}")
     tree.write(fresh, encoding="utf-8", xml_declaration=True)
     fresh.replace(path)
+
+
+def _keep_last_attempts(suite: ET.Element) -> None:
+    """Of a test that another plugin repeated pytest writes a testcase for each attempt; the last one decides."""
+    cases = list(suite.iter("testcase"))
+    last = {_name(case): place for place, case in enumerate(cases) if _property(case, ATTEMPT)}
+    for place, case in enumerate(cases):
+        if place < last.get(_name(case), 0):
+            suite.remove(case)
 
 
 def _tell_result(case: ET.Element, cases: list[ET.Element], conclusion: RunConclusion) -> None:

@@ -78,6 +78,7 @@ class TestData:
         sla: name of the rules in force, the same for rules that ask the same (``rules_name``); "": not recorded.
         measured_in: evidence file of an earlier process that measured it: this one only judged that by its own SLA. ""
             for a test that ran.
+        attempt: which one it is, of a test that another plugin repeats (pytest-rerunfailures): the last one decides.
     """
 
     __test__ = False
@@ -87,6 +88,7 @@ class TestData:
     description: str = ""
     sla: str = ""
     measured_in: str = ""
+    attempt: int = 1
 
 
 @dataclass(frozen=True, slots=True)

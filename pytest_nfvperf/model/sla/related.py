@@ -6,7 +6,7 @@ test gets only while it runs (the name of a topology that it composes) are not k
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_nfvperf.model.sla.rules import Rule
@@ -53,6 +53,40 @@ def join_related(tests: Sequence[Selected], groups: Groups) -> None:
                 within = certain or candidate.folder == test.folder
                 if other != place and within and any(_may_be(wanted, labels) for labels in candidate.subjects):
                     groups.join(place, other)
+
+
+def other_sides_first(tests: Sequence[Selected]) -> list[int]:
+    """Places of the tests in an order that measures the other side of a relation before the test that needs it.
+
+    All else stays as it was. Tests count as another side where they have the labels that the relation names.
+    """
+    needs = [list(_tests_before(tests, place)) for place in range(len(tests))]
+    order: dict[int, None] = {}
+    for place in range(len(tests)):
+        _put(place, needs, order, frozenset())
+    return list(order)
+
+
+def _put(place: int, needs: Sequence[Sequence[int]], order: dict[int, None], under_way: frozenset[int]) -> None:
+    """Put a test behind all that it needs. Of tests that need one another, nobody can be first."""
+    for other in needs[place]:
+        if other not in order and other not in under_way:
+            _put(other, needs, order, under_way | {place})
+    order.setdefault(place)
+
+
+def _tests_before(tests: Sequence[Selected], place: int) -> Iterator[int]:
+    own = tests[place]
+    for wanted, certain in _other_sides(own):
+        named = {name for labels in own.subjects for name in wanted if labels.get(name) != wanted[name]}
+        for other, candidate in enumerate(tests):
+            within = certain or candidate.folder == own.folder
+            if other != place and within and any(_is_side(wanted, named, labels) for labels in candidate.subjects):
+                yield other
+
+
+def _is_side(wanted: Mapping[str, str], named: Iterable[str], labels: Mapping[str, str]) -> bool:
+    return _may_be(wanted, labels) and all(name in labels for name in named)
 
 
 def _other_sides(test: Selected) -> Iterator[tuple[dict[str, str], bool]]:
