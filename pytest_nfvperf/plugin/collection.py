@@ -246,6 +246,7 @@ def set_up(item: pytest.Item, session: NfvSession) -> None:
         forget_properties(item)
         _begin_attempt(item, session, attempt.number + 1)
     item.stash[ATTEMPT_KEY].set_up = True
+    session.start_anew()
 
 
 def _text(value: object) -> str:
@@ -297,10 +298,7 @@ def explain(item: pytest.Item, call: pytest.CallInfo[Any], report: pytest.TestRe
     if isinstance(error, TestbedError) and not report.passed:
         error = session.broken(error)
     elif error is not None and left_in_the_middle(error):
-        try:
-            session.start_anew()
-        except TestbedError as worse:
-            error = session.broken(worse)
+        session.broken_off = True
     if report.failed and error is not None:
         if session.deployed:
             report.sections.extend(sections(session.failed_on(error)))

@@ -311,6 +311,11 @@ class Rig:
         self._cabling_checked = False
         self.close()
 
+    def go_on_for(self, earlier: Rig) -> None:
+        """Remember what broke on the rig in whose place this one is."""
+        self._first_cause, self._first_record = earlier._first_cause, earlier._first_record
+        self._recoveries = earlier._recoveries
+
     def close(self) -> None:
         """Remove everything, the DUT last. Every step is tried; the first error is raised at the end."""
         steps: list[Callable[[], None]] = [self._forget_live]

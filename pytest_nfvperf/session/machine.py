@@ -48,6 +48,26 @@ class Machine:
             now = None
         if now is not None:
             return now
+        return self._made(context)
+
+    def anew(self, now: Rig | None, context: Context) -> Rig | None:
+        """The rig after something broke off what was done on it, or to get it, at an unknown place.
+
+        What it may have left is in no variable: the end of the journal removes all that is noted there.
+        """
+        try:
+            if now is not None:
+                now.interrupted()
+        finally:
+            if isinstance(self._backend, SharesMachine):
+                self._backend.close()
+        if now is None or not isinstance(self._backend, SharesMachine):
+            return now  # there was none, or nothing real in it
+        rig = self._made(context)
+        rig.go_on_for(now)
+        return rig
+
+    def _made(self, context: Context) -> Rig:
         self._shared = self.functional and self.can_share
         if self._shared and isinstance(self._backend, SharesMachine):
             return Rig(self._backend.parts_beside(), context)

@@ -91,6 +91,7 @@ class NfvSession:
         deployed: what was deployed in the running test, by topology and DUT; whoever starts a test clears it.
         selected: node ids of all tests that the run is about; None until the first of them is about to run.
         interrupted: the signal that ended a soak, for the run to end after its test; "" as long as there was none.
+        broken_off: a signal's handler broke off what was done on the testbed; whoever begins a test starts anew.
         stopping: how the run ends when a signal asks it to; None where nothing is measured.
         comparison: of a run that compares sides; else None.
         resumes: evidence files of processes that were killed, which this one goes on with.
@@ -115,6 +116,7 @@ class NfvSession:
         self.measured = Measured()
         self.deployed: dict[Placed, TopologyData] = {}
         self.interrupted = ""
+        self.broken_off = False
         self.selected: tuple[str, ...] | None = None
         self.stopping: RunEnd | None = None
         self.comparison: Comparison | None = None
@@ -319,9 +321,16 @@ class NfvSession:
         return error if self._rig is None else self._rig.broken(self.recorder.test, error)
 
     def start_anew(self) -> None:
-        """Build the testbed anew for the next test: something broke off what was done on it, at an unknown place."""
-        if self._rig is not None:
-            self._rig.interrupted()
+        """Before a test: where the one before was broken off at an unknown place, take down all that the run has made.
+
+        Raises:
+            TestbedError: something cannot be removed.
+        """
+        if not self.broken_off:
+            return
+        self.broken_off = False
+        rig, self._rig = self._rig, None
+        self._rig = self.machine.anew(rig, self._context)
 
     @property
     def recording(self) -> bool:

@@ -15,6 +15,7 @@ import pytest
 from user_project import CONFTEST, IN_TRIAL, make_project, records
 
 from pytest_nfvperf.adapters.generators.embedded import build
+from tests.other_plugins import installed
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: namespaces, hugepages, Open vSwitch")
 
@@ -263,6 +264,55 @@ def test_interrupted_by_ctrl_c_it_ends_cleanly(project, base, moment):
     finally:
         running.kill()
         running.wait()
+
+
+HASTY = """
+import pytest
+
+def hurry(seconds):
+    "As if the limit of pytest-timeout, whose handler is there, were so short from now on."
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+
+@pytest.fixture
+def hasty():
+    hurry(0.4)
+
+def test_in_set_up(hasty, phy2phy):
+    raise AssertionError("its set-up takes longer")
+
+def test_in_trial(phy2phy, search, nfv_session):
+    in_trial(nfv_session, lambda: hurry(0.7))
+    search.loss_at(phy2phy, Traffic(frame_size=64), 10_000, 60.0)
+
+def test_in_soak(phy2phy, soak):
+    hurry(5)
+    soak.run(phy2phy, Traffic(frame_size=64), load_fps=10_000)
+
+def test_with_a_short_trial(phy2phy, search, nfv_session):
+    in_trial(nfv_session, lambda: hurry(0.2))
+    search.loss_at(phy2phy, Traffic(frame_size=64), 10_000, 1.0)
+"""
+
+
+@pytest.fixture(scope="session")
+def others() -> Path:
+    """Other people's plugins."""
+    return installed()
+
+
+def test_a_time_limit_of_pytest_timeout_spoils_no_later_test(others, project, monkeypatch):
+    """Steps: let the limit of each test expire, in the set-up, a long trial, a soak and a short trial. Verify: the test
+    after them measures, and the engine's answers to what was broken off are nobody's."""
+    monkeypatch.setenv("PYTHONPATH", str(others))
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    result = run(project, HASTY + NEXT, "-p", "nfvperf", "-p", "timeout", "--timeout=300", "--nfv-soak-duration=60s")
+
+    result.assert_outcomes(passed=1, failed=3, errors=1)
+    ends = {record["test"].rpartition("::")[2]: record["data"] for record in records(project.path, "test_end")}
+    limit = {"test_in_trial", "test_in_soak", "test_with_a_short_trial"}
+    assert {name for name, end in ends.items() if end["cause"] == "inconclusive"} == limit
+    assert all(ends[name]["reason"].startswith("Timeout (>300.0s) from pytest-timeout") for name in limit)
+    assert not records(project.path, "error"), "the testbed did not break"
 
 
 WITHOUT = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest")

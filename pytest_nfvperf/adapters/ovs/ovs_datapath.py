@@ -115,9 +115,13 @@ class OvsDatapath:
         options = _options(testbed, dut, binaries, memory)
         options = replace(options, process=process or options.process)
         instance = OvsInstance(journal, binaries, options, name)
-        described = _describe(binaries, options, reason)
-        cores = len(options.pmd_cpus) if spec.datapath != "system" else 0
-        info = replace(described, **installation_facts(spec, binaries, instance), cores=cores)
+        try:
+            described = _describe(binaries, options, reason)
+            cores = len(options.pmd_cpus) if spec.datapath != "system" else 0
+            info = replace(described, **installation_facts(spec, binaries, instance), cores=cores)
+        except BaseException:
+            instance.close()
+            raise
         return OvsDatapath(instance, testbed, journal, info, nic_makers)
 
     def info(self) -> DatapathInfo:
