@@ -14,7 +14,7 @@ from pytest_nfvperf.adapters.evidence.reader import read_run
 from pytest_nfvperf.model.evidence.conclusion import Fate
 from pytest_nfvperf.model.evidence.run_conclusion import RunFate
 from tests.other_plugins import Beside, installed, trials_by_test
-from tests.plugin.test_stopping import HEADER, STUBBORN, Start, start
+from tests.plugin.test_stopping import HEADER, ONE_TRIAL, STUBBORN, Start, start
 
 __all__ = ["start"]  # a fixture
 
@@ -340,10 +340,12 @@ def test_a_time_limit_by_a_thread_ends_the_run_which_its_evidence_says(beside: B
 def test_ctrl_c_ends_a_run_in_order_whatever_took_its_alarm_before(
     pytester: pytest.Pytester, others: Path, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """pytest-timeout has SIGALRM during each test, and leaves it deadly: a reminder of ours would kill the run."""
+    """pytest-timeout has SIGALRM during each test that has a limit, and leaves it deadly for what comes after it."""
     monkeypatch.syspath_prepend(str(others))
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    process = start(HEADER + STUBBORN.replace("MANY", "3"), "-p", "nfvperf", "-p", "timeout", "--timeout=60")
+    without_limit = STUBBORN.replace("MANY", "3").replace("def test", "@pytest.mark.timeout(0)\ndef test")
+    suite = f"{HEADER}def test_first(phy2phy, search):\n    {ONE_TRIAL}\n{without_limit}"
+    process = start(suite, "-p", "nfvperf", "-p", "timeout", "--timeout=60")
     os.killpg(process.pid, signal.SIGINT)
     output, _ = process.communicate(timeout=20)
 
