@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_nfvperf import __version__
+from pytest_nfvperf.adapters.process.outputs import steady_standard_streams
 from pytest_nfvperf.cli.arguments import path_like
 from pytest_nfvperf.cli.behind import USAGE, split, usage_status
 from pytest_nfvperf.cli.bisect import add_parser as add_bisect
@@ -29,14 +30,32 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; errors end as one message on stderr and exit status 1 (usage: 2)."""
-    arguments = _parsed(sys.argv[1:] if argv is None else argv)
+    """Run a command; errors end as one message on stderr and exit status 1 (usage: 2).
+
+    A reader who has seen enough (``| head -1``) changes no status. An output that cannot be written does.
+    """
+    with steady_standard_streams() as output:
+        status = _run(sys.argv[1:] if argv is None else argv)
+        output.flush()
+        if output.failed is None or isinstance(output.failed, BrokenPipeError):
+            return status
+        why = getattr(output.failed, "strerror", None) or output.failed
+        print(f"nfvperf: the output cannot be written: {why}", file=sys.stderr)
+        return status or 1
+
+
+def _run(argv: Sequence[str]) -> int:
+    arguments = _parsed(argv)
     command: Command = arguments.command
     try:
         return command(arguments)
     except NfvperfError as error:
         print(f"nfvperf: {error}", file=sys.stderr)
-        return 1
+    except OSError as error:
+        if error.filename is None:
+            raise
+        print(f"nfvperf: {error.strerror}: {error.filename}", file=sys.stderr)
+    return 1
 
 
 def _parsed(argv: Sequence[str]) -> argparse.Namespace:

@@ -18,11 +18,12 @@ from pytest_nfvperf.config.sla_file import unknown_labels, unmatched_rules
 from pytest_nfvperf.config.vocabulary import TESTBED_LABELS
 from pytest_nfvperf.model.display import how_many
 from pytest_nfvperf.model.errors import ConfigError, DutFailure, InconclusiveError, TestbedError
-from pytest_nfvperf.model.evidence.conclusion import Cause, TestConclusion, one_line
+from pytest_nfvperf.model.evidence.conclusion import Cause, TestConclusion, TestFacts, conclude_test, one_line
 from pytest_nfvperf.model.evidence.records import TestData
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.profile import QUICK, SMOKE
 from pytest_nfvperf.model.sla.rules import Rule, Sla
+from pytest_nfvperf.model.text import visible
 from pytest_nfvperf.plugin.attempts import ATTEMPT_KEY, Attempt, forget_properties
 from pytest_nfvperf.plugin.ending import Ending, cause_of, ending_of, left_in_the_middle, mark
 from pytest_nfvperf.plugin.judged_anew import sla_name
@@ -41,6 +42,7 @@ from pytest_nfvperf.session.running_test import conclude_interrupted
 from pytest_nfvperf.session.sla_check import InconclusiveWarning, SlaFailure
 from pytest_nfvperf.session.slas import SUITE_SLA
 
+UNRECORDED_KEY = pytest.StashKey[TestbedError]()
 DUT_FAILED, INCONCLUSIVE = "FAIL", "INCONCLUSIVE"
 """What the message begins with of a test that has no figure for an SLA."""
 
@@ -233,7 +235,10 @@ def _begin_attempt(item: pytest.Item, session: NfvSession, number: int) -> None:
     doc = getattr(getattr(item, "function", None), "__doc__", None) or ""
     item.stash[ATTEMPT_KEY] = Attempt(number)
     data = TestData(labels, parameters, doc.strip(), sla_name(session, item.path), attempt=number)
-    session.begin_test(item.nodeid, data)
+    try:
+        session.begin_test(item.nodeid, data)
+    except TestbedError as error:
+        item.stash[UNRECORDED_KEY] = error
 
 
 def set_up(item: pytest.Item, session: NfvSession) -> None:
@@ -247,6 +252,12 @@ def set_up(item: pytest.Item, session: NfvSession) -> None:
         _begin_attempt(item, session, attempt.number + 1)
     item.stash[ATTEMPT_KEY].set_up = True
     session.start_anew()
+
+
+def refuse_unrecorded(item: pytest.Item) -> None:
+    """Raise the TestbedError of a test that the evidence cannot take, such as on a full disk: it must not run."""
+    if UNRECORDED_KEY in item.stash:
+        raise item.stash[UNRECORDED_KEY]
 
 
 def _text(value: object) -> str:
@@ -303,6 +314,7 @@ def explain(item: pytest.Item, call: pytest.CallInfo[Any], report: pytest.TestRe
         if session.deployed:
             report.sections.extend(sections(session.failed_on(error)))
         _show(report, error)
+    _show_all_characters(report.longrepr)
     ending = ending_of(report, error)
     mark(report, ending)
     if ATTEMPT_KEY in item.stash:
@@ -312,17 +324,28 @@ def explain(item: pytest.Item, call: pytest.CallInfo[Any], report: pytest.TestRe
 
 def _show(report: pytest.TestReport, error: BaseException) -> None:
     if isinstance(error, SlaFailure):
-        report.longrepr = str(error)
+        report.longrepr = visible(str(error))
     elif isinstance(error, (TestbedError, SideLostError, SidesBrokenError)):
-        report.longrepr = f"testbed error: {error}"
+        report.longrepr = visible(f"testbed error: {error}")
     elif isinstance(error, DutFailure):
-        report.longrepr = f"{DUT_FAILED}: {error}"
+        report.longrepr = visible(f"{DUT_FAILED}: {error}")
     elif isinstance(error, InconclusiveError):
-        report.longrepr = f"{INCONCLUSIVE}: {error}"
+        report.longrepr = visible(f"{INCONCLUSIVE}: {error}")
     elif isinstance(error, (ConfigError, pytest.UsageError)):
-        report.longrepr = f"usage error: {error}"
+        report.longrepr = visible(f"usage error: {error}")
     elif cause_of(error, report.when or "call") is Cause.INTERNAL:
-        report.longrepr = f"internal error of nfvperf, which says nothing about the DUT\n\n{report.longreprtext}"
+        report.longrepr = visible(
+            f"internal error of nfvperf, which says nothing about the DUT\n\n{report.longreprtext}"
+        )
+
+
+def _show_all_characters(shown: object) -> None:
+    """Pytest's text of a failure as the terminal takes it: a message may quote whatever a test has read."""
+    for traceback, crash, _ in getattr(shown, "chain", ()):
+        for entry in traceback.reprentries:
+            entry.lines = [visible(line) for line in entry.lines]
+        if crash is not None:
+            crash.message = visible(crash.message)
 
 
 def finish(item: pytest.Item, report: pytest.TestReport, session: NfvSession) -> Found | None:
@@ -335,7 +358,14 @@ def finish(item: pytest.Item, report: pytest.TestReport, session: NfvSession) ->
         return None
     attempt = item.stash[ATTEMPT_KEY]
     attempt.ended = attempt.end_data()
-    became = session.end_test(attempt.ended)
+    try:
+        became = session.end_test(attempt.ended)
+    except TestbedError as error:  # without evidence no result counts
+        report.outcome = "failed"
+        _show(report, error)
+        ending = ending_of(report, error)
+        mark(report, ending)
+        became = conclude_test(TestFacts(item.nodeid, status=ending.status, cause=ending.cause, reason=ending.reason))
     return _publish(report, became, attempt, session)
 
 

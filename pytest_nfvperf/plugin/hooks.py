@@ -6,6 +6,7 @@ machine waits until a test that measures is collected or run.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +14,14 @@ import pytest
 
 from pytest_nfvperf.model.errors import UnavailableError
 from pytest_nfvperf.plugin import stopping
+from pytest_nfvperf.plugin.end_parts import let_others_fail_alone, make_junit_writable, parts_of
 from pytest_nfvperf.plugin.labels import BASE_FIXTURE, MARKER, TESTBED_PARAMETER, is_measuring
 from pytest_nfvperf.plugin.options import add_options, read_options
 from pytest_nfvperf.plugin.parametrizing import FUNCTIONAL, NOT_QUICK, QUICK_ONLY, SMOKE, SMOKE_ONLY, VIRTUAL_TIME
 from pytest_nfvperf.plugin.result_lines import ResultLines, attach
 from pytest_nfvperf.plugin.rundir import RUN_DIR_KEY, run_directory
 from pytest_nfvperf.plugin.suite_order import add_ini, put_other_sides_first, sort_suites
+from pytest_nfvperf.plugin.telling import terminal_of
 from pytest_nfvperf.plugin.watch import Watch
 from pytest_nfvperf.session.options import Options
 
@@ -152,6 +155,7 @@ def _prepare(config: pytest.Config, items: list[pytest.Item], measuring: list[py
     collection.deselect_by_profile(config, items, config.stash[OPTIONS_KEY])
     sort_suites(config, items)
     collection.check_before_run(config, measuring, session_of(config))
+    worker.refuse_unsendable(config, items)
     worker.tell_places(config, items, session_of(config))
     if config.stash[OPTIONS_KEY].resume is not None:
         from pytest_nfvperf.plugin import resuming  # noqa: PLC0415 - only for who resumes
@@ -193,6 +197,7 @@ def pytest_runtestloop(session: pytest.Session) -> object:
     from pytest_nfvperf.plugin.collection import LoggedReports  # noqa: PLC0415 - only with evidence
 
     config.pluginmanager.register(LoggedReports(session_of(config)), "nfvperf-logged-reports")
+    let_others_fail_alone(config)
     return None
 
 
@@ -233,9 +238,11 @@ def _tolerating(item: pytest.Item, phase: str) -> Generator[None, object, object
         return (yield)
     from pytest_nfvperf.plugin import collection, comparing  # noqa: PLC0415
 
+    collection.refuse_unrecorded(item)
     session = session_of(item.config)
     if phase == "setup" and item.config.stash[RECORDED_KEY]:
         collection.set_up(item, session)
+        collection.refuse_unrecorded(item)
     with collection.tolerating(item, phase, session), comparing.judged(item, phase, session):
         return (yield)
     return None
@@ -289,32 +296,38 @@ def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] 
     return status_of(report)
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+def pytest_terminal_summary(config: pytest.Config) -> None:
     """The summary table, and where the results are."""
-    show_summary(terminalreporter, config)
+    show_summary(config)
 
 
-def show_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+def show_summary(config: pytest.Config) -> None:
     """The same; also called where pytest itself shows no summary, after an internal error."""
-    run_dir = config.stash.get(RUN_DIR_KEY, None)
-    if run_dir is None or not run_dir.is_dir() or hasattr(config, "workerinput"):
+    run_dir, shown_on, parts = config.stash.get(RUN_DIR_KEY, None), terminal_of(config), parts_of(config)
+    if run_dir is None or shown_on is None or hasattr(config, "workerinput"):
         return
-    from pytest_nfvperf.plugin import terminal  # noqa: PLC0415
+    with parts.alone("the summary cannot be shown", f"then: nfvperf show {run_dir}"):
+        from pytest_nfvperf.plugin import terminal  # noqa: PLC0415
+        from pytest_nfvperf.plugin.concluding import CONCLUDED_KEY  # noqa: PLC0415
 
-    session = config.stash.get(SESSION_KEY, None)
-    leftovers = session.backend.leftovers() if session is not None else []
-    from pytest_nfvperf.plugin.concluding import CONCLUDED_KEY  # noqa: PLC0415
-
-    concluded = config.stash.get(CONCLUDED_KEY, None)
-    ending = stopping.ending(config)
-    leftovers += ending.problems
-    terminal.summary(terminalreporter, run_dir, config.stash[OPTIONS_KEY], leftovers, concluded, ending.time_for_charts)
+        session = config.stash.get(SESSION_KEY, None)
+        leftovers = session.backend.leftovers() if session is not None else []
+        ending = stopping.ending(config)
+        leftovers += ending.problems
+        options, concluded = config.stash[OPTIONS_KEY], config.stash.get(CONCLUDED_KEY, None)
+        if concluded is not None:
+            terminal.summary(shown_on, run_dir, options, leftovers, concluded, parts, ending.time_for_charts)
+            _watch(config).summarized = True
+    for line in parts.untold():
+        shown_on.write_line(f"nfvperf: {line}", yellow=True)
 
 
 @pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, object]:
     """After the fixtures have ended: take the testbed down, finish the evidence, conclude."""
     with stopping.ending(session.config).finishing(session):
+        with parts_of(session.config).alone("the JUnit file may be missing"):
+            make_junit_writable(session.config)
         try:
             return (yield)
         finally:
@@ -322,14 +335,15 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, obj
 
 
 def _finish(session: pytest.Session) -> None:
-    config = session.config
+    config, parts = session.config, parts_of(session.config)
     nfv = config.stash.get(SESSION_KEY, None)
     if nfv is not None:
-        nfv.close(int(session.exitstatus), _watch(config).reason(session))
+        with parts.alone("the run was not taken down as a whole", "nfvperf clean removes what is left"):
+            nfv.close(int(session.exitstatus), _watch(config).reason(session))
     if RUN_DIR_KEY in config.stash and not hasattr(config, "workerinput"):
         from pytest_nfvperf.plugin.concluding import conclude_session  # noqa: PLC0415
 
-        with stopping.ending(config).undisturbed():
+        with stopping.ending(config).undisturbed(), parts.alone("the run cannot be concluded"):
             conclude_session(session, int(session.exitstatus), _watch(config))
 
 
@@ -339,11 +353,16 @@ def _watch(config: pytest.Config) -> Watch:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Make sure that nothing of ours outlives the run, however it ended."""
-    nfv = config.stash.get(SESSION_KEY, None)
-    if nfv is not None:
-        nfv.close(int(pytest.ExitCode.INTERRUPTED))
+    parts = parts_of(config)
+    with parts.alone("the run was not taken down as a whole", "nfvperf clean removes what is left"):
+        nfv = config.stash.get(SESSION_KEY, None)
+        if nfv is not None:
+            nfv.close(int(pytest.ExitCode.INTERRUPTED))
+    with parts.alone("the testbed was not given back"):
+        _give_back(config)
     stopping.unwatch(config)
-    _give_back(config)
+    for line in parts.untold():
+        print(f"nfvperf: {line}", file=sys.stderr)
 
 
 def _give_back(config: pytest.Config) -> None:

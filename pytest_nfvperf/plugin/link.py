@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import astuple
 from queue import Empty, SimpleQueue
 from typing import Any
 
 import pytest
 
+from pytest_nfvperf.model.text import storable
 from pytest_nfvperf.plugin.dealing import Place
 from pytest_nfvperf.plugin.hub import FILE, LINK, MEASURE, OBSERVED, PLACES, ROOM, SAY, TAKEN, TESTBED, WANTED
 from pytest_nfvperf.plugin.taken import Taken
 
 LINK_KEY = pytest.StashKey["Link | None"]()
+
+
+def refuse_not_utf8(names: Iterable[str]) -> None:
+    """Raise pytest.UsageError for a name that no channel to a worker takes: execnet would raise in xdist."""
+    for name in names:
+        if storable(name) != name:
+            raise pytest.UsageError(
+                f"{storable(name)} is not UTF-8, and pytest-xdist cannot send it to a worker: rename the directory or "
+                "file, or leave -n out"
+            )
 
 
 def link_of(config: pytest.Config) -> Link | None:

@@ -23,6 +23,7 @@ from pytest_nfvperf.model.measure.request_response import RequestSpec
 from pytest_nfvperf.model.traffic.trial import TrialSpec
 from pytest_nfvperf.plugin.collection import DUT_FAILED, INCONCLUSIVE
 from pytest_nfvperf.plugin.labels import is_measuring
+from pytest_nfvperf.plugin.telling import terminal_of
 from pytest_nfvperf.session.run import NfvSession
 
 
@@ -41,7 +42,7 @@ class PlannedTest:
 
 def show_plan(session: pytest.Session, nfv: NfvSession) -> bool:
     """Print the plan of every collected test."""
-    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    reporter = terminal_of(session.config)
     backend = nfv.backend
     if not isinstance(backend, SimulatedBackend) or reporter is None:
         return False

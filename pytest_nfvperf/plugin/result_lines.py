@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_nfvperf.plugin.labels import is_measuring
+from pytest_nfvperf.plugin.telling import Terminal, terminal_of
 
 if TYPE_CHECKING:
     from pytest_nfvperf.adapters.report.result_text import Found
@@ -39,9 +40,9 @@ class ResultLines:
         self._widest = 0
 
     @property
-    def _reporter(self) -> pytest.TerminalReporter | None:
-        reporter: pytest.TerminalReporter | None = self._config.pluginmanager.get_plugin("terminalreporter")
-        return None if reporter is None or reporter.verbosity < 0 else reporter
+    def _terminal(self) -> Terminal | None:
+        terminal = terminal_of(self._config)
+        return None if terminal is None or terminal.verbosity < 0 else terminal
 
     @pytest.hookimpl
     def pytest_collection_finish(self, session: pytest.Session) -> None:
@@ -61,8 +62,8 @@ class ResultLines:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
         """Write no path: measuring tests have no dots that it would stand before. Then restore pytest's setting."""
-        reporter = self._reporter
-        if reporter is None or not is_measuring(item):
+        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is None or not hasattr(reporter, "showfspath") or self._terminal is None or not is_measuring(item):
             return (yield)
         before, reporter.showfspath = reporter.showfspath, False
         try:
@@ -76,7 +77,7 @@ class ResultLines:
     ) -> Generator[None, tuple[str, str, Any], tuple[str, str, Any]]:
         """No dot; what is counted, and the word that ``-v`` shows, stay pytest's."""
         category, letter, word = yield
-        return (category, "" if hasattr(report, FOUND) and self._reporter is not None else letter, word)
+        return (category, "" if hasattr(report, FOUND) and self._terminal is not None else letter, word)
 
     @pytest.hookimpl
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -95,27 +96,19 @@ class ResultLines:
         told, seconds = self._found.pop(nodeid, None), self._seconds.pop(nodeid, 0.0)
         repeated = nodeid in self._repeated
         self._repeated.discard(nodeid)
-        reporter = self._reporter
-        if not told or reporter is None:
+        terminal = self._terminal
+        if not told or terminal is None:
             return
         from pytest_nfvperf.adapters.report.result_text import Found, ResultText  # noqa: PLC0415 - as above
 
         of = self._session.testscollected if self._session is not None else 0
-        width = reporter._tw.fullwidth if reporter.isatty() else None
         found = Found(**told)
         if repeated:
             found = found._replace(reason=f"{found.reason}; the test is repeated".removeprefix("; "))
         text = ResultText(nodeid, found, seconds, (len(self._ended), of))
-        _begin_line(reporter)
-        for pieces in text.lines(width, self._widest):
+        terminal.begin_line()
+        for pieces in text.lines(terminal.width, self._widest):
             for piece, markup in pieces:
-                reporter.write(piece, **markup)
-            reporter.line("")
-        reporter.flush()
-
-
-def _begin_line(reporter: pytest.TerminalReporter) -> None:
-    """End pytest's line of dots if one is open; under xdist it has no path before it."""
-    reporter.ensure_newline()
-    if reporter._tw.width_of_current_line:
-        reporter.line("")
+                terminal.write(piece, **markup)
+            terminal.write("\n")
+        terminal.flush()

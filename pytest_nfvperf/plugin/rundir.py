@@ -19,6 +19,7 @@ RUN_DIR_KEY = pytest.StashKey[Path]()
 LATEST = "latest"
 WITHOUT_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
 """How a file system that has no symbolic links refuses one (symlink(2)): vfat and exfat, some network shares."""
+NOT_LATEST = "the link to the latest run was not renewed"
 
 
 def run_directory(config: pytest.Config, options: Options) -> Path:
@@ -46,28 +47,29 @@ def _given(workerinput: Mapping[str, Any], options: Options) -> Path | None:
     return options.results / f"of-{workerinput['workerid']}" / run_dir.name
 
 
-def point_latest(run_dir: Path) -> str:
+def point_latest(run_dir: Path) -> None:
     """Let ``latest`` beside the run directory point at it, atomically.
 
-    Returns:
-        Why there is no ``latest``, as a line for the user, where the file system has no symbolic links; else "".
-
     Raises:
-        ConfigError: it cannot be for another reason, such as a full disk.
+        ConfigError: something else has this name. It is not ours, and stays.
+        OSError: the disk has no room, or the file system no links.
     """
     link = run_dir.parent / LATEST
     fresh = run_dir.parent / f".{LATEST}-{os.getpid()}"
-    try:
-        fresh.unlink(missing_ok=True)
-        fresh.symlink_to(run_dir.name)
-        fresh.replace(link)
-    except OSError as error:
-        if error.errno in WITHOUT_LINKS and not os.path.lexists(link):
-            return (
-                f"there is no {link}: the file system has no symbolic links ({error.strerror}); "
-                f"name the run itself: {run_dir}"
-            )
+    if link.exists() and not link.is_symlink():
+        what = "a directory" if link.is_dir() else "a file"
         raise ConfigError(
-            f"{link} cannot point at this run: {error.strerror}. Free space, or choose another place (--nfv-results)"
-        ) from error
-    return ""
+            f"{link} is {what}, and no link of ours, so it stays as it is. Rename it; this run is {run_dir.name}"
+        )
+    try:
+        try:
+            fresh.unlink(missing_ok=True)
+            fresh.symlink_to(run_dir.name)
+            fresh.replace(link)
+        finally:
+            fresh.unlink(missing_ok=True)
+    except OSError as error:
+        why = error.strerror
+        if error.errno in WITHOUT_LINKS and not os.path.lexists(link):
+            why = f"the file system has no symbolic links ({why}); name the run itself: {run_dir}"
+        raise OSError(error.errno, why, str(link)) from error

@@ -20,12 +20,13 @@ from pytest_nfvperf.config.testbed_file import load_testbed
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed.testbed import Testbed
 from pytest_nfvperf.plugin.collection import starts
+from pytest_nfvperf.plugin.end_parts import ShownSink, let_allure_fail_alone, parts_of
 from pytest_nfvperf.plugin.far_files import ALLURE, RUN, SendFiles
 from pytest_nfvperf.plugin.leasing import Taken, take_testbed
 from pytest_nfvperf.plugin.link import link_of
 from pytest_nfvperf.plugin.resuming import resumed_name
 from pytest_nfvperf.plugin.rundir import run_directory
-from pytest_nfvperf.plugin.telling import say
+from pytest_nfvperf.plugin.telling import say, terminal_of
 from pytest_nfvperf.plugin.worker import run_dir_of_worker, share
 from pytest_nfvperf.ports.sink import Sink
 from pytest_nfvperf.session.options import GivenTestbed, Options
@@ -153,14 +154,13 @@ def _generator_side(testbed: Testbed) -> GeneratorSide:
 
 
 def _progress(config: pytest.Config) -> SilentProgress | TerminalProgress:
-    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    terminal = terminal_of(config)
     capture = config.pluginmanager.get_plugin("capturemanager")
-    if reporter is None or capture is None or config.getoption("verbose") < 0:
+    if terminal is None or capture is None or config.getoption("verbose") < 0:
         return SilentProgress()
-    writer = reporter._tw
     return progress_for(
-        writer._file,
-        column=lambda: writer.width_of_current_line,
+        terminal.file,
+        column=lambda: terminal.column,
         uncaptured=capture.global_and_fixture_disabled,
     )
 
@@ -171,7 +171,8 @@ def _sinks(config: pytest.Config, run_dir: Path) -> list[Sink]:
         return []
     from pytest_nfvperf.plugin.allure_sink import AllureSink  # noqa: PLC0415 - only with --alluredir
 
-    return [AllureSink(Path(directory), run_dir)]
+    let_allure_fail_alone(config)
+    return [ShownSink(AllureSink(Path(directory), run_dir), parts_of(config), "steps for Allure are missing")]
 
 
 def _far_sink(config: pytest.Config, run_dir: Path, worker: str) -> list[Sink]:

@@ -25,6 +25,7 @@ import pytest
 
 from pytest_nfvperf.model.errors import NfvperfError
 from pytest_nfvperf.plugin.report_later import is_left_to_host
+from pytest_nfvperf.plugin.telling import terminal_of
 
 SOAK_END_S = 5.0
 """Time that a soak has for its verdict once it was asked to end. On an idle machine it takes a fraction of a second."""
@@ -77,6 +78,9 @@ def _installed(config: pytest.Config, stopping: Stopping) -> Stopping:
     config.stash[STOPPING_KEY] = stopping
     config.pluginmanager.register(stopping, "nfvperf-stopping")
     stopping.install()
+    terminal = terminal_of(config)
+    if terminal is not None and not hasattr(config, "workerinput"):
+        terminal.outlive_output()
     return stopping
 
 
@@ -277,10 +281,10 @@ class Stopping:
 
 def _terminal(config: pytest.Config) -> int | None:
     """A descriptor of pytest's terminal of our own; None in a worker, which has none."""
-    reporter = config.pluginmanager.get_plugin("terminalreporter")
-    if reporter is None or hasattr(config, "workerinput"):
+    terminal = terminal_of(config)
+    if terminal is None or hasattr(config, "workerinput"):
         return None
     try:
-        return os.dup(reporter._tw._file.fileno())
+        return os.dup(terminal.file.fileno())
     except (OSError, ValueError):  # not a file: pytest in pytest
         return os.dup(sys.__stderr__.fileno()) if sys.__stderr__ is not None else None

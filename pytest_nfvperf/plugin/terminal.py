@@ -6,9 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import pytest
-
-from pytest_nfvperf.adapters.evidence.reader import RunEvidence, read_run
+from pytest_nfvperf.adapters.evidence.reader import RunEvidence
 from pytest_nfvperf.adapters.report.conclusion_lines import test_lines, worth_telling
 from pytest_nfvperf.adapters.report.run_table import run_table
 from pytest_nfvperf.adapters.report.testbeds import testbed_lines
@@ -16,8 +14,10 @@ from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.evidence.conclusion import Cause
 from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion
 from pytest_nfvperf.model.measure.profile import SMOKE
+from pytest_nfvperf.plugin.end_parts import EndParts
 from pytest_nfvperf.plugin.report_later import is_left_to_host, leave_to_host
-from pytest_nfvperf.plugin.rundir import point_latest
+from pytest_nfvperf.plugin.rundir import NOT_LATEST, point_latest
+from pytest_nfvperf.plugin.telling import Terminal
 from pytest_nfvperf.session.options import Options
 from pytest_nfvperf.session.run import NfvSession
 
@@ -52,56 +52,45 @@ def skipped_lines(run: RunEvidence) -> list[str]:
 
 
 def summary(
-    reporter: pytest.TerminalReporter,
+    terminal: Terminal,
     run_dir: Path,
     options: Options,
     leftovers: Sequence[str],
-    concluded: tuple[RunEvidence, RunConclusion] | None,
+    concluded: tuple[RunEvidence, RunConclusion],
+    parts: EndParts,
     time_for_charts: Callable[[], bool] = lambda: True,
 ) -> None:
     """The table of all outcomes, what did not pass, what was left behind on purpose, and where the report is.
 
     Args:
-        reporter: pytest's.
+        terminal: where it goes.
         run_dir: where the evidence is.
         options: what the user asked for.
         leftovers: what the testbed left behind on purpose.
-        concluded: the evidence, read back, and what became of the run; None where it cannot be read.
+        concluded: the evidence, read back, and what became of the run.
+        parts: of the run's end: what fails here is noted there.
         time_for_charts: False once the report has to do without more of them.
     """
-    if concluded is None:
-        _say_why_unread(reporter, run_dir)
-        return
     run, conclusion = concluded
-    reporter.section("datapath acceptance", sep="=")
-    width = reporter._tw.fullwidth if reporter.isatty() else None
-    if table := run_table(run, conclusion, width=width, color=reporter.hasmarkup):
-        reporter.write_line(table)
+    terminal.section("datapath acceptance", sep="=")
+    with parts.alone("the table cannot be shown", f"then: nfvperf show {run_dir}"):
+        if table := run_table(run, conclusion, width=terminal.width, color=terminal.hasmarkup):
+            terminal.write_line(table)
     for line in test_lines(worth_telling(conclusion.tests)):
-        reporter.write_line(line)
+        terminal.write_line(line)
     for line in (*testbed_lines(run), *skipped_lines(run), *run.problems, *leftovers):
-        reporter.write_line(f"nfvperf: {line}", yellow=True)
-    reporter.write_line(f"evidence: {run_dir}")
-    try:
-        point_latest(run_dir)  # where there can be none, the start of the run said so
-        if options.report:
-            reporter.write_line(f"report:   {_rendered(reporter, run, run_dir, time_for_charts)}")
-    except (ConfigError, OSError) as error:
-        reporter.write_line(f"nfvperf: the report cannot be written: {error}; then: nfvperf report {run_dir}", red=True)
+        terminal.write_line(f"nfvperf: {line}", yellow=True)
+    terminal.write_line(f"evidence: {run_dir}")
+    with parts.alone(NOT_LATEST):
+        point_latest(run_dir)
+    if options.report:
+        with parts.alone("the report cannot be written", f"then: nfvperf report {run_dir}"):
+            terminal.write_line(f"report:   {_rendered(options, run, run_dir, time_for_charts)}")
 
 
-def _rendered(
-    reporter: pytest.TerminalReporter, run: RunEvidence, run_dir: Path, time_for_charts: Callable[[], bool]
-) -> Path:
+def _rendered(options: Options, run: RunEvidence, run_dir: Path, time_for_charts: Callable[[], bool]) -> Path:
     if is_left_to_host():
         return leave_to_host(run_dir)
     from pytest_nfvperf.session.run_report import write_report  # noqa: PLC0415 - matplotlib takes a second
 
-    return write_report(run, run_dir, reporter.config.rootpath, time_for_charts=time_for_charts)
-
-
-def _say_why_unread(reporter: pytest.TerminalReporter, run_dir: Path) -> None:
-    try:
-        read_run(run_dir)
-    except ConfigError as error:
-        reporter.write_line(f"nfvperf: the evidence cannot be read: {error}", red=True)
+    return write_report(run, run_dir, options.root, time_for_charts=time_for_charts)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Generator
 
 import pytest
+
+from pytest_nfvperf.plugin.end_parts import EndParts, parts_of
+from pytest_nfvperf.plugin.telling import terminal_of
 
 
 class Watch:
@@ -14,14 +18,18 @@ class Watch:
         uncollected: reports of what could not be collected.
         last_line: what to print after all others; None for nothing.
         good: it is good news.
+        summarized: the summary has been shown.
+        told: what reports of tests carry of their results, by node id; ``failed``: tests that pytest calls failed.
     """
 
     def __init__(self) -> None:
         self.uncollected: list[pytest.CollectReport] = []
         self.last_line: str | None = None
         self.good = False
+        self.told: dict[str, dict[str, str]] = {}
+        self.failed: set[str] = set()
         self._reason = ""
-        self._summarized = False
+        self.summarized = False
 
     def note(self, reason: str) -> None:
         """Remember what ends the run, where pytest calls no hook for it."""
@@ -38,6 +46,14 @@ class Watch:
             self.uncollected.append(report)
 
     @pytest.hookimpl
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Remember what became of a test, for where the evidence cannot be read back."""
+        if report.failed:
+            self.failed.add(report.nodeid)
+        if report.user_properties:
+            self.told[report.nodeid] = {name: str(value) for name, value in report.user_properties}
+
+    @pytest.hookimpl
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         """Remember what interrupted the run: a person, a signal, or pytest itself."""
         self._reason = str(excinfo.value) or "by Ctrl-C"
@@ -48,25 +64,31 @@ class Watch:
         lines = str(excrepr).strip().splitlines()
         self._reason = lines[-1].removeprefix("E").strip() if lines else ""
 
-    @pytest.hookimpl
-    def pytest_terminal_summary(self) -> None:
-        """Remember that it was shown."""
-        self._summarized = True
-
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, object, object]:
         """After all others: the last line."""
         result = yield
-        self._stopped_late(session)
-        reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-        if self.last_line is None or reporter is None or reporter.verbosity < -1:
-            return result
-        if not self._summarized:
+        parts = parts_of(session.config)
+        with parts.alone("the end of the run cannot be shown"):
+            self._stopped_late(session)
+            self._tell_end(session.config, parts)
+        return result
+
+    def _tell_end(self, config: pytest.Config, parts: EndParts) -> None:
+        terminal = terminal_of(config)
+        if self.last_line is None or terminal is None or terminal.verbosity < -1:
+            for line in parts.untold():
+                print(f"nfvperf: {line}", file=sys.stderr)
+            return
+        if not self.summarized:
             from pytest_nfvperf.plugin.hooks import show_summary  # noqa: PLC0415 - the plugin imports this module
 
-            show_summary(reporter, session.config)
-        reporter.write_line(f"nfvperf: {self.last_line}", bold=True, green=self.good, red=not self.good)
-        return result
+            show_summary(config)
+        for line in parts.untold():
+            terminal.write_line(f"nfvperf: {line}", yellow=True)
+        terminal.write_line(f"nfvperf: {self.last_line}", bold=True, green=self.good, red=not self.good)
+        if lost := terminal.lost():
+            print(f"nfvperf: standard output takes no more: {lost}. {self.last_line}", file=sys.stderr)
 
     def _stopped_late(self, session: pytest.Session) -> None:
         """A signal that came while the report was written: the report is written again, and says so."""
@@ -78,4 +100,4 @@ class Watch:
         from pytest_nfvperf.plugin.concluding import conclude_stopped  # noqa: PLC0415 - only who measured has it
 
         if conclude_stopped(session, self, ending.asked):
-            self._summarized = False
+            self.summarized = False

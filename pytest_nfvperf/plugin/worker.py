@@ -10,12 +10,18 @@ import pytest
 from pytest_nfvperf.model.sla.related import Groups, Selected, join_related
 from pytest_nfvperf.plugin.dealing import Place
 from pytest_nfvperf.plugin.labels import TESTBED_PARAMETER, is_measuring, item_labels, subject_labels
-from pytest_nfvperf.plugin.link import Link, link_of
+from pytest_nfvperf.plugin.link import Link, link_of, refuse_not_utf8
 from pytest_nfvperf.plugin.parametrizing import FUNCTIONAL
 from pytest_nfvperf.session.run import NfvSession
 
 JUDGE = "sla"
 """Fixture of tests that an SLA judges."""
+
+
+def refuse_unsendable(config: pytest.Config, items: Sequence[pytest.Item]) -> None:
+    """Raise pytest.UsageError in a worker whose tests have names that xdist cannot send."""
+    if hasattr(config, "workerinput"):
+        refuse_not_utf8(item.nodeid for item in items)
 
 
 def tell_places(config: pytest.Config, items: Sequence[pytest.Item], session: NfvSession) -> None:

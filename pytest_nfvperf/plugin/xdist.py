@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 from pytest_nfvperf.plugin.hub import Hub
+from pytest_nfvperf.plugin.link import refuse_not_utf8
 
 if TYPE_CHECKING:
     from pytest_nfvperf.plugin.scheduling import LateChoice
@@ -43,6 +44,7 @@ class XdistHooks:
     @pytest.hookimpl
     def pytest_xdist_setupnodes(self, config: pytest.Config) -> None:
         """The first workers are about to be started: one that fails to start shall not end the run."""
+        refuse_not_utf8([*config.args, str(config.rootpath), *map(str, config.invocation_params.args)])
         dsession = config.pluginmanager.get_plugin("dsession")
         if dsession is None or config.getoption("dist") == _EACH:
             return  # with "each" every worker runs every test: nothing is dealt

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 
 from pytest_nfvperf.model.evidence.record import RecordKind
 from pytest_nfvperf.model.evidence.records import KINDS, ErrorData, Payload, RecordIds, make_record
@@ -63,6 +64,7 @@ class Recorder:
         return record.id
 
     def close(self) -> None:
-        """Close every sink."""
-        for sink in self._sinks:
-            sink.close()
+        """Close every sink, also where one cannot be."""
+        with ExitStack() as closing:
+            for sink in reversed(self._sinks):
+                closing.callback(sink.close)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -296,10 +296,12 @@ class NfvSession:
         self._count(end)
         became = conclude_running(self.recorder, end)
         outcomes = [finding for finding in self.recorder.findings if isinstance(finding, Outcome)]
-        for ledger in whole_ledgers(outcomes, self._context.trials):
-            self.recorder.emit(ledger)
-        self.recorder.emit(end)
-        self.recorder.test = ""
+        try:
+            for ledger in whole_ledgers(outcomes, self._context.trials):
+                self.recorder.emit(ledger)
+            self.recorder.emit(end)
+        finally:
+            self.recorder.test = ""
         return became
 
     def correct_end(self, node_id: str, end: TestEndData) -> TestConclusion:
@@ -368,17 +370,23 @@ class NfvSession:
             self.backend.close()
         finally:
             if self.recording:
-                self._tell_bands()
-                seconds = time.monotonic() - self._started
-                self.recorder.emit(RunEndData(exit_status, seconds, dict(+self._statuses), reason))
-                self.recorder.close()
-                del self.recorder
+                self._end_evidence(exit_status, reason)
 
-    def _tell_bands(self) -> None:
+    def _end_evidence(self, exit_status: int, reason: str) -> None:
+        """Write the last records and close the file, also where they cannot be written: an open one looks running."""
+        seconds = time.monotonic() - self._started
+        recorder = self.recorder
+        del self.recorder
+        with ExitStack() as ending:
+            ending.callback(recorder.close)
+            ending.callback(recorder.emit, RunEndData(exit_status, seconds, dict(+self._statuses), reason))
+            self._tell_bands(recorder)
+
+    def _tell_bands(self, recorder: Recorder) -> None:
         """Write the run record again where the rig knows in which bands of CPU distance the trials were."""
         seen = self._rig.bands_seen if self._rig is not None else None
         if seen is not None and self._run_data is not None:
-            self.recorder.emit(with_bands(self._run_data, seen))
+            recorder.emit(with_bands(self._run_data, seen))
 
     def _limits_of(self, live: LiveTopology, traffic: Traffic, *, anew: bool = False) -> Limits:
         directions = len(live.topology.directions) if traffic.bidirectional else 1

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence
+from pytest_nfvperf.adapters.process.outputs import write_whole
 from pytest_nfvperf.model.evidence.comparison_document import (
     ComparedRun,
     LeftOut,
@@ -54,5 +55,5 @@ def _duts(run: RunEvidence) -> tuple[tuple[str, DatapathInfo], ...]:
 def write_comparison(compared: ComparedRun, directory: Path, name: str = COMPARISON_FILE) -> Path:
     """Write the document into a directory; returns its path."""
     path = directory / name
-    path.write_text(json.dumps(document(compared), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_whole(path, json.dumps(document(compared), indent=2, ensure_ascii=False) + "\n")
     return path

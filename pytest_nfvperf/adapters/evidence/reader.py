@@ -164,7 +164,13 @@ class RunEvidence:
         return self.tests.setdefault(node_id, TestEvidence(node_id))
 
 
-def read_run(path: Path, only: Collection[str] | None = None, *, steps: bool = True) -> RunEvidence:
+def read_run(
+    path: Path,
+    only: Collection[str] | None = None,
+    *,
+    steps: bool = True,
+    known_ends: Mapping[str, RunEndData] | None = None,
+) -> RunEvidence:
     """Read a results directory (all its evidence files) or one evidence file.
 
     The reader leaves out an incomplete last line and reports it (``truncated``, ``problems``).
@@ -174,6 +180,7 @@ def read_run(path: Path, only: Collection[str] | None = None, *, steps: bool = T
         only: names of the files of the directory to read; None for all.
         steps: False keeps of each test only the last of the trials that are steps of a search: what became of the run
             does not rest on the others, and most of the memory that a run takes is theirs.
+        known_ends: how the processes of these files ended, where they could not write it.
 
     Raises:
         ConfigError: nothing there, a line that is not evidence, another schema version, or files of several runs.
@@ -197,6 +204,7 @@ def read_run(path: Path, only: Collection[str] | None = None, *, steps: bool = T
         for test in evidence.tests.values():
             test.file = file.name
             attempts.setdefault(test.node_id, []).append(test)
+    evidence.ends |= {file: end for file, end in (known_ends or {}).items() if file not in evidence.ends}
     evidence.tests = {node_id: _of_resumed(tried, evidence.runs) for node_id, tried in attempts.items()}
     evidence.problems += filter(None, (_why_no_end(evidence, file.name) for file in files))
     evidence.problems += [_repeated(test) for test in evidence.tests.values() if test.earlier]

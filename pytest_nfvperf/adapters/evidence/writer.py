@@ -86,14 +86,15 @@ class EvidenceWriter:
 
     def close(self) -> None:
         """Close the file. Can be called twice."""
-        if self._fd is not None:
-            os.close(self._fd)
-            self._fd = None
+        fd, self._fd = self._fd, None
+        if fd is not None:
+            os.close(fd)
 
     def _take_back(self) -> None:
         """Cut a half-written line, so that the lines before it are all that a reader sees."""
         if self._fd is not None:
-            os.ftruncate(self._fd, self._end)
+            with suppress(OSError):  # the reader leaves the half line out
+                os.ftruncate(self._fd, self._end)
 
     def _broken(self, what: str, error: OSError) -> TestbedError:
         return TestbedError(
@@ -116,17 +117,33 @@ def sync(fd: int) -> None:
 
 
 def is_being_written(path: Path) -> bool:
-    """True while a process has the file open to write more: its lock (flock(2)) goes with it, however it ends."""
+    """True while a process has the file open to write more: its lock (flock(2)) goes with it, however it ends.
+
+    A process that the run forked shares the lock, and may outlive the run. So the run itself must be alive.
+    """
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return True
+        owner = _owner(fd)
+        return owner is None or Path(f"/proc/{owner}").exists()
     except OSError:
         return False
     finally:
         os.close(fd)
     return False
+
+
+def _owner(fd: int) -> int | None:
+    """Who took the lock of this file, as proc_locks(5) says; None where it does not: another machine, a container."""
+    status = os.fstat(fd)
+    file = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+    with suppress(OSError):
+        for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():
+            match line.split():
+                case [_, "FLOCK", _, "WRITE", owner, where, *_] if where == file and owner.isdigit():
+                    return int(owner)
+    return None
 
 
 def _write_all(fd: int, data: bytes) -> None:

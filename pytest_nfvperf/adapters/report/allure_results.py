@@ -21,6 +21,7 @@ from pytest_nfvperf.adapters.report.node_ids import module_of, split_node_id
 from pytest_nfvperf.model.evidence.conclusion import Fate, TestConclusion
 from pytest_nfvperf.model.evidence.records import TestData
 from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion
+from pytest_nfvperf.model.text import storable
 
 # allure-python-commons says py.typed, but these have no annotations.
 _make_logger: Callable[[Path], Any] = AllureFileLogger
@@ -42,6 +43,17 @@ def write_missing_results(directory: Path, run: RunEvidence, conclusion: RunConc
         if _has_none(became, run):
             test = run.tests.get(became.node_id)
             logger.report_result(_result_of(became, None if test is None else test.data))
+
+
+def storable_texts(item: Any) -> Any:
+    """A result of Allure, or a text, whose texts are such that a file can hold them; results are changed in place."""
+    if isinstance(item, str):
+        return storable(item)
+    if isinstance(item, list):
+        return [storable_texts(one) for one in item]
+    for name in vars(item) if hasattr(type(item), "__attrs_attrs__") else ():
+        setattr(item, name, storable_texts(getattr(item, name)))
+    return item
 
 
 def _has_none(became: TestConclusion, run: RunEvidence) -> bool:

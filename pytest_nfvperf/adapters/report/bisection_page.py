@@ -8,6 +8,7 @@ from pathlib import Path
 
 from markupsafe import Markup
 
+from pytest_nfvperf.adapters.process.outputs import write_whole
 from pytest_nfvperf.adapters.report.bisection_chart import bisection_chart
 from pytest_nfvperf.adapters.report.drawing import to_png, to_svg
 from pytest_nfvperf.adapters.report.templating import environment, style
@@ -62,5 +63,5 @@ def render_bisection(story: Story, directory: Path) -> Path:
         arguments=list(story.arguments),
         subject=now.subject,
     )
-    (directory / PAGE).write_text(text, encoding="utf-8")
+    write_whole(directory / PAGE, text)
     return directory / PAGE

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from markupsafe import Markup
 
+from pytest_nfvperf.adapters.process.outputs import write_whole
 from pytest_nfvperf.adapters.report.drawing import to_svg
 from pytest_nfvperf.adapters.report.history_chart import history_chart
 from pytest_nfvperf.adapters.report.history_table import change_line, history_rows, machine_line
@@ -56,7 +57,7 @@ def render_history(
     )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        write_whole(path, text)
     except OSError as error:
         raise ConfigError(f"the page cannot be written: {error.strerror}", file=str(path)) from error
     return path

@@ -14,6 +14,7 @@ from markupsafe import Markup
 from pytest_nfvperf.adapters.evidence.comparison_file import compared_run
 from pytest_nfvperf.adapters.evidence.conclusions import conclude
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence
+from pytest_nfvperf.adapters.process.outputs import write_whole
 from pytest_nfvperf.adapters.report import browser, figures, studies
 from pytest_nfvperf.adapters.report.charts import ChartFolder
 from pytest_nfvperf.adapters.report.comparison_page import comparison_page
@@ -87,7 +88,7 @@ def render_report(
     context["folded"] = len(context["topologies"]) > MOST_OPEN
     context["large"] = len(run.trials) > MOST_UNPACKED_TRIALS
     page = out_dir / "report.html"
-    page.write_text(_rendered(context), encoding="utf-8")
+    write_whole(page, _rendered(context))
     return page
 
 

@@ -9,6 +9,7 @@ from pytest_nfvperf.model.evidence.conclusion import TestConclusion
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.samples import Bound
 from pytest_nfvperf.model.sla.verdict import Observation, Verdict
+from pytest_nfvperf.model.text import visible
 
 RESULT, REASON = "nfvperf.result", "nfvperf.reason"
 ATTEMPT = "nfvperf.attempt"
@@ -30,12 +31,12 @@ def junit_properties(outcome: Outcome, verdicts: Sequence[Verdict] = ()) -> list
     if outcome.cost is not None:
         pairs.append(("cycles_per_packet", outcome.cost.pmd_cycles_per_packet))
     pairs += [(f"verdict.{verdict.requirement}", verdict.judgement.value) for verdict in verdicts]
-    return [(f"nfvperf.{name}", str(value)) for name, value in pairs if value is not None]
+    return [(visible(f"nfvperf.{name}"), visible(str(value))) for name, value in pairs if value is not None]
 
 
 def fate_properties(became: TestConclusion) -> list[tuple[str, str]]:
     """What became of the test, and why, as JUnit properties."""
-    reason = [(REASON, became.reason)] if became.reason else []
+    reason = [(REASON, visible(became.reason))] if became.reason else []
     return [(RESULT, str(became.fate)), *reason]
 
 

@@ -6,15 +6,17 @@ SLA or an assertion), and whatever says nothing about the DUT is an error.
 
 from __future__ import annotations
 
-import os
+import io
 from collections import Counter
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+from pytest_nfvperf.adapters.process.outputs import write_whole
 from pytest_nfvperf.adapters.report.junit import ATTEMPT, RESULT
 from pytest_nfvperf.adapters.report.node_ids import module_of, split_node_id
 from pytest_nfvperf.model.evidence.conclusion import Fate, TestConclusion
 from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion
+from pytest_nfvperf.model.text import visible
 
 _KINDS = {
     Fate.FAILED: "failure",
@@ -30,11 +32,14 @@ _WRONG = ("failure", "error")
 
 
 def tell_junit(path: Path, conclusion: RunConclusion) -> None:
-    """Rewrite a JUnit file in place, whole or not at all. Can be done again, when the conclusion is another one.
+    """Rewrite a JUnit file, whole or not at all. Can be done again, when the conclusion is another one.
 
     Args:
         path: the file; where there is none, nothing is done.
         conclusion: what became of the run. Each test that ended has its result as property ``nfvperf.result``.
+
+    Raises:
+        OSError: the file cannot be written. xml.etree.ElementTree.ParseError: another plugin wrote what is no XML.
     """
     if not path.is_file():
         return
@@ -52,9 +57,9 @@ def tell_junit(path: Path, conclusion: RunConclusion) -> None:
         suite.extend(case for case in made if _name(case) not in written)
         _tell_run(suite, conclusion)
         _count(suite)
-    fresh = path.with_name(f".{path.name}-{os.getpid()}")
-    tree.write(fresh, encoding="utf-8", xml_declaration=True)
-    fresh.replace(path)
+    written_anew = io.BytesIO()
+    tree.write(written_anew, encoding="utf-8", xml_declaration=True)
+    write_whole(path, written_anew.getvalue())
 
 
 def _keep_last_attempts(suite: ET.Element) -> None:
@@ -93,13 +98,13 @@ def _tell_kind(case: ET.Element, cases: list[ET.Element]) -> None:
 
 def _case_of(test: TestConclusion) -> ET.Element:
     """A testcase for what pytest wrote none of: it never ended."""
-    path, classes, name = split_node_id(test.node_id)
+    path, classes, name = split_node_id(visible(test.node_id))
     case = ET.Element("testcase", classname=".".join([module_of(path), *classes]), name=name, time="0")
     properties = ET.SubElement(case, "properties")
-    for key, value in ((RESULT, str(test.fate)), ("nfvperf.reason", test.reason)):
+    for key, value in ((RESULT, str(test.fate)), ("nfvperf.reason", visible(test.reason))):
         ET.SubElement(properties, "property", name=key, value=value)
     kind = _KINDS[test.fate]
-    ET.SubElement(case, kind, type=f"nfvperf.{test.fate}", message=test.reason)
+    ET.SubElement(case, kind, type=f"nfvperf.{test.fate}", message=visible(test.reason))
     return case
 
 
@@ -112,7 +117,7 @@ def _tell_run(suite: ET.Element, conclusion: RunConclusion) -> None:
         properties.remove(told)
     said = {"run": str(conclusion.fate), "exit_status": str(conclusion.exit_status), "headline": conclusion.headline}
     for name, value in (said | ({"reason": conclusion.reason} if conclusion.reason else {})).items():
-        ET.SubElement(properties, "property", name=f"nfvperf.{name}", value=value)
+        ET.SubElement(properties, "property", name=f"nfvperf.{name}", value=visible(value))
 
 
 def _count(suite: ET.Element) -> None:

@@ -11,11 +11,12 @@ from pytest_nfvperf.adapters.report.result_text import figures_text, test_name
 from pytest_nfvperf.model.evidence.conclusion import Fate, TestConclusion
 from pytest_nfvperf.model.evidence.machine_did import machine_did
 from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion, RunFate
+from pytest_nfvperf.model.text import visible
 
 MOST_BYTES = 1_000_000
 """GitHub shows no summary of a step that is longer than 1 MiB."""
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&$])")
 _MARKS = {
     Fate.PASSED: "✅",
     Fate.FAILED: "❌",
@@ -48,7 +49,7 @@ def markdown(run: RunEvidence, conclusion: RunConclusion, most_bytes: int = MOST
 
 def escaped(text: str) -> str:
     """Text that Markdown shows as it is, in one line."""
-    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+    return _SPECIAL.sub(r"\\\1", visible(" ".join(text.split())))
 
 
 def _facts(run: RunEvidence) -> list[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pytest_nfvperf.adapters.evidence.conclusions import conclude
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence
+from pytest_nfvperf.adapters.process.outputs import write_whole
 from pytest_nfvperf.adapters.report.figures import bounded_text, format_line_share, goal_seen
 from pytest_nfvperf.adapters.report.published_series import PublishedSeries
 from pytest_nfvperf.adapters.report.templating import environment, style
@@ -107,7 +108,7 @@ def render_matrix(matrix: Matrix, path: Path) -> Path:
     """Write one page that needs nothing beside it; returns its path."""
     page = environment().get_template("matrix.html").render(matrix=matrix, style=style())
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(page, encoding="utf-8")
+    write_whole(path, page)
     return path
 
 

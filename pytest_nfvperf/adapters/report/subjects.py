@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
+from pytest_nfvperf.model.text import visible
+
 COMMON_VALUES = {"flows": "1", "direction": "bidirectional"}
 """Left out where they have this value: it is what most tests do."""
 
@@ -58,6 +60,7 @@ def _common(name: str, value: str) -> bool:
 
 
 def _part(name: str, value: str) -> str:
+    value = visible(value)
     if name == "test":
         return value.removeprefix("test_")
     if name == "frame_size":

@@ -1,4 +1,4 @@
-"""The templates: strict (an unknown name is an error) and escaping everything."""
+"""The templates: strict (an unknown name is an error), escaping everything, and showing control characters."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 from markupsafe import Markup
 
 from pytest_nfvperf.model import display
+from pytest_nfvperf.model.text import visible
 
 TEMPLATES = Path(__file__).with_name("templates")
 
@@ -21,6 +22,7 @@ def environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=_shown,
     )
     made.filters |= _filters()
     return made
@@ -29,6 +31,11 @@ def environment() -> Environment:
 def style() -> Markup:
     """The style sheet, to embed in the page."""
     return Markup((TEMPLATES / "style.css").read_text(encoding="utf-8"))  # noqa: S704 - our own file
+
+
+def _shown(value: object) -> object:
+    """What an expression of a template came to; our own markup has been through here before."""
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _filters() -> dict[str, Any]:

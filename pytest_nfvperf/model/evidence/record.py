@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import Any
 
+from pytest_nfvperf.model.text import storable
+
 SCHEMA_VERSION = 1
 
 
@@ -94,13 +96,18 @@ def _default(field: dataclasses.Field[Any]) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """A model object as plain JSON: dataclasses to dicts, tuples to lists, enums to their values."""
+    """A model object as plain JSON: dataclasses to dicts, tuples to lists, enums to their values.
+
+    Texts are as a file can hold them: names of tests and paths may have surrogates, which no reader of JSON takes.
+    """
+    if isinstance(value, str) and not isinstance(value, Enum):
+        return storable(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {storable(str(key)): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
     return value

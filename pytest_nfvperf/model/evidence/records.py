@@ -26,6 +26,7 @@ from pytest_nfvperf.model.measure.stream_measurement import StreamResult
 from pytest_nfvperf.model.sla.verdict import Verdict
 from pytest_nfvperf.model.testbed.equipment import DatapathInfo, GeneratorInfo
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut, Testbed
+from pytest_nfvperf.model.text import storable
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.trial import TrialResult
 from pytest_nfvperf.model.traffic.undisturbed import (
@@ -333,7 +334,7 @@ def make_record(payload: Payload, *, id: str, run: str, test: str, time_ns: int)
     """The record that carries ``payload``; the kind follows from its type. Arguments as in Record."""
     kind = KINDS[type(payload)]
     data = without_defaults(payload, _KEPT, _WHOLE) if kind is RecordKind.TRIAL else plain(payload)
-    return Record(kind, id, run, test, time_ns, data)
+    return Record(kind, id, storable(run), storable(test), time_ns, data)
 
 
 _KEPT = frozenset({"invalid", "ledger", "repeat_of", "hdr"})

@@ -1,0 +1,134 @@
+"""What a process leaves for others: its standard output, and files that are written whole."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, TextIO, cast
+
+from pytest_nfvperf.model.text import encodable, visible
+
+_NOT_REPLACEABLE = frozenset({errno.EBUSY, errno.EXDEV, errno.EPERM, errno.EACCES, errno.EROFS, errno.ENOTSUP})
+"""A file that is a mount of its own (a container's bind mount), or in a directory that takes no new file: the file
+itself may still be writable."""
+
+
+def write_whole(path: Path, data: str | bytes) -> None:
+    """Write a file so that nobody ever sees half of it.
+
+    A new file takes the old one's place. Where none can, as for a bind-mounted file, the old one is written anew; a
+    disk that is full then gets the old content back.
+
+    Args:
+        path: of the file. The target of a link is written, not the link.
+        data: text is written in UTF-8.
+
+    Raises:
+        OSError: it cannot be written. What was there still is.
+    """
+    content = data if isinstance(data, bytes) else data.encode("utf-8")
+    path = path.resolve()
+    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        try:
+            fresh.write_bytes(content)
+            if path.exists():
+                shutil.copymode(path, fresh)
+            fresh.replace(path)
+        finally:
+            with suppress(OSError):
+                fresh.unlink(missing_ok=True)
+    except OSError as error:
+        if error.errno not in _NOT_REPLACEABLE or not path.is_file():
+            raise
+        _write_in_place(path, content)
+
+
+def _write_in_place(path: Path, content: bytes) -> None:
+    before = path.read_bytes()
+    try:
+        path.write_bytes(content)
+    except OSError:
+        with suppress(OSError):
+            path.write_bytes(before)
+        raise
+
+
+class SteadyOutput:
+    """A text stream that takes whatever is written to it, as the work behind it does not depend on who reads.
+
+    A character that the encoding lacks gets a stand-in. When the stream refuses (nobody reads the pipe any more, the
+    disk is full, the terminal is gone), all that follows is dropped, and ``failed`` says why.
+
+    Args:
+        stream: where the text goes.
+        plain: also show control characters instead of sending them; on a terminal colours stay.
+    """
+
+    def __init__(self, stream: TextIO, *, plain: bool = False) -> None:
+        self.failed: Exception | None = None
+        self._stream = stream
+        self._plain = plain
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        """Take it; returns its length."""
+        if self.failed is None:
+            shown = visible(text, colors=self.isatty()) if self._plain else text
+            try:
+                self._stream.write(encodable(shown, self._stream.encoding or "utf-8"))
+            except (OSError, ValueError) as error:  # ValueError: somebody closed it
+                self._give_up(error)
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Take all of them."""
+        for line in lines:
+            self.write(line)
+
+    def flush(self) -> None:
+        """Hand over what was written so far."""
+        if self.failed is None:
+            try:
+                self._stream.flush()
+            except (OSError, ValueError) as error:
+                self._give_up(error)
+
+    def isatty(self) -> bool:
+        """True for a terminal."""
+        with suppress(ValueError):
+            return self._stream.isatty()
+        return False
+
+    def _give_up(self, error: Exception) -> None:
+        """Whatever is still in a buffer goes nowhere: else Python would end by status 120 when it flushes it."""
+        self.failed = error
+        with suppress(OSError, ValueError, AttributeError):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            try:
+                os.dup2(nowhere, self._stream.fileno())
+            finally:
+                os.close(nowhere)
+            self._stream.flush()
+
+
+@contextmanager
+def steady_standard_streams() -> Iterator[SteadyOutput]:
+    """Within it ``print`` writes to standard output and error as ``SteadyOutput`` does; also where they are closed."""
+    before = sys.stdout, sys.stderr
+    with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
+        streams = [SteadyOutput(stream if stream is not None else nowhere, plain=True) for stream in before]
+        sys.stdout, sys.stderr = (cast("TextIO", stream) for stream in streams)
+        try:
+            yield streams[0]
+        finally:
+            for stream in streams:
+                stream.flush()
+            sys.stdout, sys.stderr = before
