@@ -175,7 +175,11 @@ def _report(arguments: argparse.Namespace) -> int:
 
     run = read_run(arguments.run)
     folder = arguments.run if arguments.run.is_dir() else arguments.run.parent
-    print(write_report(run, folder))
+
+    def note(what: str, error: Exception) -> None:
+        print(f"nfvperf: {what}: {error}", file=sys.stderr)
+
+    print(write_report(run, folder, note=note))
     print(conclude(run).last_line)
     return 0
 

@@ -10,7 +10,7 @@ import os
 import sys
 from pathlib import Path
 
-from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.plugin.end_parts import EndParts
 
 NOTE = "NFVPERF_REPORT_NOTE"
 """Environment variable of the run in the guest: the file in which it notes its directory."""
@@ -42,8 +42,8 @@ def write_noted(note: Path, rootpath: Path) -> None:
     from pytest_nfvperf.adapters.evidence.reader import read_run  # noqa: PLC0415
     from pytest_nfvperf.session.run_report import write_report  # noqa: PLC0415
 
-    run_dir = Path(note.read_text(encoding="utf-8"))
-    try:
-        write_report(read_run(run_dir), run_dir, rootpath)
-    except (ConfigError, OSError) as error:
-        print(f"nfvperf: the report cannot be written: {error}; then: nfvperf report {run_dir}", file=sys.stderr)
+    run_dir, parts = Path(note.read_text(encoding="utf-8")), EndParts()
+    with parts.alone("the report cannot be written", f"then: nfvperf report {run_dir}"):
+        write_report(read_run(run_dir), run_dir, rootpath, note=parts.note)
+    for line in parts.untold():
+        print(f"nfvperf: {line}", file=sys.stderr)

@@ -85,12 +85,14 @@ def summary(
         point_latest(run_dir)
     if options.report:
         with parts.alone("the report cannot be written", f"then: nfvperf report {run_dir}"):
-            terminal.write_line(f"report:   {_rendered(options, run, run_dir, time_for_charts)}")
+            terminal.write_line(f"report:   {_rendered(options, run, run_dir, parts, time_for_charts)}")
 
 
-def _rendered(options: Options, run: RunEvidence, run_dir: Path, time_for_charts: Callable[[], bool]) -> Path:
+def _rendered(
+    options: Options, run: RunEvidence, run_dir: Path, parts: EndParts, time_for_charts: Callable[[], bool]
+) -> Path:
     if is_left_to_host():
         return leave_to_host(run_dir)
     from pytest_nfvperf.session.run_report import write_report  # noqa: PLC0415 - matplotlib takes a second
 
-    return write_report(run, run_dir, options.root, time_for_charts=time_for_charts)
+    return write_report(run, run_dir, options.root, time_for_charts=time_for_charts, note=parts.note)

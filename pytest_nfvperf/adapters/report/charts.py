@@ -19,7 +19,19 @@ from pytest_nfvperf.adapters.report.live.spec import Live
 from pytest_nfvperf.adapters.report.search_chart import search_chart
 from pytest_nfvperf.model.evidence.records import TrialData
 from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.text import visible
 from pytest_nfvperf.model.traffic.histogram import Histogram
+
+NoteFault = Callable[[str, Exception], None]
+"""Takes what went wrong in a part of a report, in words, and the error."""
+
+NO_CHART, NO_FILES = "a chart of the report cannot be drawn", "charts cannot be written as files"
+
+
+def raise_fault(what: str, error: Exception) -> None:  # noqa: ARG001 - a NoteFault
+    """End the report by its first fault."""
+    raise error
+
 
 _DRAW = "`nfvperf report`, with this run's directory, draws all charts."
 
@@ -29,16 +41,27 @@ class ChartFolder:
 
     ``time_left``: False once nobody waits for more: what is missing is then said in its place.
     ``pictures``: False where there are so many charts that the browser alone draws those it can.
+    ``note``: told of each picture that cannot be made; the page says so in its place. By default it raises.
     """
 
     def __init__(
-        self, directory: Path | None, time_left: Callable[[], bool] = lambda: True, *, pictures: bool = True
+        self,
+        directory: Path | None,
+        time_left: Callable[[], bool] = lambda: True,
+        *,
+        pictures: bool = True,
+        note: NoteFault = raise_fault,
     ) -> None:
         self._directory = directory
         self._time_left = time_left
         self._pictures = pictures
+        self._note = note
         if directory is not None:
-            directory.mkdir(parents=True, exist_ok=True)
+            try:
+                directory.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                note(NO_FILES, error)
+                self._directory = None
 
     def add(self, draw: Callable[[], Figure], name: str, title: str, live: Live | None = None) -> Markup:
         """A chart, drawn as inline SVG; with ``live`` the browser puts an interactive one in its place.
@@ -49,7 +72,13 @@ class ChartFolder:
             return _chart(live, title, Markup(""))
         if not self._time_left():
             return Markup('<p class="soft small">{} was not drawn: the run was stopped. {}</p>').format(title, _DRAW)
-        still = self._still(draw(), name, title)
+        try:
+            still = self._still(draw(), name, title)
+        except Exception as error:  # noqa: BLE001 - a chart that cannot be drawn costs the page that chart
+            self._note(NO_CHART, error)
+            still = Markup('<p class="soft small">{} cannot be drawn: {}</p>').format(
+                visible(title), type(error).__name__
+            )
         return still if live is None else _chart(live, title, still)
 
     def add_of_test(
@@ -58,12 +87,19 @@ class ChartFolder:
         """A chart of a single test; None where nothing is to be drawn."""
         if not self._pictures:
             return None if live is None else _chart(live, title, Markup(""))
-        figure = draw()
+        try:
+            figure = draw()
+        except Exception as error:  # noqa: BLE001 - as above
+            self._note(NO_CHART, error)
+            return None
         return None if figure is None else self.add(lambda: figure, name, title, live)
 
     def _still(self, figure: Figure, name: str, title: str) -> Markup:
         if self._directory is not None:
-            (self._directory / f"{file_name(name)}.png").write_bytes(to_png(figure))
+            try:
+                (self._directory / f"{file_name(name)}.png").write_bytes(to_png(figure))
+            except OSError as error:
+                self._note(NO_FILES, error)
         return Markup(to_svg(figure, title))  # noqa: S704 - made by matplotlib, which escapes texts
 
 

@@ -18,6 +18,9 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
+from matplotlib.text import Text
+
+from pytest_nfvperf.model.text import visible
 
 BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION = "#0072b2", "#d98c00", "#009e73", "#b45c91", "#3f9fd6", "#d55e00"
 SERIES = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION)
@@ -26,6 +29,9 @@ INK = "#1b1f27"
 """Text and axes. In SVG it becomes the page's own text colour, so a chart follows dark mode."""
 PAPER = "#fdfdfe"
 """Covers what is behind it. In SVG it becomes the page's own paper colour."""
+
+_POWER_OF_TEN = r"$\mathdefault"
+"""How matplotlib's own labels of logarithmic axes begin."""
 
 _STYLE: Any = {
     "svg.fonttype": "none",  # text stays text: small, selectable, in the page's font
@@ -102,6 +108,7 @@ def _legend_columns(width_in: float, labels: Sequence[str]) -> int:
 def to_svg(figure: Figure, title: str) -> str:
     """The figure as an ``<svg>`` element to embed in a page; ``title`` is read out by screen readers."""
     out = io.StringIO()
+    _take_literally(figure)
     FigureCanvasSVG(figure)
     with rc_context(_STYLE):
         figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
@@ -114,8 +121,16 @@ def to_svg(figure: Figure, title: str) -> str:
     svg = re.sub(r"<[^>]+>", _rounded, svg)
     svg = re.sub(r"\n\s*", "\n", svg).replace(INK, "currentColor")
     svg = svg.replace(PAPER, "var(--paper, white)")
-    label = title.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
+    label = visible(title).replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
     return svg.replace("<svg", f'<svg role="img" aria-label="{label}"', 1)
+
+
+def _take_literally(figure: Figure) -> None:
+    """Texts are names of users: no formulas between dollars, and no characters that no SVG may hold."""
+    for text in figure.findobj(Text):
+        if isinstance(text, Text) and not text.get_text().startswith(_POWER_OF_TEN):
+            text.set_parse_math(False)
+            text.set_text(visible(text.get_text()))
 
 
 def _rounded(tag: re.Match[str]) -> str:
@@ -126,6 +141,7 @@ def _rounded(tag: re.Match[str]) -> str:
 def to_png(figure: Figure, dpi: int = 120) -> bytes:
     """The figure on white paper as PNG."""
     out = io.BytesIO()
+    _take_literally(figure)
     FigureCanvasAgg(figure)
     clear = figure.patch.get_alpha()
     figure.patch.set_alpha(1)  # else dark letters have no background, and cannot be read on a dark page

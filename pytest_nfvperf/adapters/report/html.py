@@ -16,7 +16,7 @@ from pytest_nfvperf.adapters.evidence.conclusions import conclude
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence
 from pytest_nfvperf.adapters.process.outputs import write_whole
 from pytest_nfvperf.adapters.report import browser, figures, studies
-from pytest_nfvperf.adapters.report.charts import ChartFolder
+from pytest_nfvperf.adapters.report.charts import ChartFolder, NoteFault, raise_fault
 from pytest_nfvperf.adapters.report.comparison_page import comparison_page
 from pytest_nfvperf.adapters.report.conclusion_page import chips, closest, faults, head_style, selected
 from pytest_nfvperf.adapters.report.live.study import live_study
@@ -59,6 +59,7 @@ def render_report(
     relations: Sequence[PublishedRelation] = (),
     png: bool = True,
     time_for_charts: Callable[[], bool] = lambda: True,
+    note: NoteFault = raise_fault,
 ) -> Path:
     """Write ``report.html`` into ``out_dir``, and each chart as PNG into ``out_dir/charts``.
 
@@ -69,13 +70,14 @@ def render_report(
         relations: published ones, to show in the suites that they stand beside.
         png: also write the charts as PNG files, which takes about as long as the page.
         time_for_charts: asked before each; once there is none, the page says that charts are missing.
+        note: told of charts that cannot be made; by default the first of them raises.
 
     Returns:
         The page's path.
     """
     out_dir.mkdir(parents=True, exist_ok=True)
     pictures = len(run.tests) <= MOST_PICTURED_TESTS
-    charts = ChartFolder(out_dir / "charts" if png else None, time_for_charts, pictures=pictures)
+    charts = ChartFolder(out_dir / "charts" if png else None, time_for_charts, pictures=pictures, note=note)
     conclusion = conclude(run)
     suites = _suites(run, conclusion, published, charts)
     for suite in suites:
