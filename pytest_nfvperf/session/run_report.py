@@ -25,7 +25,8 @@ def write_report(
         run: what the evidence says.
         folder: where the page goes.
         root: see ``published_beside``.
-        time_for_charts, note: see ``render_report``.
+        time_for_charts: see ``render_report``.
+        note: see ``render_report``.
     """
     published = published_beside(run, root)
     relations = relations_of(published, run)

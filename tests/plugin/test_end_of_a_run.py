@@ -1,9 +1,10 @@
-"""The end of a run never turns a pass into a failure: a fault in each part of it leaves the status that tests earned."""
+"""The end of a run never turns a pass into a failure: a fault there leaves the status that the tests earned."""
 
 from __future__ import annotations
 
 import json
 import os
+import pty
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -13,12 +14,15 @@ import pytest
 from test_judging import SIMULATED, SLA
 from user_project import CONFTEST, records
 
+from pytest_nfvperf.cli.main import main
+
 SUITE = """
 from pytest_nfvperf import Traffic
 
 def test_pdr(phy2phy, search, sla):
     sla.check(search.throughput(phy2phy, Traffic(frame_size=64)))
 """
+
 EARNED = {
     "passed": ("throughput: '>= 3 Mpps'", 0),
     "failed": ("throughput: '>= 5 Mpps'", 1),
@@ -27,179 +31,510 @@ EARNED = {
 """What the SLA requires of a DUT that forwards 4 Mpps, and the status that this comes to."""
 
 HELPERS = '''
-import errno, io, os, pathlib, pytest
+import builtins, errno, importlib, io, os, pathlib, pytest, warnings
 
 def refuse(function, name, error, module=os, says=b""):
-    """Let calls of a function of the system fail whose arguments name a path that ends so, or whose data say so."""
+    """Let calls of a function of the system fail of which a path ends so, or the data say so."""
     real = getattr(module, function)
-    def refusing(first, *more, **named):
-        told = [first, *more]
-        data = [bytes(one) for one in told if isinstance(one, (bytes, bytearray, memoryview))]
+    def refusing(*told, **named):
+        data = [bytes(one) for one in told if isinstance(one, (bytes, memoryview))]
         paths = [os.fspath(one) for one in told if isinstance(one, (str, os.PathLike))]
         if any(says in one for one in data) if says else any(path.endswith(name) for path in paths):
             raise OSError(error, os.strerror(error), name)
-        return real(first, *more, **named)
+        return real(*told, **named)
     setattr(module, function, refusing)
 
 def refuse_file(name, error):
     refuse("open", name, error, module=io)
     refuse("open", name, error)
-    import builtins
     builtins.open = io.open
 
-def breaks(place, name, error=None):
+def breaks(place, name, error=TypeError("broken by the test")):
     """Let a function of ours raise."""
-    import importlib
-    module = importlib.import_module("pytest_nfvperf." + place)
     def broken(*arguments, **named):
-        raise error or TypeError("broken by the test")
-    setattr(module, name, broken)
+        raise error
+    module, _, owner = ("pytest_nfvperf." + place).partition(":")
+    found = importlib.import_module(module)
+    setattr(getattr(found, owner) if owner else found, name, broken)
+
+def warns(place, name):
+    module = importlib.import_module("pytest_nfvperf." + place)
+    real = getattr(module, name)
+    def warning(*arguments):
+        warnings.warn("a glyph is missing")
+        return real(*arguments)
+    setattr(module, name, warning)
+    warnings.simplefilter("error")
 
 def run_dir(config):
     from pytest_nfvperf.plugin.rundir import RUN_DIR_KEY
     return config.stash[RUN_DIR_KEY]
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)
+def latest(config):
+    link = run_dir(config).parent / "latest"
+    link.unlink()
+    return link
+
+@pytest.hookimpl(wrapper=True)
 def pytest_runtestloop(session):
+    early(session.config)
     result = yield
-    inject(session.config)
+    late(session.config)
     return result
 '''
 
-FAULTS = {
-    # name: (what happens when the tests have ended, what the line says; "" for none: there is another way)
-    "the page is a directory": ("(run_dir(config) / 'report.html').mkdir()", "the report cannot be written: Is a dir*"),
-    "the page on a full disk": (
+BROKEN = "TypeError: broken by the test (*.py:*)"
+NO_SPACE, NOT_PERMITTED = "No space left on device", "Permission denied"
+NOT_READ = "; the status is by what the tests' own reports say"
+NOT_DOWN = "the run was not taken down as a whole"
+NOT_LATEST = "the link to the latest run was not renewed"
+
+PAGE = {
+    "a directory": ("(run_dir(config) / 'report.html').mkdir()", "the report cannot be written: Is a directory*"),
+    "a full disk": (
         "refuse_file(f'.report.html.{os.getpid()}', errno.ENOSPC)",
-        "the report cannot be written: No space left on device*; then: nfvperf report *",
+        f"the report cannot be written: {NO_SPACE}*; then: nfvperf report *",
     ),
-    "the page is not permitted": (
-        "refuse_file(f'.report.html.{os.getpid()}', errno.EACCES)",
-        "the report cannot be written: Permission denied*; then: nfvperf report *",
+    "no permission": (
+        "refuse_file('report.html', errno.EACCES); refuse_file(f'.report.html.{os.getpid()}', errno.EACCES)",
+        f"the report cannot be written: {NOT_PERMITTED}*; then: nfvperf report *",
     ),
-    "the page's renderer": (
+    "its renderer": (
         "breaks('adapters.report.html', '_rendered')",
-        "the report cannot be written: TypeError: broken by the test (*; then: nfvperf report *",
+        f"the report cannot be written: {BROKEN}; then: nfvperf report *",
     ),
-    "charts' folder is a file": (
+    "charts' folder": (
         "(run_dir(config) / 'charts').write_text('')",
-        "charts cannot be written as files: File exists: *",
+        "charts cannot be written as files: File exists*",
     ),
     "charts on a full disk": (
         "refuse_file('.png', errno.ENOSPC)",
-        "charts cannot be written as files: No space left on device*",
+        f"charts cannot be written as files: {NO_SPACE}*",
     ),
     "a chart's renderer": (
         "breaks('adapters.report.charts', 'to_svg')",
-        "a chart of the report cannot be drawn: TypeError: broken by the test (*",
+        f"a chart of the report cannot be drawn: {BROKEN}",
     ),
-    "a warning that is an error": (
-        "import warnings; from pytest_nfvperf.adapters.report import charts as c; real = c.to_svg\n"
-        "    c.to_svg = lambda *a: (warnings.warn('a glyph is missing'), real(*a))[1]\n"
-        "    warnings.simplefilter('error')",
-        "",
-    ),
-    "the JUnit file is a directory": (
+    "a warning that is an error": ("warns('adapters.report.charts', 'to_svg')", ""),
+}
+"""What happens once the tests have ended, and what the line says; "" for none, because nothing is missing."""
+
+JUNIT = {
+    "a directory": (
         "pathlib.Path('junit.xml').mkdir()",
         "junitxml failed at the end of the run: Is a directory: *junit.xml",
     ),
-    "the JUnit file on a full disk": (
+    "a full disk": (
         "refuse_file('/junit.xml', errno.ENOSPC)",
-        "junitxml failed at the end of the run: No space left on device: *junit.xml",
+        f"junitxml failed at the end of the run: {NO_SPACE}: *junit.xml",
     ),
-    "the JUnit file cannot be replaced": ("refuse('replace', 'junit.xml', errno.EBUSY)", ""),
-    "the JUnit file is no XML": (
-        "breaks('adapters.report.junit_kinds', 'write_whole', ValueError('no XML'))",
-        "the JUnit file does not say what became of each test: ValueError: no XML (*",
+    "a mount of its own": ("refuse('replace', '/junit.xml', errno.EBUSY)", ""),
+    "full after pytest": (
+        "refuse_file(f'.junit.xml.{os.getpid()}', errno.ENOSPC)",
+        f"the JUnit file does not say what became of each test: {NO_SPACE}*",
     ),
-    "Allure's results on a full disk": (
+    "its renderer": (
+        "breaks('adapters.report.junit_kinds', '_count')",
+        f"the JUnit file does not say what became of each test: {BROKEN}",
+    ),
+}
+
+EARLY_ALLURE = {
+    "results on a full disk": (
         "refuse_file('-result.json.tmp', errno.ENOSPC)",
-        "results for Allure are missing: No space left on device*",
+        f"results for Allure are missing: {NO_SPACE}*",
     ),
-    "Allure's renderer": (
-        "breaks('plugin.concluding', '_tell_allure')",
-        "results for Allure are missing: TypeError: broken by the test (*",
+    "attachments on a full disk": (
+        "refuse_file('-attachment.csv.tmp', errno.ENOSPC)",
+        f"results for Allure are missing: {NO_SPACE}*",
     ),
-    "the table's renderer": (
+    "its renderer": ("breaks('plugin.allure_sink', '_outcome_step')", f"steps for Allure are missing: {BROKEN}"),
+}
+ALLURE = {
+    "results that nobody wrote": (
+        "breaks('adapters.report.allure_results', 'write_missing_results')",
+        f"results for Allure are missing: {BROKEN}",
+    ),
+}
+
+OTHERS = {
+    "the table": (
         "breaks('plugin.terminal', 'run_table')",
-        "the table cannot be shown: TypeError: broken by the test (*; then: nfvperf show *",
+        f"the table cannot be shown: {BROKEN}; then: nfvperf show *",
     ),
-    "the lines' renderer": (
+    "the lines": (
         "breaks('plugin.terminal', 'test_lines')",
-        "the summary cannot be shown: TypeError: broken by the test (*; then: nfvperf show *",
+        f"the summary cannot be shown: {BROKEN}; then: nfvperf show *",
     ),
     "latest is a directory": (
-        "(run_dir(config).parent / 'latest').unlink(); (run_dir(config).parent / 'latest').mkdir()",
-        "the link to the latest run was not renewed: */latest is a directory, and no link of ours, so it stays*",
+        "latest(config).mkdir()",
+        f"{NOT_LATEST}: */latest is a directory, and no link of ours, so it stays as it is*",
     ),
     "latest is a file": (
-        "(run_dir(config).parent / 'latest').unlink(); (run_dir(config).parent / 'latest').write_text('mine')",
-        "the link to the latest run was not renewed: */latest is a file, and no link of ours, so it stays*",
+        "latest(config).write_text('mine')",
+        f"{NOT_LATEST}: */latest is a file, and no link of ours, so it stays as it is*",
     ),
-    "latest without links": (
+    "no links": (
         "refuse('symlink', f'.latest-{os.getpid()}', errno.EPERM)",
-        "the link to the latest run was not renewed: Operation not permitted: */latest",
+        f"{NOT_LATEST}: Operation not permitted: */latest",
     ),
     "the evidence's end on a full disk": (
         """refuse('write', '', errno.ENOSPC, says=b'"kind":"run_end"')""",
-        "the run was not taken down as a whole: evidence file * cannot take record run_end-0001: No space left*",
+        f"{NOT_DOWN}: evidence file * cannot take record run_end-0001: {NO_SPACE}*",
     ),
-    "the evidence cannot be synced": (
-        "def fails(fd): raise OSError(errno.EIO, os.strerror(errno.EIO))\n    os.fsync = fails",
-        "the run was not taken down as a whole: evidence file * cannot take record run_end-0001: Input/output error*",
+    "the evidence's sync": (
+        "breaks('adapters.evidence.writer:os', 'fsync', OSError(errno.EIO, os.strerror(errno.EIO)))",
+        f"{NOT_DOWN}: evidence file * cannot take record run_end-0001: Input/output error*",
     ),
-    "the evidence cannot be read": (
+    "a file system that knows no sync": (
+        "breaks('adapters.evidence.writer:os', 'fsync', OSError(errno.EINVAL, os.strerror(errno.EINVAL)))",
+        "",
+    ),
+    "the evidence's disk": (
         "refuse_file('evidence.jsonl', errno.EIO)",
-        "the evidence cannot be read: Input/output error: evidence.jsonl; the status is by what the tests' own *",
+        f"the evidence cannot be read: Input/output error: evidence.jsonl{NOT_READ}",
     ),
     "the evidence is damaged": (
         "(run_dir(config) / 'evidence.jsonl').open('a').write('damaged\\n')",
-        "the evidence cannot be read: */evidence.jsonl: *; the status is by what the tests' own reports say",
+        f"the evidence cannot be read: */evidence.jsonl: *{NOT_READ}",
     ),
-    "the conclusion": (
-        "breaks('plugin.concluding', 'conclude')",
-        "the evidence cannot be read: TypeError: broken by the test (*; the status is by what the tests' own *",
-    ),
+    "the conclusion": ("breaks('plugin.concluding', 'conclude')", f"the evidence cannot be read: {BROKEN}{NOT_READ}"),
     "the testbed's end": (
-        "from pytest_nfvperf.backends.simulated import SimulatedBackend as B\n"
-        "    def fails(self): raise RuntimeError('a leftover')\n    B.close = fails",
-        "the run was not taken down as a whole: RuntimeError: a leftover (*; nfvperf clean removes what is left",
+        "breaks('backends.simulated:SimulatedBackend', 'close', RuntimeError('left over'))",
+        f"{NOT_DOWN}: RuntimeError: left over (*; nfvperf clean removes what is left",
     ),
-    "pytest's cache": ("config.cache._cachedir.mkdir(parents=True); refuse_file('lastfailed', errno.EIO)", None),
+    "what is left": (
+        "breaks('backends.simulated:SimulatedBackend', 'leftovers')",
+        f"the summary cannot be shown: {BROKEN}; then: nfvperf show *",
+    ),
 }
+WITHOUT_HYPOTHESIS = ("-p", "no:hypothesispytest")
+"""Its plugin imports all of hypothesis at a run's end."""
+
+GROUPS = {
+    "page": (PAGE, ("--nfv-report", "html")),
+    "junit": (JUNIT, ("--nfv-report", "none", "--junitxml", "junit.xml")),
+    "allure": (ALLURE | EARLY_ALLURE, ("--nfv-report", "none", "--alluredir", "allure")),
+    "run": (OTHERS, ("--nfv-report", "none")),
+}
+FAULTS = [(group, fault) for group, (faults, _) in GROUPS.items() for fault in faults]
 
 
 @pytest.fixture
 def project(suite):
-    """Makes a project whose tests earn a status, and in which something happens once they have ended."""
+    """Makes a project whose tests earn a status; something happens before they run, or when they have ended."""
 
-    def make(outcome: str, injected: str = "pass") -> Path:
+    def make(outcome: str, late: str = "pass", early: str = "pass") -> Path:
         requires, _ = EARNED[outcome]
         (suite.path / "mine" / "test_mine.py").write_text(SUITE)
-        suite.makeconftest(f"{CONFTEST}{SIMULATED.format(dut='4e6')}{HELPERS}\ndef inject(config):\n    {injected}\n")
+        injected = f"def early(config):\n    {early}\ndef late(config):\n    {late}\n"
+        suite.makeconftest(CONFTEST + SIMULATED.format(dut="4e6") + HELPERS + injected)
         suite.makefile(".yaml", sla=SLA.format(require=requires))
         return suite.path
 
     return make
 
 
-OPTIONS = ("--nfv-sla", "sla.yaml", "--junitxml", "junit.xml", "--alluredir", "allure")
+def told(lines: list[str]) -> list[str]:
+    """What the run says of itself after its header."""
+    return [line for line in lines if line.startswith("nfvperf: ")][1:]
 
 
 @pytest.mark.parametrize("outcome", EARNED)
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_in_a_part_of_the_end_leaves_the_status(project, suite, fault, outcome):
-    injected, line = FAULTS[fault]
-    project(outcome, injected)
+@pytest.mark.parametrize(("group", "fault"), FAULTS)
+def test_a_fault_in_a_part_of_the_end_leaves_the_status(project, suite, group, fault, outcome):
+    faults, options = GROUPS[group]
+    injected, line = faults[fault]
+    project(outcome, **{"early" if faults[fault] is EARLY_ALLURE.get(fault) else "late": injected})
 
-    result = suite.runpytest_subprocess(*OPTIONS)
+    result = suite.runpytest_subprocess("--nfv-sla", "sla.yaml", *options)
 
     assert result.ret == EARNED[outcome][1]
     shown = result.stdout.str() + result.stderr.str()
     assert "INTERNALERROR" not in shown
-    assert "Traceback" not in shown.partition("short test summary")[0].replace("", "")
-    result.stdout.fnmatch_lines([f"nfvperf: *(exit status {result.ret})"])
+    assert "Traceback" not in shown
+    *others, last = told(result.outlines)
+    assert last.endswith(f"(exit status {result.ret})")
+    assert len(others) == bool(line)
     if line:
         result.stdout.fnmatch_lines([f"nfvperf: {line}"])
-    elif line == "":
-        assert [one for one in result.outlines if one.startswith("nfvperf: ")][1:] == [result.outlines[-1]]
+
+
+OUTPUTS = {
+    "a pipe whose reader leaves": ("utf-8", "Broken pipe"),
+    "a terminal that is closed": ("utf-8", "Input/output error"),
+    "a full disk": ("utf-8", NO_SPACE),
+    "ASCII": ("ascii", ""),
+    "Latin-1": ("latin-1", ""),
+}
+"""Encoding, and why the output takes no more."""
+
+
+@pytest.mark.parametrize("outcome", EARNED)
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_an_output_that_takes_no_more_leaves_the_status(project, output, outcome):
+    folder, status = project(outcome), EARNED[outcome][1]
+    encoding, why = OUTPUTS[output]
+    reader, writer = pty.openpty() if "terminal" in output else os.pipe()
+    if "disk" in output:
+        os.dup2(os.open("/dev/full", os.O_WRONLY), writer)
+    # pytest itself flushes its header, before anything is measured: with -q it has none.
+    quiet = ["-q"] if "disk" in output else []
+    with subprocess.Popen(
+        [sys.executable, "-m", "pytest", "--nfv-sla", "sla.yaml", "--nfv-report", "none", *quiet, *WITHOUT_HYPOTHESIS],
+        cwd=folder,
+        env=os.environ | {"PYTHONIOENCODING": encoding},
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        os.close(writer)
+        with os.fdopen(reader, "rb", buffering=0) as shown:
+            if "leaves" in output or "closed" in output:
+                seen = b""
+                while b"results:" not in seen:
+                    seen += shown.read(4096)
+            elif encoding != "utf-8":
+                lines = shown.read().decode(encoding).splitlines()
+                assert lines[-1].endswith(f"(exit status {status})")
+                assert any(set(line) == {"-"} for line in lines), "the line below a table's head"
+        errors = process.communicate()[1]
+
+    assert process.returncode == status
+    assert errors.startswith(f"nfvperf: standard output takes no more: {why}. " if why else "")
+    assert errors.rstrip().endswith(f"(exit status {status})" if why else "")
+
+
+BARE = '''
+import pytest
+
+class Bare:
+    """A terminal reporter with nothing but what pytest itself asks of it."""
+    def __init__(self, out):
+        self.out = out
+    def pytest_internalerror(self, excrepr):
+        self.out.write(str(excrepr))
+
+class Writes(Bare):
+    """One that can write lines, as pytest-tldr's, and knows no terminal."""
+    verbosity, hasmarkup = 0, False
+    def write(self, text, **markup):
+        self.out.write(text)
+    def section(self, title, sep="=", **markup):
+        self.write(f"{title}\\n")
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config):
+    import sys
+    config.pluginmanager.unregister(name="terminalreporter")
+    config.pluginmanager.register(KIND(sys.stdout), "terminalreporter")
+'''
+
+
+@pytest.mark.parametrize("kind", ["Bare", "Writes"])
+@pytest.mark.parametrize("outcome", EARNED)
+def test_another_reporter_may_lack_what_pytests_has(project, suite, outcome, kind):
+    folder = project(outcome)
+    (folder / "reporter.py").write_text(BARE.replace("KIND", kind))
+
+    result = suite.runpytest_subprocess("--nfv-sla", "sla.yaml", "-p", "reporter", "--nfv-report", "none")
+
+    assert result.ret == EARNED[outcome][1]
+    assert result.stderr.str() == ""
+    assert result.outlines[-1].endswith(f"(exit status {result.ret})")
+    result.stdout.fnmatch_lines(["*datapath acceptance*", "evidence: *"])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts")
+def test_a_junit_file_that_ci_mounts_is_written_in_place(project, suite):
+    folder = project("inconclusive")
+    mounted, junit = folder / "mounted.xml", folder / "junit.xml"
+    mounted.touch(mode=0o640)
+    junit.touch()
+    suite.run("mount", "--bind", str(mounted), str(junit))
+    try:
+        result = suite.runpytest_subprocess("--nfv-sla", "sla.yaml", "--junitxml", "junit.xml", "--nfv-report", "none")
+    finally:
+        suite.run("umount", str(junit))
+
+    assert result.ret == 10
+    assert len(told(result.outlines)) == 1
+    (case,) = ET.parse(mounted).iter("testcase")
+    assert [child.get("type") for child in case if child.tag == "error"] == ["nfvperf.inconclusive"]
+    assert sorted(path.name for path in folder.glob("*junit*")) == ["junit.xml"], "no file of ours is left"
+
+
+def test_a_junit_file_that_is_a_link_stays_one(project, suite):
+    folder = project("passed")
+    (folder / "artifacts").mkdir()
+    (folder / "junit.xml").symlink_to("artifacts/junit.xml")
+
+    result = suite.runpytest_subprocess("--nfv-sla", "sla.yaml", "--junitxml", "junit.xml", "--nfv-report", "none")
+
+    assert result.ret == 0
+    assert (folder / "junit.xml").is_symlink()
+    assert "nfvperf.result" in (folder / "artifacts" / "junit.xml").read_text()
+
+
+def test_a_directory_called_latest_stays_and_ends_no_run(project, suite):
+    """Who uploads artifacts may get the link back as a directory."""
+    folder = project("passed")
+    (folder / "reports" / "latest").mkdir(parents=True)
+    (folder / "reports" / "latest" / "evidence.jsonl").write_text("of an earlier run")
+
+    result = suite.runpytest_subprocess("--nfv-sla", "sla.yaml", "--nfv-report", "none")
+
+    assert result.ret == 0
+    assert (folder / "reports" / "latest" / "evidence.jsonl").read_text() == "of an earlier run"
+    assert [path.name for path in (folder / "reports").glob(".latest*")] == []
+    (line, _) = told(result.outlines)
+    assert "Rename it; this run is 20" in line
+
+
+def test_a_link_that_points_nowhere_is_renewed(project, suite):
+    folder = project("passed")
+    (folder / "reports").mkdir()
+    (folder / "reports" / "latest").symlink_to("gone")
+
+    result = suite.runpytest_subprocess("--nfv-sla", "sla.yaml", "--nfv-report", "none")
+
+    assert (result.ret, len(told(result.outlines))) == (0, 1)
+    assert (folder / "reports" / "latest" / "evidence.jsonl").is_file()
+
+
+def test_what_a_projects_own_conftest_raises_at_the_end_stays(project, suite):
+    """It may mean it: coverage too low, an upload that failed."""
+    folder = project("passed")
+    with (folder / "conftest.py").open("a") as conftest:
+        conftest.write("\ndef pytest_sessionfinish():\n    raise OSError('the upload failed')\n")
+
+    result = suite.runpytest_subprocess("--nfv-sla", "sla.yaml", "--nfv-report", "none")
+
+    assert result.ret == 1
+    assert "OSError: the upload failed" in result.stderr.str()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small disk")
+def test_a_disk_that_fills_up_breaks_the_testbed_and_not_pytest(project, suite):
+    folder = project("passed")
+    suite.mkdir("small")
+    (folder / "mine" / "test_mine.py").write_text(
+        SUITE.replace("def test_pdr(", "def test_pdr(n, ").replace(
+            "def ", "import pytest\n\n@pytest.mark.parametrize('n', range(2))\ndef ", 1
+        )
+    )
+    with (folder / "conftest.py").open("a") as conftest:
+        conftest.write(
+            "\ndef pytest_runtest_setup(item):\n"
+            "    file = os.open(run_dir(item.config) / 'filled', os.O_CREAT | os.O_WRONLY)\n    try:\n        while os.write(file, b'0' * 4096): pass\n    except OSError: os.close(file)\n"
+        )
+    suite.run("mount", "-t", "tmpfs", "-o", "size=64k", "none", str(folder / "small"))
+    try:
+        result = suite.runpytest_subprocess("--nfv-sla", "sla.yaml", "--nfv-results", "small", "--nfv-report", "none")
+    finally:
+        suite.run("umount", str(folder / "small"))
+
+    assert "INTERNALERROR" not in result.stdout.str()
+    assert result.ret == 11
+    assert "2 testbed broken" in result.outlines[-1]
+
+
+ODD = """
+import pathlib
+import pytest
+from pytest_nfvperf import Traffic
+
+@pytest.mark.parametrize("name", ["\\udce9", "\\x1b[2J\\x00", "<b>&amp;|`x`$a$b_{$"])
+def test_odd(name, phy2phy, search, sla):
+    sla.check(search.throughput(phy2phy, Traffic(frame_size=64)))
+
+def test_says(phy2phy):
+    raise AssertionError("read \\udce9\\x1b[2J\\x00\\ufffe in " + __file__)
+"""
+UNSEEN = [*"\x00\x1b\udce9\ufffe"]
+
+
+def test_any_text_is_shown_and_stored_everywhere(project, suite, capsys, monkeypatch):
+    folder = project("passed")
+    (folder / "mine" / "test_mine.py").unlink()
+    odd = folder / os.fsdecode(b"caf\xe9")
+    odd.mkdir()
+    (odd / "test_odd.py").write_text(ODD)
+
+    result = suite.runpytest_subprocess("--nfv-sla", "sla.yaml", "--junitxml", "junit.xml", "--alluredir", "allure")
+
+    assert result.ret == 1
+    result.assert_outcomes(passed=3, failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "caf\\udce9/test_odd[[]\\udce9]  *PASS*1/4",
+            "caf\\udce9/test_odd[[]\\x1b[[]2J\\x00]  *PASS*2/4",
+            "    read \\udce9\\x1b[[]2J\\x00\\ufffe in *caf\\udce9/test_odd.py",
+            "E  *AssertionError: read \\udce9\\x1b[[]2J\\x00\\ufffe in *",
+            "nfvperf: Failed: of 4 selected tests 1 failed, 3 passed. caf\\udce9/test_odd.py::test_says: read \\udce9*",
+        ]
+    )
+    (line,) = told(result.outlines)[:-1]
+    assert line.startswith("nfvperf: cacheprovider failed at the end of the run: UnicodeEncodeError: "), "pytest's own"
+    cases = {case.get("classname") for case in ET.parse(folder / "junit.xml").iter("testcase")}
+    assert cases == {"caf\\udce9.test_odd"}
+    results = [json.loads(path.read_text()) for path in (folder / "allure").glob("*-result.json")]
+    assert sorted(each["status"] for each in results) == ["failed", "passed", "passed", "passed"]
+    assert [end["data"]["status"] for end in records(folder, "test_end")] == ["passed"] * 3 + ["failed"]
+
+    shown = [result.stdout.str(), *(path.read_text() for path in folder.rglob("*.html"))]
+    monkeypatch.chdir(folder)
+    for command in (
+        ["show"],
+        ["show", "--markdown"],
+        ["matrix", "reports/latest", "--output", "matrix.html"],
+        ["export", "--output", "exported"],
+        ["report"],
+    ):
+        main(command)
+    shown += [capsys.readouterr().out, (folder / "matrix.html").read_text()]
+    shown += [path.read_text() for path in (folder / "exported").iterdir()]
+    assert [character for character in UNSEEN if any(character in text for text in shown)] == []
+
+
+@pytest.mark.parametrize("below", ["", os.fsdecode(b"caf\xe9")])
+def test_workers_of_xdist_take_no_path_that_is_not_utf8(project, suite, below):
+    folder = project("passed")
+    odd = folder / os.fsdecode(b"caf\xe9")
+    odd.mkdir()
+    (odd / "test_odd.py").write_text(SUITE)
+
+    result = suite.runpytest_subprocess("-n", "2", "--nfv-report", "none", *filter(None, [below]))
+
+    assert result.ret == 4
+    result.stderr.fnmatch_lines(
+        ["ERROR: caf\\udce9* is not UTF-8, and pytest-xdist cannot send it to a worker: rename *"]
+    )
+
+
+CRASHES = {
+    "an internal error": ("raise RuntimeError('a plugin')", "Internal error", 3),
+    "kill -9": ("os.kill(os.getpid(), 9)", "Killed: the run did not end by itself", 3),
+    "kill -9, and a process that it forked lives on": (
+        """pid = os.fork()
+    while not pid: __import__('time').sleep(60)
+    pathlib.Path('child').write_text(str(pid))
+    os.kill(os.getpid(), 9)""",
+        "Killed: the run did not end by itself",
+        3,
+    ),
+}
+
+
+@pytest.mark.parametrize("crash", CRASHES)
+def test_a_run_that_died_is_not_running(project, crash, capsys):
+    injected, headline, status = CRASHES[crash]
+    folder = project("passed", injected)
+    command = [sys.executable, "-m", "pytest", "--nfv-sla", "sla.yaml", "--nfv-report", "none", *WITHOUT_HYPOTHESIS]
+    subprocess.run(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+    try:
+        assert main(["show", str(folder / "reports" / "latest")]) == status
+        assert capsys.readouterr().out.splitlines()[-1].startswith(headline)
+    finally:
+        if (folder / "child").exists():
+            os.kill(int((folder / "child").read_text()), 9)

@@ -76,9 +76,8 @@ class ChartFolder:
             still = self._still(draw(), name, title)
         except Exception as error:  # noqa: BLE001 - a chart that cannot be drawn costs the page that chart
             self._note(NO_CHART, error)
-            still = Markup('<p class="soft small">{} cannot be drawn: {}</p>').format(
-                visible(title), type(error).__name__
-            )
+            why = type(error).__name__
+            still = Markup('<p class="soft small">{} cannot be drawn: {}</p>').format(visible(title), why)
         return still if live is None else _chart(live, title, still)
 
     def add_of_test(

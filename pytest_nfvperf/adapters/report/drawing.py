@@ -128,7 +128,7 @@ def to_svg(figure: Figure, title: str) -> str:
 def _take_literally(figure: Figure) -> None:
     """Texts are names of users: no formulas between dollars, and no characters that no SVG may hold."""
     for text in figure.findobj(Text):
-        if isinstance(text, Text) and not text.get_text().startswith(_POWER_OF_TEN):
+        if not text.get_text().startswith(_POWER_OF_TEN):
             text.set_parse_math(False)
             text.set_text(visible(text.get_text()))
 
