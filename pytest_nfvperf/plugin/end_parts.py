@@ -18,6 +18,7 @@ import pytest
 
 from pytest_nfvperf.model.errors import NfvperfError
 from pytest_nfvperf.model.text import visible
+from pytest_nfvperf.plugin.telling import terminal_of
 
 PARTS_KEY = pytest.StashKey["EndParts"]()
 _LONGEST = 400
@@ -76,8 +77,19 @@ def _reason(error: Exception) -> str:
     return f"{type(error).__name__}: {error}{place}"
 
 
-def let_others_fail_alone(config: pytest.Config) -> None:
-    """From now on a file that another plugin cannot write at the end fails alone, too.
+def protect_end(config: pytest.Config) -> None:
+    """From now on neither the terminal nor what another plugin writes at the end can end this run.
+
+    Called once, when the run is about to measure.
+    """
+    terminal = terminal_of(config)
+    if terminal is not None and not hasattr(config, "workerinput"):
+        terminal.outlive_output()
+    _let_others_fail_alone(config)
+
+
+def _let_others_fail_alone(config: pytest.Config) -> None:
+    """Whatever another plugin cannot write fails alone.
 
     pytest ends a run by a traceback and status 1 where a hook raises, and calls no hook after it. Of installed plugins
     this holds for what the world refuses: a full disk, a missing permission, a character that a file does not take.

@@ -14,7 +14,7 @@ import pytest
 
 from pytest_nfvperf.model.errors import UnavailableError
 from pytest_nfvperf.plugin import stopping
-from pytest_nfvperf.plugin.end_parts import let_others_fail_alone, make_junit_writable, parts_of
+from pytest_nfvperf.plugin.end_parts import make_junit_writable, parts_of
 from pytest_nfvperf.plugin.labels import BASE_FIXTURE, MARKER, TESTBED_PARAMETER, is_measuring
 from pytest_nfvperf.plugin.options import add_options, read_options
 from pytest_nfvperf.plugin.parametrizing import FUNCTIONAL, NOT_QUICK, QUICK_ONLY, SMOKE, SMOKE_ONLY, VIRTUAL_TIME
@@ -197,7 +197,6 @@ def pytest_runtestloop(session: pytest.Session) -> object:
     from pytest_nfvperf.plugin.collection import LoggedReports  # noqa: PLC0415 - only with evidence
 
     config.pluginmanager.register(LoggedReports(session_of(config)), "nfvperf-logged-reports")
-    let_others_fail_alone(config)
     return None
 
 

@@ -158,6 +158,7 @@ def _progress(config: pytest.Config) -> SilentProgress | TerminalProgress:
     capture = config.pluginmanager.get_plugin("capturemanager")
     if terminal is None or capture is None or config.getoption("verbose") < 0:
         return SilentProgress()
+    terminal.outlive_output()  # the live line has characters that a terminal may lack
     return progress_for(
         terminal.file,
         column=lambda: terminal.column,

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 from pytest_nfvperf.model.errors import NfvperfError
+from pytest_nfvperf.plugin.end_parts import protect_end
 from pytest_nfvperf.plugin.report_later import is_left_to_host
 from pytest_nfvperf.plugin.telling import terminal_of
 
@@ -75,12 +76,10 @@ def _import_now(config: pytest.Config) -> None:
 
 
 def _installed(config: pytest.Config, stopping: Stopping) -> Stopping:
+    protect_end(config)
     config.stash[STOPPING_KEY] = stopping
     config.pluginmanager.register(stopping, "nfvperf-stopping")
     stopping.install()
-    terminal = terminal_of(config)
-    if terminal is not None and not hasattr(config, "workerinput"):
-        terminal.outlive_output()
     return stopping
 
 

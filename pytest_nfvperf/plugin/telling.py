@@ -95,7 +95,7 @@ class Terminal:
         """From now on no line of pytest ends the run, should nobody read it any more or its disk be full."""
         from pytest_nfvperf.adapters.process.outputs import SteadyOutput  # noqa: PLC0415 - only in runs that measure
 
-        if self.file is getattr(self.writer, "_file", None):
+        if self.file is getattr(self.writer, "_file", None) and not hasattr(self.file, "failed"):
             self.writer._file = SteadyOutput(self.file)
 
     def lost(self) -> str:

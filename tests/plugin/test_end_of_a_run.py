@@ -414,6 +414,17 @@ def test_what_a_projects_own_conftest_raises_at_the_end_stays(project, suite):
     assert "OSError: the upload failed" in result.stderr.str()
 
 
+FILL = """
+def pytest_runtest_setup(item):
+    file = os.open(run_dir(item.config) / "filled", os.O_CREAT | os.O_WRONLY)
+    try:
+        while os.write(file, b"0" * 4096):
+            pass
+    except OSError:
+        os.close(file)
+"""
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small disk")
 def test_a_disk_that_fills_up_breaks_the_testbed_and_not_pytest(project, suite):
     folder = project("passed")
@@ -424,10 +435,7 @@ def test_a_disk_that_fills_up_breaks_the_testbed_and_not_pytest(project, suite):
         )
     )
     with (folder / "conftest.py").open("a") as conftest:
-        conftest.write(
-            "\ndef pytest_runtest_setup(item):\n"
-            "    file = os.open(run_dir(item.config) / 'filled', os.O_CREAT | os.O_WRONLY)\n    try:\n        while os.write(file, b'0' * 4096): pass\n    except OSError: os.close(file)\n"
-        )
+        conftest.write(FILL)
     suite.run("mount", "-t", "tmpfs", "-o", "size=64k", "none", str(folder / "small"))
     try:
         result = suite.runpytest_subprocess("--nfv-sla", "sla.yaml", "--nfv-results", "small", "--nfv-report", "none")
