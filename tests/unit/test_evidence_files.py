@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -14,7 +15,7 @@ import pytest
 
 from pytest_nfvperf.adapters.evidence.conclusions import conclude
 from pytest_nfvperf.adapters.evidence.reader import read_run
-from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
+from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter, is_being_written
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.evidence.record import Record
 from pytest_nfvperf.model.evidence.records import AttachmentData, make_record
@@ -191,7 +192,7 @@ KILLED = """
 import os, sys
 from pathlib import Path
 from tests.unit.test_evidence_files import note
-from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
+from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter, is_being_written
 writer = EvidenceWriter(Path(sys.argv[1]))
 for number in range(1, 100000):
     writer.emit(note(number, "x" * 3000))
@@ -227,6 +228,43 @@ def test_a_run_that_somebody_still_writes_is_running_and_not_killed(tmp_path: Pa
     assert (run.being_written, len(run.problems)) == ((), 1)
     assert conclude(run).fate is RunFate.KILLED
     assert conclude(run).test(begun[-1].test).reason == "it had begun when the run was killed"
+
+
+FORKED = """
+import os, sys, time
+from pathlib import Path
+from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter, is_being_written
+writer = EvidenceWriter(Path(sys.argv[1]))
+if os.fork() == 0:
+    print(os.getpid(), flush=True)
+    time.sleep(60)
+os._exit(0)
+"""
+
+
+def test_a_run_is_over_although_a_process_that_it_forked_lives_on(tmp_path: Path) -> None:
+    """Such a process has the file open, and shares its lock."""
+    path = tmp_path / "evidence.jsonl"
+    root = Path(__file__).parents[2]
+    with subprocess.Popen(
+        [sys.executable, "-c", FORKED, str(path)], stdout=subprocess.PIPE, text=True, cwd=root
+    ) as run:
+        assert run.stdout is not None
+        forked = int(run.stdout.readline())
+        run.wait()
+        try:
+            assert not is_being_written(path)
+        finally:
+            os.kill(forked, signal.SIGKILL)
+
+
+def test_a_file_system_that_knows_no_sync_takes_evidence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(fd: int) -> None:
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    write(tmp_path / "evidence.jsonl", small_run())
+    assert read_run(tmp_path).problems == []
 
 
 @pytest.fixture
