@@ -25,6 +25,7 @@ from pytest_nfvperf.model.measure.profile import QUICK, SMOKE
 from pytest_nfvperf.model.sla.rules import Rule, Sla
 from pytest_nfvperf.model.text import visible
 from pytest_nfvperf.plugin.attempts import ATTEMPT_KEY, Attempt, forget_properties
+from pytest_nfvperf.plugin.end_parts import parts_of
 from pytest_nfvperf.plugin.ending import Ending, cause_of, ending_of, left_in_the_middle, mark
 from pytest_nfvperf.plugin.judged_anew import sla_name
 from pytest_nfvperf.plugin.labels import is_measuring, item_labels, subject_labels
@@ -270,7 +271,8 @@ def interrupted(config: pytest.Config, session: NfvSession) -> None:
     if config.getoption("--alluredir", None):
         from pytest_nfvperf.adapters.report.allure_status import tell_allure  # noqa: PLC0415 - only for Allure's users
 
-        tell_allure(conclude_interrupted(session.recorder))
+        with parts_of(config).alone("results for Allure are missing"):
+            tell_allure(conclude_interrupted(session.recorder))
 
 
 @contextmanager
@@ -366,7 +368,7 @@ def finish(item: pytest.Item, report: pytest.TestReport, session: NfvSession) ->
         ending = ending_of(report, error)
         mark(report, ending)
         became = conclude_test(TestFacts(item.nodeid, status=ending.status, cause=ending.cause, reason=ending.reason))
-    return _publish(report, became, attempt, session)
+    return _publish(item, report, became, session)
 
 
 class LoggedReports:
@@ -404,15 +406,19 @@ class LoggedReports:
         became = self._session.correct_end(item.nodeid, attempt.ended)
         last = attempt.reports["teardown"]
         last.user_properties[:] = [pair for pair in last.user_properties if pair[0] not in {RESULT, REASON, ATTEMPT}]
-        found = _publish(last, became, attempt, self._session)
+        found = _publish(item, last, became, self._session)
         if is_measuring(item):
             attach(last, found)
 
 
-def _publish(report: pytest.TestReport, became: TestConclusion, attempt: Attempt, session: NfvSession) -> Found:
+def _publish(item: pytest.Item, report: pytest.TestReport, became: TestConclusion, session: NfvSession) -> Found:
     """Tell JUnit, by the last report of the test, and the terminal's line."""
+    attempt = item.stash[ATTEMPT_KEY]
     report.user_properties.extend(fate_properties(became))
     if attempt.number > 1:
         report.user_properties.append((ATTEMPT, str(attempt.number)))
     outcomes = [finding for finding in session.recorder.findings if isinstance(finding, Outcome)]
-    return Found(figures_text(outcomes), became.badge, became.reason)
+    figures = ""
+    with parts_of(item.config).alone("figures of a test cannot be shown", "they are in the evidence"):
+        figures = figures_text(outcomes)
+    return Found(figures, became.badge, became.reason)

@@ -258,7 +258,8 @@ def pytest_runtest_makereport(
 
     session = session_of(item.config)
     if call.when == "call":
-        item.user_properties.extend(session.junit_properties())
+        with parts_of(item.config).alone("figures of a test are missing in the JUnit file"):
+            item.user_properties.extend(session.junit_properties())
     if call.excinfo is not None and isinstance(call.excinfo.value, UnavailableError):
         skipped = pytest.skip.Exception(str(call.excinfo.value)).with_traceback(call.excinfo.tb)
         call.excinfo = pytest.ExceptionInfo.from_exception(skipped)

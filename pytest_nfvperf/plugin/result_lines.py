@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_nfvperf.plugin.end_parts import parts_of
 from pytest_nfvperf.plugin.labels import is_measuring
 from pytest_nfvperf.plugin.telling import Terminal, terminal_of
 
@@ -107,8 +108,9 @@ class ResultLines:
             found = found._replace(reason=f"{found.reason}; the test is repeated".removeprefix("; "))
         text = ResultText(nodeid, found, seconds, (len(self._ended), of))
         terminal.begin_line()
-        for pieces in text.lines(terminal.width, self._widest):
-            for piece, markup in pieces:
-                terminal.write(piece, **markup)
-            terminal.write("\n")
+        with parts_of(self._config).alone("the line of a test cannot be shown"):
+            for pieces in text.lines(terminal.width, self._widest):
+                for piece, markup in pieces:
+                    terminal.write(piece, **markup)
+                terminal.write("\n")
         terminal.flush()

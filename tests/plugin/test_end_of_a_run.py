@@ -150,6 +150,22 @@ EARLY_ALLURE = {
     ),
     "its renderer": ("breaks('plugin.allure_sink', '_outcome_step')", f"steps for Allure are missing: {BROKEN}"),
 }
+OF_A_TEST = {
+    "the line": (
+        "breaks('adapters.report.result_text:ResultText', 'lines')",
+        f"the line of a test cannot be shown: {BROKEN}",
+    ),
+    "the figures": (
+        "breaks('plugin.collection', 'figures_text')",
+        f"figures of a test cannot be shown: {BROKEN}; they are in the evidence",
+    ),
+    "the properties": (
+        "breaks('session.run', 'junit_properties')",
+        f"figures of a test are missing in the JUnit file: {BROKEN}",
+    ),
+}
+"""The end of a test, which is before that of the run."""
+
 ALLURE = {
     "results that nobody wrote": (
         "breaks('adapters.report.allure_results', 'write_missing_results')",
@@ -216,6 +232,7 @@ GROUPS = {
     "junit": (JUNIT, ("--nfv-report", "none", "--junitxml", "junit.xml")),
     "allure": (ALLURE | EARLY_ALLURE, ("--nfv-report", "none", "--alluredir", "allure")),
     "run": (OTHERS, ("--nfv-report", "none")),
+    "test": (OF_A_TEST, ("--nfv-report", "none")),
 }
 FAULTS = [(group, fault) for group, (faults, _) in GROUPS.items() for fault in faults]
 
@@ -245,7 +262,8 @@ def told(lines: list[str]) -> list[str]:
 def test_a_fault_in_a_part_of_the_end_leaves_the_status(project, suite, group, fault, outcome):
     faults, options = GROUPS[group]
     injected, line = faults[fault]
-    project(outcome, **{"early" if faults[fault] is EARLY_ALLURE.get(fault) else "late": injected})
+    before = injected in {each for each, _ in (EARLY_ALLURE | OF_A_TEST).values()}
+    project(outcome, **{"early" if before else "late": injected})
 
     result = suite.runpytest_subprocess("--nfv-sla", "sla.yaml", *options)
 
