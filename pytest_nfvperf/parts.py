@@ -10,7 +10,7 @@ from pytest_nfvperf.model.topology.compose import node
 from pytest_nfvperf.model.topology.compute_nodes import Node
 from pytest_nfvperf.model.topology.links import Crossing, Patch, Tunnel, Underlay, VethLink
 from pytest_nfvperf.model.topology.mirrors import Mirror
-from pytest_nfvperf.model.topology.nodes import Behind, Namespace, Nic, Offloads, Port, VnfKind, VnfMode
+from pytest_nfvperf.model.topology.nodes import Behind, Namespace, Nic, Offloads, Port, Vlan, VnfKind, VnfMode
 from pytest_nfvperf.model.topology.parts import (
     Path,
     behind,
@@ -63,6 +63,7 @@ __all__ = [
     "Tunnel",
     "Underlay",
     "VethLink",
+    "Vlan",
     "VnfKind",
     "VnfMode",
     "Workshop",

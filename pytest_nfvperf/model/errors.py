@@ -40,6 +40,13 @@ class ConfigError(NfvperfError):
         super().__init__(f"{where}: {message}" if where else message)
 
 
+class ArgumentError(ConfigError, ValueError):
+    """The author of a test called something with an argument that cannot be.
+
+    A ConfigError, so that the test ends as a usage error, and a ValueError for whoever calls us as a library.
+    """
+
+
 class InconclusiveError(NfvperfError):
     """The rig could not measure what the test asks: says nothing about the DUT, neither good nor bad.
 

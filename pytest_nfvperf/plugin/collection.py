@@ -25,6 +25,7 @@ from pytest_nfvperf.model.measure.profile import QUICK, SMOKE
 from pytest_nfvperf.model.sla.rules import Rule, Sla
 from pytest_nfvperf.model.text import visible
 from pytest_nfvperf.plugin.attempts import ATTEMPT_KEY, Attempt, forget_properties
+from pytest_nfvperf.plugin.author_mistakes import as_usage_error, place_in_test, refuse_two_topologies
 from pytest_nfvperf.plugin.end_parts import parts_of
 from pytest_nfvperf.plugin.ending import Ending, cause_of, ending_of, left_in_the_middle, mark
 from pytest_nfvperf.plugin.judged_anew import sla_name
@@ -44,7 +45,7 @@ from pytest_nfvperf.session.sla_check import InconclusiveWarning, SlaFailure
 from pytest_nfvperf.session.slas import SUITE_SLA
 
 UNRECORDED_KEY = pytest.StashKey[TestbedError]()
-DUT_FAILED, INCONCLUSIVE = "FAIL", "INCONCLUSIVE"
+DUT_FAILED, INCONCLUSIVE, USAGE = "FAIL", "INCONCLUSIVE", "usage error"
 """What the message begins with of a test that has no figure for an SLA."""
 
 NOT_ROOT = (
@@ -114,6 +115,7 @@ def check_before_run(config: pytest.Config, items: Sequence[pytest.Item], sessio
     Raises:
         pytest.UsageError: a file that cannot be used, an SLA rule that matches no test, no OVS, no generator.
     """
+    refuse_two_topologies(items)
     is_worker = hasattr(config, "workerinput")
     if is_worker and len(session.options.labels) > 1:
         return  # a rule may be about the testbed of another worker
@@ -307,7 +309,7 @@ def tolerating(item: pytest.Item, phase: str, session: NfvSession) -> Iterator[N
 
 def explain(item: pytest.Item, call: pytest.CallInfo[Any], report: pytest.TestReport, session: NfvSession) -> None:
     """Show the message instead of a traceback, and remember a broken testbed and how the phase ended."""
-    error = None if call.excinfo is None else call.excinfo.value
+    error = as_usage_error(None if call.excinfo is None else call.excinfo.value)
     if isinstance(error, TestbedError) and not report.passed:
         error = session.broken(error)
     elif error is not None and left_in_the_middle(error):
@@ -315,7 +317,7 @@ def explain(item: pytest.Item, call: pytest.CallInfo[Any], report: pytest.TestRe
     if report.failed and error is not None:
         if session.deployed:
             report.sections.extend(sections(session.failed_on(error)))
-        _show(report, error)
+        _show(report, error, item.config.rootpath)
     _show_all_characters(report.longrepr)
     ending = ending_of(report, error)
     mark(report, ending)
@@ -324,7 +326,7 @@ def explain(item: pytest.Item, call: pytest.CallInfo[Any], report: pytest.TestRe
         attempt.endings[phase], attempt.reports[phase] = ending, report
 
 
-def _show(report: pytest.TestReport, error: BaseException) -> None:
+def _show(report: pytest.TestReport, error: BaseException, root: Path) -> None:
     if isinstance(error, SlaFailure):
         report.longrepr = visible(str(error))
     elif isinstance(error, (TestbedError, SideLostError, SidesBrokenError)):
@@ -334,7 +336,8 @@ def _show(report: pytest.TestReport, error: BaseException) -> None:
     elif isinstance(error, InconclusiveError):
         report.longrepr = visible(f"{INCONCLUSIVE}: {error}")
     elif isinstance(error, (ConfigError, pytest.UsageError)):
-        report.longrepr = visible(f"usage error: {error}")
+        place = "" if getattr(error, "file", None) else place_in_test(error, root)
+        report.longrepr = visible(f"{USAGE}: {error}") + (f"\n  in {place}" if place else "")
     elif cause_of(error, report.when or "call") is Cause.INTERNAL:
         report.longrepr = visible(
             f"internal error of nfvperf, which says nothing about the DUT\n\n{report.longreprtext}"
@@ -364,7 +367,7 @@ def finish(item: pytest.Item, report: pytest.TestReport, session: NfvSession) ->
         became = session.end_test(attempt.ended)
     except TestbedError as error:  # without evidence no result counts
         report.outcome = "failed"
-        _show(report, error)
+        _show(report, error, item.config.rootpath)
         ending = ending_of(report, error)
         mark(report, ending)
         became = conclude_test(TestFacts(item.nodeid, status=ending.status, cause=ending.cause, reason=ending.reason))
@@ -398,7 +401,7 @@ class LoggedReports:
             return
         raised = attempt.raised.get(report.when or "call")
         if report.failed and raised is not None:
-            _show(report, raised)
+            _show(report, raised, item.config.rootpath)
             mark(report, ending_of(report, raised))
         if attempt.ended is None:
             return

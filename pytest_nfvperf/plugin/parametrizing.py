@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 
 import pytest
 
+from pytest_nfvperf.model.errors import ArgumentError
+
 NOT_QUICK = "nfv_not_quick"
 """Marker of parameters that the quick profile leaves out."""
 
@@ -45,14 +47,14 @@ def sweep(name: str, values: Iterable[Any], *, quick: Collection[Any] | None = N
         ValueError: ``quick`` names a value that is not swept, or keeps none; ``values`` is a text.
     """
     if isinstance(values, str):
-        raise ValueError(f"sweep of {name!r}: give a list of values, not the text {values!r}")
+        raise ArgumentError(f"sweep of {name!r}: give a list of values, not the text {values!r}")
     all_values = list(values)
     quick = all_values if quick is None else quick
     strangers = [value for value in quick if value not in all_values]
     if strangers:
-        raise ValueError(f"sweep of {name!r}: quick keeps {strangers[0]!r}, which is not among {all_values}")
+        raise ArgumentError(f"sweep of {name!r}: quick keeps {strangers[0]!r}, which is not among {all_values}")
     if not quick:
-        raise ValueError(f"sweep of {name!r}: the quick profile must keep at least one value")
+        raise ArgumentError(f"sweep of {name!r}: the quick profile must keep at least one value")
     left_out = pytest.mark.nfv_not_quick
     params = [
         pytest.param(value, id=_identify(value), marks=() if value in quick else left_out) for value in all_values
@@ -80,7 +82,7 @@ def chosen(
     strangers = [case for case in quick if case not in listed]
     if strangers or not quick:
         what = f"quick has {strangers[0]!r}, which is not among them" if strangers else "quick must have at least one"
-        raise ValueError(f"cases of {names!r}: {what}")
+        raise ArgumentError(f"cases of {names!r}: {what}")
     words = [name.strip() for name in names.split(",")]
     params = [
         pytest.param(
@@ -122,9 +124,9 @@ def compares(name: str, values: Iterable[Any], *, quick: Iterable[Any] | None = 
     short = full if quick is None else Compared(quick)
     strangers = [value for value in short if value not in full]
     if strangers:
-        raise ValueError(f"comparison of {name!r}: quick has {strangers[0]!r}, which is not among {list(full)}")
+        raise ArgumentError(f"comparison of {name!r}: quick has {strangers[0]!r}, which is not among {list(full)}")
     if len(short) < 2:
-        raise ValueError(f"comparison of {name!r}: two values or more can be compared, not {list(short)}")
+        raise ArgumentError(f"comparison of {name!r}: two values or more can be compared, not {list(short)}")
     cases: list[tuple[Compared, tuple[pytest.MarkDecorator, ...]]] = []
     if len(short) > _MOST_IN_SMOKE:  # first: smoke takes the first case of a test
         ends_and_middle = Compared((short[0], short[len(short) // 2], short[-1]))

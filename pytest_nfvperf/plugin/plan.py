@@ -21,7 +21,7 @@ from pytest_nfvperf.model.evidence.records import TopologyData
 from pytest_nfvperf.model.measure.connect_rate import ConnectSpec
 from pytest_nfvperf.model.measure.request_response import RequestSpec
 from pytest_nfvperf.model.traffic.trial import TrialSpec
-from pytest_nfvperf.plugin.collection import DUT_FAILED, INCONCLUSIVE
+from pytest_nfvperf.plugin.collection import DUT_FAILED, INCONCLUSIVE, USAGE
 from pytest_nfvperf.plugin.labels import is_measuring
 from pytest_nfvperf.plugin.telling import terminal_of
 from pytest_nfvperf.session.run import NfvSession
@@ -66,6 +66,9 @@ def show_plan(session: pytest.Session, nfv: NfvSession) -> bool:
         f"{what}, about {format_seconds(total)} for a DUT of about {format_fps(ASSUMED_FPS)} per direction "
         "at 64 bytes; invalid trials are repeated and add to it"
     )
+    wrong = sum(test.failure.startswith(USAGE) for test in planned)
+    if wrong:
+        raise pytest.UsageError(f"{how_many(wrong, 'test')} of {len(planned)} cannot be run as written, see above")
     return True
 
 
@@ -75,7 +78,7 @@ def _plan(item: pytest.Item, backend: SimulatedBackend, nfv: NfvSession) -> Plan
     reports = runtestprotocol(item, log=False, nextitem=None)
     # The simulated DUT copies nothing, so a test that looks at its counts ends there; what it sends is known by then.
     told = [text for report in reports if report.failed and not _judges(text := str(report.longrepr).strip())]
-    failures = [text.splitlines()[-1] for text in told]
+    failures = [text.splitlines()[0 if text.startswith(USAGE) else -1] for text in told]
     specs = tuple(backend.specs[before:])
     streams = tuple(spec for sort, count in zip(backend.end_specs, ran, strict=True) for spec in sort[count:])
     return PlannedTest(

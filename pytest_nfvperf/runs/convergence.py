@@ -13,11 +13,13 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_nfvperf.model.arguments import CALLABLE, FLAG, NAME, checked, number, one, optional, several
 from pytest_nfvperf.model.display import format_seconds
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.samples import Samples
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Arrivals, Reason, TrialResult, TrialSpec
+from pytest_nfvperf.runs.call_arguments import DURATION, LIVE, TRAFFIC, WHOLE_LOAD, check_live
 from pytest_nfvperf.runs.invalid_trials import RepeatBudget
 from pytest_nfvperf.runs.measurer import window_s
 from pytest_nfvperf.runs.rig import LiveTopology
@@ -50,6 +52,7 @@ _RESIDUAL_S = 0.2
 _NOTHING: Mapping[str, str] = {}
 
 
+@checked(name=NAME, at_s=number(0), act=CALLABLE)
 @dataclass(frozen=True, slots=True)
 class Event:
     """An event during a trial. ``at_s``: seconds after the trial begins to send."""
@@ -110,6 +113,16 @@ class Convergence:
         self._labels = dict(labels)
         self._simulated = simulated
 
+    @checked(
+        "convergence.read",
+        live=LIVE,
+        traffic=TRAFFIC,
+        events=several(one(Event, "an Event")),
+        duration_s=DURATION,
+        fps=WHOLE_LOAD,
+        saturating=FLAG,
+        ready=optional(CALLABLE),
+    )
     def read(
         self,
         live: LiveTopology,
@@ -138,6 +151,7 @@ class Convergence:
             InvalidTrialsError: the rig spoiled every reading.
             TestbedError: an event's action failed, or the rig broke.
         """
+        check_live("convergence.read", live, traffic)
         spec = TrialSpec(
             traffic,
             fps,

@@ -6,14 +6,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+from pytest_nfvperf.model.arguments import NAME, Allowed, checked, optional
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.reading import Reading
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.runs.call_arguments import DUT, TOPOLOGY, TRAFFIC
 from pytest_nfvperf.runs.rig import LiveTopology
 
 
+@checked(
+    value=Allowed("a text, such as '4'", NAME.accepts, lambda value: f"write {str(value)!r}, a text"),
+    topology=TOPOLOGY,
+    dut=DUT,
+    traffic=optional(TRAFFIC),
+)
 @dataclass(frozen=True, slots=True)
 class Subject:
     """One of those compared: its value of the label that they differ in, and where it is measured.

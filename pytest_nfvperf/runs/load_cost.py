@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_nfvperf.model.arguments import checked, one
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
 from pytest_nfvperf.model.measure.profile import TRIAL_OVERHEAD_S, Profile
 from pytest_nfvperf.model.measure.reading import Reading
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialResult, TrialSpec
+from pytest_nfvperf.runs.call_arguments import TRAFFIC, WHOLE_LOAD
 from pytest_nfvperf.runs.figures import measured_frames
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.search import measured_labels
@@ -22,6 +24,7 @@ _SOURCE, _RAN = "pmd-sched", "pmd-sched.run_ns"
 _PERCENTILES = {"load_latency_p50": 50.0, "load_latency_p99": 99.0}
 
 
+@checked(traffic=TRAFFIC, profile=one(Profile, "the fixture `profile`"), load_fps=WHOLE_LOAD)
 @dataclass(frozen=True, slots=True)
 class LoadCost:
     """Reads what a load costs on any topology with generator ports. ``load_fps``: frames/s per direction."""

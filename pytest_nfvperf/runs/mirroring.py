@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pytest_nfvperf.model.errors import InconclusiveError
+from pytest_nfvperf.model.arguments import TEXT, checked, number, optional
+from pytest_nfvperf.model.errors import ArgumentError, InconclusiveError
 from pytest_nfvperf.model.ledger.ledger import CounterDelta
 from pytest_nfvperf.model.ledger.mirror_copies import CopyCounts, copy_counts
 from pytest_nfvperf.model.measure.profile import TRIAL_OVERHEAD_S, Profile
@@ -21,6 +22,7 @@ from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason, TrialResult, TrialSpec
 from pytest_nfvperf.ports.generator import RX_DESCRIPTORS
 from pytest_nfvperf.runs import forwarding
+from pytest_nfvperf.runs.call_arguments import LIVE, LOAD, TRAFFIC, WHOLE_LOAD, check_live
 from pytest_nfvperf.runs.forwarding import ForwardingRate
 from pytest_nfvperf.runs.invalid_trials import RepeatBudget
 from pytest_nfvperf.runs.limits import LimitsOf
@@ -44,6 +46,7 @@ _RESIDUAL_S = 0.1
 FORWARDING_RATE, NDR = "forwarding rate", "ndr"
 
 
+@checked(share=optional(number(0, 1, above=True)), fps=optional(LOAD), share_of=TEXT)
 @dataclass(frozen=True, slots=True)
 class MirrorLoad:
     """At which load completeness is read: a share of what is forwarded without the mirror, or a rate.
@@ -60,9 +63,11 @@ class MirrorLoad:
 
     def __post_init__(self) -> None:
         if self.share_of not in {FORWARDING_RATE, NDR}:
-            raise ValueError(f"a mirror's load is a share of the {FORWARDING_RATE} or the {NDR}, not {self.share_of!r}")
+            raise ArgumentError(
+                f"a mirror's load is a share of the {FORWARDING_RATE} or the {NDR}, not {self.share_of!r}"
+            )
         if (self.share is None) == (self.fps is None):
-            raise ValueError("a mirror's load is either a share of the forwarding rate or a rate in frames/s")
+            raise ArgumentError("a mirror's load is either a share of the forwarding rate or a rate in frames/s")
 
     def of(self, without_mirror: float) -> float:
         """Frames/s per direction; ``without_mirror``: the rate that it is a share of."""
@@ -291,6 +296,7 @@ class CopyTrials:
 
     profile: Profile
 
+    @checked("copies", live=LIVE, traffic=TRAFFIC, load_fps=WHOLE_LOAD)
     def __call__(self, live: LiveTopology, traffic: Traffic, *, load_fps: int = CALM_FPS) -> CopyCounts:
         """Learn, send, count.
 
@@ -308,8 +314,10 @@ class CopyTrials:
             raise InconclusiveError(f"copies could not be counted: {found.missing}")
         return found
 
+    @checked("copies.send", live=LIVE, traffic=TRAFFIC, load_fps=WHOLE_LOAD)
     def send(self, live: LiveTopology, traffic: Traffic, *, load_fps: int = CALM_FPS) -> CopyCounts:
         """As a call, but without a look at the counts: for callers that only need frames to have passed."""
+        check_live("copies", live, traffic)
         live.learn(traffic)
         both = live.topology.directions
         spec = TrialSpec(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.errors import ArgumentError, ConfigError, TestbedError
 from pytest_nfvperf.model.evidence.records import ErrorData
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
 from pytest_nfvperf.model.testbed.dut_version import with_nodes
@@ -39,13 +39,15 @@ MAX_RECOVERIES = 2
 class LiveTopology:
     """A deployed topology, with the generator attached: what a test measures on.
 
-    ``repeats``: how often an invalid trial is repeated. ``current``: its parts; None once another topology replaced it.
+    ``repeats``: how often an invalid trial is repeated. ``current``: its parts; None once it is not deployed any more.
+    ``replaced_by``: the topology that was deployed after it, by name; "" for none.
     """
 
     topology: Topology
     repeats: int
     dut: Dut = TESTBEDS_OWN
     current: Deployment | None = None
+    replaced_by: str = ""
     service_starters: list[Callable[[LiveTopology], Service]] = field(default_factory=list)
 
     def start_service(self, start: Callable[[LiveTopology], Service]) -> None:
@@ -79,10 +81,25 @@ class LiveTopology:
 
     @property
     def deployment(self) -> Deployment:
-        """Its parts; TestbedError when another topology took its place."""
-        if self.current is None:
-            raise TestbedError(f"topology {self.name!r} is no longer deployed: another one was built since")
-        return self.current
+        """Its parts.
+
+        Raises:
+            ArgumentError: the test deployed another topology after it, and measures on this one.
+            TestbedError: it was removed otherwise.
+        """
+        if self.current is not None:
+            return self.current
+        self.refuse_replaced()
+        raise TestbedError(f"topology {self.name!r} is no longer deployed: it was removed since")
+
+    def refuse_replaced(self) -> None:
+        """Raise ArgumentError where another topology was deployed after it: a test measures on the wrong one."""
+        if self.replaced_by:
+            raise ArgumentError(
+                f"topology {self.name!r} is not deployed any more: {self.replaced_by!r} was deployed after it, and a "
+                "testbed has one at a time. Measure on the first before you deploy the second; let a test have one "
+                "fixture that deploys; or compare both by study.forwarding_rate(...)"
+            )
 
     @property
     def runner(self) -> TrialRunner:
@@ -248,6 +265,8 @@ class Rig:
         dut = with_nodes(dut, topology)
         if self._live is not None and (self._live.topology, self._dut) == (topology, dut):
             return self._live
+        if self._live is not None:
+            self._live.replaced_by = topology.name
         self.remove_topology()
         live = LiveTopology(topology, repeats, dut)
         self._deploy(live)

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from pytest_nfvperf.model.arguments import FLAG, TEXT, checked, optional
 from pytest_nfvperf.model.choice import unknown_word
 from pytest_nfvperf.model.display import format_fps
-from pytest_nfvperf.model.measure.asked_load import checked_fps
 from pytest_nfvperf.model.measure.outcome import (
     BackToBack,
     Goal,
@@ -24,8 +24,9 @@ from pytest_nfvperf.model.measure.outcome import (
 from pytest_nfvperf.model.measure.profile import Profile
 from pytest_nfvperf.model.measure.shared_cpus import node_labels
 from pytest_nfvperf.model.testbed.tuning import OVS_DEFAULT
-from pytest_nfvperf.model.traffic.traffic import Traffic, check_mtu
+from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.runs.binary import rfc2544_search, tst009_search
+from pytest_nfvperf.runs.call_arguments import DURATION, LIVE, LOAD, TRAFFIC, check_live
 from pytest_nfvperf.runs.coarse import coarse_note, goals_worth_searching
 from pytest_nfvperf.runs.confirm import SHARES, confirm_all
 from pytest_nfvperf.runs.found_goals import cost_of, marked, marked_low, near_ceiling
@@ -93,6 +94,7 @@ class Search:
         self._limits_anew = limits_anew or limits_of
         self._repeats = repeats
 
+    @checked("search.ndr_pdr", live=LIVE, traffic=TRAFFIC, latency=FLAG)
     def ndr_pdr(
         self, live: LiveTopology, traffic: Traffic, *, latency: bool = False, sessions: Sessions | None = None
     ) -> Outcome:
@@ -107,6 +109,7 @@ class Search:
         """
         return self._find(live, traffic, "mlrsearch", self._mlr, latency=latency, sessions=sessions)
 
+    @checked("search.ceiling_fps", live=LIVE, traffic=TRAFFIC, anew=FLAG)
     def ceiling_fps(self, live: LiveTopology, traffic: Traffic, *, anew: bool = False) -> float | None:
         """What the rig itself can do with this traffic, frames/s per direction; None where it cannot be measured.
 
@@ -117,6 +120,7 @@ class Search:
         """
         return (self._limits_anew if anew else self._limits_of)(live, traffic).ceiling_fps
 
+    @checked("search.throughput", live=LIVE, traffic=TRAFFIC, algorithm=TEXT)
     def throughput(self, live: LiveTopology, traffic: Traffic, algorithm: str = "rfc2544") -> Outcome:
         """Throughput (RFC 1242 section 3.17) by ``rfc2544`` or ``tst009`` binary search; ConfigError for another."""
         known: dict[str, Find] = {"rfc2544": self._rfc2544, "tst009": self._tst009}
@@ -124,6 +128,7 @@ class Search:
             raise unknown_word(algorithm, "algorithm", [*known])
         return self._find(live, traffic, algorithm, known[algorithm])
 
+    @checked("search.loss_curve", live=LIVE, traffic=TRAFFIC)
     def loss_curve(self, live: LiveTopology, traffic: Traffic) -> Outcome:
         """Frame-loss curve (RFC 2544 section 26.3) from the maximum load down."""
         measurer, limits = self._start(live, traffic)
@@ -135,6 +140,7 @@ class Search:
         )
         return self._finish(live, self._outcome(live, traffic, "loss-curve", measurer, limits, loss_curve=points))
 
+    @checked("search.back_to_back", live=LIVE, traffic=TRAFFIC, throughput_fps=optional(LOAD))
     def back_to_back(self, live: LiveTopology, traffic: Traffic, throughput_fps: float | None = None) -> Outcome:
         """Longest lossless burst at the maximum rate (RFC 9004), repeated and averaged.
 
@@ -186,9 +192,9 @@ class Search:
             throughput_fps=throughput_fps,
         )
 
+    @checked("search.loss_at", live=LIVE, traffic=TRAFFIC, load_fps=LOAD, duration_s=DURATION)
     def loss_at(self, live: LiveTopology, traffic: Traffic, load_fps: float, duration_s: float) -> Outcome:
         """Loss ratio, latency and cost of one valid trial at a fixed load; ConfigError for a load that is none."""
-        load_fps = checked_fps(load_fps)
         measurer, limits = self._start(live, traffic)
         measurer.attempt(self.profile.warmup_s, load_fps, WARM_UP)
         trial = measurer.measure(duration_s, load_fps, "fixed load")
@@ -308,8 +314,7 @@ class Search:
         return confirm_all(measurer, goals, duration_s=self.profile.confirmation_s, attempts=len(SHARES))
 
     def _start(self, live: LiveTopology, traffic: Traffic) -> tuple[LoadMeasurer, Limits]:
-        for port in live.topology.ports:
-            check_mtu(traffic, port.mtu)
+        check_live("search", live, traffic)
         directions = live.topology.directions if traffic.bidirectional else live.topology.directions[:1]
         limits = self._limits_of(live, traffic)  # first: an unknown ceiling takes the topology down and up again
         live.learn(traffic)

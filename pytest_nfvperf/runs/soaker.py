@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
+from pytest_nfvperf.model.arguments import Allowed, checked, optional
 from pytest_nfvperf.model.display import format_fps, format_seconds
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.evidence.record import RecordKind
 from pytest_nfvperf.model.evidence.records import SoakData
-from pytest_nfvperf.model.measure.asked_load import checked_fps
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.profile import Profile
 from pytest_nfvperf.model.measure.soak import MOST_SPOILED, Gap, Soak
@@ -19,12 +19,13 @@ from pytest_nfvperf.model.measure.soak_dated import DatedInterval, dated_interva
 from pytest_nfvperf.model.measure.soak_series import series
 from pytest_nfvperf.model.measure.soak_summary import SESSION_UP, Plan, summarise
 from pytest_nfvperf.model.measure.soak_table import TIME, SoakTable, fitting_interval_s
-from pytest_nfvperf.model.traffic.traffic import Traffic, check_mtu
+from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Reason, TrialResult, TrialSpec
 from pytest_nfvperf.ports.running_trial import RunningTrial, TellsIntervals
 from pytest_nfvperf.ports.sampler import Sampler
 from pytest_nfvperf.ports.samples import OpenSamples, SamplesSink
 from pytest_nfvperf.ports.signals import Signals, TakeSignals
+from pytest_nfvperf.runs.call_arguments import DURATION, LIVE, LOAD, TRAFFIC, check_live
 from pytest_nfvperf.runs.measurer import WINDOW_S
 from pytest_nfvperf.runs.offload_share import share_after
 from pytest_nfvperf.runs.rig import LiveTopology
@@ -151,6 +152,14 @@ class Soaker:
         self._interrupted = interrupted
         self._find_loads = loads
 
+    @checked(
+        "soak.run",
+        live=LIVE,
+        traffic=TRAFFIC,
+        load_fps=optional(LOAD),
+        duration_s=optional(DURATION),
+        also=Allowed("a list of samplers", lambda value: isinstance(value, (list, tuple))),
+    )
     def run(
         self,
         live: LiveTopology,
@@ -174,9 +183,8 @@ class Soaker:
             DutFailure: the load is a share of the NDR, and the DUT has none.
             TestbedError: generator or DUT broke; the evidence has the samples until then.
         """
-        for port in live.topology.ports:
-            check_mtu(traffic, port.mtu)
-        loads = list(self._find_loads(live, traffic, None if load_fps is None else checked_fps(load_fps)))
+        check_live("soak.run", live, traffic)
+        loads = list(self._find_loads(live, traffic, load_fps))
         started = self._context.clock.monotonic()
         while True:
             spec = self._spec(live, traffic, loads[0], duration_s or self.profile.soak_s)

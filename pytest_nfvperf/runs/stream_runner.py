@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, Protocol, TypedDict
 
+from pytest_nfvperf.model.arguments import checked
 from pytest_nfvperf.model.errors import UnavailableError
 from pytest_nfvperf.model.evidence.connect_record import ConnectData
 from pytest_nfvperf.model.evidence.record import RecordKind
@@ -28,6 +29,7 @@ from pytest_nfvperf.ports.connect_engine import ConnectEngine
 from pytest_nfvperf.ports.cpu_accounting import CpuAccounting
 from pytest_nfvperf.ports.request_engine import RequestEngine
 from pytest_nfvperf.ports.stream_engine import StreamEnd, StreamEngine
+from pytest_nfvperf.runs.call_arguments import ENDS, LIVE, STREAMS
 from pytest_nfvperf.runs.clocks import SuspendWatch
 from pytest_nfvperf.runs.connect_rate import CONNECTS, Connector
 from pytest_nfvperf.runs.end_times import EndRunner
@@ -152,6 +154,7 @@ class StreamRunner:
         self._profile = profile
         self._profiled: list[tuple[Topology, Dut, StreamSpec]] = []
 
+    @checked("streams.run", live=LIVE, spec=STREAMS, ends=ENDS)
     def run(
         self, live: LiveTopology, spec: StreamSpec, remaining_s: float | None = None, *, ends: Ends | None = None
     ) -> StreamRun:

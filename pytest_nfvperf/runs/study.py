@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeGuard, Unpack
 
+from pytest_nfvperf.model.arguments import FLAG, INTEGER, NAME, TEXT, Allowed, checked, one, optional, several
+from pytest_nfvperf.model.errors import ArgumentError
 from pytest_nfvperf.model.measure.connect_rate import ConnectSpec
 from pytest_nfvperf.model.measure.offloading import worst_share
 from pytest_nfvperf.model.measure.outcome import Outcome
@@ -23,6 +25,7 @@ from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.runs.alternate import Alternated, Blocks, alternated
 from pytest_nfvperf.runs.alternation import rig_is_the_limit
+from pytest_nfvperf.runs.call_arguments import ENDS, FRAME_BYTES, LABEL, TRAFFIC, check_sendable
 from pytest_nfvperf.runs.compared import found_in_rounds, found_in_turns, together
 from pytest_nfvperf.runs.connect_rate import connect_rate
 from pytest_nfvperf.runs.ends import Ends
@@ -47,6 +50,17 @@ Decided = Callable[[Outcome], bool]
 """True when more repeats would not change what the SLA makes of an outcome."""
 
 _TOPOLOGY_CHANGE_S = 0.2
+
+
+_FIGURE = Allowed(
+    "a Figure, such as LoadCost(traffic, profile, 1_000_000)",
+    lambda value: not isinstance(value, type) and all(hasattr(value, name) for name in ("name", "units", "read")),
+)
+_SUBJECTS = {
+    "per": LABEL,
+    "subjects": several(one(Subject, "a Subject, such as Subject('1', bridge_chain(1))"), least=1),
+    "ends": ENDS,
+}
 
 
 class Study:
@@ -80,6 +94,7 @@ class Study:
         self._decided = decided
         self._context = context
 
+    @checked("study.forwarding_rate", **_SUBJECTS, traffic=TRAFFIC, larger=several(FRAME_BYTES))
     def forwarding_rate(
         self, per: str, subjects: Sequence[Subject], traffic: Traffic, *, larger: Sequence[int] = ()
     ) -> tuple[Outcome, ...]:
@@ -93,9 +108,12 @@ class Study:
                 is the limit. ValueError where a subject has a traffic of its own.
         """
         if larger and any(subject.traffic is not None for subject in subjects):
-            raise ValueError("larger frames are for subjects that are all sent the same: give each its own traffic")
+            raise ArgumentError("larger frames are for subjects that are all sent the same: give each its own traffic")
         return self.compare(per, subjects, ForwardingRate(traffic, self.profile, self._limits_of, larger=larger))
 
+    @checked(
+        "study.mirror_cost", **_SUBJECTS, traffic=TRAFFIC, load=one(MirrorLoad, "a MirrorLoad, such as MirrorLoad(0.5)")
+    )
     def mirror_cost(
         self, per: str, subjects: Sequence[Subject], traffic: Traffic, load: MirrorLoad
     ) -> tuple[Outcome, ...]:
@@ -113,6 +131,16 @@ class Study:
         search = Search(self.profile, self.labels, self._limits_of, lambda of: estimate_search_s(of, of.goals))
         return ndr_to_share(live, traffic, search, "give a rate, or a share of the forwarding rate")
 
+    @checked(
+        "study.tcp_throughput",
+        **_SUBJECTS,
+        streams=INTEGER,
+        direction=TEXT,
+        buffer_bytes=optional(INTEGER),
+        window_bytes=optional(INTEGER),
+        mss_bytes=optional(INTEGER),
+        congestion=optional(NAME),
+    )
     def tcp_throughput(
         self,
         per: str,
@@ -135,6 +163,7 @@ class Study:
         spec = tcp_spec(self.profile, streams, settings)
         return self.compare(per, subjects, TcpThroughput(runner, self.profile, spec, ends))
 
+    @checked("study.response_time", **_SUBJECTS, message_bytes=INTEGER, load_per_s=optional(INTEGER))
     def response_time(
         self,
         per: str,
@@ -152,6 +181,7 @@ class Study:
         spec = RequestSpec(message_bytes, max(1, round(self.profile.comparison_stream_s)), load_per_s)
         return self.compare(per, subjects, response_time(self._streams().requester(), spec, ends))
 
+    @checked("study.connect_rate", **_SUBJECTS, connects=INTEGER)
     def connect_rate(
         self, per: str, subjects: Sequence[Subject], *, ends: Ends | None = None, connects: int = 5000
     ) -> tuple[Outcome, ...]:
@@ -163,6 +193,7 @@ class Study:
         spec = ConnectSpec(connects, max(1, round(self.profile.comparison_stream_s)))
         return self.compare(per, subjects, connect_rate(self._streams().connector(), spec, ends))
 
+    @checked("study.reconnect_time", **_SUBJECTS, killed=FLAG)
     def reconnect_time(
         self, per: str, subjects: Sequence[Subject], *, ends: Ends | None = None, killed: bool = False
     ) -> tuple[Outcome, ...]:
@@ -173,6 +204,7 @@ class Study:
         """
         return self.compare(per, subjects, ReconnectTime(self._context, ends, killed))
 
+    @checked("study.instructions_per_packet", **_SUBJECTS, traffic=TRAFFIC)
     def instructions_per_packet(self, per: str, subjects: Sequence[Subject], traffic: Traffic) -> tuple[Outcome, ...]:
         """Instructions that each subject spends on a packet, in virtual time (``--nfv-virtual-time``).
 
@@ -183,6 +215,7 @@ class Study:
         """
         return self.compare(per, subjects, CountedInstructions(traffic))
 
+    @checked("study.compare", **_SUBJECTS, figure=_FIGURE)
     def compare(self, per: str, subjects: Sequence[Subject], figure: Figure) -> tuple[Outcome, ...]:
         """Measure a figure on all subjects, in alternating turns where they can be deployed at once, else in rounds.
 
@@ -198,6 +231,7 @@ class Study:
             ValueError: a subject has a traffic of its own, which this figure cannot have.
         """
         check_time(next(iter(figure.units)), virtual=self._context.virtual)
+        _check_frames(subjects, figure)
         for subject in subjects:
             self._deploy.check(subject.topology, subject.dut)
         work = Work(per, subjects, [figure_of(subject, figure) for subject in subjects], self._context.clock)
@@ -346,12 +380,20 @@ class Study:
         return tuple(sorted({**self.labels, **measured, **own}.items()))
 
 
+def _check_frames(subjects: Sequence[Subject], figure: Figure) -> None:
+    """Refuse frames that a subject cannot carry, before anything is built."""
+    for subject in subjects:
+        traffic = subject.traffic or getattr(figure, "traffic", None)
+        if isinstance(traffic, Traffic):
+            check_sendable("study", subject.topology, traffic)
+
+
 def figure_of(subject: Subject, figure: Figure) -> Figure:
     """The figure of the subject's own traffic, where it has one; ValueError where the figure has one for all."""
     if subject.traffic is None:
         return figure
     if not isinstance(figure, SendingFigure):
-        raise ValueError(f"{figure.name} has one traffic for all: the subject {subject.value!r} cannot have its own")
+        raise ArgumentError(f"{figure.name} has one traffic for all: the subject {subject.value!r} cannot have its own")
     return figure.sending(subject.traffic)
 
 

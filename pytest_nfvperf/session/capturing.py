@@ -6,8 +6,10 @@ from typing import Any
 
 from pytest_nfvperf.adapters.net.host_capture import HostCapture
 from pytest_nfvperf.backends.simulated_dut import SimulatedCapture
+from pytest_nfvperf.model.arguments import NAME, checked
 from pytest_nfvperf.model.errors import ConfigError, UnavailableError
 from pytest_nfvperf.ports.capture import Capture
+from pytest_nfvperf.runs.call_arguments import LIVE
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.session.run import NfvSession
 
@@ -27,6 +29,7 @@ class Captures:
         self._config = config
         self._made: list[Capture] = []
 
+    @checked("capture", live=LIVE, output=NAME)
     def of_output(self, live: LiveTopology, output: str) -> Capture:
         """Receives the copies that leave by an interface of a namespace; a plug-in's capture comes first.
 
@@ -38,6 +41,7 @@ class Captures:
         self._made.append(self._plugins(output) or _host_capture(live, output))
         return self._made[-1]
 
+    @checked("capture_interface", output=NAME)
     def of_interface(self, output: str) -> Capture:
         """Receives copies behind a port of the DUT, by a plug-in's capture interface.
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 
+from pytest_nfvperf.model.arguments import NAME, checked, optional
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
 from pytest_nfvperf.model.testbed.dut_version import with_nodes
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut
 from pytest_nfvperf.model.topology.compose import Composition
 from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.runs.call_arguments import DUT
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.side_by_side import SideBySide
 from pytest_nfvperf.runs.stream_runner import StreamRunner
@@ -30,6 +32,7 @@ class Deployer:
         self._composition = composition
         self._test = test
 
+    @checked("deploy", dut=DUT, name=optional(NAME))
     def __call__(
         self, topology: Topology | None = None, *, dut: Dut = TESTBEDS_OWN, name: str | None = None
     ) -> LiveTopology:

@@ -19,6 +19,13 @@ def refuse_others(given: Sequence[object]) -> None:
             raise ConfigError(f"sla.check() judges an Outcome, which search, study and soak return, {_instead(one)}")
 
 
+def refuse_no_list(given: object) -> None:
+    """Raise ConfigError for what is no list of outcomes."""
+    if not isinstance(given, (list, tuple)):
+        what = "write sla.check(outcome) for one" if isinstance(given, Outcome) else _instead(given)
+        raise ConfigError(f"sla.check_each() judges a list of outcomes: {what}")
+
+
 def _instead(stranger: object) -> str:
     match stranger:
         case None:

@@ -19,7 +19,7 @@ from pytest_nfvperf.model.sla.rules import Rule
 from pytest_nfvperf.model.sla.verdict import Judgement, Observation, Verdict
 from pytest_nfvperf.runs.recorder import Recorder
 from pytest_nfvperf.session.observed_text import from_text, to_text
-from pytest_nfvperf.session.sla_arguments import refuse_others
+from pytest_nfvperf.session.sla_arguments import refuse_no_list, refuse_others
 
 
 class SlaFailure(AssertionError):  # noqa: N818 - it is a failed assertion, and reads as one
@@ -135,6 +135,7 @@ class SlaCheck:
             ConfigError: as ``check``.
             SlaFailure: as ``check``; the table shows every subject that did not pass.
         """
+        refuse_no_list(outcomes)
         refuse_others(outcomes)
         judged = [self._judge([outcome]) for outcome in outcomes]
         self._act(judged)

@@ -84,14 +84,17 @@ ANSWERS = {
         "or assert on the run's result, such as run.result.goodput_bps > 1e9 (docs/streams.md)"
     ),
     "test_load_of_a_soak[[]4 Mpps]": (
-        "usage error: the load is '4 Mpps': write frames per second and direction as a number, such as 4e6"
+        "usage error: soak.run(): load_fps is '4 Mpps': write a number from 1 frames per second and direction, such as "
+        "4e6, or None"
     ),
     "test_load_of_a_trial": (
-        "usage error: the load is '4 Mpps': write frames per second and direction as a number, such as 4e6"
+        "usage error: search.loss_at(): load_fps is '4 Mpps': write a number from 1 frames per second and direction, "
+        "such as 4e6"
     ),
     "test_algorithm": "usage error: 'rfc2455' is no algorithm, did you mean 'rfc2544'? There are rfc2544, tst009",
     "test_load_of_a_soak[[]-5]": (
-        "usage error: the load is -5 frames per second and direction: write a number from 1, such as 4e6"
+        "usage error: soak.run(): load_fps is -5: write a number from 1 frames per second and direction, such as 4e6, "
+        "or None"
     ),
 }
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from pytest_nfvperf.adapters.generators.templates import SIGNATURE_BYTES, Addresses, build_frame
+from pytest_nfvperf.model.errors import ArgumentError
 from pytest_nfvperf.model.topology.frame_route import route
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import FCS_BYTES, Imix, Traffic
@@ -65,7 +66,7 @@ def legs_of(topology: Topology, direction: Direction, traffic: Traffic) -> tuple
     """
     passes = route(topology, direction)
     if passes is None:
-        raise ValueError(f"topology {topology.name!r} does not define the path of {direction}")
+        raise ArgumentError(f"topology {topology.name!r} does not define the path of {direction}")
     first = topology.port(direction.tx)
     source = traffic.src_mac or first.mac
     destination = traffic.dst_mac or first.eth_peer or topology.port(direction.rx).mac
@@ -120,7 +121,7 @@ def _trial_and_number(frame: bytes, start: int) -> tuple[int, int] | None:
 
 def _expected(traffic: Traffic, leg: LegCopies) -> bytes:
     if isinstance(traffic.frame_size, Imix) or traffic.flows > 1:
-        raise ValueError(
+        raise ArgumentError(
             "captured frames of several sizes or flows cannot be compared with one frame: send one flow of one size"
         )
     addresses = Addresses(leg.source, leg.destination, traffic.src_ip, traffic.dst_ip, traffic.vlan, traffic.vxlan)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pytest_nfvperf.model.errors import ArgumentError
 from pytest_nfvperf.model.traffic.histogram import Histogram
 
 CONNECTS = (10, 25_000)
@@ -28,9 +29,9 @@ class ConnectSpec:
     def __post_init__(self) -> None:
         low, high = CONNECTS
         if not low <= self.connects <= high:
-            raise ValueError(f"connects must be {low}..{high}, not {self.connects}")
+            raise ArgumentError(f"connects must be {low}..{high}, not {self.connects}")
         if self.duration_s < 1:
-            raise ValueError(f"duration_s must be 1 s or more, not {self.duration_s}")
+            raise ArgumentError(f"duration_s must be 1 s or more, not {self.duration_s}")
 
 
 @dataclass(frozen=True, slots=True)

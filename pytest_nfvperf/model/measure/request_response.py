@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pytest_nfvperf.model.errors import ArgumentError
 from pytest_nfvperf.model.traffic.histogram import Histogram
 
 MESSAGE_BYTES = (14, 65_000)
@@ -31,11 +32,11 @@ class RequestSpec:
     def __post_init__(self) -> None:
         low, high = MESSAGE_BYTES
         if not low <= self.message_bytes <= high:
-            raise ValueError(f"message_bytes must be {low}..{high}, not {self.message_bytes}")
+            raise ArgumentError(f"message_bytes must be {low}..{high}, not {self.message_bytes}")
         if self.duration_s < 1:
-            raise ValueError(f"duration_s must be 1 s or more, not {self.duration_s}")
+            raise ArgumentError(f"duration_s must be 1 s or more, not {self.duration_s}")
         if self.load_per_s is not None and self.load_per_s < 1:
-            raise ValueError(f"load_per_s must be 1 or more, not {self.load_per_s}; None: as fast as responses come")
+            raise ArgumentError(f"load_per_s must be 1 or more, not {self.load_per_s}; None: as fast as responses come")
 
 
 @dataclass(frozen=True, slots=True)

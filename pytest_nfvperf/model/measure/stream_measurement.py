@@ -15,6 +15,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from pytest_nfvperf.model.arguments import FIGURE, INTEGER, NAME, TEXT, checked, optional, several
+from pytest_nfvperf.model.errors import ArgumentError
 from pytest_nfvperf.model.ledger.ledger import CounterDelta, CounterSnapshot, deltas
 from pytest_nfvperf.model.traffic.trial import InvalidReason
 
@@ -37,6 +39,23 @@ _BUFFER_BYTES = {"tcp": (1, 1 << 20), "udp": (16, 65507)}
 """iperf3(1), ``-l``: 16 bytes of a datagram are its own header, 65507 is the largest UDP payload of IPv4."""
 
 
+_COUNT = optional(INTEGER)
+
+
+@checked(
+    protocol=TEXT,
+    streams=INTEGER,
+    duration_s=FIGURE,
+    omit_s=FIGURE,
+    direction=TEXT,
+    window_bytes=_COUNT,
+    mss_bytes=_COUNT,
+    buffer_bytes=_COUNT,
+    bitrate_bps=_COUNT,
+    congestion=optional(NAME),
+    client_cpus=several(INTEGER),
+    server_cpus=several(INTEGER),
+)
 @dataclass(frozen=True, slots=True)
 class StreamSpec:
     """Parameters of a stream measurement. Raises ValueError for those that cannot be measured.
@@ -83,11 +102,11 @@ class StreamSpec:
 
     def _check_times(self) -> None:
         if not (math.isfinite(self.duration_s) and self.duration_s >= MIN_DURATION_S):
-            raise ValueError(f"duration_s must be at least {MIN_DURATION_S} s, not {self.duration_s}")
+            raise ArgumentError(f"duration_s must be at least {MIN_DURATION_S} s, not {self.duration_s}")
         if not (math.isfinite(self.omit_s) and self.omit_s >= 0):
-            raise ValueError(f"omit_s must be 0 s or more, not {self.omit_s}")
+            raise ArgumentError(f"omit_s must be 0 s or more, not {self.omit_s}")
         if self.run_s > MAX_RUN_S:
-            raise ValueError(f"omit_s + duration_s must be at most {MAX_RUN_S} s, not {self.run_s}")
+            raise ArgumentError(f"omit_s + duration_s must be at most {MAX_RUN_S} s, not {self.run_s}")
 
     def _check_sizes(self) -> None:
         if self.window_bytes is not None:
@@ -98,16 +117,16 @@ class StreamSpec:
             _within(f"buffer_bytes of {self.protocol}", self.buffer_bytes, *_BUFFER_BYTES[self.protocol])
         for name, cpus in (("client_cpus", self.client_cpus), ("server_cpus", self.server_cpus)):
             if any(cpu < 0 for cpu in cpus):
-                raise ValueError(f"{name} must be CPU numbers, not {cpus}")
+                raise ArgumentError(f"{name} must be CPU numbers, not {cpus}")
 
     def _check_protocol(self) -> None:
         if self.protocol == "tcp" and self.bitrate_bps is not None:
-            raise ValueError("bitrate_bps is for udp: TCP finds its own rate; leave it out, or measure udp")
+            raise ArgumentError("bitrate_bps is for udp: TCP finds its own rate; leave it out, or measure udp")
         if self.bitrate_bps is not None and self.bitrate_bps < 1:
-            raise ValueError(f"bitrate_bps must be at least 1 bit/s, not {self.bitrate_bps}; None means no limit")
+            raise ArgumentError(f"bitrate_bps must be at least 1 bit/s, not {self.bitrate_bps}; None means no limit")
         for name, value in (("mss_bytes", self.mss_bytes), ("congestion", self.congestion)):
             if self.protocol == "udp" and value is not None:
-                raise ValueError(f"{name} is TCP's: leave it out for udp")
+                raise ArgumentError(f"{name} is TCP's: leave it out for udp")
 
     @property
     def run_s(self) -> int:
@@ -124,12 +143,12 @@ class StreamSpec:
 
 def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
+        raise ArgumentError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
 
 
 def _within(name: str, value: int, lowest: int, highest: int) -> None:
     if not lowest <= value <= highest:
-        raise ValueError(f"{name} must be {lowest}..{highest}, not {value}")
+        raise ArgumentError(f"{name} must be {lowest}..{highest}, not {value}")
 
 
 @dataclass(frozen=True, slots=True)

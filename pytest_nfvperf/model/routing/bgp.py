@@ -11,6 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from pytest_nfvperf.model.arguments import INTEGER, checked
+from pytest_nfvperf.model.errors import ArgumentError
+
 _LAST_ASN = 2**32 - 1
 _SHORTEST_HOLD_S = 3  # RFC 4271, 4.2: a hold time is 0 or at least 3 s
 _LONGEST_PASSWORD = 80  # TCP_MD5SIG_MAXKEYLEN, linux/tcp.h
@@ -28,6 +31,7 @@ def family_of(text: str) -> Family:
     return Family.IPV6 if ":" in text else Family.IPV4
 
 
+@checked(keepalive_s=INTEGER, hold_s=INTEGER, connect_retry_s=INTEGER, restart_s=INTEGER)
 @dataclass(frozen=True, slots=True)
 class BgpTimers:
     """In seconds, whole ones as RFC 4271 has them. The defaults are for tests: a minute's hold time is a long wait.
@@ -42,15 +46,16 @@ class BgpTimers:
 
     def __post_init__(self) -> None:
         if self.hold_s < _SHORTEST_HOLD_S:
-            raise ValueError(
+            raise ArgumentError(
                 f"a hold time of {self.hold_s} s is not possible: RFC 4271 requires {_SHORTEST_HOLD_S} or more"
             )
         if not 1 <= self.keepalive_s < self.hold_s:
-            raise ValueError(
+            raise ArgumentError(
                 f"keepalives every {self.keepalive_s} s cannot keep up a session with a hold time of {self.hold_s} s"
             )
 
 
+@checked(interval_ms=INTEGER, multiplier=INTEGER)
 @dataclass(frozen=True, slots=True)
 class BfdTimers:
     """BFD (RFC 5880, 6.8.7): a session is down after ``multiplier`` intervals without a packet. Milliseconds."""
@@ -60,9 +65,9 @@ class BfdTimers:
 
     def __post_init__(self) -> None:
         if not 10 <= self.interval_ms <= 60_000:
-            raise ValueError(f"a BFD interval must be 10..60000 ms, not {self.interval_ms}")
+            raise ArgumentError(f"a BFD interval must be 10..60000 ms, not {self.interval_ms}")
         if not 2 <= self.multiplier <= 255:
-            raise ValueError(f"a BFD multiplier must be 2..255, not {self.multiplier}")
+            raise ArgumentError(f"a BFD multiplier must be 2..255, not {self.multiplier}")
 
     @property
     def detection_s(self) -> float:
@@ -107,7 +112,7 @@ class Neighbor:
         ipaddress.ip_address(self.address)
         _check_asn(self.asn)
         if self.password is not None and not 1 <= len(self.password.encode()) <= _LONGEST_PASSWORD:
-            raise ValueError(f"the password of neighbour {self.address} must have 1..{_LONGEST_PASSWORD} bytes")
+            raise ArgumentError(f"the password of neighbour {self.address} must have 1..{_LONGEST_PASSWORD} bytes")
 
     @property
     def carried(self) -> tuple[Family, ...]:
@@ -138,7 +143,7 @@ class SpeakerConfig:
         ipaddress.IPv4Address(self.router_id)
         addresses = [neighbor.address for neighbor in self.neighbors]
         if len(set(addresses)) < len(addresses):
-            raise ValueError(f"a neighbour is listed twice: {', '.join(addresses)}")
+            raise ArgumentError(f"a neighbour is listed twice: {', '.join(addresses)}")
 
     def neighbor(self, address: str) -> Neighbor:
         """The neighbour of this address; KeyError for an unknown one."""
@@ -154,7 +159,7 @@ class SpeakerConfig:
 
 def _check_asn(asn: int) -> None:
     if not 1 <= asn <= _LAST_ASN:
-        raise ValueError(f"an AS number is 1..{_LAST_ASN} (RFC 6793), not {asn}")
+        raise ArgumentError(f"an AS number is 1..{_LAST_ASN} (RFC 6793), not {asn}")
 
 
 class SessionStatus(StrEnum):

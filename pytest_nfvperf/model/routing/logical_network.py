@@ -6,6 +6,8 @@ import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from pytest_nfvperf.model.errors import ArgumentError
+
 INTEGRATION_BRIDGE = "br-int"
 """The bridge that ovn-controller writes its flows to (ovn-architecture(7))."""
 
@@ -63,4 +65,4 @@ class LogicalSwitch:
     def __post_init__(self) -> None:
         names = [port.name for port in self.ports] + ([self.localnet.name] if self.localnet else [])
         if len(set(names)) < len(names):
-            raise ValueError(f"logical switch {self.name!r} has a port twice: {', '.join(names)}")
+            raise ArgumentError(f"logical switch {self.name!r} has a port twice: {', '.join(names)}")

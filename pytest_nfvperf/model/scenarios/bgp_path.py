@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from pytest_nfvperf.model.arguments import FLAG, INTEGER, IP, TEXT, Allowed, checked, one, optional, whole
 from pytest_nfvperf.model.routing.bgp import BfdTimers, BgpTimers, Neighbor, SpeakerConfig
 from pytest_nfvperf.model.topology.compose import compose
 from pytest_nfvperf.model.topology.nodes import Vlan
@@ -27,6 +28,27 @@ _PROVIDER_VLAN = 101
 """Inside the bridge only: keeps what is flooded in the control VLAN away from the VM's port."""
 
 
+_PREFIX = Allowed("a text such as '12.12.12.1/30'", lambda value: isinstance(value, str) and "/" in value)
+
+
+@checked(
+    vlan=whole(1, 4094),
+    neighbor_vlan=optional(whole(1, 4094)),
+    frr=_PREFIX,
+    bird=_PREFIX,
+    frr_asn=INTEGER,
+    bird_asn=INTEGER,
+    frr_expects=optional(INTEGER),
+    timers=one(BgpTimers, "BgpTimers"),
+    bfd=optional(one(BfdTimers, "BfdTimers")),
+    graceful_restart=FLAG,
+    password=optional(TEXT),
+    frr_password=optional(TEXT),
+    provider=_PREFIX,
+    vm=IP,
+    clients=_PREFIX,
+    client=IP,
+)
 @dataclass(frozen=True, slots=True)
 class BgpPathPlan:
     """The parameters of S1's path; change those that a test needs.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pytest_nfvperf.model.arguments import MTU, NAME, TEXT, checked
+from pytest_nfvperf.model.errors import ArgumentError
 from pytest_nfvperf.model.scenarios.vm_chain import vm_mac
 from pytest_nfvperf.model.topology.catalogue import BRIDGE
 from pytest_nfvperf.model.topology.nodes import DEFAULT_MTU, Port, PortKind
@@ -15,6 +17,7 @@ _OF_HOST = {
 }
 
 
+@checked(output=TEXT, bridge=NAME, mtu=MTU)
 def mirror_output(output: str, bridge: str = BRIDGE, *, mtu: int = DEFAULT_MTU) -> Port:
     """The output port of a mirror, on which the generator counts copies.
 
@@ -35,4 +38,4 @@ def mirror_output(output: str, bridge: str = BRIDGE, *, mtu: int = DEFAULT_MTU) 
     if output in _OF_HOST:
         name, kind = _OF_HOST[output]
         return monitor(name, bridge, mtu=mtu, kind=kind)
-    raise ValueError(f"a mirror's output is one of {', '.join(OUTPUTS)}, not {output!r}")
+    raise ArgumentError(f"a mirror's output is one of {', '.join(OUTPUTS)}, not {output!r}")

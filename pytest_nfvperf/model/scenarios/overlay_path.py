@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Unpack
 
+from pytest_nfvperf.model.arguments import FIGURE, FLAG, INTEGER, MTU, TEXT, checked, optional
+from pytest_nfvperf.model.errors import ArgumentError
 from pytest_nfvperf.model.topology.bridge_rules import RuleSettings, rules
 from pytest_nfvperf.model.topology.compose import Part, compose, node
 from pytest_nfvperf.model.topology.links import TunnelKind, encapsulation_bytes
@@ -24,6 +26,17 @@ _ADDRESSES = {4: ("198.19.0.1", "198.19.0.2"), 6: ("2001:2:0:13::1", "2001:2:0:1
 """Of the nodes, in the underlay: of the networks for benchmarks (RFC 2544, 5180)."""
 
 
+@checked(
+    overlay=TEXT,
+    ip=INTEGER,
+    key=INTEGER,
+    mtu=MTU,
+    bidirectional=FLAG,
+    line_rate_bps=optional(FIGURE),
+    vnis=INTEGER,
+    acl=INTEGER,
+    zone=optional(INTEGER),
+)
 def vm_to_vm(
     overlay: str = NO_OVERLAY,
     *,
@@ -55,11 +68,11 @@ def vm_to_vm(
         ValueError: an unknown overlay or version of IP, or VNIs without an overlay.
     """
     if overlay not in OVERLAYS:
-        raise ValueError(f"{overlay!r} is no overlay: write one of {', '.join(OVERLAYS)}")
+        raise ArgumentError(f"{overlay!r} is no overlay: write one of {', '.join(OVERLAYS)}")
     if ip not in _ADDRESSES:
-        raise ValueError(f"IP has no version {ip!r}: write 4 or 6")
+        raise ArgumentError(f"IP has no version {ip!r}: write 4 or 6")
     if overlay == NO_OVERLAY and vnis != 1:
-        raise ValueError(f"without an overlay there are no VNIs, and {vnis} are asked for")
+        raise ArgumentError(f"without an overlay there are no VNIs, and {vnis} are asked for")
     outer = mtu if overlay == NO_OVERLAY else mtu + encapsulation_bytes(TunnelKind(overlay), _ADDRESSES[ip][0])
     ways = [Direction("vm1-tx", "vm2-rx"), Direction("vm2-tx", "vm1-rx")][: 1 + bidirectional]
     used = {end for way in ways for end in (way.tx, way.rx)}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pytest_nfvperf.model.arguments import INTEGER, MTU, TEXT, checked, one
+from pytest_nfvperf.model.errors import ArgumentError
 from pytest_nfvperf.model.scenarios.overlay_path import NO_OVERLAY, NODES, OVERLAYS
 from pytest_nfvperf.model.scenarios.pods import benchmark_address, name_of, offloads_of
 from pytest_nfvperf.model.topology.compose import Part, compose, node
@@ -14,6 +16,7 @@ _UNDERLAY = ("198.19.0.1", "198.19.0.2")
 _KEY = 42
 
 
+@checked(overlay=TEXT, kind=TEXT, offloads=one(Offloads, "Offloads, such as Offloads(tso=False)"), mtu=MTU, ip=INTEGER)
 def pod_nodes(
     overlay: str = "geneve",
     *,
@@ -39,7 +42,7 @@ def pod_nodes(
         ConfigError: an unknown kind.
     """
     if overlay not in OVERLAYS:
-        raise ValueError(f"{overlay!r} is no overlay: write one of {', '.join(OVERLAYS)}")
+        raise ArgumentError(f"{overlay!r} is no overlay: write one of {', '.join(OVERLAYS)}")
     outer = mtu if overlay == NO_OVERLAY else mtu + encapsulation_bytes(TunnelKind(overlay), _UNDERLAY[0])
     nodes = [
         node(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 
+from pytest_nfvperf.model.arguments import INTEGER, MTU, TEXT, checked, one
+from pytest_nfvperf.model.errors import ArgumentError
 from pytest_nfvperf.model.topology.compose import Part, compose
 from pytest_nfvperf.model.topology.nodes import AS_IT_IS, DEFAULT_MTU, NicKind, Offloads, PortKind, nic_kind
 from pytest_nfvperf.model.topology.parts import endpoint, namespace, patch
@@ -21,6 +23,7 @@ MOST_PODS = 5000
 _OFFLOADS_OF_OVS = frozenset({NicKind.INTERNAL, NicKind.TAP, NicKind.VDUSE})
 
 
+@checked(pods=INTEGER, kind=TEXT, offloads=one(Offloads, "Offloads, such as Offloads(tso=False)"), mtu=MTU, ip=INTEGER)
 def pod_node(
     pods: int = 2, *, kind: str = "veth", offloads: Offloads = AS_IT_IS, mtu: int = DEFAULT_MTU, ip: int = 4
 ) -> Topology:
@@ -43,7 +46,7 @@ def pod_node(
         ConfigError: an unknown kind.
     """
     if not 1 <= pods <= MOST_PODS:
-        raise ValueError(f"a node with {pods} pods is not possible: give 1 to {MOST_PODS}")
+        raise ArgumentError(f"a node with {pods} pods is not possible: give 1 to {MOST_PODS}")
     outside, host, management = (benchmark_address(ip, _BESIDE, place) for place in (1, 2, 3))
     return compose(
         f"node-{pods}-{kind}{name_of(ip)}",
@@ -69,7 +72,7 @@ def benchmark_address(ip: int, block: int, place: int) -> str:
         ValueError: there is no such version of IP.
     """
     if ip not in _NETWORKS:
-        raise ValueError(f"there is no IP version {ip}: write 4 or 6")
+        raise ArgumentError(f"there is no IP version {ip}: write 4 or 6")
     return str(ipaddress.ip_interface(_NETWORKS[ip] % (block, place)))
 
 

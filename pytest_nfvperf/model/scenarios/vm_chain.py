@@ -5,6 +5,8 @@ Every VM has one port, as there, and so has the generator: a frame crosses the b
 
 from __future__ import annotations
 
+from pytest_nfvperf.model.arguments import INTEGER, MTU, NAME, TEXT, checked, optional
+from pytest_nfvperf.model.errors import ArgumentError
 from pytest_nfvperf.model.topology.catalogue import BRIDGE, vnf_mac
 from pytest_nfvperf.model.topology.compose import Part, compose
 from pytest_nfvperf.model.topology.nodes import DEFAULT_MTU, VnfKind
@@ -21,6 +23,7 @@ def vm_mac(number: int) -> str:
     return vnf_mac(0, number)
 
 
+@checked(vms=INTEGER, kind=TEXT, mtu=MTU, name=optional(NAME))
 def vm_chain(
     vms: int = 2, *parts: Part, kind: VnfKind | str = VnfKind.TESTBED, mtu: int = DEFAULT_MTU, name: str | None = None
 ) -> Topology:
@@ -39,7 +42,7 @@ def vm_chain(
         ValueError: S4 has no MAC addresses for so many VMs, or the parts do not fit.
     """
     if not 1 <= vms <= 15:
-        raise ValueError(f"S4's MAC addresses allow 1 to 15 VMs in a chain, not {vms}")
+        raise ArgumentError(f"S4's MAC addresses allow 1 to 15 VMs in a chain, not {vms}")
     stops = [vm_mac(number) for number in range(1, vms + 1)]
     chain = [
         one_armed(f"vm{number}", BRIDGE, mac=mac, eth_peer=behind, mtu=mtu, kind=kind)
@@ -49,6 +52,7 @@ def vm_chain(
     return compose(name or f"vm-chain-{vms}", generator, *chain, Direction("p0", "p0"), *parts)
 
 
+@checked(mtu=MTU, name=NAME)
 def vm_receiving(*parts: Part, mtu: int = DEFAULT_MTU, name: str = "vm-receiving") -> Topology:
     """S4's receive-only baseline of a VM (1a): p0 sends to vm1, which receives and never forwards.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pytest_nfvperf.model.arguments import FLAG, NAME, checked, one, optional, several
 from pytest_nfvperf.model.testbed.node_spec import NodeSpec
 from pytest_nfvperf.model.testbed.ovs_version import NamedOvs
 from pytest_nfvperf.model.testbed.tuning import OVS_DEFAULT, Tuning
@@ -198,6 +199,13 @@ class CableSpec:
     dut: str
 
 
+@checked(
+    kind=optional(NAME),
+    userspace_tso=FLAG,
+    tuning=one(Tuning, "a Tuning, such as Tuning(smc=True)"),
+    version=optional(NAME),
+    nodes=several(NAME),
+)
 @dataclass(frozen=True, slots=True)
 class Dut:
     """Which datapath a topology is built on, where a suite compares several.

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from pytest_nfvperf.model.arguments import FLAG, INTEGER, TEXT, Allowed, checked, optional, several
+from pytest_nfvperf.model.errors import ArgumentError
 from pytest_nfvperf.model.testbed.protected_settings import refused_setting
 from pytest_nfvperf.model.topology.topology import Topology
 
@@ -30,6 +32,23 @@ _OLD_SLEEP = ("pmd-maxsleep", (3, 1), (3, 2))
 """OVS 3.1 alone called it so."""
 
 
+_PAIRS = Allowed("pairs of texts, such as (('p0', '0:3,1:5'),)", several(several(TEXT, 2, 2)).accepts)
+_COUNT = optional(INTEGER)
+
+
+@checked(
+    emc_insert_inv_prob=_COUNT,
+    smc=optional(FLAG),
+    tx_flush_interval_us=_COUNT,
+    rxq_assign=optional(TEXT),
+    auto_lb=optional(FLAG),
+    pmd_sleep_max_us=_COUNT,
+    rxq=_COUNT,
+    rxq_affinity=_PAIRS,
+    rx_descriptors=_COUNT,
+    tx_descriptors=_COUNT,
+    other_config=_PAIRS,
+)
 @dataclass(frozen=True, slots=True)
 class Tuning:
     """Settings of the userspace datapath; None: OVS's own default.
@@ -61,16 +80,16 @@ class Tuning:
 
     def __post_init__(self) -> None:
         if self.rxq_assign is not None and self.rxq_assign not in RXQ_ASSIGNMENTS:
-            raise ValueError(f"rxq_assign must be {', '.join(RXQ_ASSIGNMENTS)}, not {self.rxq_assign!r}")
+            raise ArgumentError(f"rxq_assign must be {', '.join(RXQ_ASSIGNMENTS)}, not {self.rxq_assign!r}")
         if self.rxq is not None and self.rxq < 1:
-            raise ValueError(f"rxq must be 1 or more, not {self.rxq}")
+            raise ArgumentError(f"rxq must be 1 or more, not {self.rxq}")
         for name, most in (("emc_insert_inv_prob", 2**32 - 1), ("tx_flush_interval_us", 1_000_000), (_SLEEP, 10_000)):
             value = getattr(self, name)
             if value is not None and not 0 <= value <= most:
-                raise ValueError(f"{name} must be 0..{most}, not {value}")
+                raise ArgumentError(f"{name} must be 0..{most}, not {value}")
         for key, text in self.other_config:
             if reason := refused_setting(key, text):
-                raise ValueError(reason)
+                raise ArgumentError(reason)
 
     def __str__(self) -> str:
         """``emc_insert_inv_prob=0 smc=on``; ``default`` where nothing is set."""
@@ -89,7 +108,7 @@ class Tuning:
         """
         unknown = self.unknown_to(version)
         if unknown is not None:
-            raise ValueError(unknown)
+            raise ArgumentError(unknown)
         given = {_key(name, version): _text(value) for name, value in self._set() if name in KEYS}
         return given | dict(self.other_config)
 

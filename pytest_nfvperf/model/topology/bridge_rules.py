@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict
 
+from pytest_nfvperf.model.arguments import INTEGER, TEXT, checked, optional
+
 if TYPE_CHECKING:
     from pytest_nfvperf.model.topology.topology import Topology
 
@@ -37,6 +39,7 @@ class BridgeRules:
         return ", ".join(said) or "no rules"
 
 
+@checked(bridge=TEXT, acl=INTEGER, zone=optional(INTEGER))
 def rules(bridge: str, *, acl: int = 0, zone: int | None = None) -> BridgeRules:
     """What frames pass on a bridge that learns MAC addresses, before they are forwarded.
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from pytest_nfvperf.model.arguments import FLAG, INTEGER, MTU, TEXT, checked, one, whole
+from pytest_nfvperf.model.errors import ArgumentError
 from pytest_nfvperf.model.topology.nodes import AS_IT_IS, Offloads
 from pytest_nfvperf.model.topology.topology import (
     Crossing,
@@ -46,21 +48,28 @@ def vnf_mac(vnf: int, side: int) -> str:
     return f"02:4e:46:00:{vnf:02x}:{side:02x}"
 
 
+_CHAIN = {"vnfs": whole(0, 100), "bidirectional": FLAG, "mtu": MTU}
+
+
+@checked(**_CHAIN)
 def phy2phy(*, bidirectional: bool = True, mtu: int = 1500) -> Topology:
     """Port - bridge - port: the shortest path through the datapath."""
     return vnf_chain(0, bidirectional=bidirectional, mtu=mtu)
 
 
+@checked(**_CHAIN)
 def pvp(*, bidirectional: bool = True, mtu: int = 1500) -> Topology:
     """Port - bridge - VNF - bridge - port, all on one bridge."""
     return vnf_chain(1, bidirectional=bidirectional, mtu=mtu)
 
 
+@checked(**_CHAIN)
 def pvvp(*, bidirectional: bool = True, mtu: int = 1500) -> Topology:
     """As pvp, through two VNFs one after the other."""
     return vnf_chain(2, bidirectional=bidirectional, mtu=mtu)
 
 
+@checked(**_CHAIN)
 def vnf_chain(vnfs: int, *, bidirectional: bool = True, mtu: int = 1500) -> Topology:
     """A bridge that frames cross ``vnfs`` + 1 times, through so many VNFs in turn.
 
@@ -95,6 +104,15 @@ def _vnf_ports(number: int, mtu: int) -> tuple[Port, Port]:
     )
 
 
+@checked(
+    bridges=INTEGER,
+    link=TEXT,
+    ends=TEXT,
+    bidirectional=FLAG,
+    mtu=MTU,
+    offloads=one(Offloads, "Offloads, such as Offloads(tso=False)"),
+    ip=INTEGER,
+)
 def bridge_chain(
     bridges: int,
     *,
@@ -120,7 +138,7 @@ def bridge_chain(
         ValueError: no bridge, or an unknown kind of link or end, or version of IP.
     """
     if bridges < 1:
-        raise ValueError(f"a chain of {bridges} bridges is not possible: give at least 1")
+        raise ArgumentError(f"a chain of {bridges} bridges is not possible: give at least 1")
     names = [f"ovs-{number}" for number in range(1, bridges + 1)]
     joints = [_joint(link, number, mtu, offloads) for number in range(1, bridges)]
     return Topology(
@@ -145,7 +163,7 @@ def _joint(link: str, number: int, mtu: int, offloads: Offloads) -> Patch | Veth
     if link == "veth":
         near, far = f"chain-{number}-{number + 1}", f"chain-{number + 1}-{number}"
         return VethLink(left, near, right, far, mtu=mtu, offloads=offloads)
-    raise ValueError(f"bridges cannot be chained by {link!r}: write patch or veth")
+    raise ArgumentError(f"bridges cannot be chained by {link!r}: write patch or veth")
 
 
 def _through(joints: Sequence[Patch | VethLink], bridges: Sequence[str]) -> tuple[Crossing, ...]:
@@ -166,10 +184,10 @@ def _generators(bridges: Sequence[str], *, bidirectional: bool, mtu: int) -> dic
 
 def _namespaces(ends: str, bridges: Sequence[str], ip: int, *, mtu: int, offloads: Offloads) -> dict[str, Any]:
     if ends != "namespace":
-        raise ValueError(f"a chain cannot end in {ends!r}: write generator or namespace")
+        raise ArgumentError(f"a chain cannot end in {ends!r}: write generator or namespace")
     addresses = {4: f"{CHAIN_NETWORK}.%d/24", 6: f"{CHAIN_NETWORK_6}:%d/64"}
     if ip not in addresses:
-        raise ValueError(f"there is no IP version {ip}: write 4 or 6")
+        raise ArgumentError(f"there is no IP version {ip}: write 4 or 6")
     nics = tuple(
         Nic(f"end{n}", "eth0", name, f"end{n}", addresses=(addresses[ip] % (n + 1),), mtu=mtu, offloads=offloads)
         for n, name in enumerate((bridges[0], bridges[-1]))

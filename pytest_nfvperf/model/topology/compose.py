@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
+from pytest_nfvperf.model.arguments import NAME, checked
+from pytest_nfvperf.model.errors import ArgumentError
 from pytest_nfvperf.model.topology.bridge_paths import Link, crossings_along, shortest
 from pytest_nfvperf.model.topology.bridge_rules import BridgeRules
 from pytest_nfvperf.model.topology.catalogue import generator_mac, vnf_mac
@@ -37,6 +39,7 @@ class Standing:
     parts: tuple[Part, ...]
 
 
+@checked(name=NAME)
 def node(name: str, *parts: Part) -> Standing:
     """A node, an OVS of its own, and the parts that stand on it: ``node("node1", endpoint("p0", "br-int1"))``.
 
@@ -53,6 +56,7 @@ _End = tuple[str, str]
 """A port, as (bridge, port)."""
 
 
+@checked(name=NAME)
 def compose(name: str, *parts: Part) -> Topology:
     """Make a topology of these parts.
 
@@ -116,7 +120,7 @@ class Composition:
     def topology(self, name: str) -> Topology:
         """What was collected, composed; ValueError when that is nothing, or cannot be built."""
         if not self.parts:
-            raise ValueError(f"topology {name!r} has no parts: give a topology, or make parts first")
+            raise ArgumentError(f"topology {name!r} has no parts: give a topology, or make parts first")
         return compose(name, *self.parts)
 
 
@@ -147,7 +151,7 @@ def _flat(name: str, parts: Iterable[Any]) -> Iterator[Any]:
         elif isinstance(part, _KINDS):
             yield part
         else:
-            raise ValueError(
+            raise ArgumentError(
                 f"topology {name!r}: {part!r} is not a part of a topology: give the name of a bridge, or what "
                 "endpoint(), vnf(), patch(), veth(), tunnel(), namespace(), router(), behind(), mirror(), path(), "
                 "underlay(), rules() or node() return"
@@ -195,7 +199,7 @@ def _overlays(
     try:
         return overlays(nodes, tunnels, known)
     except ValueError as error:
-        raise ValueError(f"topology {name!r}: {error}") from error
+        raise ArgumentError(f"topology {name!r}: {error}") from error
 
 
 def _with_macs(ports: Iterable[Port]) -> Iterator[Port]:
@@ -226,7 +230,7 @@ def _directions(name: str, ports: Iterable[Port], given: tuple[Direction, ...]) 
     if given or len(ends) < 2:
         return given
     if len(ends) > 2:
-        raise ValueError(
+        raise ArgumentError(
             f"topology {name!r}: {len(ends)} endpoints: say who sends to whom, such as Direction({ends[0]!r}, "
             f"{ends[1]!r})"
         )
@@ -280,5 +284,5 @@ class _Paths:
             raise self._wrong(path, f"no port, VNF or namespace is called {stop!r}; there are: {known}")
         return self._stops[stop]
 
-    def _wrong(self, path: Path, problem: str) -> ValueError:
-        return ValueError(f"topology {self._name!r}: path {' - '.join(path.stops)}: {problem}")
+    def _wrong(self, path: Path, problem: str) -> ArgumentError:
+        return ArgumentError(f"topology {self._name!r}: path {' - '.join(path.stops)}: {problem}")

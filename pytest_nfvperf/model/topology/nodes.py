@@ -5,6 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from pytest_nfvperf.model.arguments import (
+    FLAG,
+    INTEGER,
+    MAC,
+    MTU,
+    NAME,
+    QUEUES,
+    TEXT,
+    Allowed,
+    checked,
+    either,
+    one,
+    optional,
+    several,
+    whole,
+)
 from pytest_nfvperf.model.choice import Choice
 
 LONGEST_KERNEL_NAME = 15
@@ -85,6 +101,9 @@ def nic_kind(word: str) -> str:
     return word if ":" in word else NicKind(word)
 
 
+@checked(
+    tso=optional(FLAG), gso=optional(FLAG), gro=optional(FLAG), tx_checksum=optional(FLAG), rx_checksum=optional(FLAG)
+)
 @dataclass(frozen=True, slots=True)
 class Offloads:
     """What an interface leaves to its driver (ethtool(8) -K). None: as the kernel has it."""
@@ -100,6 +119,7 @@ AS_IT_IS = Offloads()
 """No offload is changed."""
 
 
+@checked(tag=optional(INTEGER), trunks=several(INTEGER))
 @dataclass(frozen=True, slots=True)
 class Vlan:
     """VLANs of a bridge's port (ovs-vswitchd.conf.db(5), Port): an access port has a tag, a trunk a list.
@@ -111,6 +131,51 @@ class Vlan:
     trunks: tuple[int, ...] = ()
 
 
+VLAN = optional(either(whole(1, 4094), one(Vlan, "a Vlan, such as Vlan(trunks=(100, 200))")))
+"""Of a port: the number alone makes it an access port."""
+
+
+def vlan_of(given: Vlan | int | None) -> Vlan | None:
+    """VLANs of a port, of which an author may have given the number alone."""
+    return Vlan(given) if isinstance(given, int) else given
+
+
+_OFFLOADS = one(Offloads, "Offloads, such as Offloads(tso=False)")
+_MAC_OR_OPEN = Allowed(MAC.write, lambda value: isinstance(value, str))  # which one the topology checks
+
+PORT = {
+    "name": NAME,
+    "bridge": NAME,
+    "mac": _MAC_OR_OPEN,
+    "mtu": MTU,
+    "queues": QUEUES,
+    "kind": TEXT,
+    "vlan": VLAN,
+    "eth_peer": optional(_MAC_OR_OPEN),
+    "vm": FLAG,
+    "unread": FLAG,
+}
+"""What arguments of parts may be that are called so."""
+
+NIC = {
+    "kind": TEXT,
+    "mac": optional(_MAC_OR_OPEN),
+    "mtu": MTU,
+    "offloads": _OFFLOADS,
+    "vlan": VLAN,
+    "queues": QUEUES,
+}
+"""Settings of a namespace's interface."""
+
+
+@checked(
+    **PORT,
+    role=one(PortRole, "a PortRole"),
+    owner=NAME,
+    peer=optional(NAME),
+    vnf_mode=one(VnfMode, "a VnfMode"),
+    vnf_kind=one(VnfKind, "a VnfKind"),
+)
 @dataclass(frozen=True, slots=True)
 class Port:
     """A port of a bridge. ``owner`` is who is at the other end: the generator or a VNF.
@@ -139,6 +204,13 @@ class Port:
     unread: bool = False
 
 
+ROUTES = Allowed(
+    "pairs of destination and gateway, such as (('10.2.0.0/24', '10.1.0.254'),)",
+    several(several(NAME, 2, 2)).accepts,
+)
+
+
+@checked(name=NAME, routing=FLAG, routes=ROUTES)
 @dataclass(frozen=True, slots=True)
 class Namespace:
     """A network namespace: a host of its own. ``routing``: it forwards IPv4 and IPv6 between its interfaces.
@@ -151,6 +223,7 @@ class Namespace:
     routes: tuple[tuple[str, str], ...] = ()
 
 
+@checked(**NIC, namespace=NAME, name=NAME, bridge=NAME, port=NAME, addresses=several(NAME))
 @dataclass(frozen=True, slots=True)
 class Nic:
     """An interface of a namespace that is a port of a bridge.
@@ -181,6 +254,15 @@ class Nic:
     queues: int = 1
 
 
+@checked(
+    namespace=NAME,
+    name=NAME,
+    port=NAME,
+    vlan=optional(INTEGER),
+    addresses=several(NAME),
+    mac=optional(_MAC_OR_OPEN),
+    mtu=MTU,
+)
 @dataclass(frozen=True, slots=True)
 class Behind:
     """An interface of a namespace at the far end of a generator's port.

@@ -12,6 +12,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypedDict, Unpack
 
+from pytest_nfvperf.model.arguments import (
+    FIGURE,
+    FLAG,
+    INTEGER,
+    IP,
+    MAC,
+    MTU,
+    NAME,
+    QUEUES,
+    TEXT,
+    UNICAST_MAC,
+    Allowed,
+    checked,
+    one,
+    optional,
+    several,
+)
+from pytest_nfvperf.model.errors import ArgumentError
 from pytest_nfvperf.model.topology.links import Patch, Tunnel, TunnelKind, Underlay, VethLink, encapsulation_bytes
 from pytest_nfvperf.model.topology.mirrors import Mirror, MirrorMethod
 from pytest_nfvperf.model.topology.nodes import (
@@ -19,6 +37,10 @@ from pytest_nfvperf.model.topology.nodes import (
     DEFAULT_MTU,
     GENERATOR,
     LONGEST_KERNEL_NAME,
+    NIC,
+    PORT,
+    ROUTES,
+    VLAN,
     Behind,
     Namespace,
     Nic,
@@ -31,6 +53,7 @@ from pytest_nfvperf.model.topology.nodes import (
     VnfKind,
     VnfMode,
     nic_kind,
+    vlan_of,
 )
 
 MAC_TO_FILL = ""
@@ -57,11 +80,13 @@ def kernel_name(text: str) -> str:
     return text.encode()[: LONGEST_KERNEL_NAME - len(checksum)].decode(errors="ignore") + checksum
 
 
+@checked(name=NAME)
 def bridge(name: str) -> str:
     """A bridge. Parts name their bridges, so this is needed only for the order, or for one without parts."""
     return name
 
 
+@checked(**PORT)
 def endpoint(
     name: str,
     bridge: str,
@@ -70,17 +95,19 @@ def endpoint(
     mtu: int = DEFAULT_MTU,
     queues: int = 1,
     kind: PortKind | str = PortKind.TESTBED,
-    vlan: Vlan | None = None,
+    vlan: Vlan | int | None = None,
     eth_peer: str | None = None,
 ) -> Port:
     """A port on which the generator sends and receives.
 
-    ``eth_peer``: to which MAC address it sends; None for that of the port that its frames shall arrive at.
+    ``vlan``: the number of an access port's VLAN, or a ``Vlan``. ``eth_peer``: to which MAC address it sends; None for
+    that of the port that its frames shall arrive at.
     """
-    role = PortRole.ENDPOINT
-    return Port(name, bridge, role, mac, mtu=mtu, queues=queues, kind=PortKind(kind), vlan=vlan, eth_peer=eth_peer)
+    role, tagged = PortRole.ENDPOINT, vlan_of(vlan)
+    return Port(name, bridge, role, mac, mtu=mtu, queues=queues, kind=PortKind(kind), vlan=tagged, eth_peer=eth_peer)
 
 
+@checked(**PORT)
 def monitor(
     name: str,
     bridge: str,
@@ -118,6 +145,18 @@ class MirrorSettings(TypedDict, total=False):
     by: MirrorMethod | str
 
 
+@checked(
+    name=NAME,
+    bridge=NAME,
+    output=optional(NAME),
+    output_vlan=optional(INTEGER),
+    select_all=FLAG,
+    select_src=several(NAME),
+    select_dst=several(NAME),
+    select_vlan=several(INTEGER),
+    snaplen=optional(INTEGER),
+    by=TEXT,
+)
 def mirror(name: str, bridge: str, output: str | None = None, **settings: Unpack[MirrorSettings]) -> Mirror:
     """A mirror of a bridge: of every frame that crosses it, unless something else is selected.
 
@@ -134,6 +173,16 @@ def mirror(name: str, bridge: str, output: str | None = None, **settings: Unpack
     return Mirror(name, bridge, output, **given)
 
 
+@checked(
+    name=NAME,
+    bridge=NAME,
+    far_bridge=optional(NAME),
+    mode=TEXT,
+    eth_peers=optional(several(MAC, 2, 2)),
+    mtu=MTU,
+    queues=QUEUES,
+    kind=TEXT,
+)
 def vnf(
     name: str,
     bridge: str,
@@ -166,6 +215,7 @@ def vnf(
     return a, b
 
 
+@checked(**{**PORT, "eth_peer": MAC})
 def one_armed(
     name: str,
     bridge: str,
@@ -192,12 +242,27 @@ def one_armed(
     return Port(name, bridge, role, mac, name, name, mode, mtu=mtu, eth_peer=eth_peer, vnf_kind=VnfKind(kind))
 
 
-def patch(bridge_a: str, bridge_b: str, *, ports: tuple[str, str] | None = None, vlan: Vlan | None = None) -> Patch:
+_LINK = {
+    "bridge_a": NAME,
+    "bridge_b": NAME,
+    "ports": optional(several(NAME, 2, 2)),
+    "mtu": MTU,
+    "vlan": VLAN,
+    "offloads": one(Offloads, "Offloads, such as Offloads(tso=False)"),
+    "line_rate_bps": optional(FIGURE),
+}
+
+
+@checked(**_LINK)
+def patch(
+    bridge_a: str, bridge_b: str, *, ports: tuple[str, str] | None = None, vlan: Vlan | int | None = None
+) -> Patch:
     """Patch ports between two bridges; without ``ports`` they are called after the bridges: A-B on A, B-A on B."""
     port_a, port_b = ports or (f"{bridge_a}-{bridge_b}", f"{bridge_b}-{bridge_a}")
-    return Patch(bridge_a, port_a, bridge_b, port_b, vlan)
+    return Patch(bridge_a, port_a, bridge_b, port_b, vlan_of(vlan))
 
 
+@checked(**_LINK)
 def veth(
     bridge_a: str,
     bridge_b: str,
@@ -205,13 +270,23 @@ def veth(
     ports: tuple[str, str] | None = None,
     mtu: int = DEFAULT_MTU,
     offloads: Offloads = AS_IT_IS,
-    vlan: Vlan | None = None,
+    vlan: Vlan | int | None = None,
 ) -> VethLink:
     """A veth pair between two bridges; without ``ports`` its ends are called A-B and B-A, shortened if need be."""
     port_a, port_b = ports or (kernel_name(f"{bridge_a}-{bridge_b}"), kernel_name(f"{bridge_b}-{bridge_a}"))
-    return VethLink(bridge_a, port_a, bridge_b, port_b, mtu, offloads, vlan)
+    return VethLink(bridge_a, port_a, bridge_b, port_b, mtu, offloads, vlan_of(vlan))
 
 
+@checked(
+    bridge=NAME,
+    local=IP,
+    remote=TEXT,
+    kind=TEXT,
+    key=INTEGER,
+    port=optional(NAME),
+    underlay_mtu=MTU,
+    keys=INTEGER,
+)
 def tunnel(
     bridge: str,
     *,
@@ -233,6 +308,7 @@ def tunnel(
     return Tunnel(bridge, name, encapsulation, local, remote, key, mtu, underlay_mtu, keys)
 
 
+@checked(**_LINK)
 def underlay(
     bridge_a: str,
     bridge_b: str,
@@ -258,10 +334,11 @@ class NicSettings(TypedDict, total=False):
     mac: str | None
     mtu: int
     offloads: Offloads
-    vlan: Vlan | None
+    vlan: Vlan | int | None
     queues: int
 
 
+@checked(**NIC, namespace=NAME, bridge=NAME, addresses=NAME, name=NAME, port=optional(NAME))
 def nic(
     namespace: str,
     bridge: str,
@@ -277,10 +354,11 @@ def nic(
     kind = nic_kind(settings.get("kind", NicKind.VETH))
     on_bridge = port or kernel_name(f"{namespace}-{name}")
     inside = on_bridge if kind == NicKind.INTERNAL else name
-    given: dict[str, Any] = {**settings, "kind": kind}
+    given: dict[str, Any] = {**settings, "kind": kind, "vlan": vlan_of(settings.get("vlan"))}
     return Nic(namespace, inside, bridge, on_bridge, addresses=addresses, **given)
 
 
+@checked(**NIC, name=NAME, bridge=NAME, addresses=NAME, gateway=optional(IP), routes=ROUTES)
 def namespace(
     name: str,
     bridge: str,
@@ -303,6 +381,15 @@ def namespace(
     return Namespace(name, routes=(*_default_route(gateway), *routes)), nic(name, bridge, *addresses, **settings)
 
 
+@checked(
+    port=NAME,
+    name=NAME,
+    addresses=NAME,
+    vlan=optional(INTEGER),
+    mac=optional(UNICAST_MAC),
+    gateway=optional(IP),
+    routes=ROUTES,
+)
 def behind(
     port: str,
     name: str,
@@ -333,6 +420,7 @@ def _default_route(gateway: str | None) -> tuple[tuple[str, str], ...]:
     return ((_DEFAULT_ROUTES[ipaddress.ip_address(gateway).version], gateway),)
 
 
+@checked(**NIC, names=NAME, bridge=NAME, network=TEXT)
 def namespaces(
     *names: str, bridge: str, network: str = BENCHMARK_NETWORK, **settings: Unpack[NicSettings]
 ) -> tuple[tuple[Namespace, Nic], ...]:
@@ -341,17 +429,29 @@ def namespaces(
     Raises:
         ValueError: no network, or one that is too small.
     """
-    hosts = ipaddress.ip_network(network).hosts()
+    try:
+        hosts = ipaddress.ip_network(network).hosts()
+    except ValueError as error:
+        raise ArgumentError(f"namespaces(): network is {network!r}: {error}; write e.g. '198.18.0.0/24'") from error
     prefix = network.partition("/")[2]
     made = []
     for name in names:
         address = next(hosts, None)
         if address is None:
-            raise ValueError(f"network {network} has no address left for namespace {name!r}")
+            raise ArgumentError(f"network {network} has no address left for namespace {name!r}")
         made.append(namespace(name, bridge, f"{address}/{prefix}", **settings))
     return tuple(made)
 
 
+@checked(
+    **NIC,
+    name=NAME,
+    addresses=Allowed(
+        "addresses by their bridges, such as {'brA': '10.1.0.254/24'}",
+        lambda value: isinstance(value, Mapping) and all(map(NAME.accepts, (*value, *value.values()))),
+    ),
+    routes=ROUTES,
+)
 def router(
     name: str,
     addresses: Mapping[str, str],
@@ -374,6 +474,7 @@ def router(
     return (Namespace(name, routing=True, routes=routes), *interfaces)
 
 
+@checked(stops=NAME)
 def path(*stops: str) -> Path:
     """OpenFlow flows that lead frames from node to node over the fewest links, and back by the same path.
 

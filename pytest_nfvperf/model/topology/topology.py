@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pytest_nfvperf.model.arguments import NAME, Allowed, checked, one, several
 from pytest_nfvperf.model.topology.bridge_rules import BridgeRules
 from pytest_nfvperf.model.topology.compute_nodes import Node
 from pytest_nfvperf.model.topology.links import Crossing, Patch, Tunnel, TunnelKind, Underlay, VethLink
@@ -49,6 +50,27 @@ __all__ = [
 ]
 
 
+def _each(kind: type) -> Allowed:
+    return several(one(kind, f"a {kind.__name__}"))
+
+
+@checked(
+    name=NAME,
+    bridges=several(NAME),
+    ports=_each(Port),
+    crossings=_each(Crossing),
+    directions=_each(Direction),
+    patches=_each(Patch),
+    veths=_each(VethLink),
+    tunnels=_each(Tunnel),
+    namespaces=_each(Namespace),
+    nics=_each(Nic),
+    mirrors=_each(Mirror),
+    behind=_each(Behind),
+    nodes=_each(Node),
+    underlays=_each(Underlay),
+    rules=_each(BridgeRules),
+)
 @dataclass(frozen=True, slots=True)
 class Topology:
     """Bridges, their ports and how frames cross. ``directions``: who of the endpoints sends to whom.

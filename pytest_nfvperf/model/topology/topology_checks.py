@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from pytest_nfvperf.model.errors import ArgumentError
 from pytest_nfvperf.model.topology.bridge_rules import wrong_rules
 from pytest_nfvperf.model.topology.links import Patch, Underlay, VethLink, encapsulation_bytes
 from pytest_nfvperf.model.topology.loop_check import learning_loop
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pytest_nfvperf.model.topology.topology import Topology
 
 _VLANS = range(1, 4095)
+_MOST_MTU = 65535  # of an IP packet
 _LEAST_MTU = 68  # RFC 791: every link can carry this much
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}", re.IGNORECASE)
 
@@ -50,7 +52,7 @@ def check(topology: Topology) -> None:
     for find in checks:
         problem = find(topology)
         if problem is not None:
-            raise ValueError(f"topology {topology.name!r}: {problem}")
+            raise ArgumentError(f"topology {topology.name!r}: {problem}")
 
 
 def _first_twice(names: Iterable[str]) -> str | None:
@@ -287,6 +289,8 @@ def _wrong_mtu(topology: Topology) -> str | None:
     for name, mtu in sized:
         if mtu < _LEAST_MTU:
             return f"port {name!r}: MTU {mtu} is below {_LEAST_MTU}"
+        if mtu > _MOST_MTU:
+            return f"port {name!r}: MTU {mtu} is above {_MOST_MTU}"
     return None
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ipaddress
-import re
 from dataclasses import dataclass, replace
 
+from pytest_nfvperf.model.arguments import IP, MAC, checked, whole
 from pytest_nfvperf.model.errors import ConfigError
 
 HEADER_BYTES = 14
@@ -24,7 +24,6 @@ VXLAN_SOURCE_PORTS = range(49152, 65536)
 """RFC 7348 section 5: the dynamic range, of which the outer UDP source port is taken."""
 
 _MAX_VNI = (1 << 24) - 1
-_MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}", re.IGNORECASE)
 
 
 def ip_version(address: str) -> int:
@@ -44,6 +43,7 @@ def same_ip_version(name: str, address: str, other_name: str, other: str) -> Non
         )
 
 
+@checked(vni=whole(0, _MAX_VNI), src_ip=IP, dst_ip=IP, inner_src_mac=MAC, inner_dst_mac=MAC)
 @dataclass(frozen=True, slots=True)
 class Vxlan:
     """The VXLAN around every frame of a traffic (RFC 7348): outer IP and UDP, VXLAN, and the inner frame's Ethernet.
@@ -63,12 +63,7 @@ class Vxlan:
     inner_dst_mac: str = "02:00:00:00:0d:02"
 
     def __post_init__(self) -> None:
-        if not 0 <= self.vni <= _MAX_VNI:
-            raise ConfigError(f"VXLAN: the VNI must be 0..{_MAX_VNI}, not {self.vni}")
         same_ip_version("VXLAN: src_ip", self.src_ip, "dst_ip", self.dst_ip)
-        for mac in (self.inner_src_mac, self.inner_dst_mac):
-            if not _MAC.fullmatch(mac):
-                raise ConfigError(f"VXLAN: {mac!r} is no MAC address; write it as 02:00:00:00:0d:01")
 
     @property
     def ip_version(self) -> int:

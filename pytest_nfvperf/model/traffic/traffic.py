@@ -13,8 +13,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
+from pytest_nfvperf.model.arguments import (
+    FLAG,
+    INTEGER,
+    IP,
+    MAC,
+    NAME,
+    UNICAST_MAC,
+    Allowed,
+    checked,
+    either,
+    one,
+    optional,
+    several,
+    whole,
+)
 from pytest_nfvperf.model.choice import unknown_word
-from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.errors import ArgumentError, ConfigError
 from pytest_nfvperf.model.traffic.headers import (
     HEADER_BYTES,
     IP_BYTES,
@@ -45,17 +60,19 @@ S1_FRAME_SIZES = (64, 128, 512, 1024, 1500)
 def check_frame_size(size: int) -> None:
     """Raise ValueError for a frame size (bytes with FCS) that Ethernet does not have."""
     if not MIN_FRAME_SIZE <= size <= MAX_FRAME_SIZE:
-        raise ValueError(f"frame size {size} is outside {MIN_FRAME_SIZE}..{MAX_FRAME_SIZE} bytes (with FCS)")
+        raise ArgumentError(f"frame size {size} is outside {MIN_FRAME_SIZE}..{MAX_FRAME_SIZE} bytes (with FCS)")
 
 
-def _check_bytes(size: object) -> None:
-    if isinstance(size, bool) or not isinstance(size, int):
-        raise ConfigError(
-            f"frame_size must be a whole number of bytes with FCS, or an IMIX such as IMIXES['simple'], not {size!r}"
-        )
-    check_frame_size(size)
+_BYTES = whole(MIN_FRAME_SIZE, MAX_FRAME_SIZE, "bytes with FCS")
 
 
+@checked(
+    name=NAME,
+    recipe=Allowed(
+        "pairs of frame size and weight, such as ((64, 7), (1518, 1))",
+        lambda value: isinstance(value, (list, tuple)) and all(map(several(INTEGER, 2, 2).accepts, value)),
+    ),
+)
 @dataclass(frozen=True, slots=True)
 class Imix:
     """A mix of frame sizes, sent in a fixed interleaved order.
@@ -69,11 +86,11 @@ class Imix:
 
     def __post_init__(self) -> None:
         if not self.recipe:
-            raise ValueError(f"IMIX {self.name!r} has no frame sizes")
+            raise ArgumentError(f"IMIX {self.name!r} has no frame sizes")
         for size, weight in self.recipe:
             check_frame_size(size)
             if weight < 1:
-                raise ValueError(f"IMIX {self.name!r}: weight of {size} must be at least 1, not {weight}")
+                raise ArgumentError(f"IMIX {self.name!r}: weight of {size} must be at least 1, not {weight}")
 
     @property
     def mean_size(self) -> float:
@@ -105,6 +122,17 @@ IMIXES: Mapping[str, Imix] = _Mixes(
 """The mixes known by name."""
 
 
+@checked(
+    frame_size=either(_BYTES, one(Imix, "an IMIX such as IMIXES['simple']")),
+    bidirectional=FLAG,
+    flows=whole(1, 1 << 24),
+    vlan=optional(whole(1, 4094)),
+    src_mac=optional(UNICAST_MAC),
+    dst_mac=optional(MAC),
+    src_ip=IP,
+    dst_ip=IP,
+    vxlan=optional(one(Vxlan, "a Vxlan, such as Vxlan(vni=1)")),
+)
 @dataclass(frozen=True, slots=True)
 class Traffic:
     """One offered traffic profile; the load is given apart from it.
@@ -138,12 +166,6 @@ class Traffic:
     vxlan: Vxlan | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.frame_size, Imix):
-            _check_bytes(self.frame_size)
-        if not 1 <= self.flows <= 1 << 24:
-            raise ValueError(f"flows must be 1..{1 << 24}, not {self.flows}")
-        if self.vlan is not None and not 1 <= self.vlan <= 4094:
-            raise ValueError(f"VLAN id must be 1..4094, not {self.vlan}")
         same_ip_version("src_ip", self.src_ip, "dst_ip", self.dst_ip)
         if self.smallest_frame_size < self.least_frame_size:
             raise ConfigError(
@@ -240,7 +262,7 @@ def check_mtu(traffic: Traffic, mtu: int) -> None:
     overhead = HEADER_BYTES + FCS_BYTES + (VLAN_TAG_BYTES if traffic.vlan is not None else 0)
     needed = traffic.largest_frame_size - overhead
     if needed > mtu:
-        raise ValueError(
+        raise ArgumentError(
             f"frame size {traffic.largest_frame_size} needs an MTU of {needed}, but the port has {mtu}: "
             f"send at most {mtu + overhead} bytes (with FCS) or raise the port's mtu"
         )

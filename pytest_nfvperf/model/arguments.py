@@ -1,0 +1,232 @@
+"""Arguments of the calls that the author of a test writes, checked at the call.
+
+A wrong one is the author's mistake. It ends the test as a usage error that names the call, the argument, the value and
+what to write, before anything is measured. Without the check it would fail later, in our code or on the DUT, and be
+told as the fault of one of those.
+"""
+
+from __future__ import annotations
+
+import inspect
+import ipaddress
+import math
+import re
+import reprlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, TypeVar
+
+from pytest_nfvperf.model.errors import ArgumentError
+from pytest_nfvperf.model.near import did_you_mean, listed
+
+_MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}", re.IGNORECASE)
+_LONGEST_VALUE = 80
+_LARGE = 100_000
+
+T = TypeVar("T", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """What an argument may be.
+
+    Attributes:
+        write: what to write, for the message: "a whole number from 1 to 4094".
+        accepts: whether a value is that.
+        advice: better words for a particular wrong value; "" for none.
+    """
+
+    write: str
+    accepts: Callable[[Any], bool]
+    advice: Callable[[Any], str] = lambda _: ""
+
+
+def whole(least: int, most: int | None = None, unit: str = "") -> Allowed:
+    """A whole number; ``True`` and ``1e6`` are none."""
+    bounds = f"from {_digits(least)}" if most is None else f"from {_digits(least)} to {_digits(most)}"
+
+    def accepts(value: Any) -> bool:
+        is_whole = isinstance(value, int) and not isinstance(value, bool)
+        return is_whole and least <= value and (most is None or value <= most)
+
+    def advice(value: Any) -> str:
+        if isinstance(value, float) and value.is_integer() and accepts(int(value)):
+            return f"write {int(value):_}, a whole number, instead of a decimal one"
+        return ""
+
+    return Allowed(" ".join(filter(None, ("a whole number", bounds, unit))), accepts, advice)
+
+
+def _digits(value: int) -> str:
+    """As Python reads it, too: 9216, 16_777_216."""
+    return str(value) if abs(value) < _LARGE else f"{value:_}"
+
+
+def number(least: float, most: float = math.inf, unit: str = "", *, above: bool = False) -> Allowed:
+    """A finite number. ``above``: more than the least."""
+
+    def accepts(value: Any) -> bool:
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        return is_number and least <= value <= most and math.isfinite(value) and not (above and value == least)
+
+    bounds = f"{'above' if above else 'from'} {least:g}" + ("" if math.isinf(most) else f" to {most:g}")
+    return Allowed(" ".join(filter(None, ("a number", bounds, unit))), accepts)
+
+
+INTEGER = Allowed("a whole number", lambda value: isinstance(value, int) and not isinstance(value, bool))
+FIGURE = Allowed("a number", lambda value: isinstance(value, (int, float)) and not isinstance(value, bool))
+TEXT = Allowed("a text", lambda value: isinstance(value, str))
+FLAG = Allowed("True or False", lambda value: isinstance(value, bool))
+NAME = Allowed("a name, such as 'br0'", lambda value: isinstance(value, str) and bool(value.strip()))
+MAC = Allowed(
+    "a MAC address, such as '02:00:00:00:00:01'", lambda value: isinstance(value, str) and bool(_MAC.fullmatch(value))
+)
+UNICAST_MAC = Allowed(
+    "a MAC address of one sender, whose first byte is even, such as '02:00:00:00:00:01'",
+    lambda value: MAC.accepts(value) and int(value[:2], 16) % 2 == 0,
+)
+IP = Allowed("an IPv4 or IPv6 address, such as '198.18.0.1'", lambda value: isinstance(value, str) and _is_ip(value))
+CALLABLE = Allowed("a function", callable)
+MTU = Allowed("a whole number of bytes, without Ethernet header and FCS, such as 1500", INTEGER.accepts)
+"""Its range is checked with the topology, which names the port."""
+QUEUES = whole(1, 1024)
+
+
+def _is_ip(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def word(*known: str) -> Allowed:
+    """One of several words; members of a StrEnum are such words, too."""
+
+    def advice(value: Any) -> str:
+        return f"write one of {listed(known)}{did_you_mean(value, known)}".rstrip("?") if isinstance(value, str) else ""
+
+    return Allowed(f"one of {listed(known)}", lambda value: isinstance(value, str) and value in known, advice)
+
+
+def optional(rule: Allowed) -> Allowed:
+    """None, or what the rule allows."""
+    return Allowed(f"{rule.write}, or None", lambda value: value is None or rule.accepts(value), rule.advice)
+
+
+def one(kind: type | tuple[type, ...], write: str, advice: Callable[[Any], str] = lambda _: "") -> Allowed:
+    """An object of a class."""
+    return Allowed(write, lambda value: isinstance(value, kind), advice)
+
+
+def several(rule: Allowed, least: int = 0, most: int | None = None) -> Allowed:
+    """A list or tuple of what the rule allows."""
+
+    def accepts(value: Any) -> bool:
+        if not isinstance(value, (list, tuple, range)):
+            return False
+        return least <= len(value) and (most is None or len(value) <= most) and all(map(rule.accepts, value))
+
+    count = {(2, 2): "two", (0, None): "any number"}.get((least, most), f"{least} or more")
+    return Allowed(f"a list or tuple of {count}, each {rule.write}", accepts)
+
+
+def either(first: Allowed, second: Allowed) -> Allowed:
+    """What one of two rules allows."""
+    return Allowed(
+        f"{first.write}, or {second.write}",
+        lambda value: first.accepts(value) or second.accepts(value),
+        lambda value: first.advice(value) or second.advice(value),
+    )
+
+
+def checked(shown: str | None = None, /, **allowed: Allowed) -> Callable[[T], T]:
+    """Check what a function, a method or a class is called with, before it does anything.
+
+    Arguments of the same name in ``**settings`` are checked, too, and any other is refused. An argument without a rule
+    is not looked at.
+
+    Args:
+        shown: the call as an author writes it, such as "search.ndr_pdr"; the name if not given.
+        allowed: rules by the names of arguments.
+    """
+
+    def decorate(made: T) -> T:
+        target: Any = made
+        name = shown or target.__name__
+        if not isinstance(made, type):
+            checks: T = _checking(target, name, allowed)
+            return checks
+        target.__init__ = _checking(target.__init__, name, allowed)
+        return made
+
+    return decorate
+
+
+def refuse(call: str, name: str, value: object, rule: Allowed) -> None:
+    """Raise ArgumentError where a rule does not allow the value of an argument."""
+    if not rule.accepts(value):
+        advice = rule.advice(value) or f"write {rule.write}"
+        raise ArgumentError(f"{call}(): {name} is {shown_value(value)}: {advice}")
+
+
+def shown_value(value: object) -> str:
+    """A value as its author wrote it, short, with its type where that is what may be wrong."""
+    if callable(value) and hasattr(value, "__name__"):
+        return f"the {'class' if isinstance(value, type) else 'function'} {value.__name__}"
+    try:
+        text = repr(value)
+    except Exception as error:  # noqa: BLE001 - of a foreign class, while we tell what is wrong with it
+        text = f"<{type(value).__name__} whose repr raises {type(error).__name__}>"
+    if type(value).__module__ != "builtins":
+        text = re.sub(r"\(.*\)$", "(...)", text, flags=re.DOTALL)
+    if len(text) > _LONGEST_VALUE:
+        text = reprlib.repr(text)[1:-1]
+    return text
+
+
+def _checking(call: Callable[..., Any], name: str, allowed: Mapping[str, Allowed]) -> Any:
+    signature = inspect.signature(call)
+
+    @wraps(call)
+    def check_then_call(*args: Any, **kwargs: Any) -> Any:
+        for argument, value in _arguments(signature, name, allowed, args, kwargs):
+            if argument in allowed:
+                refuse(name, argument, value, allowed[argument])
+        return call(*args, **kwargs)
+
+    return check_then_call
+
+
+def _arguments(
+    signature: inspect.Signature, name: str, allowed: Mapping[str, Allowed], args: Any, kwargs: Mapping[str, Any]
+) -> Iterator[tuple[str, Any]]:
+    """All that are given, by name; of ``*parts`` each under that name."""
+    kinds = {parameter.name: parameter.kind for parameter in signature.parameters.values()}
+    named = [each for each, kind in kinds.items() if kind is not inspect.Parameter.VAR_KEYWORD and each != "self"]
+    if len(named) < len(kinds) - ("self" in kinds):
+        named += sorted(set(allowed) - set(named))
+    try:
+        bound = signature.bind(*args, **kwargs).arguments
+    except TypeError as error:
+        raise ArgumentError(_misfit(name, str(error), named, kwargs)) from None
+    for argument, value in bound.items():
+        if kinds[argument] is inspect.Parameter.VAR_KEYWORD:
+            for key, one_value in value.items():
+                if key not in allowed:
+                    raise ArgumentError(_misfit(name, "", named, {key: one_value}))
+                yield key, one_value
+        elif kinds[argument] is inspect.Parameter.VAR_POSITIONAL:
+            yield from ((argument, one_value) for one_value in value)
+        else:
+            yield argument, value
+
+
+def _misfit(name: str, problem: str, known: list[str], kwargs: Mapping[str, Any]) -> str:
+    """Why arguments do not fit a call: one that it does not have, too many, or one that is missing."""
+    strangers = [key for key in kwargs if key not in known]
+    if strangers:
+        hint = did_you_mean(strangers[0], known)
+        return f"{name}() has no argument {strangers[0]!r}{hint or '.'} It has {listed(known)}"
+    return f"{name}(): {problem}. It has {listed(known)}"
