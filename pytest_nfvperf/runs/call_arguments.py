@@ -43,7 +43,12 @@ def _instead_of_topology(given: Any) -> str:
     return "write the topology as data, such as phy2phy(), with the parentheses" if callable(given) else ""
 
 
-LIVE = one(LiveTopology, f"a live topology: {_TAKE_FIXTURE}", _instead_of_live)
+LIVE = Allowed(
+    f"a live topology: {_TAKE_FIXTURE}",
+    lambda value: isinstance(value, LiveTopology) or (hasattr(value, "topology") and hasattr(value, "runner")),
+    _instead_of_live,
+)
+"""Another one than ours is known by its shape."""
 TRAFFIC = one(Traffic, "a Traffic, such as Traffic(frame_size=64)", _instead_of_traffic)
 TOPOLOGY = one(Topology, "a topology, such as phy2phy() or what compose(...) returned", _instead_of_topology)
 DUT = one(Dut, "a Dut, such as Dut('netdev')")
@@ -58,7 +63,8 @@ LABEL = Allowed("the name of a label, such as 'bridges'", NAME.accepts)
 
 def check_live(call: str, live: LiveTopology, traffic: Traffic) -> None:
     """Refuse a live topology that another one replaced, and a traffic that it cannot carry; ArgumentError."""
-    live.refuse_replaced()
+    if isinstance(live, LiveTopology):
+        live.refuse_replaced()
     check_sendable(call, live.topology, traffic)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pytest_nfvperf.model.arguments import FLAG, NAME, checked, one, optional, several
+from pytest_nfvperf.model.arguments import FLAG, TEXT, checked, one, optional, several
 from pytest_nfvperf.model.testbed.node_spec import NodeSpec
 from pytest_nfvperf.model.testbed.ovs_version import NamedOvs
 from pytest_nfvperf.model.testbed.tuning import OVS_DEFAULT, Tuning
@@ -200,11 +200,11 @@ class CableSpec:
 
 
 @checked(
-    kind=optional(NAME),
+    kind=optional(TEXT),
     userspace_tso=FLAG,
     tuning=one(Tuning, "a Tuning, such as Tuning(smc=True)"),
-    version=optional(NAME),
-    nodes=several(NAME),
+    version=optional(TEXT),
+    nodes=several(TEXT),
 )
 @dataclass(frozen=True, slots=True)
 class Dut:

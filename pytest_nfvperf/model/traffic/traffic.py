@@ -18,7 +18,7 @@ from pytest_nfvperf.model.arguments import (
     INTEGER,
     IP,
     MAC,
-    NAME,
+    TEXT,
     UNICAST_MAC,
     Allowed,
     checked,
@@ -67,7 +67,7 @@ _BYTES = whole(MIN_FRAME_SIZE, MAX_FRAME_SIZE, "bytes with FCS")
 
 
 @checked(
-    name=NAME,
+    name=TEXT,
     recipe=Allowed(
         "pairs of frame size and weight, such as ((64, 7), (1518, 1))",
         lambda value: isinstance(value, (list, tuple)) and all(map(several(INTEGER, 2, 2).accepts, value)),
