@@ -34,6 +34,7 @@ from pytest_nfvperf.plugin.parametrizing import NOT_QUICK, QUICK_ONLY, SMOKE_ONL
 from pytest_nfvperf.plugin.parametrizing import SMOKE as SMOKE_TEST
 from pytest_nfvperf.plugin.result_lines import attach
 from pytest_nfvperf.plugin.telling import say
+from pytest_nfvperf.plugin.unjudgeable import refuse_unjudgeable
 from pytest_nfvperf.runs.compare_sides import SideLostError
 from pytest_nfvperf.session.comparing import SidesBrokenError
 from pytest_nfvperf.session.deployed_topologies import sections
@@ -107,15 +108,18 @@ def starts(config: pytest.Config, options: Options) -> bool:
     return not (options.plan or config.option.collectonly)
 
 
-def check_before_run(config: pytest.Config, items: Sequence[pytest.Item], session: NfvSession) -> None:
+def check_before_run(
+    config: pytest.Config, items: Sequence[pytest.Item], selected: Sequence[pytest.Item], session: NfvSession
+) -> None:
     """Find a user's mistakes, and what the machine lacks, before anything is started.
 
-    A worker of pytest-xdist looks at the SLAs only: what its machine lacks its tests say, and others may have it.
+    ``items``: all that measure; ``selected``: those that the profile leaves. A worker of pytest-xdist looks at the SLAs
+    only: what its machine lacks its tests say, and others may have it.
 
     Raises:
         pytest.UsageError: a file that cannot be used, an SLA rule that matches no test, no OVS, no generator.
     """
-    refuse_two_topologies(items)
+    refuse_two_topologies(selected)
     is_worker = hasattr(config, "workerinput")
     if is_worker and len(session.options.labels) > 1:
         return  # a rule may be about the testbed of another worker
@@ -123,6 +127,7 @@ def check_before_run(config: pytest.Config, items: Sequence[pytest.Item], sessio
         check_slas(config, items, session)
         if is_worker:
             return
+        refuse_unjudgeable(selected, session, whole=_whole_folders(config))
         if not session.options.plan:
             _ = session.baseline  # one that cannot be read is told before anything is measured
         if starts(config, session.options):
@@ -236,6 +241,7 @@ def _begin_attempt(item: pytest.Item, session: NfvSession, number: int) -> None:
     parameters = {name: _text(value) for name, value in (callspec.params if callspec else {}).items()}
     labels = tuple(sorted(item_labels(item, session.profile.name).items()))
     doc = getattr(getattr(item, "function", None), "__doc__", None) or ""
+    session.test_file = item.path
     item.stash[ATTEMPT_KEY] = Attempt(number)
     data = TestData(labels, parameters, doc.strip(), sla_name(session, item.path), attempt=number)
     try:

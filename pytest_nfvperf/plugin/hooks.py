@@ -154,7 +154,8 @@ def _prepare(config: pytest.Config, items: list[pytest.Item], measuring: list[py
     collection.check_root(config, config.stash[OPTIONS_KEY])
     collection.deselect_by_profile(config, items, config.stash[OPTIONS_KEY])
     sort_suites(config, items)
-    collection.check_before_run(config, measuring, session_of(config))
+    selected = [item for item in items if is_measuring(item)]
+    collection.check_before_run(config, measuring, selected, session_of(config))
     worker.refuse_unsendable(config, items)
     worker.tell_places(config, items, session_of(config))
     if config.stash[OPTIONS_KEY].resume is not None:

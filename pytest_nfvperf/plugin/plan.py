@@ -74,6 +74,7 @@ def show_plan(session: pytest.Session, nfv: NfvSession) -> bool:
 
 def _plan(item: pytest.Item, backend: SimulatedBackend, nfv: NfvSession) -> PlannedTest:
     nfv.deployed.clear()
+    nfv.test_file = item.path
     started, before, ran = backend.clock.monotonic(), len(backend.specs), [len(sort) for sort in backend.end_specs]
     reports = runtestprotocol(item, log=False, nextitem=None)
     # The simulated DUT copies nothing, so a test that looks at its counts ends there; what it sends is known by then.

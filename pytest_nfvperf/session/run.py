@@ -22,7 +22,7 @@ from pytest_nfvperf.adapters.report.junit import junit_properties
 from pytest_nfvperf.adapters.report.subjects import title
 from pytest_nfvperf.adapters.report.texts import deployed_title
 from pytest_nfvperf.backends.base import Abandons, Backend
-from pytest_nfvperf.model.errors import TestbedError, UnavailableError
+from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
 from pytest_nfvperf.model.evidence.conclusion import TestConclusion
 from pytest_nfvperf.model.evidence.records import (
     AttachmentData,
@@ -37,6 +37,8 @@ from pytest_nfvperf.model.measure.offloading import OFFLOAD_RULE
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.profile import PROFILES, Profile
 from pytest_nfvperf.model.sla.baseline import Baseline
+from pytest_nfvperf.model.sla.judge import requirement_text
+from pytest_nfvperf.model.sla.judgeable import no_line_rate
 from pytest_nfvperf.model.sla.rules import Rule
 from pytest_nfvperf.model.sla.verdict import Verdict
 from pytest_nfvperf.model.testbed.line_rate import line_rate_fps
@@ -51,7 +53,7 @@ from pytest_nfvperf.runs.limits import Limits
 from pytest_nfvperf.runs.places import Placed
 from pytest_nfvperf.runs.recorder import Recorder
 from pytest_nfvperf.runs.rig import LiveTopology, Rig
-from pytest_nfvperf.runs.search import Search
+from pytest_nfvperf.runs.search import Search, measured_labels
 from pytest_nfvperf.runs.side_by_side import SideBySide
 from pytest_nfvperf.runs.soak_load import find_loads
 from pytest_nfvperf.runs.soaker import Soaker
@@ -90,6 +92,7 @@ class NfvSession:
         slas: the SLA files in force.
         deployed: what was deployed in the running test, by topology and DUT; whoever starts a test clears it.
         selected: node ids of all tests that the run is about; None until the first of them is about to run.
+        test_file: of the running test, whose SLA is in force; None before the first.
         interrupted: the signal that ended a soak, for the run to end after its test; "" as long as there was none.
         broken_off: a signal's handler broke off what was done on the testbed; whoever begins a test starts anew.
         stopping: how the run ends when a signal asks it to; None where nothing is measured.
@@ -117,6 +120,7 @@ class NfvSession:
         self.deployed: dict[Placed, TopologyData] = {}
         self.interrupted = ""
         self.broken_off = False
+        self.test_file: Path | None = None
         self.selected: tuple[str, ...] | None = None
         self.stopping: RunEnd | None = None
         self.comparison: Comparison | None = None
@@ -204,9 +208,9 @@ class NfvSession:
         return Search(
             self.profile,
             labels,
-            self._limits_of,
+            partial(self._limits_to_judge, labels),
             self.backend.estimate_search_s,
-            partial(self._limits_of, anew=True),
+            partial(self._limits_to_judge, labels, anew=True),
             self.options.repeat,
         )
 
@@ -395,6 +399,20 @@ class NfvSession:
             ceiling_fps=self.rig.ceiling_fps(live, traffic, directions, anew=anew),
             line_rate_fps=line_rate_fps(live.topology, traffic, directions, of_ports, of_underlays),
         )
+
+    def _limits_to_judge(
+        self, labels: Mapping[str, str], live: LiveTopology, traffic: Traffic, *, anew: bool = False
+    ) -> Limits:
+        """The limits of a search; ConfigError where a rule of this test wants a share of a line rate that none has."""
+        limits = self._limits_of(live, traffic, anew=anew)
+        if limits.line_rate_fps is None and self.test_file is not None:
+            subject = {**labels, **measured_labels(live, traffic)}
+            selecting = [rule for rule in self.slas.rules_for(self.test_file) if rule.matches(subject)]
+            shares = [(rule, *one) for rule in selecting for one in rule.require if one[1].unit == "line_ratio"]
+            for rule, metric, limit in shares:
+                why = f"{requirement_text(metric, limit)} can never be judged: {no_line_rate(metric)}"
+                raise ConfigError(f"{rule.source}.require.{metric}: {why}")
+        return limits
 
     def _describe(self) -> None:
         """Write the run record again as soon as the DUT is known, and the generator."""
