@@ -18,6 +18,7 @@ _SMALLEST_PERCENT = 1e-6
 _DIGITS, _MOST_DIGITS = 3, 12
 _NO_FRACTION = re.compile(r"\.0+(?!\d)")
 _EQUAL = 1e-9
+_TIMES = 10
 """Relative difference below which two figures are one: units are converted in floating point."""
 
 
@@ -154,10 +155,17 @@ def how_many_labelled(value: str, thing: str) -> str:
     return how_many(int(value), thing) if value.isdigit() else f"{value} {thing}s"
 
 
-def format_margin(margin: float | None) -> str:
-    """A signed margin as per cent, positive is better: ``+3.2 %``; a small one is not shown as none: ``-0.02 %``."""
+def format_margin(margin: float | None, times: float | None = None) -> str:
+    """A signed margin as per cent, positive is better: ``+3.2 %``; a small one is not shown as none: ``-0.02 %``.
+
+    Args:
+        margin: (observed - limit) / limit, with the sign that makes better positive.
+        times: observed / limit; from ten on it is said instead of thousands of per cent: ``92 times the limit``.
+    """
     if margin is None or not math.isfinite(margin):
         return MISSING
+    if times is not None and math.isfinite(times) and times >= _TIMES:
+        return f"{times:,.0f} times the limit"
     if _EQUAL < abs(margin) < 0.0005:
         return f"{'+' if margin > 0 else ''}{_digits(margin * 100, 1)} %"
     return f"{margin * 100 if abs(margin) > _EQUAL else 0.0:+.1f} %"

@@ -248,9 +248,8 @@ def _picture(name: str, make: Callable[[], Figure | None]) -> None:
 
 def _verdict_step(verdict: Verdict) -> None:
     observed = format_against(verdict.observed, verdict.limit, verdict.unit)
-    title = (
-        f"{verdict.judgement.value}: {verdict.requirement}, observed {observed}, margin {format_margin(verdict.margin)}"
-    )
+    margin = format_margin(verdict.margin, verdict.times_limit)
+    title = f"{verdict.judgement.value}: {verdict.requirement}, observed {observed}, margin {margin}"
     if verdict.judgement is Judgement.PASS:
         with allure.step(title):
             return

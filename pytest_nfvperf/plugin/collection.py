@@ -127,7 +127,7 @@ def check_before_run(
         check_slas(config, items, session)
         if is_worker:
             return
-        refuse_unjudgeable(selected, session, whole=_whole_folders(config))
+        refuse_unjudgeable(selected, session, whole=not narrowed_by(config))
         if not session.options.plan:
             _ = session.baseline  # one that cannot be read is told before anything is measured
         if starts(config, session.options):

@@ -21,6 +21,7 @@ from pytest_nfvperf.adapters.report.junit import REASON, RESULT
 from pytest_nfvperf.adapters.report.junit_kinds import tell_junit
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.evidence.conclusion import Cause, Fate, TestFacts, one_line
+from pytest_nfvperf.model.evidence.machine_did import Grade
 from pytest_nfvperf.model.evidence.records import RunEndData, TestData, TestEndData
 from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion, RunFacts, RunFate, conclude_run, counted
 from pytest_nfvperf.model.text import storable
@@ -89,7 +90,8 @@ def refuse(
     status, reason = int(pytest.ExitCode.USAGE_ERROR), one_line(str(error))
     selected = tuple(item.nodeid for item in items)
     never = tuple(TestFacts(node_id, began=False) for node_id in selected)
-    watch.last_line = conclude_run(RunFacts(never, status, reason)).last_line
+    conclusion = conclude_run(RunFacts(never, status, reason))
+    watch.last_line, watch.beside_error = conclusion.last_line, conclusion.without_reason
     parts = parts_of(config)
     with parts.alone("the evidence cannot say how the run ended"):
         if resumed_name(config):
@@ -180,6 +182,9 @@ def _decide(session: pytest.Session, run_dir: Path, watch: Watch, known_ends: Ma
     conclusion = _without_evidence(session, watch, known_ends) if concluded is None else concluded[1]
     session.exitstatus = conclusion.exit_status
     watch.last_line, watch.good = conclusion.last_line, conclusion.fate in GOOD
+    if watch.beside_error:
+        watch.beside_error = conclusion.without_reason
+    watch.doubtful = conclusion.rig == Grade.UNTRUSTED
     if concluded is not None:
         with parts.alone(f"{COMPARISON_FILE} cannot be written"):
             compared = compared_run(*concluded)
@@ -219,6 +224,7 @@ _STATUSES = {
     Fate.INCONCLUSIVE: ("failed", Cause.INCONCLUSIVE),
     Fate.BROKEN: ("error", Cause.TESTBED),
     Fate.USAGE: ("error", Cause.USAGE),
+    Fate.INTERNAL: ("error", Cause.INTERNAL),
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence
@@ -13,6 +13,7 @@ from pytest_nfvperf.adapters.report.testbeds import testbed_lines
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.evidence.conclusion import Cause
 from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion
+from pytest_nfvperf.model.fold import folded
 from pytest_nfvperf.model.measure.profile import SMOKE
 from pytest_nfvperf.plugin.end_parts import EndParts
 from pytest_nfvperf.plugin.report_later import is_left_to_host, leave_to_host
@@ -76,16 +77,25 @@ def summary(
     with parts.alone("the table cannot be shown", f"then: nfvperf show {run_dir}"):
         if table := run_table(run, conclusion, width=terminal.width, color=terminal.hasmarkup):
             terminal.write_line(table)
-    for line in test_lines(worth_telling(conclusion.tests)):
-        terminal.write_line(line)
-    for line in (*testbed_lines(run), *skipped_lines(run), *run.problems, *leftovers):
-        terminal.write_line(f"nfvperf: {line}", yellow=True)
+    _write(terminal, test_lines(worth_telling(conclusion.tests)))
+    told = (*testbed_lines(run), *skipped_lines(run), *run.problems, *leftovers)
+    _write(terminal, [f"nfvperf: {line}" for line in told], yellow=True)
+    with parts.alone("what the machine did cannot be shown"):
+        did = run.machine.did
+        if did is not None:
+            _write(terminal, [f"rig:      {did.grade}: {did.details}"], yellow=not did.quiet)
     terminal.write_line(f"evidence: {run_dir}")
     with parts.alone(NOT_LATEST):
         point_latest(run_dir)
     if options.report:
         with parts.alone("the report cannot be written", f"then: nfvperf report {run_dir}"):
             terminal.write_line(f"report:   {_rendered(options, run, run_dir, parts, time_for_charts)}")
+
+
+def _write(terminal: Terminal, lines: Iterable[str], *, yellow: bool = False) -> None:
+    """Lines, each folded between words where the terminal is narrower."""
+    for part in (part for line in lines for part in folded(line, terminal.width)):
+        terminal.write_line(part, yellow=yellow)
 
 
 def _rendered(

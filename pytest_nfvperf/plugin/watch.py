@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Generator
 
 import pytest
 
+from pytest_nfvperf.model.fold import folded
 from pytest_nfvperf.plugin.end_parts import EndParts, parts_of
 from pytest_nfvperf.plugin.telling import terminal_of
 
@@ -17,7 +19,9 @@ class Watch:
     Attributes:
         uncollected: reports of what could not be collected.
         last_line: what to print after all others; None for nothing.
+        beside_error: the same without the reason, where pytest writes that by itself; "" where it does not.
         good: it is good news.
+        doubtful: the rig was too disturbed to trust it.
         summarized: the summary has been shown.
         told: what reports of tests carry of their results, by node id; ``failed``: tests that pytest calls failed.
     """
@@ -25,7 +29,8 @@ class Watch:
     def __init__(self) -> None:
         self.uncollected: list[pytest.CollectReport] = []
         self.last_line: str | None = None
-        self.good = False
+        self.beside_error = ""
+        self.good = self.doubtful = False
         self.told: dict[str, dict[str, str]] = {}
         self.failed: set[str] = set()
         self._reason = ""
@@ -86,7 +91,10 @@ class Watch:
             show_summary(config)
         for line in parts.untold():
             terminal.write_line(f"nfvperf: {line}", yellow=True)
-        terminal.write_line(f"nfvperf: {self.last_line}", bold=True, green=self.good, red=not self.good)
+        said = self.beside_error if self.beside_error and _one_stream() else self.last_line
+        markup = {"yellow": True} if self.good and self.doubtful else {"green": self.good, "red": not self.good}
+        for line in folded(f"nfvperf: {said}", terminal.width):
+            terminal.write_line(line, bold=True, **markup)
         if lost := terminal.lost():
             print(f"nfvperf: standard output takes no more: {lost}. {self.last_line}", file=sys.stderr)
 
@@ -101,3 +109,12 @@ class Watch:
 
         if conclude_stopped(session, self, ending.asked):
             self.summarized = False
+
+
+def _one_stream() -> bool:
+    """True where what pytest writes to stderr comes out beside our last line, as on a terminal: once is enough."""
+    try:
+        out, err = os.fstat(1), os.fstat(2)
+    except OSError:
+        return False
+    return (out.st_dev, out.st_ino) == (err.st_dev, err.st_ino)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -263,3 +265,21 @@ def test_the_number_of_an_access_ports_vlan_is_enough(pytester):
     test.write_text("import pytest_nfvperf.parts\n" + test.read_text())
 
     pytester.runpytest_subprocess("--nfv-report", "none").assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("merged", [True, False], ids=["one stream", "two streams"])
+def test_a_usage_error_prints_once_and_counts_what_was_selected(pytester, merged):
+    project(pytester, "def test_one(phy2phy):\n    pass\n\ndef test_two(phy2phy):\n    pass\n")
+    (pytester.path / "mine/sla.yaml").write_text('schema: 1\nrules:\n  - require: {ndr: ">= 40"}\n')
+    command = [sys.executable, "-m", "pytest", "--nfv-report", "none", "mine"]
+
+    run = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT if merged else subprocess.PIPE, text=True, check=False
+    )
+
+    told = "'40' has no unit: write '40 Mpps' for ndr"
+    assert run.returncode == 4
+    assert (run.stdout + (run.stderr or "")).count(told) == (1 if merged else 2)
+    counted = "nfvperf: Usage error: of 2 selected tests 2 not run. "
+    assert counted + ("Correct" if merged else "") in run.stdout
+    assert f"ERROR: {pytester.path}/mine/sla.yaml:3: rules[0].require.ndr: {told}" in (run.stderr or run.stdout)

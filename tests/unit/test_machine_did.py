@@ -12,8 +12,8 @@ from pytest_nfvperf.adapters.evidence.reader import RunEvidence, read_run
 from pytest_nfvperf.adapters.report.html import render_report
 from pytest_nfvperf.adapters.report.markdown import escaped, markdown
 from pytest_nfvperf.model.evidence.comparable import unlike
-from pytest_nfvperf.model.evidence.machine_did import machine_did
-from pytest_nfvperf.model.evidence.records import TrialData
+from pytest_nfvperf.model.evidence.machine_did import Grade, machine_did
+from pytest_nfvperf.model.evidence.records import TrialData, make_record
 from pytest_nfvperf.model.traffic.cpu_placement import BandsSeen, Placed, bands_seen
 from pytest_nfvperf.model.traffic.undisturbed import Disturbance, Undisturbed
 from pytest_nfvperf.model.traffic.windows import State
@@ -85,6 +85,55 @@ def test_quiet_is_near_and_undisturbed(trial: TrialData, placed: Placed, undistu
     assert did.quiet is quiet
 
 
+@pytest.mark.parametrize(
+    ("undisturbed", "grade"),
+    [
+        (0, "too disturbed to trust"),
+        (9, "too disturbed to trust"),
+        (10, "disturbed"),
+        (89, "disturbed"),
+        (90, "quiet"),
+        (100, "quiet"),
+    ],
+)
+def test_a_rig_has_one_of_three_grades(trial: TrialData, undisturbed: int, grade: str) -> None:
+    did = machine_did([seen(trial, NEAR, undisturbed)])
+    assert did is not None
+    assert str(did.grade) == grade
+    assert did.quiet is (grade == "quiet")
+    assert grade in did.headline
+
+
+def test_far_cpus_disturb_a_rig_but_do_not_make_it_untrusted(trial: TrialData) -> None:
+    did = machine_did([seen(trial, FAR, 100), seen(trial, FAR)])
+    assert did is not None
+    assert did.grade is Grade.DISTURBED
+
+
+@pytest.mark.parametrize("steps", [True, False])
+def test_the_grade_stands_beside_the_verdict_also_where_steps_of_searches_are_left_out(
+    trial: TrialData, tmp_path: Path, steps: bool
+) -> None:
+    """Eight green PASS of a rig on which nothing was undisturbed look like eight of a quiet one."""
+    whole = read_run(write_sample(tmp_path, small_run()))
+    sample = [
+        make_record(seen(whole.trials[one.id], NEAR, 0), id=one.id, run=one.run, test=one.test, time_ns=one.time_ns)
+        if one.id in whole.trials
+        else one
+        for one in small_run()
+    ]
+    (tmp_path / "evidence.jsonl").unlink()
+    read = read_run(write_sample(tmp_path, sample), steps=steps)
+    assert (len(read.trials) == len(whole.trials)) is steps
+    conclusion = conclude(read)
+    assert conclusion.rig == Grade.UNTRUSTED
+    assert f"{conclusion.headline}. Rig: too disturbed to trust. " in conclusion.last_line
+    assert "⛔ **Rig: too disturbed to trust**" in markdown(read, conclusion)
+    if steps:
+        page = render_report(read, tmp_path, png=False).read_text()
+        assert '<span class="grade untrusted">Rig: too disturbed to trust</span>' in page
+
+
 def test_saturating_trials_count_by_the_windows_that_they_keep(trial: TrialData) -> None:
     speed = [ALONE] * 5 + [SHARED] * 5
     result = replace(trial.result, windows=windows([100] * 10, speed=speed), placement=None)
@@ -107,7 +156,8 @@ def test_page_and_markdown_say_it(run: RunEvidence, tmp_path: Path) -> None:
     assert "40 % of" in did.details
     assert f"- {escaped(str(did))}" in markdown(watched, conclude(watched)).splitlines()
     page = render_report(watched, tmp_path, png=False).read_text()
-    assert f'<p class="notice"><b>{did.headline}</b>: {did.details}.</p>' in page
+    assert '<br><span class="grade disturbed">Rig: disturbed</span></p>' in page
+    assert f'<p class="notice disturbed"><b>{did.headline}</b>: {did.details}.</p>' in page
 
 
 def test_a_runs_bands_are_in_its_fingerprint_and_do_not_make_machines_unlike() -> None:

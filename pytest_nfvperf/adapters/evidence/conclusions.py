@@ -32,6 +32,7 @@ def run_facts(run: RunEvidence) -> RunFacts:
     running = ended is None and bool(run.being_written)
     why = "its turn has not come yet" if running else ""
     never = [TestFacts(node_id, began=False, reason=why) for node_id in selected if node_id not in run.tests]
+    did = run.machine.did
     return RunFacts(
         (*tests, *never),
         None if ended is None else ended.exit_status,
@@ -39,6 +40,7 @@ def run_facts(run: RunEvidence) -> RunFacts:
         smoke=run.run is not None and run.run.profile == SMOKE.name,
         running=running,
         compared=counted(run.comparisons.values()) if run.run is not None and run.run.compare is not None else None,
+        rig="" if did is None else str(did.grade),
     )
 
 

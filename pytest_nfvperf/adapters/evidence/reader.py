@@ -15,6 +15,7 @@ from pytest_nfvperf.adapters.evidence.writer import is_being_written
 from pytest_nfvperf.model.compare.record import ComparisonData
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.evidence.connect_record import ConnectData
+from pytest_nfvperf.model.evidence.machine_did import MachineLog
 from pytest_nfvperf.model.evidence.records import (
     AttachmentData,
     ErrorData,
@@ -88,6 +89,7 @@ class RunEvidence:
         spans_ns: wall clock of the first and last record of each file. Somebody may have set the clock in between.
         problems: what is wrong with the files, for a person.
         being_written: names of the files that a process has open to write more.
+        machine: what it did to every trial that was read, those that are left out, too.
     """
 
     path: Path
@@ -100,6 +102,7 @@ class RunEvidence:
     truncated: bool = False
     problems: list[str] = field(default_factory=list)
     being_written: tuple[str, ...] = ()
+    machine: MachineLog = field(default_factory=MachineLog, compare=False, repr=False)
 
     @property
     def run(self) -> RunData | None:
@@ -352,6 +355,7 @@ def _take(evidence: RunEvidence, file: str, line: Line, parts: dict[Hashable, An
         case RunEndData():
             evidence.ends[file] = data
         case TrialData():
+            evidence.machine.add(data)
             evidence.trials[line.id] = evidence.test(line.test).trials[line.id] = _sharing(data, parts)
         case LedgerData() if data.trial in evidence.trials:
             trial = replace(evidence.trials[data.trial], ledger=data.ledger)

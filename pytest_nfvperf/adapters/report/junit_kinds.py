@@ -116,6 +116,7 @@ def _tell_run(suite: ET.Element, conclusion: RunConclusion) -> None:
     for told in [each for each in properties if each.get("name", "").startswith("nfvperf.")]:
         properties.remove(told)
     said = {"run": str(conclusion.fate), "exit_status": str(conclusion.exit_status), "headline": conclusion.headline}
+    said |= {"rig": conclusion.rig} if conclusion.rig else {}
     for name, value in (said | ({"reason": conclusion.reason} if conclusion.reason else {})).items():
         ET.SubElement(properties, "property", name=f"nfvperf.{name}", value=visible(value))
 

@@ -9,7 +9,7 @@ from pytest_nfvperf.adapters.evidence.reader import RunEvidence
 from pytest_nfvperf.adapters.report.dut_facts import versions_text
 from pytest_nfvperf.adapters.report.result_text import figures_text, test_name
 from pytest_nfvperf.model.evidence.conclusion import Fate, TestConclusion
-from pytest_nfvperf.model.evidence.machine_did import machine_did
+from pytest_nfvperf.model.evidence.machine_did import Grade, machine_did
 from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion, RunFate
 from pytest_nfvperf.model.text import visible
 
@@ -26,6 +26,7 @@ _MARKS = {
     Fate.INCONCLUSIVE: "⚠️",
 }
 _RUN_MARKS = {RunFate.ACCEPTED: "✅", RunFate.PASSED: "☑️", RunFate.FAILED: "❌", RunFate.INCONCLUSIVE: "⚠️"}
+_RIG_MARKS: dict[str, str] = {Grade.QUIET: "✅", Grade.DISTURBED: "⚠️", Grade.UNTRUSTED: "⛔"}
 _HEAD = "| | test | figures | result |\n|---|---|---|---|"
 
 
@@ -38,6 +39,8 @@ def markdown(run: RunEvidence, conclusion: RunConclusion, most_bytes: int = MOST
         most_bytes: length at which the table ends, with the number of tests that are left out.
     """
     top = [f"## {_RUN_MARKS.get(conclusion.fate, '⛔')} {escaped(conclusion.headline)}", ""]
+    if conclusion.rig:
+        top += [f"{_RIG_MARKS[conclusion.rig]} **Rig: {conclusion.rig}**", ""]
     if conclusion.reason:
         top += [f"{escaped(conclusion.reason)}", ""]
     if conclusion.advice:

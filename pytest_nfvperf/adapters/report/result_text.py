@@ -10,6 +10,7 @@ from typing import NamedTuple
 from pytest_nfvperf.adapters.report.figures import goal_figures, is_of_times, other_result, typical_latency
 from pytest_nfvperf.adapters.report.studies import Comparison, find_comparisons, median_text, ratio_text
 from pytest_nfvperf.model.display import format_elapsed, format_ns
+from pytest_nfvperf.model.fold import cut
 from pytest_nfvperf.model.measure.outcome import GoalOutcome, Outcome
 
 Piece = tuple[str, dict[str, bool]]
@@ -81,11 +82,11 @@ class ResultText:
         lines = [self._line(f"{name:<{column}}{_GAP}{self.found.figures:<{_FIGURES}}")]
         if width is not None and _length(lines[0]) >= width:
             room = width - _length(self._line("")) - 1
-            lines = [self._line(f"{_cut(name, room):<{room}}")]
-            lines += [[(f"    {_cut(self.found.figures, width - 5)}", {})]] if self.found.figures else []
+            lines = [self._line(f"{cut(name, room):<{room}}")]
+            lines += [[(f"    {cut(self.found.figures, width - 5)}", {})]] if self.found.figures else []
         if self.found.reason:
             reason = f"    {self.found.reason}"
-            lines.append([(reason if width is None else _cut(reason, width - 1), {})])
+            lines.append([(reason if width is None else cut(reason, width - 1), {})])
         return lines
 
     def _line(self, what: str) -> list[Piece]:
@@ -101,10 +102,6 @@ class ResultText:
 
 def _length(pieces: Sequence[Piece]) -> int:
     return sum(len(text) for text, _ in pieces)
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
 def figures_text(outcomes: Sequence[Outcome]) -> str:

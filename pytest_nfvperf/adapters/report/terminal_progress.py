@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TextIO
 
 from pytest_nfvperf.model.display import format_fps, format_ratio, format_seconds
+from pytest_nfvperf.model.fold import cut
 from pytest_nfvperf.ports.progress import Progress
 
 
@@ -95,7 +96,7 @@ class TerminalProgress:
             width = max(20, self._width())
             column = self._column() % width
             back = f"\x1b[A\r\x1b[{column}C" if column else "\x1b[A\r"
-            self._stream.write(f"\n\r\x1b[K{text[: width - 1]}{back}")
+            self._stream.write(f"\n\r\x1b[K{cut(text, width - 1)}{back}")
             self._stream.flush()
         self._shown = True
 

@@ -5,15 +5,28 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import StrEnum
 
 from pytest_nfvperf.model.display import format_count, format_ns
 from pytest_nfvperf.model.evidence.records import TrialData
-from pytest_nfvperf.model.traffic.cpu_placement import BandsSeen, bands_seen
+from pytest_nfvperf.model.traffic.cpu_placement import BandsSeen, Placed, bands_seen
 from pytest_nfvperf.model.traffic.undisturbed import Disturbance, Undisturbed, disturbances
 from pytest_nfvperf.model.traffic.windows import State
 
 QUIET_SHARE = 0.9
 """Of the trials that must be near, and of the windows that must be undisturbed, on a quiet rig."""
+
+LEAST_SHARE = 0.1
+"""Of the windows that must be undisturbed for figures to be trusted: what a single trial needs to speak, too."""
+
+
+class Grade(StrEnum):
+    """How far a run can be trusted that passed, or failed, on this rig: a word beside its verdict."""
+
+    QUIET = "quiet"
+    DISTURBED = "disturbed"
+    UNTRUSTED = "too disturbed to trust"
+
 
 MOST_NAMED = 2
 """Disturbances that are named."""
@@ -37,16 +50,25 @@ class MachineDid:
     mostly: tuple[State, ...]
 
     @property
+    def grade(self) -> Grade:
+        """Quiet where next to nothing kept the DUT from what it can do; the words of the other two say the rest."""
+        near = self.bands is None or self.bands.near_trials >= QUIET_SHARE * self.bands.trials
+        if near and self.windows >= QUIET_SHARE * self.of:
+            return Grade.QUIET
+        return Grade.UNTRUSTED if self.windows < LEAST_SHARE * self.of else Grade.DISTURBED
+
+    @property
     def quiet(self) -> bool:
         """True when next to nothing kept the DUT from what it can do."""
-        near = self.bands is None or self.bands.near_trials >= QUIET_SHARE * self.bands.trials
-        return near and self.windows >= QUIET_SHARE * self.of
+        return self.grade is Grade.QUIET
 
     @property
     def headline(self) -> str:
         """What that means for the figures."""
-        if self.quiet:
+        if self.grade is Grade.QUIET:
             return "The rig was quiet"
+        if self.grade is Grade.UNTRUSTED:
+            return "The rig was too disturbed to trust: measure again on a quieter machine"
         return "The rig was disturbed, so rates are at least those shown, unless marked ≤"
 
     @property
@@ -74,18 +96,43 @@ class MachineDid:
         return f"{share}, the others mostly: {', '.join(self.mostly)}" if self.mostly else share
 
 
+class MachineLog:
+    """What the machine did to each trial, without the trials: they may be forgotten once they are added."""
+
+    def __init__(self) -> None:
+        self._placed: list[Placed] = []
+        self._windows = self._of = 0
+        self._looked = False
+        self._times: defaultdict[State, float] = defaultdict(float)
+
+    def add(self, trial: TrialData) -> None:
+        """Note where its CPUs were, how much of it was undisturbed, and what disturbed it for how long."""
+        if trial.result.placement is not None:
+            self._placed.append(trial.result.placement)
+        found = _windows(trial)
+        if found is not None:
+            self._looked = True
+            self._windows, self._of = self._windows + found.windows, self._of + found.of
+        for each in _disturbances(trial):
+            if each.state is not State.CHANGED:
+                self._times[each.state] += each.length_s
+
+    @property
+    def did(self) -> MachineDid | None:
+        """All of it; None where nobody looked at the machine, as of a lab's or a simulated run."""
+        bands = bands_seen(self._placed)
+        if bands is None and not self._looked:
+            return None
+        mostly = tuple(sorted(self._times, key=lambda state: -self._times[state])[:MOST_NAMED])
+        return MachineDid(bands, self._windows, self._of, mostly)
+
+
 def machine_did(trials: Iterable[TrialData]) -> MachineDid | None:
     """What the machine did to these trials; None where nobody looked at it, as of a lab's or a simulated run."""
-    seen = list(trials)
-    bands = bands_seen(trial.result.placement for trial in seen if trial.result.placement is not None)
-    found = [windows for trial in seen if (windows := _windows(trial)) is not None]
-    if bands is None and not found:
-        return None
-    times: defaultdict[State, float] = defaultdict(float)
-    for one in (each for trial in seen for each in _disturbances(trial) if each.state is not State.CHANGED):
-        times[one.state] += one.length_s
-    mostly = tuple(sorted(times, key=lambda state: -times[state])[:MOST_NAMED])
-    return MachineDid(bands, sum(one.windows for one in found), sum(one.of for one in found), mostly)
+    log = MachineLog()
+    for trial in trials:
+        log.add(trial)
+    return log.did
 
 
 def _windows(trial: TrialData) -> Undisturbed | None:

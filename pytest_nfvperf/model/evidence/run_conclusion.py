@@ -111,6 +111,7 @@ class RunFacts:
         smoke: of profile smoke, which accepts nothing.
         compared: of a run that compares: how often each word was said of a side; None of one that does not.
         running: somebody still writes its evidence.
+        rig: how quiet the rig was, as ``machine_did.Grade`` says it; "" where nobody looked.
     """
 
     tests: tuple[TestFacts, ...]
@@ -119,6 +120,7 @@ class RunFacts:
     smoke: bool = False
     compared: Mapping[str, int] | None = None
     running: bool = False
+    rig: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +132,7 @@ class RunConclusion:
         reason: why, in a line: what ended the run, or the gravest test's reason.
         advice: what to do next.
         tests: all selected, the gravest first.
+        rig: as of ``RunFacts``: said beside the headline.
     """
 
     fate: RunFate
@@ -138,6 +141,7 @@ class RunConclusion:
     reason: str
     advice: str
     tests: tuple[TestConclusion, ...] = ()
+    rig: str = ""
     _by_id: dict[str, TestConclusion] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -148,11 +152,20 @@ class RunConclusion:
         return self._by_id[node_id]
 
     @property
+    def without_reason(self) -> str:
+        """The last line where pytest itself writes the reason right below it."""
+        return replace(self, reason="").last_line
+
+    @property
+    def _on_rig(self) -> str:
+        return f" Rig: {self.rig}." if self.rig else ""
+
+    @property
     def last_line(self) -> str:
         """The last line of a run: which it was, and what to do."""
         why = f" {self.reason}." if self.reason else ""
         todo = f" {self.advice}." if self.advice else ""
-        return f"{self.headline}.{why}{todo} (exit status {self.exit_status})"
+        return f"{self.headline}.{self._on_rig}{why}{todo} (exit status {self.exit_status})"
 
 
 def conclude_run(facts: RunFacts) -> RunConclusion:
@@ -177,6 +190,7 @@ def conclude_run(facts: RunFacts) -> RunConclusion:
         _run_reason(facts, fate, tests),
         _advice(fate, tests, smoke=facts.smoke),
         tests,
+        facts.rig,
     )
 
 
@@ -192,7 +206,7 @@ def _comparison(facts: RunFacts, fate: RunFate, tests: Sequence[TestConclusion])
     headline += f"; of {_tests(len(tests))} {others}" if others else ""
     advice = _COMPARED.get(fate, _ADVICE.get(fate, ""))
     why = _run_reason(facts, fate, [replace(test, told="") for test in tests])  # each verdict names its side
-    return RunConclusion(fate, EXIT_STATUS[fate], headline, why, advice, tuple(tests))
+    return RunConclusion(fate, EXIT_STATUS[fate], headline, why, advice, tuple(tests), facts.rig)
 
 
 def _rank(test: TestConclusion) -> int:

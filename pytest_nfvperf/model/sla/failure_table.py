@@ -16,7 +16,8 @@ WIDTH = 120
 _SENTENCE_WIDTH = 80
 _NO_BREAK = "\N{NO-BREAK SPACE}"
 _HEADINGS = ("verdict", "requirement", "observed", "limit", "margin", "evidence")
-_WIDEST = (12, 44, 22, 22, 9, 30)
+_WIDEST = (12, 44, 22, 22, 21, 30)
+_LEAST_REQUIREMENT, _LEAST_EVIDENCE = 20, 12
 _ORDER = (Judgement.FAIL, Judgement.INCONCLUSIVE, Judgement.PASS)
 _SHOWN_IDS = 2
 
@@ -41,7 +42,10 @@ def failure_table(
     ordered = sorted(verdicts, key=lambda verdict: _ORDER.index(verdict.judgement))
     rows = [_HEADINGS, *(_row(verdict) for verdict in ordered)]
     widths = [min(max(len(row[i]) for row in rows), _WIDEST[i]) for i in range(len(_HEADINGS))]
-    widths[-1] = min(widths[-1], WIDTH - sum(widths[:-1]) - 2 * (len(widths) - 1))
+    room = WIDTH - 2 * (len(widths) - 1)
+    too_wide = sum(widths[:-1]) + min(widths[-1], _LEAST_EVIDENCE) - room
+    widths[1] = max(_LEAST_REQUIREMENT, widths[1] - max(0, too_wide))
+    widths[-1] = min(widths[-1], room - sum(widths[:-1]))
     lines = [
         _headline(ordered, subject),
         "",
@@ -72,7 +76,7 @@ def _row(verdict: Verdict) -> tuple[str, ...]:
         verdict.requirement,
         format_against(verdict.observed, verdict.limit, unit),
         format_against(verdict.limit, verdict.observed, unit),
-        format_margin(verdict.margin),
+        format_margin(verdict.margin, verdict.times_limit),
         _ids(verdict.evidence),
     )
 

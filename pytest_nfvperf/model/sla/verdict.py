@@ -94,6 +94,11 @@ class Verdict:
     evidence: tuple[str, ...] = ()
     subject: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def times_limit(self) -> float | None:
+        """How many times the limit was observed; None where either is not known, or the limit is none to divide by."""
+        return self.observed / self.limit if self.limit and self.observed is not None else None
+
     def is_about(self, labels: tuple[tuple[str, str], ...]) -> bool:
         """False for a verdict on another subject of the same test."""
         return not self.subject or set(labels) <= set(self.subject)

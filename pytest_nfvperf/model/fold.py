@@ -1,0 +1,43 @@
+"""Lines for terminals: folded or cut between words, never within one that fits.
+
+Light to import: every pytest run of the environment does.
+"""
+
+from __future__ import annotations
+
+import re
+
+_WORD_ENDS = re.compile(r"(?<=[\s/_,;:\-\]])|(?=[\[(])")
+"""Where a text may be cut: after a space or a sign that joins words, as in paths and names, and before a bracket."""
+
+_LEAST_KEPT = 0.5
+"""Of the room that must stay used: a word that is longer than that is cut within."""
+
+_INDENT = "  "
+_NO_BREAK = "\N{NO-BREAK SPACE}"
+
+
+def cut(text: str, width: int) -> str:
+    """The text in at most so many columns: from the end of a word on, what does not fit is left out."""
+    if len(text) <= width:
+        return text
+    room = max(0, width - 1)
+    ends = [match.start() for match in _WORD_ENDS.finditer(text[: room + 1]) if match.start() <= room]
+    last = max((end for end in ends if end >= _LEAST_KEPT * room), default=room)
+    return f"{text[:last].rstrip()}…" if width > 0 else ""
+
+
+def folded(text: str, width: int | None) -> list[str]:
+    """The text as lines of at most so many columns, later ones indented; a number stays with its unit.
+
+    Args:
+        text: one line.
+        width: of the terminal; None for a file or a pipe, where a line stays one.
+    """
+    if width is None or len(text) < width:
+        return [text]
+    import textwrap  # noqa: PLC0415 - only for terminals
+
+    joined = re.sub(r"(?<=\d) (?=%|[kMGT]?pps|[kMGT]?bps|[num]?s\b)", _NO_BREAK, text)
+    lines = textwrap.wrap(joined, max(20, width - 1), subsequent_indent=_INDENT, break_on_hyphens=False)
+    return [line.replace(_NO_BREAK, " ") for line in lines]
