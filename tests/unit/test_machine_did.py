@@ -12,8 +12,11 @@ from pytest_nfvperf.adapters.evidence.reader import RunEvidence, read_run
 from pytest_nfvperf.adapters.report.html import render_report
 from pytest_nfvperf.adapters.report.markdown import escaped, markdown
 from pytest_nfvperf.model.evidence.comparable import unlike
+from pytest_nfvperf.model.evidence.conclusion import TestFacts
 from pytest_nfvperf.model.evidence.machine_did import Grade, machine_did
 from pytest_nfvperf.model.evidence.records import TrialData, make_record
+from pytest_nfvperf.model.evidence.run_conclusion import RunFacts, conclude_run
+from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 from pytest_nfvperf.model.traffic.cpu_placement import BandsSeen, Placed, bands_seen
 from pytest_nfvperf.model.traffic.undisturbed import Disturbance, Undisturbed
 from pytest_nfvperf.model.traffic.windows import State
@@ -21,6 +24,7 @@ from pytest_nfvperf.session.run_record import with_bands
 from tests.sample_run import run_data, small_run, write_sample
 from tests.unit.test_windows import ALONE, SHARED, windows
 
+PASSED = Verdict(Judgement.PASS, "ndr >= 4 Mpps", "ndr", 4e6, "pps", 5e6, 0.25, "", "sla.yaml: rules[0]")
 NEAR = Placed(100, 110, far=False, near_ns=120)
 FAR = Placed(300, 320, far=True, near_ns=120)
 MOVED = Placed(100, 320, far=True, near_ns=120)
@@ -128,6 +132,13 @@ def test_the_grade_stands_beside_the_verdict_also_where_steps_of_searches_are_le
     conclusion = conclude(read)
     assert conclusion.rig == Grade.UNTRUSTED
     assert f"{conclusion.headline}. Rig: too disturbed to trust. " in conclusion.last_line
+    accepted = conclude_run(
+        RunFacts((TestFacts("t", status="passed", verdicts=(PASSED,), measured=True),), 0, rig=conclusion.rig)
+    )
+    assert accepted.last_line == (
+        "Accepted: the one requirement met, the one selected test passed. Rig: too disturbed to trust. Measure again "
+        "on a quieter machine before you rely on it (docs/noise.md). (exit status 0)"
+    )
     assert "⛔ **Rig: too disturbed to trust**" in markdown(read, conclusion)
     if steps:
         page = render_report(read, tmp_path, png=False).read_text()

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from pytest_nfvperf.adapters.report.figures import goal_figures, is_of_times, other_result, typical_latency
 from pytest_nfvperf.adapters.report.studies import Comparison, find_comparisons, median_text, ratio_text
 from pytest_nfvperf.model.display import format_elapsed, format_ns
-from pytest_nfvperf.model.fold import cut
+from pytest_nfvperf.model.fold import cut, cut_name
 from pytest_nfvperf.model.measure.outcome import GoalOutcome, Outcome
 
 Piece = tuple[str, dict[str, bool]]
@@ -82,7 +82,7 @@ class ResultText:
         lines = [self._line(f"{name:<{column}}{_GAP}{self.found.figures:<{_FIGURES}}")]
         if width is not None and _length(lines[0]) >= width:
             room = width - _length(self._line("")) - 1
-            lines = [self._line(f"{cut(name, room):<{room}}")]
+            lines = [self._line(f"{cut_name(name, room):<{room}}")]
             lines += [[(f"    {cut(self.found.figures, width - 5)}", {})]] if self.found.figures else []
         if self.found.reason:
             reason = f"    {self.found.reason}"

@@ -68,7 +68,7 @@ class MachineDid:
         if self.grade is Grade.QUIET:
             return "The rig was quiet"
         if self.grade is Grade.UNTRUSTED:
-            return "The rig was too disturbed to trust: measure again on a quieter machine"
+            return "The rig was too disturbed to trust, so measure again on a quieter machine"
         return "The rig was disturbed, so rates are at least those shown, unless marked ≤"
 
     @property

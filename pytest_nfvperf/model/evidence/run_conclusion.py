@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from pytest_nfvperf.model.evidence.conclusion import GRAVITY, Fate, TestConclusion, TestFacts, conclude_test, one_line
+from pytest_nfvperf.model.evidence.machine_did import Grade
 from pytest_nfvperf.model.sla.verdict import Judgement
 
 
@@ -182,13 +183,16 @@ def conclude_run(facts: RunFacts) -> RunConclusion:
     exit_status = EXIT_STATUS[fate]
     if fate is RunFate.FAILED and facts.exit_status is not None and facts.exit_status > 5:
         exit_status = facts.exit_status  # another plugin's own
+    advice = _advice(fate, tests, smoke=facts.smoke)
+    if fate is RunFate.ACCEPTED and facts.rig == Grade.UNTRUSTED:
+        advice = "Measure again on a quieter machine before you rely on it (docs/noise.md)"
     met = sum(verdict.judgement is Judgement.PASS for test in facts.tests for verdict in test.verdicts)
     return RunConclusion(
         fate,
         exit_status,
         _headline(fate, tests, met),
         _run_reason(facts, fate, tests),
-        _advice(fate, tests, smoke=facts.smoke),
+        advice,
         tests,
         facts.rig,
     )
