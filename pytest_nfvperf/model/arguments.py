@@ -8,7 +8,6 @@ told as the fault of one of those.
 from __future__ import annotations
 
 import inspect
-import ipaddress
 import math
 import re
 import reprlib
@@ -87,6 +86,9 @@ UNICAST_MAC = Allowed(
     lambda value: MAC.accepts(value) and int(value[:2], 16) % 2 == 0,
 )
 IP = Allowed("an IPv4 or IPv6 address, such as '198.18.0.1'", lambda value: isinstance(value, str) and _is_ip(value))
+VALUES = Allowed(
+    "a list of values", lambda value: hasattr(value, "__iter__") and not isinstance(value, (str, bytes, type))
+)
 CALLABLE = Allowed("a function", callable)
 MTU = Allowed("a whole number of bytes, without Ethernet header and FCS, such as 1500", INTEGER.accepts)
 """Its range is checked with the topology, which names the port."""
@@ -94,6 +96,8 @@ QUEUES = whole(1, 1024)
 
 
 def _is_ip(text: str) -> bool:
+    import ipaddress  # noqa: PLC0415 - every pytest run of the environment imports this module
+
     try:
         ipaddress.ip_address(text)
     except ValueError:
@@ -211,12 +215,15 @@ def _arguments(
         bound = signature.bind(*args, **kwargs).arguments
     except TypeError as error:
         raise ArgumentError(_misfit(name, str(error), named, kwargs)) from None
+    settings: dict[str, Any] = next(
+        (value for key, value in bound.items() if kinds[key] is inspect.Parameter.VAR_KEYWORD), {}
+    )
+    strangers = {key: value for key, value in settings.items() if key not in allowed}
+    if strangers:
+        raise ArgumentError(_misfit(name, "", named, strangers))
     for argument, value in bound.items():
         if kinds[argument] is inspect.Parameter.VAR_KEYWORD:
-            for key, one_value in value.items():
-                if key not in allowed:
-                    raise ArgumentError(_misfit(name, "", named, {key: one_value}))
-                yield key, one_value
+            yield from value.items()
         elif kinds[argument] is inspect.Parameter.VAR_POSITIONAL:
             yield from ((argument, one_value) for one_value in value)
         else:

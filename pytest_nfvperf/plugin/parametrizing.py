@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from pytest_nfvperf.model.arguments import NAME, TEXT, VALUES, checked, either, optional, shown_value
 from pytest_nfvperf.model.errors import ArgumentError
 
 NOT_QUICK = "nfv_not_quick"
@@ -33,6 +34,10 @@ _MOST_IN_SMOKE = 3
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+_QUICK = optional(VALUES)
+
+
+@checked(name=NAME, values=either(VALUES, TEXT), quick=_QUICK)
 def sweep(name: str, values: Iterable[Any], *, quick: Collection[Any] | None = None) -> Callable[[F], F]:
     """Parametrise a test over ``values``, of which the quick profile keeps those in ``quick``.
 
@@ -49,7 +54,7 @@ def sweep(name: str, values: Iterable[Any], *, quick: Collection[Any] | None = N
     if isinstance(values, str):
         raise ArgumentError(f"sweep of {name!r}: give a list of values, not the text {values!r}")
     all_values = list(values)
-    quick = all_values if quick is None else quick
+    quick = all_values if quick is None else list(quick)
     strangers = [value for value in quick if value not in all_values]
     if strangers:
         raise ArgumentError(f"sweep of {name!r}: quick keeps {strangers[0]!r}, which is not among {all_values}")
@@ -62,6 +67,7 @@ def sweep(name: str, values: Iterable[Any], *, quick: Collection[Any] | None = N
     return pytest.mark.parametrize(name, params)
 
 
+@checked(names=NAME, cases=VALUES, quick=_QUICK)
 def chosen(
     names: str, cases: Iterable[tuple[Any, ...]], *, quick: Collection[tuple[Any, ...]] | None = None
 ) -> Callable[[F], F]:
@@ -77,8 +83,12 @@ def chosen(
     Raises:
         ValueError: ``quick`` names a case that is not among the others, or none.
     """
-    listed = list(cases)
-    quick = listed if quick is None else quick
+    listed: list[Any] = list(cases)
+    wanted = names.count(",") + 1
+    for case in listed:
+        if not isinstance(case, (tuple, list)) or len(case) != wanted:
+            raise ArgumentError(f"cases of {names!r}: {shown_value(case)} is no tuple of {wanted} values")
+    quick = listed if quick is None else list(quick)
     strangers = [case for case in quick if case not in listed]
     if strangers or not quick:
         what = f"quick has {strangers[0]!r}, which is not among them" if strangers else "quick must have at least one"
@@ -106,6 +116,7 @@ class Compared(tuple[Any, ...]):
     __slots__ = ()
 
 
+@checked(name=NAME, values=VALUES, quick=_QUICK)
 def compares(name: str, values: Iterable[Any], *, quick: Iterable[Any] | None = None) -> Callable[[F], F]:
     """Give a test all of ``values`` at once, for it to compare; the quick profile gives it those of ``quick``.
 

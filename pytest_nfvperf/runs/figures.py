@@ -16,8 +16,12 @@ from pytest_nfvperf.runs.call_arguments import DUT, TOPOLOGY, TRAFFIC
 from pytest_nfvperf.runs.rig import LiveTopology
 
 
+def _as_text(value: object) -> str:
+    return f"write {str(value)!r}, a text" if isinstance(value, (int, float)) else ""
+
+
 @checked(
-    value=Allowed("a text, such as '4'", NAME.accepts, lambda value: f"write {str(value)!r}, a text"),
+    value=Allowed("a text, such as '4'", NAME.accepts, _as_text),
     topology=TOPOLOGY,
     dut=DUT,
     traffic=optional(TRAFFIC),
