@@ -92,8 +92,7 @@ def refuse(
     never = tuple(TestFacts(node_id, began=False) for node_id in selected)
     conclusion = conclude_run(RunFacts(never, status, reason))
     watch.last_line, watch.beside_error = conclusion.last_line, conclusion.without_reason
-    parts = parts_of(config)
-    with parts.alone("the evidence cannot say how the run ended"):
+    try:
         if resumed_name(config):
             _write_end(_end_file(config, run_dir, REFUSED), status, reason)
         elif nfv is None:
@@ -101,9 +100,10 @@ def refuse(
         else:
             nfv.selected = selected
             _ = nfv.recorder
-    if run_dir.is_dir():
-        with parts.alone(NOT_LATEST):
-            point_latest(run_dir)
+    except (ConfigError, TestbedError):
+        return  # there is no place for evidence either: the mistake is what the user has to read
+    with parts_of(config).alone(NOT_LATEST):
+        point_latest(run_dir)
 
 
 def _last_line(text: str) -> str:
