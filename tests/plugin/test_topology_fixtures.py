@@ -147,4 +147,5 @@ def test_what_is_wrong_with_the_parts_is_said(pytester, suite, message):
     result = project(pytester, suite).runpytest_subprocess("--nfv-report", "none")
 
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines([f"E * ValueError: {message}"])
+    assert result.ret == 4
+    result.stdout.fnmatch_lines([f"usage error: {message}", "  in mine/test_mine.py:*"])
