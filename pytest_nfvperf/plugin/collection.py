@@ -252,6 +252,8 @@ def _begin_attempt(item: pytest.Item, session: NfvSession, number: int) -> None:
 
 def set_up(item: pytest.Item, session: NfvSession) -> None:
     """The set-up of a test begins: the second and each later one is of another attempt, which another plugin makes."""
+    if ATTEMPT_KEY not in item.stash:  # another plugin runs its phases without pytest_runtest_protocol
+        _begin_attempt(item, session, 1)
     attempt = item.stash[ATTEMPT_KEY]
     if attempt.set_up:
         if attempt.ended is None:  # pytest-retry goes on without pytest's report of the teardown
