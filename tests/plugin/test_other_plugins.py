@@ -98,6 +98,7 @@ class Case:
 
 
 CASES = {
+    "tldr": Case(("tldr",)),
     "randomly": Case(("randomly",), shows="Using --randomly-seed=*"),
     "random-order": Case(("random_order",), ("--random-order",), shows="*random-order*"),
     "reverse": Case(("reverse",), ("--reverse",)),
