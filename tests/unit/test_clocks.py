@@ -35,6 +35,7 @@ WALL_CLOCK = {
 FOR_PEOPLE = {
     "plugin/rundir.py": "names of directories",
     "runs/clocks.py": "when a record was written",
+    "session/history.py": "a run of a clock that was not set is refused",
     "adapters/versions/adding.py": "when a version was added",
     "adapters/routing/route_agent/updates.py": "the kernel stamps packets by it; a step is seen",
     "adapters/generators/iperf2/engine.py": "iperf times by it; a step is seen",

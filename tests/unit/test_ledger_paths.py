@@ -111,11 +111,13 @@ def test_the_text_marks_the_hop_where_frames_were_lost() -> None:
     ]
     mirror = Hop("m tx", HopKind.PORT, 10, 4, (Loss("ovs_tx_failure_drops", 6),))
     assert ledger_text(ledger_of([frame_path("p0->p1", 10_000, stages)], (), [mirror], ["look here"])) == (
-        "p0 -> p1: 10,000 offered, 9,001 received, 999 lost, 9 of them unexplained\n"
+        "p0 -> p1: 10,000 offered, 9,001 received, 999 lost, 9 of them unexplained; "
+        "frames of others in the counters: 1\n"
         "    10,000  p0 generator\n"
         " ->  9,000  br0           990 lost: drop_action_of_pipeline (in_port=1 actions=drop)\n"
-        "                          10 lost, unexplained\n"
-        "     9,001  p1 generator  1 more than can be: not of this trial, or counted twice\n"
+        "                          9 lost, unexplained\n"
+        "                          1 of others end here\n"
+        "     9,001  p1 generator  1 of others, which are not of this trial (or counted twice)\n"
         "\n"
         "beside the path (copies, not the trial's frames):\n"
         " ->  4  m tx  6 lost: ovs_tx_failure_drops\n"

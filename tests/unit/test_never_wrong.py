@@ -39,6 +39,7 @@ from pytest_nfvperf.model.traffic.trial import (
     TrialSpec,
 )
 from pytest_nfvperf.model.traffic.windows import ThreadWindows, Windows, WitnessWindows
+from pytest_nfvperf.runs.invalid_trials import InvalidTrialsError
 from pytest_nfvperf.runs.load_series import latency_point, loss_curve, loss_point
 from pytest_nfvperf.runs.measurer import LoadLimits, LoadMeasurer
 from pytest_nfvperf.runs.mlr import mlr_search
@@ -190,9 +191,9 @@ def test_no_search_finds_a_load_that_was_never_offered() -> None:
 
 def test_no_point_of_a_loss_curve_is_of_a_load_that_was_never_offered() -> None:
     measurer: LoadMeasurer = measurer_on(NeverOffers(50e6, ceiling_fps=2e6))
-    points = loss_curve(measurer, 4e6)
-    assert [point.load_fps for point in points if not point.short] == [2_000_000, 1_600_000]
-    assert [point.short != "" for point in points[:5]] == [True] * 5
+    with pytest.raises(InvalidTrialsError, match=r"unsent 3x.*50 % of the frames due were offered, limit 96 %"):
+        loss_curve(measurer, 4e6)
+    assert [point.load_fps for point in loss_curve(measurer, 2e6)] == [2_000_000, 1_800_000]
 
 
 LIMIT_FPS = 4_000_000

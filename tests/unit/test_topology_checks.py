@@ -214,6 +214,7 @@ def test_long_chains_have_names_that_the_kernel_allows(link, ends):
     ("arguments", "message"),
     [
         ({"bridges": 0}, "a chain of 0 bridges is not possible: give at least 1"),
+        ({"bridges": 10**9}, "a chain of 1000000000 bridges is not possible: give at most 1000"),
         ({"bridges": 2, "link": "wire"}, "bridges cannot be chained by 'wire': write patch or veth"),
         ({"bridges": 2, "ends": "host"}, "a chain cannot end in 'host': write generator or namespace"),
     ],

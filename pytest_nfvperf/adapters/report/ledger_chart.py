@@ -18,7 +18,7 @@ from matplotlib.patches import FancyBboxPatch
 from pytest_nfvperf.adapters.report.drawing import INK, MUTED, ORANGE, VERMILION, new_figure
 from pytest_nfvperf.adapters.report.ledger_layout import Box, clear_hops
 from pytest_nfvperf.model.display import format_fps, format_ratio
-from pytest_nfvperf.model.ledger.ledger import Foreign, Hop, Ledger
+from pytest_nfvperf.model.ledger.ledger import Hop, Ledger
 
 _WIDTH_IN = 11.0
 _LEFT_IN, _RIGHT_IN = 0.1, 1.15
@@ -97,7 +97,7 @@ def _title(direction: str, offered: int, received: int, lost: int, entered: str 
 
 
 def _row(
-    title: str, hops: Sequence[Hop], seconds: float, foreign: Sequence[Foreign] = (), *, joined: bool = True
+    title: str, hops: Sequence[Hop], seconds: float, foreign: Sequence[tuple[int, int]] = (), *, joined: bool = True
 ) -> _Row:
     """``foreign``: of each hop the frames of others that it counts; none where nobody looked for them."""
     boxes = clear_hops(hops)
@@ -110,7 +110,7 @@ def _row(
     return _Row(title, boxes, joined, tuple(texts), seconds)
 
 
-def _text(at: int, box: Box, boxes: Sequence[Box], offered: int, foreign: Mapping[int, Foreign]) -> _Text:
+def _text(at: int, box: Box, boxes: Sequence[Box], offered: int, foreign: Mapping[int, tuple[int, int]]) -> _Text:
     room = _WIDTH_IN - _centre(at, len(boxes)) - 0.25
     letters = max(int(room / _LETTER_IN), 18)
     colour = VERMILION if any(hop.losses for hop in box.hops) else ORANGE
@@ -120,13 +120,13 @@ def _text(at: int, box: Box, boxes: Sequence[Box], offered: int, foreign: Mappin
             share = f" ({format_ratio(loss.frames / offered)})" if offered else ""
             lines += [(f"{loss.frames:,} lost{share}", colour), (loss.reason, INK)]
             lines += [(words, MUTED) for words in textwrap.wrap(loss.detail, letters)]
-        others = foreign.get(id(hop), Foreign())
-        if hop.unexplained > others.ended:
-            lines.append((f"{hop.unexplained - others.ended:,} lost, unexplained", ORANGE))
-        if others.ended:
-            lines.append((f"{others.ended:,} of others end here", MUTED))
-        if others.joined:
-            lines.append((f"{others.joined:,} of others", ORANGE))
+        joined, ended = foreign.get(id(hop), (0, 0))
+        if hop.unexplained > ended:
+            lines.append((f"{hop.unexplained - ended:,} lost, unexplained", ORANGE))
+        if ended:
+            lines.append((f"{ended:,} of others end here", MUTED))
+        if joined:
+            lines.append((f"{joined:,} of others", ORANGE))
             lines += [(words, MUTED) for words in textwrap.wrap("not of this trial, or counted twice", letters)]
     return _Text(at, tuple(lines), colour)
 

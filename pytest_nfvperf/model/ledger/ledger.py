@@ -98,14 +98,6 @@ class Hop:
 
 
 @dataclass(frozen=True, slots=True)
-class Foreign:
-    """Frames in a hop's counters that are none of the trial's: those that joined there, and those that ended there."""
-
-    joined: int = 0
-    ended: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class FramePath:
     """The hops of one direction, such as "p0->p1", from the generator to the generator.
 
@@ -147,26 +139,34 @@ class FramePath:
         return sum(hop.unexplained for hop in self.hops)
 
     @property
-    def foreign(self) -> tuple[Foreign, ...]:
-        """Of each hop the frames of others that it counts. What a hop lacks are theirs as far as they had joined."""
-        found: list[Foreign] = []
-        with_them = 0
-        for hop in self.hops:
-            joined = max(0, -hop.unexplained)
-            ended = min(with_them, max(0, hop.unexplained))
-            with_them += joined - ended
-            found.append(Foreign(joined, ended))
-        return tuple(found)
+    def foreign(self) -> tuple[tuple[int, int], ...]:
+        """Of each hop the frames of others that it counts: those that joined there, and those that ended there.
+
+        What a hop lacks are theirs as far as they have joined before; then as far as they join behind it, as the frames
+        of a BGP session do, which the host takes at one port and sends by another.
+        """
+        joined = [max(0, -hop.unexplained) for hop in self.hops]
+        lacking = [max(0, hop.unexplained) for hop in self.hops]
+        ended = [0] * len(self.hops)
+        on_their_way = 0
+        for at in range(len(self.hops)):
+            ended[at] = min(on_their_way, lacking[at])
+            on_their_way += joined[at] - ended[at]
+        for at in reversed(range(len(self.hops))):
+            more = min(on_their_way, lacking[at] - ended[at])
+            ended[at] += more
+            on_their_way -= more
+        return tuple(zip(joined, ended, strict=True))
 
     @property
     def foreign_joined(self) -> int:
         """Frames of others that joined anywhere, or drops that were counted twice."""
-        return sum(each.joined for each in self.foreign)
+        return sum(joined for joined, _ in self.foreign)
 
     @property
     def unaccounted(self) -> int:
         """Frames of the trial that were lost for no reason that anybody counted."""
-        return sum(max(0, hop.unexplained) - each.ended for hop, each in zip(self.hops, self.foreign, strict=True))
+        return sum(max(0, hop.unexplained) - ended for hop, (_, ended) in zip(self.hops, self.foreign, strict=True))
 
 
 @dataclass(frozen=True, slots=True)

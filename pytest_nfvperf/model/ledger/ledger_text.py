@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pytest_nfvperf.model.ledger.ledger import Foreign, FramePath, Hop, Ledger
+from pytest_nfvperf.model.ledger.ledger import FramePath, Hop, Ledger
 from pytest_nfvperf.model.traffic.trial import TrialSpec
 
 _LONGEST_HOP = 36
@@ -39,7 +39,7 @@ def weakness(spec: TrialSpec) -> tuple[int, bool]:
 
 def _path_text(path: FramePath, entered: str = "offered") -> str:
     rest = f", {path.unaccounted:,} of them unexplained" if path.unaccounted else ""
-    rest += f"; {path.foreign_joined:,} frames of others are in the counters" if path.foreign_joined else ""
+    rest += f"; frames of others in the counters: {path.foreign_joined:,}" if path.foreign_joined else ""
     head = (
         f"{path.direction.replace('->', ' -> ')}: {path.offered:,} {entered}, {path.received:,} received, "
         f"{path.lost:,} lost{rest}"
@@ -47,11 +47,11 @@ def _path_text(path: FramePath, entered: str = "offered") -> str:
     return "\n".join([head, *_hop_rows(path.hops, path.foreign)])
 
 
-def _hop_rows(hops: Sequence[Hop], foreign: Sequence[Foreign] = ()) -> list[str]:
+def _hop_rows(hops: Sequence[Hop], foreign: Sequence[tuple[int, int]] = ()) -> list[str]:
     wide = max(len(f"{max(hop.left, hop.entered):,}") for hop in hops)
     name = min(max(len(hop.name) for hop in hops), _LONGEST_HOP)
     rows = []
-    for hop, others in zip(hops, foreign or [Foreign()] * len(hops), strict=True):
+    for hop, others in zip(hops, foreign or [(0, 0)] * len(hops), strict=True):
         said = [*hop_losses(hop, others)] or [""]
         mark = "->" if hop.missing > 0 else "  "
         rows.append(f" {mark} {hop.left:>{wide},}  {hop.name:<{name}}  {said[0]}".rstrip())
@@ -59,17 +59,18 @@ def _hop_rows(hops: Sequence[Hop], foreign: Sequence[Foreign] = ()) -> list[str]
     return rows
 
 
-def hop_losses(hop: Hop, others: Foreign) -> list[str]:
-    """What was lost in a hop, a line a reason; what stays unexplained; and what is of ``others``, no loss."""
+def hop_losses(hop: Hop, others: tuple[int, int]) -> list[str]:
+    """What was lost in a hop, a line a reason; what stays unexplained; and what is of others, as FramePath.foreign."""
+    joined, ended = others
     said = [
         f"{loss.frames:,} lost: {loss.reason}" + (f" ({loss.detail})" if loss.detail else "") for loss in hop.losses
     ]
-    if hop.unexplained > others.ended:
-        said.append(f"{hop.unexplained - others.ended:,} lost, unexplained")
-    if others.ended:
-        said.append(f"{others.ended:,} of others end here")
-    if others.joined:
-        said.append(f"{others.joined:,} {OF_OTHERS}")
+    if hop.unexplained > ended:
+        said.append(f"{hop.unexplained - ended:,} lost, unexplained")
+    if ended:
+        said.append(f"{ended:,} of others end here")
+    if joined:
+        said.append(f"{joined:,} {OF_OTHERS}")
     return said
 
 

@@ -104,6 +104,10 @@ def _vnf_ports(number: int, mtu: int) -> tuple[Port, Port]:
     )
 
 
+MOST_BRIDGES = 1000
+"""Of a chain. OVS follows at most 64 patch ports; veth pairs have no such limit."""
+
+
 @checked(
     bridges=INTEGER,
     link=TEXT,
@@ -126,7 +130,7 @@ def bridge_chain(
     """Bridges one behind the other, as in S2: ovs-1 - ovs-2 - ... - ovs-N.
 
     Args:
-        bridges: how many, 1 and more.
+        bridges: how many, 1 to MOST_BRIDGES.
         link: what joins neighbours: ``patch`` ports or ``veth`` pairs.
         ends: at both ends of the chain: ``generator`` ports p0 and p1, or ``namespace`` with eth0.
         bidirectional: both ends send; for generator ports.
@@ -137,8 +141,9 @@ def bridge_chain(
     Raises:
         ValueError: no bridge, or an unknown kind of link or end, or version of IP.
     """
-    if bridges < 1:
-        raise ArgumentError(f"a chain of {bridges} bridges is not possible: give at least 1")
+    if not 1 <= bridges <= MOST_BRIDGES:
+        bound = "at least 1" if bridges < 1 else f"at most {MOST_BRIDGES}"
+        raise ArgumentError(f"a chain of {bridges} bridges is not possible: give {bound}")
     names = [f"ovs-{number}" for number in range(1, bridges + 1)]
     joints = [_joint(link, number, mtu, offloads) for number in range(1, bridges)]
     return Topology(
