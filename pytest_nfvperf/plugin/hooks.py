@@ -149,9 +149,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _prepare(config: pytest.Config, items: list[pytest.Item], measuring: list[pytest.Item]) -> None:
     from pytest_nfvperf.plugin import collection, refusals, worker  # noqa: PLC0415 - only where something is measured
 
-    session_of(config)
-    refusals.refuse_others(config, measuring)
     collection.check_root(config, config.stash[OPTIONS_KEY])
+    session_of(config)  # a refusal is in its evidence, too
+    refusals.refuse_others(config, measuring)
     collection.deselect_by_profile(config, items, config.stash[OPTIONS_KEY])
     sort_suites(config, items)
     selected = [item for item in items if is_measuring(item)]

@@ -208,7 +208,7 @@ def test_without_root_one_line_says_what_is_missing(suite, workers):
 import os, pytest
 import pytest_nfvperf.plugin.collection, pytest_nfvperf.plugin.concluding, pytest_nfvperf.plugin.session_factory
 
-@pytest.hookimpl(wrapper=True)
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # around ours
 def pytest_collection_modifyitems():
     os.seteuid(65534)
     try:
