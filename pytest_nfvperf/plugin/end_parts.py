@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from pytest_nfvperf.model.errors import NfvperfError
+from pytest_nfvperf.model.fold import cut
 from pytest_nfvperf.model.text import visible
 from pytest_nfvperf.plugin.telling import terminal_of
 
@@ -56,7 +57,7 @@ class EndParts:
 
     def note(self, what: str, error: Exception, then: str = "") -> None:
         """Keep the line; of parts of the same name the first."""
-        line = " ".join(visible(f"{what}: {_reason(error)}").split())[:_LONGEST]
+        line = cut(" ".join(visible(f"{what}: {_reason(error)}").split()), _LONGEST)
         self._lines.setdefault(what, f"{line}; {then}" if then else line)
 
     def untold(self) -> list[str]:

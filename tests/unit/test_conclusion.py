@@ -14,6 +14,7 @@ from pytest_nfvperf.model.evidence.conclusion import (
     Fate,
     TestFacts,
     conclude_test,
+    one_line,
     subject_badge,
 )
 from pytest_nfvperf.model.evidence.run_conclusion import EXIT_STATUS, RunFacts, RunFate, conclude_run
@@ -228,3 +229,10 @@ def test_a_smoke_run_accepts_nothing_and_says_that_it_works_here() -> None:
     assert (conclusion.fate, conclusion.exit_status) == (RunFate.PASSED, 0)
     assert "It works here, which is no acceptance" in conclusion.last_line
     assert conclude_run(RunFacts((FAILED,), 1, smoke=True)).fate is RunFate.FAILED
+
+
+def test_a_long_reason_ends_with_a_whole_word() -> None:
+    """Seen: "give the generator CPUs o ....", at the top of a report."""
+    reason = one_line("the generator was away for a while " * 20)
+    assert len(reason) <= LONGEST_REASON
+    assert reason.endswith((" the ...", " generator ...", " was ...", " away ...", " for ...", " a ...", " while ..."))

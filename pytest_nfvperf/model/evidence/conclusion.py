@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from pytest_nfvperf.model.fold import cut
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 
 LONGEST_REASON = 300
@@ -202,7 +203,7 @@ def _in_full(verdicts: Sequence[Verdict]) -> str:
 def one_line(text: str) -> str:
     """The first line that says something, at most LONGEST_REASON characters of it."""
     line = next((line.strip() for line in text.splitlines() if line.strip()), "")
-    return line if len(line) <= LONGEST_REASON else line[: LONGEST_REASON - 4].rstrip() + " ..."
+    return line if len(line) <= LONGEST_REASON else cut(line, LONGEST_REASON - 3).rstrip("… ") + " ..."
 
 
 def subject_badge(test: TestConclusion, judgement: Judgement | None, subjects: int) -> str:
