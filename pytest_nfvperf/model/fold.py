@@ -13,6 +13,9 @@ _WORD_ENDS = re.compile(r"(?<=[\s/_,;:\-\]])|(?=[\[(])")
 _LEAST_KEPT = 0.5
 """Of the room that must stay used: a word that is longer than that is cut within."""
 
+_WITH_UNIT = re.compile(r"(\S*\d) ((?:%|[kMGT]?pps|[kMGT]?bps|[num]?s)(?!\w)\S*)")
+"""A number and its unit, each with what is joined to it."""
+
 _INDENT = "  "
 _NO_BREAK = "\N{NO-BREAK SPACE}"
 
@@ -47,6 +50,12 @@ def folded(text: str, width: int | None) -> list[str]:
         return [text]
     import textwrap  # noqa: PLC0415 - only for terminals
 
-    joined = re.sub(r"(?<=\d) (?=%|[kMGT]?pps|[kMGT]?bps|[num]?s\b)", _NO_BREAK, text)
-    lines = textwrap.wrap(joined, max(20, width - 1), subsequent_indent=_INDENT, break_on_hyphens=False)
+    room = max(20, width - 1)
+
+    def joined(found: re.Match[str]) -> str:
+        fits = len(found[0]) + len(_INDENT) <= room
+        return f"{found[1]}{_NO_BREAK}{found[2]}" if fits else found[0]
+
+    kept = _WITH_UNIT.sub(joined, text)
+    lines = textwrap.wrap(kept, room, subsequent_indent=_INDENT, break_on_hyphens=False)
     return [line.replace(_NO_BREAK, " ") for line in lines]
