@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from changed_answers import CANNOT_BE, changed_at, leaves
 
 from pytest_nfvperf.adapters.generators.checks import readable
 from pytest_nfvperf.adapters.generators.embedded.engine_health import ValidityPolicy
@@ -30,25 +29,6 @@ def documented() -> dict[str, Any]:
     return next(answer for answer in lines if "streams" in answer)
 
 
-def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, inner in pairs:
-        yield (*path, key)
-        yield from leaves(inner, (*path, key))
-
-
-def changed_at(path: tuple[Any, ...], value: Any) -> dict[str, Any]:
-    made = copy.deepcopy(documented())
-    at: Any = made
-    for key in path[:-1]:
-        at = at[key]
-    if value is ...:
-        del at[path[-1]]
-    else:
-        at[path[-1]] = value
-    return made
-
-
 def read(answer: dict[str, Any]) -> TrialResult:
     with readable("nfvperf-gen", answer):
         return trial_result(SPEC, answer, PORTS, {"p0": True}, ValidityPolicy())
@@ -57,12 +37,12 @@ def read(answer: dict[str, Any]) -> TrialResult:
 COUNTED = [path for path in leaves(documented()) if path[0] in {"streams", "ports"}]
 
 
-@pytest.mark.parametrize("value", ["N/A", None, ..., -5, {}, [], "12"], ids=repr)
+@pytest.mark.parametrize("value", CANNOT_BE, ids=repr)
 @pytest.mark.parametrize("path", COUNTED, ids=lambda path: ".".join(map(str, path)))
 def test_no_value_that_cannot_be_becomes_another_figure(path: tuple[Any, ...], value: Any) -> None:
     told = ""
     try:
-        result = read(changed_at(path, value))
+        result = read(changed_at(documented(), path, value))
         reasons = (*result.invalid, *generator_reasons(result))
     except GeneratorError as error:
         told = str(error)
@@ -73,7 +53,7 @@ def test_no_value_that_cannot_be_becomes_another_figure(path: tuple[Any, ...], v
 
 
 def test_the_answer_is_evidence() -> None:
-    answer = changed_at(("streams", 0, "received"), "N/A")
+    answer = changed_at(documented(), ("streams", 0, "received"), "N/A")
     with pytest.raises(GeneratorError, match="nfvperf-gen answered what cannot be read: ") as caught:
         read(answer)
     assert '"received": "N/A"' in caught.value.evidence["its answer"]

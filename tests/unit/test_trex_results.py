@@ -5,12 +5,12 @@ from __future__ import annotations
 import copy
 import json
 import socket
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from changed_answers import CANNOT_BE, changed_at, leaves
 
 from pytest_nfvperf.adapters.generators.checks import readable
 from pytest_nfvperf.adapters.generators.engine import EngineRefusedError
@@ -352,31 +352,10 @@ def test_our_own_dead_runs_are_told_from_other_people() -> None:
     assert not left_by_a_dead_run("nfvperf-elsewhere-00000000-1-1")
 
 
-def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The way to each value of an answer."""
-    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, inner in pairs:
-        yield (*path, key)
-        yield from leaves(inner, (*path, key))
-
-
-def changed_at(path: tuple[Any, ...], value: Any) -> dict[str, Any]:
-    """The recorded answer with one value changed, or left out (``...``)."""
-    made = answer()
-    at: Any = made
-    for key in path[:-1]:
-        at = at[key]
-    if value is ...:
-        del at[path[-1]]
-    else:
-        at[path[-1]] = value
-    return made
-
-
 WHOLE = answer()
 
 
-@pytest.mark.parametrize("value", ["N/A", None, ..., -5, {}, [], "12"], ids=repr)
+@pytest.mark.parametrize("value", CANNOT_BE, ids=repr)
 @pytest.mark.parametrize("path", list(leaves(WHOLE)), ids=lambda path: ".".join(map(str, path)))
 def test_no_value_that_cannot_be_becomes_another_figure(path: tuple[Any, ...], value: Any) -> None:
     """A text where a number belongs, a missing key, a negative counter: a broken testbed, or an invalid trial.
@@ -386,7 +365,7 @@ def test_no_value_that_cannot_be_becomes_another_figure(path: tuple[Any, ...], v
     told = ""
     try:
         with readable("TRex server tgen1", WHOLE):
-            result = trial_result(SPEC, changed_at(path, value), PLAN, PORTS, POLICY)
+            result = trial_result(SPEC, changed_at(WHOLE, path, value), PLAN, PORTS, POLICY)
         reasons = (*result.invalid, *generator_reasons(result))
     except GeneratorError as error:
         told = str(error)
