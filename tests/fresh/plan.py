@@ -35,7 +35,7 @@ SOME = Step(
         "tests/functional/test_ovs_instance.py",
         "tests/functional/test_ovs_topology.py",
         "tests/functional/test_embedded_generator.py",
-        "tests/functional/test_iperf3_generator.py",
+        "tests/functional/test_iperf3.py",
         "tests/functional/test_bgp_path.py",
     ),
 )

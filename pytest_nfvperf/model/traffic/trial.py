@@ -88,7 +88,6 @@ class Reason(StrEnum):
     FOREIGN_FRAMES = "foreign_frames"
     COUNTER_WENT_BACK = "counter_went_back"
     CORRUPT_FRAMES = "corrupt_frames"
-    UNCLEAR_SEQUENCE = "unclear_sequence"
     DUT_CPU_STOLEN = "dut_cpu_stolen"
     CPU_MOVED = "cpu_moved"
     GENERATOR_DIED = "generator_died"
