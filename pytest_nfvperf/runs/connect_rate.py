@@ -10,7 +10,7 @@ from pytest_nfvperf.runs.ends import Ends
 CONNECTS = "connects"
 """The outcome's algorithm."""
 
-UNITS = {
+_CONNECT_UNITS = {
     "connect_rate": "times/s",
     "connect_time_mean": "ns",
     "connect_time_p50": "ns",
@@ -21,8 +21,8 @@ UNITS = {
 }
 """What a reading holds, in which unit."""
 
-_PERCENTILES = {"connect_time_p50": 50.0, "connect_time_p99": 99.0, "connect_time_p999": 99.9}
-_RUN_OVERHEAD_S = 0.3
+_CONNECT_PERCENTILES = {"connect_time_p50": 50.0, "connect_time_p99": 99.0, "connect_time_p999": 99.9}
+_CONNECT_OVERHEAD_S = 0.3
 """Beside the connects' own time: the process, its report."""
 
 Connector = EndRunner[ConnectSpec, ConnectResult, ConnectData]
@@ -31,7 +31,9 @@ ConnectRate = EndTimes[ConnectSpec, ConnectResult, ConnectData]
 
 def connect_rate(connector: Connector, spec: ConnectSpec, ends: Ends | None = None) -> ConnectRate:
     """Reads the rate and the times of TCP connects between two namespaces of any topology."""
-    return EndTimes(connector, spec, ends, UNITS, _RUN_OVERHEAD_S, lambda data: connect_values(data.result))
+    return EndTimes(
+        connector, spec, ends, _CONNECT_UNITS, _CONNECT_OVERHEAD_S, lambda data: connect_values(data.result)
+    )
 
 
 def connect_values(result: ConnectResult) -> dict[str, float | None]:
@@ -39,6 +41,6 @@ def connect_values(result: ConnectResult) -> dict[str, float | None]:
     return {
         "connect_rate": result.connects_per_s,
         "connect_time_mean": result.mean_ns,
-        **{name: result.times.percentile_ns(percentile) for name, percentile in _PERCENTILES.items()},
+        **{name: result.times.percentile_ns(percentile) for name, percentile in _CONNECT_PERCENTILES.items()},
         "failed_connects": float(result.failed),
     }

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.topology import Topology
 
-Placed = tuple[Topology, Dut]
+DeployedOn = tuple[Topology, Dut]
 """What a rig carries."""
 
 
@@ -23,14 +23,14 @@ class Places:
         last: what was deployed, let work or measured on last; None before anything was.
     """
 
-    last: Placed | None = None
-    _of_run: dict[str, Placed] = field(default_factory=dict)
+    last: DeployedOn | None = None
+    _of_run: dict[str, DeployedOn] = field(default_factory=dict)
 
-    def ran(self, run: str, place: Placed) -> None:
+    def ran(self, run: str, place: DeployedOn) -> None:
         """A trial, or a run of streams or requests, was measured there. ``run``: its id in the evidence."""
         self._of_run[run] = self.last = place
 
-    def of(self, runs: Iterable[str]) -> tuple[Placed, ...]:
+    def of(self, runs: Iterable[str]) -> tuple[DeployedOn, ...]:
         """The places of runs, each once, in the order of the runs; those that nobody noted are left out."""
         return tuple(dict.fromkeys(self._of_run[run] for run in runs if run in self._of_run))
 

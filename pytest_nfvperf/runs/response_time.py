@@ -10,7 +10,7 @@ from pytest_nfvperf.runs.ends import Ends
 REQUESTS = "requests"
 """The outcome's algorithm."""
 
-UNITS = {
+_RESPONSE_UNITS = {
     "response_time_p50": "ns",
     "response_time_p99": "ns",
     "response_time_p999": "ns",
@@ -19,8 +19,8 @@ UNITS = {
 }
 """What a reading holds, in which unit."""
 
-_PERCENTILES = {"response_time_p50": 50.0, "response_time_p99": 99.0, "response_time_p999": 99.9}
-_RUN_OVERHEAD_S = 0.8
+_RESPONSE_PERCENTILES = {"response_time_p50": 50.0, "response_time_p99": 99.0, "response_time_p999": 99.9}
+_RESPONSE_OVERHEAD_S = 0.8
 """Beside the requests' own time: warming up, processes, the log."""
 
 Requester = EndRunner[RequestSpec, RequestResult, RequestData]
@@ -29,12 +29,14 @@ ResponseTime = EndTimes[RequestSpec, RequestResult, RequestData]
 
 def response_time(requester: Requester, spec: RequestSpec, ends: Ends | None = None) -> ResponseTime:
     """Reads response times between two namespaces of any topology."""
-    return EndTimes(requester, spec, ends, UNITS, _RUN_OVERHEAD_S, lambda data: response_values(data.result))
+    return EndTimes(
+        requester, spec, ends, _RESPONSE_UNITS, _RESPONSE_OVERHEAD_S, lambda data: response_values(data.result)
+    )
 
 
 def response_values(result: RequestResult) -> dict[str, float | None]:
     """Percentiles of the response time in ns, and responses a second."""
     return {
-        **{name: result.times.percentile_ns(percentile) for name, percentile in _PERCENTILES.items()},
+        **{name: result.times.percentile_ns(percentile) for name, percentile in _RESPONSE_PERCENTILES.items()},
         "responses": result.responses_per_s,
     }

@@ -14,7 +14,7 @@ from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.runs.deaths import add_evidence
-from pytest_nfvperf.runs.places import Placed
+from pytest_nfvperf.runs.places import DeployedOn
 from pytest_nfvperf.runs.rig import LiveTopology, Rig
 
 BLOCKS_OF_A_START = 2
@@ -33,12 +33,12 @@ class SideBySide:
     def __init__(self, own: Rig, deploy: Callable[[Rig, Topology, Dut], LiveTopology]) -> None:
         self._rigs = [own]
         self._deploy = deploy
-        self._subjects: list[Placed] = []
+        self._subjects: list[DeployedOn] = []
         self._lives: list[LiveTopology | None] = []
         self._order: list[int] = []
 
     @staticmethod
-    def possible(own: Rig, subjects: Sequence[Placed]) -> bool:
+    def possible(own: Rig, subjects: Sequence[DeployedOn]) -> bool:
         """True where that many DUTs can be there at once, and none of them goes on when frozen.
 
         The kernel's OVS does, of which a machine has one, and a third party's may; and VNFs that are processes poll on.
@@ -50,7 +50,7 @@ class SideBySide:
         duts = sum(max(1, len(topology.nodes)) for topology, _ in subjects)
         return freeze and duts <= 1 + own.room_beside()
 
-    def begin_block(self, subjects: Sequence[Placed], number: int) -> None:
+    def begin_block(self, subjects: Sequence[DeployedOn], number: int) -> None:
         """Remove what the last block deployed; from now on ``run`` builds anew.
 
         Which rig carries which subject changes from block to block where they want the same DUT, and every

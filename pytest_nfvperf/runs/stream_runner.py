@@ -40,7 +40,7 @@ from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.stream_cpu import cost_values, datapath_cores, ended_parts, pmd_busy, sides
 from pytest_nfvperf.runs.trials import Context
 
-UNITS = {
+_STREAM_UNITS = {
     "tcp_throughput": "bps",
     "cpu_per_gigabit": "cpu-s/Gbit",
     "sender_cores": "cores",
@@ -52,7 +52,7 @@ UNITS = {
 }
 """What a reading holds, in which unit."""
 
-_RUN_OVERHEAD_S = 0.5
+_STREAM_OVERHEAD_S = 0.5
 """Beside the streams' own time: processes, reports, counters."""
 
 
@@ -249,12 +249,12 @@ class TcpThroughput:
     @property
     def units(self) -> Mapping[str, str]:
         """Base units of the metrics."""
-        return UNITS
+        return _STREAM_UNITS
 
     @property
     def reading_s(self) -> float:
         """Whole seconds of streams, and what surrounds them."""
-        return self.spec.run_s + _RUN_OVERHEAD_S
+        return self.spec.run_s + _STREAM_OVERHEAD_S
 
     def read(self, live: LiveTopology, remaining_s: float | None) -> Reading:
         """One reading; InvalidTrialsError when the machine spoiled it."""

@@ -24,7 +24,7 @@ from pytest_nfvperf.runs.cost import trial_cost
 from pytest_nfvperf.runs.invalid_trials import RepeatBudget
 from pytest_nfvperf.runs.patience import Patience
 from pytest_nfvperf.runs.placement import ForgottenRoundTrips, Placement
-from pytest_nfvperf.runs.places import Placed, Places
+from pytest_nfvperf.runs.places import DeployedOn, Places
 from pytest_nfvperf.runs.recorder import Recorder
 from pytest_nfvperf.runs.trial_validity import counter_deltas, generator_reasons, testbed_reasons, unreceived
 from pytest_nfvperf.runs.vnf_processes import moved
@@ -58,7 +58,7 @@ class Context:
     others: list[str] = field(default_factory=list)
     profiles: dict[str, CpuProfile] = field(default_factory=dict)
     places: Places = field(default_factory=Places)
-    place: Placed | None = None
+    place: DeployedOn | None = None
     placement: Placement | None = None
     dut: Freezing | None = None
     virtual: bool = False

@@ -9,7 +9,7 @@ from pytest_nfvperf.model.evidence.records import TopologyData
 from pytest_nfvperf.model.testbed.testbed import Testbed
 from pytest_nfvperf.model.testbed.topology_labels import port_kinds
 from pytest_nfvperf.runs.invalid_trials import InvalidTrialsError
-from pytest_nfvperf.runs.places import Placed, Places
+from pytest_nfvperf.runs.places import DeployedOn, Places
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.session.sla_check import SlaFailure
 
@@ -23,7 +23,7 @@ def topology_data(live: LiveTopology, testbed: Testbed) -> TopologyData:
     return TopologyData(live.as_deployed, live.datapath_kind, live.dut, kinds, live.datapath_info)
 
 
-def failed_on(error: BaseException, deployed: Mapping[Placed, TopologyData], places: Places) -> list[TopologyData]:
+def failed_on(error: BaseException, deployed: Mapping[DeployedOn, TopologyData], places: Places) -> list[TopologyData]:
     """Those on which what failed was measured; else the one that was deployed, or worked, last.
 
     Args:

@@ -50,7 +50,7 @@ from pytest_nfvperf.ports.run_end import RunEnd
 from pytest_nfvperf.ports.sink import Sink
 from pytest_nfvperf.runs.instructions import check_time
 from pytest_nfvperf.runs.limits import Limits
-from pytest_nfvperf.runs.places import Placed
+from pytest_nfvperf.runs.places import DeployedOn
 from pytest_nfvperf.runs.recorder import Recorder
 from pytest_nfvperf.runs.rig import LiveTopology, Rig
 from pytest_nfvperf.runs.search import Search, measured_labels
@@ -117,7 +117,7 @@ class NfvSession:
         self.profile: Profile = _profile(options)
         self.slas = Slas(options)
         self.measured = Measured()
-        self.deployed: dict[Placed, TopologyData] = {}
+        self.deployed: dict[DeployedOn, TopologyData] = {}
         self.interrupted = ""
         self.broken_off = False
         self.test_file: Path | None = None

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import pytest_nfvperf
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, read_run
 from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
-from pytest_nfvperf.adapters.routing.bird.bird_state import server_time, session_state
+from pytest_nfvperf.adapters.routing.bird.bird_state import bird_session_state, server_time
 from pytest_nfvperf.adapters.routing.route_agent.updates import monotonic_of
 from pytest_nfvperf.model.evidence.records import RunEndData
 from pytest_nfvperf.model.routing.bgp import Neighbor
@@ -119,7 +119,7 @@ PROTOCOL = [
 def test_how_long_a_session_of_bird_is_up_goes_by_its_own_clock(status: str, uptime_s: float | None) -> None:
     now = server_time(["BIRD 2.0.12", "Router ID is 1.1.1.1", "Hostname is müller", status])
     neighbor = Neighbor("12.12.12.2", 65001)
-    seen = session_state(neighbor, PROTOCOL, ends=(None, ""), now=now, bfd=None)
+    seen = bird_session_state(neighbor, PROTOCOL, ends=(None, ""), now=now, bfd=None)
     assert seen.uptime_s == uptime_s
 
 

@@ -10,12 +10,12 @@ from pytest_nfvperf.model.sla.verdict import Judgement
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN
 from pytest_nfvperf.model.topology.catalogue import bridge_chain
 from pytest_nfvperf.runs.invalid_trials import InvalidTrialsError
-from pytest_nfvperf.runs.places import Placed, Places
+from pytest_nfvperf.runs.places import DeployedOn, Places
 from pytest_nfvperf.session.deployed_topologies import failed_on
 from pytest_nfvperf.session.sla_check import SlaFailure
 
 ONE, TWO, THREE = [(bridge_chain(number), TESTBEDS_OWN) for number in (1, 2, 3)]
-DEPLOYED: dict[Placed, TopologyData] = {place: TopologyData(place[0], "dpdk") for place in (ONE, TWO, THREE)}
+DEPLOYED: dict[DeployedOn, TopologyData] = {place: TopologyData(place[0], "dpdk") for place in (ONE, TWO, THREE)}
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ class Spoiled:
         (DutFailure("no flow there"), [ONE]),
     ],
 )
-def test_of_what_failed_else_of_what_worked_last(error: Exception, about: list[Placed], places: Places) -> None:
+def test_of_what_failed_else_of_what_worked_last(error: Exception, about: list[DeployedOn], places: Places) -> None:
     assert failed_on(error, DEPLOYED, places) == [DEPLOYED[place] for place in about]
 
 

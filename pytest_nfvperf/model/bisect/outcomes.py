@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pytest_nfvperf.model.bisect.chances import told_by_outcome
 from pytest_nfvperf.model.bisect.seen import Runs
 
-MOST_RUNS = 12
+_MOST_FAILURE_RUNS = 12
 """Of one version. One that still could be either is left open."""
 _SELDOM, _OFTEN = 0.2, 0.8
 """Beta distribution of how often a test fails on one side, before any run: most tests fail always or never."""
@@ -38,7 +38,7 @@ class Outcomes:
 
     def blocks(self, version: int) -> int:
         """1 while a version may run again, else 0."""
-        return int(self.seen.get(version, Runs()).count < MOST_RUNS)
+        return int(self.seen.get(version, Runs()).count < _MOST_FAILURE_RUNS)
 
     def between(self) -> tuple[int, ...]:
         """None: a test that fails now and then is not half a change."""

@@ -52,8 +52,8 @@ def _frames(lines: Sequence[LedgerLine]) -> int:
 
 
 def _port_lines(port: str, moved: Mapping[str, int]) -> list[LedgerLine]:
-    lines = _split(f"{port} rx", port, "rx_dropped", RX_REASONS, moved)
-    lines += _split(f"{port} tx", port, "tx_dropped", TX_REASONS, moved)
+    lines = _lines_by_reason(f"{port} rx", port, "rx_dropped", RX_REASONS, moved)
+    lines += _lines_by_reason(f"{port} tx", port, "tx_dropped", TX_REASONS, moved)
     for direction, names in (("rx", (*RX_OUTSIDE_DROPPED, "rx_errors")), ("tx", ("tx_errors",))):
         lines += [
             LedgerLine(f"{port} {direction}", name, moved[f"{port}.{name}"])
@@ -63,7 +63,9 @@ def _port_lines(port: str, moved: Mapping[str, int]) -> list[LedgerLine]:
     return lines
 
 
-def _split(hop: str, port: str, total: str, reasons: Sequence[str], moved: Mapping[str, int]) -> list[LedgerLine]:
+def _lines_by_reason(
+    hop: str, port: str, total: str, reasons: Sequence[str], moved: Mapping[str, int]
+) -> list[LedgerLine]:
     """The reasons that the port names, and what is left of its total without one."""
     lines = [LedgerLine(hop, name, moved[f"{port}.{name}"]) for name in reasons if f"{port}.{name}" in moved]
     left = moved.get(f"{port}.{total}", 0) - sum(line.frames for line in lines)

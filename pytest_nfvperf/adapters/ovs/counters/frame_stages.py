@@ -88,13 +88,16 @@ def _rx(port: str, moved: Moved) -> tuple[Loss, ...]:
     if f"{port}.socket_drops" in moved:
         return ()  # a veth's rx_dropped are its peer's tx_dropped
     return (
-        *_split(port, "rx_dropped", RX_REASONS, moved),
+        *_losses_by_reason(port, "rx_dropped", RX_REASONS, moved),
         *_named(port, (*RX_OUTSIDE_DROPPED, "rx_errors"), moved),
     )
 
 
 def _tx(port: str, moved: Moved) -> tuple[Loss, ...]:
-    return (*_split(port, "tx_dropped", TX_REASONS, moved), *_named(port, ("qdisc_drops", "tx_errors"), moved))
+    return (
+        *_losses_by_reason(port, "tx_dropped", TX_REASONS, moved),
+        *_named(port, ("qdisc_drops", "tx_errors"), moved),
+    )
 
 
 def offered_to(port: str, moved: Moved) -> int | None:
@@ -158,7 +161,7 @@ def beside(topology: Topology, routes: Sequence[Sequence[Crossed]], moved: Moved
             yield Hop(f"{port.name} tx", HopKind.PORT, offered, sent, _positive(_tx(port.name, moved)))
 
 
-def _split(port: str, total: str, reasons: Sequence[str], moved: Moved) -> list[Loss]:
+def _losses_by_reason(port: str, total: str, reasons: Sequence[str], moved: Moved) -> list[Loss]:
     """The reasons that the port names, and what is left of its total without one."""
     losses = _named(port, reasons, moved)
     left = moved.get(f"{port}.{total}", 0) - sum(loss.frames for loss in losses)

@@ -15,7 +15,7 @@ OFPP_NORMAL = 0xFFFFFFFA
 """OpenFlow 1.4, 7.2.1: forward as an Ethernet switch that learns MAC addresses."""
 
 _INTERVAL = "stats-update-interval"
-_DEADLINE_S = 10.0
+_MIRROR_DEADLINE_S = 10.0
 
 FlowOutputs = tuple[int, tuple[int, ...]]
 """Frames of this OpenFlow port leave by these."""
@@ -66,7 +66,7 @@ def replace_mirrors(db: Ovsdb, ctl: Unixctl, topology: Topology, interfaces: Map
             bridges[name].mirrors = []
             insert_mirrors(transaction, bridges[name], topology.bridge_mirrors(name), ports)
 
-    db.transact(change, f"mirrors of topology {topology.name}", _DEADLINE_S)
+    db.transact(change, f"mirrors of topology {topology.name}", _MIRROR_DEADLINE_S)
     ctl.call("revalidator/purge")
 
 
@@ -110,7 +110,7 @@ def mirror_counts(db: Ovsdb, ctl: Unixctl, mirrors: Iterable[Mirror]) -> dict[st
     ctl.call("revalidator/wait")
     # A changed interval begins at once; what it writes is there when a second change was taken, on the same connection.
     for _ in range(2):
-        db.transact(lambda _: _change_interval(db), "a reading of mirrors' statistics", _DEADLINE_S)
+        db.transact(lambda _: _change_interval(db), "a reading of mirrors' statistics", _MIRROR_DEADLINE_S)
     rows = db.rows("Mirror")
     return {
         name: MirrorCounts(rows[name].statistics["tx_packets"], rows[name].statistics["tx_bytes"])

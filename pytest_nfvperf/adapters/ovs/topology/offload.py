@@ -14,7 +14,7 @@ from pytest_nfvperf.adapters.ovs.instance.ovsdb import Ovsdb
 from pytest_nfvperf.adapters.ovs.instance.unixctl import Unixctl, UnixctlError
 from pytest_nfvperf.model.measure.offloading import OffloadShare
 
-_DEADLINE_S = 20.0
+_OFFLOAD_DEADLINE_S = 20.0
 _EXAMPLES = 3
 _TYPES = {"full": "offloaded", "partial": "partially-offloaded", "none": "non-offloaded"}
 
@@ -66,7 +66,7 @@ def set_hw_offload(db: Ovsdb, *, enabled: bool) -> bool:
     def change(_: ovs.db.idl.Transaction) -> None:
         db.root.setkey("other_config", "hw-offload", "true" if enabled else "false")
 
-    db.transact(change, f"hw-offload={'true' if enabled else 'false'}", _DEADLINE_S)
+    db.transact(change, f"hw-offload={'true' if enabled else 'false'}", _OFFLOAD_DEADLINE_S)
     return before and not enabled
 
 

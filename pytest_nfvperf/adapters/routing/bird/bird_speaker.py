@@ -8,7 +8,7 @@ from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.process.programs import PROGRAMS
 from pytest_nfvperf.adapters.routing.bird.bird_config import ROUTES, configuration, protocol_name, routes
 from pytest_nfvperf.adapters.routing.bird.bird_control import BirdControl
-from pytest_nfvperf.adapters.routing.bird.bird_state import bfd_status, server_time, session_state
+from pytest_nfvperf.adapters.routing.bird.bird_state import bfd_status, bird_session_state, server_time
 from pytest_nfvperf.adapters.routing.speakers.awaiting import await_session
 from pytest_nfvperf.adapters.routing.speakers.daemons import (
     BULK_DEADLINE_S,
@@ -79,7 +79,7 @@ class BirdSpeaker:
         lines = self._run(f"show protocols all {name}")
         bfd = bfd_status(known, self._run("show bfd sessions")) if known.bfd is not None else None
         now = server_time(self._run("show status"))
-        return session_state(known, lines, ends=self._log.ends_of(name), now=now, bfd=bfd)
+        return bird_session_state(known, lines, ends=self._log.ends_of(name), now=now, bfd=bfd)
 
     def _run(self, command: str, *, deadline_s: float | None = None) -> list[str]:
         with self._daemons.explaining():

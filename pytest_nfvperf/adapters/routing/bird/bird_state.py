@@ -15,7 +15,7 @@ _SERVER_TIME = "Current server time is"
 _BFD = {"Up": BfdStatus.UP, "Down": BfdStatus.DOWN, "Init": BfdStatus.INIT, "AdminDown": BfdStatus.ADMIN_DOWN}
 
 
-def session_state(
+def bird_session_state(
     neighbor: Neighbor,
     lines: Sequence[str],
     *,

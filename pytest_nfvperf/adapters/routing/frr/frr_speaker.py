@@ -15,7 +15,7 @@ from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY, run
 from pytest_nfvperf.adapters.process.programs import PROGRAMS
 from pytest_nfvperf.adapters.routing.frr.frr_config import configuration, network
-from pytest_nfvperf.adapters.routing.frr.frr_state import session_state
+from pytest_nfvperf.adapters.routing.frr.frr_state import frr_session_state
 from pytest_nfvperf.adapters.routing.frr.frr_vty import Vty
 from pytest_nfvperf.adapters.routing.speakers.awaiting import await_session
 from pytest_nfvperf.adapters.routing.speakers.daemons import (
@@ -118,7 +118,7 @@ class FrrSpeaker:
         """The session with a neighbour."""
         known = self.config.neighbor(neighbor)
         told = self._ask(f"show bgp neighbors {neighbor} json").get(neighbor, {})
-        return session_state(known, told, self._log.reason_of(neighbor))
+        return frr_session_state(known, told, self._log.reason_of(neighbor))
 
     def announced_to(self, neighbor: str) -> list[str]:
         """Prefixes that it announces to a neighbour now."""

@@ -11,7 +11,7 @@ _STATUS = {status.value: status for status in SessionStatus}
 _BFD = {"Up": BfdStatus.UP, "Down": BfdStatus.DOWN, "Init": BfdStatus.INIT, "Admin Down": BfdStatus.ADMIN_DOWN}
 
 
-def session_state(neighbor: Neighbor, told: Mapping[str, Any], went_down: str) -> SessionState:
+def frr_session_state(neighbor: Neighbor, told: Mapping[str, Any], went_down: str) -> SessionState:
     """The state of a session; ``told``: bgpd's object for the neighbour; ``went_down``: its log's reason."""
     status = _STATUS.get(str(told.get("bgpState")), SessionStatus.IDLE)  # bgpd's own: Clearing, Deleted
     up = status is SessionStatus.ESTABLISHED

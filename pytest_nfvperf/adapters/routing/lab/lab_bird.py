@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pytest_nfvperf.adapters.routing.bird.bird_control import BirdControl
-from pytest_nfvperf.adapters.routing.bird.bird_state import bfd_status, server_time, session_state
+from pytest_nfvperf.adapters.routing.bird.bird_state import bfd_status, bird_session_state, server_time
 from pytest_nfvperf.adapters.routing.lab.lab_process import LabProcess
 from pytest_nfvperf.adapters.routing.lab.lab_undo import Announced
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
@@ -96,7 +96,7 @@ class LabBird:
         lines = self._run(f"show protocols all {self._protocols[neighbor]}")
         bfd = bfd_status(known, self._run("show bfd sessions")) if known.bfd is not None else None
         now = server_time(self._run("show status"))
-        return session_state(known, lines, ends=(None, ""), now=now, bfd=bfd)
+        return bird_session_state(known, lines, ends=(None, ""), now=now, bfd=bfd)
 
     def _run(self, command: str) -> list[str]:
         try:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_nfvperf.adapters.routing.frr.frr_config import static_route
-from pytest_nfvperf.adapters.routing.frr.frr_state import session_state
+from pytest_nfvperf.adapters.routing.frr.frr_state import frr_session_state
 from pytest_nfvperf.adapters.routing.frr.frr_vty import Vty
 from pytest_nfvperf.adapters.routing.lab.lab_process import LabProcess
 from pytest_nfvperf.adapters.routing.lab.lab_undo import Announced
@@ -66,7 +66,7 @@ class LabFrr:
     def session(self, neighbor: str) -> SessionState:
         """The session with a neighbour."""
         known = self.config.neighbor(neighbor)
-        return session_state(known, self._ask(f"show bgp neighbors {neighbor} json").get(neighbor, {}), "")
+        return frr_session_state(known, self._ask(f"show bgp neighbors {neighbor} json").get(neighbor, {}), "")
 
     def _ask(self, command: str) -> Mapping[str, Any]:
         answer: Mapping[str, Any] = json.loads(self._run("bgpd", command))

@@ -26,7 +26,7 @@ _GROUPS = 0x1 | 0x40 | 0x400  # RTMGRP_LINK, RTMGRP_IPV4_ROUTE, RTMGRP_IPV6_ROUT
 _MAIN_TABLE, _BY_KERNEL = 254, 2
 _UNICAST, _BLACKHOLE = 1, 6
 _DESTINATION, _GATEWAY = 1, 5
-_RECEIVE_BUFFER = 64 << 20
+_FIB_RECEIVE_BUFFER = 64 << 20
 _SO_RCVBUFFORCE = 33
 _ASK_ALL = _HEADER.pack(_HEADER.size + _ROUTE.size, _GET, _DUMP, 1, 0) + _ROUTE.pack(*[0] * 9)
 _ANSWER_WITHIN_S = 10.0
@@ -117,7 +117,7 @@ class Fib:
 
 def _open(groups: int) -> socket.socket:
     opened = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
-    opened.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _RECEIVE_BUFFER)
+    opened.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _FIB_RECEIVE_BUFFER)
     opened.bind((0, groups))
     return opened
 

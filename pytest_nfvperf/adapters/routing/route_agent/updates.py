@@ -24,7 +24,7 @@ _MARKER = b"\xff" * 16
 _MESSAGE = struct.Struct("!16sHB")  # RFC 4271, 4.1: marker, length, type
 _UPDATE = 2
 _LONGEST_FRAME = 1 << 16
-_RECEIVE_BUFFER = 4 << 20
+_UPDATES_RECEIVE_BUFFER = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class UpdateWatch:
         made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 0)
         try:
             made.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _UPDATES_RECEIVE_BUFFER)
             made.bind((self._interface, _ETH_P_ALL))
             made.setblocking(False)
         except OSError:
