@@ -17,7 +17,7 @@ from pytest_nfvperf.runs.figures import measured_frames
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.search import measured_labels
 
-UNITS = {"pmd_cores": "cores", "load_latency_p50": "ns", "load_latency_p99": "ns"}
+_LOAD_COST_UNITS = {"pmd_cores": "cores", "load_latency_p50": "ns", "load_latency_p99": "ns"}
 """What a reading holds, in which unit."""
 
 _SOURCE, _RAN = "pmd-sched", "pmd-sched.run_ns"
@@ -41,7 +41,7 @@ class LoadCost:
     @property
     def units(self) -> Mapping[str, str]:
         """Base units of the metrics."""
-        return UNITS
+        return _LOAD_COST_UNITS
 
     @property
     def reading_s(self) -> float:

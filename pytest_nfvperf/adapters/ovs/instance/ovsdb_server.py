@@ -10,7 +10,7 @@ from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import OvsBinaries
 from pytest_nfvperf.adapters.process.process import ManagedProcess, run
 from pytest_nfvperf.adapters.process.wait import wait_until
 
-_START_DEADLINE_S = 30.0  # a healthy start takes 20 ms; in a guest without KVM, beside others, some seconds
+_SERVER_DEADLINE_S = 30.0  # a healthy start takes 20 ms; in a guest without KVM, beside others, some seconds
 
 Starter = Callable[[list[str | Path]], ManagedProcess]
 """Starts the command; whoever gives it says with which log, CPUs and environment."""
@@ -44,5 +44,5 @@ def serve_database(
         server.check()
         return socket.is_socket()
 
-    wait_until(listening, f"ovsdb-server's socket {socket}", _START_DEADLINE_S, interval_s=0.005)
+    wait_until(listening, f"ovsdb-server's socket {socket}", _SERVER_DEADLINE_S, interval_s=0.005)
     return server
