@@ -13,8 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.table import Figure
-from pytest_nfvperf.adapters.evidence.conclusions import conclude
-from pytest_nfvperf.adapters.evidence.reader import read_run
+from pytest_nfvperf.adapters.evidence.reader import conclude, read_run
 from pytest_nfvperf.adapters.process.wait import wait_until
 from pytest_nfvperf.model.display import how_many
 from pytest_nfvperf.model.evidence.conclusion import Fate

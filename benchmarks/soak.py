@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.table import Figure
 from benchmarks.testbench import Bench
-from pytest_nfvperf.adapters.evidence.samples_file import samples_in
+from pytest_nfvperf.adapters.evidence.writer import samples_in
 from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator
 from pytest_nfvperf.adapters.ovs.counters.ovs_sampler import OvsSampler
 from pytest_nfvperf.adapters.process.interrupts import Interrupts

@@ -19,8 +19,7 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.table import Figure
 from pytest_nfvperf.adapters.cleanup.reaper import open_journal
-from pytest_nfvperf.adapters.evidence.conclusions import conclude
-from pytest_nfvperf.adapters.evidence.reader import read_run
+from pytest_nfvperf.adapters.evidence.reader import conclude, read_run
 from pytest_nfvperf.adapters.net.namespaces import Namespace
 from pytest_nfvperf.model.display import format_elapsed
 from pytest_nfvperf.model.errors import TestbedError

@@ -11,7 +11,7 @@ from pytest_nfvperf.model.lazy import lazily
 if TYPE_CHECKING:
     from pytest_nfvperf.adapters.evidence.hdr import exact_latency
     from pytest_nfvperf.adapters.evidence.reader import RunEvidence, read_run
-    from pytest_nfvperf.adapters.evidence.samples_file import read_samples
+    from pytest_nfvperf.adapters.evidence.writer import read_samples
     from pytest_nfvperf.adapters.generators.copied_frames import check_frames
     from pytest_nfvperf.adapters.generators.iperf3.engine import Iperf3Engine
     from pytest_nfvperf.backends.base import Backend, RunsBgp, RunsOvn
@@ -380,7 +380,7 @@ _PLACES = {
     "pvp": "model.topology.catalogue",
     "pvvp": "model.topology.catalogue",
     "read_run": "adapters.evidence.reader",
-    "read_samples": "adapters.evidence.samples_file",
+    "read_samples": "adapters.evidence.writer",
     "session_of": "plugin.hooks",
     "sweep": "plugin.parametrizing",
     "testbed_to_yaml": "config.testbed_file",

@@ -9,8 +9,7 @@ from typing import Any
 
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
 from pytest_nfvperf.model.evidence.records import KINDS, RecordIds, RunEndData, TestData, TestEndData, make_record
-from pytest_nfvperf.model.history.entry import Figure, HistoryEntry, Measured
-from pytest_nfvperf.model.history.series import Point, Series
+from pytest_nfvperf.model.history.series import Figure, HistoryEntry, Measured, Point, Series
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.samples import Samples
 from tests.sample_run import run_data

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from pytest_nfvperf.model.evidence.record import Record
+from pytest_nfvperf.model.evidence.records import Record
 
 
 @dataclass

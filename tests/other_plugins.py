@@ -24,11 +24,9 @@ from xml.etree import ElementTree as ET
 import pytest
 from user_project import CONFTEST, make_project
 
-from pytest_nfvperf.adapters.evidence.conclusions import conclude
-from pytest_nfvperf.adapters.evidence.reader import RunEvidence, read_run
+from pytest_nfvperf.adapters.evidence.reader import RunEvidence, conclude, read_run
 from pytest_nfvperf.adapters.generators.embedded.build import default_cache_dir
-from pytest_nfvperf.model.evidence.conclusion import Fate
-from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion
+from pytest_nfvperf.model.evidence.conclusion import Fate, RunConclusion
 from tests.plugin.test_mistakes import SIMULATED
 
 ROOT = Path(__file__).parents[1]

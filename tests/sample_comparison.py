@@ -7,9 +7,7 @@ from dataclasses import replace
 from pytest_nfvperf.model.compare.decision import Floor, compared
 from pytest_nfvperf.model.compare.record import ComparisonData, How, MetricComparison, SideFigures, SideState
 from pytest_nfvperf.model.compare.sides import Comparing, Side
-from pytest_nfvperf.model.evidence.conclusion import Cause
-from pytest_nfvperf.model.evidence.record import Record
-from pytest_nfvperf.model.evidence.records import ErrorData, TestData, TestEndData, TopologyData
+from pytest_nfvperf.model.evidence.records import Cause, ErrorData, Record, TestData, TestEndData, TopologyData
 from pytest_nfvperf.model.samples import Pairing, Relative, Samples
 from pytest_nfvperf.model.testbed.equipment import DatapathInfo
 from pytest_nfvperf.model.testbed.testbed import Dut

@@ -11,10 +11,10 @@ import sys
 from pathlib import Path
 
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
-from pytest_nfvperf.model.evidence.record import Record
 from pytest_nfvperf.model.evidence.records import (
     AttachmentData,
     ErrorData,
+    Record,
     RunData,
     RunEndData,
     TestData,

@@ -5,18 +5,17 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from pytest_nfvperf.model.evidence.connect_record import ConnectData
-from pytest_nfvperf.model.evidence.record import Record
 from pytest_nfvperf.model.evidence.records import (
     KINDS,
-    Payload,
+    ConnectData,
+    Record,
     RecordIds,
+    RequestData,
     StreamData,
     TestData,
     TestEndData,
     make_record,
 )
-from pytest_nfvperf.model.evidence.request_record import RequestData
 from pytest_nfvperf.model.measure.comparison import relative, slope
 from pytest_nfvperf.model.measure.connect_rate import ConnectResult, ConnectSpec
 from pytest_nfvperf.model.measure.cpu_account import CpuAccount, CpuPart, CpuRole
@@ -126,7 +125,7 @@ def study_records() -> list[Record]:
     ids = RecordIds()
     records: list[Record] = []
 
-    def add(test: str, *payloads: Payload) -> None:
+    def add(test: str, *payloads: object) -> None:
         for payload in payloads:
             kind = KINDS[type(payload)]
             records.append(make_record(payload, id=ids.next(kind), run="r", test=test, time_ns=len(records) + 1))

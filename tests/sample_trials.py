@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from pytest_nfvperf.adapters.evidence.hdr import encode
-from pytest_nfvperf.model.evidence.record import Record
-from pytest_nfvperf.model.evidence.records import KINDS, LedgerData, Payload, RecordIds, make_record
-from pytest_nfvperf.model.evidence.trial_records import trial_data
+from pytest_nfvperf.model.evidence.records import KINDS, LedgerData, Record, RecordIds, make_record, trial_data
 from pytest_nfvperf.model.ledger.ledger import CounterDelta, FramePath, HopKind, Ledger, Loss, ledger_of
 from pytest_nfvperf.model.ledger.ledger_text import weakness
 from pytest_nfvperf.model.ledger.loss_path import Stage, frame_path
@@ -58,7 +56,7 @@ class SampleTrials:
         self._test = ""
         self._lossy: dict[str, tuple[tuple[int, bool], Ledger]] = {}
 
-    def add(self, payload: Payload, seconds: float = 0.01) -> str:
+    def add(self, payload: object, seconds: float = 0.01) -> str:
         """One record; returns its id."""
         self._now += int(seconds * 1e9)
         record_id = self._ids.next(KINDS[type(payload)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pytest_nfvperf.model.bisect.judging import Judged
-from pytest_nfvperf.model.evidence.run_conclusion import EXIT_STATUS, RunFate
+from pytest_nfvperf.model.evidence.conclusion import EXIT_STATUS, RunFate
 
 USAGE = 2
 """The status of argparse for a mistake, which is "interrupted" of a run, and "bad" for ``git bisect run``."""

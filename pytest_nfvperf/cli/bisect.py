@@ -17,7 +17,7 @@ from pytest_nfvperf.cli.arguments import path_like, share_like
 from pytest_nfvperf.model.bisect.bisection import Kind, Verdict
 from pytest_nfvperf.model.bisect.seen import By, Question
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
-from pytest_nfvperf.model.evidence.run_conclusion import EXIT_STATUS, RunFate
+from pytest_nfvperf.model.evidence.conclusion import EXIT_STATUS, RunFate
 from pytest_nfvperf.model.measure.instruction_cost import INSTRUCTIONS_PER_PACKET
 
 if TYPE_CHECKING:

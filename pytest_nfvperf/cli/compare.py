@@ -47,7 +47,7 @@ def _compare(arguments: argparse.Namespace) -> int:
     """Ends with the exit status of the run that compares; of two runs with what they come to."""
     from pytest_nfvperf.config.comparing import read_comparing  # noqa: PLC0415 - each command imports its own
     from pytest_nfvperf.model.errors import ConfigError  # noqa: PLC0415
-    from pytest_nfvperf.model.evidence.run_conclusion import EXIT_STATUS, RunFate  # noqa: PLC0415
+    from pytest_nfvperf.model.evidence.conclusion import EXIT_STATUS, RunFate  # noqa: PLC0415
 
     given: list[str] = arguments.behind
     try:
@@ -69,9 +69,8 @@ def _compare(arguments: argparse.Namespace) -> int:
 
 def _compare_runs(paths: Sequence[Path], margin: str | None) -> int:
     """Print the table of two runs, and write the document beside the second's evidence."""
-    from pytest_nfvperf.adapters.evidence.comparison_file import write_comparison  # noqa: PLC0415
+    from pytest_nfvperf.adapters.evidence.comparison import compared_runs, write_comparison  # noqa: PLC0415
     from pytest_nfvperf.adapters.evidence.reader import read_run  # noqa: PLC0415
-    from pytest_nfvperf.adapters.evidence.two_runs import compared_runs  # noqa: PLC0415
     from pytest_nfvperf.adapters.report.comparison_table import comparison_text, differences_text  # noqa: PLC0415
     from pytest_nfvperf.config.comparing import read_margin  # noqa: PLC0415
     from pytest_nfvperf.model.errors import ConfigError  # noqa: PLC0415

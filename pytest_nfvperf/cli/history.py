@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from pytest_nfvperf.cli.arguments import path_like, share_like
 from pytest_nfvperf.model.display import how_many
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.evidence.run_conclusion import EXIT_STATUS, RunFate
+from pytest_nfvperf.model.evidence.conclusion import EXIT_STATUS, RunFate
 
 if TYPE_CHECKING:
     from pytest_nfvperf.adapters.history.files import History
-    from pytest_nfvperf.model.history.change import Watched
+    from pytest_nfvperf.model.history.series import Watched
     from pytest_nfvperf.session.history import Wanted
 
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -114,7 +114,7 @@ def _show(arguments: argparse.Namespace) -> int:
 def _check(arguments: argparse.Namespace) -> int:
     """Ends with the statuses of docs/exit-status.md."""
     from pytest_nfvperf.adapters.report.history_table import change_line  # noqa: PLC0415
-    from pytest_nfvperf.model.history.change import LEAST_RUNS  # noqa: PLC0415
+    from pytest_nfvperf.model.history.series import LEAST_RUNS  # noqa: PLC0415
 
     history, watched = _watched(arguments)
     for each in watched:
@@ -153,7 +153,7 @@ def _current(history: History, watched: Sequence[Watched]) -> list[Watched]:
 
 def _acknowledge(arguments: argparse.Namespace) -> int:
     from pytest_nfvperf.adapters.history.files import add_acknowledgement, read_history  # noqa: PLC0415
-    from pytest_nfvperf.model.history.entry import Acknowledgement  # noqa: PLC0415
+    from pytest_nfvperf.model.history.series import Acknowledgement  # noqa: PLC0415
     from pytest_nfvperf.model.near import did_you_mean  # noqa: PLC0415
     from pytest_nfvperf.session.history import Wanted, watch  # noqa: PLC0415
 

@@ -51,8 +51,7 @@ def _judge(arguments: argparse.Namespace) -> int:
 
 def _judgement(arguments: argparse.Namespace) -> Judgement:
     from pytest_nfvperf.adapters.bisecting.one_run import run_tests  # noqa: PLC0415 - each command imports its own
-    from pytest_nfvperf.adapters.evidence.conclusions import conclude  # noqa: PLC0415
-    from pytest_nfvperf.adapters.evidence.reader import read_run  # noqa: PLC0415
+    from pytest_nfvperf.adapters.evidence.reader import conclude, read_run  # noqa: PLC0415
 
     run, tests = arguments.run, arguments.behind
     if (run is None) == (not tests):

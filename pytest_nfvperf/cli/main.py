@@ -21,7 +21,7 @@ from pytest_nfvperf.cli.judge import add_parser as add_judge
 from pytest_nfvperf.cli.ovs import add_parser as add_ovs
 from pytest_nfvperf.cli.profile import add_parser as add_profile
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError
-from pytest_nfvperf.model.evidence.run_conclusion import EXIT_STATUS, RunFate
+from pytest_nfvperf.model.evidence.conclusion import EXIT_STATUS, RunFate
 
 Command = Callable[[argparse.Namespace], int]
 
@@ -169,8 +169,7 @@ def _suites(arguments: argparse.Namespace) -> int:
 
 
 def _report(arguments: argparse.Namespace) -> int:
-    from pytest_nfvperf.adapters.evidence.conclusions import conclude  # noqa: PLC0415
-    from pytest_nfvperf.adapters.evidence.reader import read_run  # noqa: PLC0415
+    from pytest_nfvperf.adapters.evidence.reader import conclude, read_run  # noqa: PLC0415
     from pytest_nfvperf.session.run_report import write_report  # noqa: PLC0415
 
     run = read_run(arguments.run)
@@ -186,8 +185,7 @@ def _report(arguments: argparse.Namespace) -> int:
 
 def _show(arguments: argparse.Namespace) -> int:
     """Ends with the run's own exit status; with that of a usage error where there is no run."""
-    from pytest_nfvperf.adapters.evidence.conclusions import conclude  # noqa: PLC0415
-    from pytest_nfvperf.adapters.evidence.reader import read_run  # noqa: PLC0415
+    from pytest_nfvperf.adapters.evidence.reader import conclude, read_run  # noqa: PLC0415
     from pytest_nfvperf.adapters.report.conclusion_lines import test_lines  # noqa: PLC0415
     from pytest_nfvperf.adapters.report.markdown import markdown  # noqa: PLC0415
     from pytest_nfvperf.adapters.report.run_table import run_table  # noqa: PLC0415
@@ -235,8 +233,7 @@ def _matrix(arguments: argparse.Namespace) -> int:
 
 
 def _export(arguments: argparse.Namespace) -> int:
-    from pytest_nfvperf.adapters.evidence.export import export  # noqa: PLC0415
-    from pytest_nfvperf.adapters.evidence.openmetrics import export_openmetrics  # noqa: PLC0415
+    from pytest_nfvperf.adapters.evidence.export import export, export_openmetrics  # noqa: PLC0415
     from pytest_nfvperf.adapters.evidence.reader import read_run  # noqa: PLC0415
 
     runs = [read_run(path.resolve()) for path in arguments.runs]

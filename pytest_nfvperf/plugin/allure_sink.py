@@ -34,14 +34,13 @@ from pytest_nfvperf.adapters.report.trial_page import trials_html
 from pytest_nfvperf.model.compare.record import ComparisonData
 from pytest_nfvperf.model.compare.sides import Comparing
 from pytest_nfvperf.model.display import format_against, format_margin
-from pytest_nfvperf.model.evidence.comparison_document import ComparedRun, TestComparison
+from pytest_nfvperf.model.evidence.comparison import ComparedRun, TestComparison
 from pytest_nfvperf.model.evidence.conclusion import TestFacts, conclude_test
-from pytest_nfvperf.model.evidence.record import Record
 from pytest_nfvperf.model.evidence.records import (
     KINDS,
     AttachmentData,
     ErrorData,
-    Payload,
+    Record,
     RunData,
     SoakData,
     StreamData,
@@ -82,7 +81,7 @@ class AllureSink:
 
     def emit(self, record: Record) -> None:
         """Show one record in the running test."""
-        data: Payload = _TYPES[record.kind.value].validate_python(record.data)
+        data: object = _TYPES[record.kind.value].validate_python(record.data)
         match data:
             case RunData():
                 self._comparing = data.compare
@@ -101,7 +100,7 @@ class AllureSink:
             case _:
                 self._show_result(record.id, data)
 
-    def _show_result(self, record_id: str, data: Payload) -> None:
+    def _show_result(self, record_id: str, data: object) -> None:
         """What was measured, what it came to, and what broke."""
         match data:
             case TrialData():

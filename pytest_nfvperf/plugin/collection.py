@@ -18,8 +18,8 @@ from pytest_nfvperf.config.sla_file import unknown_labels, unmatched_rules
 from pytest_nfvperf.config.vocabulary import TESTBED_LABELS
 from pytest_nfvperf.model.display import how_many
 from pytest_nfvperf.model.errors import ConfigError, DutFailure, InconclusiveError, TestbedError
-from pytest_nfvperf.model.evidence.conclusion import Cause, TestConclusion, TestFacts, conclude_test, one_line
-from pytest_nfvperf.model.evidence.records import TestData
+from pytest_nfvperf.model.evidence.conclusion import TestConclusion, TestFacts, conclude_test, one_line
+from pytest_nfvperf.model.evidence.records import Cause, TestData
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.profile import QUICK, SMOKE
 from pytest_nfvperf.model.sla.rules import Rule, Sla

@@ -13,17 +13,24 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.evidence.comparison_file import COMPARISON_FILE, compared_run, write_comparison
-from pytest_nfvperf.adapters.evidence.conclusions import CONTROLLER, REFUSED, STOPPED, conclude
-from pytest_nfvperf.adapters.evidence.reader import RunEvidence, read_run
+from pytest_nfvperf.adapters.evidence.comparison import COMPARISON_FILE, compared_run, write_comparison
+from pytest_nfvperf.adapters.evidence.reader import CONTROLLER, REFUSED, STOPPED, RunEvidence, conclude, read_run
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter, evidence_file
 from pytest_nfvperf.adapters.report.junit import REASON, RESULT
 from pytest_nfvperf.adapters.report.junit_kinds import tell_junit
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
-from pytest_nfvperf.model.evidence.conclusion import Cause, Fate, TestFacts, one_line
+from pytest_nfvperf.model.evidence.conclusion import (
+    Fate,
+    RunConclusion,
+    RunFacts,
+    RunFate,
+    TestFacts,
+    conclude_run,
+    counted,
+    one_line,
+)
 from pytest_nfvperf.model.evidence.machine_did import Grade
-from pytest_nfvperf.model.evidence.records import RunEndData, TestData, TestEndData
-from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion, RunFacts, RunFate, conclude_run, counted
+from pytest_nfvperf.model.evidence.records import Cause, RunEndData, TestData, TestEndData
 from pytest_nfvperf.model.text import storable
 from pytest_nfvperf.plugin.end_parts import parts_of
 from pytest_nfvperf.plugin.resuming import resumed_name

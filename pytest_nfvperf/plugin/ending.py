@@ -11,7 +11,7 @@ from types import FrameType, TracebackType
 import pytest
 
 from pytest_nfvperf.model.errors import ConfigError, InconclusiveError, NfvperfError, TestbedError
-from pytest_nfvperf.model.evidence.conclusion import Cause
+from pytest_nfvperf.model.evidence.records import Cause
 from pytest_nfvperf.model.sla.verdict import Judgement
 from pytest_nfvperf.runs.compare_sides import SideLostError
 from pytest_nfvperf.session.comparing import SidesBrokenError

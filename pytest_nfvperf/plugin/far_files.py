@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from pytest_nfvperf.model.evidence.record import Record, RecordKind
+from pytest_nfvperf.model.evidence.records import Record, RecordKind
 from pytest_nfvperf.plugin.link import Link
 
 RUN, ALLURE = "run", "allure"

@@ -11,8 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pytest_nfvperf.adapters.evidence.reader import TestEvidence
-from pytest_nfvperf.model.evidence.conclusion import Cause
-from pytest_nfvperf.model.evidence.records import TestEndData
+from pytest_nfvperf.model.evidence.records import Cause, TestEndData
 from pytest_nfvperf.model.measure.observe import observations
 from pytest_nfvperf.model.sla.failure_table import failure_table
 from pytest_nfvperf.model.sla.rules import rules_name

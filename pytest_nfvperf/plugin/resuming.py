@@ -121,7 +121,7 @@ def _files(run: RunEvidence) -> tuple[str, ...]:
 
 def take_over(config: pytest.Config, items: list[pytest.Item], session: NfvSession) -> None:
     """Mark the tests that need not be measured again. Without workers they come first: no fixture is in use then."""
-    from pytest_nfvperf.adapters.evidence.conclusions import conclude  # noqa: PLC0415 - only for who resumes
+    from pytest_nfvperf.adapters.evidence.reader import conclude  # noqa: PLC0415 - only for who resumes
     from pytest_nfvperf.plugin.taking_over import TakesOver, take  # noqa: PLC0415 - as above
 
     run = config.stash[EARLIER_KEY]

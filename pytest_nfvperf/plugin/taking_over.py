@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_nfvperf.adapters.evidence.conclusions import test_facts
-from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence
+from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence, test_facts
 from pytest_nfvperf.adapters.report.result_text import Found, figures_text
 from pytest_nfvperf.model.evidence.conclusion import conclude_test
 from pytest_nfvperf.model.measure.observe import observations

@@ -11,8 +11,8 @@ from pytest_nfvperf.adapters.report.conclusion_lines import test_lines, worth_te
 from pytest_nfvperf.adapters.report.run_table import run_table
 from pytest_nfvperf.adapters.report.testbeds import testbed_lines
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
-from pytest_nfvperf.model.evidence.conclusion import Cause
-from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion
+from pytest_nfvperf.model.evidence.conclusion import RunConclusion
+from pytest_nfvperf.model.evidence.records import Cause
 from pytest_nfvperf.model.fold import folded
 from pytest_nfvperf.model.measure.profile import SMOKE
 from pytest_nfvperf.plugin.end_parts import EndParts

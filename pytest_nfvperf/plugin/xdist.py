@@ -94,7 +94,7 @@ class XdistHooks:
             return
         if (self._hub.has_workers or self._scheduler.tests_finished) and self._scheduler.leave_out():
             return
-        from pytest_nfvperf.model.evidence.run_conclusion import EXIT_STATUS, RunFate  # noqa: PLC0415 - as it says
+        from pytest_nfvperf.model.evidence.conclusion import EXIT_STATUS, RunFate  # noqa: PLC0415 - as it says
 
         reason = f"No worker is left to run the tests: the last could not be started ({why})"
         pytest.exit(reason, returncode=EXIT_STATUS[RunFate.BROKEN])

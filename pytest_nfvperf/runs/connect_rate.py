@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_nfvperf.model.evidence.connect_record import ConnectData
+from pytest_nfvperf.model.evidence.records import ConnectData
 from pytest_nfvperf.model.measure.connect_rate import ConnectResult, ConnectSpec
 from pytest_nfvperf.runs.end_times import EndRunner, EndTimes
 from pytest_nfvperf.runs.ends import Ends

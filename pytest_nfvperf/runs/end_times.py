@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
-from pytest_nfvperf.model.evidence.connect_record import ConnectData
-from pytest_nfvperf.model.evidence.request_record import RequestData
+from pytest_nfvperf.model.evidence.records import ConnectData, RequestData
 from pytest_nfvperf.model.measure.connect_rate import ConnectSpec
 from pytest_nfvperf.model.measure.cpu_account import CpuAccount
 from pytest_nfvperf.model.measure.reading import Reading

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_nfvperf.model.errors import DutFailure, TestbedError, UnavailableError
-from pytest_nfvperf.model.evidence.record import RecordKind
+from pytest_nfvperf.model.evidence.records import RecordKind
 from pytest_nfvperf.model.measure.reading import Reading
 from pytest_nfvperf.model.measure.reconnection import Reconnection, longest_gap_ns
 from pytest_nfvperf.ports.clock import Clock

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 
-from pytest_nfvperf.model.evidence.record import RecordKind
-from pytest_nfvperf.model.evidence.records import KINDS, ErrorData, Payload, RecordIds, make_record
-from pytest_nfvperf.model.evidence.trial_records import EncodeHistogram
+from pytest_nfvperf.model.evidence.records import (
+    KINDS,
+    EncodeHistogram,
+    ErrorData,
+    RecordIds,
+    RecordKind,
+    make_record,
+)
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.sla.verdict import Verdict
 from pytest_nfvperf.ports.clock import Clock
@@ -48,7 +53,7 @@ class Recorder:
         """Reserve the next id of a kind, such as ``trial-0012``."""
         return self._ids.next(kind)
 
-    def emit(self, payload: Payload, record_id: str | None = None) -> str:
+    def emit(self, payload: object, record_id: str | None = None) -> str:
         """Write one record and return its id."""
         record = make_record(
             payload,

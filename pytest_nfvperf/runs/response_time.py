@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_nfvperf.model.evidence.request_record import RequestData
+from pytest_nfvperf.model.evidence.records import RequestData
 from pytest_nfvperf.model.measure.request_response import RequestResult, RequestSpec
 from pytest_nfvperf.runs.end_times import EndRunner, EndTimes
 from pytest_nfvperf.runs.ends import Ends

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field, replace
 from pytest_nfvperf.model.arguments import Allowed, checked, optional
 from pytest_nfvperf.model.display import format_fps, format_seconds
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
-from pytest_nfvperf.model.evidence.record import RecordKind
-from pytest_nfvperf.model.evidence.records import SoakData
+from pytest_nfvperf.model.evidence.records import RecordKind, SoakData
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.profile import Profile
 from pytest_nfvperf.model.measure.soak import MOST_SPOILED, Gap, Soak

@@ -13,10 +13,7 @@ from typing import Any, Literal, Protocol, TypedDict
 
 from pytest_nfvperf.model.arguments import checked
 from pytest_nfvperf.model.errors import UnavailableError
-from pytest_nfvperf.model.evidence.connect_record import ConnectData
-from pytest_nfvperf.model.evidence.record import RecordKind
-from pytest_nfvperf.model.evidence.records import StreamData
-from pytest_nfvperf.model.evidence.request_record import RequestData
+from pytest_nfvperf.model.evidence.records import ConnectData, RecordKind, RequestData, StreamData
 from pytest_nfvperf.model.ledger.ledger import deltas
 from pytest_nfvperf.model.measure.cpu_account import CpuAccount, with_pmd_split
 from pytest_nfvperf.model.measure.outcome import Outcome

@@ -6,8 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from pytest_nfvperf.model.evidence.record import RecordKind
-from pytest_nfvperf.model.evidence.trial_records import trial_data
+from pytest_nfvperf.model.evidence.records import RecordKind, trial_data
 from pytest_nfvperf.model.ledger.ledger import CounterDelta, CounterSnapshot, Ledger
 from pytest_nfvperf.model.measure.cpu_profile import CpuProfile
 from pytest_nfvperf.model.measure.outcome import Cost

@@ -10,7 +10,7 @@ from typing import Any
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, read_run
 from pytest_nfvperf.adapters.history.files import read_entry
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.evidence.comparable import differences
+from pytest_nfvperf.model.evidence.comparison import differences
 from pytest_nfvperf.model.measure.observe import observations
 from pytest_nfvperf.model.sla.baseline import Baseline, Subject, subject_of
 from pytest_nfvperf.model.sla.verdict import Observation

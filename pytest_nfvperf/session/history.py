@@ -5,18 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from pytest_nfvperf.adapters.evidence.conclusions import conclude
-from pytest_nfvperf.adapters.evidence.reader import RunEvidence
+from pytest_nfvperf.adapters.evidence.reader import RunEvidence, conclude
 from pytest_nfvperf.adapters.history.change_points import steps
 from pytest_nfvperf.adapters.history.files import History
 from pytest_nfvperf.config.vocabulary import METRICS
 from pytest_nfvperf.model.compare.decision import HIGHER, LOWER
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.evidence.comparable import differences
+from pytest_nfvperf.model.evidence.comparison import differences
 from pytest_nfvperf.model.evidence.records import RunData
-from pytest_nfvperf.model.history.change import SMALLEST, Watched, changes, why_not
-from pytest_nfvperf.model.history.entry import HistoryEntry, measured
-from pytest_nfvperf.model.history.series import Series, series_of
+from pytest_nfvperf.model.history.series import (
+    SMALLEST,
+    HistoryEntry,
+    Series,
+    Watched,
+    changes,
+    measured,
+    series_of,
+    why_not,
+)
 from pytest_nfvperf.session.baseline import figures_of, when_of
 
 _VERSIONS = ("ovs", "dpdk", "kernel", "nfvperf")

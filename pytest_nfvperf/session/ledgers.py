@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_nfvperf.model.display import format_fps
-from pytest_nfvperf.model.evidence.records import LedgerData
-from pytest_nfvperf.model.evidence.trial_records import STEPS
+from pytest_nfvperf.model.evidence.records import STEPS, LedgerData
 from pytest_nfvperf.model.ledger.ledger_text import ledger_text, weakness
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.runs.trials import Trial

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_nfvperf.adapters.evidence import hdr
-from pytest_nfvperf.adapters.evidence.samples_file import samples_in
-from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter, evidence_file
+from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter, evidence_file, samples_in
 from pytest_nfvperf.adapters.process.interrupts import Interrupts
 from pytest_nfvperf.adapters.report.junit import junit_properties
 from pytest_nfvperf.adapters.report.subjects import title

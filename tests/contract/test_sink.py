@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
-from pytest_nfvperf.model.evidence.record import Record, RecordKind
+from pytest_nfvperf.model.evidence.records import Record, RecordKind
 from pytest_nfvperf.plugin.allure_sink import AllureSink
 from pytest_nfvperf.ports.sink import Sink
 from tests.sample_comparison import comparison_records

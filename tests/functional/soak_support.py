@@ -10,7 +10,7 @@ from pathlib import Path
 from listed_sink import Listed
 
 from pytest_nfvperf.adapters.evidence import hdr
-from pytest_nfvperf.adapters.evidence.samples_file import samples_in
+from pytest_nfvperf.adapters.evidence.writer import samples_in
 from pytest_nfvperf.adapters.generators.embedded.build import build
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
 from pytest_nfvperf.adapters.process.interrupts import Interrupts
@@ -18,7 +18,7 @@ from pytest_nfvperf.adapters.report.terminal_progress import SilentProgress
 from pytest_nfvperf.backends.embedded_side import EmbeddedSide
 from pytest_nfvperf.backends.local import LocalBackend
 from pytest_nfvperf.model.errors import TestbedError
-from pytest_nfvperf.model.evidence.record import RecordKind
+from pytest_nfvperf.model.evidence.records import RecordKind
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.measure.soak import Soak

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.evidence.samples_file import read_samples
+from pytest_nfvperf.adapters.evidence.writer import read_samples
 from pytest_nfvperf.adapters.routing.speakers.session_sampler import SessionSampler
 from pytest_nfvperf.config.sla_file import load_sla
 from pytest_nfvperf.model.measure.observe import observations, unmeasured

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.evidence.samples_file import read_samples
+from pytest_nfvperf.adapters.evidence.writer import read_samples
 from pytest_nfvperf.adapters.ovs.counters.pmd_stats import LOOKUP_ENDS
 from pytest_nfvperf.model.errors import GeneratorError, TestbedError
-from pytest_nfvperf.model.evidence.record import RecordKind
+from pytest_nfvperf.model.evidence.records import RecordKind
 from pytest_nfvperf.model.measure.soak_series import HITS
 from pytest_nfvperf.model.measure.soak_table import TIME
 from pytest_nfvperf.model.topology.catalogue import phy2phy

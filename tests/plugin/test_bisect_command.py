@@ -25,7 +25,7 @@ from pytest_nfvperf.adapters.versions import git_build
 from pytest_nfvperf.adapters.versions.registry import Registry
 from pytest_nfvperf.cli.main import main
 from pytest_nfvperf.model.errors import TestbedError
-from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion
+from pytest_nfvperf.model.evidence.conclusion import RunConclusion
 
 SIMULATED = """
 from pathlib import Path

@@ -9,10 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.evidence.conclusions import conclude
-from pytest_nfvperf.adapters.evidence.reader import read_run
-from pytest_nfvperf.model.evidence.conclusion import Fate
-from pytest_nfvperf.model.evidence.run_conclusion import RunFate
+from pytest_nfvperf.adapters.evidence.reader import conclude, read_run
+from pytest_nfvperf.model.evidence.conclusion import Fate, RunFate
 from tests.other_plugins import Beside, installed, trials_by_test
 from tests.plugin.test_stopping import HEADER, ONE_TRIAL, STUBBORN, Start, start
 

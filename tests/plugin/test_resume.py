@@ -11,8 +11,7 @@ import pytest
 from truth_support import SIMULATED
 from user_project import CONFTEST, make_project
 
-from pytest_nfvperf.adapters.evidence.conclusions import conclude
-from pytest_nfvperf.adapters.evidence.reader import read_run
+from pytest_nfvperf.adapters.evidence.reader import conclude, read_run
 
 SUITE = """
 import os, signal

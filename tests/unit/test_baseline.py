@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_nfvperf.config.limit import parse_limit
-from pytest_nfvperf.model.evidence.comparable import MACHINE_FACTS, unlike
+from pytest_nfvperf.model.evidence.comparison import MACHINE_FACTS, unlike
 from pytest_nfvperf.model.sla.baseline import Baseline, subject_of
 from pytest_nfvperf.model.sla.judge import judge
 from pytest_nfvperf.model.sla.rules import Rule

@@ -7,17 +7,15 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_nfvperf.adapters.evidence.comparison_file import compared_run, write_comparison
-from pytest_nfvperf.adapters.evidence.conclusions import conclude
-from pytest_nfvperf.adapters.evidence.reader import read_run
+from pytest_nfvperf.adapters.evidence.comparison import compared_run, write_comparison
+from pytest_nfvperf.adapters.evidence.reader import conclude, read_run
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
 from pytest_nfvperf.adapters.report.comparison_chart import comparison_chart
 from pytest_nfvperf.adapters.report.comparison_table import comparison_rows, comparison_text
 from pytest_nfvperf.adapters.report.drawing import to_svg
 from pytest_nfvperf.adapters.report.html import render_report
 from pytest_nfvperf.model.compare.record import SideFigures
-from pytest_nfvperf.model.evidence.conclusion import TestFacts
-from pytest_nfvperf.model.evidence.run_conclusion import RunFacts, RunFate, conclude_run
+from pytest_nfvperf.model.evidence.conclusion import RunFacts, RunFate, TestFacts, conclude_run
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.runs.compare_sides import SIDE, notes_of_sides
 from tests.sample_comparison import comparison_records

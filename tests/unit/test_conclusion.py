@@ -9,15 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_nfvperf.model.evidence.conclusion import (
+    EXIT_STATUS,
     LONGEST_REASON,
-    Cause,
     Fate,
+    RunFacts,
+    RunFate,
     TestFacts,
+    conclude_run,
     conclude_test,
     one_line,
     subject_badge,
 )
-from pytest_nfvperf.model.evidence.run_conclusion import EXIT_STATUS, RunFacts, RunFate, conclude_run
+from pytest_nfvperf.model.evidence.records import Cause
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 
 

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from pytest_nfvperf.adapters.report.curve_charts import latency_chart, loss_chart
 from pytest_nfvperf.adapters.report.history_chart import history_chart
 from pytest_nfvperf.adapters.report.soak_chart import soak_chart
-from pytest_nfvperf.model.history.change import Watched
+from pytest_nfvperf.model.history.series import Watched
 from pytest_nfvperf.model.measure.outcome import LossPoint
 from pytest_nfvperf.model.measure.soak_series import series as soak_series
 from pytest_nfvperf.model.measure.soak_summary import summarise

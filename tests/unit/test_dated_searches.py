@@ -10,7 +10,7 @@ import pytest
 
 from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
 from pytest_nfvperf.adapters.report.texts import trial_line
-from pytest_nfvperf.model.evidence.trial_records import trial_data
+from pytest_nfvperf.model.evidence.records import trial_data
 from pytest_nfvperf.model.ledger.ledger import Ledger
 from pytest_nfvperf.model.measure.observe import observations
 from pytest_nfvperf.model.measure.outcome import Goal, GoalOutcome, Outcome, SearchStatus

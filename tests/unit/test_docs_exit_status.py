@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from pytest_nfvperf.model.evidence.conclusion import Fate
-from pytest_nfvperf.model.evidence.run_conclusion import EXIT_STATUS
+from pytest_nfvperf.model.evidence.conclusion import EXIT_STATUS, Fate
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "exit-status.md").read_text()

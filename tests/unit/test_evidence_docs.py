@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pytest_nfvperf.adapters.evidence.schema import parse_line
-from pytest_nfvperf.model.evidence.record import RecordKind
+from pytest_nfvperf.model.evidence.records import RecordKind
 from tests.sample_run import small_run, write_sample
 
 ROOT = Path(__file__).parents[2]

@@ -13,14 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.evidence.conclusions import conclude
-from pytest_nfvperf.adapters.evidence.reader import read_run
+from pytest_nfvperf.adapters.evidence.reader import conclude, read_run
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter, is_being_written
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
-from pytest_nfvperf.model.evidence.record import Record
-from pytest_nfvperf.model.evidence.records import AttachmentData, make_record
-from pytest_nfvperf.model.evidence.run_conclusion import RunFate
-from pytest_nfvperf.model.evidence.trial_records import STEPS
+from pytest_nfvperf.model.evidence.conclusion import RunFate
+from pytest_nfvperf.model.evidence.records import STEPS, AttachmentData, Record, make_record
 from tests.sample_run import SampleRun, small_run
 
 

@@ -19,9 +19,7 @@ from pydantic import ValidationError
 
 from pytest_nfvperf.adapters.evidence import hdr
 from pytest_nfvperf.adapters.evidence.schema import evidence_schema, parse_line, schema_text
-from pytest_nfvperf.model.evidence.record import RecordKind
-from pytest_nfvperf.model.evidence.records import KINDS, RecordIds, make_record
-from pytest_nfvperf.model.evidence.trial_records import trial_data
+from pytest_nfvperf.model.evidence.records import KINDS, RecordIds, RecordKind, make_record, trial_data
 from pytest_nfvperf.model.ledger.ledger import FramePath, HopKind, Loss
 from pytest_nfvperf.model.ledger.loss_path import Stage, frame_path
 from pytest_nfvperf.model.measure.connect_rate import ConnectSpec

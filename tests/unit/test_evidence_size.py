@@ -10,9 +10,7 @@ import pytest
 from pytest_nfvperf.adapters.evidence import hdr
 from pytest_nfvperf.adapters.evidence.reader import read_run
 from pytest_nfvperf.adapters.evidence.schema import parse_line
-from pytest_nfvperf.model.evidence.record import plain
-from pytest_nfvperf.model.evidence.records import LedgerData, TrialData, make_record
-from pytest_nfvperf.model.evidence.trial_records import STEPS, trial_data
+from pytest_nfvperf.model.evidence.records import STEPS, LedgerData, TrialData, make_record, plain, trial_data
 from pytest_nfvperf.model.ledger.ledger import CounterDelta, LedgerLine, ledger_of
 from pytest_nfvperf.model.measure.outcome import Cost
 from pytest_nfvperf.model.traffic.cpu_placement import Placed

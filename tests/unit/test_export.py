@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from pyarrow import parquet
 
-from pytest_nfvperf.adapters.evidence.export import NO_PYARROW
-from pytest_nfvperf.adapters.evidence.export_columns import COMMON, TABLES
+from pytest_nfvperf.adapters.evidence.export import COMMON, NO_PYARROW, TABLES
 from pytest_nfvperf.adapters.evidence.reader import read_run
 from pytest_nfvperf.cli.main import main
 from tests.sample_run import small_run, write_sample

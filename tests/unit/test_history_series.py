@@ -7,9 +7,16 @@ from dataclasses import replace
 import pytest
 
 from pytest_nfvperf.model.compare.decision import HIGHER, LOWER
-from pytest_nfvperf.model.history.change import Direction, Step, changes, why_not
-from pytest_nfvperf.model.history.entry import Acknowledgement, Figure
-from pytest_nfvperf.model.history.series import machines, series_of
+from pytest_nfvperf.model.history.series import (
+    Acknowledgement,
+    Direction,
+    Figure,
+    Step,
+    changes,
+    machines,
+    series_of,
+    why_not,
+)
 from pytest_nfvperf.session.history import better_of
 from tests.history_support import LABELS, entry, series
 

@@ -12,7 +12,7 @@ from pytest_nfvperf.adapters.virtual_time.clock import instruction_ns, is_virtua
 from pytest_nfvperf.model.compare.decision import LEAST_OF_INSTRUCTIONS, Floor, compared
 from pytest_nfvperf.model.compare.record import Word
 from pytest_nfvperf.model.errors import ConfigError, UnavailableError
-from pytest_nfvperf.model.evidence.comparable import differences
+from pytest_nfvperf.model.evidence.comparison import differences
 from pytest_nfvperf.model.measure.instruction_cost import VIRTUAL, WALL, why_not_in
 from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.samples import Relative, Samples

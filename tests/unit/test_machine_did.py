@@ -7,15 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.evidence.conclusions import conclude
-from pytest_nfvperf.adapters.evidence.reader import RunEvidence, read_run
+from pytest_nfvperf.adapters.evidence.reader import RunEvidence, conclude, read_run
 from pytest_nfvperf.adapters.report.html import render_report
 from pytest_nfvperf.adapters.report.markdown import escaped, markdown
-from pytest_nfvperf.model.evidence.comparable import unlike
-from pytest_nfvperf.model.evidence.conclusion import TestFacts
+from pytest_nfvperf.model.evidence.comparison import unlike
+from pytest_nfvperf.model.evidence.conclusion import RunFacts, TestFacts, conclude_run
 from pytest_nfvperf.model.evidence.machine_did import Grade, machine_did
 from pytest_nfvperf.model.evidence.records import TrialData, make_record
-from pytest_nfvperf.model.evidence.run_conclusion import RunFacts, conclude_run
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 from pytest_nfvperf.model.traffic.cpu_placement import BandsSeen, Placed, bands_seen
 from pytest_nfvperf.model.traffic.undisturbed import Disturbance, Undisturbed

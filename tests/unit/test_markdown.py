@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.evidence.conclusions import conclude
-from pytest_nfvperf.adapters.evidence.reader import RunEvidence, read_run
+from pytest_nfvperf.adapters.evidence.reader import RunEvidence, conclude, read_run
 from pytest_nfvperf.adapters.report.markdown import escaped, markdown
 from tests.sample_run import write_sample
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
-from pytest_nfvperf.model.evidence.record import Record, RecordKind, plain
+from pytest_nfvperf.model.evidence.records import Record, RecordKind, plain
 from pytest_nfvperf.model.ledger.ledger import CounterDelta, CounterSnapshot, deltas
 from pytest_nfvperf.model.topology.topology import Crossing, Port, PortRole, Topology
 from pytest_nfvperf.model.traffic.histogram import Histogram

@@ -14,8 +14,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from test_search_algorithms import NDR, measurer_on
 
-from pytest_nfvperf.adapters.evidence.export_columns import _bound
-from pytest_nfvperf.adapters.evidence.two_runs import _samples
+from pytest_nfvperf.adapters.evidence.comparison import _samples
+from pytest_nfvperf.adapters.evidence.export import _bound
 from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
 from pytest_nfvperf.adapters.report.figures import bounded_text, goal_figures, other_result
 from pytest_nfvperf.adapters.report.junit import junit_properties
@@ -23,7 +23,7 @@ from pytest_nfvperf.adapters.report.live.sweep import _mark
 from pytest_nfvperf.adapters.report.matrix import _rates
 from pytest_nfvperf.config.sla_file import parse_sla
 from pytest_nfvperf.model.display import format_fps
-from pytest_nfvperf.model.history.entry import measured
+from pytest_nfvperf.model.history.series import measured
 from pytest_nfvperf.model.measure.observe import observation, observations, unmeasured
 from pytest_nfvperf.model.measure.outcome import Confirmation, Goal, GoalOutcome, Outcome, SearchStatus
 from pytest_nfvperf.model.samples import Bound
@@ -287,7 +287,7 @@ def test_every_place_tells_the_same_bound(outcome: Outcome) -> None:
     assert (properties.get("nfvperf.ndr.upper_bound") == "true") == (low < seen.value)
     assert kept.interval == seen.interval
     assert (bool(samples.at_least), bool(samples.at_most)) == (seen.lower_bound, seen.upper_bound)
-    assert _bound("ndr")(outcome) == str(seen.bound)
+    assert _bound(outcome, "ndr") == str(seen.bound)
     assert (_mark(seen) == "") == (seen.bound is Bound.EXACT)
     above, below = round(seen.value) + 10, max(1, round(seen.value) - 10)
     if seen.bound in {Bound.AT_LEAST, Bound.ABOUT}:

@@ -13,7 +13,7 @@ from listed_sink import Listed
 
 from pytest_nfvperf.config.sla_file import parse_sla
 from pytest_nfvperf.model.errors import UnavailableError
-from pytest_nfvperf.model.evidence.record import Record
+from pytest_nfvperf.model.evidence.records import Record
 from pytest_nfvperf.model.measure.cpu_profile import CpuProfile
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.samples import Samples

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from pytest_nfvperf.adapters.evidence.reader import TestEvidence, read_run
 from pytest_nfvperf.adapters.report.html import render_report
-from pytest_nfvperf.model.evidence.records import TestData
-from pytest_nfvperf.model.evidence.request_record import RequestData
+from pytest_nfvperf.model.evidence.records import RequestData, TestData
 from tests.sample_run import small_run, write_sample
 from tests.sample_study import request_run, stream_run
 

@@ -16,8 +16,7 @@ from pytest_nfvperf.adapters.report.html import render_report
 from pytest_nfvperf.adapters.report.pages import SuitePage
 from pytest_nfvperf.adapters.report.published_series import PublishedSeries
 from pytest_nfvperf.adapters.report.texts import command_line
-from pytest_nfvperf.model.evidence.conclusion import Cause
-from pytest_nfvperf.model.evidence.records import AttachmentData, TestData, TestEndData
+from pytest_nfvperf.model.evidence.records import AttachmentData, Cause, TestData, TestEndData
 from pytest_nfvperf.model.measure.outcome import Goal, GoalOutcome, Outcome, SearchStatus
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 from tests.sample_run import SampleRun, small_run, write_sample

@@ -10,8 +10,7 @@ from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence
 from pytest_nfvperf.adapters.report.matrix import matrix_of, render_matrix
 from pytest_nfvperf.adapters.report.published_series import PublishedSeries
 from pytest_nfvperf.cli.main import main
-from pytest_nfvperf.model.evidence.conclusion import Cause
-from pytest_nfvperf.model.evidence.records import RunEndData, TestEndData
+from pytest_nfvperf.model.evidence.records import Cause, RunEndData, TestEndData
 from pytest_nfvperf.model.measure.outcome import Goal, GoalOutcome, Outcome, SearchStatus
 from pytest_nfvperf.model.samples import Samples
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict

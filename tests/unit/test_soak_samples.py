@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_nfvperf.adapters.evidence import samples_file
-from pytest_nfvperf.adapters.evidence.samples_file import SamplesFile, read_samples
+from pytest_nfvperf.adapters.evidence import writer
+from pytest_nfvperf.adapters.evidence.writer import SamplesFile, read_samples
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.measure.soak_table import MOST_BYTES, fitting_interval_s, row_bytes
 
@@ -71,7 +71,7 @@ def test_a_disk_without_room_is_said_before_anything_is_sent(tmp_path: Path, mon
     def full(fd: int, offset: int, length: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(samples_file.os, "posix_fallocate", full)
+    monkeypatch.setattr(writer.os, "posix_fallocate", full)
     with pytest.raises(
         TestbedError, match=r"no room for the samples: .*s\.jsonl needs 9\.5 MB: No space left on device"
     ):
@@ -87,7 +87,7 @@ def test_a_row_that_the_disk_refuses_does_not_end_the_soak(tmp_path: Path, monke
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(samples_file.os, "pwrite", refuse)
+        patched.setattr(writer.os, "pwrite", refuse)
         file.add({"t": 2.0, "a": 2.0})
         file.add({"t": 3.0, "a": 3.0})
     file.add({"t": 4.0, "a": 4.0})

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from pytest_nfvperf.adapters.evidence.comparison import compared_runs
 from pytest_nfvperf.adapters.evidence.reader import read_run
-from pytest_nfvperf.adapters.evidence.two_runs import compared_runs
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
 from pytest_nfvperf.cli.main import main
 from pytest_nfvperf.model.errors import ConfigError

@@ -16,7 +16,7 @@ from pytest_nfvperf.adapters.bisecting.one_run import NO_PAGE, OUTPUT
 from pytest_nfvperf.adapters.process.process import tail
 from pytest_nfvperf.model.bisect.seen import Figure
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
-from pytest_nfvperf.model.evidence.run_conclusion import EXIT_STATUS, RunFate
+from pytest_nfvperf.model.evidence.conclusion import EXIT_STATUS, RunFate
 from pytest_nfvperf.model.measure.instruction_cost import VIRTUAL_METRICS
 
 DOCUMENT = "comparison.json"

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pytest_nfvperf.adapters.bisecting.child import run_child
-from pytest_nfvperf.adapters.evidence.conclusions import conclude
-from pytest_nfvperf.adapters.evidence.reader import PATTERN, read_run
+from pytest_nfvperf.adapters.evidence.reader import PATTERN, conclude, read_run
 from pytest_nfvperf.adapters.process.process import tail
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion
+from pytest_nfvperf.model.evidence.conclusion import RunConclusion
 
 OUTPUT = "output.txt"
 NO_PAGE = ("--nfv-report", "none")

@@ -15,7 +15,7 @@ from pytest_nfvperf.model.bisect.bisection import Ask, Purpose
 from pytest_nfvperf.model.bisect.judging import failed, passed
 from pytest_nfvperf.model.bisect.seen import Compared, Event, Ran, Unusable
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
-from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion, RunFate
+from pytest_nfvperf.model.evidence.conclusion import RunConclusion, RunFate
 
 _INTERRUPTED = "the tests were interrupted"
 

@@ -1,4 +1,4 @@
-"""Evidence read back: typed, tolerant of a run that was killed, strict about everything else."""
+"""Evidence read back, and what became of the run: tolerant of one that was killed, strict about everything else."""
 
 from __future__ import annotations
 
@@ -14,12 +14,24 @@ from pytest_nfvperf.adapters.evidence.schema import Line, parse_line
 from pytest_nfvperf.adapters.evidence.writer import is_being_written
 from pytest_nfvperf.model.compare.record import ComparisonData
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.evidence.connect_record import ConnectData
+from pytest_nfvperf.model.evidence.comparison import counted
+from pytest_nfvperf.model.evidence.conclusion import (
+    WHEN_THE_RUN_ENDED,
+    RunConclusion,
+    RunFacts,
+    TestFacts,
+    conclude_run,
+)
 from pytest_nfvperf.model.evidence.machine_did import MachineLog
 from pytest_nfvperf.model.evidence.records import (
+    KINDS,
+    STEPS,
     AttachmentData,
+    Cause,
+    ConnectData,
     ErrorData,
     LedgerData,
+    RequestData,
     RunData,
     RunEndData,
     SoakData,
@@ -29,14 +41,22 @@ from pytest_nfvperf.model.evidence.records import (
     TopologyData,
     TrialData,
 )
-from pytest_nfvperf.model.evidence.request_record import RequestData
-from pytest_nfvperf.model.evidence.trial_records import STEPS
 from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.measure.profile import SMOKE
 from pytest_nfvperf.model.measure.reconnection import Reconnection
 from pytest_nfvperf.model.sla.verdict import Verdict
 
 PATTERN = "evidence*.jsonl"
 """Names of evidence files in a results directory: one a process (evidence-gw0.jsonl of an xdist worker)."""
+
+CONTROLLER = "controller"
+"""Ends the name of what the process writes that only distributes tests to xdist's workers: how the run ended."""
+
+STOPPED = "stopped"
+"""Of what a process writes that was stopped after its evidence had ended, while it wrote the report."""
+
+REFUSED = "refused"
+"""Of what a process writes that was to go on with a run, and ended by a mistake of the user's before its first test."""
 
 
 @dataclass(slots=True)
@@ -199,8 +219,6 @@ def read_run(
         for number, text in _complete_lines(file, evidence):
             line = _parse(file, number, text)
             _check_identity(evidence, seen, line, (file.name, number))
-            if isinstance(line.data, TestData) and line.data.attempt > 1:
-                _begin_attempt(evidence, line.test)
             _take(evidence, file.name, line, parts)
             if not steps:
                 _forget_steps(evidence, evidence.tests.get(line.test))
@@ -214,24 +232,13 @@ def read_run(
     return evidence
 
 
-def _begin_attempt(evidence: RunEvidence, node_id: str) -> None:
-    """What the attempts before left stays readable, and decides nothing any more."""
-    before = evidence.test(node_id)
-    earlier = (*before.earlier, replace(before, earlier=()))
-    evidence.tests[node_id] = TestEvidence(node_id, earlier=earlier)
-
-
 def _repeated(test: TestEvidence) -> str:
     """Who reads that a test passed shall know that it failed before."""
-    ends = [one.end for one in test.earlier]
-    said = (f"attempt {number} {_how_it_ended(end)}" for number, end in enumerate(ends, 1))
-    return f"another plugin repeated {test.node_id}, and attempt {len(ends) + 1} decides: {'; '.join(said)}"
-
-
-def _how_it_ended(end: TestEndData | None) -> str:
-    if end is None:
-        return "did not end"
-    return f"{end.status}, {end.reason}" if end.reason else end.status
+    said = []
+    for number, end in enumerate((one.end for one in test.earlier), 1):
+        how = "did not end" if end is None else ", ".join(filter(None, (end.status, end.reason)))
+        said.append(f"attempt {number} {how}")
+    return f"another plugin repeated {test.node_id}, and attempt {len(said) + 1} decides: {'; '.join(said)}"
 
 
 def _of_resumed(tried: Sequence[TestEvidence], runs: Mapping[str, RunData]) -> TestEvidence:
@@ -289,10 +296,16 @@ def _complete_lines(file: Path, evidence: RunEvidence) -> Iterator[tuple[int, by
     with file.open("rb") as lines:
         for number, line in enumerate(lines, 1):
             if not line.endswith(b"\n") and not _is_whole(line):
+                if file.name in evidence.being_written:
+                    why = "the run goes on and is writing it"
+                elif file.name in evidence.ends:
+                    why = "the run had ended before; whatever added to the file later did not finish"
+                else:
+                    why = "the run was killed while it wrote, or the file is not whole "
+                    why += "(a full disk, a copy that was broken off)"
                 evidence.truncated = True
                 evidence.problems.append(
-                    f"{file.name}: line {number} is cut off after {len(line)} bytes and left out: "
-                    f"{_why_cut(evidence, file.name)}"
+                    f"{file.name}: line {number} is cut off after {len(line)} bytes and left out: {why}"
                 )
             elif line.strip():
                 yield number, line
@@ -303,14 +316,6 @@ def _is_whole(line: bytes) -> bool:
         return isinstance(json.loads(line), dict)
     except ValueError:
         return False
-
-
-def _why_cut(evidence: RunEvidence, file: str) -> str:
-    if file in evidence.being_written:
-        return "the run goes on and is writing it"
-    if file in evidence.ends:
-        return "the run had ended before; whatever added to the file later did not finish"
-    return "the run was killed while it wrote, or the file is not whole (a full disk, a copy that was broken off)"
 
 
 def _parse(file: Path, number: int, text: bytes) -> Line:
@@ -329,20 +334,18 @@ def _parse(file: Path, number: int, text: bytes) -> Line:
 def _check_identity(
     evidence: RunEvidence, seen: dict[str, tuple[str, int]], line: Line, where: tuple[str, int]
 ) -> None:
+    file, number = where
     evidence.run_id = evidence.run_id or line.run
     if line.run != evidence.run_id:
         raise ConfigError(
-            f"{_place(where)} is of run {line.run!r}, the lines before of {evidence.run_id!r}: read one run at a time",
+            f"{file} line {number} is of run {line.run!r}, the lines before of {evidence.run_id!r}: "
+            "read one run at a time",
             file=str(evidence.path),
         )
     if line.id in seen and line.kind != "run":
-        twice = f"{_place(seen[line.id])} and {_place(where)}"
+        twice = "{} line {} and {} line {}".format(*seen[line.id], *where)
         raise ConfigError(f"id {line.id!r} is used twice: {twice}", file=str(evidence.path))
     seen[line.id] = where
-
-
-def _place(where: tuple[str, int]) -> str:
-    return "{} line {}".format(*where)
 
 
 def _take(evidence: RunEvidence, file: str, line: Line, parts: dict[Hashable, Any]) -> None:
@@ -360,8 +363,18 @@ def _take(evidence: RunEvidence, file: str, line: Line, parts: dict[Hashable, An
         case LedgerData() if data.trial in evidence.trials:
             trial = replace(evidence.trials[data.trial], ledger=data.ledger)
             evidence.trials[data.trial] = evidence.test(line.test).trials[data.trial] = trial
+        case TestData():
+            test = evidence.test(line.test)
+            if data.attempt > 1:  # what the attempts before left stays readable, and decides nothing any more
+                earlier = (*test.earlier, replace(test, earlier=()))
+                test = evidence.tests[line.test] = TestEvidence(line.test, earlier=earlier)
+            test.data, test.began_ns = data, line.time_ns
+        case TestEndData():
+            evidence.test(line.test).end = data
         case _:
-            _take_of_test(evidence.test(line.test), line)
+            test, collected_in = evidence.test(line.test), KINDS[type(data)].collected_in
+            if collected_in:
+                getattr(test, collected_in)[line.id] = data
 
 
 def _sharing(trial: TrialData, parts: dict[Hashable, Any]) -> TrialData:
@@ -385,38 +398,80 @@ def _forget_steps(evidence: RunEvidence, test: TestEvidence | None) -> None:
         del evidence.trials[before], test.trials[before]
 
 
-def _take_of_test(test: TestEvidence, line: Line) -> None:
-    match line.data:
-        case TestData() as data:
-            test.data, test.began_ns = data, line.time_ns
-        case TestEndData() as end:
-            test.end = end
-        case StreamData() as data:
-            test.streams[line.id] = data
-        case RequestData() as data:
-            test.requests[line.id] = data
-        case ConnectData() as data:
-            test.connects[line.id] = data
-        case Reconnection() as data:
-            test.reconnections[line.id] = data
-        case SoakData() as data:
-            test.soaks[line.id] = data
-        case _:
-            _take_found(test, line)
+def conclude(run: RunEvidence) -> RunConclusion:
+    """What became of a run that was read.
+
+    All selected tests count, those that never began, too; evidence of before these were listed has none of them.
+    """
+    ended = _ended(run)
+    tests = [test_facts(test, run) for test in run.tests.values() if test.node_id]
+    selected = {node_id: None for data in run.runs.values() for node_id in data.selected or ()}
+    running = ended is None and bool(run.being_written)
+    why = "its turn has not come yet" if running else ""
+    never = [TestFacts(node_id, began=False, reason=why) for node_id in selected if node_id not in run.tests]
+    did = run.machine.did
+    facts = RunFacts(
+        (*tests, *never),
+        None if ended is None else ended.exit_status,
+        ended.reason if ended else "",
+        smoke=run.run is not None and run.run.profile == SMOKE.name,
+        running=running,
+        compared=counted(run.comparisons.values()) if run.run is not None and run.run.compare is not None else None,
+        rig="" if did is None else str(did.grade),
+    )
+    return conclude_run(facts)
 
 
-def _take_found(test: TestEvidence, line: Line) -> None:
-    data = line.data
-    match data:
-        case Outcome():
-            test.outcomes[line.id] = data
-        case Verdict():
-            test.verdicts[line.id] = data
-        case ComparisonData():
-            test.comparisons[line.id] = data
-        case ErrorData():
-            test.errors[line.id] = data
-        case TopologyData():
-            test.topologies[line.id] = data
-        case AttachmentData():
-            test.attachments[line.id] = data
+def _ended(run: RunEvidence) -> RunEndData | None:
+    """How it ended; None when it was killed. A worker that was killed did not kill the run, its controller knows.
+
+    How a process ended counts no more once a later one has gone on with the run.
+    """
+    ends = {file: end for file, end in run.ends.items() if file not in run.resumed}
+    for who in (STOPPED, REFUSED, CONTROLLER):
+        for file, end in ends.items():
+            if _is_of(file, who):
+                return end
+    if not ends or set(run.runs) - set(ends) - run.resumed:
+        return None
+    return max(ends.values(), key=lambda end: end.exit_status)
+
+
+def test_facts(test: TestEvidence, run: RunEvidence) -> TestFacts:
+    """What the evidence holds of one test."""
+    end = test.end
+    if end is None and _lost_a_worker(run):
+        who = "the workers that ran it" if test.lost_in else "the worker that ran it"
+        end = TestEndData("error", 0.0, f"{who} died", Cause.TESTBED)
+    unfinished = "it is running" if run.being_written else "it had begun when the run was killed"
+    if _ended(run) is not None:
+        unfinished = WHEN_THE_RUN_ENDED
+    # Why its last trial, and its last run of streams, were invalid.
+    trials = [trial.result.invalid for trial in test.trials.values()][-1:]
+    streams = [stream.result.invalid for stream in test.streams.values()][-1:]
+    return TestFacts(
+        test.node_id,
+        status=None if end is None else end.status,
+        cause=Cause.UNKNOWN if end is None else end.cause,
+        reason=unfinished if end is None else end.reason,
+        verdicts=tuple(test.verdicts.values()),
+        errors=tuple(error.message for error in test.errors.values()),
+        spoiled=next((str(reasons[0]) for reasons in (*trials, *streams) if reasons), ""),
+        measured=bool(test.outcomes),
+    )
+
+
+test_facts.__test__ = False  # type: ignore[attr-defined]
+
+
+def _lost_a_worker(run: RunEvidence) -> bool:
+    """One of xdist's workers was killed or crashed, which its controller outlived."""
+    ends = [file for file in run.ends if file not in run.resumed]
+    if any(_is_of(file, REFUSED) for file in ends):
+        return False  # it began no test
+    return any(_is_of(file, CONTROLLER) for file in ends) and bool(set(run.runs) - set(run.ends) - run.resumed)
+
+
+def _is_of(file: str, who: str) -> bool:
+    """``evidence-controller.jsonl``; of a run that went on ``evidence-resumed-1-controller.jsonl``."""
+    return worker_of(file).rpartition("-")[2] == who

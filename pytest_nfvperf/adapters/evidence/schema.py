@@ -1,35 +1,18 @@
-"""The published JSON schema of one evidence line, and the strict parser made from the same types."""
+"""The published JSON schema of one evidence line, and the strict parser: both follow from the registry of kinds."""
 
 from __future__ import annotations
 
 import json
+from functools import reduce
+from operator import or_
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, create_model
 
-from pytest_nfvperf.model.compare.record import ComparisonData
-from pytest_nfvperf.model.evidence.connect_record import ConnectData
-from pytest_nfvperf.model.evidence.record import SCHEMA_VERSION
-from pytest_nfvperf.model.evidence.records import (
-    AttachmentData,
-    ErrorData,
-    LedgerData,
-    RunData,
-    RunEndData,
-    SoakData,
-    StreamData,
-    TestData,
-    TestEndData,
-    TopologyData,
-    TrialData,
-)
-from pytest_nfvperf.model.evidence.request_record import RequestData
-from pytest_nfvperf.model.measure.outcome import Outcome
-from pytest_nfvperf.model.measure.reconnection import Reconnection
-from pytest_nfvperf.model.sla.verdict import Verdict
+from pytest_nfvperf.model.evidence.records import SCHEMA_VERSION, RecordKind
 
 
-class Envelope(BaseModel):
+class Line(BaseModel):
     """What every line carries. Unknown keys are allowed: later versions of the project only add."""
 
     model_config = ConfigDict(frozen=True, populate_by_name=True)
@@ -39,158 +22,29 @@ class Envelope(BaseModel):
     run: str = Field(description="Run id.")
     test: str = Field(description="pytest node id; empty for records of the run itself.")
     time_ns: int = Field(description="Wall clock, ns since the epoch.")
+    kind: str
+    data: Any
 
 
-class RunLine(Envelope):
-    """The run: first line."""
-
-    kind: Literal["run"]
-    data: RunData
-
-
-class TestLine(Envelope):
-    """A test began."""
-
-    __test__ = False
-
-    kind: Literal["test"]
-    data: TestData
+def _line_of(kind: RecordKind) -> Any:
+    """The line of one kind. Its name in the schema stays: the model has a LedgerLine of its own."""
+    name = "BoundingLedger" if kind is RecordKind.LEDGER else kind.title().replace("_", "")
+    fields: dict[str, Any] = {"kind": (Literal[kind.value], ...), "data": (kind.data, ...)}
+    return create_model(f"{name}Line", __base__=Line, __doc__=kind.meaning, **fields)
 
 
-class TrialLine(Envelope):
-    """One finished trial."""
-
-    kind: Literal["trial"]
-    data: TrialData
-
-
-class BoundingLedgerLine(Envelope):
-    """The whole ledger of a trial that bounds a result."""
-
-    kind: Literal["ledger"]
-    data: LedgerData
-
-
-class StreamLine(Envelope):
-    """One finished run of streams."""
-
-    kind: Literal["stream"]
-    data: StreamData
-
-
-class RequestsLine(Envelope):
-    """One finished run of requests and responses."""
-
-    kind: Literal["requests"]
-    data: RequestData
-
-
-class ConnectsLine(Envelope):
-    """One finished run of TCP connects."""
-
-    kind: Literal["connects"]
-    data: ConnectData
-
-
-class ReconnectionLine(Envelope):
-    """A restart of the DUT, and what it interrupted."""
-
-    kind: Literal["reconnection"]
-    data: Reconnection
-
-
-class SoakLine(Envelope):
-    """A soak's summary and curves."""
-
-    kind: Literal["soak"]
-    data: SoakData
-
-
-class OutcomeLine(Envelope):
-    """What a search or sweep found."""
-
-    kind: Literal["outcome"]
-    data: Outcome
-
-
-class VerdictLine(Envelope):
-    """One requirement judged."""
-
-    kind: Literal["verdict"]
-    data: Verdict
-
-
-class ComparisonLine(Envelope):
-    """Sides of a comparison against its baseline."""
-
-    kind: Literal["comparison"]
-    data: ComparisonData
-
-
-class TopologyLine(Envelope):
-    """The test deployed a topology."""
-
-    kind: Literal["topology"]
-    data: TopologyData
-
-
-class AttachmentLine(Envelope):
-    """A named text or file."""
-
-    kind: Literal["attachment"]
-    data: AttachmentData
-
-
-class ErrorLine(Envelope):
-    """A testbed error with its evidence."""
-
-    kind: Literal["error"]
-    data: ErrorData
-
-
-class TestEndLine(Envelope):
-    """A test ended."""
-
-    __test__ = False
-
-    kind: Literal["test_end"]
-    data: TestEndData
-
-
-class RunEndLine(Envelope):
-    """The run ended: last line, absent when the run was killed."""
-
-    kind: Literal["run_end"]
-    data: RunEndData
-
-
-Line = Annotated[
-    RunLine
-    | TestLine
-    | TrialLine
-    | BoundingLedgerLine
-    | StreamLine
-    | RequestsLine
-    | ConnectsLine
-    | ReconnectionLine
-    | SoakLine
-    | OutcomeLine
-    | VerdictLine
-    | ComparisonLine
-    | TopologyLine
-    | AttachmentLine
-    | ErrorLine
-    | TestEndLine
-    | RunEndLine,
-    Field(discriminator="kind"),
-]
-
-_LINE: TypeAdapter[Line] = TypeAdapter(Line)
+_ANY_LINE: Any = Annotated[reduce(or_, map(_line_of, RecordKind)), Field(discriminator="kind")]
+_LINE: TypeAdapter[Line] = TypeAdapter(_ANY_LINE)
 
 
 def parse_line(text: bytes | str) -> Line:
     """One line as typed data. Raises pydantic.ValidationError, strict: no text is taken for a number."""
     return _LINE.validate_json(text, strict=True)
+
+
+def schema_text() -> str:
+    """The schema as published in reports/schema/evidence.schema.json."""
+    return json.dumps(evidence_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
 def evidence_schema() -> dict[str, Any]:
@@ -201,11 +55,6 @@ def evidence_schema() -> dict[str, Any]:
         "description": f"Schema version {SCHEMA_VERSION}. Files are JSON lines; see docs/evidence-schema.md.",
     }
     return head | _LINE.json_schema(by_alias=True)
-
-
-def schema_text() -> str:
-    """The schema as published in reports/schema/evidence.schema.json."""
-    return json.dumps(evidence_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
 if __name__ == "__main__":

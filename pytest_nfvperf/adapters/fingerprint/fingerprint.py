@@ -26,7 +26,7 @@ from pytest_nfvperf.adapters.host.nic import read_nic
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
 from pytest_nfvperf.adapters.virtual_time.clock import is_virtual
 from pytest_nfvperf.model.errors import NfvperfError
-from pytest_nfvperf.model.evidence.record import plain
+from pytest_nfvperf.model.evidence.records import plain
 from pytest_nfvperf.model.measure.instruction_cost import VIRTUAL, WALL
 from pytest_nfvperf.model.testbed.lab_cables import ports_here
 from pytest_nfvperf.model.testbed.ovs_version import NamedOvs

@@ -9,12 +9,9 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 from statistics import fmean, median, pstdev
-from typing import Any
 
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.history.change import LEAST_RUNS, SMALLEST, Step
-from pytest_nfvperf.model.history.entry import ABOUT, AT_LEAST, AT_MOST
-from pytest_nfvperf.model.history.series import Series
+from pytest_nfvperf.model.history.series import ABOUT, AT_LEAST, AT_MOST, LEAST_RUNS, SMALLEST, Series, Step
 
 SIGNIFICANCE = 0.04
 """Share of series without a change in which chance alone may make one be told."""
@@ -60,45 +57,32 @@ def _proposed(logs: Sequence[float]) -> list[int]:
     """Places of more steps than there are: the tests choose among them."""
     import numpy as np  # noqa: PLC0415 - it takes long to load
 
-    found = _ruptures().KernelCPD(kernel="linear", min_size=LEAST_AFTER).fit(np.array(logs)[:, None])
-    penalty = 2 * math.log(len(logs)) * _noise(logs) ** 2
-    return [int(place) for place in found.predict(pen=penalty)[:-1]]
-
-
-def _ruptures() -> Any:
     try:
         import ruptures  # noqa: PLC0415 - an extra
     except ImportError as error:
         raise ConfigError(_NO_RUPTURES) from error
-    return ruptures
-
-
-def _noise(logs: Sequence[float]) -> float:
-    """Standard deviation from neighbour to neighbour, so that steps do not count as noise."""
+    # The noise is the standard deviation from neighbour to neighbour, so that steps do not count as noise.
     apart = [abs(later - earlier) for earlier, later in pairwise(logs)]
-    return max(_NO_NOISE, median(apart) * _MAD_TO_SIGMA / math.sqrt(2))
+    noise = max(_NO_NOISE, median(apart) * _MAD_TO_SIGMA / math.sqrt(2))
+    found = ruptures.KernelCPD(kernel="linear", min_size=LEAST_AFTER).fit(np.array(logs)[:, None])
+    return [int(place) for place in found.predict(pen=2 * math.log(len(logs)) * noise**2)[:-1]]
 
 
 def _tested(logs: Sequence[float], bounds: Sequence[str], places: Sequence[int], smallest: float) -> list[Step]:
     """Each place by what lies between it and its neighbours."""
     edges = [0, *places, len(logs)]
     looked_at = len(logs) - 2 * LEAST_AFTER + 1
-    return [
-        _step(logs, bounds, (start, at, end), smallest, looked_at)
-        for start, at, end in zip(edges, edges[1:], edges[2:], strict=False)
-    ]
-
-
-def _step(
-    logs: Sequence[float], bounds: Sequence[str], edges: tuple[int, int, int], smallest: float, looked_at: int
-) -> Step:
-    start, at, end = edges
-    before, after = logs[start:at], logs[at:end]
-    low, high = median(before), median(after)
-    is_small = abs(high - low) <= math.log1p(smallest)
-    supported = _supported(before, bounds[start:at], low, high) and _supported(after, bounds[at:end], high, low)
-    p_value = min(1.0, _chance(before, after) * looked_at * _TESTS) if supported and not is_small else 1.0
-    return Step(at, math.exp(low), math.exp(high), p_value)
+    tested = []
+    for start, at, end in zip(edges, edges[1:], edges[2:], strict=False):
+        before, after = logs[start:at], logs[at:end]
+        low, high = median(before), median(after)
+        p_value = 1.0
+        is_small = abs(high - low) <= math.log1p(smallest)
+        supported = _supported(before, bounds[start:at], low, high) and _supported(after, bounds[at:end], high, low)
+        if supported and not is_small:
+            p_value = min(1.0, _chance(before, after) * looked_at * _TESTS)
+        tested.append(Step(at, math.exp(low), math.exp(high), p_value))
+    return tested
 
 
 def _supported(logs: Sequence[float], bounds: Sequence[str], own: float, other: float) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.history.entry import SCHEMA, Acknowledgement, HistoryEntry
+from pytest_nfvperf.model.history.series import SCHEMA, Acknowledgement, HistoryEntry
 
 _ACKNOWLEDGED = "acknowledged-"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -30,13 +30,8 @@ class History:
 
 
 @cache
-def _entries() -> TypeAdapter[HistoryEntry]:
-    return TypeAdapter(HistoryEntry)
-
-
-@cache
-def _acknowledgements() -> TypeAdapter[Acknowledgement]:
-    return TypeAdapter(Acknowledgement)
+def _adapters() -> dict[type, TypeAdapter[Any]]:
+    return {kind: TypeAdapter(kind) for kind in (HistoryEntry, Acknowledgement)}
 
 
 def read_history(directory: Path) -> History:
@@ -51,7 +46,7 @@ def read_history(directory: Path) -> History:
     for path in sorted(directory.glob("*.json")):
         try:
             if path.name.startswith(_ACKNOWLEDGED):
-                acknowledged.append(_parsed(path, _acknowledgements()))
+                acknowledged.append(_parsed(path, Acknowledgement))
             else:
                 entries.append(read_entry(path))
         except ConfigError as error:
@@ -68,15 +63,18 @@ def read_entry(path: Path) -> HistoryEntry:
     Raises:
         ConfigError: it cannot be read, is damaged, of a newer nfvperf, or has another run's name.
     """
-    entry: HistoryEntry = _parsed(path, _entries())
+    entry: HistoryEntry = _parsed(path, HistoryEntry)
     if path.name != _file_name(entry.run):
         raise ConfigError(f"this is run {entry.run}: its file must be called {_file_name(entry.run)}", file=str(path))
     return entry
 
 
-def _parsed(path: Path, adapter: TypeAdapter[Any]) -> Any:
+def _parsed(path: Path, kind: type) -> Any:
+    def refuse(constant: str) -> None:
+        raise ValueError(f"{constant} is no number")
+
     try:
-        data = json.loads(path.read_bytes(), parse_constant=_refused)
+        data = json.loads(path.read_bytes(), parse_constant=refuse)
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror}", file=str(path)) from error
     except ValueError as error:
@@ -89,15 +87,11 @@ def _parsed(path: Path, adapter: TypeAdapter[Any]) -> Any:
             f"schema {schema} is of a newer nfvperf, this one reads up to {SCHEMA}: update nfvperf", file=str(path)
         )
     try:
-        return adapter.validate_python(data)
+        return _adapters()[kind].validate_python(data)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
         raise ConfigError(f"damaged: {first['msg']}", file=str(path), key=where or None) from error
-
-
-def _refused(constant: str) -> None:
-    raise ValueError(f"{constant} is no number")
 
 
 def add_entry(directory: Path, entry: HistoryEntry) -> tuple[Path, bool]:
@@ -110,7 +104,7 @@ def add_entry(directory: Path, entry: HistoryEntry) -> tuple[Path, bool]:
         ConfigError: the file cannot be written, or there is another run of this id.
     """
     path = directory / _file_name(entry.run)
-    text = _text(_entries(), entry)
+    text = _text(entry)
     if path.exists():
         there = read_entry(path)
         if there.started_ns != entry.started_ns:
@@ -128,12 +122,12 @@ def add_acknowledgement(directory: Path, acknowledged: Acknowledgement) -> Path:
     """
     about = json.dumps([acknowledged.test, acknowledged.metric, acknowledged.at])
     name = f"{_ACKNOWLEDGED}{hashlib.sha256(about.encode()).hexdigest()[:12]}.json"
-    return _written(directory / name, _text(_acknowledgements(), acknowledged))
+    return _written(directory / name, _text(acknowledged))
 
 
-def _text(adapter: TypeAdapter[Any], value: object) -> str:
+def _text(value: object) -> str:
     """The same value gives the same text, a line a field: git shows and merges it."""
-    data = {"schema": SCHEMA, **adapter.dump_python(value, mode="json", exclude_defaults=True)}
+    data = {"schema": SCHEMA, **_adapters()[type(value)].dump_python(value, mode="json", exclude_defaults=True)}
     return json.dumps(data, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
 
 

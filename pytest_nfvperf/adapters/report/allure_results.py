@@ -18,9 +18,8 @@ from allure_commons.utils import md5, now, represent
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence
 from pytest_nfvperf.adapters.report.allure_status import RESULT, STATUS
 from pytest_nfvperf.adapters.report.node_ids import module_of, split_node_id
-from pytest_nfvperf.model.evidence.conclusion import Fate, TestConclusion
+from pytest_nfvperf.model.evidence.conclusion import Fate, RunConclusion, TestConclusion
 from pytest_nfvperf.model.evidence.records import TestData
-from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion
 from pytest_nfvperf.model.text import storable
 
 # allure-python-commons says py.typed, but these have no annotations.

@@ -12,7 +12,7 @@ from pytest_nfvperf.adapters.report.comparison_table import subject
 from pytest_nfvperf.adapters.report.drawing import GREEN, INK, MUTED, ORANGE, SERIES, VERMILION, dress, new_figure
 from pytest_nfvperf.adapters.report.subjects import differing
 from pytest_nfvperf.model.compare.record import MetricComparison, Word
-from pytest_nfvperf.model.evidence.comparison_document import ComparedRun
+from pytest_nfvperf.model.evidence.comparison import ComparedRun
 
 _COLOURS = {Word.SLOWER: VERMILION, Word.FASTER: SERIES[0], Word.SAME: GREEN, Word.CANNOT_TELL: ORANGE}
 _ROW_IN, _LEFT_IN, _HEAD_IN, _FOOT_IN, _WIDTH_IN = 0.3, 4.2, 0.4, 1.0, 10.4

@@ -10,7 +10,7 @@ from pytest_nfvperf.adapters.report.charts import ChartFolder
 from pytest_nfvperf.adapters.report.comparison_chart import comparison_chart
 from pytest_nfvperf.adapters.report.comparison_table import LEGEND, ComparisonRow, comparison_rows, heading, noted
 from pytest_nfvperf.model.compare.record import SideState, Word
-from pytest_nfvperf.model.evidence.comparison_document import ComparedRun, LeftOut
+from pytest_nfvperf.model.evidence.comparison import ComparedRun, LeftOut
 
 _STYLES = {
     str(Word.SLOWER): "fail",

@@ -15,7 +15,7 @@ from pytest_nfvperf.adapters.report.studies import metric_name
 from pytest_nfvperf.adapters.report.subjects import differing, distinctions, test_name
 from pytest_nfvperf.model.compare.record import ComparisonData, MetricComparison, SideFigures, SideState, Word
 from pytest_nfvperf.model.display import MISSING, format_value
-from pytest_nfvperf.model.evidence.comparison_document import ComparedRun
+from pytest_nfvperf.model.evidence.comparison import ComparedRun
 
 STYLES = {
     str(Word.SLOWER): "bold red",

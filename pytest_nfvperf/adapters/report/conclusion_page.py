@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence
 from pytest_nfvperf.adapters.report.pages import TestPage
-from pytest_nfvperf.model.evidence.conclusion import Cause, Fate, TestConclusion
-from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion, RunFate
+from pytest_nfvperf.model.evidence.conclusion import Fate, RunConclusion, RunFate, TestConclusion
+from pytest_nfvperf.model.evidence.records import Cause
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 
 _STYLES = {

@@ -8,9 +8,7 @@ from matplotlib.ticker import FuncFormatter
 
 from pytest_nfvperf.adapters.report.drawing import BLUE, GREEN, MUTED, ORANGE, VERMILION, dress, finish, new_figure
 from pytest_nfvperf.model.display import format_value
-from pytest_nfvperf.model.history.change import Direction, Watched
-from pytest_nfvperf.model.history.entry import ABOUT, AT_LEAST, AT_MOST
-from pytest_nfvperf.model.history.series import Series
+from pytest_nfvperf.model.history.series import ABOUT, AT_LEAST, AT_MOST, Direction, Series, Watched
 
 _COLOURS = {Direction.WORSE: VERMILION, Direction.BETTER: GREEN, Direction.CHANGED: ORANGE}
 _MOST_DATES = 8

@@ -15,9 +15,7 @@ from pytest_nfvperf.adapters.report.history_chart import history_chart
 from pytest_nfvperf.adapters.report.history_table import change_line, history_rows, machine_line
 from pytest_nfvperf.adapters.report.templating import environment, style
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.history.change import Watched
-from pytest_nfvperf.model.history.entry import HistoryEntry
-from pytest_nfvperf.model.history.series import in_order, machines
+from pytest_nfvperf.model.history.series import HistoryEntry, Watched, in_order, machines
 
 MOST_CHARTS = 150
 """On a page: more take minutes to draw, and nobody looks at them."""

@@ -12,9 +12,7 @@ from rich.text import Text
 
 from pytest_nfvperf.adapters.report.rendered import rendered
 from pytest_nfvperf.model.display import format_value
-from pytest_nfvperf.model.history.change import Change, Direction, Watched
-from pytest_nfvperf.model.history.entry import HistoryEntry
-from pytest_nfvperf.model.history.series import Machine, Series
+from pytest_nfvperf.model.history.series import Change, Direction, HistoryEntry, Machine, Series, Watched
 
 _STYLES = {Direction.WORSE: "bold red", Direction.BETTER: "green", Direction.CHANGED: "yellow"}
 

@@ -11,9 +11,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from pytest_nfvperf.adapters.evidence.comparison_file import compared_run
-from pytest_nfvperf.adapters.evidence.conclusions import conclude
-from pytest_nfvperf.adapters.evidence.reader import RunEvidence
+from pytest_nfvperf.adapters.evidence.comparison import compared_run
+from pytest_nfvperf.adapters.evidence.reader import RunEvidence, conclude
 from pytest_nfvperf.adapters.process.outputs import write_whole
 from pytest_nfvperf.adapters.report import browser, figures, studies
 from pytest_nfvperf.adapters.report.charts import ChartFolder, NoteFault, raise_fault
@@ -38,9 +37,8 @@ from pytest_nfvperf.adapters.report.sweep_chart import sweep_chart
 from pytest_nfvperf.adapters.report.sweeps import Sweep, find_sweeps
 from pytest_nfvperf.adapters.report.templating import environment, style
 from pytest_nfvperf.adapters.report.topology_pages import MOST_OPEN, topology_pages
-from pytest_nfvperf.model.evidence.conclusion import OUTSIDE, subject_badge
+from pytest_nfvperf.model.evidence.conclusion import OUTSIDE, RunConclusion, subject_badge
 from pytest_nfvperf.model.evidence.machine_did import machine_did
-from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.traffic.latency_origin import latency_origin
 

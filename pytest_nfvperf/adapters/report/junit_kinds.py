@@ -14,8 +14,7 @@ from xml.etree import ElementTree as ET
 from pytest_nfvperf.adapters.process.outputs import write_whole
 from pytest_nfvperf.adapters.report.junit import ATTEMPT, RESULT
 from pytest_nfvperf.adapters.report.node_ids import module_of, split_node_id
-from pytest_nfvperf.model.evidence.conclusion import Fate, TestConclusion
-from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion
+from pytest_nfvperf.model.evidence.conclusion import Fate, RunConclusion, TestConclusion
 from pytest_nfvperf.model.text import visible
 
 _KINDS = {

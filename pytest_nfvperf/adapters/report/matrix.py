@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pytest_nfvperf.adapters.evidence.conclusions import conclude
-from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence
+from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence, conclude
 from pytest_nfvperf.adapters.process.outputs import write_whole
 from pytest_nfvperf.adapters.report.figures import bounded_text, format_line_share, goal_seen
 from pytest_nfvperf.adapters.report.published_series import PublishedSeries

@@ -31,10 +31,16 @@ from pytest_nfvperf.adapters.report.subjects import differing, distinctions, tit
 from pytest_nfvperf.adapters.report.testbeds import measured_on
 from pytest_nfvperf.adapters.report.texts import command_line
 from pytest_nfvperf.model.display import MISSING, format_seconds, how_many
-from pytest_nfvperf.model.evidence.conclusion import Cause, TestConclusion
-from pytest_nfvperf.model.evidence.connect_record import ConnectData
-from pytest_nfvperf.model.evidence.records import RunData, SoakData, StreamData, TrialData
-from pytest_nfvperf.model.evidence.request_record import RequestData
+from pytest_nfvperf.model.evidence.conclusion import TestConclusion
+from pytest_nfvperf.model.evidence.records import (
+    Cause,
+    ConnectData,
+    RequestData,
+    RunData,
+    SoakData,
+    StreamData,
+    TrialData,
+)
 from pytest_nfvperf.model.ledger.ledger import Ledger
 from pytest_nfvperf.model.ledger.ledger_text import weakness
 from pytest_nfvperf.model.measure.cpu_account import CpuAccount

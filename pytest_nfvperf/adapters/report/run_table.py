@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pytest_nfvperf.adapters.evidence.comparison_file import compared_run
+from pytest_nfvperf.adapters.evidence.comparison import compared_run
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence
 from pytest_nfvperf.adapters.report.comparison_table import comparison_text
 from pytest_nfvperf.adapters.report.table import summary_rows, summary_text
-from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion
+from pytest_nfvperf.model.evidence.conclusion import RunConclusion
 
 
 def run_table(run: RunEvidence, conclusion: RunConclusion, *, width: int | None = None, color: bool = False) -> str:

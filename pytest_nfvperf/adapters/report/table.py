@@ -12,8 +12,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from pytest_nfvperf.adapters.evidence.conclusions import conclude
-from pytest_nfvperf.adapters.evidence.reader import RunEvidence
+from pytest_nfvperf.adapters.evidence.reader import RunEvidence, conclude
 from pytest_nfvperf.adapters.report.figures import (
     PER_DIRECTION,
     goal_figures,
@@ -30,8 +29,7 @@ from pytest_nfvperf.adapters.report.studies import find_comparisons
 from pytest_nfvperf.adapters.report.study_table import BLANK, study_tables
 from pytest_nfvperf.adapters.report.subjects import differing, distinctions, test_name
 from pytest_nfvperf.model.display import MISSING, format_ns
-from pytest_nfvperf.model.evidence.conclusion import NO_SLA, subject_badge
-from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion
+from pytest_nfvperf.model.evidence.conclusion import NO_SLA, RunConclusion, subject_badge
 from pytest_nfvperf.model.measure.outcome import GoalOutcome, Outcome, PlateauPoint, SearchStatus
 from pytest_nfvperf.model.samples import Bound
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict

@@ -6,8 +6,7 @@ import re
 from dataclasses import dataclass
 from enum import IntEnum
 
-from pytest_nfvperf.model.evidence.conclusion import Fate, TestConclusion
-from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion, RunFate
+from pytest_nfvperf.model.evidence.conclusion import Fate, RunConclusion, RunFate, TestConclusion
 
 _VSWITCHD_DIED = re.compile(r"\bovs-vswitchd \(pid \d+\) ")
 

@@ -1,6 +1,6 @@
 """What a comparison found, as it is written: the evidence record ``comparison``, and a part of ``comparison.json``.
 
-The shape of ``comparison.json`` (docs/comparing.md) is made by model/evidence/comparison_document.py: these classes as
+The shape of ``comparison.json`` (docs/comparing.md) is made by model/evidence/comparison.py: these classes as
 plain JSON.
 """
 

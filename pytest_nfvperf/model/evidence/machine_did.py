@@ -10,7 +10,7 @@ from enum import StrEnum
 from pytest_nfvperf.model.display import format_count, format_ns
 from pytest_nfvperf.model.evidence.records import TrialData
 from pytest_nfvperf.model.traffic.cpu_placement import BandsSeen, Placed, bands_seen
-from pytest_nfvperf.model.traffic.undisturbed import Disturbance, Undisturbed, disturbances
+from pytest_nfvperf.model.traffic.undisturbed import disturbances
 from pytest_nfvperf.model.traffic.windows import State
 
 QUIET_SHARE = 0.9
@@ -74,26 +74,20 @@ class MachineDid:
     @property
     def details(self) -> str:
         """Trials by band, the share of undisturbed windows, and what disturbed longest."""
-        return "; ".join(filter(None, (self._bands_text(), self._windows_text())))
+        texts = []
+        if (seen := self.bands) is not None:
+            near, far = (f" ({format_ns(ns)})" if ns is not None else "" for ns in (seen.near_ns, seen.far_ns))
+            bands = [f"CPUs of generator and DUT near{near} in {seen.near_trials} of {seen.trials} trials"]
+            bands += [f"far{far} in {seen.far_trials}"] if seen.far_trials else []
+            bands += [f"moved in {seen.moved_trials}"] if seen.moved_trials else []
+            texts.append(", ".join(bands))
+        if self.of:
+            share = f"{100 * self.windows / self.of:.0f} % of {format_count(self.of, 'windows')} undisturbed"
+            texts.append(f"{share}, the others mostly: {', '.join(self.mostly)}" if self.mostly else share)
+        return "; ".join(texts)
 
     def __str__(self) -> str:
         return f"{self.headline}: {self.details}"
-
-    def _bands_text(self) -> str:
-        if self.bands is None:
-            return ""
-        seen = self.bands
-        near, far = (f" ({format_ns(ns)})" if ns is not None else "" for ns in (seen.near_ns, seen.far_ns))
-        others = [f"far{far} in {seen.far_trials}"] if seen.far_trials else []
-        others += [f"moved in {seen.moved_trials}"] if seen.moved_trials else []
-        first = f"CPUs of generator and DUT near{near} in {seen.near_trials} of {seen.trials} trials"
-        return ", ".join([first, *others])
-
-    def _windows_text(self) -> str:
-        if not self.of:
-            return ""
-        share = f"{100 * self.windows / self.of:.0f} % of {format_count(self.of, 'windows')} undisturbed"
-        return f"{share}, the others mostly: {', '.join(self.mostly)}" if self.mostly else share
 
 
 class MachineLog:
@@ -107,13 +101,17 @@ class MachineLog:
 
     def add(self, trial: TrialData) -> None:
         """Note where its CPUs were, how much of it was undisturbed, and what disturbed it for how long."""
-        if trial.result.placement is not None:
-            self._placed.append(trial.result.placement)
-        found = _windows(trial)
+        result = trial.result
+        if result.placement is not None:
+            self._placed.append(result.placement)
+        found = trial.undisturbed or result.undisturbed  # saturating trials have the windows themselves
         if found is not None:
             self._looked = True
             self._windows, self._of = self._windows + found.windows, self._of + found.of
-        for each in _disturbances(trial):
+        listed = trial.disturbances
+        if not listed and result.windows is not None:
+            listed = disturbances(result.windows, result.due_s, result.lost)
+        for each in listed:
             if each.state is not State.CHANGED:
                 self._times[each.state] += each.length_s
 
@@ -133,15 +131,3 @@ def machine_did(trials: Iterable[TrialData]) -> MachineDid | None:
     for trial in trials:
         log.add(trial)
     return log.did
-
-
-def _windows(trial: TrialData) -> Undisturbed | None:
-    """Saturating trials have the windows themselves."""
-    return trial.undisturbed or trial.result.undisturbed
-
-
-def _disturbances(trial: TrialData) -> tuple[Disturbance, ...]:
-    result = trial.result
-    if trial.disturbances or result.windows is None:
-        return trial.disturbances
-    return disturbances(result.windows, result.due_s, result.lost)

@@ -1,25 +1,26 @@
-"""What each kind of evidence record carries, as frozen data.
+"""Evidence records: one JSON object a line, written as things happen.
 
-A record's ``data`` is one of these objects through :func:`pytest_nfvperf.model.evidence.record.plain`. The
-published schema (reports/schema/evidence.schema.json) is made from this file, and the reader
-gets the same objects back.
+Every record has the same envelope; its ``data`` is a model object as plain JSON. ``RecordKind`` is the registry of all
+kinds: the writer, the reader and the published schema (reports/schema/evidence.schema.json) follow from it, and the
+reader gets the same objects back.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from enum import Enum, StrEnum
+from typing import Any, Self
 
 from pytest_nfvperf.model.compare.record import ComparisonData
 from pytest_nfvperf.model.compare.sides import Comparing
-from pytest_nfvperf.model.evidence.conclusion import Cause
-from pytest_nfvperf.model.evidence.connect_record import ConnectData
-from pytest_nfvperf.model.evidence.record import Record, RecordKind, plain, without_defaults
-from pytest_nfvperf.model.evidence.request_record import RequestData
 from pytest_nfvperf.model.ledger.ledger import Ledger
+from pytest_nfvperf.model.measure.connect_rate import ConnectResult
 from pytest_nfvperf.model.measure.cpu_account import CpuAccount
 from pytest_nfvperf.model.measure.outcome import Cost, Outcome
 from pytest_nfvperf.model.measure.reconnection import Reconnection
+from pytest_nfvperf.model.measure.request_response import RequestResult
 from pytest_nfvperf.model.measure.soak import Soak
 from pytest_nfvperf.model.measure.soak_series import Series
 from pytest_nfvperf.model.measure.stream_measurement import StreamResult
@@ -28,11 +29,32 @@ from pytest_nfvperf.model.testbed.equipment import DatapathInfo, GeneratorInfo
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut, Testbed
 from pytest_nfvperf.model.text import storable
 from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.traffic.histogram import Histogram, summarised
 from pytest_nfvperf.model.traffic.trial import TrialResult
 from pytest_nfvperf.model.traffic.undisturbed import (
+    LISTED_OF_STEPS,
+    MOST_LISTED,
     Disturbance,
     Undisturbed,
+    disturbances,
 )
+
+SCHEMA_VERSION = 1
+
+
+class Cause(StrEnum):
+    """What ended a test, as far as it was no pass. UNKNOWN: evidence that is older than this word."""
+
+    UNKNOWN = ""
+    SLA = "sla"
+    ASSERTION = "assertion"  # or whatever else the test itself raised
+    INCONCLUSIVE = "inconclusive"
+    TESTBED = "testbed"
+    SETUP = "setup"  # a fixture raised what is no testbed error
+    USAGE = "usage"
+    INTERNAL = "internal"  # our own code raised what it did not mean to
+    XFAIL = "xfail"
+    SKIP = "skip"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +116,7 @@ class TestData:
 
 @dataclass(frozen=True, slots=True)
 class TrialData:
-    """One finished trial, valid or not. Made by ``trial_records.trial_data``.
+    """One finished trial, valid or not. Made by ``trial_data``.
 
     Attributes:
         result: counts, validity and health. Histograms keep the percentiles that people look at, or, of the steps of
@@ -201,6 +223,36 @@ class StreamData:
 
 
 @dataclass(frozen=True, slots=True)
+class RequestData:
+    """A run of requests and responses.
+
+    Attributes:
+        result: response times.
+        wall_s: from call to times, s.
+        cpu: who used the machine's CPUs; None where nobody accounts for them.
+    """
+
+    result: RequestResult
+    wall_s: float
+    cpu: CpuAccount | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectData:
+    """A run of connects.
+
+    Attributes:
+        result: their rate and times.
+        wall_s: from call to times, s.
+        cpu: who used the machine's CPUs; None where nobody accounts for them.
+    """
+
+    result: ConnectResult
+    wall_s: float
+    cpu: CpuAccount | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SoakData:
     """A soak, however it ended.
 
@@ -289,57 +341,132 @@ class RunEndData:
     reason: str = ""
 
 
-Payload = (
-    RunData
-    | TestData
-    | TrialData
-    | LedgerData
-    | StreamData
-    | RequestData
-    | ConnectData
-    | Reconnection
-    | SoakData
-    | Outcome
-    | Verdict
-    | ComparisonData
-    | TopologyData
-    | AttachmentData
-    | ErrorData
-    | TestEndData
-    | RunEndData
-)
-
-KINDS: dict[type[Payload], RecordKind] = {
-    RunData: RecordKind.RUN,
-    TestData: RecordKind.TEST,
-    TrialData: RecordKind.TRIAL,
-    LedgerData: RecordKind.LEDGER,
-    StreamData: RecordKind.STREAM,
-    RequestData: RecordKind.REQUESTS,
-    ConnectData: RecordKind.CONNECTS,
-    Reconnection: RecordKind.RECONNECTION,
-    SoakData: RecordKind.SOAK,
-    Outcome: RecordKind.OUTCOME,
-    Verdict: RecordKind.VERDICT,
-    ComparisonData: RecordKind.COMPARISON,
-    TopologyData: RecordKind.TOPOLOGY,
-    AttachmentData: RecordKind.ATTACHMENT,
-    ErrorData: RecordKind.ERROR,
-    TestEndData: RecordKind.TEST_END,
-    RunEndData: RecordKind.RUN_END,
-}
+_DURABLE = "durable"
+_MORE = "says more"
 
 
-def make_record(payload: Payload, *, id: str, run: str, test: str, time_ns: int) -> Record:  # noqa: A002
+class RecordKind(StrEnum):
+    """What a record is about. A kind is declared here and nowhere else, in the order of docs/evidence-schema.md.
+
+    Attributes:
+        data: class of what it carries.
+        meaning: its description in the schema.
+        collected_in: attribute of ``TestEvidence`` that has it by id; "" for what the reader places by itself.
+        durable: the file is synced after it: what took time to measure survives the machine going down, too.
+        says_more: it only says more of a test that has ended, or of the run.
+    """
+
+    data: type[Any]
+    meaning: str
+    collected_in: str
+    durable: bool
+    says_more: bool
+
+    def __new__(cls, name: str, data: type[Any], meaning: str, collected_in: str = "", *traits: str) -> Self:
+        kind = str.__new__(cls, name)
+        kind._value_ = name
+        kind.data, kind.meaning, kind.collected_in = data, meaning, collected_in
+        kind.durable, kind.says_more = _DURABLE in traits, _MORE in traits
+        return kind
+
+    RUN = "run", RunData, "The run: first line.", "", _MORE
+    TEST = "test", TestData, "A test began."
+    TRIAL = "trial", TrialData, "One finished trial.", "trials", _DURABLE
+    LEDGER = "ledger", LedgerData, "The whole ledger of a trial that bounds a result.", "", _MORE
+    SOAK = "soak", SoakData, "A soak's summary and curves.", "soaks", _DURABLE
+    STREAM = "stream", StreamData, "One finished run of streams.", "streams"
+    REQUESTS = "requests", RequestData, "One finished run of requests and responses.", "requests"
+    CONNECTS = "connects", ConnectData, "One finished run of TCP connects.", "connects"
+    RECONNECTION = "reconnection", Reconnection, "A restart of the DUT, and what it interrupted.", "reconnections"
+    OUTCOME = "outcome", Outcome, "What a search or sweep found.", "outcomes"
+    VERDICT = "verdict", Verdict, "One requirement judged.", "verdicts"
+    COMPARISON = "comparison", ComparisonData, "Sides of a comparison against its baseline.", "comparisons"
+    TOPOLOGY = "topology", TopologyData, "The test deployed a topology.", "topologies"
+    ATTACHMENT = "attachment", AttachmentData, "A named text or file.", "attachments", _MORE
+    ERROR = "error", ErrorData, "A testbed error with its evidence.", "errors", _DURABLE, _MORE
+    TEST_END = "test_end", TestEndData, "A test ended.", "", _DURABLE, _MORE
+    RUN_END = "run_end", RunEndData, "The run ended: last line, absent when the run was killed.", "", _DURABLE, _MORE
+
+
+KINDS: dict[type[Any], RecordKind] = {kind.data: kind for kind in RecordKind}
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One line of evidence.
+
+    Attributes:
+        id: unique in the run and readable, e.g. "trial-0012".
+        run: run id. test: pytest node id, or "" for records of the run itself.
+        time_ns: wall clock, ns since the epoch.
+        data: plain JSON.
+    """
+
+    kind: RecordKind
+    id: str
+    run: str
+    test: str
+    time_ns: int
+    data: dict[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        """The line as it is written."""
+        return {
+            "schema": SCHEMA_VERSION,
+            "kind": str(self.kind),
+            "id": self.id,
+            "run": self.run,
+            "test": self.test,
+            "time_ns": self.time_ns,
+            "data": self.data,
+        }
+
+
+def make_record(payload: object, *, id: str, run: str, test: str, time_ns: int) -> Record:  # noqa: A002
     """The record that carries ``payload``; the kind follows from its type. Arguments as in Record."""
     kind = KINDS[type(payload)]
-    data = without_defaults(payload, _KEPT, _WHOLE) if kind is RecordKind.TRIAL else plain(payload)
+    data = _without_defaults(payload) if kind is RecordKind.TRIAL else plain(payload)
     return Record(kind, id, storable(run), storable(test), time_ns, data)
 
 
 _KEPT = frozenset({"invalid", "ledger", "repeat_of", "hdr"})
 """Of a trial: what scripts look at is there even where it is empty."""
 _WHOLE = frozenset({"windows"})
+"""Of a trial: what is written with all that is in it."""
+
+
+def _without_defaults(value: Any) -> Any:
+    """As ``plain``, without the fields that have their default, which a reader puts in again."""
+    if isinstance(value, (list, tuple)):
+        return [_without_defaults(item) for item in value]
+    if not dataclasses.is_dataclass(value) or isinstance(value, type):
+        return plain(value)
+    written = {}
+    for each in dataclasses.fields(value):
+        item, factory = getattr(value, each.name), each.default_factory
+        default = each.default if factory is dataclasses.MISSING else factory()
+        # 0 and 0.0 are equal, and differ in the file
+        if each.name in _KEPT or item != default or type(item) is not type(default):
+            written[each.name] = plain(item) if each.name in _WHOLE else _without_defaults(item)
+    return written
+
+
+def plain(value: Any) -> Any:
+    """A model object as plain JSON: dataclasses to dicts, tuples to lists, enums to their values.
+
+    Texts are as a file can hold them: names of tests and paths may have surrogates, which no reader of JSON takes.
+    """
+    if isinstance(value, str) and not isinstance(value, Enum):
+        return storable(value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, dict):
+        return {storable(str(key)): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    return value
 
 
 class RecordIds:
@@ -354,3 +481,70 @@ class RecordIds:
         number = self._last.get(kind, 0) + 1
         self._last[kind] = number
         return f"{self._prefix}{kind}-{number:04}"
+
+
+EncodeHistogram = Callable[[Histogram], str]
+"""HdrHistogram V2 as text: adapters/evidence/hdr.py."""
+
+STEPS = frozenset({"warm-up", "search", "loss curve", "back-to-back burst", "load for the soak"})
+"""Purposes of trials of which there are many, and whose latency nobody asked for: their records are short."""
+CONFIRMS = "confirmation of "
+"""Begins the purposes of trials that have a result to show, but no latency: no exact histograms."""
+
+
+def trial_data(
+    result: TrialResult,
+    *,
+    wall_s: float,
+    encode: EncodeHistogram | None,
+    ledger: Ledger | None = None,
+    cost: Cost | None = None,
+    repeat_of: str | None = None,
+) -> TrialData:
+    """A trial as it goes to disk: exact histograms as text, of each the percentiles that people look at as numbers.
+
+    Of a step of a search (``STEPS``) there are no histograms and arrivals, and of its ledger only what was lost where.
+
+    ``encode``: makes that text; None leaves it out. The others as in TrialData.
+    """
+    purpose, is_step = result.spec.purpose, result.spec.purpose in STEPS
+    exact: dict[str, str] = {}
+    if is_step:
+        counts = tuple(replace(count, latency=None, latency_raw=None, arrivals=None) for count in result.counts)
+        ledger = None if ledger is None else replace(ledger, deltas=(), paths=(), beside=(), branches=())
+    else:
+        counts = tuple(
+            replace(count, latency=_summary(count.latency), latency_raw=_summary(count.latency_raw))
+            for count in result.counts
+        )
+        if encode is not None and not purpose.startswith(CONFIRMS):
+            for count in result.counts:
+                for name, histogram in (("", count.latency), (" raw", count.latency_raw)):
+                    if histogram is not None:
+                        exact[f"{count.direction}{name}"] = encode(histogram)
+    cost = None if cost is None else _rounded(cost)
+    data = TrialData(replace(result, counts=counts), round(wall_s, 6), ledger, cost, repeat_of, exact)
+    if result.spec.saturating and not is_step:
+        return data
+    # Windows are many, and a search is judged by what they come to: that is kept in their place.
+    undisturbed, most = result.undisturbed, LISTED_OF_STEPS if is_step else MOST_LISTED
+    return replace(
+        data,
+        result=replace(data.result, windows=None),
+        undisturbed=undisturbed,
+        running=result.running if undisturbed is None or not undisturbed.enough else None,
+        disturbances=() if result.windows is None else disturbances(result.windows, result.due_s, result.lost, most),
+    )
+
+
+def _summary(histogram: Histogram | None) -> Histogram | None:
+    return None if histogram is None else summarised(histogram)
+
+
+def _rounded(cost: Cost) -> Cost:
+    """To six significant digits: no counter resolves more."""
+    values = {each.name: getattr(cost, each.name) for each in dataclasses.fields(cost)}
+    rounded: dict[str, Any] = {
+        name: float(f"{value:.6g}") for name, value in values.items() if isinstance(value, float)
+    }
+    return replace(cost, **rounded)

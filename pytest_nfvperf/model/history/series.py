@@ -1,12 +1,33 @@
-"""The figures of many runs as series: one a subject, metric, load and machine. Pure."""
+"""Many runs of the same tests: the entry of each run, series of their figures, and the changes in them. Pure.
+
+``HistoryEntry`` and ``Acknowledgement`` are the shapes of the files of a history (docs/history.md).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
 
-from pytest_nfvperf.model.evidence.comparable import differences, unlike
-from pytest_nfvperf.model.history.entry import Figure, HistoryEntry
+from pytest_nfvperf.model.compare.decision import HIGHER, LOWER
+from pytest_nfvperf.model.evidence.comparison import differences, unlike
+from pytest_nfvperf.model.samples import Bound
+from pytest_nfvperf.model.sla.baseline import Subject
+from pytest_nfvperf.model.sla.verdict import Observation
+
+SCHEMA = 1
+AT_LEAST, AT_MOST, ABOUT = Bound.AT_LEAST.value, Bound.AT_MOST.value, Bound.ABOUT.value
+
+LEAST_RUNS = 6
+"""Runs that a series must have before anything is said of it."""
+
+SMALLEST = 0.03
+"""Changes below this share are not told."""
+
+_MOVED = 2
+"""Runs by which a change may move as more runs come in, and still be the one that was acknowledged."""
 
 _NAMED = ("suite", "test", "topology", "frame_size")
 _USUAL = {"flows": "1", "direction": "bidirectional"}
@@ -14,6 +35,113 @@ _AGAIN = {"bps": "pps", "line_ratio": "pps"}
 """Units in which a figure is told once more, and the unit that a series of it has."""
 
 _Key = tuple[tuple[tuple[str, str], ...], str, str, str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One figure.
+
+    Attributes:
+        metric, unit, value: as an Observation's.
+        at: the load that it belongs to; None where it belongs to none.
+        low, high: its interval; None where it was not sampled.
+        bound: AT_LEAST or AT_MOST where the value is only a bound, ABOUT where it is not even that; else empty.
+        bound_reason: why it is one.
+    """
+
+    metric: str
+    unit: str
+    value: float
+    at: str | None = None
+    low: float | None = None
+    high: float | None = None
+    bound: str = ""
+    bound_reason: str = ""
+
+    def observation(self) -> Observation:
+        """As an SLA takes it."""
+        return Observation(
+            self.metric,
+            self.value,
+            self.unit,
+            self.at,
+            lower_bound=self.bound in {AT_LEAST, ABOUT},
+            upper_bound=self.bound in {AT_MOST, ABOUT},
+            bound_reason=self.bound_reason,
+            low=self.low,
+            high=self.high,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """All figures of one subject. ``labels``: what sets the subject apart."""
+
+    labels: dict[str, str]
+    figures: tuple[Figure, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryEntry:
+    """A run.
+
+    Attributes:
+        run: its id, which is the name of its file, too.
+        when: day and minute of its start, UTC.
+        started_ns: the same by the wall clock.
+        result: what became of it: "accepted", "killed", ...
+        testbed: its name.
+        versions: of OVS, DPDK, kernel and nfvperf, as far as they are known.
+        fingerprint: what must be equal for two runs to be compared.
+    """
+
+    run: str
+    when: str
+    started_ns: int
+    result: str
+    testbed: str
+    versions: dict[str, str]
+    measured: tuple[Measured, ...]
+    fingerprint: dict[str, Any] = field(default_factory=dict)
+
+    def observed(self) -> dict[Subject, list[Observation]]:
+        """The figures by their subject, for a baseline."""
+        return {
+            frozenset(one.labels.items()): [figure.observation() for figure in one.figures] for one in self.measured
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledgement:
+    """A change that somebody knows of.
+
+    Attributes:
+        test: part of the name of the series.
+        metric: of the series.
+        at: id of the first run after the change.
+        reason: for the next person.
+    """
+
+    test: str
+    metric: str
+    at: str
+    reason: str
+
+
+def measured(found: Mapping[Subject, Sequence[Observation]]) -> tuple[Measured, ...]:
+    """The figures of a run, in an order that does not depend on the tests'; infinite ones are left out."""
+    subjects = []
+    for labels, observations in sorted((sorted(subject), seen) for subject, seen in found.items()):
+        figures = []
+        for seen in observations:
+            if not math.isfinite(seen.value):
+                continue
+            bound = "" if seen.bound is Bound.BETWEEN else seen.bound.value  # its ends say that
+            low, high = (end if end is not None and math.isfinite(end) else None for end in (seen.low, seen.high))
+            figures.append(Figure(seen.metric, seen.unit, seen.value, seen.at, low, high, bound, seen.bound_reason))
+        if figures:
+            subjects.append(Measured(dict(labels), tuple(figures)))
+    return tuple(subjects)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +212,7 @@ def machines(entries: Sequence[HistoryEntry]) -> list[Machine]:
 
 
 def _machine_of(entry: HistoryEntry, known: Sequence[Machine]) -> int | None:
-    return next(
-        (each.number for each in known if not unlike(each.first.fingerprint, entry.fingerprint)),
-        None,
-    )
+    return next((each.number for each in known if not unlike(each.first.fingerprint, entry.fingerprint)), None)
 
 
 def series_of(entries: Sequence[HistoryEntry]) -> list[Series]:
@@ -123,3 +248,118 @@ def _name(labels: tuple[tuple[str, str], ...]) -> str:
     named = [known[name] for name in ("topology", "frame_size") if name in known]
     rest = [f"{name}={value}" for name, value in labels if name not in _NAMED and _USUAL.get(name) != value]
     return " ".join(filter(None, [test, *named, *rest])) or "-"
+
+
+class Direction(StrEnum):
+    """What a change means. CHANGED: nobody says which way is better."""
+
+    WORSE = "worse"
+    BETTER = "better"
+    CHANGED = "changed"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A change point.
+
+    Attributes:
+        at: index of the first point after it.
+        before, after: medians between it and the neighbouring change points.
+        p_value: of no change at all, corrected for all places that were looked at.
+    """
+
+    at: int
+    before: float
+    after: float
+    p_value: float
+
+    @property
+    def ratio(self) -> float:
+        """After over before."""
+        return self.after / self.before
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A step with what it means.
+
+    Attributes:
+        recovered: the newest runs are as good again as those before the step.
+        acknowledged: by whoever knows of it.
+    """
+
+    step: Step
+    run: str
+    when: str
+    direction: Direction
+    recovered: bool = False
+    acknowledged: Acknowledgement | None = None
+
+    @property
+    def counts(self) -> bool:
+        """True for a change for the worse that is still there, and that nobody acknowledged."""
+        return self.direction is Direction.WORSE and not self.recovered and self.acknowledged is None
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A series with its changes. ``why_not``: why nothing can be said of it; else empty."""
+
+    series: Series
+    changes: tuple[Change, ...] = ()
+    why_not: str = ""
+
+
+def why_not(series: Series) -> str:
+    """Why nothing can be said of a series, or an empty text."""
+    if any(value <= 0 for value in series.values):
+        return "a value of 0 or below has no ratio"
+    if len(series.points) < LEAST_RUNS:
+        return f"too few runs: {len(series.points)} of {LEAST_RUNS}"
+    return ""
+
+
+def changes(
+    series: Series,
+    steps: Sequence[Step],
+    better: str | None,
+    acknowledged: Sequence[Acknowledgement],
+    smallest: float = SMALLEST,
+) -> tuple[Change, ...]:
+    """What the steps of a series mean.
+
+    Args:
+        series: that they are of.
+        steps: in order.
+        better: HIGHER, LOWER or None.
+        acknowledged: of the whole history.
+        smallest: share below which a level is the same as another.
+    """
+    known = _acknowledged(series, steps, acknowledged)
+    found = []
+    for step in steps:
+        first = series.points[step.at].run
+        direction = Direction.BETTER if (step.ratio > 1) == (better == HIGHER) else Direction.WORSE
+        if better is None:
+            direction = Direction.CHANGED
+        now = steps[-1].after / step.before
+        still_worse = now > 1 + smallest if better == LOWER else now < 1 - smallest
+        recovered = direction is Direction.WORSE and not still_worse
+        found.append(Change(step, first.run, first.when, direction, recovered, known.get(step.at)))
+    return tuple(found)
+
+
+def _acknowledged(
+    series: Series, steps: Sequence[Step], acknowledged: Sequence[Acknowledgement]
+) -> dict[int, Acknowledgement]:
+    """By the place of the step: an acknowledgement is about the one nearest to it, and about no other."""
+    places = {point.run.run: place for place, point in enumerate(series.points)}
+    found = {}
+    for each in acknowledged:
+        if not series.is_about(each.test, each.metric) or each.at not in places or not steps:
+            continue
+        place = places[each.at]
+        nearest = min((step.at for step in steps), key=lambda at: abs(at - place))
+        if abs(nearest - place) <= _MOVED:
+            found[nearest] = each
+    return found

@@ -1,4 +1,8 @@
-"""``comparison.json``: a run that compared, as one document for scripts. Pure; the shape is in docs/comparing.md."""
+"""Comparisons of runs. Pure.
+
+Whether two runs were on machines alike, so that their figures may be compared (docs/measuring-method.md, rule 9); and
+``comparison.json``, what a run or two runs compared as one document for scripts (docs/comparing.md).
+"""
 
 from __future__ import annotations
 
@@ -9,8 +13,55 @@ from typing import Any
 
 from pytest_nfvperf.model.compare.record import ComparisonData, How, SideState, Word
 from pytest_nfvperf.model.compare.sides import Comparing
-from pytest_nfvperf.model.evidence.record import plain
+from pytest_nfvperf.model.evidence.records import plain
+from pytest_nfvperf.model.measure.instruction_cost import TIME, WALL
 from pytest_nfvperf.model.testbed.equipment import DatapathInfo
+
+MACHINE_FACTS = (
+    "cpu_model",
+    "cpu_mhz_max",
+    "smt",
+    "cpus",
+    "isolated_cpus",
+    "governor",
+    "cpu_plan",
+    "numa",
+    "hypervisor",
+    "datapath",
+    "vnf_kind",
+    "generator_engine",
+    "sending",
+)
+"""Facts of a fingerprint that must be equal. Versions of OVS, DPDK, kernel and firmware are what is compared."""
+
+PORT_FACTS = ("kind", "rxq", "vendor", "device", "subsystem_vendor", "subsystem_device", "current_link_speed")
+"""Facts of a port that must be."""
+
+
+def unlike(then: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[tuple[str, str, str], ...]:
+    """In what the machines of two fingerprints differ: (fact, then, now), for a person; empty for machines alike."""
+    found = [(name, then.get(name), now.get(name)) for name in MACHINE_FACTS]
+    found.append((TIME, then.get(TIME, WALL), now.get(TIME, WALL)))
+    earlier, later = _ports(then), _ports(now)
+    found.extend((f"port {port}", earlier.get(port), later.get(port)) for port in sorted({*earlier, *later}))
+    return tuple((name, _shown(was), _shown(is_now)) for name, was, is_now in found if was != is_now)
+
+
+def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:
+    """The same as text: ``cpu_model: A then, B now``."""
+    return tuple(f"{name}: {was} then, {is_now} now" for name, was, is_now in unlike(then, now))
+
+
+def _ports(fingerprint: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    ports = fingerprint.get("ports") or {}
+    return {name: {fact: facts[fact] for fact in PORT_FACTS if fact in facts} for name, facts in ports.items()}
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_shown(each)}" for name, each in value.items()) or "nothing"
+    return "unknown" if value is None else str(value)
+
 
 DOCUMENT_SCHEMA = 1
 """A reader refuses another. Keys are only ever added."""
@@ -93,28 +144,19 @@ def counted(comparisons: Iterable[ComparisonData]) -> dict[str, int]:
     return {word: seen[word] for word in order if seen[word]}
 
 
-def differences(
+def side_differences(
     comparing: Comparing, duts: Sequence[tuple[str, DatapathInfo]]
 ) -> tuple[tuple[str, tuple[tuple[str, str], ...]], ...]:
     """In what the sides differ: versions, where they are from, how they were built, and settings; "-" for nothing."""
-    known = dict(duts)
-    facts = {side.name: _facts(known.get(side.name)) | dict(side.settings) for side in comparing.sides}
+    facts = {side.name: dict(side.settings) for side in comparing.sides}
+    for name, info in duts:
+        versions = (("OVS", info.version), ("DPDK", info.dpdk_version or "-"), ("datapath", info.kind))
+        built = (*versions, ("from", info.origin), ("program", info.installation), *info.build)
+        if name in facts:
+            facts[name] = {what: text for what, text in built if text} | facts[name]
     names = dict.fromkeys(name for of in facts.values() for name in of)
     rows = ((name, tuple((side, of.get(name, "-")) for side, of in facts.items())) for name in names)
     return tuple((name, row) for name, row in rows if len({value for _, value in row}) > 1)
-
-
-def _facts(info: DatapathInfo | None) -> dict[str, str]:
-    if info is None:
-        return {}
-    facts = {
-        "OVS": info.version,
-        "DPDK": info.dpdk_version or "-",
-        "datapath": info.kind,
-        "from": info.origin,
-        "program": info.installation,
-    }
-    return {name: text for name, text in (*facts.items(), *info.build) if text}
 
 
 def document(compared: ComparedRun) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Two runs that were made already, compared: whether that is allowed, and what they come to.
+"""From evidence to ``comparison.json``: of a run that compared, and of two runs that were made already.
 
 Nothing alternated between two runs, so what the machine did in one and not in the other is in their ratio. Only what
 exceeds UNPAIRED_FLOOR is told as a difference.
@@ -6,23 +6,36 @@ exceeds UNPAIRED_FLOOR is told as a difference.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence
+from pytest_nfvperf.adapters.process.outputs import write_whole
 from pytest_nfvperf.model.compare.decision import BETTER, Floor, compared
 from pytest_nfvperf.model.compare.record import ComparisonData, How, SideFigures
 from pytest_nfvperf.model.compare.sides import Comparing, Side
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.evidence.comparable import unlike
-from pytest_nfvperf.model.evidence.comparison_document import ComparedRun, LeftOut, TestComparison, words
-from pytest_nfvperf.model.evidence.record import plain
-from pytest_nfvperf.model.evidence.run_conclusion import EXIT_STATUS, RunFate
+from pytest_nfvperf.model.evidence.comparison import (
+    ComparedRun,
+    LeftOut,
+    TestComparison,
+    document,
+    side_differences,
+    unlike,
+    words,
+)
+from pytest_nfvperf.model.evidence.conclusion import EXIT_STATUS, RunConclusion, RunFate
+from pytest_nfvperf.model.evidence.records import plain
 from pytest_nfvperf.model.measure.comparison import relative
 from pytest_nfvperf.model.measure.observe import observation
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.samples import Samples
+from pytest_nfvperf.model.testbed.equipment import DatapathInfo
+
+COMPARISON_FILE = "comparison.json"
 
 UNPAIRED_FLOOR = 0.10
 """By so much the same forwarding rate differed between fresh starts on one machine (docs/noise.md)."""
@@ -35,6 +48,39 @@ _WEAKER = (
 _CONFIDENCE = 0.95
 
 
+def compared_run(run: RunEvidence, conclusion: RunConclusion) -> ComparedRun | None:
+    """What a run compared; None of a run that does not compare."""
+    if run.run is None or run.run.compare is None:
+        return None
+    comparing = run.run.compare
+    duts: dict[str, DatapathInfo] = {}  # what each side was when it was first deployed
+    for test in run.tests.values():
+        for deployed in test.topologies.values():
+            if deployed.info is not None and deployed.dut.version is not None:
+                duts.setdefault(deployed.dut.version, deployed.info)
+    tests = [TestComparison(test.node_id, data) for test in run.tests.values() for data in test.comparisons.values()]
+    made = {test.test for test in tests}
+    return ComparedRun(
+        run=run.run_id,
+        comparing=comparing,
+        tests=tuple(tests),
+        left_out=tuple(
+            LeftOut(test.node_id, str(test.fate), test.reason) for test in conclusion.tests if test.node_id not in made
+        ),
+        duts=tuple(duts.items()),
+        result=str(conclusion.fate),
+        exit_status=conclusion.exit_status,
+        differences=side_differences(comparing, tuple(duts.items())),
+    )
+
+
+def write_comparison(compared: ComparedRun, directory: Path, name: str = COMPARISON_FILE) -> Path:
+    """Write the document into a directory; returns its path."""
+    path = directory / name
+    write_whole(path, json.dumps(document(compared), indent=2, ensure_ascii=False) + "\n")
+    return path
+
+
 def compared_runs(first: RunEvidence, second: RunEvidence, margin: float) -> ComparedRun:
     """The second run against the first.
 
@@ -43,36 +89,42 @@ def compared_runs(first: RunEvidence, second: RunEvidence, margin: float) -> Com
     """
     if first.run_id == second.run_id:
         raise ConfigError(f"{first.path} and {second.path} are one run, {first.run_id}: nothing can differ")
-    differing = _differing(first, second)
-    _refuse_others(first, second)
     names = first.run_id, second.run_id
+    one, other = _facts(first), _facts(second)
+    # Where machines or rigs differ, the ratio is theirs, not that of what was tested.
+    if wrong := [f"{name} ({then} and {now})" for name, then, now in unlike(one, other)]:
+        raise ConfigError(
+            f"runs {names[0]} and {names[1]} cannot be compared: they differ in {', '.join(wrong)}. Compare "
+            "runs of one machine and rig, or better both versions in one run: `nfvperf compare A B -- TESTS`"
+        )
     tests = list(_tests(first, second, margin))
     if not tests:
         raise ConfigError(f"runs {names[0]} and {names[1]} have no figure of the same test in common")
-    measured = {test.test for test in tests}
-    left_out = [LeftOut(name, "not in both runs", "") for name in _measured(first, second) if name not in measured]
-    fate = _fate([test.data for test in tests])
+    compared_tests = {test.test for test in tests}
+    measured = dict.fromkeys(test.node_id for run in (first, second) for test in run.tests.values() if test.outcomes)
+    said = set(words(test.data for test in tests))
+    fate = RunFate.INCONCLUSIVE if "cannot tell" in said else RunFate.PASSED
+    if "slower" in said:
+        fate = RunFate.FAILED
     return ComparedRun(
         run=" ".join(names),
         comparing=Comparing((Side(names[0], str(first.path)), Side(names[1], str(second.path))), margin),
         tests=tuple(tests),
-        left_out=tuple(left_out),
+        left_out=tuple(LeftOut(name, "not in both runs", "") for name in measured if name not in compared_tests),
         duts=tuple((run.run_id, run.run.dut) for run in (first, second) if run.run is not None and run.run.dut),
         result=str(fate),
         exit_status=EXIT_STATUS[fate],
-        differences=tuple((name, ((names[0], one), (names[1], other))) for name, one, other in differing),
+        differences=tuple(
+            (name, ((names[0], _text(one.get(name))), (names[1], _text(other.get(name)))))
+            for name in sorted({*one, *other})
+            if one.get(name) != other.get(name)
+        ),
         warnings=(_WEAKER,),
     )
 
 
-def _differing(first: RunEvidence, second: RunEvidence) -> list[tuple[str, str, str]]:
-    """Keys of the fingerprints, and the profile, with both values where they differ."""
-    one, other = _facts(first), _facts(second)
-    names = sorted({*one, *other})
-    return [(name, _text(one.get(name)), _text(other.get(name))) for name in names if one.get(name) != other.get(name)]
-
-
 def _facts(run: RunEvidence) -> Mapping[str, Any]:
+    """The fingerprint, and the profile."""
     if run.run is None:
         raise ConfigError(
             "the run record is missing: nothing says on which machine it was measured", file=str(run.path)
@@ -84,34 +136,16 @@ def _text(value: object) -> str:
     return "-" if value is None else str(plain(value))
 
 
-def _refuse_others(first: RunEvidence, second: RunEvidence) -> None:
-    """Where machines or rigs differ, the ratio is theirs, not that of what was tested."""
-    wrong = [f"{name} ({one} and {other})" for name, one, other in unlike(_facts(first), _facts(second))]
-    if wrong:
-        raise ConfigError(
-            f"runs {first.run_id} and {second.run_id} cannot be compared: they differ in {', '.join(wrong)}. Compare "
-            "runs of one machine and rig, or better both versions in one run: `nfvperf compare A B -- TESTS`"
-        )
-
-
-def _measured(first: RunEvidence, second: RunEvidence) -> list[str]:
-    return list(dict.fromkeys(test.node_id for run in (first, second) for test in run.tests.values() if test.outcomes))
-
-
 def _tests(first: RunEvidence, second: RunEvidence, margin: float) -> Iterator[TestComparison]:
     for test in first.tests.values():
         if test.node_id not in second.tests:
             continue
-        others = {_key(outcome): outcome for outcome in second.tests[test.node_id].outcomes.values()}
+        others = {(of.labels, of.algorithm): of for of in second.tests[test.node_id].outcomes.values()}
         for outcome in test.outcomes.values():
-            other = others.get(_key(outcome))
+            other = others.get((outcome.labels, outcome.algorithm))
             if other is not None and (side := _side(outcome, other, second.run_id, margin)).metrics:
                 data = ComparisonData(outcome.labels, outcome.algorithm, How.RUNS, first.run_id, (side,))
                 yield TestComparison(test.node_id, data)
-
-
-def _key(outcome: Outcome) -> tuple[tuple[tuple[str, str], ...], str]:
-    return outcome.labels, outcome.algorithm
 
 
 def _side(baseline: Outcome, own: Outcome, name: str, margin: float) -> SideFigures:
@@ -146,10 +180,3 @@ def _samples(outcome: Outcome) -> list[Samples]:
             figures = tuple(map(float, values))
             found.append(Samples(goal.goal.name, "pps", figures, at_least=at_least, at_most=at_most))
     return [samples for samples in found if all(math.isfinite(value) for value in samples.values)]
-
-
-def _fate(comparisons: list[ComparisonData]) -> RunFate:
-    said = set(words(comparisons))
-    if "slower" in said:
-        return RunFate.FAILED
-    return RunFate.INCONCLUSIVE if "cannot tell" in said else RunFate.PASSED
