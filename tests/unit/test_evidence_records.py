@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from pytest_nfvperf.adapters.evidence import hdr
+from pytest_nfvperf.adapters.evidence.reader import TestEvidence
 from pytest_nfvperf.adapters.evidence.schema import evidence_schema, parse_line, schema_text
 from pytest_nfvperf.model.evidence.records import KINDS, RecordIds, RecordKind, make_record, trial_data
 from pytest_nfvperf.model.ledger.ledger import FramePath, HopKind, Loss
@@ -165,6 +166,13 @@ def test_a_trial_result_comes_back_as_it_was(result: TrialResult) -> None:
 
 def test_every_kind_of_record_has_a_payload() -> None:
     assert set(KINDS.values()) == set(RecordKind)
+
+
+def test_the_reader_has_a_place_for_every_kind() -> None:
+    collected = {each.name for each in dataclasses.fields(TestEvidence) if each.default_factory is dict}
+    by_itself = {str(kind) for kind in RecordKind if not kind.collected_in}
+    assert sorted(kind.collected_in for kind in RecordKind if kind.collected_in) == sorted(collected)
+    assert by_itself == {"run", "test", "ledger", "test_end", "run_end"}
 
 
 def test_text_is_not_taken_for_a_number() -> None:

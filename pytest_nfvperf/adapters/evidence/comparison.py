@@ -27,7 +27,7 @@ from pytest_nfvperf.model.evidence.comparison import (
     unlike,
     words,
 )
-from pytest_nfvperf.model.evidence.conclusion import EXIT_STATUS, RunConclusion, RunFate
+from pytest_nfvperf.model.evidence.conclusion import RunConclusion, RunFate
 from pytest_nfvperf.model.evidence.records import plain
 from pytest_nfvperf.model.measure.comparison import relative
 from pytest_nfvperf.model.measure.observe import observation
@@ -113,7 +113,7 @@ def compared_runs(first: RunEvidence, second: RunEvidence, margin: float) -> Com
         left_out=tuple(LeftOut(name, "not in both runs", "") for name in measured if name not in compared_tests),
         duts=tuple((run.run_id, run.run.dut) for run in (first, second) if run.run is not None and run.run.dut),
         result=str(fate),
-        exit_status=EXIT_STATUS[fate],
+        exit_status=fate.exit_status,
         differences=tuple(
             (name, ((names[0], _text(one.get(name))), (names[1], _text(other.get(name)))))
             for name in sorted({*one, *other})

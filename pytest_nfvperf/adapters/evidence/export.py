@@ -394,8 +394,6 @@ def export_openmetrics(runs: Sequence[RunEvidence], directory: Path) -> Path:
 
 
 class _Runs:
-    """What prometheus_client collects from."""
-
     def __init__(self, runs: Sequence[RunEvidence]) -> None:
         self._runs = runs
 

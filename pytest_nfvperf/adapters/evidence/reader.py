@@ -154,22 +154,18 @@ class RunEvidence:
 
     @property
     def outcomes(self) -> dict[str, Outcome]:
-        """All outcomes by id."""
         return {key: value for test in self.tests.values() for key, value in test.outcomes.items()}
 
     @property
     def verdicts(self) -> dict[str, Verdict]:
-        """All verdicts by id."""
         return {key: value for test in self.tests.values() for key, value in test.verdicts.items()}
 
     @property
     def comparisons(self) -> dict[str, ComparisonData]:
-        """All comparisons by id."""
         return {key: value for test in self.tests.values() for key, value in test.comparisons.items()}
 
     @property
     def errors(self) -> dict[str, ErrorData]:
-        """All errors by id."""
         return {key: value for test in self.tests.values() for key, value in test.errors.items()}
 
     def testbeds(self) -> dict[str, str]:
@@ -177,10 +173,6 @@ class RunEvidence:
         measured = {one.file for one in self.tests.values() if one.measured}
         names = {file: run.testbed.name for file, run in self.runs.items() if file in measured}
         return names if len(set(names.values())) > 1 else {}
-
-    def testbed_of(self, test: TestEvidence) -> str:
-        """Name of the testbed that measured it, in a run on several; else ""."""
-        return self.testbeds().get(test.file, "")
 
     def test(self, node_id: str) -> TestEvidence:
         """The test of this node id, made when it is not there yet."""
@@ -349,7 +341,6 @@ def _check_identity(
 
 
 def _take(evidence: RunEvidence, file: str, line: Line, parts: dict[Hashable, Any]) -> None:
-    """Put one record where it belongs."""
     evidence.spans_ns[file] = (evidence.spans_ns.get(file, (line.time_ns, 0))[0], line.time_ns)
     data = line.data
     match data:

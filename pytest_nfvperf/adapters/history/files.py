@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from dataclasses import dataclass
 from functools import cache
@@ -13,6 +12,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from pytest_nfvperf.adapters.process.outputs import write_whole
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.history.series import SCHEMA, Acknowledgement, HistoryEntry
 
@@ -138,13 +138,9 @@ def _file_name(run: str) -> str:
 
 
 def _written(path: Path, text: str) -> Path:
-    """Whole or not at all."""
-    fresh = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        fresh.write_text(text, encoding="utf-8")
-        fresh.replace(path)
+        write_whole(path, text)
     except OSError as error:
-        fresh.unlink(missing_ok=True)
         raise ConfigError(f"cannot be written: {error.strerror}", file=str(path)) from error
     return path

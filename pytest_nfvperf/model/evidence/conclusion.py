@@ -1,6 +1,6 @@
 """What became of each test and of the run, decided in one place; every report repeats it.
 
-The numbers of ``EXIT_STATUS`` are pytest's where they mean the same; docs/exit-status.md is made of them.
+Exit statuses are pytest's where they mean the same; docs/exit-status.md is made of them.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Self
 
 from pytest_nfvperf.model.evidence.machine_did import Grade
 from pytest_nfvperf.model.evidence.records import Cause
@@ -19,28 +20,31 @@ LONGEST_REASON = 300
 
 
 class Fate(StrEnum):
-    """What became of a test."""
+    """What became of a test: its word; the badge, one test in a sentence and several, where these are others."""
 
-    INTERNAL = "internal error"
-    USAGE = "usage"
-    BROKEN = "broken"
-    FAILED = "failed"
-    INCONCLUSIVE = "inconclusive"
+    badge: str
+    one: str
+    several: str
+
+    def __new__(cls, word: str, badge: str = "", one: str = "", several: str = "") -> Self:
+        fate = str.__new__(cls, word)
+        fate._value_ = word
+        fate.badge, fate.one = badge or word, one or word
+        fate.several = several or fate.one
+        return fate
+
+    INTERNAL = "internal error", "INTERNAL", "internal error", "internal errors"
+    USAGE = "usage", "USAGE", "usage error", "usage errors"
+    BROKEN = "broken", "BROKEN", "testbed broken"
+    FAILED = "failed", "FAIL"
+    INCONCLUSIVE = "inconclusive", "INCONCLUSIVE"
     UNFINISHED = "unfinished"
     NOT_RUN = "not run"
-    XFAIL = "xfail"
+    XFAIL = "xfail", "xfail", "failed as expected"
     SKIPPED = "skipped"
-    PASSED = "passed"
+    PASSED = "passed", "PASS"
 
 
-_BADGES = {
-    Fate.PASSED: "PASS",
-    Fate.FAILED: "FAIL",
-    Fate.INCONCLUSIVE: "INCONCLUSIVE",
-    Fate.BROKEN: "BROKEN",
-    Fate.USAGE: "USAGE",
-    Fate.INTERNAL: "INTERNAL",
-}
 NO_SLA = "no SLA"
 WHEN_THE_RUN_ENDED = "it had begun when the run ended"
 """Why a test is unfinished in a run that was not killed."""
@@ -102,7 +106,7 @@ class TestConclusion:
         """One word for tables: PASS, FAIL, INCONCLUSIVE, BROKEN, USAGE, INTERNAL, skipped, xfail, no SLA ..."""
         if self.fate is Fate.PASSED and self.measured and not self.judged:
             return NO_SLA
-        return _BADGES.get(self.fate, str(self.fate))
+        return self.fate.badge
 
     @property
     def wrong(self) -> bool:
@@ -217,77 +221,83 @@ def subject_badge(test: TestConclusion, judgement: Judgement | None, subjects: i
 
 
 class RunFate(StrEnum):
-    """What became of a run. PASSED: nothing was wrong, yet it is no acceptance (skips, or nothing was judged)."""
+    """What became of a run. PASSED: nothing was wrong, yet it is no acceptance (skips, or nothing was judged).
 
-    RUNNING = "running"
-    KILLED = "killed"
-    INTERNAL = "internal error"
-    INTERRUPTED = "interrupted"
-    USAGE = "usage"
-    BROKEN = "broken"
-    FAILED = "failed"
-    INCONCLUSIVE = "inconclusive"
-    EMPTY = "empty"
+    Attributes:
+        exit_status: of the command.
+        head: begins the headline; those of PASSED and ACCEPTED are made of the tests.
+        advice: what to do next.
+        advice_on_sides: the same for a run that compares, where it is another.
+    """
+
+    exit_status: int
+    head: str
+    advice: str
+    advice_on_sides: str
+
+    def __new__(
+        cls, word: str, exit_status: int = 0, head: str = "", advice: str = "", advice_on_sides: str = ""
+    ) -> Self:
+        fate = str.__new__(cls, word)
+        fate._value_ = word
+        fate.exit_status, fate.head = exit_status, head
+        fate.advice, fate.advice_on_sides = advice, advice_on_sides or advice
+        return fate
+
+    RUNNING = "running", 12, "Running", "Look again once it has ended"
+    KILLED = (
+        "killed",
+        3,
+        "Killed: the run did not end by itself",
+        "The evidence has what had finished; `nfvperf clean` removes what the run left on the machine",
+    )
+    INTERNAL = (
+        "internal error",
+        3,
+        "Internal error",
+        (
+            "This is a fault of nfvperf or of a plugin and says nothing about the DUT: report it with the traceback, "
+            "the run's evidence.jsonl and what `nfvperf doctor` prints"
+        ),
+    )
+    INTERRUPTED = "interrupted", 2, "Interrupted", "The evidence has what had finished; run the rest again"
+    USAGE = "usage", 4, "Usage error", "Correct what the message names and run it again"
+    BROKEN = (
+        "broken",
+        11,
+        "Testbed broken",
+        "The run says nothing about the DUT: repair the testbed (see `nfvperf doctor`) and run it again",
+        "A side does not run, or the testbed broke: the reasons are above",
+    )
+    FAILED = (
+        "failed",
+        1,
+        "Failed",
+        "The reasons are above and in the report: change the DUT, its configuration or the SLA",
+        "The table says which side is slower, and by how much",
+    )
+    INCONCLUSIVE = (
+        "inconclusive",
+        10,
+        "Inconclusive",
+        (
+            "Nothing failed, but this is no acceptance: the reasons say what could not be judged; measure again on a "
+            "quieter machine or longer (--nfv-profile gate)"
+        ),
+        "The table says what could have been seen: measure longer (--nfv-profile gate), or on a quieter machine",
+    )
+    EMPTY = "empty", 5, "Nothing was selected", "Look at the paths, -k and --nfv-profile"
     PASSED = "passed"
     ACCEPTED = "accepted"
 
 
-EXIT_STATUS = {
-    RunFate.ACCEPTED: 0,
-    RunFate.PASSED: 0,
-    RunFate.FAILED: 1,
-    RunFate.INTERRUPTED: 2,
-    RunFate.INTERNAL: 3,
-    RunFate.KILLED: 3,
-    RunFate.USAGE: 4,
-    RunFate.EMPTY: 5,
-    RunFate.INCONCLUSIVE: 10,
-    RunFate.BROKEN: 11,
-    RunFate.RUNNING: 12,
-}
-
-_WORDS = {Fate.BROKEN: "testbed broken", Fate.USAGE: "usage error", Fate.XFAIL: "failed as expected"}
-_PLURALS = {Fate.USAGE: "usage errors", Fate.INTERNAL: "internal errors"}
+EXIT_STATUS = {fate: fate.exit_status for fate in RunFate}
 
 _RUNS = {fate: RunFate(fate.value) for fate in GRAVITY}
 """What a test that did not pass makes of the run."""
 
 _PYTESTS = {2: RunFate.INTERRUPTED, 3: RunFate.INTERNAL, 4: RunFate.USAGE, 11: RunFate.BROKEN}
 """What pytest's own status says of a run, whatever its tests say. 11 is ours: no worker was left to run the rest."""
-
-_HEADS = {
-    RunFate.RUNNING: "Running",
-    RunFate.KILLED: "Killed: the run did not end by itself",
-    RunFate.INTERNAL: "Internal error",
-    RunFate.INTERRUPTED: "Interrupted",
-    RunFate.USAGE: "Usage error",
-    RunFate.BROKEN: "Testbed broken",
-    RunFate.FAILED: "Failed",
-    RunFate.INCONCLUSIVE: "Inconclusive",
-    RunFate.EMPTY: "Nothing was selected",
-}
-
-_ADVICE = {
-    RunFate.RUNNING: "Look again once it has ended",
-    RunFate.KILLED: "The evidence has what had finished; `nfvperf clean` removes what the run left on the machine",
-    RunFate.INTERNAL: "This is a fault of nfvperf or of a plugin and says nothing about the DUT: report it with the "
-    "traceback, the run's evidence.jsonl and what `nfvperf doctor` prints",
-    RunFate.INTERRUPTED: "The evidence has what had finished; run the rest again",
-    RunFate.USAGE: "Correct what the message names and run it again",
-    RunFate.BROKEN: "The run says nothing about the DUT: repair the testbed (see `nfvperf doctor`) and run it again",
-    RunFate.FAILED: "The reasons are above and in the report: change the DUT, its configuration or the SLA",
-    RunFate.INCONCLUSIVE: "Nothing failed, but this is no acceptance: the reasons say what could not be judged; "
-    "measure again on a quieter machine or longer (--nfv-profile gate)",
-    RunFate.EMPTY: "Look at the paths, -k and --nfv-profile",
-}
-
-_COMPARED = {
-    RunFate.FAILED: "The table says which side is slower, and by how much",
-    RunFate.INCONCLUSIVE: "The table says what could have been seen: measure longer (--nfv-profile gate), or on a "
-    "quieter machine",
-    RunFate.BROKEN: "A side does not run, or the testbed broke: the reasons are above",
-}
-"""Advice of a run that compares, where it is another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,7 +377,7 @@ def conclude_run(facts: RunFacts) -> RunConclusion:
     fate = _run_fate(facts, tests)
     if facts.compared is not None:
         return _comparison(facts, fate, tests)
-    exit_status = EXIT_STATUS[fate]
+    exit_status = fate.exit_status
     if fate is RunFate.FAILED and facts.exit_status is not None and facts.exit_status > 5:
         exit_status = facts.exit_status  # another plugin's own
     met = sum(verdict.judgement is Judgement.PASS for test in facts.tests for verdict in test.verdicts)
@@ -389,12 +399,11 @@ def _comparison(facts: RunFacts, fate: RunFate, tests: Sequence[TestConclusion])
     said = ", ".join(f"{count} {word}" for word, count in (facts.compared or {}).items())
     headline = f"Compared: {said or 'nothing'}"
     if fate is not RunFate.PASSED:
-        headline = f"{_HEADS[fate]}. {headline}"
+        headline = f"{fate.head}. {headline}"
     others = ", ".join(counted(test for test in tests if test.fate in {Fate.SKIPPED, Fate.NOT_RUN, Fate.UNFINISHED}))
     headline += f"; of {_tests(len(tests))} {others}" if others else ""
-    advice = _COMPARED.get(fate, _ADVICE.get(fate, ""))
     why = _run_reason(facts, fate, [replace(test, told="") for test in tests])  # each verdict names its side
-    return RunConclusion(fate, EXIT_STATUS[fate], headline, why, advice, tuple(tests), facts.rig)
+    return RunConclusion(fate, fate.exit_status, headline, why, fate.advice_on_sides, tuple(tests), facts.rig)
 
 
 def _run_fate(facts: RunFacts, tests: Sequence[TestConclusion]) -> RunFate:
@@ -418,7 +427,7 @@ def _headline(fate: RunFate, tests: Sequence[TestConclusion], met: int) -> str:
     if fate is RunFate.ACCEPTED:
         return f"Accepted: {_all(met, 'requirement')} met, {_all(len(tests), 'selected test')} passed"
     if fate is not RunFate.PASSED:
-        return f"{_HEADS[fate]}: of {_tests(len(tests))} {', '.join(counted(tests))}" if tests else _HEADS[fate]
+        return f"{fate.head}: of {_tests(len(tests))} {', '.join(counted(tests))}" if tests else fate.head
     passed = sum(test.fate is Fate.PASSED for test in tests)
     others = [test for test in tests if test.fate is not Fate.PASSED]
     if all(test.fate is Fate.SKIPPED for test in tests):
@@ -443,9 +452,7 @@ def _all(count: int, what: str) -> str:
 def counted(tests: Iterable[TestConclusion]) -> list[str]:
     """``["1 failed", "2 inconclusive", "9 passed"]``: the gravest first."""
     counts = Counter(test.fate for test in tests)
-    words = {fate: _WORDS.get(fate, str(fate)) for fate in Fate}
-    words |= {fate: plural for fate, plural in _PLURALS.items() if counts[fate] > 1}
-    return [f"{counts[fate]} {words[fate]}" for fate in Fate if counts[fate]]
+    return [f"{counts[fate]} {fate.one if counts[fate] == 1 else fate.several}" for fate in Fate if counts[fate]]
 
 
 def _run_reason(facts: RunFacts, fate: RunFate, tests: Sequence[TestConclusion]) -> str:
@@ -467,26 +474,15 @@ def _without_stop(text: str) -> str:
 
 
 def _advice(facts: RunFacts, fate: RunFate, tests: Sequence[TestConclusion]) -> str:
-    if fate is RunFate.ACCEPTED and facts.rig == Grade.UNTRUSTED:
-        return "Measure again on a quieter machine before you rely on it (docs/noise.md)"
     if fate is not RunFate.PASSED:
-        return _ADVICE.get(fate, "")
-    no_acceptance = "This is no acceptance"
-    reservations = (  # the first that holds
-        (
-            any(test.tolerated for test in tests),
-            f"{no_acceptance}: --nfv-inconclusive warn accepted what could not be judged",
-        ),
-        (
-            any(test.fate is Fate.SKIPPED for test in tests),
-            f"{no_acceptance} of all: the reasons of the skips say what is missing",
-        ),
-        (facts.smoke, "It works here, which is no acceptance: for that, measure longer (--nfv-profile gate)"),
-        (
-            not any(test.judged for test in tests),
-            f"{no_acceptance}: give requirements in an sla.yaml beside the suite or by --nfv-sla FILE",
-        ),
-    )
-    return next(
-        (text for holds, text in reservations if holds), f"{no_acceptance}: what failed as expected still needs a fix"
-    )
+        untrusted = fate is RunFate.ACCEPTED and facts.rig == Grade.UNTRUSTED
+        return "Measure again on a quieter machine before you rely on it (docs/noise.md)" if untrusted else fate.advice
+    if any(test.tolerated for test in tests):
+        return "This is no acceptance: --nfv-inconclusive warn accepted what could not be judged"
+    if any(test.fate is Fate.SKIPPED for test in tests):
+        return "This is no acceptance of all: the reasons of the skips say what is missing"
+    if facts.smoke:
+        return "It works here, which is no acceptance: for that, measure longer (--nfv-profile gate)"
+    if not any(test.judged for test in tests):
+        return "This is no acceptance: give requirements in an sla.yaml beside the suite or by --nfv-sla FILE"
+    return "This is no acceptance: what failed as expected still needs a fix"

@@ -410,7 +410,6 @@ class Record:
     data: dict[str, Any]
 
     def to_json(self) -> dict[str, Any]:
-        """The line as it is written."""
         return {
             "schema": SCHEMA_VERSION,
             "kind": str(self.kind),
@@ -477,7 +476,6 @@ class RecordIds:
         self._last: dict[RecordKind, int] = {}
 
     def next(self, kind: RecordKind) -> str:
-        """The next id of this kind."""
         number = self._last.get(kind, 0) + 1
         self._last[kind] = number
         return f"{self._prefix}{kind}-{number:04}"

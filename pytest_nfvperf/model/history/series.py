@@ -59,7 +59,6 @@ class Figure:
     bound_reason: str = ""
 
     def observation(self) -> Observation:
-        """As an SLA takes it."""
         return Observation(
             self.metric,
             self.value,
@@ -173,7 +172,6 @@ class Series:
 
     @property
     def values(self) -> list[float]:
-        """In ``unit``."""
         return [point.figure.value for point in self.points]
 
     @property
@@ -275,7 +273,6 @@ class Step:
 
     @property
     def ratio(self) -> float:
-        """After over before."""
         return self.after / self.before
 
 
