@@ -201,13 +201,13 @@ def read_run(
         ConfigError: nothing there, a line that is not evidence, another schema version, or files of several runs.
     """
     evidence = RunEvidence(path)
-    seen: dict[str, tuple[str, int]] = {}
+    seen: dict[str, tuple[str, int]] = {}  # file and line of each id
     parts: dict[Hashable, Any] = {}
     attempts: dict[str, list[TestEvidence]] = {}
     files = [file for file in _files(path) if only is None or file.name in only]
     evidence.being_written = tuple(file.name for file in files if is_being_written(file))  # before it is read
     for file in files:
-        evidence.tests = {}
+        evidence.tests = {}  # those of this file: which file decides on a test is known once all are read
         for number, text in _complete_lines(file, evidence):
             line = _parse(file, number, text)
             _check_identity(evidence, seen, line, (file.name, number))
@@ -238,7 +238,7 @@ def _of_resumed(tried: Sequence[TestEvidence], runs: Mapping[str, RunData]) -> T
     after = {file for test in tried if test.node_id and test.file in runs for file in runs[test.file].resumes}
     settled = _settled([test for test in tried if test.file not in after])
     base = next((test for test in tried if test.file == settled.data.measured_in), None)
-    if base is not None:  # judged anew, by another SLA
+    if base is not None:  # judged anew, by another SLA: figures of the earlier process, verdicts of the later one
         return replace(base, data=settled.data, verdicts=settled.verdicts, end=settled.end)
     settled.lost_in += tuple(test.file for test in tried if test.file in after)
     return settled
@@ -419,12 +419,13 @@ def _ended(run: RunEvidence) -> RunEndData | None:
     How a process ended counts no more once a later one has gone on with the run.
     """
     ends = {file: end for file, end in run.ends.items() if file not in run.resumed}
+    # These speak for the whole run, the one that wrote last first.
     for who in (STOPPED, REFUSED, CONTROLLER):
         for file, end in ends.items():
             if _is_of(file, who):
                 return end
     if not ends or set(run.runs) - set(ends) - run.resumed:
-        return None
+        return None  # a process began and did not end
     return max(ends.values(), key=lambda end: end.exit_status)
 
 
@@ -434,9 +435,12 @@ def test_facts(test: TestEvidence, run: RunEvidence) -> TestFacts:
     if end is None and _lost_a_worker(run):
         who = "the workers that ran it" if test.lost_in else "the worker that ran it"
         end = TestEndData("error", 0.0, f"{who} died", Cause.TESTBED)
-    unfinished = "it is running" if run.being_written else "it had begun when the run was killed"
-    if _ended(run) is not None:
-        unfinished = WHEN_THE_RUN_ENDED
+    if end is not None:
+        reason = end.reason
+    elif _ended(run) is not None:
+        reason = WHEN_THE_RUN_ENDED
+    else:
+        reason = "it is running" if run.being_written else "it had begun when the run was killed"
     # Why its last trial, and its last run of streams, were invalid.
     trials = [trial.result.invalid for trial in test.trials.values()][-1:]
     streams = [stream.result.invalid for stream in test.streams.values()][-1:]
@@ -444,7 +448,7 @@ def test_facts(test: TestEvidence, run: RunEvidence) -> TestFacts:
         test.node_id,
         status=None if end is None else end.status,
         cause=Cause.UNKNOWN if end is None else end.cause,
-        reason=unfinished if end is None else end.reason,
+        reason=reason,
         verdicts=tuple(test.verdicts.values()),
         errors=tuple(error.message for error in test.errors.values()),
         spoiled=next((str(reasons[0]) for reasons in (*trials, *streams) if reasons), ""),

@@ -222,6 +222,7 @@ def series_of(entries: Sequence[HistoryEntry]) -> list[Series]:
         for labels, figure in _figures(entry):
             key = (labels, figure.metric, figure.at or "", figure.unit, number)
             collected.setdefault(key, []).append(Point(entry, figure))
+    # What all subjects have in common sets none apart: it is left out of the short names.
     shared = set.intersection(*(set(key[0]) for key in collected)) if collected else set()
     found = []
     for (labels, metric, at, unit, number), points in collected.items():
@@ -339,6 +340,7 @@ def changes(
         direction = Direction.BETTER if (step.ratio > 1) == (better == HIGHER) else Direction.WORSE
         if better is None:
             direction = Direction.CHANGED
+        # A series has recovered when its newest level is as good as the one before this step.
         now = steps[-1].after / step.before
         still_worse = now > 1 + smallest if better == LOWER else now < 1 - smallest
         recovered = direction is Direction.WORSE and not still_worse
