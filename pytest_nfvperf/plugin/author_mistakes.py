@@ -72,9 +72,14 @@ def _wrong_name(error: AttributeError) -> str | None:
 
 def _wrong_call(error: BaseException) -> str | None:
     match = _MISFIT.match(str(error)) if isinstance(error, TypeError) else None
-    if match is None or match["call"].split(".")[0] not in pytest_nfvperf.__all__:
+    if match is None or match["call"].split(".")[0] not in _public_names():
         return None
     return str(error)
+
+
+def _public_names() -> set[str]:
+    nfv = pytest_nfvperf
+    return {name for space in (nfv, nfv.parts, nfv.results, nfv.extend, nfv.testing) for name in dir(space)}
 
 
 def _frames(traceback: TracebackType | None) -> Iterable[tuple[Path, int]]:

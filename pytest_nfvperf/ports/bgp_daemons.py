@@ -61,14 +61,6 @@ class Link(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Links:
-    """Of the two speakers. ``frr``: the VLAN port into FRR's namespace; ``bird``: between BIRD and the DUT's port."""
-
-    frr: Link
-    bird: Link
-
-
-@dataclass(frozen=True, slots=True)
 class BgpParts:
     """What S1's path consists of once it is started. Each is closed by who uses it.
 
@@ -76,14 +68,16 @@ class BgpParts:
         frr: the DUT's speaker.
         bird: its neighbour.
         agent: turns the routes that the DUT's speaker learns into flows.
-        links: of both speakers.
+        frr_link: the VLAN port into FRR's namespace.
+        bird_link: between BIRD and the DUT's port.
         watch_steps: begins to date the steps of changes; whoever begins it closes it.
     """
 
     frr: BgpSpeaker
     bird: BgpSpeaker
     agent: RouteFollower
-    links: Links
+    frr_link: Link
+    bird_link: Link
     watch_steps: Callable[[], Steps]
 
 

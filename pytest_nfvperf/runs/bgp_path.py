@@ -22,7 +22,8 @@ class BgpPath:
         self.frr = parts.frr
         self.bird = parts.bird
         self.agent = parts.agent
-        self.links = parts.links
+        self.frr_link = parts.frr_link
+        self.bird_link = parts.bird_link
         self._watch_steps = parts.watch_steps
 
     @contextmanager
@@ -68,5 +69,5 @@ class BgpPath:
     def close(self) -> None:
         """End all. Can be called twice."""
         with ExitStack() as stack:
-            for part in (self.links.frr, self.links.bird, self.agent, self.frr, self.bird):
+            for part in (self.frr_link, self.bird_link, self.agent, self.frr, self.bird):
                 stack.callback(part.close)

@@ -21,6 +21,7 @@ from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Arrivals, Reason, TrialResult, TrialSpec
 from pytest_nfvperf.runs.call_arguments import DURATION, LIVE, TRAFFIC, WHOLE_LOAD, check_live
 from pytest_nfvperf.runs.invalid_trials import RepeatBudget
+from pytest_nfvperf.runs.load_series import loss_point
 from pytest_nfvperf.runs.measurer import window_s
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.search import measured_labels
@@ -102,7 +103,7 @@ class ConvergenceReading:
 
 
 class Convergence:
-    """Readings of one test.
+    """The fixture ``convergence``: constant load with events meanwhile.
 
     Args:
         labels: what identifies the test in SLAs and reports.
@@ -184,6 +185,7 @@ class Convergence:
         seconds: Mapping[str, Sequence[float]],
         *,
         at_least: Mapping[str, str] = _NOTHING,
+        loss_of: Sequence[ConvergenceReading] = (),
         **found: Any,
     ) -> Outcome:
         """Make an outcome of the times, and write it to the evidence.
@@ -194,6 +196,7 @@ class Convergence:
             readings: what the times were read from.
             seconds: by metric; those without a reading are left out.
             at_least: why the times of a metric are lower bounds only, for those that are.
+            loss_of: readings whose loss is the outcome's loss curve.
             found: what else the outcome has.
         """
         trials = tuple(reading.trial.id for reading in readings)
@@ -208,6 +211,7 @@ class Convergence:
                 for metric, values in seconds.items()
                 if values
             ),
+            loss_curve=tuple(loss_point(reading.trial) for reading in loss_of),
             **found,
         )
         live.runner.recorder.emit(outcome)

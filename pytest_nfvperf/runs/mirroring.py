@@ -292,7 +292,7 @@ CALM_FPS = 50_000
 
 @dataclass(frozen=True, slots=True)
 class CopyTrials:
-    """Counts the copies of trials at a fixed load. ``profile``: durations."""
+    """The fixture ``copies``: counts the copies of trials at a fixed load. ``profile``: durations."""
 
     profile: Profile
 

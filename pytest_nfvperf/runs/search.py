@@ -67,7 +67,7 @@ Find = Callable[[LoadMeasurer, LoadLimits], tuple[GoalOutcome, ...]]
 
 
 class Search:
-    """Measurements of one test.
+    """The fixture ``search``: measurements of one test.
 
     Args:
         profile: durations, goals, repeats.

@@ -120,7 +120,7 @@ class _Watched:
 
 
 class Soaker:
-    """Soaks of one test.
+    """The fixture ``soak``: soaks of one test.
 
     Args:
         profile: its length and interval.

@@ -115,7 +115,7 @@ class Profiling(Protocol):
 
 
 class StreamRunner:
-    """Runs streams between two namespaces of a live topology.
+    """The fixture ``streams``: runs streams between two namespaces of a live topology.
 
     Args:
         engine: makes the streams.

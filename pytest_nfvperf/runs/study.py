@@ -64,7 +64,7 @@ _SUBJECTS = {
 
 
 class Study:
-    """Comparisons of one test.
+    """The fixture ``study``: comparisons of one test.
 
     Args:
         profile: repeats, durations and budget.

@@ -77,7 +77,7 @@ if TYPE_CHECKING:
 
 
 class NfvSession:
-    """State of one pytest process.
+    """The fixture ``nfv_session``: state of one pytest process.
 
     Args:
         options: what the user asked for.

@@ -79,7 +79,7 @@ ProfileText = Callable[[Sequence[Outcome]], str | None]
 
 
 class SlaCheck:
-    """Judges the outcomes of one test.
+    """The fixture ``sla``: judges the outcomes of one test.
 
     Args:
         rules: those of every SLA file in force.

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 
-from pytest_nfvperf import NOT_QUICK, LiveTopology, SlaCheck, Soaker, Traffic
-from pytest_nfvperf.routing import BgpSpeaker, LiveBgpPath, SessionSampler
+from pytest_nfvperf import LiveBgpPath, LiveTopology, SlaCheck, Soaker, Traffic
+from pytest_nfvperf.extend import BgpSpeaker
 
 
 @pytest.mark.nfv_smoke
@@ -22,7 +23,7 @@ def test_soak(phy2phy: LiveTopology, soak: Soaker, sla: SlaCheck) -> None:
     sla.check(soak.run(phy2phy, Traffic(frame_size=64)))
 
 
-@getattr(pytest.mark, NOT_QUICK)
+@pytest.mark.nfv_not_quick
 def test_soak_vnf(pvp: LiveTopology, soak: Soaker, sla: SlaCheck) -> None:
     """The same through one VNF.
 
@@ -33,7 +34,7 @@ def test_soak_vnf(pvp: LiveTopology, soak: Soaker, sla: SlaCheck) -> None:
 
 
 @pytest.mark.nfv(frame_size="64")
-@getattr(pytest.mark, NOT_QUICK)
+@pytest.mark.nfv_not_quick
 def test_soak_bgp(bgp_path: LiveBgpPath, soak: Soaker, sla: SlaCheck) -> None:
     """S1 whole: the load over the path that BGP announced, the session and its BFD sampled with all else.
 
@@ -45,12 +46,12 @@ def test_soak_bgp(bgp_path: LiveBgpPath, soak: Soaker, sla: SlaCheck) -> None:
     sla.check(outcome)
 
 
-@getattr(pytest.mark, NOT_QUICK)
+@pytest.mark.nfv_not_quick
 def test_soak_lab_sessions(
     lab_speakers: Mapping[str, BgpSpeaker],
     phy2phy: LiveTopology,
     soak: Soaker,
-    lab_sessions: Sequence[SessionSampler],
+    lab_sessions: Sequence[Any],
     sla: SlaCheck,
 ) -> None:
     """The load of ``test_soak`` beside routing daemons of the lab, which the testbed file names; skipped without.

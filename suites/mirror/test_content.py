@@ -7,7 +7,6 @@ from collections.abc import Callable
 import pytest
 
 from pytest_nfvperf import (
-    Capture,
     CopyTrials,
     Deployer,
     DutFailure,
@@ -18,6 +17,7 @@ from pytest_nfvperf import (
     mirror_output,
     vm_chain,
 )
+from pytest_nfvperf.extend import Capture
 from pytest_nfvperf.parts import mirror, namespace
 
 CALM_FPS = 2_000

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 import pytest
 
-from pytest_nfvperf import Profile, SlaCheck, loss_point
-from pytest_nfvperf.routing import VM, BgpPathDeployer, Convergence, ConvergenceReading, Event, LiveBgpPath, Steps
+from pytest_nfvperf import VM, BgpPathDeployer, Convergence, Event, LiveBgpPath, Profile, SlaCheck
+from pytest_nfvperf.results import ConvergenceReading
 
 REPEATS = {"smoke": 1, "quick": 3, "gate": 10, "full": 25}
 STORM_PERIOD_S = 0.1
@@ -30,7 +30,9 @@ def test_establishment(bgp: BgpPathDeployer, convergence: Convergence, sla: SlaC
     sla.check(convergence.outcome(path.live, path.traffic(64), (), {"establishment_time": [taken]}, **seen))
 
 
-def _times(reading: ConvergenceReading, steps: Steps, prefix: str) -> Iterator[tuple[str, float]]:
+def _times(
+    reading: ConvergenceReading, since: Callable[..., Mapping[str, float]], prefix: str
+) -> Iterator[tuple[str, float]]:
     """Seconds by metric, of a reading with both events."""
     frames = {
         "withdrawal": reading.stopped_after_s("withdraw", VM),
@@ -38,7 +40,7 @@ def _times(reading: ConvergenceReading, steps: Steps, prefix: str) -> Iterator[t
     }
     for name, event in (("withdrawal", "withdraw"), ("announcement", "announce")):
         if event in reading.began_ns:
-            times = steps.since(reading.began_ns[event], prefix, gone=event == "withdraw")
+            times = since(reading.began_ns[event], prefix, gone=event == "withdraw")
             yield from ((f"{name}_{step}_time", value) for step, value in times.items())
         if (value := frames[name]) is not None:
             yield f"{name}_time", value
@@ -65,7 +67,7 @@ def test_withdraw_and_announce(
         for _ in range(REPEATS.get(profile.name, 3)):
             reading = convergence.read(bgp_path.live, traffic, events, 1.8, ready=bgp_path.await_ready)
             bgp_path.await_installed(bgp_path.plan.clients, 5)
-            for metric, value in _times(reading, steps, bgp_path.plan.clients):
+            for metric, value in _times(reading, steps.since, bgp_path.plan.clients):
                 seconds[metric].append(value)
             readings.append(reading)
     sla.check(convergence.outcome(bgp_path.live, traffic, readings, seconds))
@@ -87,5 +89,5 @@ def test_flap_storm(bgp_path: LiveBgpPath, convergence: Convergence, sla: SlaChe
     bgp_path.await_installed(bgp_path.plan.clients, 5)
     after = convergence.read(bgp_path.live, traffic, (), 0.5)
     seen = bgp_path.seen_since(before, storm.trial.id, after.trial.id)
-    seconds, loss = {"outage_time": [storm.outage_s(VM)]}, (loss_point(after.trial),)
-    sla.check(convergence.outcome(bgp_path.live, traffic, [storm, after], seconds, loss_curve=loss, **seen))
+    seconds = {"outage_time": [storm.outage_s(VM)]}
+    sla.check(convergence.outcome(bgp_path.live, traffic, [storm, after], seconds, loss_of=[after], **seen))

@@ -10,18 +10,9 @@ from typing import Any
 
 import pytest
 
-from pytest_nfvperf import Outcome, SlaCheck, sweep
-from pytest_nfvperf.routing import (
-    VM,
-    BgpPathDeployer,
-    BgpPathPlan,
-    BgpSpeaker,
-    Convergence,
-    ConvergenceReading,
-    Event,
-    LiveBgpPath,
-    SessionState,
-)
+from pytest_nfvperf import VM, BgpPathDeployer, BgpPathPlan, Convergence, Event, LiveBgpPath, SlaCheck, sweep
+from pytest_nfvperf.extend import BgpSpeaker, SessionState
+from pytest_nfvperf.results import ConvergenceReading, Outcome
 
 RECOVERED_WITHIN_S = 10.0
 
@@ -111,7 +102,7 @@ def test_link_fails(link: str, bgp_path: LiveBgpPath, convergence: Convergence, 
     flows again.
     Verify: the SLA on how soon traffic that has no route stops and goes on again, and on flaps: the one cut is one.
     """
-    cable = bgp_path.path.links.bird if link == "neighbour" else bgp_path.path.links.frr
+    cable = bgp_path.path.bird_link if link == "neighbour" else bgp_path.path.frr_link
     events = [Event("cut", 0.3, cable.down), Event("mend", 1.6, cable.up)]
     sla.check(_break_and_mend(bgp_path, convergence, events, 4.5))
 

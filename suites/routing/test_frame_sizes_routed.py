@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_nfvperf import S1_FRAME_SIZES, Search, SlaCheck, sweep
-from pytest_nfvperf.routing import LiveBgpPath
+from pytest_nfvperf import S1_FRAME_SIZES, LiveBgpPath, Search, SlaCheck, sweep
 
 
 @sweep("frame_size", S1_FRAME_SIZES, quick={64})

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pytest_nfvperf import Profile, SlaCheck, loss_point, sweep
-from pytest_nfvperf.routing import BgpPathDeployer, BgpPathPlan, BgpTimers, Convergence, Event, LiveBgpPath
+from pytest_nfvperf import (
+    BgpPathDeployer,
+    BgpPathPlan,
+    BgpTimers,
+    Convergence,
+    Event,
+    LiveBgpPath,
+    Profile,
+    SlaCheck,
+    sweep,
+)
 
 LOAD_S = {"quick": 8.0, "gate": 60.0, "full": 300.0}
 CHURN_FPS = 500_000
@@ -28,8 +37,7 @@ def test_session_under_load(
     traffic, before = bgp_path.traffic(64), bgp_path.path.session()
     reading = convergence.read(bgp_path.live, traffic, (), LOAD_S.get(profile.name, 8.0), load_mpps * 1_000_000)
     seen, note = bgp_path.seen_since(before, reading.trial.id), str(bgp_path.path.session())
-    loss = (loss_point(reading.trial),)
-    sla.check(convergence.outcome(bgp_path.live, traffic, [reading], {}, loss_curve=loss, notes=(note,), **seen))
+    sla.check(convergence.outcome(bgp_path.live, traffic, [reading], {}, loss_of=[reading], notes=(note,), **seen))
 
 
 def _prefixes(count: int) -> Iterator[str]:
@@ -70,10 +78,10 @@ def test_route_scale(prefixes: int, bgp: BgpPathDeployer, convergence: Convergen
     reading = convergence.read(bgp_path.live, traffic, events, seconds_for, CHURN_FPS, ready=withdraw)
     withdraw()
     bgp_path.await_established()
-    seen, loss = bgp_path.seen_since(before, reading.trial.id), (loss_point(reading.trial),)
+    seen = bgp_path.seen_since(before, reading.trial.id)
     times = {
         metric: [marks[mark] - marks["announced"]]
         for metric, mark in (("prefixes_received_time", "received"), ("prefixes_installed_time", "installed"))
         if mark in marks
     }
-    sla.check(convergence.outcome(bgp_path.live, traffic, [reading], times, loss_curve=loss, **seen))
+    sla.check(convergence.outcome(bgp_path.live, traffic, [reading], times, loss_of=[reading], **seen))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from pytest_nfvperf import DeadlineError, Profile, SlaCheck, UnavailableError, format_fps, format_ratio, sweep
-from pytest_nfvperf.routing import Convergence, Event, LiveBgpPath
+from pytest_nfvperf import Convergence, DeadlineError, Event, LiveBgpPath, Profile, SlaCheck, UnavailableError, sweep
+from pytest_nfvperf.results import format_fps, format_ratio
 
 FLOOD_FPS = 7_000_000
 """Per direction: more than a PMD forwards between two ports and routes, 64 B."""

@@ -2,17 +2,8 @@
 
 from __future__ import annotations
 
-from pytest_nfvperf import (
-    RFC2544_FRAME_SIZES,
-    DutFailure,
-    LiveTopology,
-    Profile,
-    Search,
-    SlaCheck,
-    Traffic,
-    format_fps,
-    sweep,
-)
+from pytest_nfvperf import RFC2544_FRAME_SIZES, DutFailure, LiveTopology, Profile, Search, SlaCheck, Traffic, sweep
+from pytest_nfvperf.results import format_fps
 
 
 @sweep("frame_size", RFC2544_FRAME_SIZES, quick={64})

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from pytest_nfvperf import OVS_DEFAULT, Dut, SlaCheck, Study, Subject, Traffic, Tuning, compares, phy2phy, sweep
+from pytest_nfvperf import Dut, SlaCheck, Study, Subject, Traffic, Tuning, compares, phy2phy, sweep
 
 LARGER = (256, 512)
-CACHES = (OVS_DEFAULT, Tuning(emc_insert_inv_prob=0), Tuning(emc_insert_inv_prob=1), Tuning(smc=True))
+CACHES = (Tuning(), Tuning(emc_insert_inv_prob=0), Tuning(emc_insert_inv_prob=1), Tuning(smc=True))
 OTHERS = (
-    OVS_DEFAULT,
+    Tuning(),
     Tuning(pmd_sleep_max_us=50),
     Tuning(tx_flush_interval_us=50),
     Tuning(other_config=(("pmd-perf-metrics", "true"),)),

@@ -66,7 +66,7 @@ def test_a_link_that_is_cut_ends_the_session_until_it_is_mended(rig: LossRig) ->
         path = path_on(live, PLAN)
         try:
             path.await_ready()
-            for cable in (path.links.bird, path.links.frr):
+            for cable in (path.bird_link, path.frr_link):
                 cable.down()
                 path.frr.await_session(PLAN.bird_address, lambda seen: not seen.established, "the end", 5)
                 path.agent.await_installed(PLAN.clients, 2, gone=True)

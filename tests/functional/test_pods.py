@@ -118,7 +118,7 @@ def test_no_such_pod(streams, deploy):
 """
 
 MAKERS = """
-from pytest_nfvperf.parts import NIC_MAKERS
+from pytest_nfvperf.extend import NIC_MAKERS
 
 def make(nic, making):
     made = NIC_MAKERS["veth"](nic, making)

@@ -31,7 +31,7 @@ EDGE = nfv.compose("edge", endpoint("p0", "a"), patch("a", "b"), endpoint("p1", 
 @nfv.sweep("frame_size", [64, 128, 256])
 def test_all_values(frame_size, deploy, search):
     outcome = search.loss_at(deploy(EDGE), nfv.Traffic(frame_size=frame_size), 1e6, 1.0)
-    assert isinstance(outcome, nfv.Outcome)
+    assert isinstance(outcome, nfv.results.Outcome)
 
 
 @nfv.chosen("frame_size, flows", [(64, 1), (64, 100)])

@@ -42,7 +42,11 @@ def test_the_wheel_holds_sources_fixtures_and_types(wheel):
     assert {"pytest_nfvperf/py.typed", "pytest_nfvperf/fixtures/parts.py", "pytest_nfvperf/native/meson.build"} <= set(
         names
     )
-    modules = {str(path.relative_to(ROOT)) for path in (ROOT / "pytest_nfvperf").rglob("*.py")}
+    modules = {
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "pytest_nfvperf").rglob("*.py*")
+        if path.suffix in {".py", ".pyi"}
+    }
     assert not modules - set(names), "[tool.setuptools.packages.find] found not all"
     native = {Path(name).name for name in names if name.startswith("pytest_nfvperf/native/")}
     missing = {path.name for path in (ROOT / "pytest_nfvperf/native").rglob("*.[ch]")} - native

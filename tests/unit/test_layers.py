@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "pytest_nfvperf"
 
 LAYERS = ("model", "ports", ("config", "adapters", "native"), "runs", "backends", "session", ("plugin", "cli"))
-PUBLIC = ("__init__", "parts", "routing", "testing")
+PUBLIC = ("__init__", "parts", "results", "extend", "testing")
 """The files at the top of the package: they name what lies in all layers, and import it when asked for a name."""
 FIXTURES, SUITES = len(LAYERS) + 1, len(LAYERS) + 2
 
@@ -72,7 +72,7 @@ STDLIB_ONLY = ("model", "ports")
 
 MAY_IMPORT_PYTEST = ("pytest_nfvperf.plugin", "pytest_nfvperf.fixtures", "pytest_nfvperf.cli.plan", "suites")
 
-MOST_LINES, MOST_LINES_OF_A_FUNCTION, MOST_LINES_OF_MOST_FUNCTIONS, MOST_FILES_AT_THE_TOP = 700, 60, 30, 4
+MOST_LINES, MOST_LINES_OF_A_FUNCTION, MOST_LINES_OF_MOST_FUNCTIONS, MOST_FILES_AT_THE_TOP = 700, 60, 30, 5
 """Nine functions of ten are below the third."""
 
 

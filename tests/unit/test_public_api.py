@@ -1,40 +1,48 @@
-"""The public API: docs/api.md lists it, every name resolves, and suites, fixtures and documents use nothing else."""
+"""The public API: the stubs list it once, every name resolves, and suites, examples and documents use nothing else."""
 
 from __future__ import annotations
 
 import ast
+import dataclasses
 import importlib
 import re
 import subprocess
 import sys
+import types
 import typing
+from collections import Counter
 from pathlib import Path
 
+import public_names
 import pytest
+from public_names import NAMESPACES, PAGE, package_of
 
 ROOT = Path(__file__).parents[2]
-PUBLIC = (
-    "pytest_nfvperf",
-    "pytest_nfvperf.parts",
-    "pytest_nfvperf.routing",
-    "pytest_nfvperf.testing",
-)
-PAGE = (ROOT / "docs/api.md").read_text(encoding="utf-8")
+PUBLIC = tuple(package_of(namespace) for namespace in NAMESPACES)
+MOST_NAMES = 120
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-SOURCES = [path for folder in ("suites", "fixtures", "docs/examples") for path in sorted((ROOT / folder).rglob("*.py"))]
+SOURCES = [path for folder in ("suites", "docs/examples") for path in sorted((ROOT / folder).rglob("*.py"))]
+FIXTURES = sorted((ROOT / "fixtures").glob("*.py"))
+
+MAKERS_OF_FIXTURES = {
+    "pytest_nfvperf.adapters.routing.speakers.session_sampler.SessionSampler",
+    "pytest_nfvperf.model.topology.compose.Composition",
+    "pytest_nfvperf.model.topology.compose.Part",
+    "pytest_nfvperf.plugin.hooks.session_of",
+    "pytest_nfvperf.plugin.labels.item_labels",
+    "pytest_nfvperf.session.bgp_paths.open_speakers",
+    "pytest_nfvperf.session.capturing.Captures",
+    "pytest_nfvperf.session.deploying.FreshDeployer",
+    "pytest_nfvperf.session.ovn_topologies.OvnAgentDeployer",
+    "pytest_nfvperf.session.ovn_topologies.OvnDeployer",
+}
+"""What the package's own fixtures need beside the public names: fixtures of others build on these fixtures."""
 
 
 def names_of(module: str) -> set[str]:
-    return {name for name in importlib.import_module(module).__all__ if name != "__version__"}
-
-
-def listed(module: str) -> set[str]:
-    """Names in the tables of the page: nfv.parts and its kin have a section each, the others are the package's own."""
-    sections = re.split(r"^## ", PAGE, flags=re.MULTILINE)
-    short = module.removeprefix("pytest_nfvperf").removeprefix(".")
-    chosen = [s for s in sections[1:] if (s.startswith(f"nfv.{short}\n") if short else not s.startswith("nfv."))]
-    return {name for section in chosen for name in re.findall(r"^\| `(\w+)` \| .+ \|$", section, re.MULTILINE)}
+    imported = importlib.import_module(module)
+    return {name for name in imported.__all__ if not isinstance(getattr(imported, name), types.ModuleType)}
 
 
 def foreign(code: str) -> list[str]:
@@ -51,9 +59,19 @@ def foreign(code: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("module", PUBLIC)
-def test_the_page_lists_what_the_module_has(module):
-    assert listed(module) == names_of(module)
+def test_the_page_lists_what_the_stubs_have():
+    now = PAGE.read_text(encoding="utf-8")
+
+    assert public_names.page(now) == now, "write it anew: python -m tests.public_names"
+    assert "|  |" not in now, "each name says in one line what it is"
+
+
+def test_the_names_are_few_and_each_is_in_one_namespace():
+    listed = [public.name for public in public_names.public_names()]
+
+    assert [name for name, times in Counter(listed).items() if times > 1] == []
+    assert 0 < len(listed) <= MOST_NAMES
+    assert set(listed) == set().union(*(names_of(module) for module in PUBLIC))
 
 
 @pytest.mark.parametrize("module", PUBLIC)
@@ -65,19 +83,14 @@ def test_every_name_resolves_and_is_shown(module):
     assert set(imported.__all__) <= set(dir(imported))
 
 
-@pytest.mark.parametrize("module", PUBLIC)
-def test_type_checkers_see_what_is_there_at_run_time(module):
-    imported = importlib.import_module(module)
-    typed = {
-        alias.name: node.module
-        for node in ast.walk(ast.parse(Path(imported.__file__).read_text()))
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
+@pytest.mark.parametrize("namespace", NAMESPACES)
+def test_type_checkers_see_what_is_there_at_run_time(namespace):
+    imported = importlib.import_module(package_of(namespace))
+    typed = {one.name: one.module for one in public_names.public_names() if one.namespace == namespace}
 
-    for name in names_of(module):
-        value = getattr(imported, name)
-        assert value is getattr(importlib.import_module(typed[name]), name)
+    assert set(typed) == names_of(package_of(namespace))
+    for name, module in typed.items():
+        assert getattr(imported, name) is getattr(importlib.import_module(module), name)
 
 
 def types_in(hint):
@@ -87,33 +100,64 @@ def types_in(hint):
     return [*inner, hint] if own else inner
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("StreamRunner", "StreamRun", "StreamResult", "StreamEngine", "WayCounts"),
-        *("VnfMaker", "Vnf", "VnfSpec", "VnfCounts"),
-        *("Trial", "Ledger", "FramePath", "Hop", "CounterDelta"),
-    ],
-)
-def test_what_streams_vnfs_and_ledgers_are_annotated_with_is_public(name):
-    public = {name for module in PUBLIC for name in names_of(module)}
-    described = getattr(importlib.import_module("pytest_nfvperf"), name)
-    methods = [one for key, one in vars(described).items() if callable(one) and not key.startswith("_")]
-    properties = [one.fget for one in vars(described).values() if isinstance(one, property)]
-    hints = [hint for one in (described, *methods, *properties) for hint in typing.get_type_hints(one).values()]
+HANDED_OVER = ("Testbed",)
+"""What a class of others returns as it was given: nobody makes it anew."""
 
-    assert hints
-    assert {found.__name__ for hint in hints for found in types_in(hint)} <= public
+
+def is_protocol(one):
+    return getattr(one, "_is_protocol", False)
+
+
+def made_by_others(returned):
+    """Classes that a method returns, and those without which they cannot be made; a protocol needs no import."""
+    if is_protocol(returned):
+        return set()
+    if returned.__name__ in HANDED_OVER:
+        return {returned}
+    hints = typing.get_type_hints(returned) if dataclasses.is_dataclass(returned) else {}
+    needed = [
+        field.name
+        for field in (dataclasses.fields(returned) if hints else ())
+        if field.default is dataclasses.MISSING
+        and field.default_factory is dataclasses.MISSING
+        and type(None) not in typing.get_args(hints[field.name])
+    ]
+    inner = {found for name in needed for one in types_in(hints[name]) for found in made_by_others(one)}
+    return {returned} | inner
+
+
+@pytest.mark.parametrize("name", sorted(names_of("pytest_nfvperf.extend")))
+def test_what_a_class_of_others_returns_can_be_made_of_public_names(name):
+    public = {name for module in PUBLIC for name in names_of(module)}
+    described = getattr(importlib.import_module("pytest_nfvperf.extend"), name)
+    if not is_protocol(described):
+        return
+    members = [one.fget if isinstance(one, property) else one for one in vars(described).values()]
+    hints = [typing.get_type_hints(one).get("return") for one in members if isinstance(one, types.FunctionType)]
+
+    returned = {found for hint in hints for one in types_in(hint) for found in made_by_others(one)}
+    assert {one.__name__ for one in returned} <= public
 
 
 def test_a_wrong_name_is_said():
-    with pytest.raises(AttributeError, match="module 'pytest_nfvperf' has no attribute 'Trafic'"):
+    with pytest.raises(AttributeError, match="No pytest_nfvperf attribute Trafic"):
         importlib.import_module("pytest_nfvperf").Trafic  # noqa: B018
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_suites_fixtures_and_examples_use_the_public_api_only(path):
+def test_suites_and_examples_use_the_public_api_only(path):
     assert not foreign(path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("path", FIXTURES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_fixtures_use_the_public_api_and_what_makes_them(path):
+    assert set(foreign(path.read_text(encoding="utf-8"))) <= MAKERS_OF_FIXTURES
+
+
+def test_the_fixtures_need_all_that_they_may_use():
+    used = {one for path in FIXTURES for one in foreign(path.read_text(encoding="utf-8"))}
+
+    assert used == MAKERS_OF_FIXTURES
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))

@@ -10,12 +10,13 @@ from acme_testbed.routes import Routes
 from acme_testbed.speakers import AcmeBgp
 from acme_testbed.switch import AcmeSwitch
 from acme_testbed.tester import AcmeClock, AcmeTester
+from pytest_nfvperf import extend
 
 _CEILING_FPS = 14_000_000.0
 
 
 class AcmeCeilings:
-    """Fulfils nfv.Ceilings: what the data sheet says."""
+    """The generator's own limits: what the data sheet says."""
 
     def cached(self, traffic: nfv.Traffic, directions: int) -> float | None:
         """Known beforehand."""
@@ -27,11 +28,11 @@ class AcmeCeilings:
 
 
 class AcmeBackend:
-    """Fulfils nfv.Backend and nfv.RunsBgp."""
+    """Fulfils extend.Backend, and starts BGP daemons."""
 
-    def __init__(self, testbed: nfv.Testbed) -> None:
+    def __init__(self, testbed: extend.Testbed) -> None:
         self.testbed = testbed
-        self.clock: nfv.Clock = AcmeClock()
+        self.clock = AcmeClock()
         self._routes = Routes()
 
     def check(self) -> None:
@@ -58,9 +59,9 @@ class AcmeBackend:
         """For the header."""
         return ["DUT:       Acme's switch, simulated", "generator: Acme's tester, simulated"]
 
-    def parts(self) -> nfv.RigParts:
+    def parts(self) -> extend.RigParts:
         """Switch and tester share the routes."""
-        return nfv.RigParts(
+        return extend.RigParts(
             make_datapath=lambda dut: AcmeSwitch(),
             make_generator=lambda: AcmeTester(self.clock, self._routes),
             make_ledger=None,

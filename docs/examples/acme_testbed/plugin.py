@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-import pytest_nfvperf as nfv
 from acme_testbed.backend import AcmeBackend
+from pytest_nfvperf import extend
 
 
-def pytest_nfvperf_make_backend(config: pytest.Config, testbed: nfv.Testbed) -> nfv.Backend:
+def pytest_nfvperf_make_backend(config: pytest.Config, testbed: extend.Testbed) -> extend.Backend:
     """Every testbed is Acme's."""
     return AcmeBackend(testbed)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import pytest_nfvperf as nfv
 from acme_testbed.daemon import Daemon
 from acme_testbed.routes import Routes
 from acme_testbed.session import Cable, Session, wait_until
-from pytest_nfvperf import routing
+from pytest_nfvperf import extend
 
 
 class AcmeSpeaker:
-    """Fulfils routing.BgpSpeaker.
+    """Fulfils extend.BgpSpeaker.
 
     Args:
         role: "dut" or "neighbour".
@@ -23,7 +24,7 @@ class AcmeSpeaker:
     """
 
     def __init__(
-        self, role: str, config: routing.SpeakerConfig, session: Session, learned: Callable[[], Sequence[str]]
+        self, role: str, config: extend.SpeakerConfig, session: Session, learned: Callable[[], Sequence[str]]
     ) -> None:
         self.config = config
         self._role = role
@@ -38,36 +39,36 @@ class AcmeSpeaker:
         else:
             self._session.hinder(self._role, keep_routes=self.config.graceful_restart)
 
-    def info(self) -> routing.SpeakerInfo:
+    def info(self) -> extend.SpeakerInfo:
         """Engine and version."""
-        return routing.SpeakerInfo("acme-bgp", "1.0", ("acme-bgpd",))
+        return extend.SpeakerInfo("acme-bgp", "1.0", ("acme-bgpd",))
 
     def start(self) -> None:
         """Speak, and announce what is configured."""
         self._session.learn(self.config.announced)
         self._daemon.start()
 
-    def session(self, neighbor: str) -> routing.SessionState:
+    def session(self, neighbor: str) -> extend.SessionState:
         """As both see it."""
         self.check()
         known = self.config.neighbor(neighbor)
         since_s, flaps = self._session.established_s, self._session.flaps
         if since_s is None:
-            return routing.SessionState(neighbor, known.asn, routing.SessionStatus.ACTIVE, flaps=flaps)
-        return routing.SessionState(
+            return extend.SessionState(neighbor, known.asn, extend.SessionStatus.ACTIVE, flaps=flaps)
+        return extend.SessionState(
             neighbor,
             known.asn,
-            routing.SessionStatus.ESTABLISHED,
+            extend.SessionStatus.ESTABLISHED,
             uptime_s=time.monotonic() - since_s,
             flaps=flaps,
             received=len(self._learned()),
             sent=len(self.config.announced),
-            bfd=routing.BfdStatus.UP if known.bfd else None,
+            bfd=extend.BfdStatus.UP if known.bfd else None,
         )
 
     def await_session(
-        self, neighbor: str, condition: Callable[[routing.SessionState], bool], awaited: str, deadline_s: float
-    ) -> routing.SessionState:
+        self, neighbor: str, condition: Callable[[extend.SessionState], bool], awaited: str, deadline_s: float
+    ) -> extend.SessionState:
         """Look again and again."""
         wait_until(lambda: condition(self.session(neighbor)), awaited, deadline_s, seen=lambda: self.session(neighbor))
         return self.session(neighbor)
@@ -107,7 +108,7 @@ class AcmeSpeaker:
 
 
 class AcmeAgent:
-    """Fulfils routing.RouteFollower: the switch's table is what the speakers announced."""
+    """A BgpParts.agent: the switch's table is what the speakers announced."""
 
     def __init__(self, routes: Routes) -> None:
         self._routes = routes
@@ -134,7 +135,7 @@ class AcmeAgent:
 
 
 class NoSteps:
-    """Fulfils routing.Steps: the switch does not tell when it did what."""
+    """What BgpParts.watch_steps returns: the switch does not tell when it did what."""
 
     def since(self, began_ns: int, prefix: str, *, gone: bool) -> Mapping[str, float]:
         """None was seen."""
@@ -145,7 +146,7 @@ class NoSteps:
 
 
 class AcmeBgp:
-    """Fulfils routing.BgpDaemons."""
+    """Starts the daemons: what AcmeBackend.bgp() returns."""
 
     def __init__(self, routes: Routes) -> None:
         self._routes = routes
@@ -154,7 +155,7 @@ class AcmeBgp:
         """Nothing: all is simulated."""
         return None
 
-    def start(self, built: nfv.BuiltTopology, plan: routing.BgpPathPlan) -> routing.BgpParts:
+    def start(self, built: extend.BuiltTopology, plan: nfv.BgpPathPlan) -> extend.BgpParts:
         """Both speakers, with the switch's table empty before."""
         self._routes.follows = True
         session = Session(self._routes, obstacles=("dut", "neighbour"))
@@ -162,9 +163,9 @@ class AcmeBgp:
         neighbor = AcmeSpeaker("neighbour", plan.bird_config(), session, lambda: dut.config.announced)
         dut.start()
         neighbor.start()
-        links = routing.Links(Cable("the DUT's cable", session), Cable("the neighbour's cable", session))
-        return routing.BgpParts(dut, neighbor, AcmeAgent(self._routes), links, NoSteps)
+        cables = Cable("the DUT's cable", session), Cable("the neighbour's cable", session)
+        return extend.BgpParts(dut, neighbor, AcmeAgent(self._routes), *cables, NoSteps)
 
-    def speaker(self, spec: routing.LabSpeaker) -> routing.BgpSpeaker:
+    def speaker(self, spec: Any) -> extend.BgpSpeaker:
         """ConfigError: a testbed of Acme's has none."""
         raise nfv.ConfigError(f"speaker {spec.name!r}: Acme's testbed has no routing daemons that run already")

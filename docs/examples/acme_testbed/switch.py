@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import pytest_nfvperf as nfv
+from pytest_nfvperf import extend
 
 
 class AcmeTopology:
-    """Fulfils nfv.BuiltTopology."""
+    """Fulfils extend.BuiltTopology."""
 
     def __init__(self, topology: nfv.Topology) -> None:
         self.topology = topology
 
-    def attachments(self) -> tuple[nfv.Attachment, ...]:
+    def attachments(self) -> tuple[extend.Attachment, ...]:
         """Where the tester reaches each port."""
-        return tuple(nfv.Attachment(port.name, f"acme:{port.name}") for port in self.topology.ports)
+        return tuple(extend.Attachment(port.name, f"acme:{port.name}") for port in self.topology.ports)
 
     def netns(self, namespace: str) -> str:
         """Acme's namespaces have no names on this machine."""
@@ -41,17 +42,17 @@ class AcmeTopology:
 
 
 class AcmeSwitch:
-    """Fulfils nfv.Datapath."""
+    """Fulfils extend.Datapath."""
 
-    def info(self) -> nfv.DatapathInfo:
+    def info(self) -> extend.DatapathInfo:
         """Kind and version."""
-        return nfv.DatapathInfo("acme", "1.0", None, "simulated")
+        return extend.DatapathInfo("acme", "1.0", None, "simulated")
 
     def build(self, topology: nfv.Topology) -> AcmeTopology:
         """At once."""
         return AcmeTopology(topology)
 
-    def collectors(self) -> tuple[nfv.Collector, ...]:
+    def collectors(self) -> tuple[()]:
         """It has no counters."""
         return ()
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest_nfvperf as nfv
 from acme_testbed.routes import Routes
-from pytest_nfvperf.parts import Direction
+from pytest_nfvperf import extend
 
 CAPACITY_FPS = 4_000_000
 """Frames/s per direction that the switch forwards."""
@@ -35,18 +35,18 @@ class AcmeClock:
 
 
 class AcmeTester:
-    """Fulfils nfv.Generator."""
+    """Fulfils extend.Generator."""
 
-    def __init__(self, clock: nfv.Clock, routes: Routes) -> None:
+    def __init__(self, clock: AcmeClock, routes: Routes) -> None:
         self._clock = clock
         self._routes = routes
-        self._ports: dict[str, nfv.GeneratorPort] = {}
+        self._ports: dict[str, extend.GeneratorPort] = {}
 
-    def info(self) -> nfv.GeneratorInfo:
+    def info(self) -> extend.GeneratorInfo:
         """Engine, version, CPUs."""
-        return nfv.GeneratorInfo("acme", "1.0", "simulated", cpus=())
+        return extend.GeneratorInfo("acme", "1.0", "simulated", cpus=())
 
-    def attach(self, ports: Sequence[nfv.GeneratorPort]) -> None:
+    def attach(self, ports: Sequence[extend.GeneratorPort]) -> None:
         """Take the ports."""
         for port in ports:
             if port.name in self._ports:
@@ -61,10 +61,10 @@ class AcmeTester:
     def wait_links_up(self, deadline_s: float) -> None:
         """They are up."""
 
-    def learn(self, traffic: nfv.Traffic, directions: Sequence[Direction]) -> None:
+    def learn(self, traffic: nfv.Traffic, directions: Sequence[extend.Direction]) -> None:
         """The switch needs not to learn."""
 
-    def run_trial(self, spec: nfv.TrialSpec) -> nfv.TrialResult:
+    def run_trial(self, spec: extend.TrialSpec) -> extend.TrialResult:
         """In real time where something happens meanwhile, at once where not."""
         started_ns = time.monotonic_ns()
         if spec.purpose == "event":
@@ -76,20 +76,22 @@ class AcmeTester:
             self._counts(spec, direction, target, started_ns)
             for direction, target in zip(spec.directions, targets, strict=False)
         )
-        return nfv.TrialResult(spec, counts, nfv.RigHealth(), started_ns=started_ns)
+        return extend.TrialResult(spec, counts, extend.RigHealth(), started_ns=started_ns)
 
     def close(self) -> None:
         """Nothing runs."""
 
-    def _counts(self, spec: nfv.TrialSpec, direction: Direction, target: str, started_ns: int) -> nfv.DirectionCounts:
+    def _counts(
+        self, spec: extend.TrialSpec, direction: extend.Direction, target: str, started_ns: int
+    ) -> extend.DirectionCounts:
         intended = round(spec.load_fps * spec.duration_s)
         sent = min(intended, round(CAPACITY_FPS * spec.duration_s))
         gaps = self._routes.gaps(target, started_ns, started_ns + round(spec.duration_s * 1e9))
         share = 1 - sum(end - begin for begin, end in gaps) / (spec.duration_s * 1e9)
         received = round(sent * share)
         size = spec.traffic.mean_frame_size
-        latency = nfv.Histogram(((_LATENCY_NS, received),), _LATENCY_NS, _LATENCY_NS) if spec.latency else None
-        return nfv.DirectionCounts(
+        latency = extend.Histogram(((_LATENCY_NS, received),), _LATENCY_NS, _LATENCY_NS) if spec.latency else None
+        return extend.DirectionCounts(
             direction,
             intended=intended,
             sent=sent,
@@ -109,11 +111,11 @@ class AcmeTester:
         )
 
 
-def _arrivals(spec: nfv.TrialSpec, gaps: Sequence[tuple[int, int]], started_ns: int) -> nfv.Arrivals:
+def _arrivals(spec: extend.TrialSpec, gaps: Sequence[tuple[int, int]], started_ns: int) -> extend.Arrivals:
     """When the frames were due that the switch forwarded, by its longest gap."""
     last_ns = round(spec.duration_s * 1e9)
     if not gaps:
-        return nfv.Arrivals(0, last_ns, gap_frames=0)
+        return extend.Arrivals(0, last_ns, gap_frames=0)
     begin_ns, end_ns = max(gaps, key=lambda gap: gap[1] - gap[0])
     missing = round((end_ns - begin_ns) / 1e9 * spec.load_fps)
-    return nfv.Arrivals(0, last_ns, missing, begin_ns - started_ns, end_ns - started_ns)
+    return extend.Arrivals(0, last_ns, missing, begin_ns - started_ns, end_ns - started_ns)

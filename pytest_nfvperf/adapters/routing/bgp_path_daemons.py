@@ -21,7 +21,7 @@ from pytest_nfvperf.adapters.routing.route_agent.updates import UpdateWatch
 from pytest_nfvperf.adapters.routing.speakers.daemons import executable
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.scenarios.bgp_path import BIRD, BRIDGE, FRR, FRR_MAC, FRR_PORT, OUTSIDE, VM, BgpPathPlan
-from pytest_nfvperf.ports.bgp_daemons import BgpParts, Links
+from pytest_nfvperf.ports.bgp_daemons import BgpParts
 
 
 def start_bgp(journal: Journal, built: BuiltOvsTopology, plan: BgpPathPlan) -> BgpParts:
@@ -43,7 +43,8 @@ def start_bgp(journal: Journal, built: BuiltOvsTopology, plan: BgpPathPlan) -> B
         dut.start()
         neighbor.start()
         undo.pop_all()
-    return BgpParts(dut, neighbor, agent, _links(built), partial(_watch_steps, built, agent))
+    frr_link, bird_link = (LinkSwitch(*interface) for interface in _interfaces(built))
+    return BgpParts(dut, neighbor, agent, frr_link, bird_link, partial(_watch_steps, built, agent))
 
 
 def lacks_daemons() -> str | None:
@@ -67,11 +68,6 @@ def _agent(journal: Journal, built: BuiltOvsTopology, plan: BgpPathPlan) -> Rout
 def _watch_steps(built: BuiltOvsTopology, agent: RouteAgent) -> StepWatch:
     dut, neighbor = _interfaces(built)
     return StepWatch(UpdateWatch(*neighbor), UpdateWatch(*dut), agent.followed)
-
-
-def _links(built: BuiltOvsTopology) -> Links:
-    dut, neighbor = _interfaces(built)
-    return Links(LinkSwitch(*dut), LinkSwitch(*neighbor))
 
 
 def _interfaces(built: BuiltOvsTopology) -> tuple[tuple[str, str], tuple[str, str]]:

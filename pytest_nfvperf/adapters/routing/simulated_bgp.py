@@ -11,7 +11,7 @@ from pytest_nfvperf.adapters.routing.speakers.fake_speaker import (
 )
 from pytest_nfvperf.model.scenarios.bgp_path import BgpPathPlan
 from pytest_nfvperf.model.testbed.testbed import LabSpeaker
-from pytest_nfvperf.ports.bgp_daemons import BgpParts, Links
+from pytest_nfvperf.ports.bgp_daemons import BgpParts
 from pytest_nfvperf.ports.bgp_speaker import BgpSpeaker
 from pytest_nfvperf.ports.datapath import BuiltTopology
 
@@ -30,7 +30,7 @@ class SimulatedBgp:
         neighbor = FakeSpeaker(wire, plan.bird_address, plan.bird_config())
         for speaker in (dut, neighbor):
             speaker.start()
-        return BgpParts(dut, neighbor, SimulatedAgent(), Links(SimulatedLink(), SimulatedLink()), NoSteps)
+        return BgpParts(dut, neighbor, SimulatedAgent(), SimulatedLink(), SimulatedLink(), NoSteps)
 
     def speaker(self, spec: LabSpeaker) -> BgpSpeaker:  # noqa: ARG002 - none is there
         """One that replaces any of a lab's."""

@@ -18,7 +18,7 @@ S1_SOAK_FPS = 4e6
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """One set of measuring parameters.
+    """The fixture ``profile``: one set of measuring parameters.
 
     Attributes:
         name: smoke, quick, gate, full or soak.

@@ -122,7 +122,7 @@ class Neighbor:
 
 @dataclass(frozen=True, slots=True)
 class SpeakerConfig:
-    """A speaker.
+    """What a speaker is configured with.
 
     Attributes:
         asn: its AS number.

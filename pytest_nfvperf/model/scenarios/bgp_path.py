@@ -20,7 +20,10 @@ from pytest_nfvperf.model.topology.parts import behind, endpoint, namespace, nic
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Imix, Traffic
 
-BRIDGE, OUTSIDE, VM = "br-ex", "dpdk2", "vm0"
+BRIDGE, OUTSIDE = "br-ex", "dpdk2"
+VM = "vm0"
+"""The port of S1's VM."""
+
 FRR, BIRD = "frr", "bird"
 FRR_PORT = "vlan177"
 FRR_MAC = "02:4e:46:b9:00:01"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from acme_datapath.wire import KIND, WireMaker
-from pytest_nfvperf.parts import DatapathMaker
+from pytest_nfvperf.extend import DatapathMaker
 
 
 @pytest.hookimpl

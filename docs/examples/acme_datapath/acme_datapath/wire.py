@@ -11,7 +11,9 @@ import time
 from collections.abc import Mapping, Sequence
 
 import pytest_nfvperf as nfv
-from pytest_nfvperf.parts import Port, RunningProcess, Workshop
+from pytest_nfvperf import extend
+from pytest_nfvperf.extend import Workshop
+from pytest_nfvperf.parts import Port
 
 KIND = "acme:wire"
 READY_POLL_S = 0.01
@@ -27,7 +29,7 @@ def ip(*words: str) -> str:
 
 
 class WireMaker:
-    """Fulfils nfv.parts.DatapathMaker."""
+    """Fulfils extend.DatapathMaker."""
 
     def lacks(self) -> str | None:
         """Root, and ip(8)."""
@@ -41,16 +43,16 @@ class WireMaker:
 
 
 class Wire:
-    """Fulfils nfv.Datapath."""
+    """Fulfils extend.Datapath."""
 
     def __init__(self, workshop: Workshop) -> None:
         self._workshop = workshop
         self._built: list[BuiltWire] = []
         self._numbers = iter(range(1, 1 << 30))
 
-    def info(self) -> nfv.DatapathInfo:
+    def info(self) -> extend.DatapathInfo:
         """Kind, version, how it runs, and on how many CPUs."""
-        return nfv.DatapathInfo(KIND, "1.0", None, "packet sockets on veth pairs", cores=len(self._workshop.cpus))
+        return extend.DatapathInfo(KIND, "1.0", None, "packet sockets on veth pairs", cores=len(self._workshop.cpus))
 
     def build(self, topology: nfv.Topology) -> BuiltWire:
         """All bridges of it, each a wire of its own."""
@@ -62,7 +64,7 @@ class Wire:
         """What is built and not closed."""
         return [built for built in self._built if not built.closed]
 
-    def collectors(self) -> tuple[nfv.Collector, ...]:
+    def collectors(self) -> tuple[PortCounters, ...]:
         """What the kernel counts at the ports."""
         return (PortCounters(self),)
 
@@ -82,7 +84,7 @@ class Wire:
 
 
 class BuiltWire:
-    """Fulfils nfv.BuiltTopology. Whatever fails while it is built, nothing of it stays."""
+    """Fulfils extend.BuiltTopology. Whatever fails while it is built, nothing of it stays."""
 
     def __init__(self, workshop: Workshop, topology: nfv.Topology, name: str) -> None:
         refuse_impossible(topology)
@@ -94,7 +96,7 @@ class BuiltWire:
         self._namespace = workshop.make_namespace(name)
         try:
             self._far = {port.name: self._join(port) for port in topology.ports}
-            self.program = self._start()
+            self.program = workshop.spawn(name, self._command(), netns=self._namespace.name, cpus=workshop.cpus)
         except BaseException:
             self._namespace.close()
             raise
@@ -107,14 +109,13 @@ class BuiltWire:
         ip("link", "set", far, "addrgenmode", "none", "up")
         return far
 
-    def _start(self) -> RunningProcess:
+    def _command(self) -> list[str]:
         bridges = [",".join(self.topology.bridge_ports(bridge)) for bridge in self.topology.bridges]
-        program = [sys.executable, "-m", "acme_datapath.forward", str(self._ready), *bridges]
-        return self._workshop.spawn(self.name, program, netns=self._namespace.name, cpus=self._workshop.cpus)
+        return [sys.executable, "-m", "acme_datapath.forward", str(self._ready), *bridges]
 
-    def attachments(self) -> tuple[nfv.Attachment, ...]:
+    def attachments(self) -> tuple[extend.Attachment, ...]:
         """DPDK's words for the far ends; the embedded generator takes them."""
-        return tuple(nfv.Attachment(port, f"net_af_packet,iface={far}") for port, far in self._far.items())
+        return tuple(extend.Attachment(port, f"net_af_packet,iface={far}") for port, far in self._far.items())
 
     def netns(self, namespace: str) -> str:
         """A wire has no namespaces for hosts."""
@@ -160,15 +161,15 @@ class BuiltWire:
 
 
 class PortCounters:
-    """Fulfils nfv.Collector."""
+    """Counters for the drop ledger: anything with ``snapshot`` is a collector."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
 
-    def snapshot(self) -> nfv.CounterSnapshot:
+    def snapshot(self) -> extend.CounterSnapshot:
         """Of all ports, now."""
         found = {name: value for built in self._wire.standing() for name, value in built.counters().items()}
-        return nfv.CounterSnapshot(KIND, time.monotonic_ns(), tuple(sorted(found.items())))
+        return extend.CounterSnapshot(KIND, time.monotonic_ns(), tuple(sorted(found.items())))
 
 
 def refuse_impossible(topology: nfv.Topology) -> None:

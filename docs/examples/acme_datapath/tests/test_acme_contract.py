@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from acme_datapath.wire import WireMaker
 
-from pytest_nfvperf import Datapath
+from pytest_nfvperf.extend import Datapath
 from pytest_nfvperf.testing import DatapathContract, running_datapath
 
 

@@ -176,4 +176,4 @@ NIC_MAKERS: Mapping[str, NicMaker] = MappingProxyType(
         NicKind.VDUSE: _vduse,
     }
 )
-"""Those of this project."""
+"""The makers of this project's own interfaces, by kind."""

@@ -1,0 +1,72 @@
+from . import extend as extend
+from . import parts as parts
+from . import results as results
+from . import testing as testing
+
+# Traffic and streams
+from .model.traffic.traffic import Traffic as Traffic
+from .model.traffic.traffic import Imix as Imix
+from .model.traffic.traffic import IMIXES as IMIXES
+from .model.traffic.traffic import RFC2544_FRAME_SIZES as RFC2544_FRAME_SIZES
+from .model.traffic.traffic import S1_FRAME_SIZES as S1_FRAME_SIZES
+from .model.traffic.headers import Vxlan as Vxlan
+from .model.measure.stream_measurement import StreamSpec as StreamSpec
+
+# Topologies and the DUT
+from .model.topology.compose import compose as compose
+from .model.topology.topology import Topology as Topology
+from .model.topology.catalogue import phy2phy as phy2phy
+from .model.topology.catalogue import pvp as pvp
+from .model.topology.catalogue import pvvp as pvvp
+from .model.topology.catalogue import bridge_chain as bridge_chain
+from .model.scenarios.vm_chain import vm_chain as vm_chain
+from .model.scenarios.vm_chain import vm_receiving as vm_receiving
+from .model.scenarios.overlay_path import vm_to_vm as vm_to_vm
+from .model.scenarios.overlay_path import OVERLAYS as OVERLAYS
+from .model.scenarios.mirror_outputs import mirror_output as mirror_output
+from .model.testbed.testbed import Dut as Dut
+from .model.testbed.tuning import Tuning as Tuning
+from .runs.rig import LiveTopology as LiveTopology
+
+# Parametrizing
+from .plugin.parametrizing import sweep as sweep
+from .plugin.parametrizing import chosen as chosen
+from .plugin.parametrizing import compares as compares
+
+# Measuring and judging
+from .session.run import NfvSession as NfvSession
+from .model.measure.profile import Profile as Profile
+from .session.deploying import Deployer as Deployer
+from .runs.search import Search as Search
+from .runs.study import Study as Study
+from .runs.figures import Subject as Subject
+from .runs.load_cost import LoadCost as LoadCost
+from .runs.soaker import Soaker as Soaker
+from .runs.stream_runner import StreamRunner as StreamRunner
+from .runs.mirroring import CopyTrials as CopyTrials
+from .runs.mirroring import MirrorLoad as MirrorLoad
+from .adapters.generators.copied_frames import check_frames as check_frames
+from .session.sla_check import SlaCheck as SlaCheck
+
+# Routing
+from .model.scenarios.bgp_path import BgpPathPlan as BgpPathPlan
+from .model.routing.bgp import BgpTimers as BgpTimers
+from .model.routing.bgp import BfdTimers as BfdTimers
+from .model.scenarios.bgp_path import VM as VM
+from .session.bgp_paths import BgpPathDeployer as BgpPathDeployer
+from .session.bgp_paths import LiveBgpPath as LiveBgpPath
+from .runs.convergence import Convergence as Convergence
+from .runs.convergence import Event as Event
+from .model.routing.logical_network import LogicalSwitch as LogicalSwitch
+from .model.routing.logical_network import LogicalPort as LogicalPort
+
+# Errors
+from .model.errors import ConfigError as ConfigError
+from .model.errors import TestbedError as TestbedError
+from .model.errors import DutFailure as DutFailure
+from .model.errors import DeadlineError as DeadlineError
+from .model.errors import GeneratorError as GeneratorError
+from .model.errors import InconclusiveError as InconclusiveError
+from .model.errors import UnavailableError as UnavailableError
+
+__version__: str

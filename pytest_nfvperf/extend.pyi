@@ -1,0 +1,41 @@
+# A backend
+from .backends.base import Backend as Backend
+from .runs.rig_parts import RigParts as RigParts
+from .model.testbed.testbed import Testbed as Testbed
+
+# A datapath
+from .ports.datapath_maker import DatapathMaker as DatapathMaker
+from .ports.datapath_maker import Workshop as Workshop
+from .ports.datapath import Datapath as Datapath
+from .model.testbed.equipment import DatapathInfo as DatapathInfo
+from .ports.datapath import BuiltTopology as BuiltTopology
+from .ports.datapath import Attachment as Attachment
+from .model.ledger.ledger import CounterSnapshot as CounterSnapshot
+
+# A generator
+from .ports.generator import Generator as Generator
+from .model.testbed.equipment import GeneratorInfo as GeneratorInfo
+from .ports.generator import GeneratorPort as GeneratorPort
+from .model.traffic.trial import Direction as Direction
+from .model.traffic.trial import TrialSpec as TrialSpec
+from .model.traffic.trial import TrialResult as TrialResult
+from .model.traffic.trial import DirectionCounts as DirectionCounts
+from .model.traffic.trial import Arrivals as Arrivals
+from .model.traffic.histogram import Histogram as Histogram
+from .model.traffic.trial import RigHealth as RigHealth
+
+# A figure of a study, a receiver of copies, an interface
+from .runs.figures import Figure as Figure
+from .model.measure.reading import Reading as Reading
+from .ports.capture import Capture as Capture
+from .ports.capture import Captured as Captured
+from .adapters.ovs.topology.nic_makers import NIC_MAKERS as NIC_MAKERS
+
+# Routing daemons
+from .ports.bgp_speaker import BgpSpeaker as BgpSpeaker
+from .ports.bgp_daemons import BgpParts as BgpParts
+from .model.routing.bgp import SpeakerConfig as SpeakerConfig
+from .model.routing.bgp import SpeakerInfo as SpeakerInfo
+from .model.routing.bgp import SessionState as SessionState
+from .model.routing.bgp import SessionStatus as SessionStatus
+from .model.routing.bgp import BfdStatus as BfdStatus

@@ -1,0 +1,28 @@
+# Bridges and what is joined to them
+from .model.topology.parts import bridge as bridge
+from .model.topology.parts import endpoint as endpoint
+from .model.topology.parts import monitor as monitor
+from .model.topology.parts import mirror as mirror
+from .model.topology.parts import vnf as vnf
+from .model.topology.parts import one_armed as one_armed
+from .model.topology.parts import patch as patch
+from .model.topology.parts import veth as veth
+from .model.topology.parts import tunnel as tunnel
+from .model.topology.bridge_rules import rules as rules
+from .model.topology.parts import path as path
+from .model.topology.nodes import Port as Port
+from .model.topology.nodes import Vlan as Vlan
+
+# Namespaces
+from .model.topology.parts import namespace as namespace
+from .model.topology.parts import namespaces as namespaces
+from .model.topology.parts import nic as nic
+from .model.topology.parts import behind as behind
+from .model.topology.parts import router as router
+from .model.topology.nodes import Offloads as Offloads
+
+# Nodes
+from .model.topology.compose import node as node
+from .model.topology.parts import underlay as underlay
+from .model.scenarios.pods import pod_node as pod_node
+from .model.scenarios.pod_nodes import pod_nodes as pod_nodes

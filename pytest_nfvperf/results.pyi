@@ -1,0 +1,10 @@
+# Of a measurement
+from .model.measure.outcome import Outcome as Outcome
+from .runs.convergence import ConvergenceReading as ConvergenceReading
+from .model.display import format_fps as format_fps
+from .model.display import format_ratio as format_ratio
+
+# From evidence
+from .adapters.evidence.reader import read_run as read_run
+from .adapters.evidence.writer import read_samples as read_samples
+from .adapters.evidence.hdr import exact_latency as exact_latency
