@@ -4,8 +4,8 @@ from .runs.rig_parts import RigParts as RigParts
 from .model.testbed.testbed import Testbed as Testbed
 
 # A datapath
-from .ports.datapath_maker import DatapathMaker as DatapathMaker
-from .ports.datapath_maker import Workshop as Workshop
+from .ports.datapath import DatapathMaker as DatapathMaker
+from .ports.datapath import Workshop as Workshop
 from .ports.datapath import Datapath as Datapath
 from .model.testbed.equipment import DatapathInfo as DatapathInfo
 from .ports.datapath import BuiltTopology as BuiltTopology
@@ -27,13 +27,13 @@ from .model.traffic.trial import RigHealth as RigHealth
 # A figure of a study, a receiver of copies, an interface
 from .runs.figures import Figure as Figure
 from .model.measure.reading import Reading as Reading
-from .ports.capture import Capture as Capture
-from .ports.capture import Captured as Captured
+from .ports.generator import Capture as Capture
+from .ports.generator import Captured as Captured
 from .adapters.ovs.topology.nic_makers import NIC_MAKERS as NIC_MAKERS
 
 # Routing daemons
-from .ports.bgp_speaker import BgpSpeaker as BgpSpeaker
-from .ports.bgp_daemons import BgpParts as BgpParts
+from .ports.routing import BgpSpeaker as BgpSpeaker
+from .ports.routing import BgpParts as BgpParts
 from .model.routing.bgp import SpeakerConfig as SpeakerConfig
 from .model.routing.bgp import SpeakerInfo as SpeakerInfo
 from .model.routing.bgp import SessionState as SessionState

@@ -14,8 +14,7 @@ pytest_plugins = ["pytest_nfvperf.fixtures.all"]
 
 SUITE = '''
 import pytest
-from pytest_nfvperf import Traffic
-from pytest_nfvperf import sweep
+from pytest_nfvperf import Traffic, sweep
 
 @sweep("frame_size", [64, 1518], quick={64})
 def test_ndr_pdr(frame_size, phy2phy, search, sla):

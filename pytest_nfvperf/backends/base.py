@@ -8,9 +8,8 @@ from typing import Any, Protocol, runtime_checkable
 from pytest_nfvperf.model.measure.profile import Profile
 from pytest_nfvperf.model.testbed.testbed import Dut, Testbed
 from pytest_nfvperf.model.topology.topology import Topology
-from pytest_nfvperf.ports.bgp_daemons import BgpDaemons
-from pytest_nfvperf.ports.clock import Clock
-from pytest_nfvperf.ports.ovn_daemons import OvnDaemons
+from pytest_nfvperf.ports.machine import Clock
+from pytest_nfvperf.ports.routing import BgpDaemons, OvnDaemons
 from pytest_nfvperf.runs.rig_parts import RigParts
 
 

@@ -14,14 +14,13 @@ from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.equipment import GeneratorInfo
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, TrialResult, TrialSpec
-from pytest_nfvperf.ports.generator import GeneratorPort
-from pytest_nfvperf.ports.instructions import Burst
+from pytest_nfvperf.ports.generator import Burst, GeneratorPort
 
 _RING = "net_virtio_user,"
 
 
 class CountingGenerator:
-    """Fulfils ports.generator.Generator and ports.instructions.CountsInstructions.
+    """Fulfils ports.generator.Generator and ports.generator.CountsInstructions.
 
     Args:
         sockets: for kernel interfaces.
@@ -36,7 +35,6 @@ class CountingGenerator:
 
     @property
     def instruction_ns(self) -> int:
-        """Virtual time of one instruction, in ns."""
         return self._sockets.instruction_ns
 
     def info(self) -> GeneratorInfo:
@@ -61,14 +59,12 @@ class CountingGenerator:
         self._ring_ports.update(port.name for port in rings)
 
     def detach(self, names: Sequence[str]) -> None:
-        """Let go of ports; unknown names are ignored."""
         self._sockets.detach(names)
         if self._rings is not None:
             self._rings.detach(names)
         self._ring_ports.difference_update(names)
 
     def wait_links_up(self, deadline_s: float) -> None:
-        """Wait until every attached port has link."""
         self._sockets.wait_links_up(deadline_s)
         if self._rings is not None:
             self._rings.wait_links_up(deadline_s)

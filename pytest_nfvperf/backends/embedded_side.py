@@ -23,8 +23,7 @@ from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.lab_cables import is_lab
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, Testbed
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.ports.ceilings import Ceilings
-from pytest_nfvperf.ports.generator import VIRTIO_RING, Generator
+from pytest_nfvperf.ports.generator import VIRTIO_RING, Ceilings, Generator
 from pytest_nfvperf.runs.ceilings import CachedCeilings, Ceiling, NoCeilings
 from pytest_nfvperf.runs.placement import KeptRoundTrips, Placement
 

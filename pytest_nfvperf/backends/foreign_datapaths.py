@@ -13,15 +13,14 @@ from pytest_nfvperf.adapters.process.process import ManagedProcess, spawn
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.near import listed
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, Dut
-from pytest_nfvperf.ports.datapath import Datapath
-from pytest_nfvperf.ports.datapath_maker import DatapathMaker
+from pytest_nfvperf.ports.datapath import Datapath, DatapathMaker
 
 Makers = Mapping[str, DatapathMaker]
 """By the kind that a ``Dut`` names, such as "acme:wire"."""
 
 
 class JournaledWorkshop:
-    """A workshop of one datapath; fulfils ports.datapath_maker.Workshop."""
+    """A workshop of one datapath; fulfils ports.datapath.Workshop."""
 
     def __init__(self, journal: Journal, cpus: CpuPlan, name: str) -> None:
         """``name``: of the datapath; two in one run need two."""
@@ -38,7 +37,6 @@ class JournaledWorkshop:
         return Namespace(self._journal, f"{self._name}-{role}")
 
     def link_name(self) -> str:
-        """New in this run."""
         return self._journal.link_name()
 
     def spawn(

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from pytest_nfvperf.adapters.journal.journal import Journal
-from pytest_nfvperf.ports.ceilings import Ceilings
-from pytest_nfvperf.ports.clock import Clock
-from pytest_nfvperf.ports.generator import Generator
+from pytest_nfvperf.ports.generator import Ceilings, Generator
+from pytest_nfvperf.ports.machine import Clock
 from pytest_nfvperf.runs.placement import RoundTrips
 
 

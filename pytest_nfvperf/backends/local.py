@@ -54,9 +54,9 @@ from pytest_nfvperf.model.testbed.lab_cables import has_cabled_nodes, is_lab
 from pytest_nfvperf.model.testbed.node_spec import nodes_words
 from pytest_nfvperf.model.testbed.testbed import Dut, Testbed
 from pytest_nfvperf.model.topology.topology import Topology
-from pytest_nfvperf.ports.ceilings import Ceilings
-from pytest_nfvperf.ports.clock import Clock
 from pytest_nfvperf.ports.datapath import Datapath
+from pytest_nfvperf.ports.generator import Ceilings
+from pytest_nfvperf.ports.machine import Clock
 from pytest_nfvperf.runs.cable_check import check_cabling
 from pytest_nfvperf.runs.clocks import SystemClock
 from pytest_nfvperf.runs.rig_parts import RigParts

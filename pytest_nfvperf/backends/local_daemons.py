@@ -18,14 +18,12 @@ from pytest_nfvperf.model.routing.logical_network import LogicalSwitch
 from pytest_nfvperf.model.scenarios.bgp_path import BgpPathPlan
 from pytest_nfvperf.model.scenarios.ovn_path import OvnPathPlan
 from pytest_nfvperf.model.testbed.testbed import LabSpeaker, OvsSpec
-from pytest_nfvperf.ports.bgp_daemons import BgpParts
-from pytest_nfvperf.ports.bgp_speaker import BgpSpeaker
 from pytest_nfvperf.ports.datapath import BuiltTopology
-from pytest_nfvperf.ports.ovn_daemons import AgentPath, LogicalNetwork
+from pytest_nfvperf.ports.routing import AgentPath, BgpParts, BgpSpeaker, LogicalNetwork
 
 
 class LocalBgp:
-    """Fulfils ports.bgp_daemons.BgpDaemons: FRR and BIRD of this machine.
+    """Fulfils ports.routing.BgpDaemons: FRR and BIRD of this machine.
 
     ``journal``: gives the run's, once the machine is taken.
     """
@@ -47,7 +45,7 @@ class LocalBgp:
 
 
 class LocalOvn:
-    """Fulfils ports.ovn_daemons.OvnDaemons: OVN of this machine, over a private OVS.
+    """Fulfils ports.routing.OvnDaemons: OVN of this machine, over a private OVS.
 
     Args:
         journal: gives the run's, once the machine is taken.

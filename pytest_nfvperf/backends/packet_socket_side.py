@@ -17,8 +17,7 @@ from pytest_nfvperf.adapters.virtual_time.clock import instruction_ns
 from pytest_nfvperf.backends.counting_generator import CountingGenerator
 from pytest_nfvperf.backends.generator_side import TakenMachine
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, GeneratorSpec, OvsSpec, Testbed
-from pytest_nfvperf.ports.ceilings import Ceilings
-from pytest_nfvperf.ports.generator import Generator
+from pytest_nfvperf.ports.generator import Ceilings, Generator
 from pytest_nfvperf.runs.ceilings import NoCeilings
 from pytest_nfvperf.runs.placement import ForgottenRoundTrips, RoundTrips
 

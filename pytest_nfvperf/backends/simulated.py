@@ -119,7 +119,6 @@ class SimulatedBackend:
         return _ROOM
 
     def parts_beside(self) -> RigParts:
-        """As ``parts``."""
         return self.parts()
 
     def bgp(self) -> SimulatedBgp:

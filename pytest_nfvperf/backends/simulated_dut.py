@@ -12,9 +12,8 @@ from pytest_nfvperf.model.measure.request_response import RequestSpec
 from pytest_nfvperf.model.measure.stream_measurement import StreamSpec
 from pytest_nfvperf.model.testbed.equipment import DatapathInfo
 from pytest_nfvperf.model.topology.topology import Topology
-from pytest_nfvperf.ports.capture import Captured
-from pytest_nfvperf.ports.collector import Collector
-from pytest_nfvperf.ports.datapath import Attachment
+from pytest_nfvperf.ports.datapath import Attachment, Collector
+from pytest_nfvperf.ports.generator import Captured
 from pytest_nfvperf.runs.clocks import VirtualClock
 
 EndSpec = StreamSpec | RequestSpec | ConnectSpec
@@ -64,7 +63,7 @@ class SimulatedTopology:
 
 
 class SimulatedCapture:
-    """A receiver to which nothing comes. Fulfils ports.capture.Capture."""
+    """A receiver to which nothing comes. Fulfils ports.generator.Capture."""
 
     def start(self) -> None:
         """Nothing to listen on."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pytest_nfvperf.model.measure.connect_rate import ConnectResult, ConnectSpec
 from pytest_nfvperf.model.measure.request_response import RequestResult, RequestSpec
 from pytest_nfvperf.model.traffic.histogram import Histogram
-from pytest_nfvperf.ports.clock import Clock
-from pytest_nfvperf.ports.stream_engine import StreamEnd
+from pytest_nfvperf.ports.machine import Clock
+from pytest_nfvperf.ports.streams import StreamEnd
 
 ASSUMED_NS = 100_000
 """From a request to its response, and from the call of connect() to its return: what kernels take on such paths."""
@@ -18,7 +18,7 @@ _ENGINE = "simulated"
 
 @dataclass
 class SimulatedRequests:
-    """Fulfils ports.request_engine.RequestEngine. ``specs``: what was asked for so far."""
+    """Fulfils ports.streams.RequestEngine. ``specs``: what was asked for so far."""
 
     clock: Clock
     specs: list[RequestSpec] = field(default_factory=list)
@@ -33,7 +33,7 @@ class SimulatedRequests:
 
 @dataclass
 class SimulatedConnects:
-    """Fulfils ports.connect_engine.ConnectEngine. ``specs``: what was asked for so far."""
+    """Fulfils ports.streams.ConnectEngine. ``specs``: what was asked for so far."""
 
     clock: Clock
     specs: list[ConnectSpec] = field(default_factory=list)

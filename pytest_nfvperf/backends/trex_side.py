@@ -17,8 +17,7 @@ from pytest_nfvperf.backends.generator_side import TakenMachine, digest
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed.testbed import Testbed
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.ports.ceilings import Ceilings
-from pytest_nfvperf.ports.generator import Generator
+from pytest_nfvperf.ports.generator import Ceilings, Generator
 from pytest_nfvperf.runs.ceilings import CachedCeilings, Ceiling
 from pytest_nfvperf.runs.placement import ForgottenRoundTrips
 

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from pytest_nfvperf.adapters.ovs.topology.nic_makers import NicMaker
     from pytest_nfvperf.backends.base import Backend
     from pytest_nfvperf.model.testbed.testbed import Testbed
-    from pytest_nfvperf.ports.capture import Capture
-    from pytest_nfvperf.ports.datapath_maker import DatapathMaker
+    from pytest_nfvperf.ports.datapath import DatapathMaker
+    from pytest_nfvperf.ports.generator import Capture
 
 
 @pytest.hookspec(firstresult=True)

@@ -28,7 +28,7 @@ from pytest_nfvperf.plugin.resuming import resumed_name
 from pytest_nfvperf.plugin.rundir import run_directory
 from pytest_nfvperf.plugin.telling import say, terminal_of
 from pytest_nfvperf.plugin.worker import run_dir_of_worker, share
-from pytest_nfvperf.ports.sink import Sink
+from pytest_nfvperf.ports.evidence import Sink
 from pytest_nfvperf.session.options import GivenTestbed, Options
 from pytest_nfvperf.session.run import NfvSession
 

@@ -1,15 +1,76 @@
-"""The datapath port: builds a topology and reads what it costs."""
+"""The datapath: what builds topologies, who makes one of a third party, and what is read of it around trials.
+
+Collectors read counters before and after a trial, never during one (docs/measuring-method.md, rule 12). Samplers are
+read again and again while a trial runs, so they must be cheap: a few milliseconds of one CPU.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
 from pytest_nfvperf.model.measure.offloading import OffloadShare
 from pytest_nfvperf.model.testbed.equipment import DatapathInfo
 from pytest_nfvperf.model.topology.topology import Topology
-from pytest_nfvperf.ports.collector import Collector
+from pytest_nfvperf.model.traffic.cpu_placement import Poller
+
+
+class Collector(Protocol):
+    """One source of counters."""
+
+    def snapshot(self) -> CounterSnapshot:
+        """All counters now. A counter the source lacks is absent. Under 20 ms."""
+
+
+@runtime_checkable
+class Settling(Protocol):
+    """A source some of whose counters settle late: asked again only when frames are missing, after the trial."""
+
+    def settled(self, before: CounterSnapshot, missing: int) -> CounterSnapshot:
+        """All counters, as soon as those of drops explain ``missing`` frames since ``before``, or have settled."""
+
+
+@runtime_checkable
+class KnowsPollers(Protocol):
+    """A source that knows the DUT's polling threads."""
+
+    def pollers(self) -> tuple[Poller, ...]:
+        """Those that run now, each with the CPU that it keeps to."""
+
+
+@dataclass(frozen=True, slots=True)
+class SamplerReading:
+    """What one source said.
+
+    Attributes:
+        counters: rising counts by name; the sample holds by how much they rose. One that the source lacks is absent.
+        gauges: figures that are what they are: bytes of memory, a session that is up (1) or not (0).
+    """
+
+    counters: Mapping[str, int] = field(default_factory=dict)
+    gauges: Mapping[str, float] = field(default_factory=dict)
+
+
+class Sampler(Protocol):
+    """One source of samples."""
+
+    @property
+    def name(self) -> str:
+        """What messages call it: "ovs", "bgp"."""
+
+    def read(self) -> SamplerReading:
+        """All it has now. Raises TestbedError when the source does not answer; it is asked again a second later."""
+
+
+@runtime_checkable
+class Sampled(Protocol):
+    """A datapath, or anything else, that can be sampled."""
+
+    def samplers(self) -> tuple[Sampler, ...]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,31 +91,24 @@ class BuiltTopology(Protocol):
 
     def attachments(self) -> tuple[Attachment, ...]:
         """The far ends of the ports, for the generator."""
-        ...
 
     def netns(self, namespace: str) -> str:
         """The name under /run/netns of a namespace of the topology; KeyError for an unknown one."""
-        ...
 
     def firewall(self) -> Mapping[str, Sequence[str]]:
         """Active firewall rules in its namespaces and the datapath's own, by namespace; empty if there are none."""
-        ...
 
     def not_offloaded(self) -> str | None:
         """Why no flow is in hardware, after frames have passed; None where flows are."""
-        ...
 
     def wait_ready(self, deadline_s: float) -> None:
         """Wait until every interface is up; TestbedError with the interface's error column."""
-        ...
 
     def configuration(self) -> str:
         """The built configuration as text, for evidence."""
-        ...
 
     def close(self) -> None:
         """Remove what was built. Can be called twice."""
-        ...
 
 
 @runtime_checkable
@@ -63,7 +117,6 @@ class Offloading(Protocol):
 
     def offload_share(self) -> OffloadShare:
         """The flows of the datapath now; TestbedError when it does not answer."""
-        ...
 
 
 @runtime_checkable
@@ -72,11 +125,9 @@ class Freezing(Protocol):
 
     def freeze(self) -> None:
         """From now on it takes no CPU and answers nothing. TestbedError where it died."""
-        ...
 
     def thaw(self) -> None:
         """It goes on where it was. Nothing happens where it is not frozen, or is gone."""
-        ...
 
 
 class Restart(Protocol):
@@ -87,7 +138,6 @@ class Restart(Protocol):
 
         Raises UnavailableError for a DUT that is not ours to restart, TestbedError where it does not start again.
         """
-        ...
 
 
 @runtime_checkable
@@ -96,7 +146,6 @@ class Restarting(Protocol):
 
     def restart(self, *, killed: bool = False) -> None:
         """See ``Restart``."""
-        ...
 
 
 class Datapath(Protocol):
@@ -104,24 +153,98 @@ class Datapath(Protocol):
 
     def info(self) -> DatapathInfo:
         """Kind and versions."""
-        ...
 
     def build(self, topology: Topology) -> BuiltTopology:
         """Build in one transaction. Does not wait for links: the generator attaches in between."""
-        ...
 
     def collectors(self) -> tuple[Collector, ...]:
         """Counters to read before and after each trial."""
-        ...
 
     def check_alive(self) -> None:
         """TestbedError with the end of the log when the DUT died."""
-        ...
 
     def logs(self) -> Mapping[str, str]:
         """The ends of the DUT's logs by name, for errors."""
-        ...
 
     def close(self) -> None:
         """Stop and remove the DUT if it is ours."""
-        ...
+
+
+class RunningProcess(Protocol):
+    """A process that a workshop started."""
+
+    @property
+    def pid(self) -> int:
+        """Of the command itself."""
+
+    def check(self) -> None:
+        """TestbedError with the exit status and the end of its log where it has ended."""
+
+    def log_tail(self) -> str:
+        """The last lines of what it wrote."""
+
+    def stop(self) -> None:
+        """SIGTERM, then SIGKILL. Can be called twice."""
+
+
+class MadeNamespace(Protocol):
+    """A network namespace that a workshop made."""
+
+    name: str
+
+    def close(self) -> None:
+        """Remove it, and every link in it. Can be called twice."""
+
+
+class Workshop(Protocol):
+    """What a third party's datapath makes things with. All are noted first, so that they go even after kill -9.
+
+    Attributes:
+        directory: of this datapath; removed with the run. Its path is short enough for sockets.
+        cpus: for threads that forward frames.
+        housekeeping_cpus: for everything else.
+    """
+
+    directory: Path
+    cpus: tuple[int, ...]
+    housekeeping_cpus: tuple[int, ...]
+
+    def make_namespace(self, role: str) -> MadeNamespace:
+        """Make a network namespace, called after the run and ``role``. Keep one end of each veth pair in one."""
+
+    def link_name(self) -> str:
+        """A name for an interface beside the generator's: new in this run, and short enough."""
+
+    def spawn(
+        self,
+        name: str,
+        argv: Sequence[str | os.PathLike[str]],
+        *,
+        netns: str | None = None,
+        cpus: Sequence[int] = (),
+    ) -> RunningProcess:
+        """Start a program that ends with this process at the latest.
+
+        Args:
+            name: what errors call it.
+            argv: the command, as a list.
+            netns: in which network namespace, by its name.
+            cpus: that it may use; ``housekeeping_cpus`` if not given.
+
+        Raises:
+            TestbedError: it could not be started.
+        """
+
+
+class DatapathMaker(Protocol):
+    """What the hook ``pytest_nfvperf_datapaths`` gives for each kind of datapath."""
+
+    def lacks(self) -> str | None:
+        """What this machine lacks for it, and what to do about it; None when it has all. Starts nothing."""
+
+    def start(self, workshop: Workshop) -> Datapath:
+        """Start it. ``Datapath.close`` removes what it made.
+
+        Raises:
+            TestbedError: it did not start; nothing of it is left.
+        """

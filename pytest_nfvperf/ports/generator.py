@@ -1,14 +1,18 @@
-"""The traffic generator port. Every adapter passes tests/contract/test_generator.py."""
+"""The traffic generator: what sends and receives frames, what it can do beyond that, and its own limits.
+
+Every adapter passes tests/contract/test_generator.py.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from pytest_nfvperf.model.testbed.equipment import GeneratorInfo
 from pytest_nfvperf.model.topology.topology import PortRole, VnfMode
 from pytest_nfvperf.model.traffic.cpu_placement import Distance, Poller
+from pytest_nfvperf.model.traffic.interval_counts import IntervalCounts
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, TrialResult, TrialSpec
 
@@ -82,23 +86,18 @@ class Generator(Protocol):
 
     def info(self) -> GeneratorInfo:
         """Engine, version, CPUs."""
-        ...
 
     def attach(self, ports: Sequence[GeneratorPort]) -> None:
         """Take the ports. ConfigError for a name attached twice or an MTU the engine cannot do."""
-        ...
 
     def detach(self, names: Sequence[str]) -> None:
         """Let go of ports; unknown names are ignored."""
-        ...
 
     def wait_links_up(self, deadline_s: float) -> None:
         """Wait until every attached port has link; DeadlineError names those that do not."""
-        ...
 
     def learn(self, traffic: Traffic, directions: Sequence[Direction]) -> None:
         """Send a few learning frames from every endpoint, so that bridges know the MACs."""
-        ...
 
     def run_trial(self, spec: TrialSpec) -> TrialResult:
         """Run one trial and return counts read after the traffic settled.
@@ -106,11 +105,9 @@ class Generator(Protocol):
         Blocks for duration + residual wait. The result carries the engine's own reasons for
         invalidity. Raises ConfigError for a spec the engine cannot do (unknown port).
         """
-        ...
 
     def close(self) -> None:
         """Stop traffic, release ports, end the engine. Can be called twice."""
-        ...
 
 
 @runtime_checkable
@@ -122,7 +119,6 @@ class MeasuresDistance(Protocol):
 
         Only between trials.
         """
-        ...
 
 
 @runtime_checkable
@@ -131,7 +127,6 @@ class DrawsNear(Protocol):
 
     def draw_near(self, cpu: int, other: int) -> None:
         """``cpu`` is of one of its polling threads. Whoever polls on ``other`` rests. Takes 0.2 s, between trials."""
-        ...
 
 
 @runtime_checkable
@@ -140,4 +135,113 @@ class WatchesPollers(Protocol):
 
     def watch(self, pollers: Sequence[Poller]) -> None:
         """Watch these from the next trial on, in place of those of before."""
-        ...
+
+
+class RunningTrial(Protocol):
+    """A running trial. Read it to its end: call ``next_interval`` until it returns None."""
+
+    @property
+    def most_skipped(self) -> float:
+        """Share of an interval's frames that the generator may skip before the interval says nothing."""
+
+    def next_interval(self) -> IntervalCounts | None:
+        """Wait for the end of the next interval; None once the trial has ended and its result is available.
+
+        Raises GeneratorError when the engine died or stopped answering.
+        """
+
+    def stop(self) -> None:
+        """Stop sending. The trial still receives and counts frames in flight.
+
+        Can be called twice, and from a signal handler while ``next_interval`` waits.
+        """
+
+    def result(self) -> TrialResult:
+        """The whole trial; GeneratorError before its end."""
+
+
+@runtime_checkable
+class TellsIntervals(Protocol):
+    """A Generator that can do so."""
+
+    def start_trial(self, spec: TrialSpec, interval_s: float) -> RunningTrial:
+        """Begin a trial; ConfigError for a spec the engine cannot do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Burst:
+    """Frames that were sent at once, and forwarded before the next were.
+
+    Attributes:
+        frames: of the burst.
+        busy_ns: virtual time that was spent on them, in ns.
+    """
+
+    frames: int
+    busy_ns: int
+
+
+@runtime_checkable
+class CountsInstructions(Protocol):
+    """A generator whose clock is a count of instructions."""
+
+    @property
+    def instruction_ns(self) -> int:
+        """Virtual time of one instruction, in ns."""
+
+    def run_counted(
+        self, spec: TrialSpec, forwarding_ns: Callable[[], int] | None
+    ) -> tuple[TrialResult, tuple[Burst, ...]]:
+        """Run a trial, and say what each burst of it cost.
+
+        Args:
+            spec: what to send; the load does not matter, the number of frames does.
+            forwarding_ns: virtual time that the DUT's own thread has run so far, in ns. None: it has none, the kernel
+                forwards as part of sending, and the time of sending is what counts.
+        """
+
+
+@runtime_checkable
+class KnowsForwardingThread(Protocol):
+    """A source of counters that knows the one thread which forwards."""
+
+    def forwarding_ns(self) -> int | None:
+        """How long it has run so far, in ns; None where no thread of the DUT forwards: the kernel does."""
+
+
+class Ceilings(Protocol):
+    """The generator's own limits, frames/s per direction, without the DUT."""
+
+    def cached(self, traffic: Traffic, directions: int) -> float | None:
+        """The kept ceiling; None when it is not known yet."""
+
+    def measure(self, traffic: Traffic, directions: int) -> float | None:
+        """Measure and keep it; None where it cannot be measured. Needs the PMD's CPU."""
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """What was received between start and stop.
+
+    Attributes:
+        frames: how many.
+        lost: counted as lost by the receiver itself; None where it does not count them.
+        samples: whole frames, without FCS; the first ones, where not all were kept.
+    """
+
+    frames: int
+    lost: int | None
+    samples: tuple[bytes, ...]
+
+
+class Capture(Protocol):
+    """A receiver. TestbedError when it cannot receive."""
+
+    def start(self) -> None:
+        """Receive from now on."""
+
+    def stop(self) -> Captured:
+        """Take what has arrived, and end; to be called once for each start."""
+
+    def close(self) -> None:
+        """End, whatever has arrived. Can be called twice."""

@@ -22,7 +22,6 @@ class VersionTrials(Protocol):
             TestbedError: the testbed is broken: that says nothing of any version.
             ConfigError: the tests or their options cannot be used.
         """
-        ...
 
 
 class Seen(Protocol):
@@ -31,11 +30,9 @@ class Seen(Protocol):
     @property
     def events(self) -> Sequence[Event]:
         """In order."""
-        ...
 
     def append(self, event: Event) -> None:
         """Keep one more; it is safe when this returns."""
-        ...
 
 
 class Account(Protocol):
@@ -43,8 +40,6 @@ class Account(Protocol):
 
     def begins(self, ask: Ask) -> None:
         """This is going to be measured."""
-        ...
 
     def saw(self, event: Event, now: Standing) -> None:
         """This was seen and kept, and the bisection stands so."""
-        ...

@@ -45,7 +45,6 @@ class Vnf(Protocol):
 
     def wait_ready(self) -> None:
         """Wait until it forwards, for as long as one of its kind may take; TestbedError when it does not come up."""
-        ...
 
     def counts(self) -> tuple[VnfCounts, ...]:
         """What it forwarded since its start, one for each port that frames come in by.
@@ -53,15 +52,12 @@ class Vnf(Protocol):
         Raises:
             TestbedError: it died, does not answer in time, or answers what is not understood; never 0 for that.
         """
-        ...
 
     def check_alive(self) -> None:
         """TestbedError with how it ended and the end of its log when it died."""
-        ...
 
     def close(self) -> None:
         """End it. Can be called twice; one that died or hangs is no hindrance."""
-        ...
 
 
 class VnfMaker(Protocol):
@@ -69,7 +65,6 @@ class VnfMaker(Protocol):
 
     def default_kind(self, spec: VnfSpec, vnfs: int) -> VnfKind:
         """What runs a VNF that says nothing itself, one of so many in a topology. Never TESTBED."""
-        ...
 
     def start(self, kind: VnfKind, spec: VnfSpec, index: int) -> Vnf:
         """Start one; it need not be ready yet. ``index``: its place among the topology's VNFs, for its CPU.
@@ -78,4 +73,3 @@ class VnfMaker(Protocol):
             ConfigError: it cannot be of this kind on this testbed.
             TestbedError: what it needs is missing, or it could not be started.
         """
-        ...

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.routing.bgp import BfdStatus, SessionState
 from pytest_nfvperf.model.scenarios.bgp_path import BgpPathPlan
-from pytest_nfvperf.ports.bgp_daemons import BgpParts, Steps
+from pytest_nfvperf.ports.routing import BgpParts, Steps
 
 ESTABLISHED_WITHIN_S = 5.0
 _INSTALLED_WITHIN_S = 5.0

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 
 from pytest_nfvperf.model.traffic.trial import Reason, TrialResult
-from pytest_nfvperf.ports.clock import Clock
+from pytest_nfvperf.ports.machine import Clock
 
 PAUSE_S = 1.3
 """Longer than the second in which periodic work of a kernel comes round."""

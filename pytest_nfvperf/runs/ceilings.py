@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.ports.kept import Kept
+from pytest_nfvperf.ports.machine import Kept
 
 
 @dataclass(frozen=True, slots=True)

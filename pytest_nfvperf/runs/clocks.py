@@ -18,11 +18,9 @@ class SystemClock:
     """The machine's clock."""
 
     def monotonic(self) -> float:
-        """Seconds that never go back."""
         return time.monotonic()
 
     def time_ns(self) -> int:
-        """Wall clock, ns since the epoch."""
         return time.time_ns()
 
     def sleep(self, seconds: float) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from pytest_nfvperf.model.errors import TestbedError
-from pytest_nfvperf.ports.clock import Clock
+from pytest_nfvperf.ports.machine import Clock
 
 # A killed process is gone from /proc thread by thread, and gives back its hugepages, before its status can be had.
 _GRACE_S = 0.5

@@ -9,11 +9,9 @@ from typing import Protocol
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
 from pytest_nfvperf.model.testbed.equipment import DatapathInfo
 from pytest_nfvperf.model.testbed.testbed import Dut
-from pytest_nfvperf.ports.collector import Collector
-from pytest_nfvperf.ports.datapath import BuiltTopology, Datapath, Restart, Restarting
+from pytest_nfvperf.ports.datapath import BuiltTopology, Collector, Datapath, Restart, Restarting, Sampled, Sampler
 from pytest_nfvperf.ports.generator import Generator
-from pytest_nfvperf.ports.reachability import Reachability
-from pytest_nfvperf.ports.sampler import Sampled, Sampler
+from pytest_nfvperf.ports.streams import Reachability
 from pytest_nfvperf.runs.trials import TrialRunner
 from pytest_nfvperf.runs.vnf_processes import RunningVnfs
 

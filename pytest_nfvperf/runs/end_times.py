@@ -11,8 +11,8 @@ from pytest_nfvperf.model.measure.connect_rate import ConnectSpec
 from pytest_nfvperf.model.measure.cpu_account import CpuAccount
 from pytest_nfvperf.model.measure.reading import Reading
 from pytest_nfvperf.model.measure.request_response import RequestSpec
-from pytest_nfvperf.ports.cpu_accounting import CpuAccounting
-from pytest_nfvperf.ports.stream_engine import StreamEnd
+from pytest_nfvperf.ports.machine import CpuAccounting
+from pytest_nfvperf.ports.streams import StreamEnd
 from pytest_nfvperf.runs.ends import Ends, stream_ends
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.trials import Context

@@ -27,7 +27,7 @@ from pytest_nfvperf.model.measure.instruction_cost import (
 from pytest_nfvperf.model.measure.reading import Reading
 from pytest_nfvperf.model.traffic.traffic import Traffic, check_mtu
 from pytest_nfvperf.model.traffic.trial import TrialResult, TrialSpec
-from pytest_nfvperf.ports.instructions import Burst, CountsInstructions, KnowsForwardingThread
+from pytest_nfvperf.ports.generator import Burst, CountsInstructions, KnowsForwardingThread
 from pytest_nfvperf.runs.figures import measured_frames
 from pytest_nfvperf.runs.invalid_trials import InvalidTrialsError
 from pytest_nfvperf.runs.rig import LiveTopology

@@ -26,10 +26,9 @@ from pytest_nfvperf.model.traffic.cpu_placement import (
     find_bands,
 )
 from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason
-from pytest_nfvperf.ports.clock import Clock
 from pytest_nfvperf.ports.datapath import Freezing
 from pytest_nfvperf.ports.generator import DrawsNear, Generator, MeasuresDistance
-from pytest_nfvperf.ports.kept import Kept
+from pytest_nfvperf.ports.machine import Clock, Kept
 from pytest_nfvperf.runs.patience import Patience
 
 LOOK_EVERY_S = 0.25
@@ -58,7 +57,6 @@ class ForgottenRoundTrips:
     """Keeps nothing: for testbeds whose CPUs nobody moves."""
 
     def read(self) -> list[float]:
-        """Nothing."""
         return []
 
     def write(self, trips: Sequence[float]) -> None:

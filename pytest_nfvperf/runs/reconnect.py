@@ -10,10 +10,9 @@ from pytest_nfvperf.model.errors import DutFailure, TestbedError, UnavailableErr
 from pytest_nfvperf.model.evidence.records import RecordKind
 from pytest_nfvperf.model.measure.reading import Reading
 from pytest_nfvperf.model.measure.reconnection import Reconnection, longest_gap_ns
-from pytest_nfvperf.ports.clock import Clock
 from pytest_nfvperf.ports.datapath import Restart
-from pytest_nfvperf.ports.reachability import Reachability, Watch
-from pytest_nfvperf.ports.stream_engine import StreamEnd
+from pytest_nfvperf.ports.machine import Clock
+from pytest_nfvperf.ports.streams import Reachability, StreamEnd, Watch
 from pytest_nfvperf.runs.ends import Ends, stream_ends
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.trials import Context

@@ -15,8 +15,8 @@ from pytest_nfvperf.model.evidence.records import (
 )
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.sla.verdict import Verdict
-from pytest_nfvperf.ports.clock import Clock
-from pytest_nfvperf.ports.sink import Sink
+from pytest_nfvperf.ports.evidence import Sink
+from pytest_nfvperf.ports.machine import Clock
 
 
 class Recorder:

@@ -21,7 +21,7 @@ from pytest_nfvperf.model.traffic.cpu_placement import BandsSeen
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.ports.datapath import Datapath, Freezing
 from pytest_nfvperf.ports.generator import Generator
-from pytest_nfvperf.ports.stream_engine import StreamEngine
+from pytest_nfvperf.ports.streams import StreamEngine
 from pytest_nfvperf.runs.attaching import generator_port_names, generator_ports, learning_directions
 from pytest_nfvperf.runs.deaths import add_evidence, death_behind
 from pytest_nfvperf.runs.deployment import Deployment, Service

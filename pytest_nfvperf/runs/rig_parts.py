@@ -9,15 +9,10 @@ from pytest_nfvperf.model.ledger.ledger import CounterSnapshot, Ledger
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.trial import TrialResult
-from pytest_nfvperf.ports.ceilings import Ceilings
-from pytest_nfvperf.ports.connect_engine import ConnectEngine
-from pytest_nfvperf.ports.cpu_accounting import CpuAccounting
-from pytest_nfvperf.ports.cpu_profiler import CpuProfiler
 from pytest_nfvperf.ports.datapath import Datapath
-from pytest_nfvperf.ports.generator import Generator
-from pytest_nfvperf.ports.reachability import Reachability
-from pytest_nfvperf.ports.request_engine import RequestEngine
-from pytest_nfvperf.ports.stream_engine import StreamEngine
+from pytest_nfvperf.ports.generator import Ceilings, Generator
+from pytest_nfvperf.ports.machine import CpuAccounting, CpuProfiler
+from pytest_nfvperf.ports.streams import ConnectEngine, Reachability, RequestEngine, StreamEngine
 from pytest_nfvperf.ports.vnf import VnfMaker
 from pytest_nfvperf.runs.placement import ForgottenRoundTrips, RoundTrips
 

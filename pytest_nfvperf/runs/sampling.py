@@ -11,7 +11,7 @@ from pytest_nfvperf.model.measure.soak import Gap
 from pytest_nfvperf.model.measure.soak_table import TIME
 from pytest_nfvperf.model.traffic.interval_counts import IntervalCounts, SoFar
 from pytest_nfvperf.model.traffic.trial import Direction
-from pytest_nfvperf.ports.sampler import Sampler, SamplerReading
+from pytest_nfvperf.ports.datapath import Sampler, SamplerReading
 
 _COUNTED = ("sent", "refused", "skipped", "received", "lost", "duplicated", "out_of_order", "corrupted")
 _LATENCIES = ("min_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns")

@@ -20,10 +20,10 @@ from pytest_nfvperf.model.measure.soak_summary import SESSION_UP, Plan, summaris
 from pytest_nfvperf.model.measure.soak_table import TIME, SoakTable, fitting_interval_s
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Reason, TrialResult, TrialSpec
-from pytest_nfvperf.ports.running_trial import RunningTrial, TellsIntervals
-from pytest_nfvperf.ports.sampler import Sampler
-from pytest_nfvperf.ports.samples import OpenSamples, SamplesSink
-from pytest_nfvperf.ports.signals import Signals, TakeSignals
+from pytest_nfvperf.ports.datapath import Sampler
+from pytest_nfvperf.ports.evidence import OpenSamples, SamplesSink
+from pytest_nfvperf.ports.generator import RunningTrial, TellsIntervals
+from pytest_nfvperf.ports.machine import Signals, TakeSignals
 from pytest_nfvperf.runs.call_arguments import DURATION, LIVE, LOAD, TRAFFIC, check_live
 from pytest_nfvperf.runs.measurer import WINDOW_S
 from pytest_nfvperf.runs.offload_share import share_after

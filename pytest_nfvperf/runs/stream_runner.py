@@ -22,10 +22,8 @@ from pytest_nfvperf.model.measure.reading import Reading
 from pytest_nfvperf.model.measure.stream_measurement import StreamResult, StreamSpec
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.topology import Topology
-from pytest_nfvperf.ports.connect_engine import ConnectEngine
-from pytest_nfvperf.ports.cpu_accounting import CpuAccounting
-from pytest_nfvperf.ports.request_engine import RequestEngine
-from pytest_nfvperf.ports.stream_engine import StreamEnd, StreamEngine
+from pytest_nfvperf.ports.machine import CpuAccounting
+from pytest_nfvperf.ports.streams import ConnectEngine, RequestEngine, StreamEnd, StreamEngine
 from pytest_nfvperf.runs.call_arguments import ENDS, LIVE, STREAMS
 from pytest_nfvperf.runs.clocks import SuspendWatch
 from pytest_nfvperf.runs.connect_rate import CONNECTS, Connector

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pytest_nfvperf.model.measure.offloading import OffloadShare
-from pytest_nfvperf.ports.clock import Clock
+from pytest_nfvperf.ports.machine import Clock
 from pytest_nfvperf.runs.figures import Figure, Subject
 from pytest_nfvperf.runs.rig import LiveTopology
 

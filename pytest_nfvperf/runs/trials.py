@@ -12,11 +12,10 @@ from pytest_nfvperf.model.measure.cpu_profile import CpuProfile
 from pytest_nfvperf.model.measure.outcome import Cost
 from pytest_nfvperf.model.measure.stream_measurement import StreamResult
 from pytest_nfvperf.model.traffic.trial import InvalidReason, TrialResult, TrialSpec, VnfCounts
-from pytest_nfvperf.ports.clock import Clock
-from pytest_nfvperf.ports.collector import Collector, KnowsPollers, Settling
-from pytest_nfvperf.ports.datapath import Freezing
+from pytest_nfvperf.ports.datapath import Collector, Freezing, KnowsPollers, Settling
+from pytest_nfvperf.ports.evidence import Progress
 from pytest_nfvperf.ports.generator import Generator, WatchesPollers
-from pytest_nfvperf.ports.progress import Progress
+from pytest_nfvperf.ports.machine import Clock
 from pytest_nfvperf.runs.calm import Calm
 from pytest_nfvperf.runs.clocks import SuspendWatch
 from pytest_nfvperf.runs.cost import trial_cost

@@ -9,8 +9,8 @@ from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
 from pytest_nfvperf.model.topology.topology import Port, PortRole, Topology, VnfKind
 from pytest_nfvperf.model.traffic.trial import VnfCounts
-from pytest_nfvperf.ports.cpu_accounting import HasProcesses
 from pytest_nfvperf.ports.datapath import BuiltTopology, Datapath
+from pytest_nfvperf.ports.machine import HasProcesses
 from pytest_nfvperf.ports.vnf import Vnf, VnfMaker, VnfPort, VnfSpec
 
 

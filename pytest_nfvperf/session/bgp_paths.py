@@ -12,8 +12,7 @@ from pytest_nfvperf.model.measure.outcome import SessionsSeen
 from pytest_nfvperf.model.routing.bgp import SessionState
 from pytest_nfvperf.model.scenarios.bgp_path import BgpPathPlan
 from pytest_nfvperf.model.traffic.traffic import Imix, Traffic
-from pytest_nfvperf.ports.bgp_daemons import BgpDaemons
-from pytest_nfvperf.ports.bgp_speaker import BgpSpeaker
+from pytest_nfvperf.ports.routing import BgpDaemons, BgpSpeaker
 from pytest_nfvperf.runs.bgp_path import ESTABLISHED_WITHIN_S, BgpPath
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.session.daemons_result import daemons_result

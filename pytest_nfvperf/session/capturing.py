@@ -8,7 +8,7 @@ from pytest_nfvperf.adapters.net.host_capture import HostCapture
 from pytest_nfvperf.backends.simulated_dut import SimulatedCapture
 from pytest_nfvperf.model.arguments import NAME, checked
 from pytest_nfvperf.model.errors import ConfigError, UnavailableError
-from pytest_nfvperf.ports.capture import Capture
+from pytest_nfvperf.ports.generator import Capture
 from pytest_nfvperf.runs.call_arguments import LIVE
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.session.run import NfvSession

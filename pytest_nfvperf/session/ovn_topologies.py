@@ -10,7 +10,7 @@ from pytest_nfvperf.model.routing.logical_network import LogicalSwitch
 from pytest_nfvperf.model.scenarios.ovn_path import OvnPathPlan
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut
 from pytest_nfvperf.model.topology.topology import Topology
-from pytest_nfvperf.ports.ovn_daemons import AgentPath, LogicalNetwork, OvnDaemons
+from pytest_nfvperf.ports.routing import AgentPath, LogicalNetwork, OvnDaemons
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.session.deploying import Deployer
 from pytest_nfvperf.session.run import NfvSession

@@ -13,7 +13,7 @@ from pytest_nfvperf.model.errors import UnavailableError
 from pytest_nfvperf.model.evidence.records import AttachmentData
 from pytest_nfvperf.model.measure.cpu_profile import CpuProfile
 from pytest_nfvperf.model.measure.outcome import Outcome
-from pytest_nfvperf.ports.cpu_profiler import CpuProfiler
+from pytest_nfvperf.ports.machine import CpuProfiler
 from pytest_nfvperf.runs.rig_parts import RigParts
 from pytest_nfvperf.runs.trials import Context
 

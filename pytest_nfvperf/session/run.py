@@ -44,9 +44,8 @@ from pytest_nfvperf.model.testbed.line_rate import line_rate_fps
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.ports.progress import Progress
-from pytest_nfvperf.ports.run_end import RunEnd
-from pytest_nfvperf.ports.sink import Sink
+from pytest_nfvperf.ports.evidence import Progress, Sink
+from pytest_nfvperf.ports.machine import RunEnd
 from pytest_nfvperf.runs.instructions import check_time
 from pytest_nfvperf.runs.limits import Limits
 from pytest_nfvperf.runs.places import DeployedOn

@@ -15,7 +15,7 @@ from pytest_nfvperf.adapters.process.wait import wait_until
 from pytest_nfvperf.adapters.routing.speakers.fake_speaker import FakeSpeaker, FakeWire
 from pytest_nfvperf.model.errors import DeadlineError, TestbedError
 from pytest_nfvperf.model.routing.bgp import BfdStatus, BfdTimers, SessionStatus, SpeakerConfig
-from pytest_nfvperf.ports.bgp_speaker import BgpSpeaker
+from pytest_nfvperf.ports.routing import BgpSpeaker
 from tests.functional.bgp_support import HERE, THERE, here, link, needs_daemons, there
 
 

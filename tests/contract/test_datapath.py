@@ -16,8 +16,7 @@ from pytest_nfvperf.adapters.ovs.instance.vhost_connector import VhostConnector
 from pytest_nfvperf.backends.simulated_dut import SimulatedDatapath
 from pytest_nfvperf.model.topology.catalogue import bridge_chain
 from pytest_nfvperf.plugin.datapath_contract import DatapathContract
-from pytest_nfvperf.ports.collector import Collector
-from pytest_nfvperf.ports.datapath import Attachment, BuiltTopology, Datapath
+from pytest_nfvperf.ports.datapath import Attachment, BuiltTopology, Collector, Datapath
 from pytest_nfvperf.runs.clocks import VirtualClock
 from tests.functional.ovs_support import (
     needs_hugepages,

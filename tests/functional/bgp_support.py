@@ -21,7 +21,7 @@ from pytest_nfvperf.adapters.routing.bird.bird_speaker import BirdSpeaker
 from pytest_nfvperf.adapters.routing.frr.frr_speaker import DIRECTORIES as FRR_DIRECTORIES
 from pytest_nfvperf.adapters.routing.frr.frr_speaker import FrrSpeaker
 from pytest_nfvperf.model.routing.bgp import Neighbor, SpeakerConfig
-from pytest_nfvperf.ports.bgp_speaker import BgpSpeaker
+from pytest_nfvperf.ports.routing import BgpSpeaker
 from tests.functional.ovs_support import leftovers, needs_root, run_base
 
 T = TypeVar("T", bound=BgpSpeaker)

@@ -24,7 +24,7 @@ from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.measure.soak import Soak
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.ports.sampler import Sampler, SamplerReading
+from pytest_nfvperf.ports.datapath import Sampler, SamplerReading
 from pytest_nfvperf.runs.recorder import Recorder
 from pytest_nfvperf.runs.rig import LiveTopology, Rig
 from pytest_nfvperf.runs.soaker import Soaker

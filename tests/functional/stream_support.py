@@ -12,7 +12,7 @@ from pytest_nfvperf.adapters.generators.iperf3.engine import Iperf3Engine, Iperf
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.inside import inside_named
 from pytest_nfvperf.adapters.net.namespaces import Namespace, NamespacePlan
-from pytest_nfvperf.ports.stream_engine import StreamEnd
+from pytest_nfvperf.ports.streams import StreamEnd
 from tests.functional.ovs_support import clean_run
 
 ADDRESSES = ("198.18.0.1", "198.18.0.2")

@@ -20,7 +20,7 @@ NO_LINK = ("-W", "default:port 'dpdk1' is in no link")
 
 PLUGIN = """
 import os, socket
-from pytest_nfvperf.ports.capture import Captured
+from pytest_nfvperf.ports.generator import Captured
 
 class Card:
     '''Stands for a vendor's card and its library: keeps frames until it is asked.'''

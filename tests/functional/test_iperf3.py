@@ -16,7 +16,7 @@ from pytest_nfvperf.adapters.journal.journal import Kind
 from pytest_nfvperf.model.ledger.ledger import deltas
 from pytest_nfvperf.model.measure.stream_measurement import StreamResult, StreamSpec
 from pytest_nfvperf.model.traffic.trial import Reason
-from pytest_nfvperf.ports.stream_engine import StreamEngine
+from pytest_nfvperf.ports.streams import StreamEngine
 from tests.functional.ovs_support import leftovers, needs_root, run_base, until
 from tests.functional.stream_support import ADDRESSES_6, Pair, pair
 

@@ -26,7 +26,6 @@ CHILD = """
 import sys
 from pathlib import Path
 from pytest_nfvperf.adapters.cleanup.reaper import open_journal
-from pytest_nfvperf.adapters.cleanup.reaper import open_journal
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.model.topology.catalogue import phy2phy
 from tests.functional.lab_support import lab_testbed

@@ -31,7 +31,7 @@ from pytest_nfvperf.model.topology.parts import namespace, tunnel, underlay
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialResult, TrialSpec
-from pytest_nfvperf.ports.collector import Settling
+from pytest_nfvperf.ports.datapath import Settling
 from pytest_nfvperf.runs.attaching import generator_ports, learning_directions
 from pytest_nfvperf.runs.trial_validity import LINK_LOSSES, counter_deltas
 from tests.functional.generator_support import embedded_in

@@ -17,7 +17,7 @@ from pytest_nfvperf.model.topology.topology import PortRole
 from pytest_nfvperf.model.traffic.traffic import IMIXES, Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
 from pytest_nfvperf.ports.datapath import BuiltTopology
-from pytest_nfvperf.ports.instructions import KnowsForwardingThread
+from pytest_nfvperf.ports.generator import KnowsForwardingThread
 from pytest_nfvperf.runs.attaching import generator_ports, learning_directions
 from tests.functional.ovs_support import clean_run, needs_root
 

@@ -15,7 +15,7 @@ from pytest_nfvperf.model.measure.stream_measurement import StreamSpec
 from pytest_nfvperf.model.scenarios.overlay_path import NODES
 from pytest_nfvperf.model.scenarios.pod_nodes import pod_nodes
 from pytest_nfvperf.model.testbed.testbed import Dut
-from pytest_nfvperf.ports.stream_engine import StreamEnd
+from pytest_nfvperf.ports.streams import StreamEnd
 from tests.functional.ovs_support import needs_root, send_tcp, testbed, until
 
 pytestmark = needs_root

@@ -18,7 +18,7 @@ from pytest_nfvperf.model.measure.connect_rate import ConnectSpec
 from pytest_nfvperf.model.measure.request_response import RequestSpec
 from pytest_nfvperf.model.measure.stream_measurement import StreamSpec
 from pytest_nfvperf.model.scenarios.pods import pod_node
-from pytest_nfvperf.ports.stream_engine import StreamEnd
+from pytest_nfvperf.ports.streams import StreamEnd
 from tests.functional.ovs_support import needs_root, send_tcp
 
 pytestmark = needs_root

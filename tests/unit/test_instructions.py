@@ -18,7 +18,7 @@ from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.samples import Relative, Samples
 from pytest_nfvperf.model.topology.catalogue import bridge_chain
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.ports.instructions import Burst
+from pytest_nfvperf.ports.generator import Burst
 from pytest_nfvperf.runs.compare_sides import GuardedStudy
 from pytest_nfvperf.runs.figures import Subject
 from pytest_nfvperf.runs.instructions import check_time, forwarding, per_packet

@@ -158,7 +158,7 @@ def test_the_imports_of_the_package_are_found():
     assert (
         rank("pytest_nfvperf.model.errors")
         < rank("pytest_nfvperf.model.sla.judge")
-        < rank("pytest_nfvperf.ports.clock")
+        < rank("pytest_nfvperf.ports.machine")
     )
 
 

@@ -15,7 +15,7 @@ from pytest_nfvperf.model.measure.reconnection import Datagram, longest_gap_ns
 from pytest_nfvperf.model.scenarios.pods import pod_node
 from pytest_nfvperf.model.testbed.equipment import DatapathInfo
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN
-from pytest_nfvperf.ports.stream_engine import StreamEnd
+from pytest_nfvperf.ports.streams import StreamEnd
 from pytest_nfvperf.runs.clocks import VirtualClock
 from pytest_nfvperf.runs.deployment import Deployment
 from pytest_nfvperf.runs.reconnect import ReconnectTime

@@ -26,7 +26,7 @@ from pytest_nfvperf.adapters.generators.iperf3.stream_results import (
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
 from pytest_nfvperf.model.measure.stream_measurement import StreamEvidence, StreamSpec, WayCounts
 from pytest_nfvperf.model.traffic.trial import Reason
-from pytest_nfvperf.ports.stream_engine import StreamEnd
+from pytest_nfvperf.ports.streams import StreamEnd
 
 RECORDED = Path(__file__).parent / "recorded" / "iperf3"
 END = StreamEnd("ns", "10.0.0.1", "e0")

@@ -18,7 +18,7 @@ from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.equipment import DatapathInfo
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut
 from pytest_nfvperf.model.topology.topology import Topology
-from pytest_nfvperf.ports.collector import Collector
+from pytest_nfvperf.ports.datapath import Collector
 
 KIND = "linux-bridge"
 

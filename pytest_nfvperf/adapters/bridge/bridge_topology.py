@@ -94,7 +94,6 @@ class BuiltBridgeTopology:
         return tuple(Attachment(port.name, self._devices[port.name]) for port in self.topology.ports)
 
     def netns(self, namespace: str) -> str:
-        """The name under /run/netns of a namespace of the topology; KeyError for an unknown one."""
         if namespace not in {spec.name for spec in self.topology.namespaces}:
             raise KeyError(f"topology {self.topology.name!r} has no namespace {namespace!r}")
         return self._cabling.namespace(namespace).name

@@ -20,7 +20,7 @@ from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
 from pytest_nfvperf.model.testbed.dut_version import ovs_of
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, Dut, Testbed
 from pytest_nfvperf.model.topology.topology import Topology
-from pytest_nfvperf.ports.collector import Collector, KnowsPollers, Settling
+from pytest_nfvperf.ports.datapath import Collector, KnowsPollers, Settling
 
 AgedSnapshot = tuple[str, int, list[tuple[str, int]]]
 """Its source, how many ns ago it was taken, and its counters: this machine's clock is not the other one's."""

@@ -18,8 +18,7 @@ from pytest_nfvperf.model.testbed.node_spec import FarHost, NodeSpec
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, Dut, Testbed
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.cpu_placement import Poller
-from pytest_nfvperf.ports.collector import Collector
-from pytest_nfvperf.ports.datapath import Attachment
+from pytest_nfvperf.ports.datapath import Attachment, Collector
 
 
 class FarCounters:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.ports.ceilings import Ceilings
+from pytest_nfvperf.ports.generator import Ceilings
 
 COMMAND = "ceiling"
 

@@ -169,7 +169,6 @@ class ReplayedLink:
         return answer
 
     def close(self) -> None:
-        """Can be called twice."""
         self._closed = True
 
     def _found(self, name: str, key: str) -> Mapping[str, Any]:

@@ -94,7 +94,7 @@ def cpu_accountant(proc: Path = Path("/proc")) -> CpuAccountant | None:
 
 
 class CpuAccountant:
-    """Fulfils ports.cpu_accounting.CpuAccounting for this machine."""
+    """Fulfils ports.machine.CpuAccounting for this machine."""
 
     def __init__(self, proc: Path = Path("/proc"), now_ns: Callable[[], int] = time.monotonic_ns) -> None:
         self._proc = proc
@@ -103,7 +103,6 @@ class CpuAccountant:
         self._before: _Look | None = None
 
     def begin(self, known: Mapping[int, CpuRole]) -> None:
-        """Look at all threads now."""
         self._known = known
         self._before = self._look()
 

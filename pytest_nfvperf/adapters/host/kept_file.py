@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 class KeptFile:
-    """Fulfils ports.kept.Kept: the value of one fingerprint.
+    """Fulfils ports.machine.Kept: the value of one fingerprint.
 
     Args:
         path: the file; made when first written. One that cannot be read is begun anew.

@@ -17,7 +17,7 @@ from pytest_nfvperf.adapters.net.inside import inside_named
 from pytest_nfvperf.adapters.process.wait import wait_until
 from pytest_nfvperf.model.errors import DeadlineError, TestbedError
 from pytest_nfvperf.model.measure.reconnection import Datagram
-from pytest_nfvperf.ports.stream_engine import StreamEnd
+from pytest_nfvperf.ports.streams import StreamEnd
 
 INTERVAL_NS = 1_000_000
 _TIME = struct.Struct("=q")
@@ -25,7 +25,7 @@ _LOOK_S = 0.1
 
 
 class Datagrams:
-    """Fulfils ports.reachability.Reachability."""
+    """Fulfils ports.streams.Reachability."""
 
     @contextmanager
     def watch(self, client: StreamEnd, server: StreamEnd) -> Iterator[_Watch]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.model.errors import TestbedError
-from pytest_nfvperf.ports.capture import Captured
+from pytest_nfvperf.ports.generator import Captured
 
 _ETH_P_ALL = 0x0003  # linux/if_ether.h
 _SOL_PACKET, _PACKET_STATISTICS = 263, 6  # linux/if_packet.h
@@ -23,7 +23,7 @@ _DRAINED_MS = 50
 
 
 class HostCapture:
-    """Receives what comes to an interface. Fulfils ports.capture.Capture.
+    """Receives what comes to an interface. Fulfils ports.generator.Capture.
 
     Args:
         namespace: its name under /run/netns.
@@ -76,7 +76,6 @@ class HostCapture:
         return Captured(self._frames, lost, tuple(self._samples))
 
     def close(self) -> None:
-        """End, whatever has arrived. Can be called twice."""
         self._join()
         if self._socket is not None:
             self._socket.close()

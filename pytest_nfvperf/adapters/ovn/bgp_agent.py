@@ -168,7 +168,6 @@ class OvnBgpAgent:
         self._daemons.check()
 
     def logs(self) -> Mapping[str, str]:
-        """The end of its log."""
         return self._daemons.logs()
 
     def close(self) -> None:

@@ -8,13 +8,13 @@ from pytest_nfvperf.model.errors import UnavailableError
 from pytest_nfvperf.model.routing.logical_network import LogicalSwitch
 from pytest_nfvperf.model.scenarios.ovn_path import OvnPathPlan
 from pytest_nfvperf.ports.datapath import BuiltTopology
-from pytest_nfvperf.ports.ovn_daemons import AgentPath, LogicalNetwork
+from pytest_nfvperf.ports.routing import AgentPath, LogicalNetwork
 
 _NO_AGENT = "there is no simulation of ovn-bgp-agent for plans"
 
 
 class SimulatedNetwork:
-    """Fulfils ports.ovn_daemons.LogicalNetwork."""
+    """Fulfils ports.routing.LogicalNetwork."""
 
     def add(self, switch: LogicalSwitch) -> None:
         """Nothing is made."""
@@ -31,10 +31,9 @@ class SimulatedNetwork:
 
 
 class SimulatedOvn:
-    """Fulfils ports.ovn_daemons.OvnDaemons, but for the agent."""
+    """Fulfils ports.routing.OvnDaemons, but for the agent."""
 
     def lacks(self) -> str | None:
-        """Nothing."""
         return None
 
     def start(self, built: BuiltTopology, switches: Sequence[LogicalSwitch]) -> LogicalNetwork:  # noqa: ARG002

@@ -12,7 +12,7 @@ from pytest_nfvperf.model.testbed.equipment import DatapathInfo
 from pytest_nfvperf.model.testbed.node_spec import NodeSpec
 from pytest_nfvperf.model.testbed.testbed import Dut, Testbed
 from pytest_nfvperf.model.topology.topology import Topology
-from pytest_nfvperf.ports.collector import Collector
+from pytest_nfvperf.ports.datapath import Collector
 
 
 class NodeOvs(Protocol):

@@ -39,7 +39,7 @@ from pytest_nfvperf.model.topology.bridge_paths import LinkEnd, link_ends
 from pytest_nfvperf.model.topology.compute_nodes import node_of_bridge, standing_on
 from pytest_nfvperf.model.topology.links import Underlay
 from pytest_nfvperf.model.topology.topology import Topology
-from pytest_nfvperf.ports.collector import Collector
+from pytest_nfvperf.ports.datapath import Collector
 
 SHARED_SLEEP_US = 20
 """How long PMDs of nodes that share a CPU may sleep while no frames come. A PMD that never sleeps keeps the CPU until

@@ -36,8 +36,7 @@ from pytest_nfvperf.model.testbed.lab_cables import ends_of
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut, OvsSpec, Testbed
 from pytest_nfvperf.model.testbed.tuning import Tuning
 from pytest_nfvperf.model.topology.topology import Topology
-from pytest_nfvperf.ports.collector import Collector
-from pytest_nfvperf.ports.sampler import Sampler
+from pytest_nfvperf.ports.datapath import Collector, Sampler
 
 COUNTED_SLEEP_US = 500
 """How long a PMD may sleep while no frames come, where instructions are counted."""
@@ -66,7 +65,6 @@ class OvsDatapath:
 
     @staticmethod
     def lacks(testbed: Testbed, dut: Dut) -> str | None:
-        """What this machine lacks for this datapath, and what to do about it; None when it has all."""
         return lacks(testbed, dut)
 
     @staticmethod

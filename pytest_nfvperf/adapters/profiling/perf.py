@@ -24,7 +24,7 @@ _START_DEADLINE_S, _END_DEADLINE_S, _READ_DEADLINE_S = 5.0, 20.0, 60.0
 
 
 class PerfProfiler:
-    """Fulfils ports.cpu_profiler.CpuProfiler."""
+    """Fulfils ports.machine.CpuProfiler."""
 
     def __init__(self, journal: Journal, cpus: Iterable[int], program: str = PROGRAM) -> None:
         """``cpus``: to look at."""

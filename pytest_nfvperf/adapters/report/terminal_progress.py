@@ -12,7 +12,7 @@ from typing import TextIO
 
 from pytest_nfvperf.model.display import format_fps, format_ratio, format_seconds
 from pytest_nfvperf.model.fold import cut
-from pytest_nfvperf.ports.progress import Progress
+from pytest_nfvperf.ports.evidence import Progress
 
 
 class SilentProgress:

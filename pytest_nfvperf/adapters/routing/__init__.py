@@ -1,1 +1,1 @@
-"""Routing daemons in namespaces, behind ports.bgp_speaker.BgpSpeaker, and routes as flows."""
+"""Routing daemons in namespaces, behind ports.routing.BgpSpeaker, and routes as flows."""

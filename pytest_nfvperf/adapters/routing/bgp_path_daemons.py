@@ -21,7 +21,7 @@ from pytest_nfvperf.adapters.routing.route_agent.updates import UpdateWatch
 from pytest_nfvperf.adapters.routing.speakers.daemons import executable
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.scenarios.bgp_path import BIRD, BRIDGE, FRR, FRR_MAC, FRR_PORT, OUTSIDE, VM, BgpPathPlan
-from pytest_nfvperf.ports.bgp_daemons import BgpParts
+from pytest_nfvperf.ports.routing import BgpParts
 
 
 def start_bgp(journal: Journal, built: BuiltOvsTopology, plan: BgpPathPlan) -> BgpParts:

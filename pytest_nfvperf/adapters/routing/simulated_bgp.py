@@ -11,16 +11,14 @@ from pytest_nfvperf.adapters.routing.speakers.fake_speaker import (
 )
 from pytest_nfvperf.model.scenarios.bgp_path import BgpPathPlan
 from pytest_nfvperf.model.testbed.testbed import LabSpeaker
-from pytest_nfvperf.ports.bgp_daemons import BgpParts
-from pytest_nfvperf.ports.bgp_speaker import BgpSpeaker
 from pytest_nfvperf.ports.datapath import BuiltTopology
+from pytest_nfvperf.ports.routing import BgpParts, BgpSpeaker
 
 
 class SimulatedBgp:
-    """Fulfils ports.bgp_daemons.BgpDaemons. Nothing is started."""
+    """Fulfils ports.routing.BgpDaemons. Nothing is started."""
 
     def lacks(self) -> str | None:
-        """Nothing."""
         return None
 
     def start(self, built: BuiltTopology, plan: BgpPathPlan) -> BgpParts:  # noqa: ARG002 - nothing is deployed

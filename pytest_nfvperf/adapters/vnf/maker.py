@@ -34,7 +34,6 @@ class LocalVnfs:
         return usual_kind(self._testbed, vnfs, vhost_user=vhost_user)
 
     def start(self, kind: VnfKind, spec: VnfSpec, index: int) -> Vnf:
-        """Start one."""
         for port in spec.ports:
             if not port.device.startswith(_VHOST_USER):
                 raise ConfigError(

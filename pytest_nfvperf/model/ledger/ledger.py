@@ -233,7 +233,7 @@ class Ledger:
     def unnamed_in_datapath(self) -> int:
         """Frames lost without a reason where the datapath's own drop counters could name it.
 
-        They settle late (see ``ports.collector.Settling``) and are waited for only when this is above 0. Frames that
+        They settle late (see ``ports.datapath.Settling``) and are waited for only when this is above 0. Frames that
         the datapath took for itself, such as those of a BGP session, are missing at a hop and lost by nobody.
         """
         if not self.paths:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from pytest_nfvperf.model.traffic.windows import FULL_SPEED, full_speed
-from pytest_nfvperf.ports.kept import Kept
+from pytest_nfvperf.ports.machine import Kept
 
 FEWEST_LOOKS = 200
 """That a run must have taken for what it saw to be kept: among so many, some see a core alone, if it ever is."""

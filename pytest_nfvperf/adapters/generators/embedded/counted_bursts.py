@@ -24,8 +24,7 @@ from pytest_nfvperf.model.traffic.trial import (
     TrialResult,
     TrialSpec,
 )
-from pytest_nfvperf.ports.generator import GeneratorPort
-from pytest_nfvperf.ports.instructions import Burst
+from pytest_nfvperf.ports.generator import Burst, GeneratorPort
 
 BURST_FRAMES = 32
 """What a PMD reads at once (NETDEV_MAX_BURST)."""
@@ -47,7 +46,7 @@ _PACE = {
 
 
 class CountedBursts:
-    """Fulfils ports.generator.Generator and ports.instructions.CountsInstructions, for ports that are rings.
+    """Fulfils ports.generator.Generator and ports.generator.CountsInstructions, for ports that are rings.
 
     Args:
         instruction_ns: virtual time of one instruction, in ns.
@@ -64,7 +63,6 @@ class CountedBursts:
 
     @property
     def instruction_ns(self) -> int:
-        """Virtual time of one instruction, in ns."""
         return self._instruction_ns
 
     def attach(self, ports: Sequence[GeneratorPort]) -> None:

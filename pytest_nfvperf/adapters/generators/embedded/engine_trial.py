@@ -14,7 +14,7 @@ _GRACE_S = 10.0
 
 
 class EngineTrial:
-    """Fulfils ports.running_trial.RunningTrial.
+    """Fulfils ports.generator.RunningTrial.
 
     Args:
         engine: has the trial's request already.

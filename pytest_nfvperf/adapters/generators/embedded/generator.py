@@ -34,7 +34,7 @@ from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, InvalidReason, Reason, TrialResult, TrialSpec
 from pytest_nfvperf.model.traffic.windows import Windows
 from pytest_nfvperf.ports.generator import GeneratorPort
-from pytest_nfvperf.ports.kept import Kept
+from pytest_nfvperf.ports.machine import Kept
 
 PROTOCOL = 1
 _START_DEADLINE_S = 20.0
@@ -164,7 +164,6 @@ class EmbeddedGenerator:
         return self._last_ports
 
     def info(self) -> GeneratorInfo:
-        """Engine, version, CPUs."""
         detail = f"{self._hello['dpdk']}, TSC {self._hello['tsc_hz'] / 1e9:.3f} GHz"
         return GeneratorInfo(engine="nfvperf-gen", version=self._hello["version"], detail=detail, cpus=self._cpus)
 
@@ -186,7 +185,6 @@ class EmbeddedGenerator:
             raise
 
     def detach(self, names: Sequence[str]) -> None:
-        """Let go of ports; unknown names are ignored."""
         for name in names:
             if name in self._ports:
                 self._command("detach", _COMMAND_DEADLINE_S, name=name)
@@ -194,7 +192,6 @@ class EmbeddedGenerator:
                 del self._back_pressure[name]
 
     def wait_links_up(self, deadline_s: float) -> None:
-        """Wait until every attached port has link."""
         try:
             wait_until(
                 lambda: not self._links_down(),
@@ -225,7 +222,6 @@ class EmbeddedGenerator:
                 return
 
     def run_trial(self, spec: TrialSpec) -> TrialResult:
-        """Run one trial."""
         check_spec(self._ports, spec)
         request = self._request(spec)
         deadline_s = spec.duration_s + spec.residual_s + _TRIAL_GRACE_S
@@ -315,7 +311,6 @@ class EmbeddedGenerator:
         return ports
 
     def close(self) -> None:
-        """End the engine. Can be called twice."""
         if not self._closed:
             self._speed.keep()
         self._closed = True

@@ -26,8 +26,8 @@ from pytest_nfvperf.model.traffic.trial import (
     TrialResult,
     TrialSpec,
 )
-from pytest_nfvperf.ports.clock import Clock
 from pytest_nfvperf.ports.generator import GeneratorPort
+from pytest_nfvperf.ports.machine import Clock
 
 _QUEUE_FRAMES = 1024
 """Depth of the simulated DUT's queue: under overload every frame waits behind this many."""
@@ -76,13 +76,11 @@ class FakeGenerator:
         return GeneratorInfo(engine="fake", version="1", detail=f"simulated DUT of {self.capacity_fps:g} pps", cpus=())
 
     def attach(self, ports: Sequence[GeneratorPort]) -> None:
-        """Take the ports."""
         self._check_open()
         check_new_ports(self._ports, ports)
         self._ports.update((port.name, port) for port in ports)
 
     def detach(self, names: Sequence[str]) -> None:
-        """Let go of ports; unknown names are ignored."""
         self._check_open()
         for name in names:
             self._ports.pop(name, None)
@@ -121,7 +119,6 @@ class FakeGenerator:
         return FakeTrial(spec, interval_s, self._simulated, self._wait)
 
     def close(self) -> None:
-        """Can be called twice."""
         self._closed = True
         self._ports.clear()
 

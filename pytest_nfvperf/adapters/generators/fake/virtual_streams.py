@@ -18,8 +18,8 @@ from pytest_nfvperf.model.measure.stream_measurement import (
 )
 from pytest_nfvperf.model.testbed.equipment import GeneratorInfo
 from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason
-from pytest_nfvperf.ports.clock import Clock
-from pytest_nfvperf.ports.stream_engine import StreamEnd
+from pytest_nfvperf.ports.machine import Clock
+from pytest_nfvperf.ports.streams import StreamEnd
 
 
 @dataclass
@@ -67,7 +67,6 @@ class FakeStreams:
         )
 
     def close(self) -> None:
-        """Can be called twice."""
         self.closed = True
 
     def _way(self, spec: StreamSpec, way: Way) -> WayCounts:

@@ -12,7 +12,7 @@ from pytest_nfvperf.model.traffic.trial import DirectionCounts, TrialResult, Tri
 
 
 class FakeTrial:
-    """Fulfils ports.running_trial.RunningTrial: the whole result, told in equal parts.
+    """Fulfils ports.generator.RunningTrial: the whole result, told in equal parts.
 
     Args:
         spec: the trial.

@@ -19,7 +19,7 @@ from pytest_nfvperf.adapters.process.programs import not_installed
 from pytest_nfvperf.adapters.process.wait import wait_until
 from pytest_nfvperf.model.errors import GeneratorError, TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.connect_rate import ConnectResult, ConnectSpec
-from pytest_nfvperf.ports.stream_engine import StreamEnd
+from pytest_nfvperf.ports.streams import StreamEnd
 
 PROGRAM = "iperf"
 _STALL_S = 16.0
@@ -35,7 +35,7 @@ _OVERFLOWS = "TcpExt.ListenOverflows"
 
 
 class Iperf2Engine:
-    """Fulfils ports.connect_engine.ConnectEngine."""
+    """Fulfils ports.streams.ConnectEngine."""
 
     def __init__(self, journal: Journal, binary: str = PROGRAM) -> None:
         """Find iperf.

@@ -18,7 +18,7 @@ from functools import partial
 
 from pytest_nfvperf.adapters.net.inside import inside_named
 from pytest_nfvperf.model.errors import GeneratorError
-from pytest_nfvperf.ports.stream_engine import StreamEnd
+from pytest_nfvperf.ports.streams import StreamEnd
 
 _BACKLOG = 4096
 """What the kernel allows by default (net.core.somaxconn)."""

@@ -33,7 +33,7 @@ from pytest_nfvperf.model.measure.stream_measurement import StreamEvidence, Stre
 from pytest_nfvperf.model.testbed.equipment import GeneratorInfo
 from pytest_nfvperf.model.testbed.testbed import StreamsSpec
 from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason
-from pytest_nfvperf.ports.stream_engine import StreamEnd
+from pytest_nfvperf.ports.streams import StreamEnd
 
 _THREADS_SINCE = (3, 16)
 """iperf3's release notes: since 3.16 each stream has a thread of its own; before, one thread serves all."""
@@ -117,7 +117,7 @@ class _Look:
 
 
 class Iperf3Engine:
-    """Fulfils ports.stream_engine.StreamEngine.
+    """Fulfils ports.streams.StreamEngine.
 
     Call it from the main thread: its processes are killed when the thread that started them ends.
     """
@@ -164,7 +164,6 @@ class Iperf3Engine:
         return self._result(spec, ends, ended, before, _look(ends))
 
     def close(self) -> None:
-        """End what still runs. Can be called twice."""
         self._closed = True
         if self.session is not None:
             self.session.stop()

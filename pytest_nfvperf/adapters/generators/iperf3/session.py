@@ -16,7 +16,7 @@ from pytest_nfvperf.adapters.net.inside import inside_named
 from pytest_nfvperf.adapters.process.process import ManagedProcess, describe_exit, spawn
 from pytest_nfvperf.adapters.process.wait import wait_until
 from pytest_nfvperf.model.errors import GeneratorError
-from pytest_nfvperf.ports.stream_engine import StreamEnd
+from pytest_nfvperf.ports.streams import StreamEnd
 
 _LISTEN_DEADLINE_S = 5.0
 _END_DEADLINE_S = 3.0

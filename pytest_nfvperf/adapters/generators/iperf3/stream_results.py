@@ -17,7 +17,7 @@ from pytest_nfvperf.model.measure.stream_measurement import (
     WayCounts,
 )
 from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason
-from pytest_nfvperf.ports.stream_engine import StreamEnd
+from pytest_nfvperf.ports.streams import StreamEnd
 
 _STRETCH_RATIO = 0.05
 _STRETCH_S = 0.1

@@ -40,8 +40,7 @@ from pytest_nfvperf.model.traffic.trial import (
     TrialResult,
     TrialSpec,
 )
-from pytest_nfvperf.ports.generator import GeneratorPort
-from pytest_nfvperf.ports.instructions import Burst
+from pytest_nfvperf.ports.generator import Burst, GeneratorPort
 
 ENGINE = "packet-socket"
 MOST_IN_A_BURST = 32
@@ -59,7 +58,7 @@ _INTERFACES = Path("/sys/class/net")
 
 
 class PacketSocketGenerator:
-    """Fulfils ports.generator.Generator and ports.instructions.CountsInstructions.
+    """Fulfils ports.generator.Generator and ports.generator.CountsInstructions.
 
     A port's device is ``net_af_packet,iface=NAME``, a kernel interface of the namespace that we run in.
 
@@ -74,7 +73,6 @@ class PacketSocketGenerator:
 
     @property
     def instruction_ns(self) -> int:
-        """Virtual time of one instruction, in ns."""
         return self._instruction_ns
 
     def info(self) -> GeneratorInfo:
@@ -94,7 +92,6 @@ class PacketSocketGenerator:
         self._ports.update((port.name, port) for port in ports)
 
     def detach(self, names: Sequence[str]) -> None:
-        """Let go of ports; unknown names are ignored."""
         self._check_open()
         for name in names:
             self._ports.pop(name, None)
@@ -148,7 +145,6 @@ class PacketSocketGenerator:
         return TrialResult(spec, counts, RigHealth(), tuple(filter(None, map(_more, counts)))), tuple(bursts)
 
     def close(self) -> None:
-        """Can be called twice."""
         self._closed = True
         self._ports.clear()
 

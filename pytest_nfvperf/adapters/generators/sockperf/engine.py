@@ -17,7 +17,7 @@ from pytest_nfvperf.adapters.process.programs import not_installed
 from pytest_nfvperf.adapters.process.wait import wait_until
 from pytest_nfvperf.model.errors import GeneratorError, TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.request_response import RequestResult, RequestSpec
-from pytest_nfvperf.ports.stream_engine import StreamEnd
+from pytest_nfvperf.ports.streams import StreamEnd
 
 PROGRAM = "sockperf"
 _FIRST_WITH_IPV6 = (3, 8)
@@ -28,7 +28,7 @@ _MARGIN_S = 8.0
 
 
 class SockperfEngine:
-    """Fulfils ports.request_engine.RequestEngine."""
+    """Fulfils ports.streams.RequestEngine."""
 
     def __init__(self, journal: Journal, binary: str = PROGRAM) -> None:
         """Find sockperf.

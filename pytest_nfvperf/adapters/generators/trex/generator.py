@@ -100,14 +100,12 @@ class TrexGenerator:
             raise
 
     def detach(self, names: Sequence[str]) -> None:
-        """Let go of ports; unknown names are ignored."""
         for name in names:
             if name in self._ports:
                 self._command("detach", name=name)
                 del self._ports[name]
 
     def wait_links_up(self, deadline_s: float) -> None:
-        """Wait until every attached port has link."""
         down: list[str] = []
 
         def up() -> bool:
@@ -142,7 +140,6 @@ class TrexGenerator:
                 return
 
     def run_trial(self, spec: TrialSpec) -> TrialResult:
-        """Run one trial."""
         check_spec({name: held.port for name, held in self._ports.items()}, spec)
         return self._run(spec)
 

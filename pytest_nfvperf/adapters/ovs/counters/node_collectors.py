@@ -12,8 +12,8 @@ from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
 from pytest_nfvperf.model.ledger.node_counters import off_node, on_node
 from pytest_nfvperf.model.traffic.cpu_placement import Poller
-from pytest_nfvperf.ports.collector import Collector, KnowsPollers, Settling
-from pytest_nfvperf.ports.instructions import KnowsForwardingThread
+from pytest_nfvperf.ports.datapath import Collector, KnowsPollers, Settling
+from pytest_nfvperf.ports.generator import KnowsForwardingThread
 
 
 @contextmanager

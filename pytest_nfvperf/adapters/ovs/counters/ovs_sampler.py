@@ -29,7 +29,7 @@ from pytest_nfvperf.adapters.ovs.openflow.multipart import Question, asking
 from pytest_nfvperf.adapters.ovs.openflow.ofctl import OpenFlow
 from pytest_nfvperf.adapters.ovs.topology.built_topology import BuiltOvsTopology
 from pytest_nfvperf.model.errors import TestbedError
-from pytest_nfvperf.ports.sampler import SamplerReading
+from pytest_nfvperf.ports.datapath import SamplerReading
 
 _PORT_COUNTERS = (".rx_packets", ".tx_packets", ".rx_dropped", ".tx_dropped")
 _PMD_COUNTERS = frozenset({"packets_received", "recirculations", "cycles_busy", "cycles_idle", *LOOKUP_ENDS})
@@ -44,7 +44,7 @@ _RXQ = re.compile(r"port:\s*(?P<port>\S+)\s+queue-id:\s*(?P<queue>\d+).*?pmd usa
 
 
 class OvsSampler:
-    """Fulfils ports.sampler.Sampler. ``collector``: of the same instance."""
+    """Fulfils ports.datapath.Sampler. ``collector``: of the same instance."""
 
     name = "ovs"
 

@@ -124,7 +124,6 @@ class BuiltOvsTopology:
         return {one.kernel or one.interface: name for one, name in named if one.kernel or one.type in _OF_KERNEL}
 
     def netns(self, namespace: str) -> str:
-        """The name under /run/netns of a namespace of the topology; KeyError for an unknown one."""
         if namespace not in {spec.name for spec in self.topology.namespaces}:
             raise KeyError(f"topology {self.topology.name!r} has no namespace {namespace!r}")
         return self._port_maker.namespace(namespace).name
@@ -194,7 +193,6 @@ class BuiltOvsTopology:
         return mirror_counts(self._instance.db, self._instance.ctl, self.topology.mirrors)
 
     def not_offloaded(self) -> str | None:
-        """Why no flow is in hardware, after frames have passed; None where flows are."""
         if self._instance.db.root.other_config.get("hw-offload") != "true":
             return "other_config:hw-offload is not true"
         state = offloaded_flows(self._instance.ctl)

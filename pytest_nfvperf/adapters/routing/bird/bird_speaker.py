@@ -1,4 +1,4 @@
-"""BIRD 2 as a ports.bgp_speaker.BgpSpeaker."""
+"""BIRD 2 as a ports.routing.BgpSpeaker."""
 
 from __future__ import annotations
 
@@ -73,7 +73,6 @@ class BirdSpeaker:
         self._version = self._control.run("show status")[0].split()[-1]
 
     def session(self, neighbor: str) -> SessionState:
-        """The session with a neighbour."""
         known = self.config.neighbor(neighbor)
         name = protocol_name(self.config.neighbors.index(known))
         lines = self._run(f"show protocols all {name}")
@@ -88,7 +87,6 @@ class BirdSpeaker:
     def await_session(
         self, neighbor: str, condition: SessionCondition, awaited: str, deadline_s: float
     ) -> SessionState:
-        """Wait until a session is as wanted."""
         return await_session(self, neighbor, condition, awaited, deadline_s)
 
     def announce(self, prefixes: Sequence[str]) -> None:
@@ -123,7 +121,6 @@ class BirdSpeaker:
         self._daemons.check()
 
     def logs(self) -> Mapping[str, str]:
-        """The end of its log."""
         return self._daemons.logs()
 
     def close(self) -> None:

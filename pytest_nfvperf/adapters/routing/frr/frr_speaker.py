@@ -1,4 +1,4 @@
-"""FRR as a ports.bgp_speaker.BgpSpeaker: zebra, bgpd and, where BFD is asked for, bfdd.
+"""FRR as a ports.routing.BgpSpeaker: zebra, bgpd and, where BFD is asked for, bfdd.
 
 What it announces is a ``network`` of bgpd's, beside a route to nowhere in the kernel, which the DUT's agent follows.
 Not FRR's own static routes: since FRR 9 staticd takes them from mgmtd only, whose files and sockets are the machine's.
@@ -69,7 +69,6 @@ class FrrSpeaker:
         return run([self._binaries["bgpd"], "--version"]).split()[2]
 
     def info(self) -> SpeakerInfo:
-        """Engine, version, daemons."""
         return SpeakerInfo("FRR", self._version, tuple(self._files))
 
     def start(self) -> None:
@@ -115,7 +114,6 @@ class FrrSpeaker:
         self._daemons.await_answer(name, lambda: self._vtys[name].run("show version"))
 
     def session(self, neighbor: str) -> SessionState:
-        """The session with a neighbour."""
         known = self.config.neighbor(neighbor)
         told = self._ask(f"show bgp neighbors {neighbor} json").get(neighbor, {})
         return frr_session_state(known, told, self._log.reason_of(neighbor))
@@ -137,7 +135,6 @@ class FrrSpeaker:
     def await_session(
         self, neighbor: str, condition: SessionCondition, awaited: str, deadline_s: float
     ) -> SessionState:
-        """Wait until a session is as wanted."""
         return await_session(self, neighbor, condition, awaited, deadline_s)
 
     def announce(self, prefixes: Sequence[str]) -> None:
@@ -179,7 +176,6 @@ class FrrSpeaker:
             self._await_answer(name)
 
     def check(self) -> None:
-        """Raise TestbedError if a daemon has died or is stopped."""
         self._daemons.check()
 
     def logs(self) -> Mapping[str, str]:

@@ -1,4 +1,4 @@
-"""A routing daemon that runs already and is somebody else's, as a ports.bgp_speaker.BgpSpeaker.
+"""A routing daemon that runs already and is somebody else's, as a ports.routing.BgpSpeaker.
 
 It is looked at, and asked to announce. It is neither started, stopped nor restarted, and its files are not touched.
 What it announces for us is given at run time, journaled before, and taken back.
@@ -70,7 +70,6 @@ class LabBgpSpeaker:
         self.config = self._engine.config
 
     def info(self) -> SpeakerInfo:
-        """Engine, version, daemons."""
         return SpeakerInfo(self._engine.name, self._engine.version(), (self._engine.process.name,))
 
     def start(self) -> None:
@@ -78,13 +77,11 @@ class LabBgpSpeaker:
         self.check()
 
     def session(self, neighbor: str) -> SessionState:
-        """The session with a neighbour."""
         return self._engine.session(neighbor)
 
     def await_session(
         self, neighbor: str, condition: SessionCondition, awaited: str, deadline_s: float
     ) -> SessionState:
-        """Wait until a session is as wanted."""
         return await_session(self, neighbor, condition, awaited, deadline_s)
 
     def announce(self, prefixes: Sequence[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pytest_nfvperf.adapters.process.wait import wait_until
 from pytest_nfvperf.model.errors import DeadlineError, TestbedError
 from pytest_nfvperf.model.routing.bgp import SessionCondition, SessionState
-from pytest_nfvperf.ports.bgp_speaker import BgpSpeaker
+from pytest_nfvperf.ports.routing import BgpSpeaker
 
 _INTERVAL_S = 0.02
 

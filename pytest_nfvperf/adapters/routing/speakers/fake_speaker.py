@@ -25,7 +25,7 @@ class FakeWire:
 
 
 class FakeSpeaker:
-    """Fulfils ports.bgp_speaker.BgpSpeaker. A session is established while both ends run and agree.
+    """Fulfils ports.routing.BgpSpeaker. A session is established while both ends run and agree.
 
     Args:
         wire: where its neighbours are.
@@ -47,7 +47,6 @@ class FakeSpeaker:
         self._error: dict[str, str] = {}
 
     def info(self) -> SpeakerInfo:
-        """Engine, version, daemons."""
         return SpeakerInfo("fake", "1", ("fake",))
 
     def start(self) -> None:
@@ -113,11 +112,9 @@ class FakeSpeaker:
     def await_session(
         self, neighbor: str, condition: SessionCondition, awaited: str, deadline_s: float
     ) -> SessionState:
-        """Wait until a session is as wanted."""
         return await_session(self, neighbor, condition, awaited, deadline_s)
 
     def announce(self, prefixes: Sequence[str]) -> None:
-        """Originate these, too."""
         self.check()
         self.config = self.config.announcing(tuple(dict.fromkeys((*self.config.announced, *prefixes))))
 
@@ -132,7 +129,6 @@ class FakeSpeaker:
         return {}
 
     def check(self) -> None:
-        """TestbedError when it was killed."""
         if not self.running:
             raise TestbedError(f"the fake speaker of AS {self.config.asn} was killed by SIGKILL")
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.routing.bgp import BfdStatus
-from pytest_nfvperf.ports.bgp_speaker import BgpSpeaker
-from pytest_nfvperf.ports.sampler import SamplerReading
+from pytest_nfvperf.ports.datapath import SamplerReading
+from pytest_nfvperf.ports.routing import BgpSpeaker
 
 
 class SessionSampler:
-    """Fulfils ports.sampler.Sampler: for each neighbour ``.up``, ``.flaps`` and prefixes, and ``.up`` of its BFD.
+    """Fulfils ports.datapath.Sampler: for each neighbour ``.up``, ``.flaps`` and prefixes, and ``.up`` of its BFD.
 
     A daemon that died or is stopped has no session: that is a reading, while one that does not answer gives none.
 

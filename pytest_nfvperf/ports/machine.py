@@ -1,0 +1,95 @@
+"""The machine and the process that measures: time, CPU time, what earlier runs found out, signals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
+from typing import Protocol, runtime_checkable
+
+from pytest_nfvperf.model.measure.cpu_account import CpuAccount, CpuPart, CpuRole
+from pytest_nfvperf.model.measure.cpu_profile import CpuProfile
+
+
+class Clock(Protocol):
+    """A monotonic clock and a way to wait."""
+
+    def monotonic(self) -> float:
+        """Seconds that never go back."""
+
+    def time_ns(self) -> int:
+        """Wall clock, ns since the epoch."""
+
+    def sleep(self, seconds: float) -> None: ...
+
+
+class CpuAccounting(Protocol):
+    """Accounts for the CPU time of one stretch of time at a time."""
+
+    def begin(self, known: Mapping[int, CpuRole]) -> None:
+        """Look at all threads now. ``known``: roles of processes by their ids; OVS's is VSWITCHD."""
+
+    def end(self, ended: Iterable[CpuPart]) -> CpuAccount:
+        """Look again, and say who used what since ``begin``.
+
+        ``ended``: processes that ran in between and are gone, such as the streams' ends.
+        """
+
+
+@runtime_checkable
+class HasProcesses(Protocol):
+    """A DUT, or VNFs, that run as processes of this machine."""
+
+    def processes(self) -> Mapping[int, CpuRole]:
+        """Their ids, and what they are."""
+
+
+class CpuProfiler(Protocol):
+    """Samples call stacks on the testbed's CPUs. It slows what runs there: nothing is measured meanwhile."""
+
+    def record(self, work: Callable[[], object]) -> CpuProfile:
+        """Sample while ``work`` goes on.
+
+        Raises UnavailableError, with the reason, where profiling is not possible or not permitted, and whatever
+        ``work`` raises.
+        """
+
+
+class Kept(Protocol):
+    """One value of plain JSON. A cache: it may be gone, and nothing depends on it."""
+
+    def read(self) -> object:
+        """What was kept last; None where nothing was, or where it cannot be read."""
+
+    def write(self, value: object) -> None:
+        """Keep this instead. What cannot be kept is forgotten."""
+
+
+class Signals(Protocol):
+    """What came while they are taken.
+
+    Attributes:
+        stop: called by the first signal that asks to end, wherever the main thread is: ends what it waits for.
+    """
+
+    stop: Callable[[], None]
+
+    @property
+    def asked(self) -> str:
+        """Name of the first signal that asked to end ("SIGTERM"), or ""."""
+
+
+TakeSignals = Callable[[], AbstractContextManager[Signals]]
+"""Takes them from the process until the end of the context."""
+
+
+class RunEnd(Protocol):
+    """Of one process: told of signals that others took, and asked what may still take time."""
+
+    def ask_soak(self, name: str) -> None:
+        """A running soak took the signal of this name, and ends; the run shall end after it."""
+
+    def patience(self) -> AbstractContextManager[None]:
+        """Around what may take long to close: in a run that was asked to stop it is broken off after a moment."""
+
+    def undisturbed(self) -> AbstractContextManager[None]:
+        """Around what must come to its end, because nobody else would do it."""

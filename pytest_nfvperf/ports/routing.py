@@ -1,0 +1,232 @@
+"""Routing daemons and OVN over a live topology: speakers, what S1's path consists of, and who starts it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from pytest_nfvperf.model.routing.bgp import SessionCondition, SessionState, SpeakerConfig, SpeakerInfo
+from pytest_nfvperf.model.routing.logical_network import LogicalSwitch
+from pytest_nfvperf.model.scenarios.bgp_path import BgpPathPlan
+from pytest_nfvperf.model.scenarios.ovn_path import OvnPathPlan
+from pytest_nfvperf.model.testbed.testbed import LabSpeaker
+from pytest_nfvperf.ports.datapath import BuiltTopology
+
+
+class BgpSpeaker(Protocol):
+    """A routing daemon, or several that belong together, with its own configuration and state.
+
+    Every method raises TestbedError, with the end of the daemon's log, when a daemon has died or does not answer.
+    """
+
+    config: SpeakerConfig
+
+    def info(self) -> SpeakerInfo:
+        """Engine, version, daemons."""
+
+    def start(self) -> None:
+        """Check the configuration with the daemon's own checker, then start.
+
+        Returns when the daemons answer; sessions come up later. Raises ConfigError for a configuration that the
+        daemon refuses, with the daemon's own words, and TestbedError for a daemon that is not installed.
+        """
+
+    def session(self, neighbor: str) -> SessionState:
+        """The session with a neighbour, by its address; KeyError for an unknown one. Under 20 ms."""
+
+    def await_session(
+        self, neighbor: str, condition: SessionCondition, awaited: str, deadline_s: float
+    ) -> SessionState:
+        """Wait until a session is as wanted.
+
+        Raises:
+            DeadlineError: says what was awaited, and what was seen instead, with the daemon's log as evidence.
+        """
+
+    def announce(self, prefixes: Sequence[str]) -> None:
+        """Originate these prefixes too. Returns when the daemon accepted them, not when neighbours know."""
+
+    def withdraw(self, prefixes: Sequence[str]) -> None:
+        """Stop originating these prefixes; ignores unknown ones."""
+
+    def pids(self) -> Mapping[str, int]:
+        """Process ids of the running daemons, by name: to cause faults, and to read their cost."""
+
+    def restart(self) -> None:
+        """Restart killed daemons with the same configuration."""
+
+    def check(self) -> None:
+        """Raise TestbedError if a daemon has died or is stopped."""
+
+    def logs(self) -> Mapping[str, str]:
+        """The last lines of the daemons' logs, by name, for errors."""
+
+    def close(self) -> None:
+        """Stop the daemons and remove what they left. Can be called twice."""
+
+
+class RouteFollower(Protocol):
+    """Turns routes into flows."""
+
+    def await_installed(self, prefix: str, deadline_s: float, *, gone: bool = False) -> None:
+        """Wait until a prefix has a flow, or has none any more."""
+
+    def await_count(self, count: int, deadline_s: float) -> None:
+        """Wait until so many prefixes have flows."""
+
+    def check(self) -> None:
+        """TestbedError when it came to an end by itself."""
+
+    def close(self) -> None: ...
+
+
+class Steps(Protocol):
+    """Dates the steps of a change."""
+
+    def since(self, began_ns: int, prefix: str, *, gone: bool) -> Mapping[str, float]:
+        """Seconds from ``began_ns`` (CLOCK_MONOTONIC) to each step that was seen."""
+
+    def close(self) -> None:
+        """Watch no longer."""
+
+
+class Link(Protocol):
+    """A link that a test can set down and up."""
+
+    def down(self) -> None: ...
+
+    def up(self) -> None:
+        """Put it back."""
+
+    def close(self) -> None:
+        """Set it up again if a test left it down."""
+
+
+@dataclass(frozen=True, slots=True)
+class BgpParts:
+    """What S1's path consists of once it is started. Each is closed by who uses it.
+
+    Attributes:
+        frr: the DUT's speaker.
+        bird: its neighbour.
+        agent: turns the routes that the DUT's speaker learns into flows.
+        frr_link: the VLAN port into FRR's namespace.
+        bird_link: between BIRD and the DUT's port.
+        watch_steps: begins to date the steps of changes; whoever begins it closes it.
+    """
+
+    frr: BgpSpeaker
+    bird: BgpSpeaker
+    agent: RouteFollower
+    frr_link: Link
+    bird_link: Link
+    watch_steps: Callable[[], Steps]
+
+
+class BgpDaemons(Protocol):
+    """Starts routing daemons on a testbed."""
+
+    def lacks(self) -> str | None:
+        """What this machine lacks for S1, for a person, and what to do; None when it has all."""
+
+    def start(self, built: BuiltTopology, plan: BgpPathPlan) -> BgpParts:
+        """Start the speakers and the agent on a live topology of the plan. Sessions come up later.
+
+        Raises:
+            ConfigError: a daemon refused its configuration.
+            TestbedError: a daemon is not installed, or did not start.
+        """
+
+    def speaker(self, spec: LabSpeaker) -> BgpSpeaker:
+        """Open a speaker of the testbed file, which runs already.
+
+        Raises:
+            ConfigError: it lacks a protocol that the file names.
+            TestbedError: nobody listens where the file says.
+        """
+
+
+class LogicalNetwork(Protocol):
+    """OVN's northbound database, as a test uses it."""
+
+    def add(self, switch: LogicalSwitch) -> None:
+        """Create a logical switch and wait until br-int forwards for it."""
+
+    def remove_port(self, name: str) -> None:
+        """Remove a logical port and its flows."""
+
+    def flows(self) -> str:
+        """The flows of br-int as text."""
+
+    def close(self) -> None: ...
+
+
+class Agent(Protocol):
+    """ovn-bgp-agent."""
+
+    def check(self) -> None:
+        """TestbedError when it ended."""
+
+    def logs(self) -> Mapping[str, str]:
+        """The end of its log by name, for errors."""
+
+
+class AgentPath(Protocol):
+    """OVN, speakers and ovn-bgp-agent. The VM's logical port is there from ``connect_vm`` to ``disconnect_vm``."""
+
+    @property
+    def ovn(self) -> LogicalNetwork:
+        """Whose northbound database the agent watches."""
+
+    @property
+    def frr(self) -> BgpSpeaker:
+        """Announces what the agent exposes."""
+
+    @property
+    def bird(self) -> BgpSpeaker: ...
+
+    @property
+    def agent(self) -> Agent: ...
+
+    def connect_vm(self) -> None:
+        """Create the VM's logical port; returns when it is up. The agent then sees it."""
+
+    def disconnect_vm(self) -> None:
+        """Remove the VM's logical port."""
+
+    def await_announced(self, prefix: str, deadline_s: float, *, gone: bool = False) -> None:
+        """Wait until FRR announces a prefix to BIRD, or does so no longer.
+
+        Raises:
+            DeadlineError: what it announces instead, with the logs of FRR and the agent.
+        """
+
+    def close(self) -> None:
+        """End all. Can be called twice."""
+
+
+class OvnDaemons(Protocol):
+    """Starts OVN on a testbed."""
+
+    def lacks(self) -> str | None:
+        """What this testbed lacks for OVN, for a person, and what to do; None when it has all."""
+
+    def start(self, built: BuiltTopology, switches: Sequence[LogicalSwitch]) -> LogicalNetwork:
+        """Start OVN over a live topology that has br-int, with these switches.
+
+        Raises:
+            ConfigError: there is no br-int, or a logical port names none of its ports.
+            TestbedError: OVN did not start.
+        """
+
+    def lacks_agent(self) -> str | None:
+        """What this testbed lacks for ovn-bgp-agent, for a person, and what to do; None when it has all."""
+
+    def start_agent(self, built: BuiltTopology, plan: OvnPathPlan) -> AgentPath:
+        """Start OVN, speakers and agent over a live topology of the plan; the VM's port is not yet there.
+
+        Raises:
+            ConfigError: a daemon refused its configuration.
+            TestbedError: something is not installed or did not start, or the kernel lacks what the agent needs.
+        """

@@ -1,0 +1,94 @@
+"""What runs between two namespaces: TCP and UDP streams, requests, connects, and datagrams that show reachability."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from pytest_nfvperf.model.measure.connect_rate import ConnectResult, ConnectSpec
+from pytest_nfvperf.model.measure.reconnection import Datagram
+from pytest_nfvperf.model.measure.request_response import RequestResult, RequestSpec
+from pytest_nfvperf.model.measure.stream_measurement import StreamResult, StreamSpec
+from pytest_nfvperf.model.testbed.equipment import GeneratorInfo
+
+
+@dataclass(frozen=True, slots=True)
+class StreamEnd:
+    """One end of the streams.
+
+    Attributes:
+        namespace: name of the network namespace (ip-netns(8)).
+        address: IP address on the interface, that the engine binds to.
+        interface: its name in the namespace; the engine reads its counters and notices if it goes away.
+    """
+
+    namespace: str
+    address: str
+    interface: str
+
+
+class StreamEngine(Protocol):
+    """Runs streams from one end to the other; knows nothing of topologies or SLAs."""
+
+    def info(self) -> GeneratorInfo:
+        """Engine, version, threading."""
+
+    def run(self, spec: StreamSpec, client: StreamEnd, server: StreamEnd) -> StreamResult:
+        """Run the streams and return what was counted. Blocks for ``spec.run_s`` and a little.
+
+        The result is invalid, with reasons, when an end's process died, an interface went away or the time
+        was not kept. Raises GeneratorError (a TestbedError) with the engine's own words when the streams cannot
+        be had at all: the engine is not installed, a namespace or an address does not exist, the other end
+        cannot be reached, no port is free; and TestbedError when a namespace was deleted meanwhile.
+        """
+
+    def close(self) -> None:
+        """End what still runs. Can be called twice."""
+
+
+class RequestEngine(Protocol):
+    """Sends requests from one end to the other, and times the responses."""
+
+    def run(self, spec: RequestSpec, client: StreamEnd, server: StreamEnd) -> RequestResult:
+        """Send them and return the times. Blocks for ``spec.duration_s`` and a little; leaves nothing behind.
+
+        Raises GeneratorError with the engine's own words when there are no responses to be had.
+        """
+
+
+class ConnectEngine(Protocol):
+    """Connects from one end to the other, and times each connect."""
+
+    def run(self, spec: ConnectSpec, client: StreamEnd, server: StreamEnd) -> ConnectResult:
+        """Connect and return the times. Blocks until all are done; leaves nothing behind.
+
+        Raises GeneratorError with the engine's own words when no connection is to be had, or when the server's end
+        and not the datapath was what limited them.
+        """
+
+
+class Watch(Protocol):
+    """Datagrams on their way, from the context's begin to its end."""
+
+    @property
+    def interval_ns(self) -> int:
+        """Between the datagrams that are sent."""
+
+    @property
+    def sent(self) -> int:
+        """Datagrams so far, also those that the kernel refused to send."""
+
+    def arrived(self) -> Sequence[Datagram]:
+        """Those that arrived so far."""
+
+    def await_one(self, deadline_s: float) -> bool:
+        """Wait for one that is sent from now on; False when none arrives in time."""
+
+
+class Reachability(Protocol):
+    """Sends datagrams from one end to the other, at a steady pace."""
+
+    def watch(self, client: StreamEnd, server: StreamEnd) -> AbstractContextManager[Watch]:
+        """Send while the context lasts. TestbedError where a namespace or an address is not there."""
