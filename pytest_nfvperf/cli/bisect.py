@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_nfvperf.cli.arguments import path_like, share_like
+from pytest_nfvperf.cli.command import Command, path_like, share_like
 from pytest_nfvperf.model.bisect.bisection import Kind, Verdict
 from pytest_nfvperf.model.bisect.seen import By, Question
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
@@ -22,15 +22,14 @@ from pytest_nfvperf.model.measure.instruction_cost import INSTRUCTIONS_PER_PACKE
 
 if TYPE_CHECKING:
     from pytest_nfvperf.adapters.bisecting.candidates import Candidate
+    from pytest_nfvperf.cli.command import Commands
 
-    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 FOUND, REFUSED, OPEN = 0, 1, EXIT_STATUS[RunFate.INCONCLUSIVE]
 """One version, confirmed; nothing to bisect; a range, several changes, or one version that was not confirmed."""
 
 
-def add_parser(commands: _Commands) -> None:
-    """Add ``bisect``."""
+def _add_parser(commands: Commands) -> None:
     text = "which version between a good and a bad one brought a change in"
     usage = "nfvperf bisect --good A --bad B [--versions V ... | --source DIR] [options] -- PYTEST-ARGUMENTS"
     parser = commands.add_parser("bisect", help=text, description=text, usage=usage)
@@ -56,6 +55,9 @@ def add_parser(commands: _Commands) -> None:
         "--log", type=path_like, metavar="DIR", help="log, runs and page (default: one below reports/bisect)"
     )
     parser.set_defaults(command=_bisect)
+
+
+BISECT = Command(_add_parser, usage_status=EXIT_STATUS[RunFate.USAGE], takes_tests=True)
 
 
 def _bisect(arguments: argparse.Namespace) -> int:

@@ -9,8 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_nfvperf.cli.command import Command
+from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.evidence.conclusion import EXIT_STATUS, RunFate
+
 if TYPE_CHECKING:
-    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+    from pytest_nfvperf.cli.command import Commands
 
 USAGE = "nfvperf compare A B [C ...] [--set [SIDE:]other_config:KEY=VALUE] [--margin SHARE] -- PYTEST_ARGUMENTS"
 _TEXT = (
@@ -19,8 +23,7 @@ _TEXT = (
 )
 
 
-def add_parser(commands: _Commands) -> None:
-    """Add ``compare``."""
+def _add_parser(commands: Commands) -> None:
     usage = f"{USAGE}\n       nfvperf compare RUN RUN [--margin SHARE]"
     text = "several Open vSwitch on the same tests: which is faster, slower, the same; or two runs"
     parser = commands.add_parser("compare", help=text, description=_TEXT, usage=usage)
@@ -43,11 +46,12 @@ def add_parser(commands: _Commands) -> None:
     parser.set_defaults(command=_compare)
 
 
+COMPARE = Command(_add_parser, usage_status=EXIT_STATUS[RunFate.USAGE], takes_tests=True)
+
+
 def _compare(arguments: argparse.Namespace) -> int:
     """Ends with the exit status of the run that compares; of two runs with what they come to."""
     from pytest_nfvperf.config.comparing import read_comparing  # noqa: PLC0415 - each command imports its own
-    from pytest_nfvperf.model.errors import ConfigError  # noqa: PLC0415
-    from pytest_nfvperf.model.evidence.conclusion import EXIT_STATUS, RunFate  # noqa: PLC0415
 
     given: list[str] = arguments.behind
     try:
@@ -73,7 +77,6 @@ def _compare_runs(paths: Sequence[Path], margin: str | None) -> int:
     from pytest_nfvperf.adapters.evidence.reader import read_run  # noqa: PLC0415
     from pytest_nfvperf.adapters.report.comparison_table import comparison_text, differences_text  # noqa: PLC0415
     from pytest_nfvperf.config.comparing import read_margin  # noqa: PLC0415
-    from pytest_nfvperf.model.errors import ConfigError  # noqa: PLC0415
 
     if len(paths) != 2:
         raise ConfigError(

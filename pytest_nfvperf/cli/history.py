@@ -9,17 +9,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_nfvperf.cli.arguments import path_like, share_like
+from pytest_nfvperf.cli.command import Command, path_like, share_like
 from pytest_nfvperf.model.display import how_many
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.evidence.conclusion import EXIT_STATUS, RunFate
 
 if TYPE_CHECKING:
     from pytest_nfvperf.adapters.history.files import History
+    from pytest_nfvperf.cli.command import Commands
     from pytest_nfvperf.model.history.series import Watched
     from pytest_nfvperf.session.history import Wanted
-
-    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 NOTHING_NEW, WORSE = 0, 1
 USAGE, TOO_FEW = EXIT_STATUS[RunFate.USAGE], EXIT_STATUS[RunFate.INCONCLUSIVE]
@@ -29,8 +28,7 @@ DAMAGED = EXIT_STATUS[RunFate.BROKEN]
 _SMALLEST = "3%"
 
 
-def add_parser(commands: _Commands) -> None:
-    """Add ``history`` and its own commands."""
+def _add_parser(commands: Commands) -> None:
     text = "figures of many runs: keep them, show them, find changes"
     own = commands.add_parser("history", help=text, description=text).add_subparsers(required=True, metavar="COMMAND")
     adding = _add_own(own, "add", _add, "keep the figures of a run; the second time it changes nothing")
@@ -57,8 +55,11 @@ def add_parser(commands: _Commands) -> None:
     known.add_argument("--reason", required=True, metavar="TEXT", help="for whoever asks later")
 
 
+HISTORY = Command(_add_parser, usage_status=USAGE)
+
+
 def _add_own(
-    own: _Commands, name: str, command: Callable[[argparse.Namespace], int], text: str
+    own: Commands, name: str, command: Callable[[argparse.Namespace], int], text: str
 ) -> argparse.ArgumentParser:
     parser = own.add_parser(name, help=text, description=text.replace("%", "%%"))
     parser.add_argument(

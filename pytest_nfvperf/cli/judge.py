@@ -9,18 +9,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_nfvperf.cli.arguments import path_like
+from pytest_nfvperf.cli.command import Command, path_like
 from pytest_nfvperf.model.bisect.judging import Judged, Judgement, judge
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError
 
 if TYPE_CHECKING:
-    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+    from pytest_nfvperf.cli.command import Commands
 
 _SHORT = 12
 
 
-def add_parser(commands: _Commands) -> None:
-    """Add ``judge``."""
+def _add_parser(commands: Commands) -> None:
     text = "a run as good (0), bad (1) or no answer (125), for git bisect run"
     usage = "nfvperf judge RUN-DIR\n       nfvperf judge [--source DIR] [--results DIR] -- PYTEST-ARGUMENTS"
     parser = commands.add_parser("judge", help=text, description=text, usage=usage)
@@ -33,6 +32,9 @@ def add_parser(commands: _Commands) -> None:
         "--results", type=path_like, default=Path("reports/judge"), metavar="DIR", help="default: %(default)s"
     )
     parser.set_defaults(command=_judge)
+
+
+JUDGE = Command(_add_parser, usage_status=int(Judged.CANNOT_TELL), takes_tests=True)
 
 
 def _judge(arguments: argparse.Namespace) -> int:

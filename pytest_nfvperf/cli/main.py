@@ -12,21 +12,13 @@ from typing import TYPE_CHECKING
 
 from pytest_nfvperf import __version__
 from pytest_nfvperf.adapters.process.outputs import steady_standard_streams
-from pytest_nfvperf.cli.arguments import path_like
-from pytest_nfvperf.cli.behind import USAGE, split, usage_status
-from pytest_nfvperf.cli.bisect import add_parser as add_bisect
-from pytest_nfvperf.cli.compare import add_parser as add_compare
-from pytest_nfvperf.cli.history import add_parser as add_history
-from pytest_nfvperf.cli.judge import add_parser as add_judge
-from pytest_nfvperf.cli.ovs import add_parser as add_ovs
-from pytest_nfvperf.cli.profile import add_parser as add_profile
+from pytest_nfvperf.cli.command import FEATURE_COMMANDS, USAGE, Command, path_like, split
+from pytest_nfvperf.cli.compare import COMPARE
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError
 from pytest_nfvperf.model.evidence.conclusion import EXIT_STATUS, RunFate
 
-Command = Callable[[argparse.Namespace], int]
-
 if TYPE_CHECKING:
-    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+    from pytest_nfvperf.cli.command import Commands
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -46,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(argv: Sequence[str]) -> int:
     arguments = _parsed(argv)
-    command: Command = arguments.command
+    command: Callable[[argparse.Namespace], int] = arguments.command
     try:
         return command(arguments)
     except NfvperfError as error:
@@ -59,13 +51,19 @@ def _run(argv: Sequence[str]) -> int:
 
 
 def _parsed(argv: Sequence[str]) -> argparse.Namespace:
-    ours, behind = split(argv)
+    """A mistake ends with the status of the command that it was made with."""
+    commands = _with_modules_of_their_own()
+    ours, behind = split(argv, commands)
     try:
         return _parser().parse_args(ours, argparse.Namespace(behind=behind))
     except SystemExit as end:
-        if end.code != USAGE:
+        if end.code != USAGE or not argv or argv[0] not in commands:
             raise
-        raise SystemExit(usage_status(argv)) from end
+        raise SystemExit(commands[argv[0]].usage_status) from end
+
+
+def _with_modules_of_their_own() -> dict[str, Command]:
+    return {"compare": COMPARE, **FEATURE_COMMANDS.all()}
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -94,24 +92,16 @@ def _parser() -> argparse.ArgumentParser:
     matrix = _add(commands, "matrix", _matrix, "several runs as one page: NIC x frame size x datapath x offload")
     matrix.add_argument("runs", type=path_like, nargs="+", metavar="DIR", help="results directories")
     matrix.add_argument("--output", type=path_like, default=Path("reports/matrix.html"), help="default: %(default)s")
-    add_ovs(commands)
-    add_compare(commands)
-    add_bisect(commands)
-    add_judge(commands)
-    add_profile(commands)
-    add_history(commands)
-    export = _add(commands, "export", _export, "evidence as flat tables: trials, outcomes, figures, verdicts")
-    export.add_argument("runs", type=path_like, nargs="*", default=[Path("reports/latest")], metavar="DIR")
-    export.add_argument(
-        "--format", choices=("csv", "parquet", "openmetrics"), default="csv", help="default: %(default)s"
-    )
-    export.add_argument("--output", type=path_like, default=Path("reports/export"), help="default: %(default)s")
+    for other in _with_modules_of_their_own().values():
+        other.add_parser(commands)
     schema = _add(commands, "schema", _schema, "print the JSON schema of a file format, for editors")
     schema.add_argument("which", choices=("testbed", "sla", "evidence"))
     return parser
 
 
-def _add(commands: _Commands, name: str, command: Command, text: str) -> argparse.ArgumentParser:
+def _add(
+    commands: Commands, name: str, command: Callable[[argparse.Namespace], int], text: str
+) -> argparse.ArgumentParser:
     parser = commands.add_parser(name, help=text, description=text)
     parser.set_defaults(command=command)
     return parser
@@ -229,19 +219,6 @@ def _matrix(arguments: argparse.Namespace) -> int:
         print("nfvperf: none of these runs has the outcome of a search (NDR, PDR or throughput)", file=sys.stderr)
         return 1
     print(render_matrix(matrix, arguments.output))
-    return 0
-
-
-def _export(arguments: argparse.Namespace) -> int:
-    from pytest_nfvperf.adapters.evidence.export import export, export_openmetrics  # noqa: PLC0415
-    from pytest_nfvperf.adapters.evidence.reader import read_run  # noqa: PLC0415
-
-    runs = [read_run(path.resolve()) for path in arguments.runs]
-    if arguments.format == "openmetrics":
-        print(export_openmetrics(runs, arguments.output))
-        return 0
-    for path in export(runs, arguments.output, parquet=arguments.format == "parquet"):
-        print(path)
     return 0
 
 

@@ -8,17 +8,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_nfvperf.cli.arguments import path_like
+from pytest_nfvperf.cli.command import Command, path_like
 
 if TYPE_CHECKING:
     from pytest_nfvperf.backends.verifying import Passed, Verified
+    from pytest_nfvperf.cli.command import Commands
     from pytest_nfvperf.model.testbed.ovs_version import KeptVersion
 
-    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
-
-def add_parser(commands: _Commands) -> None:
-    """Add ``ovs`` and its own commands."""
+def _add_parser(commands: Commands) -> None:
     text = "versions of Open vSwitch to test: Debian releases, prefixes, builds"
     ovs = commands.add_parser("ovs", help=text, description=text)
     own = ovs.add_subparsers(required=True, metavar="COMMAND")
@@ -36,6 +34,9 @@ def add_parser(commands: _Commands) -> None:
     removing = own.add_parser("remove", help="forget a version, and remove its files where nfvperf made them")
     removing.add_argument("names", metavar="NAME", nargs="+")
     removing.set_defaults(command=_remove)
+
+
+OVS = Command(_add_parser)
 
 
 def _add(arguments: argparse.Namespace) -> int:

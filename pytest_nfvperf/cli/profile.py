@@ -6,13 +6,12 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_nfvperf.cli.arguments import path_like
+from pytest_nfvperf.cli.command import Command, path_like
 
 if TYPE_CHECKING:
     from pytest_nfvperf.backends.function_profile import Profiled
+    from pytest_nfvperf.cli.command import Commands
     from pytest_nfvperf.model.measure.function_costs import FunctionProfile
-
-    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 _TEXT = (
     "Which functions of Open vSwitch's userspace datapath spend a packet's instructions, counted by valgrind's "
@@ -20,8 +19,7 @@ _TEXT = (
 )
 
 
-def add_parser(commands: _Commands) -> None:
-    """Add ``profile``."""
+def _add_parser(commands: Commands) -> None:
     text = "which functions of Open vSwitch spend a packet's instructions, and in which two versions differ"
     parser = commands.add_parser("profile", help=text, description=_TEXT)
     parser.add_argument(
@@ -36,6 +34,9 @@ def add_parser(commands: _Commands) -> None:
         "--output", type=path_like, default=Path("reports/profile"), metavar="DIR", help="default: %(default)s"
     )
     parser.set_defaults(command=_profile)
+
+
+PROFILE = Command(_add_parser)
 
 
 def _profile(arguments: argparse.Namespace) -> int:

@@ -130,9 +130,11 @@ def rank(module: str) -> tuple[int, ...]:
     if module.split(".", maxsplit=1)[0] == "suites":
         return (SUITES,)
     parts = module.split(".")[1:]
+    if parts == ["features"]:
+        return (-1,)  # the table of features imports nothing
     if not parts or parts[0] in PUBLIC:
         return (len(LAYERS),)
-    if parts[0] == "fixtures":
+    if parts[0] in {"fixtures", "features"}:
         return (FIXTURES,)
     place = [next(i for i, layer in enumerate(LAYERS) if parts[0] == layer or parts[0] in layer)]
     for depth in range(1, len(parts)):

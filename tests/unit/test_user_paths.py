@@ -12,7 +12,7 @@ import pytest
 
 from pytest_nfvperf.adapters.generators.trex.clients import candidates
 from pytest_nfvperf.adapters.journal.journal import base_directory
-from pytest_nfvperf.cli.arguments import path_like
+from pytest_nfvperf.cli.command import path_like
 from pytest_nfvperf.cli.main import _parser
 from pytest_nfvperf.config.testbed_file import parse_testbed
 from pytest_nfvperf.model.testbed.testbed import GeneratorSpec

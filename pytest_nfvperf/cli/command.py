@@ -1,0 +1,65 @@
+"""What every command of ``nfvperf`` is made with: how it is added, and how its arguments are read."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_nfvperf.features import Point
+from pytest_nfvperf.model.user_paths import expanded
+
+if TYPE_CHECKING:
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+USAGE = 2
+"""The status of argparse for a mistake, which is "interrupted" of a run, and "bad" for ``git bisect run``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command.
+
+    Attributes:
+        add_parser: adds it, with its arguments and what runs it.
+        usage_status: what a mistake on its command line ends with.
+        takes_tests: the arguments of pytest stand behind ``--``.
+    """
+
+    add_parser: Callable[[Commands], None]
+    usage_status: int = USAGE
+    takes_tests: bool = False
+
+
+FEATURE_COMMANDS = Point[Command]("command")
+"""By the name of the command."""
+
+
+def split(argv: Sequence[str], commands: Mapping[str, Command]) -> tuple[list[str], list[str]]:
+    """What stands before "--" is ours, what stands behind it is pytest's; of other commands all is ours."""
+    if "--" not in argv or argv[0] not in commands or not commands[argv[0]].takes_tests:
+        return list(argv), []
+    at = list(argv).index("--")
+    return list(argv[:at]), list(argv[at + 1 :])
+
+
+def path_like(text: str) -> Path:
+    """What argparse reads a path by."""
+    return Path(expanded(text))
+
+
+def share_like(example: str) -> Callable[[str], float]:
+    """What argparse reads a share by: "0.03" or "3%", between 0 and 1. ``example``: for whoever writes another."""
+
+    def share(text: str) -> float:
+        try:
+            found = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+        except ValueError:
+            found = 0.0
+        if not 0 < found < 1:
+            raise argparse.ArgumentTypeError(f"{text!r} is no share between 0 and 1, such as {example}")
+        return found
+
+    return share

@@ -1,0 +1,55 @@
+"""What there is beside the core: features, what each has for the core, and which other features it may import.
+
+The core imports no feature. Where it has room for parts of features it declares a Point, which looks them up in PARTS,
+and imports them when they are asked for. This module imports nothing of the package: all layers may import it.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+FEATURES: dict[str, tuple[str, ...]] = {
+    "allure": (),
+    "bisect": ("versions",),
+    "export": (),
+    "far": (),
+    "history": (),
+    "labgrid": (),
+    "ovn": ("routing",),
+    "profile": ("versions", "virtual_time"),
+    "routing": (),
+    "trex": (),
+    "versions": (),
+    "virtual_time": (),
+}
+"""The features, each with those that it may import."""
+
+PARTS: dict[tuple[str, str], str] = {
+    ("command", "ovs"): "pytest_nfvperf.cli.ovs:OVS",
+    ("command", "bisect"): "pytest_nfvperf.cli.bisect:BISECT",
+    ("command", "judge"): "pytest_nfvperf.cli.judge:JUDGE",
+    ("command", "profile"): "pytest_nfvperf.cli.profile:PROFILE",
+    ("command", "history"): "pytest_nfvperf.cli.history:HISTORY",
+    ("command", "export"): "pytest_nfvperf.cli.export:EXPORT",
+}
+"""By the point and the key that the core asks by: the module, and the name in it."""
+
+
+class Point(Generic[T]):
+    """What the core asks features for; ``T`` is what each of them has for it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def part(self, key: str) -> T:
+        """Import one; KeyError where no feature has it."""
+        module, _, name = PARTS[self.name, key].partition(":")
+        found: T = getattr(import_module(module), name)
+        return found
+
+    def all(self) -> dict[str, T]:
+        """Import all, in the order of the table."""
+        return {key: self.part(key) for point, key in PARTS if point == self.name}
