@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from pytest_nfvperf.model.measure.profile import Profile
-from pytest_nfvperf.model.testbed.testbed import Dut, Testbed
+from pytest_nfvperf.model.testbed.testbed import Dut, OvsSpec, Testbed
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.machine import Clock
-from pytest_nfvperf.ports.routing import BgpDaemons, OvnDaemons
 from pytest_nfvperf.runs.rig_parts import RigParts
+
+if TYPE_CHECKING:
+    from pytest_nfvperf.adapters.journal.journal import Journal
+
+T = TypeVar("T")
 
 
 class Backend(Protocol):
@@ -75,21 +80,26 @@ class Backend(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Daemons(Generic[T]):
+    """What a feature starts beside the DUT, such as routing daemons.
+
+    Attributes:
+        on_machine: makes what starts them on the machine of a DUT, from what gives the run's journal once the machine
+            is taken, and from the DUT's OVS.
+        simulated: makes what stands for them where nothing is started.
+    """
+
+    on_machine: Callable[[Callable[[], Journal], OvsSpec], T]
+    simulated: Callable[[], T]
+
+
 @runtime_checkable
-class RunsBgp(Protocol):
-    """A backend that starts routing daemons: for the fixtures ``bgp``, ``bgp_path`` and ``lab_speakers``."""
+class StartsDaemons(Protocol):
+    """A backend on whose DUT's machine the daemons of any feature run, or are simulated."""
 
-    def bgp(self) -> BgpDaemons:
-        """Starts routing daemons on topologies of this backend."""
-        ...
-
-
-@runtime_checkable
-class RunsOvn(Protocol):
-    """A backend that starts OVN: for the fixtures ``private_ovn`` and ``ovn_bgp_agent``."""
-
-    def ovn(self) -> OvnDaemons:
-        """Starts OVN over topologies of this backend."""
+    def daemons(self, of: Daemons[T]) -> T:
+        """What starts those of a feature."""
         ...
 
 

@@ -40,12 +40,12 @@ from pytest_nfvperf.adapters.process.lock import AT_ONCE, MeasurementLock, Turn
 from pytest_nfvperf.adapters.profiling.perf import PerfProfiler
 from pytest_nfvperf.adapters.virtual_time.clock import is_virtual
 from pytest_nfvperf.adapters.vnf.maker import LocalVnfs
+from pytest_nfvperf.backends.base import Daemons, T
 from pytest_nfvperf.backends.endpoints_only import lacks_roles
 from pytest_nfvperf.backends.far_nodes import FarNodes, lacks_cabled, lacks_far
 from pytest_nfvperf.backends.foreign_datapaths import JournaledWorkshop, Makers, is_foreign, lacks_foreign
 from pytest_nfvperf.backends.generator_side import GeneratorSide, TakenMachine
 from pytest_nfvperf.backends.lab_interfaces import cables_text, check_dut, lab_labels
-from pytest_nfvperf.backends.local_daemons import LocalBgp, LocalOvn
 from pytest_nfvperf.model.display import cpu_list
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError, TestbedError
 from pytest_nfvperf.model.measure.instruction_cost import TIME, VIRTUAL
@@ -221,13 +221,9 @@ class LocalBackend:
             room_beside=self._room_beside,
         )
 
-    def bgp(self) -> LocalBgp:
-        """Starts FRR and BIRD of this machine."""
-        return LocalBgp(lambda: self.journal)
-
-    def ovn(self) -> LocalOvn:
-        """Starts OVN of this machine."""
-        return LocalOvn(lambda: self.journal, self.testbed.ovs)
+    def daemons(self, of: Daemons[T]) -> T:
+        """On this machine."""
+        return of.on_machine(lambda: self.journal, self.testbed.ovs)
 
     def _can_be_two(self) -> bool:
         """True where a second DUT can be started: a private OVS in userspace whose ports are ours to make."""

@@ -16,8 +16,7 @@ from pytest_nfvperf.adapters.generators.recorded_ceilings import ReplayedCeiling
 from pytest_nfvperf.adapters.generators.recording import engine_of, read, replaying
 from pytest_nfvperf.adapters.generators.trex.child import ChildOptions
 from pytest_nfvperf.adapters.generators.trex.generator import TrexGenerator
-from pytest_nfvperf.adapters.ovn.simulated_ovn import SimulatedOvn
-from pytest_nfvperf.adapters.routing.simulated_bgp import SimulatedBgp
+from pytest_nfvperf.backends.base import Daemons, T
 from pytest_nfvperf.backends.endpoints_only import lacks_roles
 from pytest_nfvperf.backends.simulated_dut import SimulatedDut
 from pytest_nfvperf.model.errors import ConfigError
@@ -77,13 +76,9 @@ class ReplayBackend:
             make_streams=self._dut.streams,
         )
 
-    def bgp(self) -> SimulatedBgp:
-        """Speakers without daemons."""
-        return SimulatedBgp()
-
-    def ovn(self) -> SimulatedOvn:
-        """One that takes all and does nothing."""
-        return SimulatedOvn()
+    def daemons(self, of: Daemons[T]) -> T:
+        """Nothing is started."""
+        return of.simulated()
 
     def fingerprint(self) -> Mapping[str, Any]:
         """None: nothing is measured."""

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
-from pytest_nfvperf.adapters.ovn.simulated_ovn import SimulatedOvn
-from pytest_nfvperf.adapters.routing.simulated_bgp import SimulatedBgp
+from pytest_nfvperf.backends.base import Daemons, T
 from pytest_nfvperf.backends.endpoints_only import lacks_roles
 from pytest_nfvperf.backends.simulated_dut import EndSpec, SimulatedDut
 from pytest_nfvperf.model.measure.profile import Profile
@@ -121,13 +120,9 @@ class SimulatedBackend:
     def parts_beside(self) -> RigParts:
         return self.parts()
 
-    def bgp(self) -> SimulatedBgp:
-        """Speakers without daemons."""
-        return SimulatedBgp()
-
-    def ovn(self) -> SimulatedOvn:
-        """One that takes all and does nothing."""
-        return SimulatedOvn()
+    def daemons(self, of: Daemons[T]) -> T:
+        """Nothing is started."""
+        return of.simulated()
 
     def fingerprint(self) -> Mapping[str, Any]:
         """None: nothing was measured."""

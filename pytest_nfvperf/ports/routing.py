@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from pytest_nfvperf.model.routing.bgp import SessionCondition, SessionState, SpeakerConfig, SpeakerInfo
 from pytest_nfvperf.model.routing.logical_network import LogicalSwitch
@@ -147,6 +147,15 @@ class BgpDaemons(Protocol):
         """
 
 
+@runtime_checkable
+class RunsBgp(Protocol):
+    """A backend that starts routing daemons: for the fixtures ``bgp``, ``bgp_path`` and ``lab_speakers``."""
+
+    def bgp(self) -> BgpDaemons:
+        """Starts routing daemons on topologies of this backend."""
+        ...
+
+
 class LogicalNetwork(Protocol):
     """OVN's northbound database, as a test uses it."""
 
@@ -230,3 +239,12 @@ class OvnDaemons(Protocol):
             ConfigError: a daemon refused its configuration.
             TestbedError: something is not installed or did not start, or the kernel lacks what the agent needs.
         """
+
+
+@runtime_checkable
+class RunsOvn(Protocol):
+    """A backend that starts OVN: for the fixtures ``private_ovn`` and ``ovn_bgp_agent``."""
+
+    def ovn(self) -> OvnDaemons:
+        """Starts OVN over topologies of this backend."""
+        ...

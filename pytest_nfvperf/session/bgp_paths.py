@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
+from pytest_nfvperf.adapters.routing.simulated_bgp import SimulatedBgp
 from pytest_nfvperf.adapters.routing.speakers.session_sampler import SessionSampler
-from pytest_nfvperf.backends.base import RunsBgp
+from pytest_nfvperf.backends.base import Daemons, StartsDaemons
 from pytest_nfvperf.model.errors import UnavailableError
 from pytest_nfvperf.model.evidence.records import AttachmentData
 from pytest_nfvperf.model.measure.outcome import SessionsSeen
 from pytest_nfvperf.model.routing.bgp import SessionState
 from pytest_nfvperf.model.scenarios.bgp_path import BgpPathPlan
+from pytest_nfvperf.model.testbed.testbed import OvsSpec
 from pytest_nfvperf.model.traffic.traffic import Imix, Traffic
-from pytest_nfvperf.ports.routing import BgpDaemons, BgpSpeaker
+from pytest_nfvperf.ports.routing import BgpDaemons, BgpSpeaker, RunsBgp
 from pytest_nfvperf.runs.bgp_path import ESTABLISHED_WITHIN_S, BgpPath
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.session.daemons_result import daemons_result
 from pytest_nfvperf.session.deploying import Deployer
 from pytest_nfvperf.session.run import NfvSession
 
+if TYPE_CHECKING:
+    from pytest_nfvperf.adapters.journal.journal import Journal
+
 BACK_WITHIN_S = 15.0
 """A session that an overload took down: BGP's and BFD's own timers, and a retry or two."""
+
+
+def _on_machine(journal: Callable[[], Journal], ovs: OvsSpec) -> BgpDaemons:  # noqa: ARG001 - daemons of any OVS
+    from pytest_nfvperf.adapters.routing.bgp_path_daemons import LocalBgp  # noqa: PLC0415 - a plan needs none of them
+
+    return LocalBgp(journal)
+
+
+BGP: Daemons[BgpDaemons] = Daemons(_on_machine, SimulatedBgp)
 
 
 class LiveBgpPath:
@@ -177,6 +192,9 @@ def open_speakers(session: NfvSession, opened: dict[str, BgpSpeaker]) -> None:
 
 def bgp_daemons(session: NfvSession) -> BgpDaemons:
     """Who starts routing daemons on this testbed; UnavailableError where nobody does."""
-    if not isinstance(session.backend, RunsBgp):
-        raise UnavailableError("BGP on this testbed is not possible: its backend starts no routing daemons")
-    return session.backend.bgp()
+    backend = session.backend
+    if isinstance(backend, RunsBgp):
+        return backend.bgp()
+    if isinstance(backend, StartsDaemons):
+        return backend.daemons(BGP)
+    raise UnavailableError("BGP on this testbed is not possible: its backend starts no routing daemons")

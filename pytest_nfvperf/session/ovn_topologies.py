@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
-from pytest_nfvperf.backends.base import RunsOvn
+from pytest_nfvperf.adapters.ovn.simulated_ovn import SimulatedOvn
+from pytest_nfvperf.backends.base import Daemons, StartsDaemons
 from pytest_nfvperf.model.errors import UnavailableError
 from pytest_nfvperf.model.routing.logical_network import LogicalSwitch
 from pytest_nfvperf.model.scenarios.ovn_path import OvnPathPlan
-from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut
+from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut, OvsSpec
 from pytest_nfvperf.model.topology.topology import Topology
-from pytest_nfvperf.ports.routing import AgentPath, LogicalNetwork, OvnDaemons
+from pytest_nfvperf.ports.routing import AgentPath, LogicalNetwork, OvnDaemons, RunsOvn
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.session.deploying import Deployer
 from pytest_nfvperf.session.run import NfvSession
+
+if TYPE_CHECKING:
+    from pytest_nfvperf.adapters.journal.journal import Journal
+
+
+def _on_machine(journal: Callable[[], Journal], ovs: OvsSpec) -> OvnDaemons:
+    from pytest_nfvperf.adapters.ovn.ovn_path_daemons import LocalOvn  # noqa: PLC0415 - a plan needs none of it
+
+    return LocalOvn(journal, ovs)
+
+
+OVN: Daemons[OvnDaemons] = Daemons(_on_machine, SimulatedOvn)
 
 
 class LiveOvn:
@@ -135,6 +149,9 @@ class OvnAgentDeployer:
 
 def ovn_daemons(session: NfvSession) -> OvnDaemons:
     """Who starts OVN on this testbed; UnavailableError where nobody does."""
-    if not isinstance(session.backend, RunsOvn):
-        raise UnavailableError("OVN on this testbed is not possible: its backend starts none")
-    return session.backend.ovn()
+    backend = session.backend
+    if isinstance(backend, RunsOvn):
+        return backend.ovn()
+    if isinstance(backend, StartsDaemons):
+        return backend.daemons(OVN)
+    raise UnavailableError("OVN on this testbed is not possible: its backend starts none")

@@ -17,6 +17,7 @@ from pytest_nfvperf.model.scenarios.bgp_path import BgpPathPlan
 from pytest_nfvperf.model.sla.judge import judge
 from pytest_nfvperf.model.sla.verdict import Judgement
 from pytest_nfvperf.runs.bgp_path import BgpPath
+from pytest_nfvperf.session.bgp_paths import BGP as DAEMONS
 from tests.functional.bgp_support import needs_daemons
 from tests.functional.ovs_support import needs_hugepages
 from tests.functional.soak_support import At, soaking_on
@@ -38,7 +39,7 @@ def test_a_session_that_goes_fails_the_soak(victim: str, number: signal.Signals,
     plan = BgpPathPlan()
     with soaking_on(plan.topology(), tmp_path, sample_s=0.5) as soaking:  # shared machines pause for 0.2 s
         built = soaking.live.deployment.built
-        path = BgpPath(plan, soaking.backend.bgp().start(built, plan))
+        path = BgpPath(plan, soaking.backend.daemons(DAEMONS).start(built, plan))
         try:
             path.await_ready()
             pids = {**path.frr.pids(), **path.bird.pids()}

@@ -283,7 +283,7 @@ def is_protocol(node: ast.ClassDef) -> bool:
 
 def test_who_uses_a_backend_asks_what_it_can_do_and_not_what_it_is():
     """A third party's backend gets BGP and OVN as ours do. A plan alone knows its backend: it has no other."""
-    below = ("pytest_nfvperf.backends.", "pytest_nfvperf.adapters.")
+    below = ("pytest_nfvperf.backends.", "pytest_nfvperf.adapters.", "pytest_nfvperf.ports.")
     protocols = {
         (name, node.name)
         for name, path in sources().items()
@@ -293,7 +293,7 @@ def test_who_uses_a_backend_asks_what_it_can_do_and_not_what_it_is():
     }
     asked = {(name, kind, origin) for name, kind, origin in classes_that_are_tested_for() if origin.startswith(below)}
 
-    assert ("pytest_nfvperf.session.bgp_paths", "RunsBgp", "pytest_nfvperf.backends.base") in asked
+    assert ("pytest_nfvperf.session.bgp_paths", "RunsBgp", "pytest_nfvperf.ports.bgp_daemons") in asked
     assert {(name, kind) for name, kind, origin in asked if (origin, kind) not in protocols} == {
         ("pytest_nfvperf.plugin.plan", "SimulatedBackend")
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 
@@ -14,14 +15,48 @@ from pytest_nfvperf.adapters.routing.bird import bird_speaker
 from pytest_nfvperf.adapters.routing.bird.bird_speaker import BirdSpeaker
 from pytest_nfvperf.adapters.routing.frr import frr_speaker
 from pytest_nfvperf.adapters.routing.frr.frr_speaker import FrrSpeaker
+from pytest_nfvperf.adapters.routing.lab.lab_speaker import LabBgpSpeaker
 from pytest_nfvperf.adapters.routing.route_agent.agent import RouteAgent
 from pytest_nfvperf.adapters.routing.route_agent.follower import Surroundings
 from pytest_nfvperf.adapters.routing.route_agent.steps import StepWatch
 from pytest_nfvperf.adapters.routing.route_agent.updates import UpdateWatch
 from pytest_nfvperf.adapters.routing.speakers.daemons import executable
-from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.scenarios.bgp_path import BIRD, BRIDGE, FRR, FRR_MAC, FRR_PORT, OUTSIDE, VM, BgpPathPlan
-from pytest_nfvperf.ports.routing import BgpParts
+from pytest_nfvperf.model.testbed.testbed import LabSpeaker
+from pytest_nfvperf.ports.datapath import BuiltTopology
+from pytest_nfvperf.ports.routing import BgpParts, BgpSpeaker
+
+
+class LocalBgp:
+    """Fulfils ports.routing.BgpDaemons: FRR and BIRD of this machine.
+
+    ``journal``: gives the run's, once the machine is taken.
+    """
+
+    def __init__(self, journal: Callable[[], Journal]) -> None:
+        self._journal = journal
+
+    def lacks(self) -> str | None:
+        """FRR or BIRD, and how to install it; None when both are there."""
+        return lacks_daemons()
+
+    def start(self, built: BuiltTopology, plan: BgpPathPlan) -> BgpParts:
+        """FRR and BIRD in the topology's namespaces, and the agent on its bridge."""
+        return start_bgp(self._journal(), on_ovs(built, "BGP's flows"), plan)
+
+    def speaker(self, spec: LabSpeaker) -> BgpSpeaker:
+        """By the sockets of a daemon that runs already."""
+        return LabBgpSpeaker(self._journal(), spec)
+
+
+def on_ovs(built: BuiltTopology, who: str) -> BuiltOvsTopology:
+    """ConfigError where it is on no Open vSwitch. ``who``: needs one."""
+    if not isinstance(built, BuiltOvsTopology):
+        raise ConfigError(
+            f"{who} needs Open vSwitch, and topology {built.topology.name!r} was built on another datapath"
+        )
+    return built
 
 
 def start_bgp(journal: Journal, built: BuiltOvsTopology, plan: BgpPathPlan) -> BgpParts:
