@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
-from pytest_nfvperf.adapters.far.needs import what_to_install
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
-from pytest_nfvperf.adapters.ovs.node_ovs import FarStarter, NodeOvs
-from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.testbed.lab_cables import has_cabled_nodes
+from pytest_nfvperf.adapters.ovs.node_ovs import FarStarter, NodeHosts, NodeOvs
+from pytest_nfvperf.model.errors import ConfigError, UnavailableError
 from pytest_nfvperf.model.testbed.node_spec import NodeSpec
 from pytest_nfvperf.model.testbed.testbed import Dut, Testbed
 from pytest_nfvperf.model.topology.compute_nodes import standing_on
@@ -23,16 +22,23 @@ class FarNodes:
 
     def __init__(self, testbed: Testbed) -> None:
         self._testbed = testbed
-        self._nodes = [(node, node.host) for node in testbed.nodes if node.host is not None]
+        self._nodes = [node for node in testbed.nodes if node.host is not None]
 
     @cached_property
     def facts(self) -> dict[str, Any]:
         """The fingerprint of each node's host, asked for once; ConfigError where a host is not as it should be."""
-        if not self._nodes:
-            return {}
-        from pytest_nfvperf.adapters.far.looking import look_at  # noqa: PLC0415 - needs execnet
+        return {node.name: self.look_at(node) for node in self._nodes}
 
-        return {node.name: look_at(self._testbed, node, host) for node, host in self._nodes}
+    def look_at(self, node: NodeSpec) -> dict[str, Any]:
+        """The same of one. UnavailableError where execnet is missing."""
+        assert node.host is not None
+        try:
+            from pytest_nfvperf.adapters.far.looking import look_at  # noqa: PLC0415 - needs execnet
+        except ModuleNotFoundError as error:
+            raise UnavailableError(
+                f"nodes on other machines need {error.name}: pip install 'pytest-nfvperf[ssh]'"
+            ) from error
+        return look_at(self._testbed, node, node.host)
 
     def check(self) -> None:
         """Look at all hosts.
@@ -45,12 +51,16 @@ class FarNodes:
             return
         try:
             facts = self.facts
-        except ModuleNotFoundError as error:
-            raise ConfigError(what_to_install(error), key="nodes") from error
+        except UnavailableError as error:
+            raise ConfigError(str(error), key="nodes") from error
         here = [node.name for node in self._testbed.nodes if node.host is None and node.version is None]
         versions = {name: locate(self._testbed.ovs.prefix).version for name in here[:1]}
-        there = {node.name: str(facts[node.name]["ovs"]) for node, _ in self._nodes if node.version is None}
+        there = {node.name: str(facts[node.name]["ovs"]) for node in self._nodes if node.version is None}
         refuse_unlike(versions | there)
+
+    def lacks(self, topology: Topology) -> str | None:
+        """What of a topology would have to be on another machine, and cannot; None where all can be."""
+        return lacks_far(self._testbed, topology)
 
     def starter(self, journal: Journal) -> FarStarter:
         """Starts such a node, whose ssh is noted in this journal."""
@@ -75,17 +85,6 @@ def refuse_unlike(versions: dict[str, str]) -> None:
         )
 
 
-def lacks_cabled(testbed: Testbed, dut: Dut) -> str | None:
-    """Why a topology with these nodes cannot be on a testbed with cables; None where it can, or there are no cables."""
-    if not has_cabled_nodes(testbed):
-        return None
-    names = [node.name for node in testbed.nodes]
-    if not dut.nodes:
-        return f"the ports of this testbed are on its nodes, {', '.join(names)}: deploy a topology with these nodes"
-    missing = next((name for name in names if name not in dut.nodes), None)
-    return missing and f"the testbed file has node {missing!r}, and the topology has not: leave it out of 'nodes'"
-
-
 def lacks_far(testbed: Testbed, topology: Topology) -> str | None:
     """What of a topology would have to be on another machine, and cannot; None where all can be."""
     hosts = {node.name: node.host for node in testbed.nodes if node.host is not None}
@@ -105,3 +104,6 @@ def lacks_far(testbed: Testbed, topology: Topology) -> str | None:
                 "cabled ports of the generator only"
             )
     return None
+
+
+FAR_NODES: Callable[[Testbed], NodeHosts] = FarNodes

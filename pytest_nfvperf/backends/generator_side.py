@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from pytest_nfvperf.adapters.generators.engine import StartEngine
 from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.features import Point
+from pytest_nfvperf.model.testbed.testbed import Testbed
 from pytest_nfvperf.ports.generator import Ceilings, Generator
 from pytest_nfvperf.ports.machine import Clock
 from pytest_nfvperf.runs.placement import RoundTrips
@@ -84,6 +87,23 @@ class GeneratorSide(Protocol):
     def close(self) -> None:
         """Give back what it took, before the machine is given back. Can be called twice."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """A generator of a feature, for ``generator.engine`` of the testbed.
+
+    Attributes:
+        side: makes its side of a backend.
+        replay: makes one that answers as it was recorded, from the testbed, a directory for its logs, and what starts
+            the recorded conversation. None: its conversation cannot be recorded.
+    """
+
+    side: Callable[[Testbed], GeneratorSide]
+    replay: Callable[[Testbed, Path, StartEngine], Generator] | None = None
+
+
+FEATURE_ENGINES = Point[Engine]("engine")
 
 
 def digest(facts: Mapping[str, object]) -> str:

@@ -8,8 +8,8 @@ from pytest_nfvperf.adapters.net.borrowed import Borrowed, check_free
 from pytest_nfvperf.adapters.ovs.instance.system_sockets import find_system
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.sla.rules import ON_OR_OFF
-from pytest_nfvperf.model.testbed.lab_cables import cabled_ends, is_lab, is_pci, ports_here
-from pytest_nfvperf.model.testbed.testbed import DutPort, Testbed
+from pytest_nfvperf.model.testbed.lab_cables import cabled_ends, has_cabled_nodes, is_lab, is_pci, ports_here
+from pytest_nfvperf.model.testbed.testbed import Dut, DutPort, Testbed
 
 
 def check_dut(testbed: Testbed) -> None:
@@ -95,3 +95,14 @@ def _near(port: DutPort) -> str:
 
 def _far(device: str | None) -> str:
     return (device or "by number").removeprefix("net_af_packet,iface=")
+
+
+def lacks_cabled(testbed: Testbed, dut: Dut) -> str | None:
+    """Why a topology with these nodes cannot be on a testbed with cables; None where it can, or there are no cables."""
+    if not has_cabled_nodes(testbed):
+        return None
+    names = [node.name for node in testbed.nodes]
+    if not dut.nodes:
+        return f"the ports of this testbed are on its nodes, {', '.join(names)}: deploy a topology with these nodes"
+    missing = next((name for name in names if name not in dut.nodes), None)
+    return missing and f"the testbed file has node {missing!r}, and the topology has not: leave it out of 'nodes'"

@@ -32,6 +32,7 @@ from pytest_nfvperf.adapters.ovs.instance.datapath_support import MEMORY_MIB
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
 from pytest_nfvperf.adapters.ovs.instance.private_ovs import Vswitchd
 from pytest_nfvperf.adapters.ovs.instance.system_sockets import find_system
+from pytest_nfvperf.adapters.ovs.node_ovs import NODE_HOSTS
 from pytest_nfvperf.adapters.ovs.nodes_datapath import NodesDatapath, check_node_programs
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.ovs.topology.nic_makers import NIC_MAKERS, NicMaker
@@ -42,10 +43,9 @@ from pytest_nfvperf.adapters.virtual_time.clock import is_virtual
 from pytest_nfvperf.adapters.vnf.maker import LocalVnfs
 from pytest_nfvperf.backends.base import Daemons, T
 from pytest_nfvperf.backends.endpoints_only import lacks_roles
-from pytest_nfvperf.backends.far_nodes import FarNodes, lacks_cabled, lacks_far
 from pytest_nfvperf.backends.foreign_datapaths import JournaledWorkshop, Makers, is_foreign, lacks_foreign
 from pytest_nfvperf.backends.generator_side import GeneratorSide, TakenMachine
-from pytest_nfvperf.backends.lab_interfaces import cables_text, check_dut, lab_labels
+from pytest_nfvperf.backends.lab_interfaces import cables_text, check_dut, lab_labels, lacks_cabled
 from pytest_nfvperf.model.display import cpu_list
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError, TestbedError
 from pytest_nfvperf.model.measure.instruction_cost import TIME, VIRTUAL
@@ -90,7 +90,7 @@ class LocalBackend:
     ) -> None:
         self.testbed = testbed
         self._side = side
-        self._far = FarNodes(testbed)
+        self._far = NODE_HOSTS.part("ssh")(testbed)
         self._record = record
         self.clock: Clock = SystemClock()
         self._keep = keep
@@ -140,7 +140,7 @@ class LocalBackend:
     def lacks_roles(self, topology: Topology, dut: Dut) -> str | None:
         """Which port roles of a topology this generator cannot take, and what to do; None if it can take all."""
         roles = lacks_roles(self.testbed.generator.engine, self.testbed, topology, dut)
-        return roles or lacks_far(self.testbed, topology)
+        return roles or self._far.lacks(topology)
 
     @property
     def journal(self) -> Journal:

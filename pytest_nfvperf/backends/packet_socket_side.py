@@ -15,7 +15,7 @@ from pytest_nfvperf.adapters.journal.identity import TAG_VARIABLE
 from pytest_nfvperf.adapters.journal.journal import Kind, note_process
 from pytest_nfvperf.adapters.virtual_time.clock import instruction_ns
 from pytest_nfvperf.backends.counting_generator import CountingGenerator
-from pytest_nfvperf.backends.generator_side import TakenMachine
+from pytest_nfvperf.backends.generator_side import Engine, TakenMachine
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, GeneratorSpec, OvsSpec, Testbed
 from pytest_nfvperf.ports.generator import Ceilings, Generator
 from pytest_nfvperf.runs.ceilings import NoCeilings
@@ -94,3 +94,6 @@ class PacketSocketSide:
 
     def close(self) -> None:
         """Nothing was taken."""
+
+
+PACKET_SOCKETS = Engine(lambda _: PacketSocketSide())

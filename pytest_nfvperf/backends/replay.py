@@ -14,14 +14,13 @@ from typing import Any
 from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator, EngineOptions
 from pytest_nfvperf.adapters.generators.recorded_ceilings import ReplayedCeilings
 from pytest_nfvperf.adapters.generators.recording import engine_of, read, replaying
-from pytest_nfvperf.adapters.generators.trex.child import ChildOptions
-from pytest_nfvperf.adapters.generators.trex.generator import TrexGenerator
 from pytest_nfvperf.backends.base import Daemons, T
 from pytest_nfvperf.backends.endpoints_only import lacks_roles
+from pytest_nfvperf.backends.generator_side import FEATURE_ENGINES
 from pytest_nfvperf.backends.simulated_dut import SimulatedDut
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.measure.profile import Profile
-from pytest_nfvperf.model.testbed.testbed import Dut, GeneratorSpec, Testbed
+from pytest_nfvperf.model.testbed.testbed import Dut, Testbed
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.generator import Generator
 from pytest_nfvperf.runs.clocks import VirtualClock
@@ -110,14 +109,18 @@ class ReplayBackend:
 
     def _replayed(self) -> Generator:
         directory = Path(self._directory.name)
-        if self._engine == "trex":
-            spec = GeneratorSpec("trex", server="recorded", client="recorded", ports=self.testbed.generator.ports)
-            return TrexGenerator(spec, directory, options=ChildOptions(start=self._start))
-        return EmbeddedGenerator(
-            self._path,
-            cpus=self.testbed.cpus.generator,
-            control_cpus=self.testbed.cpus.housekeeping,
-            run_dir=directory,
-            file_prefix="replay",
-            options=EngineOptions(start=self._start),
-        )
+        if self._engine == "embedded":
+            return EmbeddedGenerator(
+                self._path,
+                cpus=self.testbed.cpus.generator,
+                control_cpus=self.testbed.cpus.housekeeping,
+                run_dir=directory,
+                file_prefix="replay",
+                options=EngineOptions(start=self._start),
+            )
+        replay = FEATURE_ENGINES.part(self._engine).replay
+        if replay is None:
+            raise ConfigError(
+                f"{self._path} is of engine {self._engine!r}, which plays none", key="generator.recording"
+            )
+        return replay(self.testbed, directory, self._start)

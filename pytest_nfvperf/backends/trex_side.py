@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
+from pytest_nfvperf.adapters.generators.engine import StartEngine
 from pytest_nfvperf.adapters.generators.recording import recording
 from pytest_nfvperf.adapters.generators.trex.ceiling import measure
 from pytest_nfvperf.adapters.generators.trex.child import ChildOptions
@@ -13,9 +15,9 @@ from pytest_nfvperf.adapters.generators.trex.server import TrexServer, start_ser
 from pytest_nfvperf.adapters.host.kept_file import KeptFile
 from pytest_nfvperf.adapters.journal.identity import TAG_VARIABLE
 from pytest_nfvperf.adapters.journal.journal import Journal, Kind, note_process
-from pytest_nfvperf.backends.generator_side import TakenMachine, digest
+from pytest_nfvperf.backends.generator_side import Engine, TakenMachine, digest
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
-from pytest_nfvperf.model.testbed.testbed import Testbed
+from pytest_nfvperf.model.testbed.testbed import GeneratorSpec, Testbed
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.ports.generator import Ceilings, Generator
 from pytest_nfvperf.runs.ceilings import CachedCeilings, Ceiling
@@ -100,3 +102,11 @@ class TrexSide:
         server, self._server = self._server, None
         if server is not None:
             server.stop()
+
+
+def _replayed(testbed: Testbed, directory: Path, start: StartEngine) -> Generator:
+    spec = GeneratorSpec("trex", server="recorded", client="recorded", ports=testbed.generator.ports)
+    return TrexGenerator(spec, directory, options=ChildOptions(start=start))
+
+
+TREX = Engine(TrexSide, _replayed)

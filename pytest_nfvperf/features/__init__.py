@@ -28,12 +28,19 @@ FEATURES: dict[str, tuple[str, ...]] = {
 """The features, each with those that it may import."""
 
 PARTS: dict[tuple[str, str], str] = {
+    ("checks", "trex"): "pytest_nfvperf.adapters.doctor.trex_needs:trex_checks",
+    ("checks", "ovn"): "pytest_nfvperf.adapters.doctor.ovn_needs:ovn_checks",
     ("command", "ovs"): "pytest_nfvperf.cli.ovs:OVS",
     ("command", "bisect"): "pytest_nfvperf.cli.bisect:BISECT",
     ("command", "judge"): "pytest_nfvperf.cli.judge:JUDGE",
     ("command", "profile"): "pytest_nfvperf.cli.profile:PROFILE",
     ("command", "history"): "pytest_nfvperf.cli.history:HISTORY",
     ("command", "export"): "pytest_nfvperf.cli.export:EXPORT",
+    ("engine", "packet-socket"): "pytest_nfvperf.backends.packet_socket_side:PACKET_SOCKETS",
+    ("engine", "trex"): "pytest_nfvperf.backends.trex_side:TREX",
+    ("node hosts", "ssh"): "pytest_nfvperf.backends.far_nodes:FAR_NODES",
+    ("runner", "--nfv-virtual-time"): "pytest_nfvperf.plugin.virtual_time:run_inside",
+    ("testbed", "--nfv-virtual-time"): "pytest_nfvperf.backends.packet_socket_side:VIRTUAL_TESTBED",
 }
 """By the point and the key that the core asks by: the module, and the name in it."""
 

@@ -7,11 +7,12 @@ machine waits until a test that measures is collected or run.
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_nfvperf.features import Point
 from pytest_nfvperf.model.errors import UnavailableError
 from pytest_nfvperf.plugin import stopping
 from pytest_nfvperf.plugin.end_parts import make_junit_writable, parts_of
@@ -34,6 +35,8 @@ MISTAKE_KEY = pytest.StashKey[pytest.UsageError | None]()
 """What is wrong with the options: the run ends by it where it can leave evidence, which pytest_configure cannot."""
 WATCH_KEY = pytest.StashKey[Watch]()
 MEASURING_KEY = pytest.StashKey[bool]()
+RUNNERS = Point[Callable[[pytest.Config], int | None]]("runner")
+"""What runs the same command elsewhere and returns its exit status, by the option; None: it is to go on here."""
 RECORDED_KEY = pytest.StashKey[bool]()
 """True once the run has evidence: then every test of it is in there, those that measure nothing, too."""
 
@@ -61,9 +64,7 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
     """With ``--nfv-virtual-time`` run the same command in a guest; there, and without it, go on as usual."""
     if not config.getoption("--nfv-virtual-time"):
         return None
-    from pytest_nfvperf.plugin import virtual_time  # noqa: PLC0415 - only for who counts instructions
-
-    return virtual_time.run_inside(config)
+    return RUNNERS.part("--nfv-virtual-time")(config)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -17,6 +17,7 @@ from pytest_nfvperf.adapters.versions.resolving import with_sides, with_versions
 from pytest_nfvperf.backends.base import Backend
 from pytest_nfvperf.backends.simulated import SimulatedBackend
 from pytest_nfvperf.config.testbed_file import load_testbed
+from pytest_nfvperf.features import Point
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed.testbed import Testbed
 from pytest_nfvperf.plugin.collection import starts
@@ -34,6 +35,9 @@ from pytest_nfvperf.session.run import NfvSession
 
 if TYPE_CHECKING:
     from pytest_nfvperf.backends.generator_side import GeneratorSide
+
+OWN_TESTBEDS = Point[Testbed]("testbed")
+"""Those that come with an option, by the option."""
 
 
 def make_session(config: pytest.Config, options: Options) -> NfvSession:
@@ -98,9 +102,7 @@ def _warn(config: pytest.Config, text: str) -> None:
 
 def _testbed(config: pytest.Config, options: Options, taken: GivenTestbed | None) -> Testbed:
     if options.virtual_time:
-        from pytest_nfvperf.backends.packet_socket_side import VIRTUAL_TESTBED  # noqa: PLC0415 - only in virtual time
-
-        testbed = VIRTUAL_TESTBED
+        testbed = OWN_TESTBEDS.part("--nfv-virtual-time")
     elif taken is not None:
         given, warnings = load_testbed(taken.path)
         for warning in warnings:
@@ -140,14 +142,10 @@ def _backend(config: pytest.Config, testbed: Testbed, options: Options) -> Backe
 
 
 def _generator_side(testbed: Testbed) -> GeneratorSide:
-    if testbed.generator.engine == "packet-socket":
-        from pytest_nfvperf.backends.packet_socket_side import PacketSocketSide  # noqa: PLC0415 - as below
+    if testbed.generator.engine != "embedded":
+        from pytest_nfvperf.backends.generator_side import FEATURE_ENGINES  # noqa: PLC0415 - as below
 
-        return PacketSocketSide()
-    if testbed.generator.engine == "trex":
-        from pytest_nfvperf.backends.trex_side import TrexSide  # noqa: PLC0415 - as below
-
-        return TrexSide(testbed)
+        return FEATURE_ENGINES.part(testbed.generator.engine).side(testbed)
     from pytest_nfvperf.backends.embedded_side import EmbeddedSide  # noqa: PLC0415 - a plan needs none of its adapters
 
     return EmbeddedSide(testbed)

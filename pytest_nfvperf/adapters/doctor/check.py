@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+
+from pytest_nfvperf.features import Point
+from pytest_nfvperf.model.testbed.testbed import Testbed
 
 
 class State(StrEnum):
@@ -29,3 +33,7 @@ class Check:
     seen: str
     advice: str = ""
     needed: bool = False
+
+
+FEATURE_CHECKS = Point[Callable[[Testbed | None], list[Check]]]("checks")
+"""What features need of this machine, and of a testbed where one is given."""

@@ -11,9 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from pytest_nfvperf.adapters.bridge.bridge_datapath import BridgeDatapath
-from pytest_nfvperf.adapters.doctor.check import Check, State
-from pytest_nfvperf.adapters.doctor.ovn_needs import ovn_checks
-from pytest_nfvperf.adapters.doctor.trex_needs import trex_checks
+from pytest_nfvperf.adapters.doctor.check import FEATURE_CHECKS, Check, State
 from pytest_nfvperf.adapters.generators.embedded.build import NEEDED
 from pytest_nfvperf.adapters.generators.iperf3.engine import find_iperf3, iperf3_options
 from pytest_nfvperf.adapters.host.af_xdp import lacks_af_xdp
@@ -48,13 +46,12 @@ def checks(testbed: Testbed | None = None) -> list[Check]:
         _dpdk(prefix, needed=asks_for_dpdk),
         _toolchain(),
         _generator(needed=testbed is None or testbed.generator.engine == "embedded"),
-        *trex_checks(testbed),
         _kernel_datapath(needed=testbed is not None and testbed.ovs.datapath == "system"),
         _linux_bridge(),
         _af_xdp(),
         _vduse(),
         _iperf3(testbed.streams if testbed is not None else StreamsSpec()),
-        *ovn_checks(),
+        *(check for checks_of in FEATURE_CHECKS.all().values() for check in checks_of(testbed)),
     ]
     return [*found, *(_optional(*entry) for entry in _OPTIONAL), _others()]
 

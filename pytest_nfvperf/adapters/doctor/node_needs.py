@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pytest_nfvperf.adapters.doctor.check import Check, State
-from pytest_nfvperf.adapters.far.needs import what_to_install
 from pytest_nfvperf.adapters.ovs.instance.datapath_support import lacks_kernel_module
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
+from pytest_nfvperf.adapters.ovs.node_ovs import NODE_HOSTS
 from pytest_nfvperf.model.errors import NfvperfError
 from pytest_nfvperf.model.testbed.dut_version import ovs_of
 from pytest_nfvperf.model.testbed.node_spec import NodeSpec, dut_of_node
@@ -37,11 +37,7 @@ def _node(testbed: Testbed, node: NodeSpec) -> Check:
 def _far(testbed: Testbed, node: NodeSpec, name: str, said: str) -> Check:
     """Of a node on another machine, which is asked."""
     try:
-        from pytest_nfvperf.adapters.far.looking import look_at  # noqa: PLC0415 - needs execnet
-    except ModuleNotFoundError as error:
-        return Check(name, State.MISSING, said, what_to_install(error), needed=True)
-    try:
-        facts = look_at(testbed, node, node.host) if node.host is not None else {}
+        facts = NODE_HOSTS.part("ssh")(testbed).look_at(node)
     except NfvperfError as error:
         return Check(name, State.MISSING, said, str(error), needed=True)
     has = f"nfvperf {facts['nfvperf']}, Open vSwitch {facts['ovs']}, datapath {facts['datapath']}"

@@ -7,9 +7,10 @@ from pytest_nfvperf.adapters.ovn.agent_venv import agent_version, find_agent
 from pytest_nfvperf.adapters.ovn.bgp_agent import lacks_devices
 from pytest_nfvperf.adapters.ovn.ovn_binaries import locate_ovn
 from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.model.testbed.testbed import Testbed
 
 
-def ovn_checks() -> list[Check]:
+def ovn_checks(testbed: Testbed | None = None) -> list[Check]:  # noqa: ARG001 - of any testbed
     """OVN, and the agent with what it needs of the kernel."""
     return [_ovn(), _agent()]
 

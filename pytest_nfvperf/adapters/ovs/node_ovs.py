@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
+from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.ovs.topology.built_node import BuiltNode
 from pytest_nfvperf.adapters.ovs.topology.uplinks import Uplinks
+from pytest_nfvperf.features import Point
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
 from pytest_nfvperf.model.testbed.equipment import DatapathInfo
 from pytest_nfvperf.model.testbed.node_spec import NodeSpec
@@ -61,3 +63,32 @@ class FarStarter(Protocol):
     def __call__(self, node: NodeSpec, testbed: Testbed, dut: Dut, name: str) -> NodeOvs:
         """``testbed``: as the node sees it. ``name``: of the instance. TestbedError where it does not start."""
         ...
+
+
+class NodeHosts(Protocol):
+    """Other machines that nodes of a testbed are on; there may be none."""
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The fingerprint of each, by the node; ConfigError where one is not as it should be."""
+        ...
+
+    def look_at(self, node: NodeSpec) -> dict[str, Any]:
+        """The fingerprint of the machine of a node that is on another; UnavailableError where we cannot look."""
+        ...
+
+    def check(self) -> None:
+        """ConfigError where one cannot be used."""
+        ...
+
+    def lacks(self, topology: Topology) -> str | None:
+        """What of a topology would have to be on another machine, and cannot; None where all can be."""
+        ...
+
+    def starter(self, journal: Journal) -> FarStarter:
+        """Starts nodes there. ``journal``: of the run."""
+        ...
+
+
+NODE_HOSTS = Point[Callable[[Testbed], NodeHosts]]("node hosts")
+"""By what leads there."""
