@@ -7,7 +7,7 @@ left, keep this process off those CPUs, and only then start anything.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
@@ -38,7 +38,6 @@ from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.ovs.topology.nic_makers import NIC_MAKERS, NicMaker
 from pytest_nfvperf.adapters.process.interrupts import held
 from pytest_nfvperf.adapters.process.lock import AT_ONCE, MeasurementLock, Turn
-from pytest_nfvperf.adapters.profiling.perf import PerfProfiler
 from pytest_nfvperf.adapters.virtual_time.clock import is_virtual
 from pytest_nfvperf.adapters.vnf.maker import LocalVnfs
 from pytest_nfvperf.backends.base import Daemons, T
@@ -46,6 +45,7 @@ from pytest_nfvperf.backends.endpoints_only import lacks_roles
 from pytest_nfvperf.backends.foreign_datapaths import JournaledWorkshop, Makers, is_foreign, lacks_foreign
 from pytest_nfvperf.backends.generator_side import GeneratorSide, TakenMachine
 from pytest_nfvperf.backends.lab_interfaces import cables_text, check_dut, lab_labels, lacks_cabled
+from pytest_nfvperf.features import Point
 from pytest_nfvperf.model.display import cpu_list
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError, TestbedError
 from pytest_nfvperf.model.measure.instruction_cost import TIME, VIRTUAL
@@ -56,10 +56,13 @@ from pytest_nfvperf.model.testbed.testbed import Dut, Testbed
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.datapath import Datapath
 from pytest_nfvperf.ports.generator import Ceilings
-from pytest_nfvperf.ports.machine import Clock
+from pytest_nfvperf.ports.machine import Clock, CpuProfiler
 from pytest_nfvperf.runs.cable_check import check_cabling
 from pytest_nfvperf.runs.clocks import SystemClock
 from pytest_nfvperf.runs.rig_parts import RigParts
+
+PROFILERS = Point[Callable[[Journal, set[int]], CpuProfiler]]("profiler")
+"""Of CPUs, by what samples them."""
 
 _MOST_WITHOUT_HUGEPAGES = 5
 
@@ -214,7 +217,9 @@ class LocalBackend:
             make_requests=lambda: SockperfEngine(journal),
             make_connects=lambda: Iperf2Engine(journal),
             reachability=Datagrams(),
-            make_profiler=lambda: PerfProfiler(journal, {*self.testbed.cpus.pmd, *self.testbed.cpus.housekeeping}),
+            make_profiler=lambda: PROFILERS.part("perf")(
+                journal, {*self.testbed.cpus.pmd, *self.testbed.cpus.housekeeping}
+            ),
             vnfs=LocalVnfs(journal, self.testbed),
             check_cabling=partial(check_cabling, self.testbed) if is_lab(self.testbed) else None,
             beside=(lambda beside: self._parts(machine, f"-{beside}")) if self._can_be_two() and not name else None,

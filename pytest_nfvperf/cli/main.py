@@ -14,11 +14,15 @@ from pytest_nfvperf import __version__
 from pytest_nfvperf.adapters.process.outputs import steady_standard_streams
 from pytest_nfvperf.cli.command import FEATURE_COMMANDS, USAGE, Command, path_like, split
 from pytest_nfvperf.cli.compare import COMPARE
+from pytest_nfvperf.features import Point
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError
 from pytest_nfvperf.model.evidence.conclusion import EXIT_STATUS, RunFate
 
 if TYPE_CHECKING:
     from pytest_nfvperf.cli.command import Commands
+
+FEATURE_CLEANERS = Point[Callable[[], list[str]]]("cleaner")
+"""What else ``nfvperf clean`` removes; each says what it did, a line each."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -113,14 +117,14 @@ def _doctor(arguments: argparse.Namespace) -> int:
     from pytest_nfvperf.adapters.doctor.machine import checks  # noqa: PLC0415 - each command imports its own
     from pytest_nfvperf.adapters.doctor.node_needs import node_checks  # noqa: PLC0415
     from pytest_nfvperf.adapters.host.cpus import planned  # noqa: PLC0415
-    from pytest_nfvperf.adapters.versions.resolving import with_versions  # noqa: PLC0415
+    from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import NAMED_VERSIONS  # noqa: PLC0415
     from pytest_nfvperf.backends.embedded_side import trips_seen  # noqa: PLC0415
     from pytest_nfvperf.cli.doctor_table import doctor_text, is_usable  # noqa: PLC0415
     from pytest_nfvperf.config.testbed_file import load_testbed  # noqa: PLC0415
 
     testbed = load_testbed(arguments.testbed)[0] if arguments.testbed else None
     if testbed is not None:
-        testbed = replace(testbed, ovs=with_versions(testbed.ovs))
+        testbed = replace(testbed, ovs=NAMED_VERSIONS.part("--nfv-ovs")(testbed.ovs, (), None))
     found = [*checks(testbed), distance_check(testbed, trips_seen)]
     found += [*lab_checks(planned(testbed)), *node_checks(testbed)] if testbed is not None else []
     print(doctor_text(found, color=sys.stdout.isatty(), width=shutil.get_terminal_size((120, 24)).columns))
@@ -129,12 +133,11 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
 def _clean(arguments: argparse.Namespace) -> int:  # noqa: ARG001 - every command takes the arguments
     from pytest_nfvperf.adapters.cleanup.reaper import reap  # noqa: PLC0415
-    from pytest_nfvperf.adapters.versions.registry import Registry  # noqa: PLC0415
-    from pytest_nfvperf.adapters.versions.workshops import remove_forsaken  # noqa: PLC0415
 
-    reaped, workshops = reap(kept_too=True), remove_forsaken(Registry())
-    told = [str(reaped)] if reaped.removed or reaped.failed or reaped.kept or not workshops else []
-    print("\n".join([*told, *workshops]))
+    reaped = reap(kept_too=True)
+    others = [line for clean in FEATURE_CLEANERS.all().values() for line in clean()]
+    told = [str(reaped)] if reaped.removed or reaped.failed or reaped.kept or not others else []
+    print("\n".join([*told, *others]))
     return 1 if reaped.failed else 0
 
 

@@ -28,8 +28,10 @@ FEATURES: dict[str, tuple[str, ...]] = {
 """The features, each with those that it may import."""
 
 PARTS: dict[tuple[str, str], str] = {
+    ("baseline", ".json"): "pytest_nfvperf.session.history:baseline_of",
     ("checks", "trex"): "pytest_nfvperf.adapters.doctor.trex_needs:trex_checks",
     ("checks", "ovn"): "pytest_nfvperf.adapters.doctor.ovn_needs:ovn_checks",
+    ("cleaner", "versions"): "pytest_nfvperf.adapters.versions.workshops:clean",
     ("command", "ovs"): "pytest_nfvperf.cli.ovs:OVS",
     ("command", "bisect"): "pytest_nfvperf.cli.bisect:BISECT",
     ("command", "judge"): "pytest_nfvperf.cli.judge:JUDGE",
@@ -39,8 +41,13 @@ PARTS: dict[tuple[str, str], str] = {
     ("engine", "packet-socket"): "pytest_nfvperf.backends.packet_socket_side:PACKET_SOCKETS",
     ("engine", "trex"): "pytest_nfvperf.backends.trex_side:TREX",
     ("node hosts", "ssh"): "pytest_nfvperf.backends.far_nodes:FAR_NODES",
+    ("places", "labgrid"): "pytest_nfvperf.adapters.labgrid.place:PlaceLease",
+    ("profiler", "perf"): "pytest_nfvperf.adapters.profiling.perf:PerfProfiler",
+    ("profiles", "--nfv-profile-cpu"): "pytest_nfvperf.session.profiling:profiles",
+    ("remover", "announced"): "pytest_nfvperf.adapters.routing.lab.lab_undo:take_back",
     ("runner", "--nfv-virtual-time"): "pytest_nfvperf.plugin.virtual_time:run_inside",
     ("testbed", "--nfv-virtual-time"): "pytest_nfvperf.backends.packet_socket_side:VIRTUAL_TESTBED",
+    ("versions", "--nfv-ovs"): "pytest_nfvperf.adapters.versions.resolving:found_versions",
 }
 """By the point and the key that the core asks by: the module, and the name in it."""
 

@@ -10,17 +10,40 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
-from pytest_nfvperf.adapters.labgrid.place import PlaceLease
 from pytest_nfvperf.adapters.process.lease import Lease, holder_text, try_lease
 from pytest_nfvperf.adapters.process.wait import wait_until
+from pytest_nfvperf.features import Point
 from pytest_nfvperf.model.display import format_seconds
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError
 from pytest_nfvperf.session.options import GivenTestbed, Options
 
-LEASES_KEY = pytest.StashKey[list[Lease | PlaceLease]]()
+
+class LeasedPlace(Protocol):
+    """A place of a pool of testbeds that is wanted, then held.
+
+    Attributes:
+        waits: none is free, and this one is in the queue.
+    """
+
+    waits: bool
+
+    def poll(self) -> str:
+        """The name of the place, "" as long as there is none yet; ConfigError where there cannot be one."""
+        ...
+
+    def close(self) -> None:
+        """Release it, or leave the queue. Can be called twice."""
+        ...
+
+
+PLACES = Point[Callable[[str], LeasedPlace]]("places")
+"""What leases a place with these tags, by who has the pool."""
+
+LEASES_KEY = pytest.StashKey[list[Lease | LeasedPlace]]()
 _INTERVAL_S, _MARK_S = 0.2, 10.0
 
 
@@ -76,18 +99,18 @@ def _choice(testbeds: Sequence[GivenTestbed], wanted: str) -> list[GivenTestbed]
     return [testbed for testbed in here if testbed.label == wanted] or here or list(testbeds[:1])
 
 
-def _first_free(choice: Sequence[GivenTestbed], leases: list[Lease | PlaceLease]) -> GivenTestbed | None:
+def _first_free(choice: Sequence[GivenTestbed], leases: list[Lease | LeasedPlace]) -> GivenTestbed | None:
     return next((testbed for testbed in choice if _hold(leases, testbed.path)), None)
 
 
-def _hold(leases: list[Lease | PlaceLease], place: Path, *, shared: bool = False) -> bool:
+def _hold(leases: list[Lease | LeasedPlace], place: Path, *, shared: bool = False) -> bool:
     lease = try_lease(place, shared=shared)
     if lease is not None:
         leases.append(lease)
     return lease is not None
 
 
-def _tell_siblings(leases: list[Lease | PlaceLease], run_dir: Path) -> None:
+def _tell_siblings(leases: list[Lease | LeasedPlace], run_dir: Path) -> None:
     """Hold the run's directory, too: a sibling that finds no free testbed looks there. It may be looking right now."""
     wait_until(lambda: _hold(leases, run_dir, shared=True), f"a lock on {run_dir}", _MARK_S)
 
@@ -104,7 +127,7 @@ def _siblings_hold(run_dir: Path | None) -> bool:
 
 def _wait(
     choice: Sequence[GivenTestbed],
-    leases: list[Lease | PlaceLease],
+    leases: list[Lease | LeasedPlace],
     wait_s: float,
     run_dir: Path | None,
     say: Callable[[str], None],
@@ -129,13 +152,13 @@ def _wait(
 
 def _lease_place(
     given: GivenTestbed,
-    leases: list[Lease | PlaceLease],
+    leases: list[Lease | LeasedPlace],
     wait_s: float,
     run_dir: Path | None,
     say: Callable[[str], None],
 ) -> GivenTestbed | None:
     """A place of labgrid's and its testbed file; None while none is free but what siblings hold."""
-    lease = PlaceLease(given.tags)
+    lease = PLACES.part("labgrid")(given.tags)
     leases.append(lease)
     said: list[str] = []
 

@@ -11,9 +11,9 @@ import pytest
 
 from pytest_nfvperf.adapters.evidence.writer import evidence_file
 from pytest_nfvperf.adapters.host.cpus import discover_testbed, planned
+from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import NAMED_VERSIONS
 from pytest_nfvperf.adapters.process.lock import Turn
 from pytest_nfvperf.adapters.report.terminal_progress import SilentProgress, TerminalProgress, progress_for
-from pytest_nfvperf.adapters.versions.resolving import with_sides, with_versions
 from pytest_nfvperf.backends.base import Backend
 from pytest_nfvperf.backends.simulated import SimulatedBackend
 from pytest_nfvperf.config.testbed_file import load_testbed
@@ -112,8 +112,8 @@ def _testbed(config: pytest.Config, options: Options, taken: GivenTestbed | None
         testbed = discover_testbed()
     if options.plan:
         return testbed
-    ovs = with_versions(testbed.ovs, options.ovs)
-    return replace(testbed, ovs=ovs if options.compare is None else with_sides(ovs, options.compare.sides))
+    sides = None if options.compare is None else options.compare.sides
+    return replace(testbed, ovs=NAMED_VERSIONS.part("--nfv-ovs")(testbed.ovs, options.ovs, sides))
 
 
 def _backend(config: pytest.Config, testbed: Testbed, options: Options) -> Backend:

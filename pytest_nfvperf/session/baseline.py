@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, read_run
-from pytest_nfvperf.adapters.history.files import read_entry
+from pytest_nfvperf.features import Point
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.evidence.comparison import differences
 from pytest_nfvperf.model.measure.observe import observations
@@ -17,6 +17,9 @@ from pytest_nfvperf.model.sla.verdict import Observation
 
 HISTORY_SUFFIX = ".json"
 """Of the files of a history; those of evidence are lines of JSON and end in .jsonl."""
+
+BASELINE_FILES = Point[Callable[[Path, Mapping[str, Any]], Baseline]]("baseline")
+"""What reads a baseline that is no run's evidence, by the suffix; the arguments are those of ``load_baseline``."""
 
 
 def load_baseline(path: Path, fingerprint: Mapping[str, Any]) -> Baseline:
@@ -30,9 +33,7 @@ def load_baseline(path: Path, fingerprint: Mapping[str, Any]) -> Baseline:
         ConfigError: there is no evidence, it cannot be read, or nothing was measured.
     """
     if path.suffix == HISTORY_SUFFIX and path.is_file():
-        entry = read_entry(path)
-        differing = differences(entry.fingerprint, fingerprint)
-        return Baseline(f"the baseline {path.name}", entry.when, entry.observed(), differing)
+        return BASELINE_FILES.part(HISTORY_SUFFIX)(path, fingerprint)
     run = read_run(path)
     if not run.outcomes:
         raise ConfigError(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, conclude
 from pytest_nfvperf.adapters.history.change_points import steps
-from pytest_nfvperf.adapters.history.files import History
+from pytest_nfvperf.adapters.history.files import History, read_entry
 from pytest_nfvperf.config.vocabulary import METRICS
 from pytest_nfvperf.model.compare.decision import HIGHER, LOWER
 from pytest_nfvperf.model.errors import ConfigError
@@ -23,6 +26,7 @@ from pytest_nfvperf.model.history.series import (
     series_of,
     why_not,
 )
+from pytest_nfvperf.model.sla.baseline import Baseline
 from pytest_nfvperf.session.baseline import figures_of, when_of
 
 _VERSIONS = ("ovs", "dpdk", "kernel", "nfvperf")
@@ -67,6 +71,14 @@ def entry_of(run: RunEvidence) -> HistoryEntry:
         versions={name: str(data.fingerprint[name]) for name in _VERSIONS if data.fingerprint.get(name)},
         measured=found,
         fingerprint=data.fingerprint,
+    )
+
+
+def baseline_of(path: Path, fingerprint: Mapping[str, Any]) -> Baseline:
+    """The figures of a file of a history, for a run with this fingerprint; ConfigError where it cannot be read."""
+    entry = read_entry(path)
+    return Baseline(
+        f"the baseline {path.name}", entry.when, entry.observed(), differences(entry.fingerprint, fingerprint)
     )
 
 

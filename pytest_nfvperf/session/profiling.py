@@ -5,21 +5,20 @@ Where subjects were compared, each gets a differential flame graph against the b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pytest_nfvperf.adapters.report.flame_graph import differential_flame_graph, flame_graph
 from pytest_nfvperf.model.errors import UnavailableError
 from pytest_nfvperf.model.evidence.records import AttachmentData
-from pytest_nfvperf.model.measure.cpu_profile import CpuProfile
+from pytest_nfvperf.model.measure.cpu_profile import profiled_run
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.ports.machine import CpuProfiler
 from pytest_nfvperf.runs.rig_parts import RigParts
+from pytest_nfvperf.runs.stream_runner import Profiling
 from pytest_nfvperf.runs.trials import Context
 
 FOLDER = "profiles"
-_MOST = 5
-"""Functions in a failure; the attachment has more."""
 
 
 class Profiles:
@@ -63,7 +62,7 @@ class Profiles:
 
         ``per``: the label that they differ in; ``outcomes``: the baseline's first.
         """
-        found = [(outcome.label[per], _own(outcome, self._taken)) for outcome in outcomes]
+        found = [(outcome.label[per], profiled_run(outcome, self._taken)) for outcome in outcomes]
         before_name, before = found[0]
         for after_name, after in found[1:]:
             if before is None or after is None:
@@ -84,17 +83,6 @@ class Profiles:
         (folder / file).write_text(text, encoding="utf-8")
 
 
-def profiles(parts: RigParts, run_dir: Path, context: Context) -> Profiles:
+def profiles(parts: RigParts, run_dir: Path, context: Context) -> Profiling:
     """Those of a rig."""
     return Profiles(parts.make_profiler() if parts.make_profiler is not None else None, run_dir, context)
-
-
-def profile_text(outcomes: Sequence[Outcome], profiles: Mapping[str, CpuProfile]) -> str | None:
-    """The functions that ran most in the profiled runs of these outcomes; None where none was profiled."""
-    found = [named for outcome in outcomes if (named := _own(outcome, profiles)) is not None]
-    return "\n".join(f"{name}, once more: {profile.summary(_MOST)}" for name, profile in found) or None
-
-
-def _own(outcome: Outcome, profiles: Mapping[str, CpuProfile]) -> tuple[str, CpuProfile] | None:
-    """The first run of an outcome that was profiled."""
-    return next(((trial, profiles[trial]) for trial in outcome.trials if trial in profiles), None)

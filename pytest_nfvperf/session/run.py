@@ -32,6 +32,7 @@ from pytest_nfvperf.model.evidence.records import (
     TopologyData,
 )
 from pytest_nfvperf.model.measure.asked_load import SoakLoad
+from pytest_nfvperf.model.measure.cpu_profile import profile_text
 from pytest_nfvperf.model.measure.offloading import OFFLOAD_RULE
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.profile import PROFILES, Profile
@@ -64,12 +65,11 @@ from pytest_nfvperf.session.deployed_topologies import failed_on, topology_data
 from pytest_nfvperf.session.ledgers import bounding_text, whole_ledgers
 from pytest_nfvperf.session.machine import Machine
 from pytest_nfvperf.session.options import Options
-from pytest_nfvperf.session.profiling import profile_text, profiles
 from pytest_nfvperf.session.run_record import run_data, with_bands
 from pytest_nfvperf.session.running_test import conclude_running
 from pytest_nfvperf.session.sla_check import Measured, SlaCheck
 from pytest_nfvperf.session.slas import Slas
-from pytest_nfvperf.session.streaming import stream_runner
+from pytest_nfvperf.session.streaming import CPU_PROFILES, stream_runner
 
 if TYPE_CHECKING:
     from pytest_nfvperf.session.comparing import Comparison
@@ -251,7 +251,9 @@ class NfvSession:
     def stream_runner(self) -> StreamRunner:
         """Runs TCP and UDP streams. Unless the testbed says otherwise, both ends may use all its CPUs."""
         check_time("a stream's goodput", virtual=self.options.virtual_time)
-        profile = profiles(self.rig.parts, self.run_dir, self._context) if self.options.profile_cpu else None
+        profile = None
+        if self.options.profile_cpu:
+            profile = CPU_PROFILES.part("--nfv-profile-cpu")(self.rig.parts, self.run_dir, self._context)
         return stream_runner(self.rig, self._context, self.profile.invalid_trial_budget, self.backend.testbed, profile)
 
     def anew(self, topology: Topology, dut: Dut, *, quiet: bool) -> LiveTopology:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
+from pytest_nfvperf.features import Point
 from pytest_nfvperf.model.testbed.testbed import Testbed
 from pytest_nfvperf.runs.rig import Rig
-from pytest_nfvperf.runs.stream_runner import StreamRunner
+from pytest_nfvperf.runs.rig_parts import RigParts
+from pytest_nfvperf.runs.stream_runner import Profiling, StreamRunner
 from pytest_nfvperf.runs.trials import Context
-from pytest_nfvperf.session.profiling import Profiles
+
+CPU_PROFILES = Point[Callable[[RigParts, Path, Context], Profiling]]("profiles")
+"""What does a run once more under a profiler, by the option; from the rig, the run's directory and what runs need."""
 
 
-def stream_runner(rig: Rig, context: Context, repeats: int, testbed: Testbed, profile: Profiles | None) -> StreamRunner:
+def stream_runner(
+    rig: Rig, context: Context, repeats: int, testbed: Testbed, profile: Profiling | None
+) -> StreamRunner:
     """Unless the testbed says otherwise, both ends may use all its CPUs.
 
     Args:

@@ -47,20 +47,10 @@ NOT_MOVED = {
 """Modules of features, by the beginning of their names, that are not in the folder of their feature yet."""
 
 NOT_TURNED: set[tuple[str, str]] = {
-    ("adapters.cleanup.reaper", "adapters.routing.lab.lab_undo"),
-    ("backends.local", "adapters.profiling.perf"),
-    ("cli.main", "adapters.versions.registry"),
-    ("cli.main", "adapters.versions.resolving"),
-    ("cli.main", "adapters.versions.workshops"),
     ("plugin.collection", "adapters.report.allure_status"),
     ("plugin.concluding", "adapters.report.allure_results"),
     ("plugin.end_parts", "adapters.report.allure_results"),
-    ("plugin.leasing", "adapters.labgrid.place"),
-    ("plugin.session_factory", "adapters.versions.resolving"),
     ("plugin.session_factory", "plugin.allure_sink"),
-    ("session.baseline", "adapters.history.files"),
-    ("session.run", "session.profiling"),
-    ("session.streaming", "session.profiling"),
 }
 """Imports of features by the core that are still there."""
 

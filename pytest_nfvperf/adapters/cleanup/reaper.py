@@ -42,8 +42,11 @@ from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.net.vduse import remove as remove_vduse
 from pytest_nfvperf.adapters.ovs.instance.restore import remove_bridge, restore_setting
 from pytest_nfvperf.adapters.process.wait import wait_until
-from pytest_nfvperf.adapters.routing.lab.lab_undo import take_back
+from pytest_nfvperf.features import Point
 from pytest_nfvperf.model.errors import TestbedError
+
+FEATURE_REMOVERS = Point[Callable[[Entry], bool]]("remover")
+"""Of what only one feature makes, by the kind of the journal's entry; each as of ``_REMOVERS``."""
 
 NETNS_DIRECTORY = Path("/run/netns")
 _KILL_DEADLINE_S = 60.0
@@ -279,7 +282,7 @@ _REMOVERS: dict[Kind, Callable[[Entry], bool]] = {
     Kind.SETTINGS: put_back,
     Kind.OVS_BRIDGE: remove_bridge,
     Kind.OVS_SETTING: restore_setting,
-    Kind.ANNOUNCED: take_back,
+    Kind.ANNOUNCED: lambda entry: FEATURE_REMOVERS.part(entry.kind)(entry),
     Kind.FILE: lambda entry: _unlink(Path(entry.name)),
     Kind.DIRECTORY: lambda entry: _remove_directory(Path(entry.name)),
     Kind.VDUSE: lambda entry: remove_vduse(entry.name),

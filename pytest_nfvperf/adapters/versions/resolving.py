@@ -35,6 +35,12 @@ def with_versions(ovs: OvsSpec, given: Sequence[str] = ()) -> OvsSpec:
     return replace(ovs, prefix=this.prefix, versions=(*found, *kept))
 
 
+def found_versions(ovs: OvsSpec, given: Sequence[str], sides: Sequence[Side] | None) -> OvsSpec:
+    """``with_versions``, and then ``with_sides`` in a run that compares some."""
+    ovs = with_versions(ovs, given)
+    return ovs if sides is None else with_sides(ovs, sides)
+
+
 def with_sides(ovs: OvsSpec, sides: Sequence[Side]) -> OvsSpec:
     """A testbed's OVS with a version for each side of a comparison, called as the side.
 

@@ -38,6 +38,11 @@ def remove_forsaken(registry: Registry) -> list[str]:
         return list(_removed(place))
 
 
+def clean() -> list[str]:
+    """The same for the versions that this machine keeps."""
+    return remove_forsaken(Registry())
+
+
 def _removed(place: Path) -> Iterator[str]:
     try:
         for left in place.glob(f"{_GOING}*"):

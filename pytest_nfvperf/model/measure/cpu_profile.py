@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from pytest_nfvperf.model.measure.outcome import Outcome
+
 UNKNOWN = "[unknown]"
+_MOST_IN_FAILURES = 5
+"""Functions in a failure; the attachment has more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,3 +88,14 @@ def _shares(profile: CpuProfile) -> list[tuple[tuple[str, str], float]]:
 def folded(stacks: Iterable[tuple[str, ...]]) -> tuple[tuple[tuple[str, ...], int], ...]:
     """Equal stacks as one, in the order of their names."""
     return tuple(sorted(Counter(stacks).items()))
+
+
+def profile_text(outcomes: Sequence[Outcome], profiles: Mapping[str, CpuProfile]) -> str | None:
+    """The functions that ran most in the profiled runs of these outcomes; None where none was profiled."""
+    found = [named for outcome in outcomes if (named := profiled_run(outcome, profiles)) is not None]
+    return "\n".join(f"{name}, once more: {profile.summary(_MOST_IN_FAILURES)}" for name, profile in found) or None
+
+
+def profiled_run(outcome: Outcome, profiles: Mapping[str, CpuProfile]) -> tuple[str, CpuProfile] | None:
+    """The first run of an outcome that was profiled."""
+    return next(((trial, profiles[trial]) for trial in outcome.trials if trial in profiles), None)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_nfvperf.adapters.process import private_root
 from pytest_nfvperf.adapters.process.process import run
 from pytest_nfvperf.adapters.process.programs import install_hint
+from pytest_nfvperf.features import Point
+from pytest_nfvperf.model.compare.sides import Side
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.testbed.testbed import OvsSpec
 
 _VERSION = re.compile(r"\(Open vSwitch\) (\S+)")
 _DPDK_VERSION = re.compile(r"^DPDK (\S+)", re.MULTILINE)
@@ -163,3 +166,10 @@ def _versions(vswitchd: Path, root: Path | None) -> tuple[str, str | None]:
         raise TestbedError(f"{vswitchd} --version does not say an Open vSwitch version", evidence={"stdout": text})
     dpdk = _DPDK_VERSION.search(text)
     return version.group(1), dpdk.group(1) if dpdk else None
+
+
+NAMED_VERSIONS = Point[Callable[[OvsSpec, Sequence[str], Sequence[Side] | None], OvsSpec]]("versions")
+"""What looks versions up by what users call them.
+
+From a testbed's OVS, the versions of ``--nfv-ovs``, and the sides of a run that compares: the OVS with their places.
+"""
