@@ -45,6 +45,7 @@ PARTS: dict[tuple[str, str], str] = {
     ("profiler", "perf"): "pytest_nfvperf.adapters.profiling.perf:PerfProfiler",
     ("profiles", "--nfv-profile-cpu"): "pytest_nfvperf.session.profiling:profiles",
     ("remover", "announced"): "pytest_nfvperf.adapters.routing.lab.lab_undo:take_back",
+    ("results", "--alluredir"): "pytest_nfvperf.plugin.allure_option:ALLURE",
     ("runner", "--nfv-virtual-time"): "pytest_nfvperf.plugin.virtual_time:run_inside",
     ("testbed", "--nfv-virtual-time"): "pytest_nfvperf.backends.packet_socket_side:VIRTUAL_TESTBED",
     ("versions", "--nfv-ovs"): "pytest_nfvperf.adapters.versions.resolving:found_versions",
@@ -58,6 +59,10 @@ class Point(Generic[T]):
     def __init__(self, name: str) -> None:
         self.name = name
 
+    def names(self) -> tuple[str, ...]:
+        """The keys of all parts, in the order of the table."""
+        return tuple(key for point, key in PARTS if point == self.name)
+
     def part(self, key: str) -> T:
         """Import one; KeyError where no feature has it."""
         module, _, name = PARTS[self.name, key].partition(":")
@@ -65,5 +70,5 @@ class Point(Generic[T]):
         return found
 
     def all(self) -> dict[str, T]:
-        """Import all, in the order of the table."""
-        return {key: self.part(key) for point, key in PARTS if point == self.name}
+        """Import all."""
+        return {key: self.part(key) for key in self.names()}

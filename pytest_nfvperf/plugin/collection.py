@@ -30,6 +30,7 @@ from pytest_nfvperf.plugin.end_parts import parts_of
 from pytest_nfvperf.plugin.ending import Ending, cause_of, ending_of, left_in_the_middle, mark
 from pytest_nfvperf.plugin.judged_anew import sla_name
 from pytest_nfvperf.plugin.labels import is_measuring, item_labels, subject_labels
+from pytest_nfvperf.plugin.other_results import other_results
 from pytest_nfvperf.plugin.parametrizing import NOT_QUICK, QUICK_ONLY, SMOKE_ONLY, VIRTUAL_TIME
 from pytest_nfvperf.plugin.parametrizing import SMOKE as SMOKE_TEST
 from pytest_nfvperf.plugin.result_lines import attach
@@ -277,12 +278,9 @@ def _text(value: object) -> str:
 
 
 def interrupted(config: pytest.Config, session: NfvSession) -> None:
-    """The running test does not end, because the run does: Allure goes by its set-up, and would call it passed."""
-    if config.getoption("--alluredir", None):
-        from pytest_nfvperf.adapters.report.allure_status import tell_allure  # noqa: PLC0415 - only for Allure's users
-
-        with parts_of(config).alone("results for Allure are missing"):
-            tell_allure(conclude_interrupted(session.recorder))
+    """The running test does not end, because the run does."""
+    for results in other_results(config):
+        results.interrupted(conclude_interrupted(session.recorder))
 
 
 @contextmanager

@@ -33,6 +33,7 @@ from pytest_nfvperf.model.evidence.machine_did import Grade
 from pytest_nfvperf.model.evidence.records import Cause, RunEndData, TestData, TestEndData
 from pytest_nfvperf.model.text import storable
 from pytest_nfvperf.plugin.end_parts import parts_of
+from pytest_nfvperf.plugin.other_results import other_results
 from pytest_nfvperf.plugin.resuming import resumed_name
 from pytest_nfvperf.plugin.rundir import NOT_LATEST, RUN_DIR_KEY, point_latest
 from pytest_nfvperf.plugin.watch import Watch
@@ -136,17 +137,9 @@ def conclude_session(session: pytest.Session, exitstatus: int, watch: Watch) -> 
         with parts.alone("the evidence cannot say how the run ended"):
             _write_end(file, exitstatus, reason)
     _decide(session, run_dir, watch, {file.name: RunEndData(exitstatus, 0.0, {}, reason)})
-    with parts.alone("results for Allure are missing"):
-        _tell_allure(config)
-
-
-def _tell_allure(config: pytest.Config) -> None:
-    """Write results of tests that no process could write one for; allure-pytest is loaded only for its users."""
-    allure_dir, concluded = config.getoption("--alluredir", None), config.stash.get(CONCLUDED_KEY, None)
-    if allure_dir and concluded is not None:
-        from pytest_nfvperf.adapters.report.allure_results import write_missing_results  # noqa: PLC0415 - as it says
-
-        write_missing_results(Path(allure_dir), *concluded)
+    if CONCLUDED_KEY in config.stash:
+        for results in other_results(config):
+            results.concluded(*config.stash[CONCLUDED_KEY])
 
 
 def conclude_stopped(session: pytest.Session, watch: Watch, asked: str) -> bool:

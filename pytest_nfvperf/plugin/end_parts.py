@@ -6,7 +6,6 @@ end of a run is a part of its own; the same holds for what other plugins write t
 
 from __future__ import annotations
 
-import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
@@ -102,7 +101,7 @@ def _let_others_fail_alone(config: pytest.Config) -> None:
             module = str(getattr(impl.function, "__module__", ""))
             if not (impl.wrapper or impl.hookwrapper or module.rpartition(".")[2] == "conftest"):
                 what = f"{module.removeprefix('_pytest.')} failed at the end of the run"
-                impl.function = _alone(impl.function, parts, what, (OSError, UnicodeError))
+                impl.function = failing_alone(impl.function, parts, what, (OSError, UnicodeError))
 
 
 def make_junit_writable(config: pytest.Config) -> None:
@@ -118,26 +117,11 @@ def make_junit_writable(config: pytest.Config) -> None:
                 element.attrib.update({name: visible(value) for name, value in element.attrib.items()})
 
 
-def let_allure_fail_alone(config: pytest.Config) -> None:
-    """A result that allure-pytest cannot write is missing, and the test goes on.
-
-    Its files and its names of tests take UTF-8 alone, and a path may hold what is none: such texts are escaped first.
-    """
-    import allure_commons  # noqa: PLC0415 - only for who has --alluredir
-
-    parts = parts_of(config)
-    for module in map(sys.modules.get, ("allure_commons.utils", "allure_pytest.listener", "allure_pytest.utils")):
-        if hasattr(module, "md5"):
-            vars(module)["md5"] = _with_storable_texts(vars(module)["md5"])
-    for name in ("report_result", "report_container", "report_attached_file", "report_attached_data"):
-        for impl in getattr(allure_commons.plugin_manager.hook, name).get_hookimpls():
-            written = _alone(impl.function, parts, "results for Allure are missing", (Exception,))
-            impl.function = _with_storable_texts(written)
-
-
-def _alone(
+def failing_alone(
     function: Callable[..., object], parts: EndParts, what: str, kinds: tuple[type[Exception], ...]
 ) -> Callable[..., object]:
+    """The same function, of which an exception of these kinds becomes a line at the end of the run."""
+
     def called(*arguments: object) -> object:
         try:
             return function(*arguments)
@@ -148,12 +132,6 @@ def _alone(
             return None
 
     return called
-
-
-def _with_storable_texts(function: Callable[..., object]) -> Callable[..., object]:
-    from pytest_nfvperf.adapters.report.allure_results import storable_texts  # noqa: PLC0415 - as above
-
-    return lambda *arguments: function(*map(storable_texts, arguments))
 
 
 class ShownSink:

@@ -21,10 +21,10 @@ from pytest_nfvperf.features import Point
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed.testbed import Testbed
 from pytest_nfvperf.plugin.collection import starts
-from pytest_nfvperf.plugin.end_parts import ShownSink, let_allure_fail_alone, parts_of
 from pytest_nfvperf.plugin.far_files import ALLURE, RUN, SendFiles
 from pytest_nfvperf.plugin.leasing import Taken, take_testbed
 from pytest_nfvperf.plugin.link import link_of
+from pytest_nfvperf.plugin.other_results import other_results
 from pytest_nfvperf.plugin.resuming import resumed_name
 from pytest_nfvperf.plugin.rundir import run_directory
 from pytest_nfvperf.plugin.telling import say, terminal_of
@@ -55,7 +55,7 @@ def make_session(config: pytest.Config, options: Options) -> NfvSession:
         backend = _backend(config, testbed, options)
     except (ConfigError, TestbedError) as error:
         raise pytest.UsageError(str(error)) from error
-    sinks = [*_sinks(config, run_dir), *_far_sink(config, run_dir, worker)]
+    sinks = [*(results.sink(run_dir) for results in other_results(config)), *_far_sink(config, run_dir, worker)]
     session = NfvSession(options, backend, run_dir, worker, _progress(config), sinks)
     if options.compare is not None:
         from pytest_nfvperf.session.comparing import Comparison  # noqa: PLC0415 - only for who compares
@@ -162,16 +162,6 @@ def _progress(config: pytest.Config) -> SilentProgress | TerminalProgress:
         column=lambda: terminal.column,
         uncaptured=capture.global_and_fixture_disabled,
     )
-
-
-def _sinks(config: pytest.Config, run_dir: Path) -> list[Sink]:
-    directory = config.getoption("--alluredir", None)
-    if not directory:
-        return []
-    from pytest_nfvperf.plugin.allure_sink import AllureSink  # noqa: PLC0415 - only with --alluredir
-
-    let_allure_fail_alone(config)
-    return [ShownSink(AllureSink(Path(directory), run_dir), parts_of(config), "steps for Allure are missing")]
 
 
 def _far_sink(config: pytest.Config, run_dir: Path, worker: str) -> list[Sink]:

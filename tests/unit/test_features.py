@@ -46,12 +46,7 @@ NOT_MOVED = {
 }
 """Modules of features, by the beginning of their names, that are not in the folder of their feature yet."""
 
-NOT_TURNED: set[tuple[str, str]] = {
-    ("plugin.collection", "adapters.report.allure_status"),
-    ("plugin.concluding", "adapters.report.allure_results"),
-    ("plugin.end_parts", "adapters.report.allure_results"),
-    ("plugin.session_factory", "plugin.allure_sink"),
-}
+NOT_TURNED: set[tuple[str, str]] = set()
 """Imports of features by the core that are still there."""
 
 
