@@ -25,6 +25,7 @@ from pytest_nfvperf.adapters.generators.sockperf.engine import SockperfEngine
 from pytest_nfvperf.adapters.host.cpu_account import cpu_accountant
 from pytest_nfvperf.adapters.host.hugepages import RIG_MIB, read_hugepages
 from pytest_nfvperf.adapters.host.promised import check_allowed, check_pages, check_promised, lacks_priority
+from pytest_nfvperf.adapters.host.virtual_clock import is_virtual
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.datagrams import Datagrams
 from pytest_nfvperf.adapters.ovs.counters.trial_ledger import trial_ledger
@@ -38,12 +39,10 @@ from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.ovs.topology.nic_makers import NIC_MAKERS, NicMaker
 from pytest_nfvperf.adapters.process.interrupts import held
 from pytest_nfvperf.adapters.process.lock import AT_ONCE, MeasurementLock, Turn
-from pytest_nfvperf.adapters.virtual_time.clock import is_virtual
 from pytest_nfvperf.adapters.vnf.maker import LocalVnfs
 from pytest_nfvperf.backends.base import Daemons, T
-from pytest_nfvperf.backends.endpoints_only import lacks_roles
 from pytest_nfvperf.backends.foreign_datapaths import JournaledWorkshop, Makers, is_foreign, lacks_foreign
-from pytest_nfvperf.backends.generator_side import GeneratorSide, TakenMachine
+from pytest_nfvperf.backends.generator_side import GeneratorSide, TakenMachine, lacks_roles
 from pytest_nfvperf.backends.lab_interfaces import cables_text, check_dut, lab_labels, lacks_cabled
 from pytest_nfvperf.features import Point
 from pytest_nfvperf.model.display import cpu_list

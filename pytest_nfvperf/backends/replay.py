@@ -15,9 +15,8 @@ from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenera
 from pytest_nfvperf.adapters.generators.recorded_ceilings import ReplayedCeilings
 from pytest_nfvperf.adapters.generators.recording import engine_of, read, replaying
 from pytest_nfvperf.backends.base import Daemons, T
-from pytest_nfvperf.backends.endpoints_only import lacks_roles
-from pytest_nfvperf.backends.generator_side import FEATURE_ENGINES
-from pytest_nfvperf.backends.simulated_dut import SimulatedDut
+from pytest_nfvperf.backends.generator_side import FEATURE_ENGINES, lacks_roles
+from pytest_nfvperf.backends.simulated import SimulatedDut
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.measure.profile import Profile
 from pytest_nfvperf.model.testbed.testbed import Dut, Testbed

@@ -6,14 +6,13 @@ import argparse
 import shutil
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_nfvperf import __version__
 from pytest_nfvperf.adapters.process.outputs import steady_standard_streams
 from pytest_nfvperf.cli.command import FEATURE_COMMANDS, USAGE, Command, path_like, split
-from pytest_nfvperf.cli.compare import COMPARE
+from pytest_nfvperf.cli.pytest_runs import COMPARE, plan
 from pytest_nfvperf.features import Point
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError
 from pytest_nfvperf.model.evidence.conclusion import EXIT_STATUS, RunFate
@@ -79,8 +78,8 @@ def _parser() -> argparse.ArgumentParser:
     _add(commands, "clean", _clean, "remove what killed runs left on this machine, and nothing else")
     build = _add(commands, "build", _build, "compile the embedded generator for this machine")
     build.add_argument("--sanitize", action="store_true", help="with AddressSanitizer and UBSan, for its tests")
-    plan = _add(commands, "plan", _plan, "list the trials of a run and the time they take; sends nothing")
-    plan.add_argument("pytest_arguments", nargs=argparse.REMAINDER, help="as for pytest, e.g. suites/throughput")
+    planning = _add(commands, "plan", plan, "list the trials of a run and the time they take; sends nothing")
+    planning.add_argument("pytest_arguments", nargs=argparse.REMAINDER, help="as for pytest, e.g. suites/throughput")
     suites = _add(commands, "suites", _suites, "list the suites that came with nfvperf, or copy them to run them")
     suites.add_argument(
         "--copy", type=path_like, metavar="DIR", help="copy suites, SLAs, published figures and documents"
@@ -112,23 +111,9 @@ def _add(
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
-    from pytest_nfvperf.adapters.doctor.cpu_distance import distance_check  # noqa: PLC0415
-    from pytest_nfvperf.adapters.doctor.lab_needs import lab_checks  # noqa: PLC0415
-    from pytest_nfvperf.adapters.doctor.machine import checks  # noqa: PLC0415 - each command imports its own
-    from pytest_nfvperf.adapters.doctor.node_needs import node_checks  # noqa: PLC0415
-    from pytest_nfvperf.adapters.host.cpus import planned  # noqa: PLC0415
-    from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import NAMED_VERSIONS  # noqa: PLC0415
-    from pytest_nfvperf.backends.embedded_side import trips_seen  # noqa: PLC0415
-    from pytest_nfvperf.cli.doctor_table import doctor_text, is_usable  # noqa: PLC0415
-    from pytest_nfvperf.config.testbed_file import load_testbed  # noqa: PLC0415
+    from pytest_nfvperf.cli.doctor import doctor  # noqa: PLC0415 - each command imports its own
 
-    testbed = load_testbed(arguments.testbed)[0] if arguments.testbed else None
-    if testbed is not None:
-        testbed = replace(testbed, ovs=NAMED_VERSIONS.part("--nfv-ovs")(testbed.ovs, (), None))
-    found = [*checks(testbed), distance_check(testbed, trips_seen)]
-    found += [*lab_checks(planned(testbed)), *node_checks(testbed)] if testbed is not None else []
-    print(doctor_text(found, color=sys.stdout.isatty(), width=shutil.get_terminal_size((120, 24)).columns))
-    return 0 if is_usable(found) else 1
+    return doctor(arguments.testbed)
 
 
 def _clean(arguments: argparse.Namespace) -> int:  # noqa: ARG001 - every command takes the arguments
@@ -146,12 +131,6 @@ def _build(arguments: argparse.Namespace) -> int:
 
     print(build(sanitize=arguments.sanitize))
     return 0
-
-
-def _plan(arguments: argparse.Namespace) -> int:
-    from pytest_nfvperf.cli.plan import plan  # noqa: PLC0415
-
-    return plan(arguments.pytest_arguments)
 
 
 def _suites(arguments: argparse.Namespace) -> int:

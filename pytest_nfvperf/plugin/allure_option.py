@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence
-from pytest_nfvperf.model.evidence.conclusion import TestConclusion
-from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion
+from pytest_nfvperf.model.evidence.conclusion import RunConclusion, TestConclusion
 from pytest_nfvperf.plugin.end_parts import ShownSink, failing_alone, parts_of
 from pytest_nfvperf.plugin.other_results import OtherResults
-from pytest_nfvperf.ports.sink import Sink
+from pytest_nfvperf.ports.evidence import Sink
 
 _MISSING = "results for Allure are missing"
 

@@ -10,9 +10,8 @@ import pytest
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence
 from pytest_nfvperf.features import Point
-from pytest_nfvperf.model.evidence.conclusion import TestConclusion
-from pytest_nfvperf.model.evidence.run_conclusion import RunConclusion
-from pytest_nfvperf.ports.sink import Sink
+from pytest_nfvperf.model.evidence.conclusion import RunConclusion, TestConclusion
+from pytest_nfvperf.ports.evidence import Sink
 
 
 class OtherResults(Protocol):

@@ -14,8 +14,7 @@ import pytest
 from _pytest.runner import runtestprotocol
 
 from pytest_nfvperf.adapters.report.texts import drawn
-from pytest_nfvperf.backends.simulated import ASSUMED_FPS, SimulatedBackend
-from pytest_nfvperf.backends.simulated_dut import EndSpec
+from pytest_nfvperf.backends.simulated import ASSUMED_FPS, EndSpec, SimulatedBackend
 from pytest_nfvperf.model.display import format_fps, format_seconds, how_many
 from pytest_nfvperf.model.evidence.records import TopologyData
 from pytest_nfvperf.model.measure.connect_rate import ConnectSpec

@@ -17,8 +17,8 @@ import pytest
 from pytest_nfvperf.adapters.cleanup.reaper import open_journal, reap
 from pytest_nfvperf.adapters.generators.embedded import build
 from pytest_nfvperf.adapters.guest.kernel_image import Kernel, prepare_kernel
+from pytest_nfvperf.adapters.host.virtual_clock import is_virtual
 from pytest_nfvperf.adapters.journal.journal import Journal
-from pytest_nfvperf.adapters.virtual_time.clock import is_virtual
 from pytest_nfvperf.adapters.virtual_time.guest_run import SHARED, run_in_guest
 from pytest_nfvperf.adapters.virtual_time.machine import COUNTING, Shared
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError

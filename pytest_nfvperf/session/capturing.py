@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pytest_nfvperf.adapters.net.host_capture import HostCapture
-from pytest_nfvperf.backends.simulated_dut import SimulatedCapture
+from pytest_nfvperf.backends.simulated import SimulatedCapture
 from pytest_nfvperf.model.arguments import NAME, checked
 from pytest_nfvperf.model.errors import ConfigError, UnavailableError
 from pytest_nfvperf.ports.generator import Capture

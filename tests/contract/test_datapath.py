@@ -13,7 +13,7 @@ from pytest_nfvperf.adapters.bridge.bridge_datapath import BridgeDatapath
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.ovs.instance.datapath_support import lacks_kernel_module
 from pytest_nfvperf.adapters.ovs.instance.vhost_connector import VhostConnector
-from pytest_nfvperf.backends.simulated_dut import SimulatedDatapath
+from pytest_nfvperf.backends.simulated import SimulatedDatapath
 from pytest_nfvperf.model.topology.catalogue import bridge_chain
 from pytest_nfvperf.plugin.datapath_contract import DatapathContract
 from pytest_nfvperf.ports.datapath import Attachment, BuiltTopology, Collector, Datapath

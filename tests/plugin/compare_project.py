@@ -13,7 +13,7 @@ BACKEND = '''
 from dataclasses import replace
 from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
 from pytest_nfvperf.backends.simulated import SimulatedBackend
-from pytest_nfvperf.backends.simulated_dut import SimulatedDatapath
+from pytest_nfvperf.backends.simulated import SimulatedDatapath
 from pytest_nfvperf.model.errors import TestbedError
 
 RATES = {"slow": 3.4e6, "fast": 4.4e6, "dead": 1e-9}

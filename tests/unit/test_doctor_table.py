@@ -14,7 +14,7 @@ from pytest_nfvperf.adapters.doctor import machine
 from pytest_nfvperf.adapters.doctor.check import Check, State
 from pytest_nfvperf.adapters.doctor.machine import checks
 from pytest_nfvperf.adapters.host.hugepages import Hugepages, Pool
-from pytest_nfvperf.cli.doctor_table import doctor_text, is_usable
+from pytest_nfvperf.cli.doctor import doctor_text, is_usable
 from pytest_nfvperf.cli.main import main
 from pytest_nfvperf.config.testbed_file import parse_testbed
 from pytest_nfvperf.model.testbed.testbed import Testbed

@@ -40,7 +40,7 @@ NOT_MOVED = {
     "trex": ("adapters.generators.trex", "adapters.doctor.trex_needs", "backends.trex_side"),
     "versions": ("adapters.versions", "backends.verifying", "cli.ovs"),
     "virtual_time": (
-        *("adapters.virtual_time.guest_run", "adapters.virtual_time.machine", "plugin.virtual_time"),
+        *("adapters.virtual_time", "plugin.virtual_time"),
         *("adapters.generators.embedded.counted_bursts", "backends.counting_generator", "backends.packet_socket_side"),
     ),
 }

@@ -14,8 +14,8 @@ from pytest_nfvperf.adapters.guest.kernel_image import Kernel, prepare_kernel
 from pytest_nfvperf.adapters.guest.vmlinux import extract_vmlinux, read_module
 from pytest_nfvperf.adapters.host import private_apt
 from pytest_nfvperf.adapters.host.debian_mirror import Archive
+from pytest_nfvperf.adapters.host.virtual_clock import instruction_ns
 from pytest_nfvperf.adapters.process import programs
-from pytest_nfvperf.adapters.virtual_time.clock import instruction_ns
 from pytest_nfvperf.adapters.virtual_time.guest_run import GuestRun
 from pytest_nfvperf.adapters.virtual_time.machine import VIRTUAL_TIME, Machine, Shared, Time, qemu_command
 from pytest_nfvperf.model.errors import ConfigError, TestbedError

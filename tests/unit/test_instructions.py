@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from pytest_nfvperf.adapters.host.virtual_clock import instruction_ns, is_virtual
 from pytest_nfvperf.adapters.ovs.counters.node_collectors import node_collector
-from pytest_nfvperf.adapters.virtual_time.clock import instruction_ns, is_virtual
 from pytest_nfvperf.model.compare.decision import LEAST_OF_INSTRUCTIONS, Floor, compared
 from pytest_nfvperf.model.compare.record import Word
 from pytest_nfvperf.model.errors import ConfigError, UnavailableError

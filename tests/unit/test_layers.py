@@ -70,7 +70,7 @@ FOLDERS = {
 STDLIB_ONLY = ("model", "ports")
 """What a machine without any package installed must be able to run."""
 
-MAY_IMPORT_PYTEST = ("pytest_nfvperf.plugin", "pytest_nfvperf.fixtures", "pytest_nfvperf.cli.plan", "suites")
+MAY_IMPORT_PYTEST = ("pytest_nfvperf.plugin", "pytest_nfvperf.fixtures", "pytest_nfvperf.cli.pytest_runs", "suites")
 
 MOST_LINES, MOST_LINES_OF_A_FUNCTION, MOST_LINES_OF_MOST_FUNCTIONS, MOST_FILES_AT_THE_TOP = 700, 60, 30, 5
 """Nine functions of ten are below the third."""
@@ -156,7 +156,7 @@ def test_the_imports_of_the_package_are_found():
     assert {"pytest_nfvperf.model.traffic.trial", "pytest_nfvperf.fixtures.nfv", "suites.throughput.test_flows"} <= {
         *sources()
     }
-    assert Import("pytest_nfvperf.cli.main", "pytest_nfvperf.cli.plan", "lazy") in imports()
+    assert Import("pytest_nfvperf.cli.main", "pytest_nfvperf.cli.doctor", "lazy") in imports()
     assert (
         rank("pytest_nfvperf.model.errors")
         < rank("pytest_nfvperf.model.sla.judge")

@@ -23,8 +23,8 @@ import pytest_nfvperf
 from pytest_nfvperf.adapters.host.cpus import isolated_cpus, parse_cpu_list, read_cpus
 from pytest_nfvperf.adapters.host.hugepages import read_hugepages
 from pytest_nfvperf.adapters.host.nic import read_nic
+from pytest_nfvperf.adapters.host.virtual_clock import is_virtual
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
-from pytest_nfvperf.adapters.virtual_time.clock import is_virtual
 from pytest_nfvperf.model.errors import NfvperfError
 from pytest_nfvperf.model.evidence.records import plain
 from pytest_nfvperf.model.measure.instruction_cost import VIRTUAL, WALL

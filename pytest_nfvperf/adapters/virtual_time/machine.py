@@ -9,7 +9,7 @@ from pathlib import Path
 from pytest_nfvperf.adapters.guest.folders import shared_folder
 from pytest_nfvperf.adapters.guest.kernel_image import Kernel
 from pytest_nfvperf.adapters.guest.tools import QEMU
-from pytest_nfvperf.adapters.virtual_time.clock import INSTRUCTION_NS_PARAMETER
+from pytest_nfvperf.adapters.host.virtual_clock import INSTRUCTION_NS_PARAMETER
 from pytest_nfvperf.model.errors import ConfigError
 
 _CPU = "max,-erms,-fsrm,model-id=QEMU TCG CPU without ERMS"

@@ -1,20 +1,43 @@
-"""What ``nfvperf doctor`` prints."""
+"""``nfvperf doctor``: what this machine can and cannot do, and what to do about it."""
 
 from __future__ import annotations
 
 import io
+import shutil
+import sys
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from pytest_nfvperf.adapters.doctor import machine
 from pytest_nfvperf.adapters.doctor.check import Check, State
+from pytest_nfvperf.adapters.doctor.cpu_distance import distance_check
+from pytest_nfvperf.adapters.doctor.lab_needs import lab_checks
+from pytest_nfvperf.adapters.doctor.node_needs import node_checks
+from pytest_nfvperf.adapters.host.cpus import planned
+from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import NAMED_VERSIONS
+from pytest_nfvperf.backends.embedded_side import trips_seen
+from pytest_nfvperf.config.testbed_file import load_testbed
 from pytest_nfvperf.model.display import how_many
 
 _MARKS = {State.OK: "[green]ok[/]", State.WARN: "[yellow]note[/]", State.MISSING: "[red]missing[/]"}
 _ABSENT = "[yellow]absent[/]"
 """What nothing needs and is not there."""
+
+
+def doctor(file: Path | None) -> int:
+    """Look at this machine, and at what a testbed file needs of it. 1 where something is missing that is needed."""
+    testbed = load_testbed(file)[0] if file is not None else None
+    if testbed is not None:
+        testbed = replace(testbed, ovs=NAMED_VERSIONS.part("--nfv-ovs")(testbed.ovs, (), None))
+    found = [*machine.checks(testbed), distance_check(testbed, trips_seen)]
+    found += [*lab_checks(planned(testbed)), *node_checks(testbed)] if testbed is not None else []
+    print(doctor_text(found, color=sys.stdout.isatty(), width=shutil.get_terminal_size((120, 24)).columns))
+    return 0 if is_usable(found) else 1
 
 
 def doctor_text(checks: Sequence[Check], *, color: bool = False, width: int = 120) -> str:

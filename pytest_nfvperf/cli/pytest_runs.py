@@ -1,4 +1,8 @@
-"""``nfvperf compare``: several Open vSwitch on the same tests, or two runs that were made already."""
+"""Commands that are runs of pytest.
+
+``nfvperf plan`` lists the trials of one. ``nfvperf compare`` runs several Open vSwitch on the same tests, or compares
+two runs that were made already.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +25,22 @@ _TEXT = (
     "Versions or settings of Open vSwitch on the same tests, in turns within one run: which is faster, slower, the "
     "same. Or two results directories. docs/comparing.md has the words and the exit statuses."
 )
+
+
+_IMPORTED = ("-W", "ignore:Module already imported so cannot be rewritten:pytest.PytestAssertRewriteWarning")
+"""This command has imported the plugin before pytest does. A project whose warnings are errors would stop at it."""
+
+
+def run_pytest(arguments: Sequence[str]) -> int:
+    """Run pytest in this process; returns its exit status."""
+    import pytest  # noqa: PLC0415 - only for who runs it
+
+    return int(pytest.main([*_IMPORTED, *arguments]))
+
+
+def plan(arguments: argparse.Namespace) -> int:
+    """List the trials of a run; ends with pytest's exit status."""
+    return run_pytest(["--nfv-plan", *arguments.pytest_arguments])
 
 
 def _add_parser(commands: Commands) -> None:
@@ -63,8 +83,6 @@ def _compare(arguments: argparse.Namespace) -> int:
     except ConfigError as error:
         print(f"nfvperf: {error}", file=sys.stderr)
         return EXIT_STATUS[RunFate.USAGE]
-    from pytest_nfvperf.cli.plan import run_pytest  # noqa: PLC0415 - pytest only for who runs it
-
     margin = ["--nfv-compare-margin", arguments.margin] if arguments.margin else []
     options = [f"--nfv-compare={side}" for side in arguments.sides]
     options += [f"--nfv-compare-set={setting}" for setting in arguments.settings]
