@@ -27,7 +27,7 @@ EXPORT = Command(_add_parser)
 
 
 def _export(arguments: argparse.Namespace) -> int:
-    from pytest_nfvperf.adapters.evidence.export import (
+    from pytest_nfvperf.adapters.evidence.export import (  # noqa: PLC0415
         export,
         export_openmetrics,
     )
