@@ -59,7 +59,6 @@ class EmbeddedSide:
             build.find()
 
     def describe(self) -> str:
-        """Its CPUs."""
         cpus = self._testbed.cpus
         shared = f" (shared with housekeeping: CPU {cpu_list(cpus.shared)})" if cpus.shared else ""
         return f"nfvperf-gen on CPU {cpu_list(cpus.generator)}{shared}"

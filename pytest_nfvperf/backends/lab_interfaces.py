@@ -44,7 +44,6 @@ class GeneratorInterfaces:
 
     @property
     def pci(self) -> tuple[str, ...]:
-        """The NICs."""
         return tuple(device for device in self._testbed.generator.devices if is_pci(device))
 
     def check(self) -> None:

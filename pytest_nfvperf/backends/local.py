@@ -124,7 +124,6 @@ class LocalBackend:
         check_iperf3(self.testbed.streams)
 
     def lacks(self, dut: Dut) -> str | None:
-        """What this machine lacks for a datapath, and what to do, as text for the user; None if it lacks nothing."""
         if dut.nodes and is_lab(self.testbed) and not has_cabled_nodes(self.testbed):
             return (
                 "this testbed's cables lead to one DUT, and the topology has nodes: leave --nfv-testbed out, or write "
@@ -140,7 +139,6 @@ class LocalBackend:
         return BridgeDatapath.lacks(dut) if dut.kind == LINUX_BRIDGE else OvsDatapath.lacks(self.testbed, dut)
 
     def lacks_roles(self, topology: Topology, dut: Dut) -> str | None:
-        """Which port roles of a topology this generator cannot take, and what to do; None if it can take all."""
         roles = lacks_roles(self.testbed.generator.engine, self.testbed, topology, dut)
         return roles or self._far.lacks(topology)
 
@@ -152,7 +150,6 @@ class LocalBackend:
         return self._journal
 
     def lacks_streams(self) -> str | None:
-        """What this machine lacks for TCP and UDP streams, and what to do; None if it lacks nothing."""
         try:
             find_iperf3(iperf3_options(self.testbed.streams).binary)
         except GeneratorError as error:
@@ -160,7 +157,6 @@ class LocalBackend:
         return None
 
     def labels(self) -> dict[str, str]:
-        """Labels that every subject on this testbed has."""
         own = {"datapath": self.testbed.ovs.datapath, "engine": self.testbed.generator.engine}
         return {**own, **self._lab_labels, **({TIME: VIRTUAL} if is_virtual() else {})}
 
@@ -226,7 +222,6 @@ class LocalBackend:
         )
 
     def daemons(self, of: Daemons[T]) -> T:
-        """On this machine."""
         return of.on_machine(lambda: self.journal, self.testbed.ovs)
 
     def _can_be_two(self) -> bool:
@@ -263,7 +258,6 @@ class LocalBackend:
         return fingerprint(self.testbed, {"far_nodes": self._far.facts})
 
     def fingerprint(self) -> Mapping[str, Any]:
-        """What must be equal for two runs to be compared."""
         return self._fingerprint
 
     def line_rate_bps(self) -> float | None:
@@ -272,11 +266,9 @@ class LocalBackend:
         return min((rate for rate in rates if rate), default=None)
 
     def estimate_search_s(self, profile: Profile) -> float:
-        """How long an NDR/PDR search takes, for the progress line."""
         return estimate_search_s(profile, profile.goals)
 
     def leftovers(self) -> list[str]:
-        """What the run leaves on the machine on purpose."""
         return list(self._left)
 
     def close(self) -> None:

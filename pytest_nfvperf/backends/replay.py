@@ -44,23 +44,18 @@ class ReplayBackend:
         """The recording was read: nothing else can be missing."""
 
     def lacks(self, dut: Dut) -> str | None:  # noqa: ARG002 - simulated, it can be all of them
-        """Nothing: the DUT is simulated."""
         return None
 
     def lacks_streams(self) -> str | None:
-        """Nothing."""
         return None
 
     def describe(self) -> list[str]:
-        """What is played."""
         return ["DUT:       none, a recording is played", f"generator: {self._engine}, from {self._path}"]
 
     def labels(self) -> dict[str, str]:
-        """As those of the lab."""
         return {"datapath": self.testbed.ovs.datapath, "engine": self._engine}
 
     def lacks_roles(self, topology: Topology, dut: Dut) -> str | None:
-        """As the recorded engine."""
         return lacks_roles(self._engine, self.testbed, topology, dut)
 
     def parts(self) -> RigParts:
@@ -75,11 +70,9 @@ class ReplayBackend:
         )
 
     def daemons(self, of: Daemons[T]) -> T:
-        """Nothing is started."""
         return of.simulated()
 
     def fingerprint(self) -> Mapping[str, Any]:
-        """None: nothing is measured."""
         return {}
 
     def line_rate_bps(self) -> float | None:
@@ -87,15 +80,12 @@ class ReplayBackend:
         return min((port.line_rate_bps for port in self.testbed.ports if port.line_rate_bps), default=None)
 
     def estimate_search_s(self, profile: Profile) -> float:  # noqa: ARG002 - whatever it is
-        """At once."""
         return 0.0
 
     def leftovers(self) -> list[str]:
-        """Nothing."""
         return []
 
     def close(self) -> None:
-        """Remove the logs."""
         self._directory.cleanup()
 
     def _devices(self) -> dict[str, str]:

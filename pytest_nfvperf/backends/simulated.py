@@ -107,7 +107,6 @@ class SimulatedTopology:
         """It is."""
 
     def configuration(self) -> str:
-        """None worth keeping."""
         return "simulated"
 
     def close(self) -> None:
@@ -121,7 +120,6 @@ class SimulatedCapture:
         """Nothing to listen on."""
 
     def stop(self) -> Captured:
-        """Nothing came."""
         return Captured(0, None, ())
 
     def close(self) -> None:
@@ -138,7 +136,6 @@ class SimulatedDatapath:
         clock.sleep(_START_S)
 
     def info(self) -> DatapathInfo:
-        """Says that it is simulated."""
         return DatapathInfo(self._kind, "simulated", None, "simulated")
 
     def build(self, topology: Topology) -> SimulatedTopology:
@@ -147,14 +144,12 @@ class SimulatedDatapath:
         return SimulatedTopology(topology, self._devices)
 
     def collectors(self) -> tuple[Collector, ...]:
-        """None."""
         return ()
 
     def check_alive(self) -> None:
         """Always alive."""
 
     def logs(self) -> Mapping[str, str]:
-        """None."""
         return {}
 
     def close(self) -> None:
@@ -257,11 +252,9 @@ class SimulatedBackend:
         return lacks_roles(self.testbed.generator.engine, self.testbed, topology, dut)
 
     def lacks_streams(self) -> str | None:
-        """Nothing."""
         return None
 
     def labels(self) -> dict[str, str]:
-        """As the real testbed's."""
         return {"datapath": self.testbed.ovs.datapath, "engine": self.testbed.generator.engine}
 
     def describe(self) -> list[str]:
@@ -269,7 +262,6 @@ class SimulatedBackend:
         return ["planned on a simulated DUT in virtual time", *nodes_words(self.testbed)]
 
     def parts(self) -> RigParts:
-        """A simulated rig."""
         return RigParts(
             make_datapath=lambda dut: self._dut.datapath(dut.kind or "dpdk"),
             make_generator=self._make_generator,
@@ -294,23 +286,18 @@ class SimulatedBackend:
         return self.parts()
 
     def daemons(self, of: Daemons[T]) -> T:
-        """Nothing is started."""
         return of.simulated()
 
     def fingerprint(self) -> Mapping[str, Any]:
-        """None: nothing was measured."""
         return {}
 
     def line_rate_bps(self) -> float | None:
-        """The slowest port's."""
         return min((port.line_rate_bps for port in self.testbed.ports if port.line_rate_bps), default=None)
 
     def estimate_search_s(self, profile: Profile) -> float:  # noqa: ARG002 - the plan finds out itself
-        """Unknown."""
         return 0.0
 
     def leftovers(self) -> list[str]:
-        """Nothing."""
         return []
 
     def close(self) -> None:

@@ -41,7 +41,6 @@ class TrexSide:
             )
 
     def describe(self) -> str:
-        """Server and ports."""
         return f"TRex at {self._spec.server}, ports {', '.join(map(str, self._spec.ports))}"
 
     def line_rate_bps(self) -> float | None:
@@ -54,7 +53,6 @@ class TrexSide:
         return ()
 
     def round_trips(self, machine: TakenMachine) -> ForgottenRoundTrips:  # noqa: ARG002 - see polling_cpus
-        """None."""
         return ForgottenRoundTrips()
 
     def ceilings(self, machine: TakenMachine) -> Ceilings:
