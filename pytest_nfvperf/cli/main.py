@@ -157,11 +157,14 @@ def _report(arguments: argparse.Namespace) -> int:
 
 def _show(arguments: argparse.Namespace) -> int:
     """Ends with the run's own exit status; with that of a usage error where there is no run."""
-    from pytest_nfvperf.adapters.evidence.reader import conclude, read_run  # noqa: PLC0415
-    from pytest_nfvperf.adapters.report.conclusion_lines import test_lines  # noqa: PLC0415
+    from pytest_nfvperf.adapters.evidence.reader import (  # noqa: PLC0415
+        conclude,
+        read_run,
+    )
     from pytest_nfvperf.adapters.report.markdown import markdown  # noqa: PLC0415
-    from pytest_nfvperf.adapters.report.run_table import run_table  # noqa: PLC0415
-    from pytest_nfvperf.adapters.report.testbeds import testbed_lines  # noqa: PLC0415
+    from pytest_nfvperf.adapters.report.run_facts import testbed_lines  # noqa: PLC0415
+    from pytest_nfvperf.adapters.report.summary_table import run_table  # noqa: PLC0415
+    from pytest_nfvperf.adapters.report.texts import test_lines  # noqa: PLC0415
     from pytest_nfvperf.model.display import how_many  # noqa: PLC0415
     from pytest_nfvperf.model.evidence.machine_did import machine_did  # noqa: PLC0415
 

@@ -93,7 +93,7 @@ def _compare_runs(paths: Sequence[Path], margin: str | None) -> int:
     """Print the table of two runs, and write the document beside the second's evidence."""
     from pytest_nfvperf.adapters.evidence.comparison import compared_runs, write_comparison  # noqa: PLC0415
     from pytest_nfvperf.adapters.evidence.reader import read_run  # noqa: PLC0415
-    from pytest_nfvperf.adapters.report.comparison_table import comparison_text, differences_text  # noqa: PLC0415
+    from pytest_nfvperf.adapters.report.comparison import comparison_text, differences_text  # noqa: PLC0415
     from pytest_nfvperf.config.comparing import read_margin  # noqa: PLC0415
 
     if len(paths) != 2:

@@ -35,7 +35,7 @@ class AllureResults:
     def interrupted(self, became: TestConclusion) -> None:
         """Allure goes by the set-up of a test that does not end, and would call it passed."""
         with self._parts.alone(_MISSING):
-            from pytest_nfvperf.adapters.report.allure_status import tell_allure  # noqa: PLC0415 - see above
+            from pytest_nfvperf.adapters.report.allure_results import tell_allure  # noqa: PLC0415 - see above
 
             tell_allure(became)
 

@@ -7,30 +7,31 @@ because drawing the pictures takes time.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import allure
 import pytest
-from matplotlib.figure import Figure
 from pydantic import TypeAdapter
 
-from pytest_nfvperf.adapters.report.allure_files import write_allure_files
-from pytest_nfvperf.adapters.report.allure_status import tell_allure
-from pytest_nfvperf.adapters.report.charts import latency_drawing, loss_drawing, search_drawing
-from pytest_nfvperf.adapters.report.comparison_chart import comparison_chart
-from pytest_nfvperf.adapters.report.comparison_table import comparison_text
-from pytest_nfvperf.adapters.report.drawing import to_png
-from pytest_nfvperf.adapters.report.figures import goal_figures, other_result, plateau_figures
-from pytest_nfvperf.adapters.report.soak_chart import soak_chart
-from pytest_nfvperf.adapters.report.soak_words import soak_events, soak_facts, soak_line
+from pytest_nfvperf.adapters.report.allure_results import tell_allure, write_allure_files
+from pytest_nfvperf.adapters.report.chart import Chart
+from pytest_nfvperf.adapters.report.charts import MOST_CURVES, outcome_charts, soak_chart, study_chart
+from pytest_nfvperf.adapters.report.comparison import comparison_chart, comparison_text
+from pytest_nfvperf.adapters.report.figures import (
+    goal_figures,
+    other_result,
+    plateau_figures,
+    soak_events,
+    soak_facts,
+    soak_line,
+)
+from pytest_nfvperf.adapters.report.picture import picture, to_png
 from pytest_nfvperf.adapters.report.studies import find_comparisons, subject_name
-from pytest_nfvperf.adapters.report.study_chart import MOST_CURVES, study_chart
+from pytest_nfvperf.adapters.report.templating import trials_html
 from pytest_nfvperf.adapters.report.texts import deployed_title, drawn, samples_csv, stream_line, trial_line, trials_csv
 from pytest_nfvperf.adapters.report.topology_chart import topology_chart
-from pytest_nfvperf.adapters.report.trial_page import trials_html
 from pytest_nfvperf.model.compare.record import ComparisonData
 from pytest_nfvperf.model.compare.sides import Comparing
 from pytest_nfvperf.model.display import format_against, format_margin
@@ -139,7 +140,7 @@ class AllureSink:
         if self._comparing is not None:
             compared = ComparedRun("", self._comparing, (TestComparison("", data),))
             _attach(comparison_text(compared), "comparison", allure.attachment_type.TEXT)
-            _picture("comparison", lambda: comparison_chart(compared))
+            _picture("comparison", comparison_chart(compared))
 
     def _study(self, outcome: Outcome) -> None:
         """The readings of a subject, and after the last one the picture of them all."""
@@ -149,7 +150,7 @@ class AllureSink:
         _attach(samples_csv(outcome), f"readings: {subject_name(outcome)}", allure.attachment_type.CSV)
         if outcome.slopes:
             found = find_comparisons(self._sampled)
-            _picture("ratio to the baseline", lambda: study_chart(found[:MOST_CURVES]) if found else None)
+            _picture("ratio to the baseline", study_chart(found[:MOST_CURVES]) if found else None)
 
     def _topology(self, deployed: TopologyData) -> None:
         """Picture and text. Tests in a row share a topology, and drawing it takes longer than all else here."""
@@ -208,7 +209,7 @@ def _soak_step(data: SoakData) -> None:
     with allure.step(f"soak: {soak_line(data.soak)}"):
         facts = [f"{name}: {text}" for name, text in soak_facts(data.soak)]
         _attach("\n".join([*facts, "", *soak_events(data.soak)]), "soak", allure.attachment_type.TEXT)
-        _picture("over time", lambda: soak_chart(data.soak, data.series))
+        _picture("over time", soak_chart(data.soak, data.series))
 
 
 def _outcome_step(outcome: Outcome, trials: dict[str, TrialData]) -> None:
@@ -218,13 +219,9 @@ def _outcome_step(outcome: Outcome, trials: dict[str, TrialData]) -> None:
         if own:
             _attach(trials_csv(own), "trials", allure.attachment_type.CSV)
             _attach(trials_html(own), "trials, readable", allure.attachment_type.HTML)
-        for name, drawing in (
-            ("search", search_drawing(outcome, trials)),
-            ("latency by percentile", latency_drawing(outcome, trials)),
-            ("loss against load", loss_drawing(outcome)),
-        ):
-            if drawing is not None:
-                _picture(name, drawing[0])
+        names = {"latency": "latency by percentile", "loss": "loss against load"}
+        for name, chart in outcome_charts(outcome, trials).items():
+            _picture(names.get(name, name), chart)
         lossy = [(k, t) for k, t in own if t.result.valid and t.result.lost > 0 and t.ledger is not None]
         if lossy:
             key, trial = min(lossy, key=lambda item: item[1].result.spec.load_fps)
@@ -239,10 +236,9 @@ def _outcome_title(outcome: Outcome) -> str:
     return f"{outcome.algorithm}: {', '.join(found) or other_result(outcome)}"
 
 
-def _picture(name: str, make: Callable[[], Figure | None]) -> None:
-    figure = make()
-    if figure is not None:
-        _attach(to_png(figure), name, allure.attachment_type.PNG)
+def _picture(name: str, chart: Chart | None) -> None:
+    if chart is not None:
+        _attach(to_png(picture(chart)), name, allure.attachment_type.PNG)
 
 
 def _verdict_step(verdict: Verdict) -> None:

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from pytest_nfvperf.adapters.report.junit import ATTEMPT, REASON, RESULT, fate_properties
-from pytest_nfvperf.adapters.report.result_text import Found, figures_text
-from pytest_nfvperf.config.sla_file import unknown_labels, unmatched_rules
+from pytest_nfvperf.adapters.report.texts import Found, figures_text
+from pytest_nfvperf.config.sla_file import unknown_labels
 from pytest_nfvperf.config.vocabulary import TESTBED_LABELS
 from pytest_nfvperf.model.display import how_many
 from pytest_nfvperf.model.errors import ConfigError, DutFailure, InconclusiveError, TestbedError
@@ -22,7 +22,7 @@ from pytest_nfvperf.model.evidence.conclusion import TestConclusion, TestFacts, 
 from pytest_nfvperf.model.evidence.records import Cause, TestData
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.profile import QUICK, SMOKE
-from pytest_nfvperf.model.sla.rules import Rule, Sla
+from pytest_nfvperf.model.sla.rules import Rule, Sla, unmatched_rules
 from pytest_nfvperf.model.text import visible
 from pytest_nfvperf.plugin.attempts import ATTEMPT_KEY, Attempt, forget_properties
 from pytest_nfvperf.plugin.author_mistakes import as_usage_error, place_in_test, refuse_two_topologies

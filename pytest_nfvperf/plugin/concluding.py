@@ -16,8 +16,7 @@ import pytest
 from pytest_nfvperf.adapters.evidence.comparison import COMPARISON_FILE, compared_run, write_comparison
 from pytest_nfvperf.adapters.evidence.reader import CONTROLLER, REFUSED, STOPPED, RunEvidence, conclude, read_run
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter, evidence_file
-from pytest_nfvperf.adapters.report.junit import REASON, RESULT
-from pytest_nfvperf.adapters.report.junit_kinds import tell_junit
+from pytest_nfvperf.adapters.report.junit import REASON, RESULT, tell_junit
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.evidence.conclusion import (
     Fate,

@@ -17,7 +17,7 @@ from pytest_nfvperf.plugin.labels import is_measuring
 from pytest_nfvperf.plugin.telling import Terminal, terminal_of
 
 if TYPE_CHECKING:
-    from pytest_nfvperf.adapters.report.result_text import Found
+    from pytest_nfvperf.adapters.report.texts import Found
 
 FOUND = "nfv_found"
 """Attribute of reports of measuring tests: the fields of ``Found``, all text, which xdist can send."""
@@ -51,7 +51,7 @@ class ResultLines:
         measuring = [item for item in session.items if is_measuring(item)]
         if not measuring:
             return
-        from pytest_nfvperf.adapters.report.result_text import test_name  # noqa: PLC0415 - only for tests that measure
+        from pytest_nfvperf.adapters.report.texts import test_name  # noqa: PLC0415 - only for tests that measure
 
         self._widest = max(len(test_name(item.nodeid)) for item in measuring)
 
@@ -100,7 +100,7 @@ class ResultLines:
         terminal = self._terminal
         if not told or terminal is None:
             return
-        from pytest_nfvperf.adapters.report.result_text import Found, ResultText  # noqa: PLC0415 - as above
+        from pytest_nfvperf.adapters.report.texts import Found, ResultText  # noqa: PLC0415 - as above
 
         of = self._session.testscollected if self._session is not None else 0
         found = Found(**told)

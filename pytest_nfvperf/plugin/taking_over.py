@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence, test_facts
-from pytest_nfvperf.adapters.report.result_text import Found, figures_text
+from pytest_nfvperf.adapters.report.texts import Found, figures_text
 from pytest_nfvperf.model.evidence.conclusion import conclude_test
 from pytest_nfvperf.model.measure.observe import observations
 from pytest_nfvperf.plugin.judged_anew import JudgedAnew

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence
-from pytest_nfvperf.adapters.report.conclusion_lines import test_lines, worth_telling
-from pytest_nfvperf.adapters.report.run_table import run_table
-from pytest_nfvperf.adapters.report.testbeds import testbed_lines
+from pytest_nfvperf.adapters.report.run_facts import testbed_lines
+from pytest_nfvperf.adapters.report.summary_table import run_table
+from pytest_nfvperf.adapters.report.texts import test_lines, worth_telling
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.evidence.conclusion import RunConclusion
 from pytest_nfvperf.model.evidence.records import Cause

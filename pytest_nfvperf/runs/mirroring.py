@@ -17,7 +17,7 @@ from pytest_nfvperf.model.ledger.ledger import CounterDelta
 from pytest_nfvperf.model.ledger.mirror_copies import CopyCounts, copy_counts
 from pytest_nfvperf.model.measure.profile import TRIAL_OVERHEAD_S, Profile
 from pytest_nfvperf.model.measure.reading import Reading
-from pytest_nfvperf.model.topology.topology import PortRole
+from pytest_nfvperf.model.topology.nodes import PortRole
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason, TrialResult, TrialSpec
 from pytest_nfvperf.ports.generator import RX_DESCRIPTORS

@@ -11,8 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence
-from pytest_nfvperf.adapters.report.published_relations import PublishedRelation
-from pytest_nfvperf.adapters.report.published_series import PublishedSeries
+from pytest_nfvperf.adapters.report.published import PublishedRelation, PublishedSeries
 from pytest_nfvperf.config.sla_file import load_sla
 from pytest_nfvperf.model.measure.observe import observations
 from pytest_nfvperf.model.measure.outcome import Outcome

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence
-from pytest_nfvperf.adapters.report.charts import NoteFault, raise_fault
 from pytest_nfvperf.adapters.report.html import render_report
+from pytest_nfvperf.adapters.report.page_charts import NoteFault, raise_fault
 from pytest_nfvperf.session.published_figures import published_beside, relations_of, series_of
 
 

@@ -15,7 +15,7 @@ from pytest_nfvperf.adapters.generators.embedded.ceiling import ceiling_of, loop
 from pytest_nfvperf.adapters.generators.embedded.loopback import VhostLoop
 from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError
-from pytest_nfvperf.model.topology.topology import PortRole
+from pytest_nfvperf.model.topology.nodes import PortRole
 from pytest_nfvperf.model.traffic.headers import Vxlan
 from pytest_nfvperf.model.traffic.traffic import IMIXES, Imix, Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, TrialResult

@@ -21,6 +21,7 @@ from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.ovs.topology.built_topology import BuiltOvsTopology
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.routing.logical_network import LogicalPort, LogicalSwitch
+from tests.functional.lab_support import run_in
 from tests.functional.ovn_support import HOSTS, needs_ovn, ovn_over, switch_of_hosts, two_hosts
 from tests.functional.ovs_support import (
     leftovers,
@@ -32,7 +33,6 @@ from tests.functional.ovs_support import (
     started,
     until,
 )
-from tests.functional.test_lab_run import run_in
 from tests.user_project import CONFTEST
 
 pytestmark = [needs_root, needs_ovn]

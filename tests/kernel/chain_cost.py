@@ -23,7 +23,8 @@ from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.measure.instruction_cost import InstructionCost
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, GeneratorSpec, OvsSpec, Testbed
 from pytest_nfvperf.model.topology.catalogue import bridge_chain
-from pytest_nfvperf.model.topology.topology import Crossing, Topology
+from pytest_nfvperf.model.topology.links import Crossing
+from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.datapath import BuiltTopology
 from tests.kernel.pktgen import Flow, received, send
 

@@ -112,10 +112,10 @@ PAGE = {
         f"charts cannot be written as files: {NO_SPACE}*",
     ),
     "a chart's renderer": (
-        "breaks('adapters.report.charts', 'to_svg')",
+        "breaks('adapters.report.page_charts', 'to_svg')",
         f"a chart of the report cannot be drawn: {BROKEN}",
     ),
-    "a warning that is an error": ("warns('adapters.report.charts', 'to_svg')", ""),
+    "a warning that is an error": ("warns('adapters.report.page_charts', 'to_svg')", ""),
 }
 """What happens once the tests have ended, and what the line says; "" for none, because nothing is missing."""
 
@@ -134,7 +134,7 @@ JUNIT = {
         f"the JUnit file does not say what became of each test: {NO_SPACE}*",
     ),
     "its renderer": (
-        "breaks('adapters.report.junit_kinds', '_count')",
+        "breaks('adapters.report.junit', '_count')",
         f"the JUnit file does not say what became of each test: {BROKEN}",
     ),
 }
@@ -152,7 +152,7 @@ EARLY_ALLURE = {
 }
 OF_A_TEST = {
     "the line": (
-        "breaks('adapters.report.result_text:ResultText', 'lines')",
+        "breaks('adapters.report.texts:ResultText', 'lines')",
         f"the line of a test cannot be shown: {BROKEN}",
     ),
     "the figures": (

@@ -14,8 +14,9 @@ from pytest_nfvperf.adapters.ovs.topology.patch_depth import refuse_too_deep
 from pytest_nfvperf.adapters.ovs.topology.rows import vlan_mode
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.topology.catalogue import bridge_chain, phy2phy, pvp
+from pytest_nfvperf.model.topology.links import Patch, Tunnel, TunnelKind
 from pytest_nfvperf.model.topology.nodes import NicKind, PortKind, PortRole, Vlan
-from pytest_nfvperf.model.topology.topology import Patch, Topology, Tunnel, TunnelKind
+from pytest_nfvperf.model.topology.topology import Topology
 
 PLAIN = phy2phy()
 TUNNEL = Tunnel("br0", "tun0", TunnelKind.VXLAN, "172.31.0.1", "172.31.0.2")

@@ -10,10 +10,9 @@ import pytest
 from pytest_nfvperf.adapters.evidence.comparison import compared_run, write_comparison
 from pytest_nfvperf.adapters.evidence.reader import conclude, read_run
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
-from pytest_nfvperf.adapters.report.comparison_chart import comparison_chart
-from pytest_nfvperf.adapters.report.comparison_table import comparison_rows, comparison_text
-from pytest_nfvperf.adapters.report.drawing import to_svg
+from pytest_nfvperf.adapters.report.comparison import comparison_chart, comparison_rows, comparison_text
 from pytest_nfvperf.adapters.report.html import render_report
+from pytest_nfvperf.adapters.report.picture import picture, to_svg
 from pytest_nfvperf.model.compare.record import SideFigures
 from pytest_nfvperf.model.evidence.conclusion import RunFacts, RunFate, TestFacts, conclude_run
 from pytest_nfvperf.model.measure.outcome import Outcome
@@ -113,7 +112,7 @@ def test_the_page_has_the_chart_the_table_and_what_differs(run, tmp_path):
 
 
 def test_the_chart_has_a_line_for_each_side_with_a_ratio(compared):
-    svg = to_svg(comparison_chart(compared), "x")
+    svg = to_svg(picture(comparison_chart(compared)), "x")
 
     assert "throughput/ndr_pdr phy2phy 64, new" in svg
     assert "throughput/ndr_pdr phy2phy 1518, new" in svg

@@ -7,9 +7,10 @@ import io
 import pytest
 from matplotlib.figure import Figure
 
-from pytest_nfvperf.adapters.report.curve_charts import latency_chart, loss_chart
-from pytest_nfvperf.adapters.report.history_chart import history_chart
-from pytest_nfvperf.adapters.report.soak_chart import soak_chart
+from pytest_nfvperf.adapters.report.chart import Chart
+from pytest_nfvperf.adapters.report.charts import latency_chart, loss_chart, soak_chart
+from pytest_nfvperf.adapters.report.history_page import history_chart
+from pytest_nfvperf.adapters.report.picture import picture
 from pytest_nfvperf.model.history.series import Watched
 from pytest_nfvperf.model.measure.outcome import LossPoint
 from pytest_nfvperf.model.measure.soak_series import series as soak_series
@@ -19,19 +20,20 @@ from tests.history_support import series
 from tests.sample_soak import PLAN, soak_table
 
 
-def drawn(figure: Figure | None) -> int:
-    """Bytes of the chart; a warning is an error in these tests."""
-    assert figure is not None
+def drawn(chart: Chart | None) -> Figure:
+    """The chart as a picture, of which a warning is an error in these tests."""
+    assert chart is not None
+    figure = picture(chart)
     file = io.BytesIO()
     figure.savefig(file, format="svg")
-    return len(file.getvalue())
+    assert file.getvalue()
+    return figure
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0, 4e6])
 @pytest.mark.parametrize("runs", [1, 2, 9])
 def test_a_history_of_one_value(value: float, runs: int) -> None:
-    figure = history_chart(Watched(series([value] * runs, metric="loss_ratio")))
-    assert drawn(figure)
+    figure = drawn(history_chart(Watched(series([value] * runs, metric="loss_ratio"))))
     low, high = figure.axes[0].get_ylim()
     assert low < value < high
 
@@ -39,8 +41,7 @@ def test_a_history_of_one_value(value: float, runs: int) -> None:
 @pytest.mark.parametrize("samples", [1, 2, 1000])
 @pytest.mark.parametrize("ns", [0, 5_000])
 def test_latency_of_one_value(samples: int, ns: int) -> None:
-    figure = latency_chart([("50 % of pdr", Histogram(((ns, samples),), ns, ns))])
-    assert drawn(figure)
+    figure = drawn(latency_chart([("50 % of pdr", Histogram(((ns, samples),), ns, ns))]))
     left, right = figure.axes[0].get_xlim()
     assert left < right
 

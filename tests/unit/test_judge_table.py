@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pytest_nfvperf.model.sla.judge import failure_table
+from pytest_nfvperf.model.sla.failure_table import failure_table
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 
 FAILED = Verdict(

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.evidence.records import Record, RecordKind, plain
 from pytest_nfvperf.model.ledger.ledger import CounterDelta, CounterSnapshot, deltas
-from pytest_nfvperf.model.topology.topology import Crossing, Port, PortRole, Topology
+from pytest_nfvperf.model.topology.links import Crossing
+from pytest_nfvperf.model.topology.nodes import Port, PortRole
+from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.histogram import Histogram
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import (

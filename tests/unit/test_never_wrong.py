@@ -17,9 +17,9 @@ from test_search_algorithms import NDR, measurer_on
 from pytest_nfvperf.adapters.evidence.comparison import _samples
 from pytest_nfvperf.adapters.evidence.export import _bound
 from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
+from pytest_nfvperf.adapters.report.charts import bound_mark
 from pytest_nfvperf.adapters.report.figures import bounded_text, goal_figures, other_result
 from pytest_nfvperf.adapters.report.junit import junit_properties
-from pytest_nfvperf.adapters.report.live.sweep import _mark
 from pytest_nfvperf.adapters.report.matrix import _rates
 from pytest_nfvperf.config.sla_file import parse_sla
 from pytest_nfvperf.model.display import format_fps
@@ -288,7 +288,7 @@ def test_every_place_tells_the_same_bound(outcome: Outcome) -> None:
     assert kept.interval == seen.interval
     assert (bool(samples.at_least), bool(samples.at_most)) == (seen.lower_bound, seen.upper_bound)
     assert _bound(outcome, "ndr") == str(seen.bound)
-    assert (_mark(seen) == "") == (seen.bound is Bound.EXACT)
+    assert (bound_mark(seen) == "") == (seen.bound is Bound.EXACT)
     above, below = round(seen.value) + 10, max(1, round(seen.value) - 10)
     if seen.bound in {Bound.AT_LEAST, Bound.ABOUT}:
         assert judged(outcome, "ndr", f'">= {above} pps"') is Judgement.INCONCLUSIVE

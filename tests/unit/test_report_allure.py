@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from pytest_nfvperf.adapters.evidence.schema import parse_line
-from pytest_nfvperf.adapters.report.allure_files import executor, write_allure_files
+from pytest_nfvperf.adapters.report.allure_results import executor, write_allure_files
 from pytest_nfvperf.adapters.report.texts import trials_csv
 from pytest_nfvperf.model.evidence.records import RunData, TrialData
 from pytest_nfvperf.model.sla.failure_table import failure_table

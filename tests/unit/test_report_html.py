@@ -11,11 +11,10 @@ import pytest
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, read_run
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
-from pytest_nfvperf.adapters.report import browser
-from pytest_nfvperf.adapters.report.html import render_report
-from pytest_nfvperf.adapters.report.pages import SuitePage
-from pytest_nfvperf.adapters.report.published_series import PublishedSeries
-from pytest_nfvperf.adapters.report.texts import command_line
+from pytest_nfvperf.adapters.report import page_charts
+from pytest_nfvperf.adapters.report.html import SuitePage, render_report
+from pytest_nfvperf.adapters.report.published import PublishedSeries
+from pytest_nfvperf.adapters.report.run_facts import command_line
 from pytest_nfvperf.model.evidence.records import AttachmentData, Cause, TestData, TestEndData
 from pytest_nfvperf.model.measure.outcome import Goal, GoalOutcome, Outcome, SearchStatus
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
@@ -82,7 +81,9 @@ def test_needs_nothing_from_elsewhere(page: str) -> None:
     parsed = Page(page)
     assert all(link.startswith("#") for link in parsed.links)
     assert all(source.startswith(("#", "data:image/png;base64,")) for source in parsed.sources)
-    assert parsed.scripts == [browser.library(), browser.script().strip()], "only the library, packed, and our script"
+    assert parsed.scripts == [page_charts.library(), page_charts.script().strip()], (
+        "only the library, packed, and our script"
+    )
     assert not re.search(r"@import|url\((?!#)", page)
 
 
@@ -172,7 +173,7 @@ def test_what_users_write_is_escaped(tmp_path: Path) -> None:
     sample.end()
     parsed = Page(render(sample, tmp_path))
     assert not parsed.tags & {"em", "u", "i"}
-    assert parsed.scripts == [browser.library(), browser.script().strip()]
+    assert parsed.scripts == [page_charts.library(), page_charts.script().strip()]
 
 
 def test_an_aborted_search_shows_no_figure(tmp_path: Path) -> None:

@@ -7,9 +7,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_nfvperf.adapters.report.drawing import to_svg
-from pytest_nfvperf.adapters.report.ledger_chart import ledger_chart
-from pytest_nfvperf.adapters.report.ledger_layout import MOST_BOXES, Box, clear_hops
+from pytest_nfvperf.adapters.report.ledger_chart import MOST_BOXES, Box, clear_hops, ledger_chart
+from pytest_nfvperf.adapters.report.picture import to_svg
 from pytest_nfvperf.model.ledger.ledger import Hop, HopKind, Ledger, LedgerLine, Loss, ledger_of
 from pytest_nfvperf.model.ledger.loss_path import Stage, frame_path
 

@@ -9,10 +9,11 @@ import pytest
 
 from pytest_nfvperf.adapters.evidence.reader import read_run
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
-from pytest_nfvperf.adapters.report.drawing import to_svg
+from pytest_nfvperf.adapters.report.charts import ratio_title, study_chart
 from pytest_nfvperf.adapters.report.figures import other_result
 from pytest_nfvperf.adapters.report.html import render_report
-from pytest_nfvperf.adapters.report.live.study import live_study
+from pytest_nfvperf.adapters.report.page_charts import live
+from pytest_nfvperf.adapters.report.picture import picture, to_svg
 from pytest_nfvperf.adapters.report.studies import (
     ONE_SIDED,
     OPEN_INTERVAL,
@@ -24,8 +25,7 @@ from pytest_nfvperf.adapters.report.studies import (
     slope_text,
     subject_notes,
 )
-from pytest_nfvperf.adapters.report.study_chart import ratio_title, study_chart
-from pytest_nfvperf.adapters.report.table import SummaryRow, summary_rows, summary_text
+from pytest_nfvperf.adapters.report.summary_table import SummaryRow, summary_rows, summary_text
 from pytest_nfvperf.adapters.report.texts import samples_csv, stream_line
 from pytest_nfvperf.model.evidence.records import KINDS, RecordIds, TestData, TestEndData, make_record
 from pytest_nfvperf.model.measure.outcome import Outcome
@@ -115,7 +115,7 @@ def test_an_open_interval_is_said_in_words():
     outcomes = study("t", {"forwarding_rate": ("pps", 5e6, 0.0)}, at_least="generator-limited", datapath="dpdk")
     assert interval_text(outcomes[1].relative("forwarding_rate")) == "open"
     assert other_result(outcomes[1]).startswith("≥ ")
-    assert ">open</text>" in to_svg(study_chart(find_comparisons(outcomes)), "x")
+    assert ">open</text>" in to_svg(picture(study_chart(find_comparisons(outcomes))), "x")
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_instructions_do_not_mind_who_shares_a_cpu():
 def test_an_open_interval_draws_no_bar_and_is_explained():
     outcomes = study("t", {"forwarding_rate": ("pps", 5e6, 0.0)}, at_least="generator-limited", datapath="dpdk")
 
-    ratios = study_chart(find_comparisons(outcomes)).axes[0]
+    ratios = picture(study_chart(find_comparisons(outcomes))).axes[0]
     lowest = [segment[:, 1].min() for bars in ratios.collections for segment in bars.get_segments()]
     assert lowest
     assert min(lowest) > 90, "a bar down to 0 would say that the ratio may be 0"
@@ -152,9 +152,13 @@ def test_an_interval_with_one_end_draws_no_bar_to_the_other_and_is_explained():
 
     assert interval_text(ratios[0]) == f"{ratios[0].high:.1%} or less".replace("%", " %")
     found = find_comparisons(outcomes)
-    lowest = [segment[:, 1].min() for bars in study_chart(found).axes[0].collections for segment in bars.get_segments()]
+    lowest = [
+        segment[:, 1].min()
+        for bars in picture(study_chart(found)).axes[0].collections
+        for segment in bars.get_segments()
+    ]
     assert min(lowest) > 90, "a bar down to 0 would say that the ratio may be 0"
-    trace = live_study(found).panels[0].traces[0]
+    trace = live(study_chart(found))["panels"][0]["traces"][0]
     assert (trace["text"][:3], min(trace["error_y"]["arrayminus"][:2])) == (["", "≤", ""], 0.0)
     assert ONE_SIDED in summary_text([SummaryRow(outcome) for outcome in outcomes])
     assert ONE_SIDED not in summary_text([SummaryRow(outcome) for outcome in patch_chain()])
@@ -176,12 +180,12 @@ def named(baseline: str, *others: str) -> list[Outcome]:
 
 def test_names_stand_as_they_were_measured_and_no_line_joins_them():
     found = find_comparisons(named("without", "2a", "reads"))
-    ratio, _ = study_chart(found).axes
+    ratio, _ = picture(study_chart(found)).axes
 
     assert [text.get_text() for text in ratio.get_xticklabels()] == ["without", "2a", "reads"]
     assert ratio.get_title(loc="left") == "Ratio to case without"
     assert ratio.containers[0][0].get_linestyle() == "None"
-    assert "lines" not in live_study(found).panels[0].traces[0]["mode"]
+    assert "lines" not in live(study_chart(found))["panels"][0]["traces"][0]["mode"]
 
 
 def test_comparisons_with_baselines_of_their_own_say_so():
@@ -204,7 +208,7 @@ def test_one_line_of_an_outcome():
 
 
 def test_the_chart_has_a_curve_and_error_bars_for_each_study():
-    figure = study_chart(find_comparisons([*tcp_chain("patch"), *tcp_chain("veth")]))
+    figure = picture(study_chart(find_comparisons([*tcp_chain("patch"), *tcp_chain("veth")])))
 
     ratio, goodput = figure.axes
     assert len(ratio.containers) == len(goodput.containers) == 2

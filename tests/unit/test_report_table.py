@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_nfvperf.adapters.report.charts import find_sweeps, search_chart
 from pytest_nfvperf.adapters.report.figures import (
     GoalFigures,
     digits,
@@ -18,10 +19,9 @@ from pytest_nfvperf.adapters.report.figures import (
     worst,
 )
 from pytest_nfvperf.adapters.report.junit import junit_properties
-from pytest_nfvperf.adapters.report.search_chart import search_chart
+from pytest_nfvperf.adapters.report.picture import picture
 from pytest_nfvperf.adapters.report.subjects import title
-from pytest_nfvperf.adapters.report.sweeps import find_sweeps
-from pytest_nfvperf.adapters.report.table import SummaryRow, summary_text
+from pytest_nfvperf.adapters.report.summary_table import SummaryRow, summary_text
 from pytest_nfvperf.model.measure.outcome import (
     BackToBack,
     Confirmation,
@@ -272,7 +272,7 @@ def test_a_failed_confirmation_is_said() -> None:
 def test_the_search_chart_names_the_load_found_and_the_one_confirmed(passed: bool, words: str) -> None:
     confirmed = Confirmation("trial-0009", 3_900_000, 5.0, 0.0, passed)
     outcome = replace(OUTCOME, goals=(replace(NDR, confirmation=confirmed),))
-    (panel,) = search_chart([], outcome).axes
+    (panel,) = picture(search_chart([], outcome)).axes
     _, labels = panel.get_legend_handles_labels()
     assert {"NDR found 4.02 Mpps", f"NDR {words} 3.90 Mpps"} <= set(labels)
 

@@ -12,10 +12,9 @@ from hypothesis import given, settings
 from matplotlib.image import imread as read_png
 
 from pytest_nfvperf.adapters.evidence.reader import read_run
-from pytest_nfvperf.adapters.report.drawing import to_png, to_svg
 from pytest_nfvperf.adapters.report.html import render_report
-from pytest_nfvperf.adapters.report.topology_chart import WIDTH, topology_chart
-from pytest_nfvperf.adapters.report.topology_layout import Box, Layout, Shape, lay_out
+from pytest_nfvperf.adapters.report.picture import WIDTH, to_png, to_svg
+from pytest_nfvperf.adapters.report.topology_chart import Box, Layout, Shape, lay_out, topology_chart
 from pytest_nfvperf.model.evidence.records import TopologyData
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology import catalogue

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from sample_study import patch_chain
 
-from pytest_nfvperf.adapters.report.result_text import Found, ResultText, figures_text, test_name
+from pytest_nfvperf.adapters.report.texts import Found, ResultText, figures_text, test_name
 from pytest_nfvperf.model.measure.outcome import Goal, GoalOutcome, LatencyPoint, LossPoint, Outcome, SearchStatus
 
 FOUND = Found("NDR 5.52 Mpps · PDR 6.30 Mpps · p99 12.0 us", "PASS")

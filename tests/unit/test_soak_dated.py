@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_nfvperf.adapters.report.soak_words import soak_facts
+from pytest_nfvperf.adapters.report.figures import soak_facts
 from pytest_nfvperf.model.measure.soak_dated import dated_intervals
 from pytest_nfvperf.model.measure.soak_observe import soak_observations
 from pytest_nfvperf.model.measure.soak_summary import Plan, summarise

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_nfvperf.adapters.report.soak_words import soak_events, soak_facts, soak_line
+from pytest_nfvperf.adapters.report.figures import soak_events, soak_facts, soak_line
 from pytest_nfvperf.config.sla_file import parse_sla
 from pytest_nfvperf.model.measure.observe import observations, unmeasured
 from pytest_nfvperf.model.measure.soak import MOST_SPOILED, Gap, Spoiled

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markupsafe import escape
 
-from pytest_nfvperf.adapters.report.drawing import new_figure, to_png, to_svg
 from pytest_nfvperf.adapters.report.markdown import escaped
+from pytest_nfvperf.adapters.report.picture import new_figure, to_png, to_svg
 from pytest_nfvperf.adapters.report.templating import environment
 from pytest_nfvperf.model.evidence.records import AttachmentData, TestData, make_record
 from pytest_nfvperf.model.text import encodable, storable, visible

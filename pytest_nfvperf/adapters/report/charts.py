@@ -1,156 +1,548 @@
-"""The charts of a report: inline for the page, PNG files beside it."""
+"""What the charts of a run show: searches, latency, loss, soaks, sweeps and studies, each described once."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
-from jinja2.utils import htmlsafe_json_dumps
-from markupsafe import Markup
-from matplotlib.figure import Figure
-
-from pytest_nfvperf.adapters.evidence.reader import TestEvidence
-from pytest_nfvperf.adapters.report.curve_charts import latency_chart, loss_chart
-from pytest_nfvperf.adapters.report.drawing import to_png, to_svg
-from pytest_nfvperf.adapters.report.live.curves import live_latency, live_loss
-from pytest_nfvperf.adapters.report.live.search import live_search
-from pytest_nfvperf.adapters.report.live.spec import Live
-from pytest_nfvperf.adapters.report.search_chart import search_chart
+from pytest_nfvperf.adapters.report.chart import (
+    BLUE,
+    GREEN,
+    MUTED,
+    SERIES,
+    SYMBOLS,
+    VERMILION,
+    Axis,
+    Band,
+    Chart,
+    Panel,
+    Rule,
+    Scale,
+    Series,
+)
+from pytest_nfvperf.adapters.report.figures import goal_figures, goal_note, goal_seen
+from pytest_nfvperf.adapters.report.published import PublishedSeries
+from pytest_nfvperf.adapters.report.studies import (
+    Comparison,
+    interval_text,
+    median_text,
+    open_mark,
+    ratio_text,
+    whiskers,
+)
+from pytest_nfvperf.adapters.report.subjects import title
+from pytest_nfvperf.model.display import format_fps, format_ns, format_ratio, format_seconds
 from pytest_nfvperf.model.evidence.records import TrialData
-from pytest_nfvperf.model.measure.outcome import Outcome
-from pytest_nfvperf.model.text import visible
-from pytest_nfvperf.model.traffic.histogram import Histogram
-
-NoteFault = Callable[[str, Exception], None]
-"""Takes what went wrong in a part of a report, in words, and the error."""
-
-NO_CHART, NO_FILES = "a chart of the report cannot be drawn", "charts cannot be written as files"
-
-
-def raise_fault(what: str, error: Exception) -> None:  # noqa: ARG001 - a NoteFault
-    """End the report by its first fault."""
-    raise error
+from pytest_nfvperf.model.measure.outcome import GoalOutcome, LossPoint, Outcome
+from pytest_nfvperf.model.measure.soak import Soak
+from pytest_nfvperf.model.measure.soak_series import STATE
+from pytest_nfvperf.model.measure.soak_series import Series as SoakSeries
+from pytest_nfvperf.model.samples import Bound
+from pytest_nfvperf.model.sla.verdict import Observation
+from pytest_nfvperf.model.statistics import median_interval
+from pytest_nfvperf.model.traffic.histogram import Histogram, thinned
 
 
-_DRAW = "`nfvperf report`, with this run's directory, draws all charts."
+def outcome_charts(outcome: Outcome, trials: dict[str, TrialData]) -> dict[str, Chart | None]:
+    """The search, the latency by percentile and the loss by load of an outcome; None for what was not measured."""
+    own = [(key, trials[key]) for key in outcome.trials if key in trials]
+    measured = [point for point in outcome.latency if point.trial_id in trials and not point.spoiled]
+    # Thinned counts are within 1 %, which no eye sees in a chart; decoding exact ones takes 40 ms each.
+    histograms = [(point.at, trials[point.trial_id].result.latency) for point in measured]
+    curves = [(at, histogram) for at, histogram in histograms if histogram is not None and histogram.total]
+    held = [point for point in outcome.loss_curve if not point.short]
+    return {
+        "search": search_chart(own, outcome) if outcome.goals and own else None,
+        "latency": latency_chart(curves) if curves else None,
+        "loss": loss_chart(held) if held else None,
+    }
 
 
-class ChartFolder:
-    """Renders figures: SVG to embed in the page, and PNG files in ``directory`` (None: no files).
+_PHASES = {"confirmation": "diamond", "latency": "triangle-down", "warm-up": "square", "ceiling": "square"}
+_LOSSES = (
+    ("no loss", 0.0, GREEN),
+    ("lost up to 0.01 %", 1e-4, "#e8b030"),
+    ("lost up to 1 %", 1e-2, "#d55e00"),
+    ("lost more", float("inf"), "#a3004f"),
+)
+_INVALID = "invalid: repeated"
 
-    ``time_left``: False once nobody waits for more: what is missing is then said in its place.
-    ``pictures``: False where there are so many charts that the browser alone draws those it can.
-    ``note``: told of each picture that cannot be made; the page says so in its place. By default it raises.
+
+def search_chart(trials: Sequence[tuple[str, TrialData]], outcome: Outcome | None) -> Chart:
+    """Load against trial number: what each trial lost is its colour, why it was run its symbol."""
+    points: dict[tuple[str, str, str], list[tuple[int, str, TrialData]]] = {}
+    for number, (trial_id, trial) in enumerate(trials, 1):
+        phase = next((name for name in _PHASES if name in trial.result.spec.purpose), "search")
+        loss = trial.own_loss_ratio
+        if not trial.result.valid or loss is None:
+            points.setdefault((_INVALID, MUTED, ""), []).append((number, trial_id, trial))
+        else:
+            name, colour = next((name, colour) for name, most, colour in _LOSSES if loss <= most)
+            points.setdefault((name, colour, phase), []).append((number, trial_id, trial))
+    order = [*(name for name, _, _ in _LOSSES), _INVALID]
+    series = [_trial_points(*kind, points[kind]) for kind in sorted(points, key=lambda kind: order.index(kind[0]))]
+    phases = dict.fromkeys(phase for _, _, phase in points if phase)
+    keys = [Series(phase, (), (), MUTED, _PHASES.get(phase, "circle")) for phase in phases]
+    goals = [goal for goal in (outcome.goals if outcome else ()) if goal.load_fps is not None]
+    scale = None
+    if any(one.levels for one in series):
+        counted = "lost frames, undisturbed windows" if any(t.dated is not None for _, t in trials) else "lost frames"
+        scale = Scale(counted, [colour for _, _, colour in _LOSSES[1:]])
+    panel = Panel(
+        "Every trial",
+        Axis("trial", reach=(0, len(trials) + 1)),
+        Axis("Mpps per direction", from_zero=True),
+        [*keys, *series],
+        [rule for goal, colour in zip(goals, SERIES, strict=False) for rule in _goal_rules(goal, colour)],
+        [
+            Band((goal.load_fps or 0) / 1e6, goal.upper_fps / 1e6, "y", colour)
+            for goal, colour in zip(goals, SERIES, strict=False)
+            if goal.upper_fps is not None
+        ],
+        _closeup(goals, [load for one in series for load in one.y]),
+    )
+    return Chart((panel,), 4.1, scale=scale)
+
+
+def _trial_points(name: str, colour: str, phase: str, members: Sequence[tuple[int, str, TrialData]]) -> Series:
+    trials = [trial for _, _, trial in members]
+    levels = [] if name in {_INVALID, "no loss"} else [trial.own_loss_ratio or 0.0 for trial in trials]
+    return Series(
+        name,
+        [number for number, _, _ in members],
+        [trial.result.spec.load_fps / 1e6 for trial in trials],
+        colour,
+        "x" if name == _INVALID else _PHASES.get(phase, "circle"),
+        hover=[_trial_hover(trial_id, trial) for _, trial_id, trial in members],
+        links=[trial_id for _, trial_id, _ in members],
+        levels=levels,
+    )
+
+
+def _trial_hover(trial_id: str, trial: TrialData) -> str:
+    result = trial.result
+    what = f"{trial_id}, {result.spec.purpose}<br>{format_fps(result.spec.load_fps)} for {format_seconds(result.due_s)}"
+    if not result.valid:
+        return f"{what}<br>spoiled by the rig: {'; '.join(map(str, result.invalid))}"
+    return f"{what}<br>{trial.own_lost:,} of {trial.own_offered:,} lost ({format_ratio(trial.own_loss_ratio)})"
+
+
+def _goal_rules(goal: GoalOutcome, colour: str) -> Iterator[Rule]:
+    """The load found, the one confirmed, and the one that no longer met the goal.
+
+    The load found and the load confirmed are two figures: tables show the one that was confirmed.
     """
-
-    def __init__(
-        self,
-        directory: Path | None,
-        time_left: Callable[[], bool] = lambda: True,
-        *,
-        pictures: bool = True,
-        note: NoteFault = raise_fault,
-    ) -> None:
-        self._directory = directory
-        self._time_left = time_left
-        self._pictures = pictures
-        self._note = note
-        if directory is not None:
-            try:
-                directory.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                note(NO_FILES, error)
-                self._directory = None
-
-    def add(self, draw: Callable[[], Figure], name: str, title: str, live: Live | None = None) -> Markup:
-        """A chart, drawn as inline SVG; with ``live`` the browser puts an interactive one in its place.
-
-        ``name`` becomes the file's, ``title`` what a screen reader says.
-        """
-        if live is not None and not self._pictures:
-            return _chart(live, title, Markup(""))
-        if not self._time_left():
-            return Markup('<p class="soft small">{} was not drawn: the run was stopped. {}</p>').format(title, _DRAW)
-        try:
-            still = self._still(draw(), name, title)
-        except Exception as error:  # noqa: BLE001 - a chart that cannot be drawn costs the page that chart
-            self._note(NO_CHART, error)
-            why = type(error).__name__
-            still = Markup('<p class="soft small">{} cannot be drawn: {}</p>').format(visible(title), why)
-        return still if live is None else _chart(live, title, still)
-
-    def add_of_test(
-        self, draw: Callable[[], Figure | None], name: str, title: str, live: Live | None = None
-    ) -> Markup | None:
-        """A chart of a single test; None where nothing is to be drawn."""
-        if not self._pictures:
-            return None if live is None else _chart(live, title, Markup(""))
-        try:
-            figure = draw()
-        except Exception as error:  # noqa: BLE001 - as above
-            self._note(NO_CHART, error)
-            return None
-        return None if figure is None else self.add(lambda: figure, name, title, live)
-
-    def _still(self, figure: Figure, name: str, title: str) -> Markup:
-        if self._directory is not None:
-            try:
-                (self._directory / f"{file_name(name)}.png").write_bytes(to_png(figure))
-            except OSError as error:
-                self._note(NO_FILES, error)
-        return Markup(to_svg(figure, title))  # noqa: S704 - made by matplotlib, which escapes texts
+    name, found = goal.goal.name.upper(), (goal.load_fps or 0) / 1e6
+    yield Rule(found, "y", colour, name=f"{name} found {found:.2f} Mpps")
+    if goal.confirmation is not None:
+        confirmed = goal.confirmation.load_fps / 1e6
+        how = "confirmed" if goal.confirmation.passed else "not confirmed at"
+        yield Rule(confirmed, "y", colour, "dash", f"{name} {how} {confirmed:.2f} Mpps")
+    if goal.upper_fps is not None:
+        upper = goal.upper_fps / 1e6
+        yield Rule(upper, "y", colour, "dot", f"{name} not met at {upper:.2f} Mpps", 0.9)
 
 
-def _chart(live: Live, title: str, still: Markup) -> Markup:
-    """What report.js draws a chart of. ``htmlsafe_json_dumps`` leaves no quote that would end the attribute."""
-    data = htmlsafe_json_dumps(live.data(), separators=(",", ":"))
-    start = Markup('<div class="chart" role="group" aria-label="{}" data-chart=\'{}\'>').format(title, data)
-    return start + Markup('<div class="still">{}</div></div>').format(still)
-
-
-def file_name(text: str) -> str:
-    """A text as a file name without an ending."""
-    return re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-").lower()
-
-
-def outcome_trials(outcome: Outcome, trials: dict[str, TrialData]) -> list[tuple[str, TrialData]]:
-    """The trials of an outcome that are on record, in order."""
-    return [(trial_id, trials[trial_id]) for trial_id in outcome.trials if trial_id in trials]
-
-
-Drawing = tuple[Callable[[], Figure], Live]
-"""What draws a picture, and the same for the browser."""
-
-
-def search_drawing(outcome: Outcome, trials: dict[str, TrialData]) -> Drawing | None:
-    """The search; None when nothing was searched or no trial is on record."""
-    own = outcome_trials(outcome, trials)
-    if not (outcome.goals and own):
+def _closeup(goals: Sequence[GoalOutcome], loads: Sequence[float]) -> tuple[str, float, float] | None:
+    """2 % around the bounds that were found, in Mpps, where a trial was there."""
+    bounds = [load / 1e6 for goal in goals for load in (goal.load_fps, goal.upper_fps) if load]
+    if not bounds:
         return None
-    return lambda: search_chart([trial for _, trial in own], outcome), live_search(own, outcome)
+    low, high = min(bounds) * 0.98, max(bounds) * 1.02
+    return ("Close to the result", low, high) if any(low <= load <= high for load in loads) else None
 
 
-def latency_drawing(outcome: Outcome, trials: dict[str, TrialData]) -> Drawing | None:
-    """The percentile curves of the outcome's latency points; None without samples."""
-    curves: list[tuple[str, Histogram]] = []
-    for point in outcome.latency:
-        # Thinned counts are within 1 %, which no eye sees in a chart; decoding exact ones takes 40 ms each.
-        measured = point.trial_id in trials and not point.spoiled
-        histogram = trials[point.trial_id].result.latency if measured else None
-        if histogram is not None and histogram.total:
-            curves.append((point.at, histogram))
-    return (lambda: latency_chart(curves), live_latency(curves)) if curves else None
+_PERCENTILES = (0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 99.999, 99.9999)
 
 
-def loss_drawing(outcome: Outcome) -> Drawing | None:
-    """The loss curve; None when none was measured."""
-    points = tuple(point for point in outcome.loss_curve if not point.short)
-    return (lambda: loss_chart(points), live_loss(points)) if points else None
+def latency_chart(curves: Sequence[tuple[str, Histogram]]) -> Chart:
+    """Latency in us against percentile, each further nine as wide as the last (HdrHistogram's plot).
+
+    Args:
+        curves: (name of the load, latency from the scheduled send time), light load first; none is empty.
+    """
+    shown = [(name, thinned(histogram)) for name, histogram in curves]
+    most = max(*(histogram.total for _, histogram in shown), 10)  # a single sample is all percentiles
+    ticks = [(1 / (1 - share / 100), f"{share:g} %") for share in _PERCENTILES if 1 / (1 - share / 100) <= most]
+    low, high = min(one.min_ns for _, one in shown), max(one.max_ns for _, one in shown)
+    wide = high > 20 * max(low, 1)
+    panel = Panel(
+        "Latency by percentile",
+        Axis("percentile", log=True, ticks=tuple(ticks), reach=(1, most)),
+        Axis("latency, us", log=wide, from_zero=not wide),
+        [_percentiles(name, one, colour) for (name, one), colour in zip(shown, SERIES, strict=False)],
+    )
+    return Chart((panel,), 3.9)
 
 
-def aborted_drawing(test: TestEvidence) -> Drawing | None:
-    """The trials of a test that ended without an outcome."""
-    if len(test.trials) < 2 or test.outcomes:
+def _percentiles(name: str, histogram: Histogram, colour: str) -> Series:
+    """A step for each bucket; the last ends at the largest sample."""
+    total, below = histogram.total, 0
+    steps = [(1.0, histogram.min_ns)]
+    for value, count in histogram.counts:
+        steps.append((total / (total - below), min(value, histogram.max_ns)))
+        below += count
+    steps.append((float(total), histogram.max_ns))
+    return Series(
+        f"{name} ({total:,} samples)",
+        [float(f"{x:.5g}") for x, _ in steps],
+        [ns / 1e3 for _, ns in steps],
+        colour,
+        line="solid",
+        steps=True,
+        hover=[f"{100 - 100 / x:.6g} % within {format_ns(ns)}" for x, ns in steps],
+    )
+
+
+def loss_chart(points: Sequence[LossPoint]) -> Chart:
+    """Loss in per cent against load (RFC 2544 section 26.3); loads without loss are green."""
+    rising = sorted(points, key=lambda point: point.load_fps)
+    x, y = [point.load_fps / 1e6 for point in rising], [point.loss_ratio * 100 for point in rising]
+    series = [Series("frame loss", x, y, BLUE, line="solid")]
+    for name, colour, here in (
+        ("no loss", GREEN, [point for point in rising if point.loss_ratio <= 0]),
+        ("loss", VERMILION, [point for point in rising if point.loss_ratio > 0]),
+    ):
+        series.append(
+            Series(
+                name,
+                [point.load_fps / 1e6 for point in here],
+                [point.loss_ratio * 100 for point in here],
+                colour,
+                "circle",
+                labels=[f"{point.loss_ratio * 100:.3g} %" for point in here],
+                hover=[f"{format_ratio(point.loss_ratio)} lost at {format_fps(point.load_fps)}" for point in here],
+                links=[point.trial_id for point in here],
+            )
+        )
+    axes = (Axis("load, Mpps per direction"), Axis("loss, %", from_zero=True))
+    return Chart((Panel("Frame loss against load", *axes, [one for one in series if one.x]),), 3.6)
+
+
+_TIME_UNITS = ((7200, 3600, "h"), (300, 60, "min"), (0, 1, "s"))
+
+
+def soak_chart(soak: Soak, curves: Sequence[SoakSeries]) -> Chart | None:
+    """A soak over time, a panel a figure, as S1's figures 3 to 10 show it.
+
+    Grey bands are intervals that the rig spoiled, red lines those in which frames were lost.
+    """
+    if not curves:
         return None
-    return lambda: search_chart(list(test.trials.values()), None), live_search(list(test.trials.items()), None)
+    factor, unit = next((step, name) for least, step, name in _TIME_UNITS if soak.elapsed_s >= least)
+    bands = [Band(one.start_s / factor, one.end_s / factor, "x", MUTED, opacity=0.25) for one in soak.spoiled]
+    rules = [Rule(one.end_s / factor, "x", VERMILION, width=0.8) for one in soak.lossy]
+    members: dict[str, list[SoakSeries]] = {}
+    for curve in curves:
+        members.setdefault(curve.panel, []).append(curve)
+    panels = []
+    for name, of_it in members.items():
+        highest_first = sorted(of_it, key=lambda curve: -max(value for _, value in curve.points))
+        top = max(value for _, value in highest_first[0].points)
+        series = [_soak_curve(curve, number, len(of_it), factor) for number, curve in enumerate(highest_first)]
+        axes = (
+            Axis(f"time, {unit}", from_zero=True),
+            Axis(of_it[0].unit, from_zero=True, reach=None if top > 0 else (0, 1)),
+        )
+        panels.append(Panel(name[0].upper() + name[1:], *axes, series, rules, bands))
+    return Chart(panels, 2.5, legend_inside=True, note=_left_out(soak, curves))
+
+
+def _soak_curve(curve: SoakSeries, number: int, of: int, factor: float) -> Series:
+    below = min(of, len(SERIES)) - 1 - number
+    return Series(
+        curve.name,
+        [round(t / factor, 4) for t, _ in curve.points],
+        [float(f"{value:.5g}") for _, value in curve.points],
+        SERIES[number % len(SERIES)],
+        line=("solid", "dash", "dot")[number // len(SERIES) % 3],
+        width=1.3 + max(below, 0) * (curve.unit == STATE),  # states lie on each other: all are to be seen
+    )
+
+
+def _left_out(soak: Soak, curves: Sequence[SoakSeries]) -> str:
+    """What is in the summary and in no curve: the end of a soak, where it is shorter than an interval."""
+    longest = max(curves, key=lambda curve: len(curve.points))
+    left_s = soak.elapsed_s - longest.points[-1][0]
+    if len(longest.points) != soak.intervals - 1 or not 0 < left_s < soak.interval_s:
+        return ""  # all is drawn, or so much that nobody sees the end
+    return f"The last {format_seconds(left_s)} are in no curve: they are shorter than the other samples, and counted."
+
+
+MOST_SERIES = 4
+"""Curves of one sweep in a chart; more are not told apart."""
+
+ZERO_LOSS = ("ndr", "throughput")
+_AXIS_TITLES = {"frame_size": "frame size, bytes with FCS", "flows": "flows per direction"}
+_MARKS = {
+    "≥": "≥: at least (limited by the rig)",
+    "?": "?: no trial of full length confirmed it",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SweepSeries:
+    """Outcomes that differ in one label only; ``name`` says what they have in common, such as "pvp"."""
+
+    name: str
+    outcomes: tuple[Outcome, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """What one chart shows. ``axis`` is the label on the x axis; ``labels`` what all series have in common."""
+
+    axis: str
+    series: tuple[SweepSeries, ...]
+    labels: dict[str, str]
+
+
+def find_sweeps(outcomes: Sequence[Outcome]) -> list[Sweep]:
+    """Groups that differ in one label only: over frame size first, then over every label that counts something."""
+    searched = [outcome for outcome in outcomes if outcome.goals]
+    names = dict.fromkeys(name for outcome in searched for name in outcome.label)
+    counting = [name for name in names if all(o.label.get(name, "0").isdigit() for o in searched)]
+    axes = ["frame_size", *(name for name in counting if name != "frame_size")]
+    return [sweep for axis in axes if axis in names for sweep in _along(axis, searched)]
+
+
+def _along(axis: str, outcomes: Sequence[Outcome]) -> list[Sweep]:
+    groups: dict[tuple[tuple[str, str], ...], list[Outcome]] = {}
+    for outcome in outcomes:
+        if axis in outcome.label:
+            key = (*((k, v) for k, v in outcome.labels if k != axis), ("algorithm", outcome.algorithm))
+            groups.setdefault(key, []).append(outcome)
+    curves = {key: group for key, group in groups.items() if len({o.label[axis] for o in group}) > 1}
+    labels = [dict(key) for key in curves]
+    common = {k: v for k, v in labels[0].items() if all(one.get(k) == v for one in labels[1:])} if labels else {}
+    names = [_curve_name(own, common | {"test": ""}) for own in labels]
+    if len(set(names)) < len(names):
+        names = [_curve_name(own, common) for own in labels]
+    series = [SweepSeries(name, tuple(group)) for name, group in zip(names, curves.values(), strict=True)]
+    return [Sweep(axis, tuple(series[i : i + MOST_SERIES]), common) for i in range(0, len(series), MOST_SERIES)]
+
+
+def _curve_name(labels: dict[str, str], common: dict[str, str]) -> str:
+    """What the curve is about, and in what else it differs from its neighbours."""
+    always = {"topology", "frame_size", "flows", "direction"}
+    return title({name: value for name, value in labels.items() if name in always or name not in common})
+
+
+def sweep_chart(
+    series: Sequence[SweepSeries], published: Sequence[PublishedSeries] = (), *, axis: str = "frame_size"
+) -> Chart:
+    """NDR and PDR in frames/s and bit/s per direction. Solid: no loss; dashed: with the loss that PDR allows.
+
+    ``axis`` is the label on the x axis; published series go with "frame_size" only.
+    """
+    values = {outcome.label[axis] for one in series for outcome in one.outcomes}
+    values |= {str(size) for other in published for size, _ in other.points}
+    places = sorted(values, key=lambda text: (not text.isdigit(), len(text), text))  # numbers rising, then mixes
+    grouped = "," if axis == "flows" else ""
+    names = [f"{int(t):{grouped}}" if t.isdigit() else t.replace("imix-", "IMIX\n") for t in places]
+    x_axis = Axis(_AXIS_TITLES.get(axis, axis), tuple(names))
+    panels = []
+    for heading, unit in (("Frames per second", "Mpps"), ("Bits per second", "Gbps")):
+        drawn = list(_sweep_series(_Sweeping(axis, places, in_bits=unit == "Gbps"), series, published))
+        panels.append(Panel(heading, x_axis, Axis(f"{unit} per direction", from_zero=True), drawn))
+    return Chart(panels, 4.4)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sweeping:
+    """Where outcomes stand in a panel of a sweep."""
+
+    axis: str
+    places: Sequence[str]
+    in_bits: bool
+
+    def at(self, outcome: Outcome) -> int:
+        """From the left, from 0."""
+        return self.places.index(outcome.label[self.axis])
+
+    def value(self, frame_size: float, frames_per_second: float) -> float:
+        """A rate in Gbit/s (layer 2, with FCS) or in Mpps."""
+        return frames_per_second * (frame_size * 8 / 1e9 if self.in_bits else 1e-6)
+
+
+def _sweep_series(
+    panel: _Sweeping, series: Sequence[SweepSeries], published: Sequence[PublishedSeries]
+) -> Iterator[Series]:
+    for number, other in enumerate(published):
+        yield _published_curve(panel, other, SYMBOLS[3:0:-1][number % 3])
+    marks = set[str]()
+    for number, one in enumerate(series):
+        colour = SERIES[number % len(SERIES)]
+        for name in dict.fromkeys(goal.goal.name for outcome in one.outcomes for goal in outcome.goals):
+            for drawn in _goal_curves(panel, one, name, colour):
+                marks.update(drawn.labels)
+                yield drawn
+        without = sorted({panel.at(o) for o in one.outcomes for goal in o.goals if goal.load_fps is None})
+        if without:
+            yield Series(f"{one.name}: no result", without, [0.0] * len(without), colour, "x")
+    roof = sorted(
+        (panel.at(outcome), panel.value(outcome.mean_frame_size, outcome.ceiling_fps))
+        for one in series
+        for outcome in one.outcomes
+        if outcome.ceiling_fps is not None
+    )
+    if roof:
+        x, y = zip(*roof, strict=True)
+        yield Series("rig's own ceiling", x, y, MUTED, "line-ew", 14)
+    yield from (Series(text, (), (), MUTED) for mark, text in _MARKS.items() if mark in marks)
+
+
+def _goal_curves(panel: _Sweeping, one: SweepSeries, name: str, colour: str) -> Iterator[Series]:
+    """A line through the numbers, such as frame sizes; mixes stand beside it, since nothing lies between them."""
+    found = sorted(
+        (
+            (panel.at(outcome), outcome, goal, seen)
+            for outcome in one.outcomes
+            if (goal := outcome.goal(name)) and goal.load_fps is not None and (seen := goal_seen(outcome, name))
+        ),
+        key=lambda each: each[0],
+    )
+    strict = name in ZERO_LOSS
+    numbers = [each for each in found if panel.places[each[0]].isdigit()]
+    for members, joined in ((numbers, True), ([each for each in found if each not in numbers], False)):
+        if members:
+            yield Series(
+                f"{one.name} {name.upper()}",
+                [at for at, _, _, _ in members],
+                [panel.value(outcome.mean_frame_size, seen.value) for _, outcome, _, seen in members],
+                colour,
+                "circle" if strict else "circle-open",
+                5.5 if strict else 6.5,
+                line=("solid" if strict else "dash") if joined else "",
+                width=1.8 if strict else 1.3,
+                labels=[bound_mark(seen) for _, _, _, seen in members],
+                hover=[_goal_hover(panel.places[at], outcome, goal) for at, outcome, goal, _ in members],
+                links=[goal.confirmation.trial_id if goal.confirmation else None for _, _, goal, _ in members],
+            )
+
+
+def bound_mark(seen: Observation) -> str:
+    """``≥`` where the rig, not the DUT, ended the search; ``?`` where no trial of full length confirmed it."""
+    if seen.upper_bound:
+        return "?"
+    return "≥" if seen.bound in {Bound.AT_LEAST, Bound.BETWEEN} else ""
+
+
+def _goal_hover(place: str, outcome: Outcome, goal: GoalOutcome) -> str:
+    shown = goal_figures(outcome, goal.goal.name)
+    return f"{place}: {shown.mpps} Mpps, {shown.gbps} Gbps<br>{goal_note(goal)}"
+
+
+def _published_curve(panel: _Sweeping, other: PublishedSeries, symbol: str) -> Series:
+    points = sorted((panel.places.index(str(size)), size, fps) for size, fps in other.frames_per_second().items())
+    values = [panel.value(size, fps) for _, size, fps in points]
+    sizes, unit = [size for _, size, _ in points], "Gbps" if panel.in_bits else "Mpps"
+    return Series(
+        f"published: {other.name}",
+        [at for at, _, _ in points],
+        values,
+        MUTED,
+        symbol,
+        line="dot",
+        width=1.2,
+        hover=[f"{size}: {value:.4g} {unit}<br>{other.source}" for size, value in zip(sizes, values, strict=True)],
+    )
+
+
+MOST_CURVES = len(SERIES)
+"""Studies in one chart."""
+
+_BESIDE = {
+    "forwarding_rate": ("cycles_per_packet", "PMD cycles per packet", "cycles", 1.0),
+    "tcp_throughput": ("tcp_throughput", "TCP goodput", "Gbps", 1e-9),
+}
+"""What the second panel shows beside the ratio of a metric: metric, title, unit, and its factor."""
+
+
+def study_chart(comparisons: Sequence[Comparison]) -> Chart:
+    """The ratio to the baseline with its interval, and what it cost; all are of one metric, over one label."""
+    per, main = comparisons[0].per, comparisons[0].main
+    places = list(dict.fromkeys(outcome.label[per] for one in comparisons for outcome in one.outcomes))
+    joined = _are_numbers(places)
+    if joined:
+        places.sort(key=float)
+    metric, heading, unit, factor = _BESIDE.get(main, (main, main.replace("_", " "), "", 1.0))
+    ratios, values = [], []
+    for number, comparison in enumerate(comparisons):
+        shift = (number - (len(comparisons) - 1) / 2) * 0.1  # error bars beside each other, not on each other
+        ratios.append(_study_curve(comparison, number, shift, places, _ratio_points(comparison), joined=joined))
+        found = _metric_points(comparison, metric, factor)
+        if found:
+            values.append(_study_curve(comparison, number, shift, places, found, joined=joined))
+    axis = Axis(per, tuple(places))
+    baseline = Rule(100, "y", MUTED, "dash", width=1)
+    y_titles = "% of the baseline, with its interval", f"{unit}, median with its interval".lstrip(", ")
+    left = Panel(ratio_title(comparisons), axis, Axis(y_titles[0], from_zero=True), ratios, (baseline,))
+    return Chart((left, Panel(heading, axis, Axis(y_titles[1], from_zero=True), values)), 4.4)
+
+
+def _are_numbers(values: Iterable[str]) -> bool:
+    """False for names: between two of them there is nothing, and no line."""
+    return all(re.fullmatch(r"\d+(\.\d+)?", value) for value in values)
+
+
+def ratio_title(comparisons: Sequence[Comparison]) -> str:
+    """``Ratio to bridges 1``; where each has a baseline of its own, ``Ratio to the baseline of each``."""
+    per = comparisons[0].per
+    baselines = {one.outcomes[0].label[per] for one in comparisons}
+    return f"Ratio to {per} {baselines.pop()}" if len(baselines) == 1 else "Ratio to the baseline of each"
+
+
+_StudyPoint = tuple[str, float, float, float, str, str]
+"""Label, value, how far its interval reaches below and above, mark, and what the browser says of it."""
+
+
+def _ratio_points(comparison: Comparison) -> list[_StudyPoint]:
+    first = comparison.outcomes[0].label[comparison.per]
+    points: list[_StudyPoint] = [(first, 100.0, 0.0, 0.0, "", f"{first}: the baseline")]
+    for outcome in comparison.outcomes[1:]:
+        ratio = outcome.relative(comparison.main)
+        if ratio is not None:
+            at = outcome.label[comparison.per]
+            text = f"{at}: {ratio_text(ratio)} ({interval_text(ratio)})"
+            points.append((at, ratio.ratio * 100, *whiskers(ratio), open_mark(ratio), text))
+    return points
+
+
+def _metric_points(comparison: Comparison, metric: str, factor: float) -> list[_StudyPoint]:
+    points: list[_StudyPoint] = []
+    for outcome in comparison.outcomes:
+        samples = outcome.sampled(metric)
+        if samples is not None:
+            at, middle, ends = outcome.label[comparison.per], samples.median, median_interval(samples.values)
+            reach = (middle - ends.low) * factor, (ends.high - middle) * factor
+            points.append((at, middle * factor, *reach, "", f"{at}: {median_text(samples)}"))
+    return points
+
+
+def _study_curve(
+    comparison: Comparison,
+    number: int,
+    shift: float,
+    places: Sequence[str],
+    points: Sequence[_StudyPoint],
+    *,
+    joined: bool,
+) -> Series:
+    labels, y, below, above, marks, hover = zip(*points, strict=True)
+    return Series(
+        comparison.name,
+        [places.index(label) for label in labels],
+        y,
+        SERIES[number % len(SERIES)],
+        SYMBOLS[number % len(SYMBOLS)],
+        5,
+        line="solid" if joined else "",
+        width=1.6,
+        below=below,
+        above=above,
+        labels=marks,
+        hover=hover,
+        shift=shift,
+    )

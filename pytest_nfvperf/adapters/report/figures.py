@@ -2,20 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from pytest_nfvperf.adapters.report.soak_words import soak_line
 from pytest_nfvperf.adapters.report.studies import cores_text, interval_text, median_text, ratio_text
-from pytest_nfvperf.model.display import MISSING, format_count, format_fps, format_load, format_ratio, format_seconds
+from pytest_nfvperf.model.display import (
+    MISSING,
+    format_count,
+    format_fps,
+    format_load,
+    format_ratio,
+    format_seconds,
+    format_value,
+    how_many,
+)
+from pytest_nfvperf.model.measure.loss_bound import loss_bound_text
 from pytest_nfvperf.model.measure.observe import observation
-from pytest_nfvperf.model.measure.outcome import BackToBack, GoalOutcome, LatencyPoint, LossPoint, Outcome, SearchStatus
+from pytest_nfvperf.model.measure.outcome import GoalOutcome, LatencyPoint, LossPoint, Outcome, SearchStatus
+from pytest_nfvperf.model.measure.soak import Drift, Soak, Spoiled
 from pytest_nfvperf.model.samples import Bound, Samples, bound_of
 from pytest_nfvperf.model.sla.verdict import Judgement, Observation, Verdict
 
 PER_DIRECTION = "Rates are per direction; Gbps counts frames with FCS (layer 2)."
 GENERATOR_LIMITED = "generator-limited"
 _WORST_FIRST = (Judgement.FAIL, Judgement.INCONCLUSIVE, Judgement.PASS)
+_DRIFT_NAMES = {
+    "rate_change": "received rate",
+    "latency_p99_change": "99th percentile of latency",
+    "cycles_change": "PMD cycles a packet",
+    "memory_growth": "memory of ovs-vswitchd",
+}
+
+
+_ADJACENT_S = 0.05
+"""Between the ends of intervals that follow one another."""
 
 
 def worst(verdicts: Iterable[Verdict]) -> Judgement | None:
@@ -53,7 +74,8 @@ def goal_figures(outcome: Outcome, name: str) -> GoalFigures:
         return GoalFigures()
     seen = goal_seen(outcome, name)
     if seen is None or goal.load_fps is None:
-        return GoalFigures(mpps=_without_load(goal), note=goal.detail)
+        why = {SearchStatus.BELOW_MINIMUM: "< minimum", SearchStatus.ABORTED: "aborted"}.get(goal.status, MISSING)
+        return GoalFigures(mpps=why, note=goal.detail)
     return GoalFigures(
         mpps=bounded_text(seen, in_mpps),
         gbps=digits(gbps(outcome, seen.value)),
@@ -81,10 +103,6 @@ def plateau_figures(outcome: Outcome) -> GoalFigures:
 def plateau_seen(outcome: Outcome) -> Observation | None:
     """The forwarding rate beside a search, as an SLA judges it, frames/s per direction; None where there is none."""
     return observation(outcome, "forwarding_rate", "pps") if outcome.plateaus else None
-
-
-def _without_load(goal: GoalOutcome) -> str:
-    return {SearchStatus.BELOW_MINIMUM: "< minimum", SearchStatus.ABORTED: "aborted"}.get(goal.status, MISSING)
 
 
 def goal_note(goal: GoalOutcome) -> str:
@@ -147,19 +165,16 @@ def other_result(outcome: Outcome) -> str:
         line = times_line(outcome) if is_of_times(outcome) else sampled_line(outcome)
         return line if outcome.sessions is None else f"{line}, {format_count(outcome.sessions.flaps, 'flaps')}"
     if outcome.back_to_back is not None:
-        return _burst_line(outcome.back_to_back)
+        burst = outcome.back_to_back
+        # Longer ones were not lossless for the rig's sake: the DUT may do more.
+        mark = bound_of(burst.mean_burst_frames, lower=burst.unlimited or bool(burst.at_least), upper=False).mark
+        buffer = "" if burst.corrected_buffer_s is None else f", buffer {format_seconds(burst.corrected_buffer_s)}"
+        return f"mean burst {mark}{burst.mean_burst_frames:,.0f} frames{buffer}"
     if outcome.loss_curve:
         return _loss_line(outcome.loss_curve)
     if outcome.latency:
         return "latency at " + ", ".join(point.at for point in outcome.latency)
     return "not measured: " + ", ".join(metric for metric, _ in outcome.missing) if outcome.missing else MISSING
-
-
-def _burst_line(burst: BackToBack) -> str:
-    """``mean burst 1,204 frames``, with ``≥`` where longer ones were not lossless for the rig's sake."""
-    mark = bound_of(burst.mean_burst_frames, lower=burst.unlimited or bool(burst.at_least), upper=False).mark
-    buffer = "" if burst.corrected_buffer_s is None else f", buffer {format_seconds(burst.corrected_buffer_s)}"
-    return f"mean burst {mark}{burst.mean_burst_frames:,.0f} frames{buffer}"
 
 
 def is_of_times(outcome: Outcome) -> bool:
@@ -174,22 +189,18 @@ def times_line(outcome: Outcome) -> str:
     """
     times = {samples.metric.removesuffix("_time"): samples for samples in outcome.samples}
     steps = {name: whole for name in times for whole in times if name.startswith(f"{whole}_")}
-    return ", ".join(
-        _time(name, times[name])
-        + _in_brackets([_time(s.removeprefix(name), times[s]) for s in steps if steps[s] == name])
-        for name in times
-        if name not in steps
-    )
+    parts = []
+    for name, samples in times.items():
+        if name not in steps:
+            own = ", ".join(_time(step.removeprefix(name), times[step]) for step in steps if steps[step] == name)
+            parts.append(_time(name, samples) + (f" ({own})" if own else ""))
+    return ", ".join(parts)
 
 
 def _time(name: str, samples: Samples) -> str:
     bound = f"{samples.bound} " if samples.bound else ""
     value = f"{bound}{format_seconds(samples.median)}" if samples.median else "none"
     return f"{name.replace('_', ' ').strip()} {value}"
-
-
-def _in_brackets(parts: Sequence[str]) -> str:
-    return f" ({', '.join(parts)})" if parts else ""
 
 
 def sampled_line(outcome: Outcome) -> str:
@@ -225,3 +236,107 @@ def _loss_line(points: Sequence[LossPoint]) -> str:
         mark = bound_of(most.loss_ratio, lower=False, upper=bool(most.at_most)).mark
         parts.append(f"{mark}{format_ratio(most.loss_ratio)} at {format_load(most.load_fps, most.offered_fps)}")
     return ", ".join([*parts, *not_held])
+
+
+def soak_line(soak: Soak) -> str:
+    """``60.0 s at 4.00 Mpps: 0 lost of 480,000,000: ...``, and what is against it."""
+    ended = f"{format_seconds(soak.elapsed_s)} at {format_fps(soak.load_fps)}"
+    if soak.interrupted:
+        ended += f" ({soak.interrupted})"
+    against = [f"{how_many(soak.spoiled_count, 'interval')} spoiled"] if soak.spoiled_count else []
+    against += [how_many(soak.flap_count, "flap")] if soak.flap_count else []
+    against += [f"{how_many(soak.missing_intervals, 'sample')} missing"] if soak.missing_intervals else []
+    return "; ".join([f"{ended}: {_loss(soak)}", *against])
+
+
+def soak_facts(soak: Soak) -> list[tuple[str, str]]:
+    """What a reader wants to know, by name."""
+    spoiled = f"{soak.spoiled_count} of {soak.intervals} intervals"
+    if soak.spoiled_count:
+        spoiled += f", {soak.spoiled_lost:,} frames lost in them"
+    if soak.disturbed_lost:
+        spoiled += f"; {soak.disturbed_lost:,} lost in disturbed windows of others"
+    sessions = f"{len(soak.sessions)} watched, {how_many(soak.flap_count, 'flap')}" if soak.sessions else "none watched"
+    facts = [
+        ("time", f"{format_seconds(soak.elapsed_s)} of {format_seconds(soak.planned_s)}"),
+        ("load", f"{format_fps(soak.load_fps)} per direction, {soak.skipped:,} frames not sent by the generator"),
+        ("loss", f"{_loss(soak)}, in {soak.lossy_count} of {soak.intervals} intervals"),
+        ("spoiled by the rig", spoiled),
+        ("samples", f"{soak.intervals}, one each {format_seconds(soak.interval_s)}; {soak.missing_intervals} missing"),
+        ("sessions", sessions),
+        *((_DRIFT_NAMES.get(drift.metric, drift.metric), drift_text(drift)) for drift in soak.drifts),
+    ]
+    if soak.sampling_cores is not None:
+        facts.append(("sampling took", f"{format_ratio(round(soak.sampling_cores, 4))} of a core"))
+    if soak.interrupted:
+        facts.append(("ended early", soak.interrupted))
+    return [*facts, *(("against the run", fault) for fault in soak.rig_faults)]
+
+
+def soak_events(soak: Soak) -> Iterator[str]:
+    """Everything that happened at a time, in order; then what is not listed for its number."""
+    events = [
+        *((one.start_s, f"{_span(one.start_s, one.end_s)}: {one.lost:,} frames lost") for one in soak.lossy),
+        *_spoiled_events(soak.spoiled),
+        *(
+            (
+                one.start_s,
+                f"{_span(one.start_s, one.end_s)}: no samples of {one.source}: {one.reason or 'nobody knows why'}",
+            )
+            for one in soak.gaps
+        ),
+        *((one.at_s, f"{one.at_s:.1f} s: session {one.session} {one.what}") for one in soak.flaps),
+    ]
+    yield from (text for _, text in sorted(events))
+    for kind, count, shown in (
+        ("lossy intervals", soak.lossy_count, len(soak.lossy)),
+        ("spoiled intervals", soak.spoiled_count, len(soak.spoiled)),
+        ("gaps", soak.gap_count, len(soak.gaps)),
+        ("flaps", soak.flap_count, len(soak.flaps)),
+    ):
+        if count > shown:
+            yield f"and {count - shown} more {kind}: see the file of samples"
+
+
+def _spoiled_events(spoiled: Sequence[Spoiled]) -> Iterator[tuple[float, str]]:
+    """Intervals that follow one another in one line, with each reason once: a rig is disturbed for minutes."""
+    rows: list[list[Spoiled]] = []
+    for one in spoiled:
+        if rows and one.start_s - rows[-1][-1].end_s < _ADJACENT_S:
+            rows[-1].append(one)
+        else:
+            rows.append([one])
+    for row in rows:
+        span = _span(row[0].start_s, row[-1].end_s)
+        why = row[0].reason if len(row) == 1 else f"{len(row)} intervals: {_reasons(row)}"
+        yield row[0].start_s, f"{span}: spoiled by the rig: {why}"
+
+
+def _reasons(row: Sequence[Spoiled]) -> str:
+    """``25 such as "0% of it was undisturbed (CPUs far apart)", 1 such as ...``: those with other figures are alike."""
+    alike: dict[str, list[str]] = {}
+    for one in row:
+        alike.setdefault(re.sub(r"\d[\d,.]*", "", one.reason), []).append(one.reason)
+    most = sorted(alike.values(), key=len, reverse=True)
+    return "; ".join(f"{len(each)} such as “{each[0]}”" if len(each) > 1 else f"1, “{each[0]}”" for each in most)
+
+
+def drift_text(drift: Drift) -> str:
+    """``+0.01 % (-0.02 % .. +0.04 %)``: change over the soak with its interval."""
+    value, low, high = (_signed(number, drift.unit) for number in (drift.value, drift.low, drift.high))
+    return f"{value} ({low} .. {high}), Mann-Kendall p {drift.p_value:.2g}"
+
+
+def _signed(value: float, unit: str) -> str:
+    shown = f"{value * 100:.2f} %" if unit == "ratio" else format_value(value, unit)
+    return shown if value < 0 else f"+{shown}"
+
+
+def _loss(soak: Soak) -> str:
+    if not soak.offered:
+        return "no interval says anything about loss"
+    return loss_bound_text(soak.lost / soak.offered, soak.offered)
+
+
+def _span(start_s: float, end_s: float) -> str:
+    return f"{start_s:.1f} .. {end_s:.1f} s"

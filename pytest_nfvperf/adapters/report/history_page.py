@@ -10,12 +10,27 @@ from pathlib import Path
 from markupsafe import Markup
 
 from pytest_nfvperf.adapters.process.outputs import write_whole
-from pytest_nfvperf.adapters.report.drawing import to_svg
-from pytest_nfvperf.adapters.report.history_chart import history_chart
+from pytest_nfvperf.adapters.report.chart import BLUE, GREEN, MUTED, ORANGE, VERMILION, Axis, Chart, Panel, Rule, Series
 from pytest_nfvperf.adapters.report.history_table import change_line, history_rows, machine_line
+from pytest_nfvperf.adapters.report.picture import picture, to_svg
 from pytest_nfvperf.adapters.report.templating import environment, style
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.history.series import HistoryEntry, Watched, in_order, machines
+from pytest_nfvperf.model.history.series import (
+    ABOUT,
+    AT_LEAST,
+    AT_MOST,
+    Direction,
+    HistoryEntry,
+    Watched,
+    in_order,
+    machines,
+)
+
+_COLOURS = {Direction.WORSE: VERMILION, Direction.BETTER: GREEN, Direction.CHANGED: ORANGE}
+_BOUNDS = (("", "circle"), (AT_LEAST, "triangle-up-open"), (AT_MOST, "triangle-down-open"), (ABOUT, "diamond-open"))
+_MOST_DATES = 8
+_LEAST_REACH = 0.05
+"""Of the axis to either side of the values: noise of a per mille looks like nothing, as it is."""
 
 MOST_CHARTS = 150
 """On a page: more take minutes to draw, and nobody looks at them."""
@@ -77,4 +92,38 @@ def _subjects(watched: Sequence[Watched]) -> list[_Subject]:
 
 def _drawn(each: Watched) -> Markup:
     title = f"{each.series.name}, {each.series.what}"
-    return Markup(to_svg(history_chart(each), title))  # noqa: S704 - our own drawing
+    return Markup(to_svg(picture(history_chart(each)), title))  # noqa: S704 - our own drawing
+
+
+def history_chart(watched: Watched) -> Chart:
+    """Runs at equal distances with their intervals, dates below some of them, the levels, and the changes."""
+    points, changes = watched.series.points, watched.changes
+    series = []
+    for bound, symbol in _BOUNDS:
+        name = f"a run ({bound} this)" if bound else "a run"
+        here = [(place, point.figure) for place, point in enumerate(points) if point.figure.bound == bound]
+        for place, one in here:
+            series.append(Series(name, [place], [one.value], BLUE, symbol, 4.5))
+            if one.low is not None and one.high is not None:
+                series.append(Series("", [place, place], [one.low, one.high], BLUE, line="solid", width=1))
+    edges = [0, *(change.step.at for change in changes), len(points)]
+    levels = [*(change.step.before for change in changes), *(change.step.after for change in changes[-1:])]
+    for start, end, level in zip(edges, edges[1:], levels, strict=False):
+        series.append(
+            Series("median of a level", (start - 0.4, end - 0.6), (level, level), MUTED, line="solid", width=1.4)
+        )
+    rules = []
+    for change in changes:
+        colour, label = _COLOURS[change.direction], f"{change.step.ratio - 1:+.1%}"
+        rules.append(Rule(change.step.at - 0.5, "x", colour, name=str(change.direction), label=label))
+    low, high = min(watched.series.values), max(watched.series.values)
+    reach = max(high - low, _LEAST_REACH * abs(high)) * 0.25 or 1.0  # of a loss that was 0 in every run
+    dated = range(0, len(points), 1 + (len(points) - 1) // _MOST_DATES)
+    panel = Panel(
+        f"{watched.series.what}, machine {watched.series.machine}",
+        Axis(ticks=tuple((place, points[place].run.when[:10]) for place in dated), reach=(-0.7, len(points) - 0.3)),
+        Axis(reach=(low - reach, high + 1.4 * reach), unit=watched.series.unit),
+        series,
+        rules,
+    )
+    return Chart((panel,), 2.9, left=0.94)

@@ -10,7 +10,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from pytest_nfvperf.adapters.report.rendered import rendered
+from pytest_nfvperf.adapters.report.terminal_table import rendered
 from pytest_nfvperf.model.display import format_value
 from pytest_nfvperf.model.history.series import Change, Direction, HistoryEntry, Machine, Series, Watched
 

@@ -1,11 +1,15 @@
 """One self-contained HTML page of a run, in three depths: the verdict, a section a suite, the evidence.
 
-It needs no server and no network. Charts are interactive where scripts run, and pictures elsewhere.
+It needs no server and no network. Charts are interactive where scripts run, and pictures elsewhere. ``render_report``
+goes from the evidence to the file; what it calls is below it, in the order in which it does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +18,13 @@ from markupsafe import Markup
 from pytest_nfvperf.adapters.evidence.comparison import compared_run
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, conclude
 from pytest_nfvperf.adapters.process.outputs import write_whole
-from pytest_nfvperf.adapters.report import browser, figures, studies
-from pytest_nfvperf.adapters.report.charts import ChartFolder, NoteFault, raise_fault
-from pytest_nfvperf.adapters.report.comparison_page import comparison_page
-from pytest_nfvperf.adapters.report.conclusion_page import chips, closest, faults, head_style, selected
-from pytest_nfvperf.adapters.report.live.study import live_study
-from pytest_nfvperf.adapters.report.live.sweep import live_sweep
-from pytest_nfvperf.adapters.report.pages import SuitePage, TestPage, facts, flattened, test_page
-from pytest_nfvperf.adapters.report.published_relations import PublishedRelation, subjects_of
-from pytest_nfvperf.adapters.report.published_series import PublishedSeries
+from pytest_nfvperf.adapters.report import figures, page_charts, studies
+from pytest_nfvperf.adapters.report.charts import MOST_CURVES, Sweep, find_sweeps, study_chart, sweep_chart
+from pytest_nfvperf.adapters.report.comparison import comparison_chart, comparison_page
+from pytest_nfvperf.adapters.report.page_charts import ChartFolder, NoteFault, raise_fault
+from pytest_nfvperf.adapters.report.picture import picture
+from pytest_nfvperf.adapters.report.published import PublishedRelation, PublishedSeries, subjects_of
+from pytest_nfvperf.adapters.report.run_facts import facts, flattened
 from pytest_nfvperf.adapters.report.studies import (
     Comparison,
     find_comparisons,
@@ -31,15 +33,24 @@ from pytest_nfvperf.adapters.report.studies import (
     slope_line,
     subject_notes,
 )
-from pytest_nfvperf.adapters.report.study_chart import MOST_CURVES, study_chart
 from pytest_nfvperf.adapters.report.subjects import differing, distinctions, test_name
-from pytest_nfvperf.adapters.report.sweep_chart import sweep_chart
-from pytest_nfvperf.adapters.report.sweeps import Sweep, find_sweeps
 from pytest_nfvperf.adapters.report.templating import environment, style
-from pytest_nfvperf.adapters.report.topology_pages import MOST_OPEN, topology_pages
-from pytest_nfvperf.model.evidence.conclusion import OUTSIDE, RunConclusion, subject_badge
+from pytest_nfvperf.adapters.report.test_page import TestPage, test_page
+from pytest_nfvperf.adapters.report.texts import deployed_title, drawn
+from pytest_nfvperf.adapters.report.topology_chart import topology_chart
+from pytest_nfvperf.model.display import format_seconds, how_many
+from pytest_nfvperf.model.evidence.conclusion import (
+    OUTSIDE,
+    Fate,
+    RunConclusion,
+    RunFate,
+    TestConclusion,
+    subject_badge,
+)
 from pytest_nfvperf.model.evidence.machine_did import machine_did
+from pytest_nfvperf.model.evidence.records import Cause, TopologyData
 from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 from pytest_nfvperf.model.traffic.latency_origin import latency_origin
 
 MOST_UNPACKED_TRIALS = 2_000
@@ -47,6 +58,27 @@ MOST_UNPACKED_TRIALS = 2_000
 
 MOST_PICTURED_TESTS = 60
 """Of a run with more tests, interactive charts are drawn by the browser alone: a picture takes a quarter second."""
+
+_MOST_OPEN_TOPOLOGIES = 4
+"""Of more topologies than this, all are folded."""
+
+_HEAD_STYLES = {
+    RunFate.ACCEPTED: "pass",
+    RunFate.PASSED: "soft",
+    RunFate.FAILED: "fail",
+    RunFate.INCONCLUSIVE: "inconclusive",
+    RunFate.EMPTY: "inconclusive",
+}
+_OUTSIDE_THE_SLA = {
+    Cause.ASSERTION: "what the test checks",
+    Cause.SETUP: "a fixture",
+    Cause.USAGE: "usage",
+    Cause.INTERNAL: "nfvperf",
+}
+"""Causes that no requirement judges, and who says so."""
+
+_MOST_CLOSE = 8
+_ALWAYS_COUNTED = ("PASS", "FAIL", "INCONCLUSIVE", "BROKEN")
 
 
 def render_report(
@@ -77,93 +109,94 @@ def render_report(
     pictures = len(run.tests) <= MOST_PICTURED_TESTS
     charts = ChartFolder(out_dir / "charts" if png else None, time_for_charts, pictures=pictures, note=note)
     conclusion = conclude(run)
-    suites = _suites(run, conclusion, published, charts)
+    suites = _suite_pages(run, conclusion, charts)
     for suite in suites:
-        of_it = [one for one in relations if one.suite == suite.name]
-        suite.relations += zip(subjects_of(of_it), of_it, strict=True)
-    context = _context(run, conclusion, suites, published)
-    context["topologies"] = topology_pages([page for suite in suites for page in suite.tests], charts)
-    compared = compared_run(run, conclusion)
-    context["comparison"] = None if compared is None else comparison_page(compared, charts)
-    context["folded"] = len(context["topologies"]) > MOST_OPEN
-    context["large"] = len(run.trials) > MOST_UNPACKED_TRIALS
+        _compare_within(suite, published, relations, charts)
+    context = _head(run, conclusion, suites) | _body(run, conclusion, suites, charts)
     page = out_dir / "report.html"
-    write_whole(page, _rendered(context))
+    write_whole(page, _rendered(context | {"published": published}))
     return page
 
 
-def _rendered(context: dict[str, Any]) -> str:
-    made = environment()
-    body = made.get_template("test_body.html")
-    context["body_of"] = lambda page: Markup(body.render(context, page=page))  # noqa: S704 - the template escapes
-    context["browser"] = browser
-    return made.get_template("report.html").render(context)
+@dataclass(slots=True)
+class SuitePage:
+    """One suite: sweep charts, relations that others published, each with what it is about, then its tests."""
+
+    name: str
+    sweeps: list[tuple[str, Markup]] = field(default_factory=list)
+    relations: list[tuple[str, PublishedRelation]] = field(default_factory=list)
+    tests: list[TestPage] = field(default_factory=list)
+
+    @property
+    def counts(self) -> list[tuple[str, int]]:
+        """What became of its tests: (badge, how many)."""
+        return Counter(page.became.badge for page in self.tests).most_common()
+
+    @property
+    def line(self) -> str:
+        """``234 trials, 5 of them invalid; took 3.40 min``; of streams, which are no trials, the time only."""
+        trials = [trial for page in self.tests for trial in page.evidence.trials.values()]
+        invalid = sum(not trial.result.valid for trial in trials)
+        took = sum(page.evidence.end.seconds for page in self.tests if page.evidence.end is not None)
+        spoiled = f", {invalid} of them invalid" if invalid else ""
+        counted = f"{how_many(len(trials), 'trial')}{spoiled}; " if trials else ""
+        return f"{counted}took {format_seconds(took)}"
 
 
-def _suites(
-    run: RunEvidence, conclusion: RunConclusion, published: Sequence[PublishedSeries], charts: ChartFolder
-) -> list[SuitePage]:
+def _suite_pages(run: RunEvidence, conclusion: RunConclusion, charts: ChartFolder) -> list[SuitePage]:
+    """Suites with the pages of their tests, in the order they ran."""
     suites: dict[str, SuitePage] = {}
     listed: set[str] = set()
     for number, test in enumerate(run.tests.values(), 1):
         if test.node_id or test.outcomes or test.errors:
             name = dict(test.data.labels).get("suite", "other")
-            suite = suites.setdefault(name, SuitePage(name))
             became = conclusion.test(test.node_id) if test.node_id else OUTSIDE
-            suite.tests.append(test_page(test, became, run, f"test-{number}", charts, listed))
-    for suite in suites.values():
-        outcomes = [outcome for page in suite.tests for outcome in page.evidence.outcomes.values()]
-        for number, sweep in enumerate(find_sweeps(outcomes), 1):
-            suite.sweeps.append(_sweep(suite.name, number, sweep, published, charts))
-        suite.sweeps += _studies(suite.name, outcomes, charts)
+            page = test_page(test, became, run, f"test-{number}", charts, listed)
+            suites.setdefault(name, SuitePage(name)).tests.append(page)
     return list(suites.values())
 
 
-def _sweep(
-    suite: str, number: int, sweep: Sweep, published: Sequence[PublishedSeries], charts: ChartFolder
-) -> tuple[str, Markup]:
-    labels = [outcome.label for one in sweep.series for outcome in one.outcomes]
-    beside = [p for p in published if sweep.axis == "frame_size" and any(p.belongs_to(label) for label in labels)]
-    title = f"{sweep.axis.replace('_', ' ').capitalize()} sweep: {', '.join(one.name for one in sweep.series)}"
-    live = live_sweep(sweep.series, beside, axis=sweep.axis)
-    name = f"sweep {suite} {sweep.axis} {number}"
-    return title, charts.add(
-        lambda: sweep_chart(sweep.series, beside, axis=sweep.axis), name, f"{suite}: {title}", live
-    )
-
-
-def _studies(suite: str, outcomes: Sequence[Outcome], charts: ChartFolder) -> list[tuple[str, Markup]]:
-    """A chart for each metric and label, at most so many curves in one; below it, what a reader must know."""
+def _compare_within(
+    suite: SuitePage,
+    published: Sequence[PublishedSeries],
+    relations: Sequence[PublishedRelation],
+    charts: ChartFolder,
+) -> None:
+    """Add what its tests show together: sweeps, studies, and what others published of the same."""
+    outcomes = [outcome for page in suite.tests for outcome in page.evidence.outcomes.values()]
+    for number, sweep in enumerate(find_sweeps(outcomes), 1):
+        beside = [each for each in published if sweep.axis == "frame_size" and _is_about(each, sweep)]
+        title = f"{sweep.axis.replace('_', ' ').capitalize()} sweep: {', '.join(one.name for one in sweep.series)}"
+        chart = sweep_chart(sweep.series, beside, axis=sweep.axis)
+        name = f"sweep {suite.name} {sweep.axis} {number}"
+        suite.sweeps.append((title, charts.add(chart, name, f"{suite.name}: {title}")))
     groups: dict[tuple[str, str], list[Comparison]] = {}
     for comparison in find_comparisons(outcomes):
         groups.setdefault((comparison.main, comparison.per), []).append(comparison)
-    shown = []
     for (main, per), members in groups.items():
         for first in range(0, len(members), MOST_CURVES):
             part = members[first : first + MOST_CURVES]
-            name = f"study {suite} {main} {per} {first // MOST_CURVES + 1}"
-            shown.append(_study(suite, part, name, charts))
-    return shown
+            title = f"{metric_name(main).capitalize().replace('Tcp', 'TCP')} against {per}"
+            name = f"study {suite.name} {main} {per} {first // MOST_CURVES + 1}"
+            chart_markup = charts.add(study_chart(part), name, f"{suite.name}: {title}")
+            suite.sweeps.append((title, chart_markup + _study_notes(part)))
+    of_it = [one for one in relations if one.suite == suite.name]
+    suite.relations += zip(subjects_of(of_it), of_it, strict=True)
 
 
-def _study(suite: str, part: Sequence[Comparison], name: str, charts: ChartFolder) -> tuple[str, Markup]:
-    title = f"{metric_name(part[0].main).capitalize().replace('Tcp', 'TCP')} against {part[0].per}"
-    chart = charts.add(lambda: study_chart(part), name, f"{suite}: {title}", live_study(part))
-    return title, chart + _study_notes(part)
+def _is_about(published: PublishedSeries, sweep: Sweep) -> bool:
+    return any(published.belongs_to(outcome.label) for one in sweep.series for outcome in one.outcomes)
 
 
 def _study_notes(comparisons: Sequence[Comparison]) -> Markup:
+    """What a reader must know, below the chart."""
     lines = [f"{one.name}: {line}" for one in comparisons for line in (slope_line(one), *subject_notes(one)) if line]
     lines += notes_below(comparisons)
     return Markup("").join(Markup('<figcaption class="soft small">{}</figcaption>').format(line) for line in lines)
 
 
-def _context(
-    run: RunEvidence,
-    conclusion: RunConclusion,
-    suites: Sequence[SuitePage],
-    published: Sequence[PublishedSeries],
-) -> dict[str, Any]:
+def _head(run: RunEvidence, conclusion: RunConclusion, suites: Sequence[SuitePage]) -> dict[str, Any]:
+    """What became of the run, with what it was measured, and what did not pass."""
     pages = [page for suite in suites for page in suite.tests]
     data = run.run
     trials = [trial.result for trial in run.trials.values()]
@@ -174,22 +207,112 @@ def _context(
         "style": style(),
         "chips": chips(run, conclusion),
         "conclusion": conclusion,
-        "head_style": head_style(conclusion),
+        "head_style": _HEAD_STYLES.get(conclusion.fate, "error"),
         "facts": [] if data is None else facts(run, data),
         "fingerprint": [] if data is None else flattened(data.fingerprint),
         "faults": faults(conclusion, pages),
         "closest": closest(pages),
         "selected": selected(conclusion, pages),
-        "suites": suites,
         "testbeds": run.testbeds(),
-        "rows": _summary(pages),
-        "line": any(outcome.line_rate_fps for outcome in run.outcomes.values()),
-        "plateau": any(outcome.plateaus for outcome in run.outcomes.values()),
-        "published": published,
         "machine": machine_did(run.trials.values()),
         "trials": (len(trials), sum(not trial.valid for trial in trials)),
+    }
+
+
+def chips(run: RunEvidence, conclusion: RunConclusion) -> list[tuple[str, str, str]]:
+    """(style, number, what) for the head: tests by what became of them, then requirements."""
+    counts = Counter(test.badge for test in conclusion.tests)
+    shown = []
+    for badge in dict.fromkeys((*_ALWAYS_COUNTED, *(test.badge for test in conclusion.tests))):
+        count = counts[badge]
+        shown.append((badge.lower().replace(" ", "-"), str(count), f"{'test' if count == 1 else 'tests'} {badge}"))
+    met = sum(verdict.judgement is Judgement.PASS for verdict in run.verdicts.values())
+    if run.verdicts:
+        shown.append(("", f"{met} of {len(run.verdicts)}", "requirements met"))
+    return shown
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One reason why a test did not pass: a testbed error, a requirement, or what it raised.
+
+    ``what`` is the requirement, or the error's class; ``verdict`` has its figures, None where there are none.
+    """
+
+    page: TestPage
+    badge: str
+    what: str
+    why: str
+    verdict: Verdict | None = None
+
+
+def faults(conclusion: RunConclusion, pages: Sequence[TestPage]) -> list[Fault]:
+    """Everything that did not pass, with each reason, the gravest first."""
+    of_test = {page.evidence.node_id: page for page in pages}
+    wrong = [test for test in conclusion.tests if test.wrong or test.tolerated]
+    return [fault for test in wrong if test.node_id in of_test for fault in _faults_of(test, of_test[test.node_id])]
+
+
+def _faults_of(test: TestConclusion, page: TestPage) -> Iterator[Fault]:
+    errors, verdicts, end = page.evidence.errors.values(), page.evidence.verdicts.values(), page.evidence.end
+    judged = [one for kind in (Judgement.FAIL, Judgement.INCONCLUSIVE) for one in verdicts if one.judgement is kind]
+    who = _OUTSIDE_THE_SLA.get(end.cause) if end is not None else None
+    if who or test.fate is Fate.UNFINISHED or not (errors or judged):
+        yield Fault(page, test.badge, who or "-", end.reason if who and end is not None else test.reason)
+    yield from (Fault(page, test.badge, error.error, error.message) for error in errors)
+    yield from (Fault(page, one.judgement.value, one.requirement, one.reason, one) for one in judged)
+
+
+def closest(pages: Sequence[TestPage]) -> list[tuple[TestPage, Verdict]]:
+    """The requirements with the worst margins, met or not, worst first."""
+    judged = [(page, verdict) for page in pages for verdict in page.evidence.verdicts.values()]
+    known = [(page, verdict, verdict.margin) for page, verdict in judged if verdict.margin is not None]
+    return [(page, verdict) for page, verdict, _ in sorted(known, key=lambda each: each[2])[:_MOST_CLOSE]]
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedTest:
+    """A line of the list of all tests. ``page`` is None for one that never began; ``why`` of a skip and the like."""
+
+    became: TestConclusion
+    page: TestPage | None
+    why: str
+
+
+def selected(conclusion: RunConclusion, pages: Sequence[TestPage]) -> list[SelectedTest]:
+    """Every selected test; why only where ``faults`` does not say it."""
+    of_test = {page.evidence.node_id: page for page in pages}
+    told = {fault.page.evidence.node_id for fault in faults(conclusion, pages)}
+    return [
+        SelectedTest(test, of_test.get(test.node_id), "" if test.node_id in told else test.reason)
+        for test in conclusion.tests
+    ]
+
+
+def _body(
+    run: RunEvidence, conclusion: RunConclusion, suites: Sequence[SuitePage], charts: ChartFolder
+) -> dict[str, Any]:
+    """The table of all results, the comparison, the topologies and the suites; and what templates call."""
+    pages = [page for suite in suites for page in suite.tests]
+    topologies = _topology_pages(pages, charts)
+    compared, comparison = compared_run(run, conclusion), None
+    if compared is not None:
+        chart, drawing = comparison_chart(compared), None
+        if chart is not None:
+            drawing = charts.draw(lambda: picture(chart), "comparison", "ratio of each side to the baseline")
+        comparison = comparison_page(compared, drawing)
+    return {
+        "suites": suites,
+        "rows": _result_rows(pages),
+        "line": any(outcome.line_rate_fps for outcome in run.outcomes.values()),
+        "plateau": any(outcome.plateaus for outcome in run.outcomes.values()),
+        "comparison": comparison,
+        "topologies": topologies,
+        "folded": len(topologies) > _MOST_OPEN_TOPOLOGIES,
+        "large": len(run.trials) > MOST_UNPACKED_TRIALS,
         "figures": figures,
         "studies": studies,
+        "browser": page_charts,
         "test_name": test_name,
         "per_direction": figures.PER_DIRECTION,
         "latency_origin": latency_origin,
@@ -197,16 +320,52 @@ def _context(
     }
 
 
-def _summary(pages: Sequence[TestPage]) -> list[tuple[TestPage, Outcome, list[str], str]]:
+def _result_rows(pages: Sequence[TestPage]) -> list[tuple[TestPage, Outcome, list[str], str]]:
+    """A row for each outcome: in what it differs from others, and its badge."""
     different = differing([outcome.label for page in pages for outcome in page.evidence.outcomes.values()])
-    return [
-        (page, outcome, distinctions(outcome.label, different), _badge(page, outcome))
-        for page in pages
-        for outcome in page.evidence.outcomes.values()
-    ]
+    rows = []
+    for page in pages:
+        outcomes = page.evidence.outcomes.values()
+        for outcome in outcomes:
+            about = [verdict for verdict in page.evidence.verdicts.values() if verdict.is_about(outcome.labels)]
+            badge = subject_badge(page.became, figures.worst(about), len(outcomes))
+            rows.append((page, outcome, distinctions(outcome.label, different), badge))
+    return rows
 
 
-def _badge(page: TestPage, outcome: Outcome) -> str:
-    """Of one subject, where the test has several."""
-    about = [verdict for verdict in page.evidence.verdicts.values() if verdict.is_about(outcome.labels)]
-    return subject_badge(page.became, figures.worst(about), len(page.evidence.outcomes))
+@dataclass(slots=True)
+class TopologyPage:
+    """One topology on one datapath. ``title``: its name and the datapath; ``text``: the drawing of the terminal."""
+
+    anchor: str
+    deployed: TopologyData
+    title: str
+    text: str
+    picture: Markup
+    tests: list[TestPage] = field(default_factory=list)
+
+
+def _topology_pages(tests: Sequence[TestPage], charts: ChartFolder) -> list[TopologyPage]:
+    """Each topology drawn once, in the order in which they were first deployed, with the tests that deployed it."""
+    pages: list[TopologyPage] = []
+    for test in tests:
+        for deployed in test.evidence.topologies.values():
+            title = deployed_title(deployed)
+            shown = replace(deployed, info=None)  # how the DUT's instance was started is not in the picture
+            page = next((one for one in pages if (one.title, replace(one.deployed, info=None)) == (title, shown)), None)
+            if page is None:
+                number = len(pages) + 1
+                name = f"topology {number} {deployed.topology.name}"
+                image = charts.draw(partial(topology_chart, deployed), name, f"Topology {title}")
+                page = TopologyPage(f"topology-{number}", deployed, title, drawn(deployed), image)
+                pages.append(page)
+            page.tests.append(test)
+    return pages
+
+
+def _rendered(context: dict[str, Any]) -> str:
+    """The page. The body of a test is a template of its own, since a large page packs it."""
+    made = environment()
+    body = made.get_template("test_body.html")
+    context["body_of"] = lambda page: Markup(body.render(context, page=page))  # noqa: S704 - the template escapes
+    return made.get_template("report.html").render(context)

@@ -1,11 +1,20 @@
-"""An outcome as JUnit properties: ``item.user_properties.extend(junit_properties(...))``."""
+"""JUnit: an outcome as properties of a test, and the file that pytest wrote, made to say what became of each test.
+
+pytest knows two kinds: a failure is what a test raises, an error what its fixtures do. Here a failure is a FAIL (an
+SLA or an assertion), and whatever says nothing about the DUT is an error.
+"""
 
 from __future__ import annotations
 
+import io
+from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
+from xml.etree import ElementTree as ET
 
+from pytest_nfvperf.adapters.process.outputs import write_whole
 from pytest_nfvperf.adapters.report.figures import goal_seen, plateau_seen, typical_latency
-from pytest_nfvperf.model.evidence.conclusion import TestConclusion
+from pytest_nfvperf.model.evidence.conclusion import Fate, RunConclusion, TestConclusion
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.samples import Bound
 from pytest_nfvperf.model.sla.verdict import Observation, Verdict
@@ -14,6 +23,34 @@ from pytest_nfvperf.model.text import visible
 RESULT, REASON = "nfvperf.result", "nfvperf.reason"
 ATTEMPT = "nfvperf.attempt"
 """Of a test that another plugin repeated: which attempt it was, from 2 on."""
+
+_KINDS = {
+    Fate.FAILED: "failure",
+    Fate.INCONCLUSIVE: "error",
+    Fate.BROKEN: "error",
+    Fate.USAGE: "error",
+    Fate.INTERNAL: "error",
+    Fate.UNFINISHED: "error",
+    Fate.NOT_RUN: "skipped",
+}
+_COUNTED = {"failures": "failure", "errors": "error", "skipped": "skipped"}
+_WRONG = ("failure", "error")
+
+
+def split_node_id(node_id: str) -> tuple[str, list[str], str]:
+    """Path, classes and name of ``a/test_b.py::TestC::test_d[fd00::1]``; no name where it is a file's alone.
+
+    The name keeps its parameters, which may have colons of their own.
+    """
+    path, _, inside = node_id.partition("::")
+    names, bracket, parameters = inside.partition("[")
+    *classes, name = names.split("::")
+    return path, classes, name + bracket + parameters
+
+
+def module_of(path: str) -> str:
+    """``a.test_b`` of ``a/test_b.py``."""
+    return path.removesuffix(".py").replace("/", ".")
 
 
 def junit_properties(outcome: Outcome, verdicts: Sequence[Verdict] = ()) -> list[tuple[str, str]]:
@@ -25,7 +62,9 @@ def junit_properties(outcome: Outcome, verdicts: Sequence[Verdict] = ()) -> list
         if goal.load_fps is not None:
             pairs += _bounded(f"{goal.goal.name}.load_fps", goal_seen(outcome, goal.goal.name))
     pairs += _bounded("forwarding_rate.fps", plateau_seen(outcome))
-    pairs += _latency(outcome)
+    point = typical_latency(outcome)
+    if point is not None:
+        pairs += [("latency.at", point.at), ("latency.p50_ns", point.p50_ns), ("latency.p99_ns", point.p99_ns)]
     if outcome.back_to_back is not None:
         pairs.append(("back_to_back.mean_burst_frames", outcome.back_to_back.mean_burst_frames))
     if outcome.cost is not None:
@@ -53,8 +92,106 @@ def _bounded(name: str, seen: Observation | None) -> list[tuple[str, object]]:
     return pairs
 
 
-def _latency(outcome: Outcome) -> list[tuple[str, object]]:
-    point = typical_latency(outcome)
-    if point is None:
-        return []
-    return [("latency.at", point.at), ("latency.p50_ns", point.p50_ns), ("latency.p99_ns", point.p99_ns)]
+def tell_junit(path: Path, conclusion: RunConclusion) -> None:
+    """Rewrite a JUnit file, whole or not at all. Can be done again, when the conclusion is another one.
+
+    Args:
+        path: the file; where there is none, nothing is done.
+        conclusion: what became of the run. Each test that ended has its result as property ``nfvperf.result``.
+
+    Raises:
+        OSError: the file cannot be written. xml.etree.ElementTree.ParseError: another plugin wrote what is no XML.
+    """
+    if not path.is_file():
+        return
+    tree = ET.parse(path)  # noqa: S314 - as above
+    for suite in tree.iter("testsuite"):
+        for nameless in [case for case in suite.iter("testcase") if case.get("name") is None]:
+            suite.remove(nameless)  # pytest's, of a test that was interrupted
+        _keep_last_attempts(suite)
+        cases = list(suite.iter("testcase"))
+        for case in cases:
+            _tell_result(case, cases, conclusion)
+            _tell_kind(case, cases)
+        written = {_name(case) for case in cases}
+        made = [_case_of(test) for test in conclusion.tests if test.fate in {Fate.NOT_RUN, Fate.UNFINISHED}]
+        suite.extend(case for case in made if _name(case) not in written)
+        _tell_run(suite, conclusion)
+        _count(suite)
+    written_anew = io.BytesIO()
+    tree.write(written_anew, encoding="utf-8", xml_declaration=True)
+    write_whole(path, written_anew.getvalue())
+
+
+def _keep_last_attempts(suite: ET.Element) -> None:
+    """Of a test that another plugin repeated pytest writes a testcase for each attempt; the last one decides."""
+    cases = list(suite.iter("testcase"))
+    last = {_name(case): place for place, case in enumerate(cases) if _property(case, ATTEMPT)}
+    for place, case in enumerate(cases):
+        if place < last.get(_name(case), 0):
+            suite.remove(case)
+
+
+def _tell_result(case: ET.Element, cases: list[ET.Element], conclusion: RunConclusion) -> None:
+    """Of a test whose process died nobody wrote the result: xdist tells of the crash alone."""
+    if any(_name(other) == _name(case) and _property(other, RESULT) for other in cases):
+        return
+    for test in conclusion.tests:
+        made = _case_of(test) if test.fate in _KINDS else None
+        if made is not None and _name(made) == _name(case):
+            case.extend(made.findall("properties"))
+
+
+def _tell_kind(case: ET.Element, cases: list[ET.Element]) -> None:
+    """One testcase; of a test whose teardown failed, too, pytest writes two, and the second has the result."""
+    found = _property(case, RESULT) or next(
+        (value for other in cases if _name(other) == _name(case) and (value := _property(other, RESULT))), None
+    )
+    kind = _KINDS.get(Fate(found)) if found else None
+    wrong = [child for child in case if child.tag in _WRONG]
+    tolerated = found == Fate.INCONCLUSIVE and not wrong
+    if kind is None or tolerated:
+        return
+    for child in wrong or [ET.SubElement(case, kind, message=_property(case, REASON) or "")]:
+        child.tag = kind
+        child.set("type", f"nfvperf.{found}")
+
+
+def _case_of(test: TestConclusion) -> ET.Element:
+    """A testcase for what pytest wrote none of: it never ended."""
+    path, classes, name = split_node_id(visible(test.node_id))
+    case = ET.Element("testcase", classname=".".join([module_of(path), *classes]), name=name, time="0")
+    properties = ET.SubElement(case, "properties")
+    for key, value in ((RESULT, str(test.fate)), (REASON, visible(test.reason))):
+        ET.SubElement(properties, "property", name=key, value=value)
+    kind = _KINDS[test.fate]
+    ET.SubElement(case, kind, type=f"nfvperf.{test.fate}", message=visible(test.reason))
+    return case
+
+
+def _tell_run(suite: ET.Element, conclusion: RunConclusion) -> None:
+    properties = suite.find("properties")
+    if properties is None:
+        properties = ET.Element("properties")
+        suite.insert(0, properties)
+    for told in [each for each in properties if each.get("name", "").startswith("nfvperf.")]:
+        properties.remove(told)
+    said = {"run": str(conclusion.fate), "exit_status": str(conclusion.exit_status), "headline": conclusion.headline}
+    said |= {"rig": conclusion.rig} if conclusion.rig else {}
+    for name, value in (said | ({"reason": conclusion.reason} if conclusion.reason else {})).items():
+        ET.SubElement(properties, "property", name=f"nfvperf.{name}", value=visible(value))
+
+
+def _count(suite: ET.Element) -> None:
+    kinds = Counter(child.tag for case in suite.iter("testcase") for child in case)
+    for attribute, kind in _COUNTED.items():
+        suite.set(attribute, str(kinds[kind]))
+    suite.set("tests", str(len({_name(case) for case in suite.iter("testcase")})))
+
+
+def _name(case: ET.Element) -> tuple[str | None, str | None]:
+    return case.get("classname"), case.get("name")
+
+
+def _property(case: ET.Element, name: str) -> str | None:
+    return next((each.get("value") for each in case.iter("property") if each.get("name") == name), None)

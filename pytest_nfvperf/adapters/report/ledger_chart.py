@@ -2,7 +2,7 @@
 
 The line between two hops is as thick as the share of the offered frames that is still there. What falls out
 of a hop is written below it, the leftmost hop lowest, so that no text lies across another's arrow. So are the frames
-that go on from it, and their rate.
+that go on from it, and their rate. Of very many hops those that lose frames are drawn, and as many others as have room.
 """
 
 from __future__ import annotations
@@ -15,16 +15,68 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
-from pytest_nfvperf.adapters.report.drawing import INK, MUTED, ORANGE, VERMILION, new_figure
-from pytest_nfvperf.adapters.report.ledger_layout import Box, clear_hops
+from pytest_nfvperf.adapters.report.chart import INK, MUTED, ORANGE, VERMILION
+from pytest_nfvperf.adapters.report.picture import new_figure
 from pytest_nfvperf.model.display import format_fps, format_ratio
-from pytest_nfvperf.model.ledger.ledger import Hop, Ledger
+from pytest_nfvperf.model.ledger.ledger import FramePath, Hop, HopKind, Ledger
 
 _WIDTH_IN = 11.0
 _LEFT_IN, _RIGHT_IN = 0.1, 1.15
 _TITLE_IN, _BOX_IN, _COUNT_IN, _LINE_IN, _GAP_IN = 0.34, 0.5, 0.41, 0.185, 0.2
 _LETTER_IN = 0.066
 _THINNEST, _THICKEST = 1.0, 7.0
+MOST_BOXES = 10
+_LONGEST = 15
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """One hop, or several in a row that lose nothing."""
+
+    hops: tuple[Hop, ...]
+
+    @property
+    def label(self) -> str:
+        """Its name in one or two lines."""
+        if len(self.hops) > 1:
+            return f"{len(self.hops)} hops\nwithout loss"
+        (hop,) = self.hops
+        head, _, tail = hop.name.partition(", " if ", " in hop.name else " ")
+        if hop.kind is HopKind.DATAPATH and "," not in hop.name:
+            return f"{_short(hop.name)}\ndatapath"
+        if hop.kind is HopKind.VNF and not tail:
+            return f"{_short(head)}\nVNF"
+        return f"{_short(head)}\n{_short(tail)}" if tail else _short(head)
+
+
+def _short(name: str) -> str:
+    """Bridges on a long chain are its first and last."""
+    parts = name.split(" + ")
+    if len(name) > _LONGEST and len(parts) > 2:
+        name = f"{parts[0]} … {parts[-1]}"
+    return name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"
+
+
+def clear_hops(hops: Sequence[Hop], most: int = MOST_BOXES) -> tuple[Box, ...]:
+    """Boxes for hops: where there are too many, runs of hops without loss become one box, the longest first."""
+    boxes = [Box((hop,)) for hop in hops]
+    while len(boxes) > most:
+        start, length = _longest_run(boxes)
+        if length < 2:
+            break
+        merged = Box(tuple(hop for box in boxes[start : start + length] for hop in box.hops))
+        boxes[start : start + length] = [merged]
+    return tuple(boxes)
+
+
+def _longest_run(boxes: Sequence[Box]) -> tuple[int, int]:
+    """Start and length of the longest run of boxes without loss between the first and the last box."""
+    best, start = (0, 0), 1
+    for at in range(1, len(boxes)):
+        if at == len(boxes) - 1 or any(hop.missing or hop.losses for hop in boxes[at].hops):
+            best = max(best, (start, at - start), key=lambda run: run[1])
+            start = at + 1
+    return best
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,19 +113,8 @@ def ledger_chart(ledger: Ledger, seconds: float) -> Figure | None:
     """
     if not ledger.paths:
         return None
-    rows = [
-        _row(_title(path.direction, path.offered, path.received, path.lost), path.hops, seconds, path.foreign)
-        for path in ledger.paths
-    ]
-    rows += [
-        _row(
-            _title(branch.direction, branch.offered, branch.received, branch.lost, "copies due"),
-            branch.hops,
-            seconds,
-            branch.foreign,
-        )
-        for branch in ledger.branches
-    ]
+    rows = [_row(_title(path), path.hops, seconds, path.foreign) for path in ledger.paths]
+    rows += [_row(_title(branch, "copies due"), branch.hops, seconds, branch.foreign) for branch in ledger.branches]
     if ledger.beside:
         copies = sum(hop.entered for hop in ledger.beside)
         title = f"Beside the path: {copies:,} copies, whose loss is none of the trial's"
@@ -91,9 +132,10 @@ def ledger_chart(ledger: Ledger, seconds: float) -> Figure | None:
     return figure
 
 
-def _title(direction: str, offered: int, received: int, lost: int, entered: str = "offered") -> str:
-    share = f" ({format_ratio(lost / offered)})" if offered and lost else ""
-    return f"{direction.replace('->', ' → ')}: {offered:,} {entered}, {received:,} received, {lost:,} lost{share}"
+def _title(path: FramePath, entered: str = "offered") -> str:
+    share = f" ({format_ratio(path.lost / path.offered)})" if path.offered and path.lost else ""
+    counts = f"{path.offered:,} {entered}, {path.received:,} received, {path.lost:,} lost{share}"
+    return f"{path.direction.replace('->', ' → ')}: {counts}"
 
 
 def _row(

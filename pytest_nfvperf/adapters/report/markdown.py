@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Sequence
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence
-from pytest_nfvperf.adapters.report.dut_facts import versions_text
-from pytest_nfvperf.adapters.report.result_text import figures_text, test_name
+from pytest_nfvperf.adapters.report.run_facts import versions_text
+from pytest_nfvperf.adapters.report.texts import figures_text, test_name
 from pytest_nfvperf.model.evidence.conclusion import Fate, RunConclusion, RunFate, TestConclusion
 from pytest_nfvperf.model.evidence.machine_did import Grade, machine_did
 from pytest_nfvperf.model.text import visible

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
 from pytest_nfvperf.model import display
+from pytest_nfvperf.model.evidence.records import TrialData
 from pytest_nfvperf.model.text import visible
 
 TEMPLATES = Path(__file__).with_name("templates")
@@ -24,7 +25,18 @@ def environment() -> Environment:
         lstrip_blocks=True,
         finalize=_shown,
     )
-    made.filters |= _filters()
+    made.filters |= {
+        "fps": display.format_fps,
+        "bps": display.format_bps,
+        "ns": display.format_ns,
+        "seconds": display.format_seconds,
+        "ratio": display.format_ratio,
+        "count": lambda value: display.format_count(value, ""),
+        "value": display.format_value,
+        "against": display.format_against,
+        "margin": display.format_margin,
+        "how_many": display.how_many,
+    }
     return made
 
 
@@ -38,16 +50,6 @@ def _shown(value: object) -> object:
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-def _filters() -> dict[str, Any]:
-    return {
-        "fps": display.format_fps,
-        "bps": display.format_bps,
-        "ns": display.format_ns,
-        "seconds": display.format_seconds,
-        "ratio": display.format_ratio,
-        "count": lambda value: display.format_count(value, ""),
-        "value": display.format_value,
-        "against": display.format_against,
-        "margin": display.format_margin,
-        "how_many": display.how_many,
-    }
+def trials_html(trials: Sequence[tuple[str, TrialData]]) -> str:
+    """A page with one row a trial, invalid ones with their reasons."""
+    return environment().get_template("trials.html").render(trials=list(trials), style=style())

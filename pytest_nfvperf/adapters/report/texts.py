@@ -1,45 +1,166 @@
-"""Trials, ledgers and topologies as CSV and plain text, for attachments and messages."""
+"""Tests, trials, readings and topologies as plain text and CSV, for terminals, attachments and messages."""
 
 from __future__ import annotations
 
 import csv
 import io
-import shlex
+import re
 from collections.abc import Sequence
-from pathlib import Path
+from dataclasses import dataclass
+from typing import NamedTuple
 
-from pytest_nfvperf.adapters.report.dut_facts import versions_text
-from pytest_nfvperf.model.display import format_bps, format_count, format_load, format_ratio, format_seconds
+from pytest_nfvperf.adapters.report.figures import goal_figures, is_of_times, other_result, typical_latency
+from pytest_nfvperf.adapters.report.run_facts import versions_text
+from pytest_nfvperf.adapters.report.studies import find_comparisons, median_text, ratio_text
+from pytest_nfvperf.model.display import (
+    format_bps,
+    format_count,
+    format_elapsed,
+    format_load,
+    format_ns,
+    format_ratio,
+    format_seconds,
+)
+from pytest_nfvperf.model.evidence.conclusion import Fate, TestConclusion
 from pytest_nfvperf.model.evidence.records import StreamData, TopologyData, TrialData
+from pytest_nfvperf.model.fold import cut, cut_name
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.testbed.topology_text import topology_text
 from pytest_nfvperf.model.testbed.tuning import OVS_DEFAULT
 
-_COLUMNS = (
-    "trial",
-    "purpose",
-    "load_fps",
-    "duration_s",
-    "intended",
-    "offered",
-    "sent",
-    "received",
-    "lost",
-    "loss_ratio",
-    "p50_ns",
-    "p99_ns",
-    "valid",
-    "reasons",
+Piece = tuple[str, dict[str, bool]]
+"""Text, and how it is marked: what pytest's terminal writer takes."""
+
+BETWEEN = " · "
+_RED, _YELLOW = {"red": True, "bold": True}, {"yellow": True}
+_MARKS = {
+    "PASS": {"green": True},
+    "FAIL": _RED,
+    "BROKEN": _RED,
+    "USAGE": _RED,
+    "INTERNAL": _RED,
+    "INCONCLUSIVE": _YELLOW,
+    "skipped": _YELLOW,
+}
+_NAME, _FIGURES, _VERDICT, _TIME = 42, 44, 12, 6
+"""Columns of each; a longer name or longer figures push the rest to the right."""
+
+_GAP = "  "
+_XDIST_GROUP = re.compile(r"@[^\]]*$")
+
+
+class Found(NamedTuple):
+    """What is to be told of a test.
+
+    Attributes:
+        figures: what it measured; empty for one that measured nothing.
+        verdict: what became of it, in a word.
+        reason: why, where it did not pass.
+    """
+
+    figures: str
+    verdict: str
+    reason: str = ""
+
+
+def test_name(node_id: str) -> str:
+    """``throughput/test_ndr_pdr[64]`` of ``suites/throughput/test_frame_sizes.py::test_ndr_pdr[64]``.
+
+    Without the group that xdist appends after an ``@``.
+    """
+    path, _, test = _XDIST_GROUP.sub("", node_id).partition("::")
+    folder = path.rpartition("/")[0].rpartition("/")[2]
+    return f"{folder}/{test}" if folder else test
+
+
+test_name.__test__ = False  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True, slots=True)
+class ResultText:
+    """The line of a test. ``seconds``: it took; ``count``: how many ended so far, of how many (0: not known)."""
+
+    node_id: str
+    found: Found
+    seconds: float
+    count: tuple[int, int]
+
+    def lines(self, width: int | None, widest: int = 0) -> list[list[Piece]]:
+        """One line, or on a narrow terminal one more for the figures; and one for the reason.
+
+        Args:
+            width: columns of the terminal; None for a file or a pipe, where nothing is cut or folded.
+            widest: of all names that will be shown, for the columns to align; 0: not known.
+        """
+        name = test_name(self.node_id)
+        column = min(widest or _NAME, _NAME)
+        lines = [self._line(f"{name:<{column}}{_GAP}{self.found.figures:<{_FIGURES}}")]
+        if width is not None and _length(lines[0]) >= width:
+            room = width - _length(self._line("")) - 1
+            lines = [self._line(f"{cut_name(name, room):<{room}}")]
+            lines += [[(f"    {cut(self.found.figures, width - 5)}", {})]] if self.found.figures else []
+        if self.found.reason:
+            reason = f"    {self.found.reason}"
+            lines.append([(reason if width is None else cut(reason, width - 1), {})])
+        return lines
+
+    def _line(self, what: str) -> list[Piece]:
+        ended, of = self.count
+        count = f"{_GAP}{ended:>{len(str(of))}}/{of}" if of else ""
+        verdict = f"{self.found.verdict:<{_VERDICT}}"
+        return [
+            (f"{what}{_GAP}", {}),
+            (verdict, _MARKS.get(self.found.verdict, {})),
+            (f"{_GAP}{format_elapsed(self.seconds):>{_TIME}}{count}", {}),
+        ]
+
+
+def _length(pieces: Sequence[Piece]) -> int:
+    return sum(len(text) for text, _ in pieces)
+
+
+def figures_text(outcomes: Sequence[Outcome]) -> str:
+    """``NDR 5.52 Mpps · PDR 6.30 Mpps · p99 12.0 us``: what a test measured, shortest first to read."""
+    parts = []
+    for outcome in outcomes:
+        for goal in outcome.goals:
+            shown = goal_figures(outcome, goal.goal.name).mpps
+            parts.append(f"{goal.goal.name.upper()} {shown}{'' if goal.load_fps is None else ' Mpps'}")
+        latency = typical_latency(outcome) if outcome.goals else None
+        parts += [] if latency is None else [f"p99 {format_ns(latency.p99_ns)}"]
+    sampled = [outcome for outcome in outcomes if outcome.samples and not is_of_times(outcome)]
+    compared = find_comparisons(sampled)
+    for comparison in compared:  # bridges 1: 5.64 Mpps, 2: 98.4 %, 9: 97.0 %
+        per, (baseline, *others) = comparison.per, comparison.outcomes
+        ratios = [f"{one.label[per]}: {ratio_text(one.relative(comparison.main))}" for one in others]
+        parts.append(", ".join([f"{per} {baseline.label[per]}: {median_text(baseline.samples[0])}", *ratios]))
+    shown_there = {id(outcome) for one in compared for outcome in one.outcomes}
+    parts += [median_text(outcome.samples[0]) for outcome in sampled if id(outcome) not in shown_there]
+    parts += [other_result(o) for o in outcomes if not o.goals and (not o.samples or is_of_times(o))]
+    return BETWEEN.join(dict.fromkeys(parts))
+
+
+_QUIET = frozenset({Fate.PASSED, Fate.SKIPPED, Fate.NOT_RUN})
+
+
+def test_lines(tests: Sequence[TestConclusion]) -> list[str]:
+    """``FAIL          suites/x.py::test_y: ndr >= 5 Mpps: 4.00 Mpps``, in the order given."""
+    width = max((len(test.badge) for test in tests), default=0)
+    return [f"{test.badge:<{width}}  {test.node_id}{f': {test.reason}' if test.reason else ''}" for test in tests]
+
+
+def worth_telling(tests: Sequence[TestConclusion]) -> list[TestConclusion]:
+    """Those that a run's summary lists one by one; skips are counted by their reasons, and passes are in the table."""
+    return [test for test in tests if test.fate not in _QUIET]
+
+
+test_lines.__test__ = False  # type: ignore[attr-defined]
+
+
+_TRIAL_COLUMNS = (
+    *("trial", "purpose", "load_fps", "duration_s", "intended", "offered", "sent", "received", "lost", "loss_ratio"),
+    *("p50_ns", "p99_ns", "valid", "reasons"),
 )
-
-
-def command_line(argv: Sequence[str]) -> str:
-    """As it was typed: where the program is installed says nothing, and ``python -m pytest`` runs a file of its own."""
-    if not argv:
-        return ""
-    program = Path(argv[0])
-    name = f"python -m {program.parent.name}" if program.name == "__main__.py" else program.name
-    return f"{name} {shlex.join(argv[1:])}".strip()
 
 
 def drawn(deployed: TopologyData) -> str:
@@ -62,28 +183,14 @@ def trials_csv(trials: Sequence[tuple[str, TrialData]]) -> str:
     """A line a trial; loads in frames/s per direction, counts over all directions, empty where not measured."""
     out = io.StringIO()
     writer = csv.writer(out)
-    writer.writerow(_COLUMNS)
+    writer.writerow(_TRIAL_COLUMNS)
     for trial_id, trial in trials:
-        result = trial.result
-        latency = result.latency
-        writer.writerow(
-            [
-                trial_id,
-                result.spec.purpose,
-                result.spec.load_fps,
-                result.due_s,
-                result.intended,
-                result.offered,
-                result.sent,
-                result.received,
-                result.lost,
-                result.loss_ratio,
-                latency.percentile_ns(50) if latency else None,
-                latency.percentile_ns(99) if latency else None,
-                result.valid,
-                "; ".join(map(str, result.invalid)),
-            ]
-        )
+        result, latency = trial.result, trial.result.latency
+        counts = (result.intended, result.offered, result.sent, result.received, result.lost, result.loss_ratio)
+        times = (latency.percentile_ns(50), latency.percentile_ns(99)) if latency else (None, None)
+        reasons = "; ".join(map(str, result.invalid))
+        spec = (result.spec.purpose, result.spec.load_fps, result.due_s)
+        writer.writerow([trial_id, *spec, *counts, *times, result.valid, reasons])
     return out.getvalue()
 
 

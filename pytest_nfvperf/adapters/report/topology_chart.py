@@ -1,7 +1,16 @@
-"""A topology as a picture, in the style of all other charts."""
+"""A topology as a picture: the bridges in a row, VNFs and hosts above, the tester below.
+
+First what is around the bridges, as boxes with text (``nodes_of``); then where all of it is, pure geometry in inches,
+y upwards (``lay_out``); then the drawing (``topology_chart``). Of very many nodes a few are drawn, and one that says
+how many more there are.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from textwrap import wrap
 from typing import Literal
 
 from matplotlib.axes import Axes
@@ -10,34 +19,437 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import FancyBboxPatch, PathPatch
 from matplotlib.path import Path
 
-from pytest_nfvperf.adapters.report.drawing import (
-    BLUE,
-    GREEN,
-    INK,
-    MUTED,
-    ORANGE,
-    PAPER,
-    PURPLE,
-    SKY,
-    VERMILION,
-    new_figure,
-)
-from pytest_nfvperf.adapters.report.topology_layout import (
-    BEHIND,
-    LINE,
-    Box,
-    Flow,
-    Layout,
-    Shape,
-    Wire,
-    lay_out,
-)
-from pytest_nfvperf.adapters.report.topology_nodes import Sort
+from pytest_nfvperf.adapters.report.chart import BLUE, GREEN, INK, MUTED, ORANGE, PAPER, PURPLE, SKY, VERMILION
+from pytest_nfvperf.adapters.report.picture import WIDTH, new_figure
 from pytest_nfvperf.model.evidence.records import TopologyData
-from pytest_nfvperf.model.testbed.topology_labels import directions_words
+from pytest_nfvperf.model.testbed.topology_labels import (
+    Kinds,
+    directions_words,
+    extras,
+    kind_of,
+    mirror_words,
+    route_words,
+)
+from pytest_nfvperf.model.topology.bridge_paths import Link, LinkEnd, link_ends
+from pytest_nfvperf.model.topology.nodes import Behind, Namespace, Nic, Port, PortRole
+from pytest_nfvperf.model.topology.topology import Topology
 
-WIDTH = 10.4
-"""Of every picture, so that letters are as large in all of them."""
+_MOST_LINES = 6
+_COPIES_WIDTH = 22
+
+
+class Sort(StrEnum):
+    """Who it is."""
+
+    GENERATOR = "generator"
+    MONITOR = "monitor"
+    VNF = "VNF"
+    NAMESPACE = "namespace"
+    ROUTER = "router"
+    TUNNEL = "tunnel"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One box. ``ends``: the ports that it is joined to, as (bridge, port); ``kinds``: what each of them is.
+
+    ``behind``: who shares its port.
+    """
+
+    sort: Sort
+    lines: tuple[str, ...]
+    ends: tuple[tuple[str, str], ...]
+    kinds: tuple[str, ...]
+    is_ghost: bool = False
+    behind: Node | None = None
+
+
+def nodes_of(topology: Topology, kinds: Kinds) -> list[Node]:
+    """All of them, in the order of the topology."""
+    nodes = [*_generator(topology, kinds), *_vnfs(topology, kinds), *_namespaces(topology), *_tunnels(topology)]
+    copies = {mirror.output: f"copies: {mirror_words(mirror)}" for mirror in topology.mirrors}
+    put_on = [[line for _, port in node.ends for line in wrap(copies.get(port, ""), _COPIES_WIDTH)] for node in nodes]
+    return [replace(node, lines=(*node.lines, *lines)) for node, lines in zip(nodes, put_on, strict=True)]
+
+
+def _generator(topology: Topology, kinds: Kinds) -> list[Node]:
+    nodes = []
+    for port in topology.ports:
+        if port.role is PortRole.FORWARDER:
+            continue
+        sort = Sort.MONITOR if port.role is PortRole.MONITOR else Sort.GENERATOR
+        lines = (port.name, str(sort), *extras(port))
+        ends = ((port.bridge, port.name),)
+        nodes.append(Node(sort, lines, ends, (kind_of(port, kinds),), behind=_behind(topology, port)))
+    return nodes
+
+
+def _behind(topology: Topology, port: Port) -> Node | None:
+    """The host that shares an endpoint's port: there is one at most."""
+    for one in topology.behind:
+        if one.port == port.name:
+            host = next(namespace for namespace in topology.namespaces if namespace.name == one.namespace)
+            return Node(Sort.NAMESPACE, (host.name, str(Sort.NAMESPACE), *_details(host, [one])), (), ())
+    return None
+
+
+def _vnfs(topology: Topology, kinds: Kinds) -> list[Node]:
+    sides: dict[str, list[Port]] = {}
+    for port in topology.ports:
+        if port.role is PortRole.FORWARDER:
+            sides.setdefault(port.owner, []).append(port)
+    nodes = []
+    for owner, ports in sides.items():
+        said = dict.fromkeys(word for port in ports for word in extras(port))
+        lines = (owner, f"VNF, {ports[0].vnf_mode}", *said)
+        ends = tuple((port.bridge, port.name) for port in ports)
+        nodes.append(Node(Sort.VNF, lines, ends, tuple(kind_of(port, kinds) for port in ports)))
+    return nodes
+
+
+def _namespaces(topology: Topology) -> list[Node]:
+    nodes = []
+    for namespace in topology.namespaces:
+        nics = [nic for nic in topology.nics if nic.namespace == namespace.name]
+        if not nics and any(one.namespace == namespace.name for one in topology.behind):
+            continue  # it is drawn with the port that it is behind
+        sort = Sort.ROUTER if namespace.routing else Sort.NAMESPACE
+        ends = tuple((nic.bridge, nic.port) for nic in nics)
+        lines = (namespace.name, str(sort), *_details(namespace, nics))
+        nodes.append(Node(sort, lines, ends, tuple(str(nic.kind) for nic in nics)))
+    return nodes
+
+
+def _details(namespace: Namespace, nics: Sequence[Nic | Behind]) -> list[str]:
+    said = []
+    for nic in nics:
+        said += [f"{nic.name} {address}" for address in nic.addresses] or [nic.name]
+        said += extras(nic)
+    said += route_words(namespace)
+    return said if len(said) <= _MOST_LINES else [*said[: _MOST_LINES - 1], f"… {len(said) - _MOST_LINES + 1} more"]
+
+
+def _tunnels(topology: Topology) -> list[Node]:
+    return [
+        Node(
+            Sort.TUNNEL,
+            (tunnel.port, f"{tunnel.kind} {tunnel.key}", f"to {tunnel.remote}", f"MTU {tunnel.mtu}"),
+            ((tunnel.bridge, tunnel.port),),
+            (str(tunnel.kind),),
+        )
+        for tunnel in topology.tunnels
+    ]
+
+
+End = tuple[str, str]
+"""A port, as (bridge, port)."""
+
+Point = tuple[float, float]
+
+LETTER = 0.078
+"""Width of a letter of a box's text."""
+
+LINE = 0.165
+"""Height of a line of text."""
+
+BRIDGE_HEIGHT = 0.86
+MARGIN = 0.2
+DUT_LABEL = 0.95
+"""Kept free at the right of the bridges, for the name of their datapath."""
+
+MOST_BRIDGES = 9
+_MOST_NODES = 6
+_KEPT = 3
+_BETWEEN_NODES = 0.16
+_BETWEEN_ROWS = 0.42
+_SPREAD = 0.16
+_TO_HOST = 0.22
+
+BEHIND = "behind"
+"""The kind of a wire between a port and the host that shares it."""
+
+
+class Shape(StrEnum):
+    """What a box is."""
+
+    BRIDGE = "bridge"
+    NODE = "node"
+    GHOST = "ghost"
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A box by its centre and size. ``lines``: its text, the first one its name."""
+
+    shape: Shape
+    sort: Sort | None
+    lines: tuple[str, ...]
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """A line between two boxes. ``sag``: how far its middle hangs below the straight line."""
+
+    kind: str
+    a: Point
+    b: Point
+    sag: float = 0.0
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """How frames cross a bridge, from edge to edge over its ``middle``."""
+
+    a: Point
+    b: Point
+    middle: Point
+
+
+@dataclass(slots=True)
+class Layout:
+    """What is to be drawn, in a picture of this size; ``dut`` is the frame around the bridges."""
+
+    width: float = 0.0
+    height: float = 0.0
+    boxes: list[Box] = field(default_factory=list)
+    wires: list[Wire] = field(default_factory=list)
+    flows: list[Flow] = field(default_factory=list)
+    dut: tuple[float, float, float, float] = (0, 0, 0, 0)
+
+
+@dataclass(slots=True)
+class _Column:
+    """A bridge, or the ghost of those left out, with what is above and below it."""
+
+    name: str
+    is_ghost: bool
+    above: list[Node] = field(default_factory=list)
+    below: list[Node] = field(default_factory=list)
+    x: float = 0.0
+    width: float = 0.0
+
+
+def lay_out(topology: Topology, kinds: Kinds) -> Layout:
+    """Place everything."""
+    return _Placing(topology, kinds).layout()
+
+
+class _Placing:
+    def __init__(self, topology: Topology, kinds: Kinds) -> None:
+        self._topology = topology
+        self._columns = _columns(topology)
+        self._by_name = {column.name: column for column in self._columns}
+        self._spanning: list[Node] = []
+        self._anchors: dict[End, Point] = {}
+        self._roomy = len(self._columns) <= 5
+        self._aside = 0.0  # kept free beside the nodes of a bridge, for wires to nodes on several bridges
+        self._made = Layout()
+        for node in nodes_of(topology, kinds):
+            self._assign(node)
+        for column in self._columns:
+            column.above, column.below = _few(column.above), _few(column.below)
+
+    def _assign(self, node: Node) -> None:
+        """To the column of its bridge; what joins several bridges goes above them all."""
+        columns = list(dict.fromkeys(end[0] for end in node.ends if end[0] in self._by_name))
+        if len(columns) > 1:
+            self._spanning.append(node)
+        elif columns:
+            column = self._by_name[columns[0]]
+            (column.below if node.sort in {Sort.GENERATOR, Sort.TUNNEL} else column.above).append(node)
+        elif not node.ends:
+            self._spanning.append(node)
+
+    def layout(self) -> Layout:
+        """Columns from left to right, then rows from the bottom up."""
+        gap = 0.62 if self._roomy else 0.34
+        self._aside = 0.2 if self._spanning else 0.0
+        x = MARGIN + 0.2
+        for column in self._columns:
+            nodes = max(_row_width(column.above), _row_width(column.below))
+            column.width = max(nodes + 2 * self._aside, self._least_width(column))
+            column.x = x + column.width / 2
+            x += column.width + gap
+        self._made.width = x - gap + 0.2 + DUT_LABEL
+        self._place_rows()
+        self._place_wires()
+        self._place_flows()
+        return self._made
+
+    def _least_width(self, column: _Column) -> float:
+        words = [column.name, *([] if column.is_ghost else self._notes(column.name))]
+        return max(0.72, max(map(len, words)) * LETTER + 0.2)
+
+    def _notes(self, bridge: str) -> list[str]:
+        mirrors = self._topology.bridge_mirrors(bridge)
+        copied = [f"copies in VLAN {m.output_vlan}" for m in mirrors if m.output_vlan is not None and self._roomy]
+        if any(crossing.bridge == bridge for crossing in self._topology.crossings):
+            return copied
+        return [*(["learns MACs"] if self._roomy else ["learns", "MACs"]), *copied]
+
+    def _place_rows(self) -> None:
+        below = max((_height_with_host(node) for column in self._columns for node in column.below), default=0)
+        above = max((node_height(node) for column in self._columns for node in column.above), default=0)
+        bottom = MARGIN + (below + _BETWEEN_ROWS if below else 0.15)
+        middle = bottom + BRIDGE_HEIGHT / 2
+        top = bottom + BRIDGE_HEIGHT
+        second = top + _BETWEEN_ROWS + (above + 0.2 if above else 0)
+        for column in self._columns:
+            shape = Shape.GHOST if column.is_ghost else Shape.BRIDGE
+            lines = (column.name, *([] if column.is_ghost else self._notes(column.name)))
+            self._made.boxes.append(Box(shape, None, lines, column.x, middle, column.width, BRIDGE_HEIGHT))
+            self._place_nodes(column, column.below, lambda height: bottom - _BETWEEN_ROWS - height / 2, bottom)
+            self._place_nodes(column, column.above, lambda height: top + _BETWEEN_ROWS + height / 2, top)
+        spanned = self._place_spanning(second, top)
+        self._made.height = max(second if above else top + 0.3, spanned) + MARGIN
+        first, last = self._columns[0], self._columns[-1]
+        left, right = first.x - first.width / 2 - 0.16, last.x + last.width / 2 + 0.16
+        self._made.dut = (left, bottom - 0.13, right - left, BRIDGE_HEIGHT + 0.26)
+
+    def _place_nodes(
+        self, column: _Column, nodes: Sequence[Node], centre: Callable[[float], float], edge: float
+    ) -> None:
+        """Side by side over the width of the bridge, with a wire from each to the bridge's edge."""
+        wide = _row_width(nodes)
+        room = column.width - 2 * self._aside
+        free = (room - wide) / (len(nodes) - 1) if len(nodes) > 1 else 0
+        x = column.x - (room if len(nodes) > 1 else wide) / 2
+        for node in nodes:
+            width, height = node_width(node), node_height(node)
+            y = centre(height)
+            self._made.boxes.append(_node_box(node, x + width / 2, y))
+            near = y - height / 2 if y > edge else y + height / 2
+            step = width / (len(node.ends) + 1)
+            for number, (bridge, port) in enumerate(node.ends, 1):
+                at = x + step * number
+                self._anchors[bridge, port] = (at, edge)
+                self._made.wires.append(Wire(node.kinds[number - 1], (at, near), (at, edge)))
+            if node.behind is not None:
+                self._place_host(node.behind, x + width / 2, y - height / 2)
+            x += width + _BETWEEN_NODES + free
+
+    def _place_host(self, host: Node, x: float, edge: float) -> None:
+        """Below the port that it shares."""
+        top = edge - _TO_HOST
+        self._made.boxes.append(_node_box(host, x, top - node_height(host) / 2))
+        self._made.wires.append(Wire(BEHIND, (x, top), (x, edge)))
+
+    def _place_spanning(self, row: float, top: float) -> float:
+        """Nodes on several bridges, in a row of their own over the middle of each one's; returns its upper edge."""
+        upper, taken = 0.0, 0.0
+        for node in self._spanning:
+            on = [self._by_name[bridge] for bridge, _ in node.ends if bridge in self._by_name]
+            width, height = node_width(node), node_height(node)
+            wanted = sum(column.x for column in on) / len(on) if on else self._made.width - width / 2 - MARGIN
+            x = max(wanted, taken + width / 2 + _BETWEEN_NODES)
+            taken = x + width / 2
+            y = row + height / 2
+            upper = max(upper, y + height / 2)
+            self._made.boxes.append(_node_box(node, x, y))
+            self._made.width = max(self._made.width, taken + MARGIN)
+            self._wire_spanning(node, (x, row), top)
+        return upper
+
+    def _wire_spanning(self, node: Node, foot: Point, top: float) -> None:
+        """To the corner of each bridge that is nearest, past what is above it."""
+        count = len(node.ends)
+        for number, (bridge, port) in enumerate(node.ends):
+            column = self._by_name.get(bridge)
+            if column is None:
+                continue
+            side = 1 if foot[0] >= column.x else -1
+            self._anchors[bridge, port] = (column.x + side * (column.width / 2 - 0.07), top)
+            start = (foot[0] + (number - (count - 1) / 2) * min(0.3, node_width(node) / (count + 1)), foot[1])
+            self._made.wires.append(Wire(node.kinds[number], start, self._anchors[bridge, port]))
+
+    def _place_wires(self) -> None:
+        """Links between bridges: neighbours by a straight line, others by one that sags below those between."""
+        between: dict[tuple[str, str], list[tuple[str, LinkEnd]]] = {}
+        order = {column.name: number for number, column in enumerate(self._columns)}
+        links: list[tuple[str, Link]] = [*(("patch", patch) for patch in self._topology.patches)]
+        links += [("veth", veth) for veth in self._topology.veths]
+        links += [("underlay", underlay) for underlay in self._topology.underlays]
+        ghost = next((column.name for column in self._columns if column.is_ghost), None)
+        for kind, link in links:
+            for end in link_ends(link):
+                near, far = (name if name in order else ghost for name in (end.bridge, end.far_bridge))
+                if near is not None and far is not None and order[near] < order[far]:
+                    between.setdefault((near, far), []).append((kind, end))
+        for (near, far), ends in between.items():
+            self._wire_between(self._by_name[near], self._by_name[far], ends, order[far] - order[near])
+
+    def _wire_between(self, near: _Column, far: _Column, ends: Sequence[tuple[str, LinkEnd]], apart: int) -> None:
+        middle = self._made.dut[1] + self._made.dut[3] / 2
+        ends = ends if not (near.is_ghost or far.is_ghost) else ends[:1]
+        for number, (kind, end) in enumerate(ends):
+            y = middle + (number - (len(ends) - 1) / 2) * _SPREAD
+            a, b = (near.x + near.width / 2, y), (far.x - far.width / 2, y)
+            sag = 0.0
+            if apart > 1:
+                foot = self._made.dut[1] + 0.13
+                a, b = (near.x + near.width / 2 - 0.07, foot), (far.x - far.width / 2 + 0.07, foot)
+                sag = 0.3 + 0.05 * apart
+            self._anchors[end.bridge, end.port], self._anchors[end.far_bridge, end.far_port] = a, b
+            self._made.wires.append(Wire(kind, a, b, sag, kind if apart == 1 and self._roomy else ""))
+
+    def _place_flows(self) -> None:
+        """A pair of crossings once."""
+        drawn: set[frozenset[End]] = set()
+        for crossing in self._topology.crossings:
+            ends = ((crossing.bridge, crossing.in_port), (crossing.bridge, crossing.out_port))
+            column = self._by_name.get(crossing.bridge)
+            if column is None or frozenset(ends) in drawn or not all(end in self._anchors for end in ends):
+                continue
+            drawn.add(frozenset(ends))
+            y = self._made.dut[1] + self._made.dut[3] / 2
+            a, b = (self._anchors[end] for end in ends)
+            self._made.flows.append(Flow(a, b, ((a[0] + b[0]) / 2, y)))
+
+
+def _columns(topology: Topology) -> list[_Column]:
+    names = list(topology.bridges)
+    if len(names) <= MOST_BRIDGES:
+        return [_Column(name, is_ghost=False) for name in names]
+    kept = [[_Column(name, is_ghost=False) for name in part] for part in (names[:_KEPT], names[-_KEPT:])]
+    return [*kept[0], _Column(f"… {len(names) - 2 * _KEPT} bridges …", is_ghost=True), *kept[1]]
+
+
+def _few(nodes: list[Node]) -> list[Node]:
+    """All of them; of very many the first and the last, and a ghost between."""
+    if len(nodes) <= _MOST_NODES:
+        return nodes
+    ghost = Node(nodes[0].sort, (f"… {len(nodes) - _MOST_NODES + 1} more …",), (), (), is_ghost=True)
+    return [*nodes[: _MOST_NODES - 2], ghost, nodes[-1]]
+
+
+def _row_width(nodes: Sequence[Node]) -> float:
+    return sum(node_width(node) for node in nodes) + _BETWEEN_NODES * max(0, len(nodes) - 1)
+
+
+def node_width(node: Node) -> float:
+    """Of a box that holds its longest line, and is as wide as the one behind it."""
+    own = max(0.5 + 0.22 * (len(node.ends) > 1), max(len(line) for line in node.lines) * LETTER + 0.16)
+    return own if node.behind is None else max(own, node_width(node.behind))
+
+
+def node_height(node: Node) -> float:
+    """Of a box that holds its lines."""
+    return LINE * len(node.lines) + 0.14
+
+
+def _height_with_host(node: Node) -> float:
+    return node_height(node) + (0 if node.behind is None else _TO_HOST + node_height(node.behind))
+
+
+def _node_box(node: Node, x: float, y: float) -> Box:
+    shape = Shape.GHOST if node.is_ghost else Shape.NODE
+    return Box(shape, node.sort, node.lines, x, y, node_width(node), node_height(node))
+
 
 _HEAD = 0.4
 _FOOT = 0.3

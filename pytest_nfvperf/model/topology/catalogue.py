@@ -11,18 +11,9 @@ from typing import Any
 
 from pytest_nfvperf.model.arguments import FLAG, INTEGER, MTU, TEXT, checked, one, whole
 from pytest_nfvperf.model.errors import ArgumentError
-from pytest_nfvperf.model.topology.nodes import AS_IT_IS, Offloads
-from pytest_nfvperf.model.topology.topology import (
-    Crossing,
-    Namespace,
-    Nic,
-    Patch,
-    Port,
-    PortRole,
-    Topology,
-    VethLink,
-    VnfMode,
-)
+from pytest_nfvperf.model.topology.links import Crossing, Patch, VethLink
+from pytest_nfvperf.model.topology.nodes import AS_IT_IS, Namespace, Nic, Offloads, Port, PortRole, VnfMode
+from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.trial import Direction
 
 BRIDGE = "br0"

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any
 
 from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator, EngineOptions
-from pytest_nfvperf.model.topology.topology import PortRole
+from pytest_nfvperf.model.topology.nodes import PortRole
 from pytest_nfvperf.ports.generator import VIRTIO_RING, GeneratorPort
 
 

@@ -1,8 +1,8 @@
-"""The summary table for a terminal, by rich."""
+"""The table that a run ends with, by rich: what it searched, what it compared, and everything else."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -12,7 +12,9 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from pytest_nfvperf.adapters.evidence.comparison import compared_run
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, conclude
+from pytest_nfvperf.adapters.report.comparison import comparison_text
 from pytest_nfvperf.adapters.report.figures import (
     PER_DIRECTION,
     goal_figures,
@@ -23,11 +25,21 @@ from pytest_nfvperf.adapters.report.figures import (
     typical_latency,
     worst,
 )
-from pytest_nfvperf.adapters.report.fitting import fitted, no_room
-from pytest_nfvperf.adapters.report.rendered import rendered
-from pytest_nfvperf.adapters.report.studies import find_comparisons
-from pytest_nfvperf.adapters.report.study_table import BLANK, study_tables
+from pytest_nfvperf.adapters.report.studies import (
+    Comparison,
+    completeness_text,
+    cores_text,
+    find_comparisons,
+    interval_text,
+    median_text,
+    metric_name,
+    notes_below,
+    ratio_text,
+    slope_line,
+    subject_notes,
+)
 from pytest_nfvperf.adapters.report.subjects import differing, distinctions, test_name
+from pytest_nfvperf.adapters.report.terminal_table import fitted, no_room, rendered
 from pytest_nfvperf.model.display import MISSING, format_ns
 from pytest_nfvperf.model.evidence.conclusion import NO_SLA, RunConclusion, subject_badge
 from pytest_nfvperf.model.measure.outcome import GoalOutcome, Outcome, PlateauPoint, SearchStatus
@@ -43,6 +55,15 @@ BADGE_STYLES = {
     "USAGE": "bold magenta",
     "INTERNAL": "bold magenta",
 }
+
+
+def run_table(run: RunEvidence, conclusion: RunConclusion, *, width: int | None = None, color: bool = False) -> str:
+    """The table as text, "" where nothing was measured; ``width`` in columns, None: as wide as it needs."""
+    compared = compared_run(run, conclusion)
+    if compared is not None:
+        return comparison_text(compared, width=width, color=color)
+    rows = summary_rows(run, conclusion)
+    return summary_text(rows, width=width, color=color) if rows else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +97,9 @@ def summary_rows(run: RunEvidence, conclusion: RunConclusion | None = None) -> l
 def summary_text(rows: Sequence[SummaryRow], *, width: int | None = None, color: bool = False) -> str:
     """The table as text with ANSI colours or without, at most ``width`` columns wide; None: as wide as it needs."""
     searches = [row for row in rows if row.outcome.goals]
-    compared = _compared(rows)
+    # A study of one subject compares nothing, and is a line like any other.
+    samples = [row.outcome for row in rows if row.outcome.samples and not is_of_times(row.outcome)]
+    compared = {outcome.labels for comparison in find_comparisons(samples) for outcome in comparison.outcomes}
     sampled = [row for row in rows if row.outcome.labels in compared]
     others = [row for row in rows if not row.outcome.goals and row.outcome.labels not in compared]
     parts: list[list[RenderableType]] = []
@@ -84,17 +107,11 @@ def summary_text(rows: Sequence[SummaryRow], *, width: int | None = None, color:
         table, left_out = fitted(partial(_search_table, searches), _OPTIONAL, width)
         parts.append([table, *(Text(note, style="dim") for note in (*_notes(searches), *no_room(left_out)))])
     if sampled:
-        parts.append(study_tables([(row.outcome, _verdict(row)) for row in sampled], width))
+        parts.append(_study_tables([(row.outcome, _verdict(row)) for row in sampled], width))
     if others:
         parts.append([_other_table(others)])
-    apart = [part if not number else [BLANK, *part] for number, part in enumerate(parts)]
+    apart = [part if not number else [Text(""), *part] for number, part in enumerate(parts)]
     return rendered(chain.from_iterable(apart), width=width, color=color)
-
-
-def _compared(rows: Sequence[SummaryRow]) -> set[tuple[tuple[str, str], ...]]:
-    """Labels of those that are a study's; a study of one subject compares nothing, and is a line like any other."""
-    sampled = [row.outcome for row in rows if row.outcome.samples and not is_of_times(row.outcome)]
-    return {outcome.labels for comparison in find_comparisons(sampled) for outcome in comparison.outcomes}
 
 
 _HEADINGS = {
@@ -113,25 +130,21 @@ _OPTIONAL = ("PDR in Gbps", "NDR in Gbps", "cycles/packet", "plateau", "p50")
 
 def _search_table(rows: Sequence[SummaryRow], left_out: Sequence[str], *, compact: bool) -> Table:  # noqa: ARG001
     table = _table("\ntest", "\ntopology", "\nframe")
-    without = {*left_out, *_nowhere(rows)}
+    without = set(left_out)
+    if not any(row.outcome.line_rate_fps for row in rows):
+        without.add("of line")
+    if not any(row.outcome.plateaus for row in rows):
+        without.add("plateau")
     shown = [name for name in _HEADINGS if name not in without]
     for name in shown:
         heading = _HEADINGS["p50"].replace("p50", "p99") if name == "p99" and "p50" in without else _HEADINGS[name]
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("\nverdict", no_wrap=True)
-    different = _different(rows)
+    different = differing([row.outcome.label for row in rows])
     for row in rows:
         cells = _search_cells(row)
         table.add_row(*_subject(row, different), *(cells[name] for name in shown), _verdict(row))
     return table
-
-
-def _nowhere(rows: Sequence[SummaryRow]) -> Iterator[str]:
-    """Columns that no row has a figure for."""
-    if not any(row.outcome.line_rate_fps for row in rows):
-        yield "of line"
-    if not any(row.outcome.plateaus for row in rows):
-        yield "plateau"
 
 
 def _search_cells(row: SummaryRow) -> dict[str, str]:
@@ -139,8 +152,14 @@ def _search_cells(row: SummaryRow) -> dict[str, str]:
     ndr, pdr = (goal_figures(row.outcome, name) for name in ("ndr", "pdr"))
     if not row.outcome.goal("ndr"):
         ndr = goal_figures(row.outcome, row.outcome.goals[0].goal.name)
-    loads = (ndr.mpps, ndr.gbps, ndr.line, pdr.mpps, pdr.gbps, plateau_figures(row.outcome).mpps)
-    return dict(zip(_HEADINGS, (*loads, *_latency(row), _cost(row)), strict=True))
+    point, cost = typical_latency(row.outcome), row.outcome.cost
+    cells = (
+        *(ndr.mpps, ndr.gbps, ndr.line, pdr.mpps, pdr.gbps, plateau_figures(row.outcome).mpps),
+        MISSING if point is None else format_ns(point.p50_ns),
+        MISSING if point is None else format_ns(point.p99_ns),
+        MISSING if cost is None or cost.pmd_cycles_per_packet is None else f"{cost.pmd_cycles_per_packet:.0f}",
+    )
+    return dict(zip(_HEADINGS, cells, strict=True))
 
 
 _AT_LEAST: dict[str, Callable[[GoalOutcome], bool]] = {
@@ -194,7 +213,7 @@ def _other_table(rows: Sequence[SummaryRow]) -> Table:
     table = _table("test", "topology", "frame")
     table.add_column("result")
     table.add_column("verdict", no_wrap=True)
-    different = _different(rows)
+    different = differing([row.outcome.label for row in rows])
     for row in rows:
         table.add_row(*_subject(row, different), other_result(row.outcome), _verdict(row))
     return table
@@ -207,10 +226,6 @@ def _table(*titles: str) -> Table:
     return table
 
 
-def _different(rows: Sequence[SummaryRow]) -> frozenset[str]:
-    return differing([row.outcome.label for row in rows])
-
-
 def _subject(row: SummaryRow, different: Collection[str]) -> tuple[str, str, str]:
     label = row.outcome.label
     name = f"{label.get('suite', MISSING)}/{test_name(label)}" if "suite" in different else test_name(label)
@@ -221,16 +236,92 @@ def _subject(row: SummaryRow, different: Collection[str]) -> tuple[str, str, str
     )
 
 
-def _latency(row: SummaryRow) -> tuple[str, str]:
-    point = typical_latency(row.outcome)
-    return (MISSING, MISSING) if point is None else (format_ns(point.p50_ns), format_ns(point.p99_ns))
-
-
-def _cost(row: SummaryRow) -> str:
-    cost = row.outcome.cost
-    return MISSING if cost is None or cost.pmd_cycles_per_packet is None else f"{cost.pmd_cycles_per_packet:.0f}"
-
-
 def _verdict(row: SummaryRow) -> Text:
     word = row.badge or (row.judgement.value if row.judgement else NO_SLA)
     return Text(word, style=BADGE_STYLES.get(word, "dim"))
+
+
+_COLUMNS = ("median", "ratio", "interval", "cycles/packet", "cores", "copies", "mirror complete")
+_OPTIONAL_OF_STUDIES = ("copies", "cores", "cycles/packet")
+_CORES = "Cores: sender + receiver + datapath (vswitchd; softirq, too, where the datapath is in the kernel)."
+
+
+def _study_tables(verdicts: Sequence[tuple[Outcome, Text]], width: int | None = None) -> list[RenderableType]:
+    """One table a study, and what a reader must know.
+
+    ``verdicts``: each outcome with its verdict; ``width``: of the terminal in columns, None: as wide as they need.
+    """
+    comparisons = find_comparisons([outcome for outcome, _ in verdicts])
+    by_labels = {outcome.labels: verdict for outcome, verdict in verdicts}
+    shown: list[RenderableType] = []
+    for comparison in comparisons:
+        optional = [name for name in _OPTIONAL_OF_STUDIES if name in _filled(comparison)]
+        table, left_out = fitted(partial(_study_table, comparison, by_labels), optional, width)
+        notes = (
+            Text(line, style="dim")
+            for line in (*no_room(left_out), slope_line(comparison), *subject_notes(comparison))
+            if line
+        )
+        shown += [*([Text("")] if shown else []), table, *notes]
+    below = [_CORES] if any(comparison.main == "tcp_throughput" for comparison in comparisons) else []
+    below += notes_below(comparisons)
+    return [*shown, *([Text("")] if below else []), *(Text(note, style="dim") for note in below)]
+
+
+def _study_table(
+    comparison: Comparison,
+    verdicts: Mapping[tuple[tuple[str, str], ...], Text],
+    left_out: Sequence[str],
+    *,
+    compact: bool,
+) -> Table:
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        padding=0 if compact else (0, 1),
+        title=f"{comparison.name}: {metric_name(comparison.main)}",
+        title_justify="left",
+        title_style="bold",
+    )
+    above = "\n" if compact else ""
+    table.add_column(above + comparison.per, justify="right", no_wrap=True)
+    shown = [name for name in _filled(comparison) if name not in left_out]
+    for name in shown:
+        table.add_column(_heading(name, comparison, compact=compact), justify="right", no_wrap=True)
+    table.add_column(f"{above}verdict", no_wrap=True)
+    for outcome in comparison.outcomes:
+        verdict, cells = verdicts.get(outcome.labels, Text(MISSING)), _cells(outcome, comparison)
+        table.add_row(outcome.label[comparison.per], *(cells[name] for name in shown), verdict)
+    return table
+
+
+def _filled(comparison: Comparison) -> list[str]:
+    """Columns in which something stands."""
+    cells = [_cells(outcome, comparison) for outcome in comparison.outcomes]
+    return [name for name in _COLUMNS if any(cell[name] != MISSING for cell in cells)]
+
+
+def _heading(column: str, comparison: Comparison, *, compact: bool) -> str:
+    """``compact``: in two lines."""
+    baseline = comparison.outcomes[0].label[comparison.per]
+    if column == "ratio":
+        return f"of {comparison.per}" + ("\n" if compact else " ") + baseline
+    if not compact:
+        return column
+    two = {"cycles/packet": "cycles/\npacket", "mirror complete": "mirror\ncomplete"}
+    return two.get(column, f"\n{column}")
+
+
+def _cells(outcome: Outcome, comparison: Comparison) -> dict[str, str]:
+    main, cycles = outcome.sampled(comparison.main), outcome.sampled("cycles_per_packet")
+    ratio, copies = outcome.relative(comparison.main), outcome.sampled("mirror_rate")
+    return {
+        "median": MISSING if main is None else median_text(main),
+        "ratio": ratio_text(ratio),
+        "interval": interval_text(ratio),
+        "cycles/packet": MISSING if cycles is None else f"{cycles.median:.0f}",
+        "cores": cores_text(outcome),
+        "copies": MISSING if copies is None else median_text(copies),
+        "mirror complete": completeness_text(outcome),
+    }

@@ -1,23 +1,37 @@
-"""A comparison as a table for a terminal, by rich: a row for each side of each comparison, and metric."""
+"""A comparison of sides: its rows, the table for a terminal, the chart, and the section of the page."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 
+from markupsafe import Markup
 from rich import box
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from pytest_nfvperf.adapters.report.rendered import rendered
+from pytest_nfvperf.adapters.report.chart import (
+    BLUE,
+    GREEN,
+    MUTED,
+    ORANGE,
+    VERMILION,
+    Axis,
+    Band,
+    Chart,
+    Panel,
+    Rule,
+    Series,
+)
 from pytest_nfvperf.adapters.report.studies import metric_name
 from pytest_nfvperf.adapters.report.subjects import differing, distinctions, test_name
-from pytest_nfvperf.model.compare.record import ComparisonData, MetricComparison, SideFigures, SideState, Word
+from pytest_nfvperf.adapters.report.terminal_table import rendered
+from pytest_nfvperf.model.compare.record import ComparisonData, MetricComparison, SideState, Word
 from pytest_nfvperf.model.display import MISSING, format_value
-from pytest_nfvperf.model.evidence.comparison import ComparedRun
+from pytest_nfvperf.model.evidence.comparison import ComparedRun, LeftOut
 
-STYLES = {
+_TERMINAL_STYLES = {
     str(Word.SLOWER): "bold red",
     str(Word.FASTER): "bold green",
     str(Word.SAME): "green",
@@ -52,8 +66,16 @@ class ComparisonRow:
 
 
 def comparison_rows(compared: ComparedRun) -> list[ComparisonRow]:
-    """Every side of every comparison, in order."""
-    return [row for data, test in _named(compared) for row in _rows(data, test)]
+    """Every side of every comparison, in order; of one without figures what became of it."""
+    rows = []
+    for data, test in _named(compared):
+        for side in data.sides:
+            rows += [_row(metric, side.side, test) for metric in side.metrics]
+            if not side.metrics:
+                word = Word.CANNOT_TELL if side.state is SideState.MEASURED else side.state
+                dashes = (MISSING,) * 8
+                rows.append(ComparisonRow(test, side.side, *dashes, str(word), side.reason, decides=True))
+    return rows
 
 
 def _named(compared: ComparedRun) -> list[tuple[ComparisonData, str]]:
@@ -69,22 +91,8 @@ def subject(label: dict[str, str], different: Collection[str]) -> str:
     return " ".join([f"{label.get('suite', MISSING)}/{test_name(label)}", *known, *distinctions(label, different)])
 
 
-def _rows(data: ComparisonData, test: str) -> Iterator[ComparisonRow]:
-    for side in data.sides:
-        if not side.metrics:
-            yield _without_figures(side, test)
-        for metric in side.metrics:
-            yield _row(metric, side.side, test)
-
-
-def _without_figures(side: SideFigures, test: str) -> ComparisonRow:
-    gap = MISSING
-    row = ComparisonRow(test, side.side, gap, gap, gap, gap, gap, gap, gap, gap, "", "", decides=True)
-    word = Word.CANNOT_TELL if side.state is SideState.MEASURED else side.state
-    return replace(row, word=str(word), reason=side.reason)
-
-
 def _row(metric: MetricComparison, side: str, test: str) -> ComparisonRow:
+    low, high = ("" if end is None else f"{end:.3f}" for end in (metric.low, metric.high))
     dropped = sum(count for _, count in metric.dropped)
     pairs = f"{metric.pairs} in {metric.blocks}" if metric.blocks else MISSING
     return ComparisonRow(
@@ -94,7 +102,7 @@ def _row(metric: MetricComparison, side: str, test: str) -> ComparisonRow:
         baseline=format_value(metric.baseline_value, metric.unit),
         value=format_value(metric.value, metric.unit),
         ratio=MISSING if metric.ratio is None else f"{metric.ratio:.3f}",
-        interval=_interval(metric),
+        interval=f"{low} .. {high}".strip() if low or high else "open",
         noise=MISSING if metric.noise_floor is None else f"{metric.noise_floor:.1%}",
         visible=MISSING if metric.smallest_detectable is None else f"{metric.smallest_detectable:.1%}",
         pairs=pairs + (f", {dropped} dropped" if dropped else ""),
@@ -102,13 +110,6 @@ def _row(metric: MetricComparison, side: str, test: str) -> ComparisonRow:
         reason=metric.reason,
         decides=metric.decides,
     )
-
-
-def _interval(metric: MetricComparison) -> str:
-    if metric.low is None and metric.high is None:
-        return "open"
-    low, high = ("" if end is None else f"{end:.3f}" for end in (metric.low, metric.high))
-    return f"{low} .. {high}".strip()
 
 
 def comparison_text(compared: ComparedRun, *, width: int | None = None, color: bool = False) -> str:
@@ -166,7 +167,93 @@ def _table(rows: Sequence[ComparisonRow]) -> Table:
         test = row.test if row.test != last[0] else ""
         side = row.side if (row.test, row.side) != last else ""
         last = (row.test, row.side)
-        style = STYLES.get(row.word, "") if row.decides else "dim"
+        style = _TERMINAL_STYLES.get(row.word, "") if row.decides else "dim"
         figures = (row.baseline, row.value, row.ratio, row.interval, row.noise, row.visible, row.pairs)
         table.add_row(test, side, row.metric, *figures, Text(row.word, style=style))
     return table
+
+
+_COLOURS = {Word.SLOWER: VERMILION, Word.FASTER: BLUE, Word.SAME: GREEN, Word.CANNOT_TELL: ORANGE}
+_LEAST_REACH = 0.04
+"""Of the axis to either side of 1: what is smaller looks like nothing, as it is."""
+
+
+def comparison_chart(compared: ComparedRun) -> Chart | None:
+    """Ratios of the metric that decides, a line each, the first test on top; None where there are none."""
+    lines = [
+        (f"{test}, {side.side}", metric, metric.ratio)
+        for data, test in _named(compared)
+        for side in data.sides
+        if (metric := side.deciding) is not None and metric.ratio is not None
+    ]
+    if not lines:
+        return None
+    lines.reverse()
+    series = [Series(str(word), (), (), colour, "circle", 5) for word, colour in _COLOURS.items()]
+    for y, (_, metric, ratio) in enumerate(lines):
+        colour, blocks, noise = _COLOURS[metric.word], metric.block_ratios, metric.noise_ratios
+        low, high = metric.low or ratio, metric.high or ratio
+        below, above = [ratio - low], [high - ratio]
+        series += [
+            Series("", noise, [y + 0.28] * len(noise), MUTED, "line-ns", 5),
+            Series("", blocks, [y - 0.24] * len(blocks), colour, "circle-open", 2.6),
+            Series(str(metric.word), [ratio], [y], colour, "circle", 5, below=below, above=above, across=True),
+        ]
+    series.append(Series("one block of fresh builds", (), (), MUTED, "circle-open", 2.6))
+    series.append(Series("baseline over its second build, by block", (), (), MUTED, "line-ns", 5))
+    # From the lowest to the highest end of all intervals, and some more; single blocks may lie outside.
+    ends = [end for _, metric, ratio in lines for end in (metric.low, metric.high, ratio) if end is not None]
+    low, high = min([*ends, 1 - _LEAST_REACH]), max([*ends, 1 + _LEAST_REACH])
+    spare, margin = (high - low) * 0.06, compared.comparing.margin
+    panel = Panel(
+        f"Ratio to {compared.comparing.baseline.name}, with its interval",
+        Axis("ratio (better to the right)", reach=(low - spare, high + spare)),
+        Axis(places=tuple(name for name, _, _ in lines)),
+        series,
+        [Rule(1, "x", MUTED, width=1)],
+        [Band(1 - margin, 1 + margin, "x", GREEN, f"margin of {margin:.0%}", 0.12)],
+    )
+    return Chart((panel,), 1.4 + 0.3 * len(lines), left=4.2)
+
+
+_PAGE_STYLES = {
+    str(Word.SLOWER): "fail",
+    str(Word.FASTER): "pass",
+    str(Word.SAME): "pass",
+    str(Word.CANNOT_TELL): "inconclusive",
+    str(SideState.FAILED): "fail",
+    str(SideState.BROKEN): "broken",
+    str(SideState.UNAVAILABLE): "broken",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonPage:
+    """What the template shows; ``styles``: the style sheet's class of each word."""
+
+    baseline: str
+    heading: list[str]
+    sides: list[str]
+    rows: list[ComparisonRow]
+    chart: Markup | None
+    differences: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
+    left_out: tuple[LeftOut, ...]
+    notes: list[str]
+    warnings: tuple[str, ...]
+    legend: str = LEGEND
+    styles: dict[str, str] = field(default_factory=lambda: dict(_PAGE_STYLES))
+
+
+def comparison_page(compared: ComparedRun, chart: Markup | None) -> ComparisonPage:
+    """The section of a run that compares. ``chart``: drawn, None where there is none."""
+    return ComparisonPage(
+        baseline=compared.comparing.baseline.name,
+        heading=heading(compared),
+        sides=[side.name for side in compared.comparing.sides],
+        rows=comparison_rows(compared),
+        chart=chart,
+        differences=compared.differences,
+        left_out=compared.left_out,
+        notes=noted(compared),
+        warnings=compared.warnings,
+    )

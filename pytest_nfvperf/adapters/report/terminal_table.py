@@ -1,11 +1,13 @@
-"""Tables that fit a terminal: what matters less is left out of a narrow one, and no figure is cut."""
+"""Tables on a terminal, by rich: what matters less is left out of a narrow one, and no figure is cut."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import io
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from rich.cells import cell_len
+from rich.console import Console, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -56,3 +58,28 @@ def _least(column: Column) -> int:
 def no_room(left_out: Sequence[str]) -> list[str]:
     """What a reader of a narrow terminal is told."""
     return [f"This terminal is too narrow for: {', '.join(left_out)}."] if left_out else []
+
+
+_AS_NEEDED = 10_000
+
+
+def rendered(parts: Iterable[RenderableType], *, width: int | None = None, color: bool = False) -> str:
+    """Tables and texts, one below the other, without blanks at the ends of lines.
+
+    Args:
+        parts: what is drawn.
+        width: columns; None: as many as it needs.
+        color: with ANSI colours.
+    """
+    out = io.StringIO()
+    console = Console(
+        file=out,
+        width=width or _AS_NEEDED,
+        force_terminal=color,
+        color_system="standard" if color else None,
+        highlight=False,
+        legacy_windows=False,
+    )
+    for part in parts:
+        console.print(part)
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())

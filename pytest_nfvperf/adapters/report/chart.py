@@ -1,0 +1,148 @@
+"""A chart as data: its axes, and what is on them.
+
+``picture`` draws it on paper, ``page_charts`` in the browser; what a chart shows is said here once. It knows neither
+matplotlib nor plotly. Colours are Okabe and Ito's, which stay apart under every common colour blindness, and are
+readable on light and dark paper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION = "#0072b2", "#d98c00", "#009e73", "#b45c91", "#3f9fd6", "#d55e00"
+SERIES = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION)
+SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
+MUTED = "#7d8590"
+INK = "#1b1f27"
+"""Text and axes. In SVG it becomes the page's own text colour, so a chart follows dark mode."""
+PAPER = "#fdfdfe"
+"""Covers what is behind it. In SVG it becomes the page's own paper colour."""
+
+Dash = Literal["solid", "dash", "dot"]
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One axis of a panel.
+
+    Attributes:
+        title: with the unit.
+        places: names that stand at 0, 1, 2 ... of an axis without numbers.
+        ticks: (where, text) instead of those that the renderer finds.
+        reach: what a picture shows of it; in the browser a reader zooms.
+        unit: its numbers are shown as values of this unit.
+    """
+
+    title: str = ""
+    places: tuple[str, ...] = ()
+    ticks: tuple[tuple[float, str], ...] = ()
+    log: bool = False
+    from_zero: bool = False
+    reach: tuple[float, float] | None = None
+    unit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Points, with or without a line through them.
+
+    Attributes:
+        name: its entry in the legend, which several series may share. Without points it is such an entry alone.
+        x, y: the points; ``x`` counts from 0 on an axis with places.
+        symbol: of each point, in plotly's words; "" for none. Size in points.
+        line: that joins them; "" for none. Width in points.
+        steps: the line goes to the right first, then up.
+        below, above: how far the interval of each point reaches; empty for none.
+        across: those intervals lie along the x axis.
+        labels: beside the points.
+        hover: what the browser says of each point, without the series' name.
+        links: ids on the page that a click on a point leads to.
+        levels: of the chart's scale, which colours the points of a picture.
+        shift: by which a picture moves all to the right, where series would lie on each other.
+    """
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float]
+    colour: str
+    symbol: str = ""
+    size: float = 5.5
+    line: Dash | Literal[""] = ""
+    width: float = 1.8
+    steps: bool = False
+    below: Sequence[float] = ()
+    above: Sequence[float] = ()
+    across: bool = False
+    labels: Sequence[str] = ()
+    hover: Sequence[str] = ()
+    links: Sequence[str | None] = ()
+    levels: Sequence[float] = ()
+    shift: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A line right across a panel where ``axis`` has the value ``at``. ``label`` stands at its upper end."""
+
+    at: float
+    axis: Literal["x", "y"]
+    colour: str
+    line: Dash = "solid"
+    name: str = ""
+    width: float = 1.4
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """What lies between two values of ``axis``, right across a panel."""
+
+    start: float
+    end: float
+    axis: Literal["x", "y"]
+    colour: str
+    name: str = ""
+    opacity: float = 0.13
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One pair of axes. ``closeup``: (title, low, high) of a part of the y axis that a picture shows once more."""
+
+    title: str
+    x: Axis
+    y: Axis
+    series: Sequence[Series]
+    rules: Sequence[Rule] = ()
+    bands: Sequence[Band] = ()
+    closeup: tuple[str, float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Shares from 1e-6 to 1 as colours, which run through ``colours`` evenly for each power of ten."""
+
+    title: str
+    colours: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """Panels, with one legend for all of them.
+
+    Attributes:
+        panels: side by side, where there is room.
+        height: of a row of panels in a picture, in inches; its width is always the same.
+        legend_inside: each panel has a legend of its own; a picture then shows the first six series of each.
+        note: at the foot of a picture.
+        left: inches that names at the left take.
+    """
+
+    panels: Sequence[Panel]
+    height: float
+    legend_inside: bool = False
+    scale: Scale | None = None
+    note: str = ""
+    left: float = 0.68

@@ -1,0 +1,200 @@
+"""Charts on a page: an interactive one by plotly.js (MIT licence, of the PyPI package plotly), and its picture.
+
+A browser that cannot, or must not run scripts, shows the pictures. gzip and base64 make plotly.js 1.9 MB instead of
+4.7; the browser unpacks it (DecompressionStream) at the first chart, so a page is readable before.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import gzip
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import plotly
+from jinja2.utils import htmlsafe_json_dumps
+from markupsafe import Markup
+from matplotlib.figure import Figure
+from plotly.offline import get_plotlyjs
+
+from pytest_nfvperf.adapters.report.chart import Axis, Band, Chart, Panel, Rule, Series
+from pytest_nfvperf.adapters.report.picture import picture, to_png, to_svg
+from pytest_nfvperf.adapters.report.templating import TEMPLATES
+from pytest_nfvperf.model.text import visible
+
+NoteFault = Callable[[str, Exception], None]
+"""Takes what went wrong in a part of a report, in words, and the error."""
+
+NO_CHART, NO_FILES = "a chart of the report cannot be drawn", "charts cannot be written as files"
+LIBRARY = f"plotly.js of plotly {plotly.__version__}, MIT licence"
+
+_DRAW = "`nfvperf report`, with this run's directory, draws all charts."
+_ID = re.compile(r'<(?!g |path|clipPath|image)\w+[^>]* id="([^"]+)"')
+
+
+def raise_fault(what: str, error: Exception) -> None:  # noqa: ARG001 - a NoteFault
+    """End the report by its first fault."""
+    raise error
+
+
+class ChartFolder:
+    """Makes charts for a page, and PNG files of them in ``directory`` (None: no files).
+
+    ``time_left``: False once nobody waits for more: what is missing is then said in its place.
+    ``pictures``: False where there are so many charts that the browser alone draws those it can.
+    ``note``: told of each picture that cannot be made; the page says so in its place. By default it raises.
+    """
+
+    def __init__(
+        self,
+        directory: Path | None,
+        time_left: Callable[[], bool] = lambda: True,
+        *,
+        pictures: bool = True,
+        note: NoteFault = raise_fault,
+    ) -> None:
+        self._directory = directory
+        self._time_left = time_left
+        self.pictures = pictures
+        self._note = note
+        if directory is not None:
+            try:
+                directory.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                note(NO_FILES, error)
+                self._directory = None
+
+    def add(self, chart: Chart, name: str, title: str) -> Markup:
+        """An interactive chart with its picture. ``name`` becomes the file's, ``title`` is for screen readers."""
+        still = self.draw(lambda: picture(chart), name, title) if self.pictures else Markup("")
+        # report.js draws from data-chart. ``htmlsafe_json_dumps`` leaves no quote that would end the attribute.
+        data = htmlsafe_json_dumps(live(chart), separators=(",", ":"))
+        start = Markup('<div class="chart" role="group" aria-label="{}" data-chart=\'{}\'>').format(title, data)
+        return start + Markup('<div class="still">{}</div></div>').format(still)
+
+    def draw(self, make: Callable[[], Figure | None], name: str, title: str) -> Markup:
+        """A picture alone, as inline SVG; a sentence where it cannot be drawn, or nobody waits for it.
+
+        Nothing where there is nothing to draw.
+        """
+        if not self._time_left():
+            return Markup('<p class="soft small">{} was not drawn: the run was stopped. {}</p>').format(title, _DRAW)
+        try:
+            figure = make()
+            if figure is None:
+                return Markup("")
+            if self._directory is not None:
+                try:
+                    (self._directory / f"{file_name(name)}.png").write_bytes(to_png(figure))
+                except OSError as error:
+                    self._note(NO_FILES, error)
+            return Markup(to_svg(figure, title))  # noqa: S704 - made by matplotlib, which escapes texts
+        except Exception as error:  # noqa: BLE001 - a chart that cannot be drawn costs the page that chart
+            self._note(NO_CHART, error)
+            why = type(error).__name__
+            return Markup('<p class="soft small">{} cannot be drawn: {}</p>').format(visible(title), why)
+
+
+def file_name(text: str) -> str:
+    """A text as a file name without an ending."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-").lower()
+
+
+def live(chart: Chart) -> dict[str, Any]:
+    """A chart in the words of plotly.js (https://plotly.com/javascript/reference/), as report.js takes it."""
+    return {"panels": [_live_panel(panel) for panel in chart.panels]}
+
+
+def _live_panel(panel: Panel) -> dict[str, Any]:
+    """Rules with a name are traces, to be hidden like others; closeups and shifts are for pictures alone."""
+    ends = panel.x.reach or (0, len(panel.x.places) - 1)
+    levels = [
+        Series(rule.name, ends, (rule.at, rule.at), rule.colour, line=rule.line, width=rule.width)
+        for rule in panel.rules
+        if rule.name and rule.axis == "y"
+    ]
+    drawn = [_trace(series, panel.x) for series in (*levels, *panel.series) if len(series.x)]
+    shapes = []
+    for band in panel.bands:
+        look = {"fillcolor": band.colour, "opacity": band.opacity, "line": {"width": 0}, "layer": "below"}
+        shapes.append(_shape("rect", band, band.start, band.end, look))
+    for rule in panel.rules:
+        if not (rule.name and rule.axis == "y"):
+            line = {"color": rule.colour, "dash": rule.line, "width": rule.width}
+            shapes.append(_shape("line", rule, rule.at, rule.at, {"line": line}))
+    axes = {"xaxis": _live_axis(panel.x), "yaxis": _live_axis(panel.y)}
+    return {"title": panel.title, "x": panel.x.title, "y": panel.y.title, "traces": drawn, **axes, "shapes": shapes}
+
+
+def _live_axis(axis: Axis) -> dict[str, Any]:
+    made: dict[str, Any] = {"type": "log"} if axis.log else {}
+    if axis.places:
+        made |= {"type": "category", "categoryorder": "array", "categoryarray": _live_places(axis)}
+    if axis.ticks:
+        made |= {"tickvals": [at for at, _ in axis.ticks], "ticktext": [text for _, text in axis.ticks]}
+    return made | ({"rangemode": "tozero"} if axis.from_zero else {})
+
+
+def _live_places(axis: Axis) -> list[str]:
+    return [name.replace("\n", " ") for name in axis.places]
+
+
+def _trace(series: Series, axis: Axis) -> dict[str, Any]:
+    places = _live_places(axis)
+    labels = any(series.labels)
+    parts = {"lines": series.line, "markers": series.symbol, "text": labels}
+    made: dict[str, Any] = {
+        "type": "scatter",
+        "mode": "+".join(part for part, is_there in parts.items() if is_there),
+        "name": series.name,
+        "x": [places[int(at)] for at in series.x] if places else list(series.x),
+        "y": list(series.y),
+    }
+    if series.line:
+        made["line"] = {"color": series.colour, "width": series.width, "dash": series.line}
+        made["line"] |= {"shape": "hv"} if series.steps else {}
+    if series.symbol:
+        lines_only = series.symbol.startswith(("x", "line-"))
+        symbol = f"{series.symbol.replace('x', 'x-thin')}-open" if lines_only else series.symbol
+        made["marker"] = {"color": series.colour, "size": 18 if series.symbol == "line-ew" else 8, "symbol": symbol}
+    if series.below:
+        ends = {"array": list(series.above), "arrayminus": list(series.below)}
+        look = {"type": "data", "symmetric": False, "thickness": 1.2, "width": 4, "color": series.colour}
+        made["error_x" if series.across else "error_y"] = look | ends
+    if labels:
+        made |= {"text": list(series.labels), "textposition": "top right" if series.below else "top center"}
+    if series.hover:
+        made |= {"hovertext": list(series.hover), "hoverinfo": "text+name"}
+    return made | ({"customdata": list(series.links)} if series.links else {})
+
+
+def _shape(kind: str, one: Band | Rule, start: float, end: float, look: dict[str, Any]) -> dict[str, Any]:
+    """What goes right across a panel, from ``start`` to ``end`` of its axis."""
+    along, across = ("x", "y") if one.axis == "x" else ("y", "x")
+    place = {f"{along}ref": along, f"{along}0": start, f"{along}1": end}
+    return {"type": kind, **place, f"{across}ref": "paper", f"{across}0": 0, f"{across}1": 1, **look}
+
+
+@functools.cache
+def library() -> Markup:
+    """plotly.js, packed."""
+    return packed(get_plotlyjs())
+
+
+@functools.cache
+def script() -> Markup:
+    """Our own script, to embed in the page."""
+    return Markup((TEMPLATES / "report.js").read_text(encoding="utf-8"))  # noqa: S704 - our own file
+
+
+def packed(text: str) -> Markup:
+    """A text for ``unpacked`` of the page's script; the same text gives the same letters."""
+    return Markup(base64.b64encode(gzip.compress(text.encode(), compresslevel=6, mtime=0)).decode())  # noqa: S704
+
+
+def ids_in(html: str) -> str:
+    """The ids that links lead to in a part of the page, with spaces between."""
+    return " ".join(_ID.findall(html))

@@ -1,0 +1,112 @@
+"""What a run was measured on and with, in words."""
+
+from __future__ import annotations
+
+import datetime
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from pytest_nfvperf.adapters.evidence.reader import RunEvidence, worker_of
+from pytest_nfvperf.model.display import format_seconds, how_many
+from pytest_nfvperf.model.evidence.records import RunData
+from pytest_nfvperf.model.testbed.equipment import DatapathInfo
+
+_OF_OVS = ("dpdk", "netdev", "system")
+
+
+def dut_facts(run: RunEvidence, data: RunData) -> list[tuple[str, str]]:
+    """The testbed's own DUT, and each that a test asked for, with its installation and how that was built."""
+    facts = [("DUT", "not started" if data.dut is None else dut_text(data.dut))]
+    own = None if data.dut is None else (data.dut.kind, data.dut.installation)
+    others: dict[tuple[str, str], DatapathInfo] = {}
+    for test in run.tests.values():
+        for deployed in test.topologies.values():
+            info = deployed.info
+            if info is not None and (deployed.dut.version or (info.kind, info.installation) != own):
+                others.setdefault((deployed.dut.version or "", info.kind), info)
+    for (name, kind), info in others.items():
+        facts.append((f"DUT {name} ({kind})" if name else f"DUT {kind}", dut_text(info)))
+    return facts
+
+
+def dut_text(info: DatapathInfo) -> str:
+    """Versions, datapath, how it runs, where it is from, and how it was built."""
+    built = "; ".join(f"{name} {text}" for name, text in (("from", info.origin), *info.build) if text)
+    text = f"{versions_text(info)}, {info.kind} datapath" + (f": {info.detail}" if info.detail else "")
+    return f"{text} ({built})" if built else text
+
+
+def versions_text(info: DatapathInfo) -> str:
+    """Such as "OVS 3.1.0 with DPDK 22.11.4"."""
+    of_ovs = all(kind in _OF_OVS for kind in info.kind.split("+"))  # nodes may have several
+    text = f"OVS {info.version}" if of_ovs else info.version
+    return text + (f" with DPDK {info.dpdk_version}" if info.dpdk_version else "")
+
+
+def measured_on(run: RunEvidence) -> dict[str, list[str]]:
+    """For each testbed the files of those who measured on it; in the order of the tests."""
+    files = dict.fromkeys(test.file for test in run.tests.values() if test.measured)
+    found: dict[str, list[str]] = {}
+    for file in files:
+        if file in run.runs:
+            found.setdefault(run.runs[file].testbed.name, []).append(file)
+    return found
+
+
+def testbed_lines(run: RunEvidence) -> list[str]:
+    """``testbed r650-a measured 12 tests (gw0, gw2)``, a line each; none in a run without workers."""
+    lines = []
+    for name, files in measured_on(run).items():
+        count = sum(test.measured and test.file in files for test in run.tests.values())
+        workers = ", ".join(filter(None, map(worker_of, files)))
+        if workers:
+            lines.append(f"testbed {name} measured {count} test{'' if count == 1 else 's'} ({workers})")
+    return lines
+
+
+testbed_lines.__test__ = False  # type: ignore[attr-defined]
+
+
+def facts(run: RunEvidence, data: RunData) -> list[tuple[str, str]]:
+    """What was tested with what, for the head of the page."""
+    started = datetime.datetime.fromtimestamp(run.started_ns / 1e9, datetime.UTC)
+    generator, cpus = data.generator, data.testbed.cpus
+    engine = "not started" if generator is None else f"{generator.engine} {generator.version}, {generator.detail}"
+    plan = [("PMD", cpus.pmd), ("generator", cpus.generator), ("VNF", cpus.vnf), ("rest", cpus.housekeeping)]
+    names = list(measured_on(run))
+    testbed = f"{data.testbed.name}{' (discovered, no file)' if data.testbed.discovered else ''}"
+    if len(names) > 1:
+        testbed = f"{len(names)}, alike but for CPUs and devices: {', '.join(names)}"
+    resumed = []
+    if run.resumed:  # how much a later process took over from one that was killed
+        taken = sum(test.file in run.resumed for test in run.tests.values() if test.node_id)
+        left = f"{', '.join(sorted(run.resumed))}: {how_many(taken, 'test')} taken over from there"
+        resumed = [("Resumed", f"{left}, {sum(map(bool, run.tests)) - taken} measured afterwards")]
+    return [
+        *dut_facts(run, data),
+        ("Generator", engine),
+        ("CPUs", " · ".join(f"{name} {', '.join(map(str, owned))}" for name, owned in plan if owned)),
+        ("Testbed", testbed),
+        ("SLA", ", ".join(data.sla) or "those beside the suites"),
+        ("Profile", data.profile),
+        *resumed,
+        ("Started", f"{started:%Y-%m-%d %H:%M:%S} UTC, took {format_seconds(run.took_s)}"),
+        ("Command", command_line(data.argv)),
+    ]
+
+
+def flattened(value: object, prefix: str = "") -> list[tuple[str, str]]:
+    """A nested fingerprint as (dotted name, text)."""
+    if not isinstance(value, dict):
+        return [(prefix, str(value))]
+    return [pair for key, item in value.items() for pair in flattened(item, f"{prefix}.{key}" if prefix else str(key))]
+
+
+def command_line(argv: Sequence[str]) -> str:
+    """As it was typed: where the program is installed says nothing, and ``python -m pytest`` runs a file of its own."""
+    if not argv:
+        return ""
+    program = Path(argv[0])
+    name = f"python -m {program.parent.name}" if program.name == "__main__.py" else program.name
+    return f"{name} {shlex.join(argv[1:])}".strip()

@@ -1,0 +1,201 @@
+"""What the page of a run shows of one test, ready to be written: texts are final, charts are inline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence
+from pytest_nfvperf.adapters.report.charts import outcome_charts, search_chart, soak_chart
+from pytest_nfvperf.adapters.report.figures import goal_figures, other_result, proven_loss, soak_events, soak_facts
+from pytest_nfvperf.adapters.report.ledger_chart import ledger_chart
+from pytest_nfvperf.adapters.report.page_charts import ChartFolder
+from pytest_nfvperf.adapters.report.studies import ratio_text, subject_name
+from pytest_nfvperf.adapters.report.subjects import differing, distinctions, title
+from pytest_nfvperf.model.display import MISSING
+from pytest_nfvperf.model.evidence.conclusion import TestConclusion
+from pytest_nfvperf.model.evidence.records import Cause, ConnectData, RequestData, SoakData, StreamData, TrialData
+from pytest_nfvperf.model.ledger.ledger import Ledger
+from pytest_nfvperf.model.ledger.ledger_text import weakness
+from pytest_nfvperf.model.measure.cpu_account import CpuAccount
+from pytest_nfvperf.model.measure.outcome import GoalOutcome, Outcome
+from pytest_nfvperf.model.sla.verdict import Verdict
+
+_MOST_RATIOS = 4
+_TEXT_SAYS_MORE = frozenset({Cause.ASSERTION, Cause.SETUP, Cause.USAGE, Cause.INTERNAL, Cause.XFAIL})
+
+
+@dataclass(frozen=True, slots=True)
+class GoalRow:
+    """A goal, its figures, and what its confirmation proves."""
+
+    goal: GoalOutcome
+    mpps: str
+    gbps: str
+    line: str
+    note: str
+    proof: str
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomePage:
+    """One outcome with its pictures.
+
+    ``lossy`` is the trial with the lightest load that lost frames, ``path`` its ledger as a picture; ``earlier`` are
+    trials that the page lists under another outcome already.
+    """
+
+    outcome: Outcome
+    goals: tuple[GoalRow, ...]
+    trials: tuple[tuple[str, TrialData], ...]
+    earlier: tuple[str, ...]
+    lossy: tuple[str, TrialData, Ledger] | None
+    path: Markup | None
+    search: Markup | None
+    latency: Markup | None
+    loss: Markup | None
+
+
+@dataclass(frozen=True, slots=True)
+class SoakPage:
+    """A soak in words and curves. ``samples``: file of them all, beside the evidence."""
+
+    facts: tuple[tuple[str, str], ...]
+    events: tuple[str, ...]
+    picture: Markup | None
+    samples: str
+
+
+@dataclass(frozen=True, slots=True)
+class TestPage:
+    """One test, with what became of it."""
+
+    __test__ = False
+
+    anchor: str
+    evidence: TestEvidence
+    title: str
+    became: TestConclusion
+    figures: str
+    outcomes: tuple[OutcomePage, ...]
+    loose_trials: tuple[tuple[str, TrialData], ...]
+    picture: Markup | None
+    soaks: tuple[SoakPage, ...] = ()
+
+    @property
+    def open(self) -> bool:
+        """Tests that did not pass are unfolded."""
+        return self.became.wrong or self.became.tolerated
+
+    def subject(self, verdict: Verdict) -> str:
+        """What a verdict is about, where the test has several subjects: ``bridges=9``; else ""."""
+        subjects = [dict(one.subject) for one in self.evidence.verdicts.values()]
+        return " ".join(distinctions(dict(verdict.subject), differing(subjects)))
+
+    @property
+    def accounts(self) -> list[tuple[str, CpuAccount]]:
+        """Who used the machine's CPUs in each run of streams, requests and connects; those where somebody accounted."""
+        runs: list[tuple[str, StreamData | RequestData | ConnectData]] = [
+            *self.evidence.streams.items(),
+            *self.evidence.requests.items(),
+            *self.evidence.connects.items(),
+        ]
+        return [(name, run.cpu) for name, run in runs if run.cpu is not None]
+
+    @property
+    def text(self) -> str:
+        """What pytest shows of a failure, where verdicts and errors do not say it already; else ""."""
+        end = self.evidence.end
+        return end.text if end is not None and end.cause in _TEXT_SAYS_MORE else ""
+
+
+def test_page(
+    test: TestEvidence, became: TestConclusion, run: RunEvidence, anchor: str, charts: ChartFolder, listed: set[str]
+) -> TestPage:
+    """The page data of one test; ``listed`` collects the trials that have a row."""
+    labels = dict(test.data.labels)
+    name = f"{labels.get('suite', '')} {test.node_id.split('::')[-1]}".strip()
+    outcomes = tuple(
+        _outcome_page(outcome, run.trials, f"{name} {key}" if len(test.outcomes) > 1 else name, charts, listed)
+        for key, outcome in test.outcomes.items()
+    )
+    loose = tuple((key, trial) for key, trial in test.trials.items() if key not in listed)
+    listed.update(key for key, _ in loose)
+    picture = None
+    if len(test.trials) > 1 and not test.outcomes:  # it was aborted: where it stood
+        picture = charts.add(search_chart(list(test.trials.items()), None), f"{name} trials", f"Trials of {name}")
+    # Its datapath, too, where that is a parameter and not the whole run's.
+    shown = " · ".join(filter(None, (title(labels), test.data.parameters.get("datapath", ""))))
+    return TestPage(
+        anchor=anchor,
+        evidence=test,
+        title=shown or test.node_id,
+        became=became,
+        figures=_headline(outcomes),
+        outcomes=outcomes,
+        loose_trials=loose,
+        picture=picture,
+        soaks=tuple(_soak_page(soak, f"{name} {key} over time", charts) for key, soak in test.soaks.items()),
+    )
+
+
+test_page.__test__ = False  # type: ignore[attr-defined]
+
+
+def _headline(pages: Sequence[OutcomePage]) -> str:
+    """What a test found, in a line: its goals, the ratios of what it compared, or else its one result."""
+    rows = [row for page in pages for row in page.goals]
+    if rows:
+        found = (f"{row.goal.goal.name.upper()} {row.mpps} Mpps" for row in rows if row.goal.load_fps is not None)
+        return " · ".join(found)
+    if len(pages) == 1:
+        return other_result(pages[0].outcome).removeprefix(MISSING)
+    compared = [page.outcome for page in pages if page.outcome.relatives]
+    ratios = [f"{subject_name(outcome)}: {ratio_text(outcome.relatives[0])}" for outcome in compared]
+    baseline = "".join(f" of {name} {value}" for name, value in compared[0].relatives[0].baseline) if compared else ""
+    return " · ".join(ratios[-_MOST_RATIOS:]) + baseline
+
+
+def _outcome_page(
+    outcome: Outcome, trials: dict[str, TrialData], name: str, charts: ChartFolder, listed: set[str]
+) -> OutcomePage:
+    own = [(key, trials[key]) for key in outcome.trials if key in trials]
+    earlier = tuple(key for key, _ in own if key in listed)
+    listed.update(key for key, _ in own)
+    pictures = {
+        kind: None if chart is None else charts.add(chart, f"{name} {kind}", f"{kind} of {name}")
+        for kind, chart in outcome_charts(outcome, trials).items()
+    }
+    # Where frames go first: the valid trial with the lowest load that lost any and has a ledger.
+    lossy = [(k, t, t.ledger) for k, t in own if t.result.valid and t.own_lost > 0 and t.ledger is not None]
+    lightest = min(lossy, key=lambda item: weakness(item[1].result.spec), default=None)
+    path = None
+    if lightest is not None and charts.pictures:
+        _, trial, ledger = lightest
+        path = charts.draw(lambda: ledger_chart(ledger, trial.result.due_s), f"{name} path", f"path of {name}")
+    return OutcomePage(
+        outcome=outcome,
+        goals=tuple(_goal_row(outcome, goal, trials) for goal in outcome.goals),
+        trials=tuple((key, trial) for key, trial in own if key not in earlier),
+        earlier=earlier,
+        lossy=lightest,
+        path=path,
+        search=pictures["search"],
+        latency=pictures["latency"],
+        loss=pictures["loss"],
+    )
+
+
+def _goal_row(outcome: Outcome, goal: GoalOutcome, trials: dict[str, TrialData]) -> GoalRow:
+    figures = goal_figures(outcome, goal.goal.name)
+    confirmed = trials.get(goal.confirmation.trial_id) if goal.confirmation else None
+    proof = "" if confirmed is None else proven_loss(confirmed.own_lost, confirmed.own_offered)
+    return GoalRow(goal, figures.mpps, figures.gbps, figures.line, figures.note, proof)
+
+
+def _soak_page(data: SoakData, name: str, charts: ChartFolder) -> SoakPage:
+    chart = soak_chart(data.soak, data.series)
+    picture = None if chart is None else charts.add(chart, name, name)
+    return SoakPage(tuple(soak_facts(data.soak)), tuple(soak_events(data.soak)), picture, data.samples)
