@@ -183,10 +183,11 @@ def executor(environ: Mapping[str, str]) -> dict[str, str]:
         url = f"{environ.get('GITHUB_SERVER_URL', '')}/{environ.get('GITHUB_REPOSITORY', '')}"
         run = environ["GITHUB_RUN_ID"]
         return {"name": "GitHub Actions", "type": "github", "buildName": run, "buildUrl": f"{url}/actions/runs/{run}"}
-    if "GITLAB_CI" in environ:
-        url = environ.get("CI_PIPELINE_URL", "")
-        return {"name": "GitLab CI", "type": "gitlab", "buildName": environ.get("CI_JOB_NAME", ""), "buildUrl": url}
-    if "JENKINS_URL" in environ:
-        url = environ.get("BUILD_URL", "")
-        return {"name": "Jenkins", "type": "jenkins", "buildName": environ.get("BUILD_TAG", ""), "buildUrl": url}
+    for known, name, kind, build, url in (
+        ("GITLAB_CI", "GitLab CI", "gitlab", "CI_JOB_NAME", "CI_PIPELINE_URL"),
+        ("JENKINS_URL", "Jenkins", "jenkins", "BUILD_TAG", "BUILD_URL"),
+    ):
+        if known in environ:
+            named = {"buildName": environ.get(build, ""), "buildUrl": environ.get(url, "")}
+            return {"name": name, "type": kind, **named}
     return {"name": "local", "type": "local", "buildName": "pytest"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pytest_nfvperf.adapters.report.chart import (
@@ -275,10 +275,7 @@ MOST_SERIES = 4
 
 ZERO_LOSS = ("ndr", "throughput")
 _AXIS_TITLES = {"frame_size": "frame size, bytes with FCS", "flows": "flows per direction"}
-_MARKS = {
-    "≥": "≥: at least (limited by the rig)",
-    "?": "?: no trial of full length confirmed it",
-}
+_MARKS = {"≥": "≥: at least (limited by the rig)", "?": "?: no trial of full length confirmed it"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -464,7 +461,8 @@ def study_chart(comparisons: Sequence[Comparison]) -> Chart:
     """The ratio to the baseline with its interval, and what it cost; all are of one metric, over one label."""
     per, main = comparisons[0].per, comparisons[0].main
     places = list(dict.fromkeys(outcome.label[per] for one in comparisons for outcome in one.outcomes))
-    joined = _are_numbers(places)
+    # Between two names there is nothing, and no line.
+    joined = all(re.fullmatch(r"\d+(\.\d+)?", place) for place in places)
     if joined:
         places.sort(key=float)
     metric, heading, unit, factor = _BESIDE.get(main, (main, main.replace("_", " "), "", 1.0))
@@ -480,11 +478,6 @@ def study_chart(comparisons: Sequence[Comparison]) -> Chart:
     y_titles = "% of the baseline, with its interval", f"{unit}, median with its interval".lstrip(", ")
     left = Panel(ratio_title(comparisons), axis, Axis(y_titles[0], from_zero=True), ratios, (baseline,))
     return Chart((left, Panel(heading, axis, Axis(y_titles[1], from_zero=True), values)), 4.4)
-
-
-def _are_numbers(values: Iterable[str]) -> bool:
-    """False for names: between two of them there is nothing, and no line."""
-    return all(re.fullmatch(r"\d+(\.\d+)?", value) for value in values)
 
 
 def ratio_title(comparisons: Sequence[Comparison]) -> str:

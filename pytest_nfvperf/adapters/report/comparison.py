@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
 
 from markupsafe import Markup
 from rich import box
@@ -29,17 +30,19 @@ from pytest_nfvperf.adapters.report.subjects import differing, distinctions, tes
 from pytest_nfvperf.adapters.report.terminal_table import rendered
 from pytest_nfvperf.model.compare.record import ComparisonData, MetricComparison, SideState, Word
 from pytest_nfvperf.model.display import MISSING, format_value
-from pytest_nfvperf.model.evidence.comparison import ComparedRun, LeftOut
+from pytest_nfvperf.model.evidence.comparison import ComparedRun
 
-_TERMINAL_STYLES = {
-    str(Word.SLOWER): "bold red",
-    str(Word.FASTER): "bold green",
-    str(Word.SAME): "green",
-    str(Word.CANNOT_TELL): "bold yellow",
-    str(SideState.FAILED): "bold red",
-    str(SideState.BROKEN): "bold magenta",
-    str(SideState.UNAVAILABLE): "bold magenta",
+_STYLES = {
+    str(Word.SLOWER): ("bold red", "fail"),
+    str(Word.FASTER): ("bold green", "pass"),
+    str(Word.SAME): ("green", "pass"),
+    str(Word.CANNOT_TELL): ("bold yellow", "inconclusive"),
+    str(SideState.FAILED): ("bold red", "fail"),
+    str(SideState.BROKEN): ("bold magenta", "broken"),
+    str(SideState.UNAVAILABLE): ("bold magenta", "broken"),
 }
+"""Of each word its style on a terminal, and its class in the style sheet."""
+
 LEGEND = (
     "ratio: side over baseline, with its interval. noise: how far from 1 it must be to count, by two builds of the "
     "baseline. visible: the smallest difference that these readings could have shown."
@@ -167,7 +170,7 @@ def _table(rows: Sequence[ComparisonRow]) -> Table:
         test = row.test if row.test != last[0] else ""
         side = row.side if (row.test, row.side) != last else ""
         last = (row.test, row.side)
-        style = _TERMINAL_STYLES.get(row.word, "") if row.decides else "dim"
+        style = _STYLES.get(row.word, ("", ""))[0] if row.decides else "dim"
         figures = (row.baseline, row.value, row.ratio, row.interval, row.noise, row.visible, row.pairs)
         table.add_row(test, side, row.metric, *figures, Text(row.word, style=style))
     return table
@@ -216,44 +219,18 @@ def comparison_chart(compared: ComparedRun) -> Chart | None:
     return Chart((panel,), 1.4 + 0.3 * len(lines), left=4.2)
 
 
-_PAGE_STYLES = {
-    str(Word.SLOWER): "fail",
-    str(Word.FASTER): "pass",
-    str(Word.SAME): "pass",
-    str(Word.CANNOT_TELL): "inconclusive",
-    str(SideState.FAILED): "fail",
-    str(SideState.BROKEN): "broken",
-    str(SideState.UNAVAILABLE): "broken",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class ComparisonPage:
-    """What the template shows; ``styles``: the style sheet's class of each word."""
-
-    baseline: str
-    heading: list[str]
-    sides: list[str]
-    rows: list[ComparisonRow]
-    chart: Markup | None
-    differences: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
-    left_out: tuple[LeftOut, ...]
-    notes: list[str]
-    warnings: tuple[str, ...]
-    legend: str = LEGEND
-    styles: dict[str, str] = field(default_factory=lambda: dict(_PAGE_STYLES))
-
-
-def comparison_page(compared: ComparedRun, chart: Markup | None) -> ComparisonPage:
-    """The section of a run that compares. ``chart``: drawn, None where there is none."""
-    return ComparisonPage(
-        baseline=compared.comparing.baseline.name,
-        heading=heading(compared),
-        sides=[side.name for side in compared.comparing.sides],
-        rows=comparison_rows(compared),
-        chart=chart,
-        differences=compared.differences,
-        left_out=compared.left_out,
-        notes=noted(compared),
-        warnings=compared.warnings,
-    )
+def comparison_page(compared: ComparedRun, chart: Markup | None) -> dict[str, Any]:
+    """What the page's section shows. ``styles``: the style sheet's class of each word; ``chart``: None for none."""
+    return {
+        "baseline": compared.comparing.baseline.name,
+        "heading": heading(compared),
+        "sides": [side.name for side in compared.comparing.sides],
+        "rows": comparison_rows(compared),
+        "chart": chart,
+        "differences": compared.differences,
+        "left_out": compared.left_out,
+        "notes": noted(compared),
+        "warnings": compared.warnings,
+        "legend": LEGEND,
+        "styles": {word: css for word, (_, css) in _STYLES.items()},
+    }

@@ -76,12 +76,7 @@ def goal_figures(outcome: Outcome, name: str) -> GoalFigures:
     if seen is None or goal.load_fps is None:
         why = {SearchStatus.BELOW_MINIMUM: "< minimum", SearchStatus.ABORTED: "aborted"}.get(goal.status, MISSING)
         return GoalFigures(mpps=why, note=goal.detail)
-    return GoalFigures(
-        mpps=bounded_text(seen, in_mpps),
-        gbps=digits(gbps(outcome, seen.value)),
-        line=format_line_share(seen.value, outcome.line_rate_fps),
-        note=goal_note(goal),
-    )
+    return _rate_figures(outcome, seen, goal_note(goal))
 
 
 def plateau_figures(outcome: Outcome) -> GoalFigures:
@@ -92,12 +87,13 @@ def plateau_figures(outcome: Outcome) -> GoalFigures:
     interval = ""
     if seen.low is not None and seen.high is not None:
         interval = f"{digits(seen.low / 1e6)} .. {digits(seen.high / 1e6)} Mpps at 95 %"
-    return GoalFigures(
-        mpps=bounded_text(seen, in_mpps),
-        gbps=digits(gbps(outcome, seen.value)),
-        line=format_line_share(seen.value, outcome.line_rate_fps),
-        note="; ".join(filter(None, (seen.bound_reason, interval, seen.confidence))),
-    )
+    return _rate_figures(outcome, seen, "; ".join(filter(None, (seen.bound_reason, interval, seen.confidence))))
+
+
+def _rate_figures(outcome: Outcome, seen: Observation, note: str) -> GoalFigures:
+    gbps = seen.value * outcome.mean_frame_size * 8 / 1e9  # layer 2, with FCS
+    share = format_line_share(seen.value, outcome.line_rate_fps)
+    return GoalFigures(bounded_text(seen, in_mpps), digits(gbps), share, note)
 
 
 def plateau_seen(outcome: Outcome) -> Observation | None:
@@ -115,11 +111,6 @@ def goal_note(goal: GoalOutcome) -> str:
         at = "" if confirmation.load_fps == goal.load_fps else f" at {format_fps(confirmation.load_fps)}"
         parts.append(f"{how}{at} by {format_seconds(confirmation.duration_s)}, loss {loss}")
     return "; ".join([*parts, *filter(None, (goal.detail, goal.spoiled))])
-
-
-def gbps(outcome: Outcome, frames_per_second: float) -> float:
-    """Layer-2 Gbit/s with FCS of a rate of the outcome's traffic."""
-    return frames_per_second * outcome.mean_frame_size * 8 / 1e9
 
 
 def format_line_share(frames_per_second: float, line_rate_fps: float | None) -> str:
@@ -275,18 +266,12 @@ def soak_facts(soak: Soak) -> list[tuple[str, str]]:
 
 def soak_events(soak: Soak) -> Iterator[str]:
     """Everything that happened at a time, in order; then what is not listed for its number."""
-    events = [
-        *((one.start_s, f"{_span(one.start_s, one.end_s)}: {one.lost:,} frames lost") for one in soak.lossy),
-        *_spoiled_events(soak.spoiled),
-        *(
-            (
-                one.start_s,
-                f"{_span(one.start_s, one.end_s)}: no samples of {one.source}: {one.reason or 'nobody knows why'}",
-            )
-            for one in soak.gaps
-        ),
-        *((one.at_s, f"{one.at_s:.1f} s: session {one.session} {one.what}") for one in soak.flaps),
-    ]
+    events = list(_spoiled_events(soak.spoiled))
+    events += [(one.start_s, f"{_span(one.start_s, one.end_s)}: {one.lost:,} frames lost") for one in soak.lossy]
+    for gap in soak.gaps:
+        why = f"no samples of {gap.source}: {gap.reason or 'nobody knows why'}"
+        events.append((gap.start_s, f"{_span(gap.start_s, gap.end_s)}: {why}"))
+    events += [(one.at_s, f"{one.at_s:.1f} s: session {one.session} {one.what}") for one in soak.flaps]
     yield from (text for _, text in sorted(events))
     for kind, count, shown in (
         ("lossy intervals", soak.lossy_count, len(soak.lossy)),

@@ -45,6 +45,10 @@ class _Node:
     before: float = 0.0
     above: dict[str, _Node] = field(default_factory=dict)
 
+    @property
+    def growth(self) -> float:
+        return self.samples - self.before
+
     def depth(self, width: float) -> int:
         """Of what is drawn where this box is so wide."""
         if width < _NARROWEST:
@@ -80,16 +84,12 @@ def differential_flame_graph(before: CpuProfile, after: CpuProfile, title: str) 
     """
     root, total = _tree(after.folded), max(1, after.samples)
     _note_before(root, before.folded, total / max(1, before.samples))
-
-    def told(node: _Node) -> str:
-        now, was = node.samples / total, node.before / total
-        return f"{now:.1%}, was {was:.1%}, {_signed(now - was)}"
-
-    def colour(_: str, node: _Node) -> str:
-        return _red_or_blue((node.samples - node.before) / total)
-
+    style = _Style(
+        lambda node: f"{node.samples / total:.1%}, was {node.before / total:.1%}, {_signed(node.growth / total)}",
+        lambda node: _signed(node.growth / total),
+        lambda _, node: _red_or_blue(node.growth / total),
+    )
     heading = f"{title}: {after.samples} samples of {after.event}, before {before.samples}; red: more than before"
-    style = _Style(told, lambda node: _signed((node.samples - node.before) / total), colour)
     return _drawn(root, f"{heading}, blue: less; what is gone has no box", style)
 
 
@@ -105,16 +105,11 @@ def function_flame_graph(after: FunctionProfile, before: FunctionProfile | None 
         )
         return _drawn(root, heading, plain)
     _note_before(root, before.folded, packets / before.packets)
-    total = max(1, root.samples)
-
-    def told(node: _Node) -> str:
-        more = (node.samples - node.before) / packets
-        return f"{node.samples / packets:,.1f} instructions a packet, {more:+,.1f}"
-
-    def colour(_: str, node: _Node) -> str:
-        return _red_or_blue((node.samples - node.before) / total)
-
-    style = _Style(told, lambda node: f"{(node.samples - node.before) / packets:+,.0f}", colour)
+    style = _Style(
+        lambda node: f"{node.samples / packets:,.1f} instructions a packet, {node.growth / packets:+,.1f}",
+        lambda node: f"{node.growth / packets:+,.0f}",
+        lambda _, node: _red_or_blue(node.growth / max(1, root.samples)),
+    )
     return _drawn(root, f"{heading}; red: more than {before.name} ({before.per_packet:,.0f}), blue: less", style)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
@@ -36,12 +35,6 @@ MOST_CHARTS = 150
 """On a page: more take minutes to draw, and nobody looks at them."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Subject:
-    name: str
-    charts: list[Markup]
-
-
 def render_history(
     entries: Sequence[HistoryEntry], watched: Sequence[Watched], problems: Sequence[str], path: Path
 ) -> Path:
@@ -51,7 +44,14 @@ def render_history(
         ConfigError: it cannot be written.
     """
     runs = in_order(entries)
-    shown = _charted(watched)
+    # Where there are too many, those with changes and with most runs; in the order of the table.
+    first = sorted(watched, key=lambda each: (not each.changes, -len(each.series.points)))[:MOST_CHARTS]
+    chosen = {id(each) for each in first}
+    shown = [each for each in watched if id(each) in chosen]
+    subjects = []
+    for name, group in groupby(shown, key=lambda each: each.series.name):
+        drawn = [to_svg(picture(history_chart(each)), f"{name}, {each.series.what}") for each in group]
+        subjects.append({"name": name, "charts": [Markup(svg) for svg in drawn]})  # noqa: S704 - our own drawings
     text = (
         environment()
         .get_template("history.html")
@@ -64,7 +64,7 @@ def render_history(
             changes=[(change, change_line(each.series, change)) for each in watched for change in each.changes],
             problems=list(problems),
             rows=history_rows(watched),
-            subjects=_subjects(shown),
+            subjects=subjects,
             left_out=len(watched) - len(shown),
         )
     )
@@ -74,25 +74,6 @@ def render_history(
     except OSError as error:
         raise ConfigError(f"the page cannot be written: {error.strerror}", file=str(path)) from error
     return path
-
-
-def _charted(watched: Sequence[Watched]) -> list[Watched]:
-    """Where there are too many, those with changes and with most runs; in the order of the table."""
-    first = sorted(watched, key=lambda each: (not each.changes, -len(each.series.points)))[:MOST_CHARTS]
-    chosen = {id(each) for each in first}
-    return [each for each in watched if id(each) in chosen]
-
-
-def _subjects(watched: Sequence[Watched]) -> list[_Subject]:
-    return [
-        _Subject(name, [_drawn(each) for each in group])
-        for name, group in groupby(watched, key=lambda each: each.series.name)
-    ]
-
-
-def _drawn(each: Watched) -> Markup:
-    title = f"{each.series.name}, {each.series.what}"
-    return Markup(to_svg(picture(history_chart(each)), title))  # noqa: S704 - our own drawing
 
 
 def history_chart(watched: Watched) -> Chart:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from pytest_nfvperf.adapters.report.terminal_table import rendered
 from pytest_nfvperf.model.display import format_value
-from pytest_nfvperf.model.history.series import Change, Direction, HistoryEntry, Machine, Series, Watched
+from pytest_nfvperf.model.history.series import Change, Direction, Machine, Series, Watched
 
 _STYLES = {Direction.WORSE: "bold red", Direction.BETTER: "green", Direction.CHANGED: "yellow"}
 
@@ -74,23 +74,19 @@ def change_line(series: Series, change: Change) -> str:
     step = change.step
     before, after = series.points[step.at - 1].run, series.points[step.at].run
     levels = " to ".join(format_value(level, series.unit) for level in (step.before, step.after))
+    differ = [
+        f"{name} {before.versions.get(name, 'unknown')} before, {after.versions.get(name, 'unknown')} after"
+        for name in sorted({*before.versions, *after.versions})
+        if before.versions.get(name) != after.versions.get(name)
+    ]
+    versions = ", ".join(differ) or "the same versions before and after"
     state = "; recovered since" if change.recovered else ""
     if change.acknowledged is not None:
         state = f"; acknowledged: {change.acknowledged.reason}"
     return (
         f"{change.direction}: {series.name}, {series.what}: {levels} ({step.ratio - 1:+.1%}) since run {change.run} of "
-        f"{change.when}; {_versions(before, after)}{state}"
+        f"{change.when}; {versions}{state}"
     )
-
-
-def _versions(before: HistoryEntry, after: HistoryEntry) -> str:
-    names = sorted({*before.versions, *after.versions})
-    differ = [
-        f"{name} {before.versions.get(name, 'unknown')} before, {after.versions.get(name, 'unknown')} after"
-        for name in names
-        if before.versions.get(name) != after.versions.get(name)
-    ]
-    return ", ".join(differ) or "the same versions before and after"
 
 
 def machine_line(machine: Machine) -> str:

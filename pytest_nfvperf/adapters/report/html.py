@@ -19,7 +19,7 @@ from pytest_nfvperf.adapters.evidence.comparison import compared_run
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, conclude
 from pytest_nfvperf.adapters.process.outputs import write_whole
 from pytest_nfvperf.adapters.report import figures, page_charts, studies
-from pytest_nfvperf.adapters.report.charts import MOST_CURVES, Sweep, find_sweeps, study_chart, sweep_chart
+from pytest_nfvperf.adapters.report.charts import MOST_CURVES, find_sweeps, study_chart, sweep_chart
 from pytest_nfvperf.adapters.report.comparison import comparison_chart, comparison_page
 from pytest_nfvperf.adapters.report.page_charts import ChartFolder, NoteFault, raise_fault
 from pytest_nfvperf.adapters.report.picture import picture
@@ -157,19 +157,17 @@ def _suite_pages(run: RunEvidence, conclusion: RunConclusion, charts: ChartFolde
 
 
 def _compare_within(
-    suite: SuitePage,
-    published: Sequence[PublishedSeries],
-    relations: Sequence[PublishedRelation],
-    charts: ChartFolder,
+    suite: SuitePage, published: Sequence[PublishedSeries], relations: Sequence[PublishedRelation], charts: ChartFolder
 ) -> None:
     """Add what its tests show together: sweeps, studies, and what others published of the same."""
     outcomes = [outcome for page in suite.tests for outcome in page.evidence.outcomes.values()]
     for number, sweep in enumerate(find_sweeps(outcomes), 1):
-        beside = [each for each in published if sweep.axis == "frame_size" and _is_about(each, sweep)]
+        labels = [outcome.label for one in sweep.series for outcome in one.outcomes]
+        beside = [each for each in published if sweep.axis == "frame_size" and any(map(each.belongs_to, labels))]
         title = f"{sweep.axis.replace('_', ' ').capitalize()} sweep: {', '.join(one.name for one in sweep.series)}"
-        chart = sweep_chart(sweep.series, beside, axis=sweep.axis)
-        name = f"sweep {suite.name} {sweep.axis} {number}"
-        suite.sweeps.append((title, charts.add(chart, name, f"{suite.name}: {title}")))
+        drawing = sweep_chart(sweep.series, beside, axis=sweep.axis)
+        chart = charts.add(drawing, f"sweep {suite.name} {sweep.axis} {number}", f"{suite.name}: {title}")
+        suite.sweeps.append((title, chart))
     groups: dict[tuple[str, str], list[Comparison]] = {}
     for comparison in find_comparisons(outcomes):
         groups.setdefault((comparison.main, comparison.per), []).append(comparison)
@@ -178,14 +176,10 @@ def _compare_within(
             part = members[first : first + MOST_CURVES]
             title = f"{metric_name(main).capitalize().replace('Tcp', 'TCP')} against {per}"
             name = f"study {suite.name} {main} {per} {first // MOST_CURVES + 1}"
-            chart_markup = charts.add(study_chart(part), name, f"{suite.name}: {title}")
-            suite.sweeps.append((title, chart_markup + _study_notes(part)))
+            chart = charts.add(study_chart(part), name, f"{suite.name}: {title}")
+            suite.sweeps.append((title, chart + _study_notes(part)))
     of_it = [one for one in relations if one.suite == suite.name]
     suite.relations += zip(subjects_of(of_it), of_it, strict=True)
-
-
-def _is_about(published: PublishedSeries, sweep: Sweep) -> bool:
-    return any(published.belongs_to(outcome.label) for one in sweep.series for outcome in one.outcomes)
 
 
 def _study_notes(comparisons: Sequence[Comparison]) -> Markup:

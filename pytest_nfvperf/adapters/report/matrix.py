@@ -13,7 +13,7 @@ from pytest_nfvperf.adapters.report.published import PublishedSeries
 from pytest_nfvperf.adapters.report.templating import environment, style
 from pytest_nfvperf.model.display import format_fps, format_ratio, how_many_labelled
 from pytest_nfvperf.model.evidence.conclusion import OUTSIDE, TestConclusion, subject_badge
-from pytest_nfvperf.model.measure.outcome import GoalOutcome, Outcome
+from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.sla.judge import worst
 
 _OWN_PORTS = "embedded (vhost-user)"
@@ -100,7 +100,8 @@ def matrix_of(runs: Iterable[tuple[RunEvidence, Sequence[PublishedSeries]]]) -> 
                 size = outcome.label.get("frame_size", "-")
                 rows.setdefault(row.key, row).cells.setdefault(size, []).append(cell)
     sizes = {size for row in rows.values() for size in row.cells}
-    return Matrix(tuple(sorted(sizes, key=_by_number)), tuple(rows[key] for key in sorted(rows)), tuple(named))
+    rising = sorted(sizes, key=lambda size: (int(size), "") if size.isdigit() else (1 << 30, size))
+    return Matrix(tuple(rising), tuple(rows[key] for key in sorted(rows)), tuple(named))
 
 
 def render_matrix(matrix: Matrix, path: Path) -> Path:
@@ -115,11 +116,8 @@ def _run_facts(run: RunEvidence) -> tuple[str, str, str, str]:
     data = next(iter(run.runs.values()), None)
     if data is None:
         return run.path.name, "?", "?", "?"
-    dut = (
-        f"Open vSwitch {data.dut.version}" + (f", DPDK {data.dut.dpdk_version}" if data.dut.dpdk_version else "")
-        if data.dut
-        else "?"
-    )
+    dut = f"Open vSwitch {data.dut.version}" if data.dut else "?"
+    dut += f", DPDK {data.dut.dpdk_version}" if data.dut and data.dut.dpdk_version else ""
     return run.path.name, data.testbed.name, dut, data.profile
 
 
@@ -153,6 +151,8 @@ def _cell(
     badge = subject_badge(became, worst(own) if own else None, len(test.outcomes))
     rates = _rates(outcome)
     bad = [verdict for verdict in own if str(verdict.judgement) != "PASS"]
+    line = outcome.line_rate_fps
+    lines = [] if line is None else ["-" if rate.fps is None else format_line_share(rate.fps, line) for rate in rates]
     return Cell(
         figures=tuple((_TITLES.get(rate.metric, rate.metric.upper()), rate.text) for rate in rates),
         badge=badge,
@@ -160,31 +160,23 @@ def _cell(
         published=tuple(_published(outcome, rates, published)),
         run=run,
         test=test.node_id,
-        lines=tuple(_line_shares(outcome, rates)),
+        lines=tuple(lines),
     )
 
 
 def _rates(outcome: Outcome) -> list[_Rate]:
     """What searches found, and the median of forwarding rates that were read repeatedly."""
-    goals = [goal for name in _GOALS if (goal := outcome.goal(name)) is not None]
-    found = [_rate(outcome, goal) for goal in goals]
+    found = []
+    for goal in filter(None, map(outcome.goal, _GOALS)):
+        name, seen = goal.goal.name, goal_seen(outcome, goal.goal.name)
+        if seen is None or goal.load_fps is None:
+            found.append(_Rate(name, None, str(goal.status).replace("_", " ")))
+        else:
+            found.append(_Rate(name, seen.value, bounded_text(seen, format_fps)))
     samples = outcome.sampled(_FORWARDING)
     if samples is not None:
         found.append(_Rate(_FORWARDING, samples.median, samples.bound.mark + format_fps(samples.median)))
     return found
-
-
-def _line_shares(outcome: Outcome, rates: Sequence[_Rate]) -> Iterable[str]:
-    if outcome.line_rate_fps is not None:
-        for rate in rates:
-            yield format_line_share(rate.fps, outcome.line_rate_fps) if rate.fps is not None else "-"
-
-
-def _rate(outcome: Outcome, goal: GoalOutcome) -> _Rate:
-    seen = goal_seen(outcome, goal.goal.name)
-    if seen is None or goal.load_fps is None:
-        return _Rate(goal.goal.name, None, str(goal.status).replace("_", " "))
-    return _Rate(goal.goal.name, seen.value, bounded_text(seen, format_fps))
 
 
 def _published(outcome: Outcome, rates: Sequence[_Rate], published: Sequence[PublishedSeries]) -> Iterable[Published]:
@@ -197,7 +189,3 @@ def _published(outcome: Outcome, rates: Sequence[_Rate], published: Sequence[Pub
             continue
         share = format_ratio(measured / value) if measured is not None else "-"
         yield Published(format_fps(value), share, series.name, series.source)
-
-
-def _by_number(size: str) -> tuple[int, str]:
-    return (int(size), "") if size.isdigit() else (1 << 30, size)

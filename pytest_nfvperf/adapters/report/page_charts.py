@@ -88,7 +88,8 @@ class ChartFolder:
                 return Markup("")
             if self._directory is not None:
                 try:
-                    (self._directory / f"{file_name(name)}.png").write_bytes(to_png(figure))
+                    file_name = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-").lower()
+                    (self._directory / f"{file_name}.png").write_bytes(to_png(figure))
                 except OSError as error:
                     self._note(NO_FILES, error)
             return Markup(to_svg(figure, title))  # noqa: S704 - made by matplotlib, which escapes texts
@@ -96,11 +97,6 @@ class ChartFolder:
             self._note(NO_CHART, error)
             why = type(error).__name__
             return Markup('<p class="soft small">{} cannot be drawn: {}</p>').format(visible(title), why)
-
-
-def file_name(text: str) -> str:
-    """A text as a file name without an ending."""
-    return re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-").lower()
 
 
 def live(chart: Chart) -> dict[str, Any]:

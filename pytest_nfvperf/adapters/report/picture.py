@@ -29,7 +29,6 @@ from pytest_nfvperf.adapters.report.chart import (
     PAPER,
     SERIES,
     Axis,
-    Band,
     Chart,
     Panel,
     Rule,
@@ -98,7 +97,8 @@ def _with_closeup(panel: Panel) -> Iterator[Panel]:
 def _draw_panel(axes: Axes, panel: Panel, most: int, scale: tuple[Any, Any]) -> None:
     dress(axes, title=panel.title, x=panel.x.title, y=panel.y.title)
     for band in panel.bands:
-        _draw_band(axes, band)
+        span = axes.axvspan if band.axis == "x" else axes.axhspan
+        span(band.start, band.end, color=band.colour, alpha=band.opacity, linewidth=0, label=band.name or None)
     for rule in panel.rules:
         _draw_rule(axes, rule)
     for series in panel.series[:most]:
@@ -110,11 +110,6 @@ def _draw_panel(axes: Axes, panel: Panel, most: int, scale: tuple[Any, Any]) -> 
             _draw_series(axes, series, clip=bool(panel.closeup or panel.x.reach))
     for which, axis in (("x", panel.x), ("y", panel.y)):
         _set_axis(axes, which, axis)
-
-
-def _draw_band(axes: Axes, band: Band) -> None:
-    span = axes.axvspan if band.axis == "x" else axes.axhspan
-    span(band.start, band.end, color=band.colour, alpha=band.opacity, linewidth=0, label=band.name or None)
 
 
 def _draw_rule(axes: Axes, rule: Rule) -> None:

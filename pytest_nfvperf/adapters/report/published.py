@@ -44,11 +44,7 @@ class PublishedSeries:
 
 NOT_MEASURED = "not measured in this run"
 
-_AGREES = {
-    Judgement.PASS: "the same here",
-    Judgement.FAIL: "not so here",
-    Judgement.INCONCLUSIVE: "not decided here",
-}
+_AGREES = {Judgement.PASS: "the same here", Judgement.FAIL: "not so here", Judgement.INCONCLUSIVE: "not decided here"}
 
 
 @dataclass(frozen=True, slots=True)

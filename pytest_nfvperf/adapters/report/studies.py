@@ -70,7 +70,6 @@ _NAMES = {
     "mirror_unexplained": "copies unexplained at maximum offered load",
 }
 
-
 Labels = tuple[tuple[str, str], ...]
 
 
@@ -99,23 +98,6 @@ class Comparison:
         """Over the whole series."""
         return self.outcomes[-1].slopes
 
-    @property
-    def open_ended(self) -> bool:
-        """True when the interval of a ratio that is shown has no end."""
-        return any(is_open(outcome.relative(self.main)) for outcome in self.outcomes)
-
-    @property
-    def one_sided(self) -> bool:
-        """True when the interval of a ratio that is shown has one end only."""
-        found = [outcome.relative(self.main) for outcome in self.outcomes]
-        return any(ratio is not None and open_mark(ratio) in {"≥", "≤"} for ratio in found)
-
-    @property
-    def userspace_veth(self) -> bool:
-        """True when its veth ends are af_packet ports."""
-        label = dict(self.labels)
-        return label.get("datapath") in USERSPACE and (label.get("link") == "veth" or self.main == "tcp_throughput")
-
 
 def subject_notes(comparison: Comparison) -> list[str]:
     """What a reader must know of its subjects, each once, with the subjects that it is about unless it is about all."""
@@ -127,14 +109,23 @@ def notes_below(comparisons: Sequence[Comparison]) -> list[str]:
     """What a reader must know of several comparisons, each once. Instructions do not mind who shares a CPU."""
     by_the_clock = [labels for labels in map(dict, (one.labels for one in comparisons)) if labels.get(TIME) != VIRTUAL]
     shared = {labels.get(LABEL) for labels in by_the_clock}
+    ratios = [outcome.relative(one.main) for one in comparisons for outcome in one.outcomes]
+    marks = {open_mark(ratio) for ratio in ratios if ratio is not None}
     said = {
-        OPEN_INTERVAL: any(one.open_ended for one in comparisons),
-        ONE_SIDED: any(one.one_sided for one in comparisons),
-        USERSPACE_VETH: any(one.userspace_veth for one in comparisons),
+        OPEN_INTERVAL: OPEN in marks,
+        ONE_SIDED: bool(marks & {"≥", "≤"}),
+        USERSPACE_VETH: any(map(_has_userspace_veth, comparisons)),
         SHARED_CPUS: SHARED in shared,
         SHORT_CPU_TURNS: SHORT_TURNS in shared,
     }
     return [note for note, holds in said.items() if holds]
+
+
+def _has_userspace_veth(comparison: Comparison) -> bool:
+    """True when its veth ends are af_packet ports."""
+    label = dict(comparison.labels)
+    is_of_veth = label.get("link") == "veth" or comparison.main == "tcp_throughput"
+    return label.get("datapath") in USERSPACE and is_of_veth
 
 
 _BROUGHT_ALONG = frozenset({"tuning", "datapath", "topology"})
@@ -158,7 +149,11 @@ def find_comparisons(outcomes: Sequence[Outcome]) -> list[Comparison]:
             baseline = next((known[one] for one in _subjects(outcome, per, value) if one in known), None)
             labels = _others(outcome if baseline is None else baseline, per)
             groups.setdefault((per, labels), [] if baseline is None else [baseline]).append(outcome)
-    return [Comparison(per, tuple(members), _common(labels, members)) for (per, labels), members in groups.items()]
+    found = []
+    for (per, labels), members in groups.items():
+        common = tuple(pair for pair in labels if all(pair in member.labels for member in members))
+        found.append(Comparison(per, tuple(members), common))
+    return found
 
 
 _Subject = tuple[str, str | None, bool, Labels]
@@ -168,10 +163,6 @@ _Subject = tuple[str, str | None, bool, Labels]
 def _subjects(outcome: Outcome, per: str, value: str | None) -> tuple[_Subject, _Subject]:
     """What an outcome is with another value of a label: by all others, and by those that it does not bring along."""
     return (per, value, True, _others(outcome, per)), (per, value, False, _others(outcome, per, *_BROUGHT_ALONG))
-
-
-def _common(labels: Labels, members: Sequence[Outcome]) -> Labels:
-    return tuple(pair for pair in labels if all(pair in member.labels for member in members))
 
 
 def _others(outcome: Outcome, *names: str) -> Labels:
@@ -281,14 +272,11 @@ def metric_name(metric: str) -> str:
 def slope_text(slope: Slope) -> str:
     """``-0.29 % (-0.65 .. -0.02 %), +0.26 ns`` for each one more."""
     share, low, high = (f"{value * 100:+.2f}" for value in (slope.share, slope.share_low, slope.share_high))
-    absolute = _signed(slope.value, slope.unit) if slope.unit in {"ns", "cycles"} else ""
-    return f"{share} % ({low} .. {high} %)" + (f", {absolute}" if absolute else "")
-
-
-def _signed(value: float, unit: str) -> str:
-    """``+3.98 us``, ``+723 cycles``."""
-    size = format_ns(abs(value)) if unit == "ns" else f"{abs(value):,.{0 if abs(value) >= 100 else 2}f} {unit}"
-    return f"{'-' if value < 0 else '+'}{size}"
+    if slope.unit not in {"ns", "cycles"}:
+        return f"{share} % ({low} .. {high} %)"
+    size = abs(slope.value)
+    absolute = format_ns(size) if slope.unit == "ns" else f"{size:,.{0 if size >= 100 else 2}f} {slope.unit}"
+    return f"{share} % ({low} .. {high} %), {'-' if slope.value < 0 else '+'}{absolute}"
 
 
 def slope_line(comparison: Comparison) -> str:

@@ -44,7 +44,7 @@ from pytest_nfvperf.model.display import MISSING, format_ns
 from pytest_nfvperf.model.evidence.conclusion import NO_SLA, RunConclusion, subject_badge
 from pytest_nfvperf.model.measure.outcome import GoalOutcome, Outcome, PlateauPoint, SearchStatus
 from pytest_nfvperf.model.samples import Bound
-from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
+from pytest_nfvperf.model.sla.verdict import Verdict
 from pytest_nfvperf.model.traffic.latency_origin import latency_origin
 
 BADGE_STYLES = {
@@ -73,11 +73,6 @@ class SummaryRow:
     outcome: Outcome
     verdicts: tuple[Verdict, ...] = ()
     badge: str = ""
-
-    @property
-    def judgement(self) -> Judgement | None:
-        """What the verdicts come to."""
-        return worst(self.verdicts)
 
 
 def summary_rows(run: RunEvidence, conclusion: RunConclusion | None = None) -> list[SummaryRow]:
@@ -237,7 +232,8 @@ def _subject(row: SummaryRow, different: Collection[str]) -> tuple[str, str, str
 
 
 def _verdict(row: SummaryRow) -> Text:
-    word = row.badge or (row.judgement.value if row.judgement else NO_SLA)
+    judged = worst(row.verdicts)
+    word = row.badge or (judged.value if judged else NO_SLA)
     return Text(word, style=BADGE_STYLES.get(word, "dim"))
 
 

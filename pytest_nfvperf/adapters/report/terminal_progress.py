@@ -18,20 +18,15 @@ from pytest_nfvperf.ports.evidence import Progress
 class SilentProgress:
     """Shows nothing: the output is no terminal."""
 
-    def begin(self, subject: str) -> None:
-        """A test begins."""
+    def begin(self, subject: str) -> None: ...
 
-    def trial_started(self, purpose: str, load_fps: int, duration_s: float, remaining_s: float | None) -> None:
-        """A trial begins."""
+    def trial_started(self, purpose: str, load_fps: int, duration_s: float, remaining_s: float | None) -> None: ...
 
-    def soaking(self, line: str) -> None:
-        """A soak goes on."""
+    def soaking(self, line: str) -> None: ...
 
-    def trial_finished(self, loss_ratio: float | None, valid: bool) -> None:
-        """It ended."""
+    def trial_finished(self, loss_ratio: float | None, valid: bool) -> None: ...
 
-    def clear(self) -> None:
-        """Take the line away."""
+    def clear(self) -> None: ...
 
 
 class TerminalProgress:

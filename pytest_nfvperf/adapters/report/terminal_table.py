@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Sequence
 
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
@@ -12,19 +11,11 @@ from rich.table import Column, Table
 from rich.text import Text
 
 
-class MakesTable(Protocol):
-    """Makes a table without some of its columns; ``compact``: with no more blanks than it needs."""
-
-    def __call__(self, left_out: Sequence[str], *, compact: bool) -> Table:
-        """The table."""
-        ...
-
-
-def fitted(make: MakesTable, optional: Sequence[str], width: int | None) -> tuple[Table, Sequence[str]]:
+def fitted(make: Callable[..., Table], optional: Sequence[str], width: int | None) -> tuple[Table, Sequence[str]]:
     """The first that fits: all of it, then compact, then without more and more columns.
 
     Args:
-        make: makes it.
+        make: makes it without the columns that it is given; ``compact``: with no more blanks than it needs.
         optional: columns that can be left out, in this order.
         width: of the terminal in columns; None: anything fits.
 

@@ -95,8 +95,9 @@ class ResultText:
         name = test_name(self.node_id)
         column = min(widest or _NAME, _NAME)
         lines = [self._line(f"{name:<{column}}{_GAP}{self.found.figures:<{_FIGURES}}")]
-        if width is not None and _length(lines[0]) >= width:
-            room = width - _length(self._line("")) - 1
+        length, around = (sum(len(text) for text, _ in line) for line in (lines[0], self._line("")))
+        if width is not None and length >= width:
+            room = width - around - 1
             lines = [self._line(f"{cut_name(name, room):<{room}}")]
             lines += [[(f"    {cut(self.found.figures, width - 5)}", {})]] if self.found.figures else []
         if self.found.reason:
@@ -113,10 +114,6 @@ class ResultText:
             (verdict, _MARKS.get(self.found.verdict, {})),
             (f"{_GAP}{format_elapsed(self.seconds):>{_TIME}}{count}", {}),
         ]
-
-
-def _length(pieces: Sequence[Piece]) -> int:
-    return sum(len(text) for text, _ in pieces)
 
 
 def figures_text(outcomes: Sequence[Outcome]) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from textwrap import wrap
-from typing import Literal
+from typing import Any, Literal
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -247,12 +247,13 @@ class _Placing:
         self._spanning: list[Node] = []
         self._anchors: dict[End, Point] = {}
         self._roomy = len(self._columns) <= 5
-        self._aside = 0.0  # kept free beside the nodes of a bridge, for wires to nodes on several bridges
         self._made = Layout()
         for node in nodes_of(topology, kinds):
             self._assign(node)
         for column in self._columns:
             column.above, column.below = _few(column.above), _few(column.below)
+        # Kept free beside the nodes of a bridge, for wires to nodes on several bridges.
+        self._aside = 0.2 if self._spanning else 0.0
 
     def _assign(self, node: Node) -> None:
         """To the column of its bridge; what joins several bridges goes above them all."""
@@ -268,11 +269,11 @@ class _Placing:
     def layout(self) -> Layout:
         """Columns from left to right, then rows from the bottom up."""
         gap = 0.62 if self._roomy else 0.34
-        self._aside = 0.2 if self._spanning else 0.0
         x = MARGIN + 0.2
         for column in self._columns:
             nodes = max(_row_width(column.above), _row_width(column.below))
-            column.width = max(nodes + 2 * self._aside, self._least_width(column))
+            words = max(map(len, self._lines(column))) * LETTER + 0.2
+            column.width = max(nodes + 2 * self._aside, words, 0.72)
             column.x = x + column.width / 2
             x += column.width + gap
         self._made.width = x - gap + 0.2 + DUT_LABEL
@@ -281,19 +282,20 @@ class _Placing:
         self._place_flows()
         return self._made
 
-    def _least_width(self, column: _Column) -> float:
-        words = [column.name, *([] if column.is_ghost else self._notes(column.name))]
-        return max(0.72, max(map(len, words)) * LETTER + 0.2)
-
-    def _notes(self, bridge: str) -> list[str]:
-        mirrors = self._topology.bridge_mirrors(bridge)
+    def _lines(self, column: _Column) -> tuple[str, ...]:
+        """The name of a bridge, and what it does by itself."""
+        if column.is_ghost:
+            return (column.name,)
+        mirrors = self._topology.bridge_mirrors(column.name)
         copied = [f"copies in VLAN {m.output_vlan}" for m in mirrors if m.output_vlan is not None and self._roomy]
-        if any(crossing.bridge == bridge for crossing in self._topology.crossings):
-            return copied
-        return [*(["learns MACs"] if self._roomy else ["learns", "MACs"]), *copied]
+        if any(crossing.bridge == column.name for crossing in self._topology.crossings):
+            return (column.name, *copied)
+        return (column.name, *(["learns MACs"] if self._roomy else ["learns", "MACs"]), *copied)
 
     def _place_rows(self) -> None:
-        below = max((_height_with_host(node) for column in self._columns for node in column.below), default=0)
+        lower = [node for column in self._columns for node in column.below]
+        hosts = [0 if node.behind is None else _TO_HOST + node_height(node.behind) for node in lower]
+        below = max((node_height(node) + host for node, host in zip(lower, hosts, strict=True)), default=0)
         above = max((node_height(node) for column in self._columns for node in column.above), default=0)
         bottom = MARGIN + (below + _BETWEEN_ROWS if below else 0.15)
         middle = bottom + BRIDGE_HEIGHT / 2
@@ -301,8 +303,9 @@ class _Placing:
         second = top + _BETWEEN_ROWS + (above + 0.2 if above else 0)
         for column in self._columns:
             shape = Shape.GHOST if column.is_ghost else Shape.BRIDGE
-            lines = (column.name, *([] if column.is_ghost else self._notes(column.name)))
-            self._made.boxes.append(Box(shape, None, lines, column.x, middle, column.width, BRIDGE_HEIGHT))
+            self._made.boxes.append(
+                Box(shape, None, self._lines(column), column.x, middle, column.width, BRIDGE_HEIGHT)
+            )
             self._place_nodes(column, column.below, lambda height: bottom - _BETWEEN_ROWS - height / 2, bottom)
             self._place_nodes(column, column.above, lambda height: top + _BETWEEN_ROWS + height / 2, top)
         spanned = self._place_spanning(second, top)
@@ -330,14 +333,10 @@ class _Placing:
                 self._anchors[bridge, port] = (at, edge)
                 self._made.wires.append(Wire(node.kinds[number - 1], (at, near), (at, edge)))
             if node.behind is not None:
-                self._place_host(node.behind, x + width / 2, y - height / 2)
+                middle, top = x + width / 2, y - height / 2 - _TO_HOST
+                self._made.boxes.append(_node_box(node.behind, middle, top - node_height(node.behind) / 2))
+                self._made.wires.append(Wire(BEHIND, (middle, top), (middle, y - height / 2)))
             x += width + _BETWEEN_NODES + free
-
-    def _place_host(self, host: Node, x: float, edge: float) -> None:
-        """Below the port that it shares."""
-        top = edge - _TO_HOST
-        self._made.boxes.append(_node_box(host, x, top - node_height(host) / 2))
-        self._made.wires.append(Wire(BEHIND, (x, top), (x, edge)))
 
     def _place_spanning(self, row: float, top: float) -> float:
         """Nodes on several bridges, in a row of their own over the middle of each one's; returns its upper edge."""
@@ -371,7 +370,7 @@ class _Placing:
         """Links between bridges: neighbours by a straight line, others by one that sags below those between."""
         between: dict[tuple[str, str], list[tuple[str, LinkEnd]]] = {}
         order = {column.name: number for number, column in enumerate(self._columns)}
-        links: list[tuple[str, Link]] = [*(("patch", patch) for patch in self._topology.patches)]
+        links: list[tuple[str, Link]] = [("patch", patch) for patch in self._topology.patches]
         links += [("veth", veth) for veth in self._topology.veths]
         links += [("underlay", underlay) for underlay in self._topology.underlays]
         ghost = next((column.name for column in self._columns if column.is_ghost), None)
@@ -442,10 +441,6 @@ def node_height(node: Node) -> float:
     return LINE * len(node.lines) + 0.14
 
 
-def _height_with_host(node: Node) -> float:
-    return node_height(node) + (0 if node.behind is None else _TO_HOST + node_height(node.behind))
-
-
 def _node_box(node: Node, x: float, y: float) -> Box:
     shape = Shape.GHOST if node.is_ghost else Shape.NODE
     return Box(shape, node.sort, node.lines, x, y, node_width(node), node_height(node))
@@ -495,136 +490,118 @@ def topology_chart(deployed: TopologyData) -> Figure:
     width, height = max(WIDTH, layout.width), layout.height + _HEAD + _FOOT
     figure = new_figure(width, height)
     axes = figure.add_axes((0, 0, 1, 1))
-    axes.set_xlim(0, width)
+    left = max(0.0, (width - layout.width) / 2)
+    axes.set_xlim(-left, width - left)
     axes.set_ylim(-_FOOT, layout.height + _HEAD)
     axes.set_axis_off()
-    left = max(0.0, (width - layout.width) / 2)
-    _Pen(axes, left).draw(deployed, layout)
+    # What is in front last.
+    _draw_title(axes, deployed, layout)
+    _draw_frame(axes, deployed, layout)
+    for box in layout.boxes:
+        _draw_box(axes, box)
+    for flow in layout.flows:
+        _draw_flow(axes, flow)
+    for wire in layout.wires:
+        _draw_wire(axes, wire)
+    for box in layout.boxes:
+        _draw_text(axes, box)
+    _draw_legend(axes, layout)
     return figure
 
 
-class _Pen:
-    """Draws with all x moved by ``left``."""
+def _draw_title(axes: Axes, deployed: TopologyData, layout: Layout) -> None:
+    top, (left, right) = layout.height + _HEAD - 0.08, axes.get_xlim()
+    axes.text(left + 0.05, top, deployed.topology.name, color=INK, fontsize=10.5, fontweight="bold", va="top")
+    said = directions_words(deployed.topology)
+    if said:
+        axes.text(right - 0.05, top, said, color=INK, fontsize=8.5, va="top", ha="right")
 
-    def __init__(self, axes: Axes, left: float) -> None:
-        self._axes = axes
-        self._left = left
 
-    def draw(self, deployed: TopologyData, layout: Layout) -> None:
-        """Everything, what is in front last."""
-        self._title(deployed, layout)
-        self._frame(deployed, layout)
-        for box in layout.boxes:
-            self._box(box)
-        for flow in layout.flows:
-            self._flow(flow)
-        for wire in layout.wires:
-            self._wire(wire)
-        for box in layout.boxes:
-            self._text(box)
-        self._legend(layout)
+def _draw_frame(axes: Axes, deployed: TopologyData, layout: Layout) -> None:
+    x, y, width, height = layout.dut
+    axes.add_patch(_rounded((x, y, width, height), 0.08, edge=MUTED, dashes=(0, (3, 3))))
+    axes.text(
+        x + width + 0.08,
+        y + height / 2,
+        f"DUT\n{deployed.datapath}\ndatapath",
+        color=MUTED,
+        fontsize=8,
+        va="center",
+        linespacing=1.3,
+    )
 
-    def _title(self, deployed: TopologyData, layout: Layout) -> None:
-        top = layout.height + _HEAD - 0.08
-        self._axes.text(0.05, top, deployed.topology.name, color=INK, fontsize=10.5, fontweight="bold", va="top")
-        said = directions_words(deployed.topology)
-        if said:
-            right = self._axes.get_xlim()[1] - 0.05
-            self._axes.text(right, top, said, color=INK, fontsize=8.5, va="top", ha="right")
 
-    def _frame(self, deployed: TopologyData, layout: Layout) -> None:
-        x, y, width, height = layout.dut
-        self._axes.add_patch(_rounded((self._left + x, y, width, height), 0.08, edge=MUTED, dashes=(0, (3, 3))))
-        self._axes.text(
-            self._left + x + width + 0.08,
-            y + height / 2,
-            f"DUT\n{deployed.datapath}\ndatapath",
-            color=MUTED,
-            fontsize=8,
+def _draw_box(axes: Axes, box: Box) -> None:
+    x, y = box.x - box.width / 2, box.y - box.height / 2
+    edge = INK if box.shape is Shape.BRIDGE else MUTED
+    if box.sort is not None and box.shape is not Shape.GHOST:
+        edge = _SORTS[box.sort]
+    dashes: _Style = (0, (2, 2)) if box.shape is Shape.GHOST else "-"
+    axes.add_patch(_rounded((x, y, box.width, box.height), 0.05, edge=edge, dashes=dashes, fill=PAPER))
+    if box.shape is Shape.NODE:
+        axes.add_patch(_rounded((x, y, box.width, box.height), 0.05, edge="none", fill=edge, alpha=0.13))
+
+
+def _draw_text(axes: Axes, box: Box) -> None:
+    top = box.y + (len(box.lines) - 1) * LINE / 2
+    for number, line in enumerate(box.lines):
+        axes.text(
+            box.x,
+            top - number * LINE,
+            line,
+            color=INK if box.shape is not Shape.GHOST else MUTED,
+            fontsize=(8.8 if number == 0 else 7.6),
+            fontweight="bold" if number == 0 and box.shape is not Shape.GHOST else "normal",
+            ha="center",
             va="center",
-            linespacing=1.3,
+            bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 1.2} if box.shape is Shape.BRIDGE else None,
+            zorder=6,
         )
 
-    def _box(self, box: Box) -> None:
-        x, y = self._left + box.x - box.width / 2, box.y - box.height / 2
-        edge = INK if box.shape is Shape.BRIDGE else _color(box)
-        dashes: _Style = (0, (2, 2)) if box.shape is Shape.GHOST else "-"
-        self._axes.add_patch(_rounded((x, y, box.width, box.height), 0.05, edge=edge, dashes=dashes, fill=PAPER))
-        if box.shape is Shape.NODE:
-            self._axes.add_patch(_rounded((x, y, box.width, box.height), 0.05, edge="none", fill=edge, alpha=0.13))
 
-    def _text(self, box: Box) -> None:
-        top = box.y + (len(box.lines) - 1) * LINE / 2
-        for number, line in enumerate(box.lines):
-            self._axes.text(
-                self._left + box.x,
-                top - number * LINE,
-                line,
-                color=INK if box.shape is not Shape.GHOST else MUTED,
-                fontsize=(8.8 if number == 0 else 7.6),
-                fontweight="bold" if number == 0 and box.shape is not Shape.GHOST else "normal",
-                ha="center",
-                va="center",
-                bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 1.2} if box.shape is Shape.BRIDGE else None,
-                zorder=6,
-            )
-
-    def _flow(self, flow: Flow) -> None:
-        """From edge to edge by way of the middle: an arch where both ends are on one side."""
-        (ax, ay), (bx, by), (_, middle) = flow.a, flow.b, flow.middle
-        points = [(ax, ay), (ax, (ay + middle) / 2), (bx, (by + middle) / 2), (bx, by)]
-        if ay == by:
-            depth = ay + (middle - ay) * 0.8
-            points = [(ax, ay), (ax, depth), (bx, depth), (bx, by)]
-        self._curve(points, INK, "-", 1.0, alpha=0.75)
-
-    def _wire(self, wire: Wire) -> None:
-        color, style = _WIRES.get(wire.kind, (INK, "-"))
-        (ax, ay), (bx, by) = wire.a, wire.b
-        if wire.sag:
-            low = min(ay, by) - wire.sag
-            self._curve([(ax, ay), (ax, low), (bx, low), (bx, by)], color, style, 2.0)
-        else:
-            self._axes.plot([self._left + ax, self._left + bx], [ay, by], color=color, linestyle=style, linewidth=2.0)
-        for x, y in (wire.a, wire.b):
-            self._axes.plot([self._left + x], [y], marker="s", markersize=3.4, color=color, zorder=5)
-        if wire.label:
-            x, y = self._left + (ax + bx) / 2, (ay + by) / 2 + 0.06
-            self._axes.text(x, y, wire.label, color=INK, fontsize=7.4, ha="center", va="bottom")
-
-    def _curve(
-        self, points: list[tuple[float, float]], color: str, style: _Style, width: float, alpha: float = 1.0
-    ) -> None:
-        moved = [(self._left + x, y) for x, y in points]
-        path = Path(moved, [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4])
-        self._axes.add_patch(
-            PathPatch(path, fill=False, edgecolor=color, linestyle=style, linewidth=width, alpha=alpha, zorder=3)
-        )
-
-    def _legend(self, layout: Layout) -> None:
-        """What the colours of lines mean, once each, and lines inside of bridges."""
-        kinds = dict.fromkeys(wire.kind for wire in layout.wires)
-        handles = [_handle(*_WIRES.get(kind, (INK, "-")), 2.0, _NAMES.get(kind, kind)) for kind in kinds]
-        if layout.flows:
-            handles.append(_handle(INK, "-", 1.0, "OpenFlow flow"))
-        if handles:
-            self._axes.legend(
-                handles=handles,
-                loc="lower center",
-                ncols=len(handles),
-                frameon=False,
-                fontsize=8.5,
-                labelcolor=INK,
-                borderaxespad=0.0,
-            )
+def _draw_flow(axes: Axes, flow: Flow) -> None:
+    """From edge to edge by way of the middle: an arch where both ends are on one side."""
+    (ax, ay), (bx, by), (_, middle) = flow.a, flow.b, flow.middle
+    points = [(ax, ay), (ax, (ay + middle) / 2), (bx, (by + middle) / 2), (bx, by)]
+    if ay == by:
+        depth = ay + (middle - ay) * 0.8
+        points = [(ax, ay), (ax, depth), (bx, depth), (bx, by)]
+    _draw_curve(axes, points, INK, "-", 1.0, alpha=0.75)
 
 
-def _color(box: Box) -> str:
-    return MUTED if box.sort is None or box.shape is Shape.GHOST else _SORTS[box.sort]
+def _draw_wire(axes: Axes, wire: Wire) -> None:
+    color, style = _WIRES.get(wire.kind, (INK, "-"))
+    (ax, ay), (bx, by) = wire.a, wire.b
+    if wire.sag:
+        low = min(ay, by) - wire.sag
+        _draw_curve(axes, [(ax, ay), (ax, low), (bx, low), (bx, by)], color, style, 2.0)
+    else:
+        axes.plot([ax, bx], [ay, by], color=color, linestyle=style, linewidth=2.0)
+    for x, y in (wire.a, wire.b):
+        axes.plot([x], [y], marker="s", markersize=3.4, color=color, zorder=5)
+    if wire.label:
+        x, y = (ax + bx) / 2, (ay + by) / 2 + 0.06
+        axes.text(x, y, wire.label, color=INK, fontsize=7.4, ha="center", va="bottom")
 
 
-def _handle(color: str, style: _Style, width: float, label: str) -> Line2D:
-    return Line2D([], [], color=color, linestyle=style, linewidth=width, label=label)
+def _draw_curve(
+    axes: Axes, points: list[tuple[float, float]], color: str, style: _Style, width: float, alpha: float = 1.0
+) -> None:
+    path = Path(points, [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4])
+    axes.add_patch(
+        PathPatch(path, fill=False, edgecolor=color, linestyle=style, linewidth=width, alpha=alpha, zorder=3)
+    )
+
+
+def _draw_legend(axes: Axes, layout: Layout) -> None:
+    """What the colours of lines mean, once each, and lines inside of bridges."""
+    kinds = dict.fromkeys(wire.kind for wire in layout.wires)
+    lines = [(*_WIRES.get(kind, (INK, "-")), 2.0, _NAMES.get(kind, kind)) for kind in kinds]
+    lines += [(INK, "-", 1.0, "OpenFlow flow")] if layout.flows else []
+    handles = [Line2D([], [], color=c, linestyle=style, linewidth=w, label=name) for c, style, w, name in lines]
+    if handles:
+        look: Any = {"frameon": False, "fontsize": 8.5, "labelcolor": INK, "borderaxespad": 0.0}
+        axes.legend(handles=handles, loc="lower center", ncols=len(handles), **look)
 
 
 def _rounded(
