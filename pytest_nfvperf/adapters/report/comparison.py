@@ -216,7 +216,7 @@ def comparison_chart(compared: ComparedRun) -> Chart | None:
         [Rule(1, "x", MUTED, width=1)],
         [Band(1 - margin, 1 + margin, "x", GREEN, f"margin of {margin:.0%}", 0.12)],
     )
-    return Chart((panel,), 1.4 + 0.3 * len(lines), left=4.2)
+    return Chart((panel,), 1.8 + 0.3 * len(lines), left=4.2)
 
 
 def comparison_page(compared: ComparedRun, chart: Markup | None) -> dict[str, Any]:

@@ -234,12 +234,8 @@ def _draw_losses(axes: Axes, row: _Row, bottom: float) -> None:
     y = bottom - _COUNT_IN
     for text in reversed(row.texts):
         x = _centre(text.box, len(row.boxes)) - 0.4 * _box_width(len(row.boxes))
-        axes.annotate(
-            "",
-            (x, y - _LINE_IN),
-            (x, bottom),
-            arrowprops={"arrowstyle": "-|>", "color": text.colour, "linewidth": 1.6, "shrinkA": 0, "shrinkB": 0},
-        )
+        arrow = {"arrowstyle": "-|>", "color": text.colour, "linewidth": 1.6, "shrinkA": 0, "shrinkB": 0}
+        axes.annotate("", (x, y - _LINE_IN), (x, bottom), arrowprops=arrow)
         for words, colour in text.lines:
             weight = "normal" if colour in {INK, MUTED} else "bold"
             axes.text(x + 0.1, y, words, color=colour, fontsize=8.5, fontweight=weight, va="top")

@@ -81,7 +81,7 @@ def picture(chart: Chart) -> Figure:
         _finish_with_legends_inside(figure, grid[: len(shown)], shown, chart.note)
         return figure
     bottom = 0.66 if shown[0].x.places else 0.5  # a place's name may take two lines
-    finish(figure, grid[: len(shown)], left_in=chart.left, right_in=1.15 if chart.scale else 0.12, bottom_in=bottom)
+    finish(figure, grid[: len(shown)], left_in=chart.left, right_in=1.15 if chart.scale else 0.2, bottom_in=bottom)
     if chart.scale:
         _draw_scale(figure, grid[len(shown) - 1], chart.scale, ScalarMappable(norm, colours))
     return figure
@@ -154,7 +154,8 @@ def _set_axis(axes: Axes, which: str, axis: Axis) -> None:
         lines.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
     if axis.places:
         lines.set_ticks(range(len(axis.places)), axis.places)
-        axes.set(**{f"{which}lim": (-0.4, len(axis.places) - 0.6)})
+        beyond = 0.4 if which == "x" else 0.6
+        axes.set(**{f"{which}lim": (-beyond, len(axis.places) - 1 + beyond)})
     if axis.ticks:
         lines.set_ticks([at for at, _ in axis.ticks], [text for _, text in axis.ticks])
         lines.set_ticks([], minor=True)

@@ -51,9 +51,6 @@ def no_room(left_out: Sequence[str]) -> list[str]:
     return [f"This terminal is too narrow for: {', '.join(left_out)}."] if left_out else []
 
 
-_AS_NEEDED = 10_000
-
-
 def rendered(parts: Iterable[RenderableType], *, width: int | None = None, color: bool = False) -> str:
     """Tables and texts, one below the other, without blanks at the ends of lines.
 
@@ -65,7 +62,7 @@ def rendered(parts: Iterable[RenderableType], *, width: int | None = None, color
     out = io.StringIO()
     console = Console(
         file=out,
-        width=width or _AS_NEEDED,
+        width=width or 10_000,
         force_terminal=color,
         color_system="standard" if color else None,
         highlight=False,

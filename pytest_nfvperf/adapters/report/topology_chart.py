@@ -520,15 +520,8 @@ def _draw_title(axes: Axes, deployed: TopologyData, layout: Layout) -> None:
 def _draw_frame(axes: Axes, deployed: TopologyData, layout: Layout) -> None:
     x, y, width, height = layout.dut
     axes.add_patch(_rounded((x, y, width, height), 0.08, edge=MUTED, dashes=(0, (3, 3))))
-    axes.text(
-        x + width + 0.08,
-        y + height / 2,
-        f"DUT\n{deployed.datapath}\ndatapath",
-        color=MUTED,
-        fontsize=8,
-        va="center",
-        linespacing=1.3,
-    )
+    name = f"DUT\n{deployed.datapath}\ndatapath"
+    axes.text(x + width + 0.08, y + height / 2, name, color=MUTED, fontsize=8, va="center", linespacing=1.3)
 
 
 def _draw_box(axes: Axes, box: Box) -> None:
