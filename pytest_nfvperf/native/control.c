@@ -12,6 +12,7 @@
 #include "control.h"
 #include "host.h"
 #include "receive.h"
+#include "request.h"
 
 static const struct {
 	const char *name;
@@ -44,7 +45,7 @@ bool command_hello(struct engine *engine, json_t *request, json_t *answer)
 	return true;
 }
 
-/* A running trial is stopped by run_meanwhile(): here there is none. */
+/* A running trial is stopped by request_meanwhile(): here there is none. */
 bool command_stop(struct engine *engine, json_t *request, json_t *answer)
 {
 	(void)engine;
@@ -63,8 +64,6 @@ bool command_quit(struct engine *engine, json_t *request, json_t *answer)
 	return true;
 }
 
-typedef bool run_fn(struct engine *engine, const char *name, json_t *request, json_t *answer);
-
 static bool dispatch(struct engine *engine, const char *name, json_t *request, json_t *answer)
 {
 	for (size_t at = 0; at < sizeof(commands) / sizeof(commands[0]); at++) {
@@ -76,66 +75,6 @@ static bool dispatch(struct engine *engine, const char *name, json_t *request, j
 	}
 	return answer_error(answer, "unknown_command",
 			    "unknown command \"%s\" (known: hello attach detach distance links stats learn trial forward stop quit)", name);
-}
-
-static bool run_request(struct engine *engine, json_t *request, json_t *answer, run_fn *run)
-{
-	json_t *id = json_object_get(request, "id");
-	json_t *name = json_object_get(request, "cmd");
-	char command[32];
-
-	if (!json_is_integer(id))
-		return answer_error(answer, "bad_request", "a request needs an integer \"id\"");
-	json_object_set(answer, "id", id);
-	engine->request = json_integer_value(id);
-	if (!json_is_string(name))
-		return answer_error(answer, "bad_request", "a request needs a \"cmd\"");
-	snprintf(command, sizeof(command), "%s", json_string_value(name));
-	/* Commands see, and check strictly, only their own keys. */
-	json_object_del(request, "id");
-	json_object_del(request, "cmd");
-	return run(engine, command, request, answer);
-}
-
-/* While a trial with intervals runs: all but its end can wait. */
-static bool run_meanwhile(struct engine *engine, const char *name, json_t *request, json_t *answer)
-{
-	(void)request;
-	if (strcmp(name, "stop") != 0)
-		return answer_error(answer, "busy", "%s is not possible while a trial runs; stop it first", name);
-	__atomic_store_n(&engine->run.halt, true, __ATOMIC_RELEASE);
-	return true;
-}
-
-static void answer_line(struct engine *engine, const char *line, run_fn *run)
-{
-	json_error_t error;
-	json_t *request = json_loads(line, JSON_REJECT_DUPLICATES, &error);
-	json_t *answer = json_pack("{s:n, s:b}", "id", "ok", 1);
-
-	if (request == NULL)
-		answer_error(answer, "bad_json", "not JSON: %s (column %d)", error.text, error.column);
-	else if (!json_is_object(request))
-		answer_error(answer, "bad_request", "a request must be a JSON object");
-	else
-		run_request(engine, request, answer, run);
-	answer_write(engine->answers, answer);
-	json_decref(answer);
-	json_decref(request);
-}
-
-bool control_meanwhile(struct engine *engine)
-{
-	char *line = NULL;
-	size_t size = 0;
-	bool there = getline(&line, &size, stdin) > 0;
-	json_int_t trial = engine->request;
-
-	if (there)
-		answer_line(engine, line, run_meanwhile);
-	engine->request = trial;
-	free(line);
-	return there;
 }
 
 /* Serves the hosts behind endpoints; returns how many frames there were, or -1 where there is no host. */
@@ -177,7 +116,7 @@ void control_loop(struct engine *engine)
 		idle(engine);
 		if (getline(&line, &size, stdin) <= 0)
 			break;
-		answer_line(engine, line, dispatch);
+		request_answer(engine, line, dispatch);
 	}
 	forward_end(engine);
 	free(line);

@@ -7,7 +7,4 @@
 /* Reads commands from stdin and answers them until quit or end of input. */
 void control_loop(struct engine *engine);
 
-/* Answers one request that came while a trial with intervals runs. False at the end of input. */
-bool control_meanwhile(struct engine *engine);
-
 #endif

@@ -9,10 +9,10 @@
 #include <rte_launch.h>
 #include <rte_lcore.h>
 
-#include "control.h"
 #include "interval.h"
 #include "launch.h"
 #include "report.h"
+#include "request.h"
 
 /* A transmit queue has one user: two forwarders into one port would share it. */
 static const char *check_peers(const struct ports *ports)
@@ -148,7 +148,7 @@ static void watch(struct engine *engine, struct pollfd *fds, int timeout_ms)
 		return;
 	closed = fds[1].revents & (POLLHUP | POLLERR | POLLNVAL);
 	if (fds[1].revents & POLLIN)
-		closed = !control_meanwhile(engine);
+		closed = !request_meanwhile(engine);
 	if (closed) {
 		engine->input_closed = true;
 		fds[1].fd = -1;

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "answer.h"
+#include "request.h"
+
+static bool run_request(struct engine *engine, json_t *request, json_t *answer, request_fn *run)
+{
+	json_t *id = json_object_get(request, "id");
+	json_t *name = json_object_get(request, "cmd");
+	char command[32];
+
+	if (!json_is_integer(id))
+		return answer_error(answer, "bad_request", "a request needs an integer \"id\"");
+	json_object_set(answer, "id", id);
+	engine->request = json_integer_value(id);
+	if (!json_is_string(name))
+		return answer_error(answer, "bad_request", "a request needs a \"cmd\"");
+	snprintf(command, sizeof(command), "%s", json_string_value(name));
+	/* Commands see, and check strictly, only their own keys. */
+	json_object_del(request, "id");
+	json_object_del(request, "cmd");
+	return run(engine, command, request, answer);
+}
+
+void request_answer(struct engine *engine, const char *line, request_fn *run)
+{
+	json_error_t error;
+	json_t *request = json_loads(line, JSON_REJECT_DUPLICATES, &error);
+	json_t *answer = json_pack("{s:n, s:b}", "id", "ok", 1);
+
+	if (request == NULL)
+		answer_error(answer, "bad_json", "not JSON: %s (column %d)", error.text, error.column);
+	else if (!json_is_object(request))
+		answer_error(answer, "bad_request", "a request must be a JSON object");
+	else
+		run_request(engine, request, answer, run);
+	answer_write(engine->answers, answer);
+	json_decref(answer);
+	json_decref(request);
+}
+
+/* While a trial with intervals runs: all but its end can wait. */
+static bool run_meanwhile(struct engine *engine, const char *name, json_t *request, json_t *answer)
+{
+	(void)request;
+	if (strcmp(name, "stop") != 0)
+		return answer_error(answer, "busy", "%s is not possible while a trial runs; stop it first", name);
+	__atomic_store_n(&engine->run.halt, true, __ATOMIC_RELEASE);
+	return true;
+}
+
+bool request_meanwhile(struct engine *engine)
+{
+	char *line = NULL;
+	size_t size = 0;
+	bool there = getline(&line, &size, stdin) > 0;
+	json_int_t trial = engine->request;
+
+	if (there)
+		request_answer(engine, line, run_meanwhile);
+	engine->request = trial;
+	free(line);
+	return there;
+}
