@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.table import Figure
 from pytest_nfvperf.adapters.evidence.reader import conclude, read_run
-from pytest_nfvperf.adapters.process.wait import wait_until
+from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.model.display import how_many
 from pytest_nfvperf.model.evidence.conclusion import Fate
 
@@ -26,7 +26,7 @@ _LONGEST_S = 4.0
 _CONFTEST = """
 import os
 from pathlib import Path
-from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
+from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.backends.simulated import SimulatedBackend
 pytest_plugins = ["pytest_nfvperf.fixtures.all"]
 

@@ -24,7 +24,7 @@ _INTERVAL_S, _DEADLINE_S = 0.5, 1800.0
 
 _CONFTEST = """
 import pytest
-from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
+from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.backends.simulated import SimulatedBackend
 pytest_plugins = ["pytest_nfvperf.fixtures.all"]
 def pytest_nfvperf_make_backend(config, testbed):

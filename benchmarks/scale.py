@@ -17,8 +17,7 @@ from pytest_nfvperf.adapters.net.namespace_cabling import Cabling
 from pytest_nfvperf.adapters.net.namespaces import Namespace, NamespacePlan
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
-from pytest_nfvperf.adapters.process.process import run
-from pytest_nfvperf.adapters.process.wait import wait_until
+from pytest_nfvperf.adapters.process.process import run, wait_until
 from pytest_nfvperf.model.display import format_seconds
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.topology import topology as model

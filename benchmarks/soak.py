@@ -13,7 +13,7 @@ from benchmarks.testbench import Bench
 from pytest_nfvperf.adapters.evidence.writer import samples_in
 from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator
 from pytest_nfvperf.adapters.ovs.counters.ovs_sampler import OvsSampler
-from pytest_nfvperf.adapters.process.interrupts import Interrupts
+from pytest_nfvperf.adapters.process.process import Interrupts
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.statistics import ratio_estimate

@@ -31,7 +31,7 @@ _SIMULATED = """
 import time
 import pytest
 from pytest_nfvperf import Traffic
-from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
+from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.backends.simulated import SimulatedBackend
 
 def pytest_nfvperf_make_backend(config, testbed):

@@ -45,7 +45,7 @@ from .runs.soaker import Soaker as Soaker
 from .runs.stream_runner import StreamRunner as StreamRunner
 from .runs.mirroring import CopyTrials as CopyTrials
 from .runs.mirroring import MirrorLoad as MirrorLoad
-from .adapters.generators.copied_frames import check_frames as check_frames
+from .adapters.generators.frames import check_frames as check_frames
 from .session.sla_check import SlaCheck as SlaCheck
 
 # Routing

@@ -1,5 +1,5 @@
 # A testbed in virtual time, and the contract of datapaths
 from .backends.simulated import SimulatedBackend as SimulatedBackend
-from .adapters.generators.fake.generator import FakeGenerator as FakeGenerator
+from .adapters.generators.fake import FakeGenerator as FakeGenerator
 from .plugin.datapath_contract import DatapathContract as DatapathContract
 from .backends.foreign_datapaths import running_datapath as running_datapath

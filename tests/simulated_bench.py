@@ -6,8 +6,7 @@ from contextlib import nullcontext
 
 from listed_sink import Listed
 
-from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
-from pytest_nfvperf.adapters.generators.fake.virtual_streams import FakeStreams
+from pytest_nfvperf.adapters.generators.fake import FakeGenerator, FakeStreams
 from pytest_nfvperf.config.limit import parse_limit
 from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.sla.rules import Rule

@@ -10,9 +10,8 @@ from pathlib import Path
 
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.namespaces import Namespace
-from pytest_nfvperf.adapters.process.process import ManagedProcess, run, spawn
+from pytest_nfvperf.adapters.process.process import ManagedProcess, run, spawn, wait_until
 from pytest_nfvperf.adapters.process.programs import find, not_installed
-from pytest_nfvperf.adapters.process.wait import wait_until
 from pytest_nfvperf.model.errors import UnavailableError
 
 _PRIVILEGES = Path("/run/sshd")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from pytest_nfvperf.adapters.generators.embedded.counted_bursts import CountedBursts
-from pytest_nfvperf.adapters.generators.packet_socket.generator import PacketSocketGenerator
+from pytest_nfvperf.adapters.generators.packet_socket import PacketSocketGenerator
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.equipment import GeneratorInfo
 from pytest_nfvperf.model.traffic.traffic import Traffic

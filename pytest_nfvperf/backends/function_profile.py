@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from pytest_nfvperf.adapters.generators.packet_socket.generator import ENGINE
+from pytest_nfvperf.adapters.generators.packet_socket import ENGINE
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
 from pytest_nfvperf.adapters.ovs.instance.private_ovs import Vswitchd

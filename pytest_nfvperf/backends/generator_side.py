@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from pytest_nfvperf.adapters.generators.engine import StartEngine
-from pytest_nfvperf.adapters.generators.packet_socket.generator import ENGINE as VIRTUAL_ENGINE
+from pytest_nfvperf.adapters.generators.packet_socket import ENGINE as VIRTUAL_ENGINE
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.vnf.maker import usual_kind
 from pytest_nfvperf.features import Point

@@ -18,13 +18,13 @@ from pytest_nfvperf.adapters.bridge.bridge_datapath import KIND as LINUX_BRIDGE
 from pytest_nfvperf.adapters.bridge.bridge_datapath import BridgeDatapath
 from pytest_nfvperf.adapters.cleanup.reaper import kill_noted, kill_rest, open_journal, reap
 from pytest_nfvperf.adapters.fingerprint.fingerprint import fingerprint
+from pytest_nfvperf.adapters.generators.engine import RecordedCeilings
 from pytest_nfvperf.adapters.generators.iperf2.engine import Iperf2Engine
 from pytest_nfvperf.adapters.generators.iperf3.engine import Iperf3Engine, check_iperf3, find_iperf3, iperf3_options
-from pytest_nfvperf.adapters.generators.recorded_ceilings import RecordedCeilings
 from pytest_nfvperf.adapters.generators.sockperf.engine import SockperfEngine
 from pytest_nfvperf.adapters.host.cpu_account import cpu_accountant
+from pytest_nfvperf.adapters.host.cpus import check_allowed, check_pages, check_promised, lacks_priority
 from pytest_nfvperf.adapters.host.hugepages import RIG_MIB, read_hugepages
-from pytest_nfvperf.adapters.host.promised import check_allowed, check_pages, check_promised, lacks_priority
 from pytest_nfvperf.adapters.host.virtual_clock import is_virtual
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.datagrams import Datagrams
@@ -37,8 +37,8 @@ from pytest_nfvperf.adapters.ovs.node_ovs import NODE_HOSTS
 from pytest_nfvperf.adapters.ovs.nodes_datapath import NodesDatapath, check_node_programs
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.ovs.topology.nic_makers import NIC_MAKERS, NicMaker
-from pytest_nfvperf.adapters.process.interrupts import held
 from pytest_nfvperf.adapters.process.lock import AT_ONCE, MeasurementLock, Turn
+from pytest_nfvperf.adapters.process.process import held
 from pytest_nfvperf.adapters.vnf.maker import LocalVnfs
 from pytest_nfvperf.backends.base import Daemons, T
 from pytest_nfvperf.backends.foreign_datapaths import JournaledWorkshop, Makers, is_foreign, lacks_foreign

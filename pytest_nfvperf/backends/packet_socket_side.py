@@ -10,10 +10,9 @@ from collections.abc import Callable
 from pytest_nfvperf.adapters.generators.embedded import build
 from pytest_nfvperf.adapters.generators.embedded.counted_bursts import CountedBursts
 from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator, EngineOptions
-from pytest_nfvperf.adapters.generators.packet_socket.generator import ENGINE, PacketSocketGenerator
+from pytest_nfvperf.adapters.generators.packet_socket import ENGINE, PacketSocketGenerator
 from pytest_nfvperf.adapters.host.virtual_clock import instruction_ns
-from pytest_nfvperf.adapters.journal.identity import TAG_VARIABLE
-from pytest_nfvperf.adapters.journal.journal import Kind, note_process
+from pytest_nfvperf.adapters.journal.journal import TAG_VARIABLE, Kind, note_process
 from pytest_nfvperf.backends.counting_generator import CountingGenerator
 from pytest_nfvperf.backends.generator_side import Engine, TakenMachine
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, GeneratorSpec, OvsSpec, Testbed

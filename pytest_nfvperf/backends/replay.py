@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator, EngineOptions
-from pytest_nfvperf.adapters.generators.recorded_ceilings import ReplayedCeilings
-from pytest_nfvperf.adapters.generators.recording import engine_of, read, replaying
+from pytest_nfvperf.adapters.generators.engine import ReplayedCeilings, engine_of, read, replaying
 from pytest_nfvperf.backends.base import Daemons, T
 from pytest_nfvperf.backends.generator_side import FEATURE_ENGINES, lacks_roles
 from pytest_nfvperf.backends.simulated import SimulatedDut

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
-from pytest_nfvperf.adapters.generators.fake.virtual_streams import FakeStreams
+from pytest_nfvperf.adapters.generators.fake import FakeGenerator, FakeStreams
 from pytest_nfvperf.backends.base import Daemons, T
 from pytest_nfvperf.backends.generator_side import lacks_roles
 from pytest_nfvperf.model.measure.connect_rate import ConnectResult, ConnectSpec

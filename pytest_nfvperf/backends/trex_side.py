@@ -5,16 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_nfvperf.adapters.generators.engine import StartEngine
-from pytest_nfvperf.adapters.generators.recording import recording
-from pytest_nfvperf.adapters.generators.trex.ceiling import measure
-from pytest_nfvperf.adapters.generators.trex.child import ChildOptions
-from pytest_nfvperf.adapters.generators.trex.clients import candidates
-from pytest_nfvperf.adapters.generators.trex.generator import TrexGenerator
+from pytest_nfvperf.adapters.generators.engine import StartEngine, recording
+from pytest_nfvperf.adapters.generators.trex.child import ChildOptions, candidates
+from pytest_nfvperf.adapters.generators.trex.generator import TrexGenerator, measure
 from pytest_nfvperf.adapters.generators.trex.server import TrexServer, start_server
-from pytest_nfvperf.adapters.host.kept_file import KeptFile
-from pytest_nfvperf.adapters.journal.identity import TAG_VARIABLE
-from pytest_nfvperf.adapters.journal.journal import Journal, Kind, note_process
+from pytest_nfvperf.adapters.journal.journal import TAG_VARIABLE, Journal, Kind, note_process
+from pytest_nfvperf.adapters.process.outputs import KeptFile
 from pytest_nfvperf.backends.generator_side import Engine, TakenMachine, digest
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed.testbed import GeneratorSpec, Testbed

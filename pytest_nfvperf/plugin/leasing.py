@@ -14,8 +14,8 @@ from typing import Protocol
 
 import pytest
 
-from pytest_nfvperf.adapters.process.lease import Lease, holder_text, try_lease
-from pytest_nfvperf.adapters.process.wait import wait_until
+from pytest_nfvperf.adapters.process.lock import Lease, holder_text, try_lease
+from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.features import Point
 from pytest_nfvperf.model.display import format_seconds
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError

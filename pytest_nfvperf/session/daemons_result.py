@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
-from pytest_nfvperf.adapters.host.cpu_waits import CpuWaits
+from pytest_nfvperf.adapters.host.cpu_account import CpuWaits
 from pytest_nfvperf.model.display import format_seconds
 from pytest_nfvperf.model.errors import DeadlineError, DutFailure, InconclusiveError
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from pytest_nfvperf.adapters.evidence import hdr
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter, evidence_file, samples_in
-from pytest_nfvperf.adapters.process.interrupts import Interrupts
+from pytest_nfvperf.adapters.process.process import Interrupts
 from pytest_nfvperf.adapters.report.junit import junit_properties
 from pytest_nfvperf.adapters.report.subjects import title
 from pytest_nfvperf.adapters.report.texts import deployed_title

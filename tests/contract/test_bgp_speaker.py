@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from pytest_nfvperf.adapters.process.wait import wait_until
+from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.adapters.routing.speakers.fake_speaker import FakeSpeaker, FakeWire
 from pytest_nfvperf.model.errors import DeadlineError, TestbedError
 from pytest_nfvperf.model.routing.bgp import BfdStatus, BfdTimers, SessionStatus, SpeakerConfig

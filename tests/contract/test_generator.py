@@ -11,9 +11,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_nfvperf.adapters.generators.embedded.ceiling import ceiling_of, loop_ports
-from pytest_nfvperf.adapters.generators.embedded.loopback import VhostLoop
-from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
+from pytest_nfvperf.adapters.generators.embedded.ceiling import VhostLoop, ceiling_of, loop_ports
+from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError
 from pytest_nfvperf.model.topology.nodes import PortRole
 from pytest_nfvperf.model.traffic.headers import Vxlan

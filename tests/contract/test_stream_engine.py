@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from pytest_nfvperf.adapters.generators.fake.virtual_streams import FakeStreams
+from pytest_nfvperf.adapters.generators.fake import FakeStreams
 from pytest_nfvperf.model.errors import GeneratorError
 from pytest_nfvperf.model.measure.stream_measurement import StreamResult, StreamSpec
 from pytest_nfvperf.ports.streams import StreamEnd, StreamEngine

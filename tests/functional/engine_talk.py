@@ -14,7 +14,7 @@ import pytest
 
 from pytest_nfvperf.adapters.generators.embedded.build import build
 from pytest_nfvperf.adapters.generators.embedded.generator import eal_arguments
-from pytest_nfvperf.adapters.generators.templates import Addresses, build_frame
+from pytest_nfvperf.adapters.generators.frames import Addresses, build_frame
 from tests.functional.generator_support import hugepages_mib, run_dir
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "engine-protocol.md"

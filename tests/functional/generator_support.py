@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_nfvperf.adapters.generators.embedded.build import build
-from pytest_nfvperf.adapters.generators.embedded.ceiling import directions, loop_ports
+from pytest_nfvperf.adapters.generators.embedded.ceiling import VhostLoop, directions, loop_ports
 from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator, EngineOptions
-from pytest_nfvperf.adapters.generators.embedded.loopback import VhostLoop
 from pytest_nfvperf.adapters.host.hugepages import read_hugepages
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, DirectionCounts, TrialSpec

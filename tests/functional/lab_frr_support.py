@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pytest_nfvperf.adapters.process import private_view
+from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.adapters.process.programs import PROGRAMS, find
-from pytest_nfvperf.adapters.process.wait import wait_until
 from pytest_nfvperf.adapters.routing.frr.frr_vty import Vty
 from pytest_nfvperf.adapters.routing.speakers.daemons import Daemon, Daemons
 from tests.functional.bgp_support import Link

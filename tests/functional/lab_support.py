@@ -21,8 +21,7 @@ from pytest_nfvperf.adapters.net.link_removal import remove_link
 from pytest_nfvperf.adapters.net.namespaces import Namespace
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
 from pytest_nfvperf.adapters.ovs.instance.unixctl import Unixctl
-from pytest_nfvperf.adapters.process.process import ManagedProcess, run, spawn
-from pytest_nfvperf.adapters.process.wait import wait_until
+from pytest_nfvperf.adapters.process.process import ManagedProcess, run, spawn, wait_until
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.testbed.testbed import CableSpec, DutPort, GeneratorSpec, Testbed
 from tests.functional.generator_support import hugepages_mib

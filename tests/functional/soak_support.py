@@ -13,7 +13,7 @@ from pytest_nfvperf.adapters.evidence import hdr
 from pytest_nfvperf.adapters.evidence.writer import samples_in
 from pytest_nfvperf.adapters.generators.embedded.build import build
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
-from pytest_nfvperf.adapters.process.interrupts import Interrupts
+from pytest_nfvperf.adapters.process.process import Interrupts
 from pytest_nfvperf.adapters.report.terminal_progress import SilentProgress
 from pytest_nfvperf.backends.embedded_side import EmbeddedSide
 from pytest_nfvperf.backends.local import LocalBackend

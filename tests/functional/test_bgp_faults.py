@@ -9,8 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from pytest_nfvperf.adapters.ovs.openflow.route_flows import Hop
-from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY
-from pytest_nfvperf.adapters.process.wait import wait_until
+from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY, wait_until
 from pytest_nfvperf.adapters.routing.bird import bird_speaker
 from pytest_nfvperf.adapters.routing.frr import frr_speaker
 from pytest_nfvperf.adapters.routing.route_agent.agent import RouteAgent

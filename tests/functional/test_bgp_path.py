@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from pytest_nfvperf.adapters.cleanup.reaper import open_journal, reap
-from pytest_nfvperf.adapters.journal.identity import processes_tagged
-from pytest_nfvperf.adapters.process.wait import wait_until
+from pytest_nfvperf.adapters.journal.journal import processes_tagged
+from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.adapters.routing.bgp_path_daemons import start_bgp
 from pytest_nfvperf.model.errors import DeadlineError
 from pytest_nfvperf.model.scenarios.bgp_path import BgpPathPlan

@@ -14,9 +14,8 @@ from typing import Any
 
 import pytest
 
-from pytest_nfvperf.adapters.generators.embedded.ceiling import loop_ports
+from pytest_nfvperf.adapters.generators.embedded.ceiling import VhostLoop, loop_ports
 from pytest_nfvperf.adapters.generators.embedded.generator import EngineOptions
-from pytest_nfvperf.adapters.generators.embedded.loopback import VhostLoop
 from pytest_nfvperf.model.traffic.windows import State
 from tests.functional.engine_talk import PORT, SECONDS, STREAM, TRIAL, Talk, documented_line, shape, talk
 from tests.functional.generator_support import LOOP_CPU, MTU, Rig, embedded_in, loop_in, run_dir, spec

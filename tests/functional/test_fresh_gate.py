@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.process.wait import wait_until
+from pytest_nfvperf.adapters.process.process import wait_until
 from tests.functional.ovs_support import needs_root
 
 pytestmark = needs_root

@@ -16,8 +16,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_nfvperf.adapters.cleanup.reaper import open_journal, reap
-from pytest_nfvperf.adapters.journal.identity import ProcessId, start_ticks
-from pytest_nfvperf.adapters.journal.journal import JOURNAL_FILE, OWNER_FILE, Entry, Kind, read_entries
+from pytest_nfvperf.adapters.journal.journal import (
+    JOURNAL_FILE,
+    OWNER_FILE,
+    Entry,
+    Kind,
+    ProcessId,
+    read_entries,
+    start_ticks,
+)
 from pytest_nfvperf.adapters.net.namespaces import Namespace
 from pytest_nfvperf.adapters.process.process import spawn
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
@@ -329,7 +336,7 @@ ELSEWHERE = """
 import sys
 from pathlib import Path
 from pytest_nfvperf.adapters.cleanup.reaper import open_journal
-from pytest_nfvperf.adapters.journal.identity import ProcessId
+from pytest_nfvperf.adapters.journal.journal import ProcessId
 journal = open_journal(Path(sys.argv[1]))
 print(journal.tag, ProcessId.own().pid, flush=True)
 sys.stdin.read()

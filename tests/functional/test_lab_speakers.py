@@ -14,7 +14,7 @@ import pytest
 
 from pytest_nfvperf.adapters.cleanup.reaper import open_journal, reap
 from pytest_nfvperf.adapters.journal.journal import Journal
-from pytest_nfvperf.adapters.process.wait import wait_until
+from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.adapters.routing.bird.bird_control import BirdControl
 from pytest_nfvperf.adapters.routing.bird.bird_speaker import BirdSpeaker
 from pytest_nfvperf.adapters.routing.frr.frr_speaker import FrrSpeaker

@@ -16,7 +16,7 @@ from pytest_nfvperf.adapters.cleanup.reaper import reap
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
-from pytest_nfvperf.adapters.process.wait import wait_until
+from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed.testbed import Testbed
 from tests.functional.lab_support import contents, system_ovs, vsctl

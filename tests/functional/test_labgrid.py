@@ -18,7 +18,7 @@ from truth_support import SIMULATED
 from user_project import CONFTEST, make_project
 
 from pytest_nfvperf.adapters.labgrid.place import PlaceLease
-from pytest_nfvperf.adapters.process.wait import wait_until
+from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.model.errors import ConfigError
 
 TESTBED = "schema: 1\nname: {name}\ndut: {{ovs: {{instance: private, datapath: netdev}}}}\n"

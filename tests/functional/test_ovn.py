@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from pytest_nfvperf.adapters.cleanup.reaper import reap
-from pytest_nfvperf.adapters.journal.identity import processes_tagged
-from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.journal.journal import Journal, processes_tagged
 from pytest_nfvperf.adapters.ovn.ovn_binaries import locate_ovn
 from pytest_nfvperf.adapters.ovn.private_ovn import PrivateOvn
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath

@@ -9,7 +9,7 @@ import pytest
 from pyroute2 import IPRoute
 
 from pytest_nfvperf import bridge_chain
-from pytest_nfvperf.adapters.generators.packet_socket.generator import MOST_FLOWS, PacketSocketGenerator, burst_of
+from pytest_nfvperf.adapters.generators.packet_socket import MOST_FLOWS, PacketSocketGenerator, burst_of
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.backends.packet_socket_side import VIRTUAL_TESTBED
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError

@@ -10,7 +10,7 @@ from user_project import make_project, records
 
 from pytest_nfvperf.adapters.generators.embedded import build
 from pytest_nfvperf.adapters.generators.sockperf.engine import SockperfEngine
-from pytest_nfvperf.adapters.host.af_xdp import lacks_af_xdp
+from pytest_nfvperf.adapters.host.nic import lacks_af_xdp
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.profiling.perf import PerfProfiler

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_nfvperf.adapters.process.process import process_state
-from pytest_nfvperf.adapters.process.short_turns import ShortTurns
+from pytest_nfvperf.adapters.process.wakeups import ShortTurns
 from pytest_nfvperf.model.errors import TestbedError
 from tests.functional.ovs_support import clean_run, needs_root, until
 

@@ -20,9 +20,9 @@ from pyroute2 import IPRoute
 
 from pytest_nfvperf.adapters.generators.trex.generator import TrexGenerator
 from pytest_nfvperf.adapters.generators.trex.stream_plan import latency_frames
-from pytest_nfvperf.adapters.journal.identity import ProcessId
+from pytest_nfvperf.adapters.journal.journal import ProcessId
 from pytest_nfvperf.adapters.net.namespaces import Namespace
-from pytest_nfvperf.adapters.process.wait import wait_until
+from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError
 from pytest_nfvperf.model.testbed.testbed import TrexRoute, TrexSpec
 from pytest_nfvperf.model.traffic.traffic import Traffic

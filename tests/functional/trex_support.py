@@ -11,10 +11,8 @@ from pathlib import Path
 import pytest
 from pyroute2 import IPRoute, netns
 
-from pytest_nfvperf.adapters.generators.engine import Engine, StartEngine
-from pytest_nfvperf.adapters.generators.recording import recording, replaying
-from pytest_nfvperf.adapters.generators.trex.child import ChildOptions
-from pytest_nfvperf.adapters.generators.trex.clients import VARIABLE
+from pytest_nfvperf.adapters.generators.engine import Engine, StartEngine, recording, replaying
+from pytest_nfvperf.adapters.generators.trex.child import VARIABLE, ChildOptions
 from pytest_nfvperf.adapters.generators.trex.generator import TrexGenerator
 from pytest_nfvperf.adapters.generators.trex.server import TrexServer, start_server
 from pytest_nfvperf.adapters.journal.journal import Journal, new_tag

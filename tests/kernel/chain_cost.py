@@ -18,7 +18,7 @@ from pathlib import Path
 from pytest_nfvperf.adapters.cleanup.reaper import open_journal
 from pytest_nfvperf.adapters.host.virtual_clock import instruction_ns
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
-from pytest_nfvperf.adapters.process.wait import wait_until
+from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.measure.instruction_cost import InstructionCost
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, GeneratorSpec, OvsSpec, Testbed

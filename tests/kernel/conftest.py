@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_nfvperf.adapters.guest.kernel_image import Kernel, prepare_kernel
-from pytest_nfvperf.adapters.guest.tools import QEMU, need
+from pytest_nfvperf.adapters.guest.kernel_image import QEMU, Kernel, need, prepare_kernel
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.model.errors import ConfigError
 from tests.functional.ovs_support import clean_run

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_nfvperf.adapters.evidence.reader import read_run
-from pytest_nfvperf.adapters.guest.kernel_image import Kernel, kernel_of
-from pytest_nfvperf.adapters.guest.tools import QEMU, need
+from pytest_nfvperf.adapters.guest.kernel_image import QEMU, Kernel, kernel_of, need
 from pytest_nfvperf.adapters.versions.adding import Asked, add
 from pytest_nfvperf.adapters.versions.registry import Registry
 from pytest_nfvperf.adapters.virtual_time.guest_run import SHARED, run_in_guest

@@ -12,7 +12,7 @@ import pytest
 from user_project import CONFTEST
 
 SIMULATED = """
-from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
+from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.backends.simulated import SimulatedBackend
 
 def pytest_nfvperf_make_backend(config, testbed):

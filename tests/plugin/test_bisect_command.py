@@ -20,7 +20,7 @@ from user_project import CONFTEST, make_project
 from pytest_nfvperf.adapters.bisecting import trials
 from pytest_nfvperf.adapters.bisecting.comparing import Found, compare
 from pytest_nfvperf.adapters.bisecting.one_run import run_tests
-from pytest_nfvperf.adapters.guest import tools
+from pytest_nfvperf.adapters.guest import kernel_image as tools
 from pytest_nfvperf.adapters.versions import git_build
 from pytest_nfvperf.adapters.versions.registry import Registry
 from pytest_nfvperf.cli.main import main
@@ -29,7 +29,7 @@ from pytest_nfvperf.model.evidence.conclusion import RunConclusion
 
 SIMULATED = """
 from pathlib import Path
-from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
+from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.backends.simulated import SimulatedBackend
 
 def pytest_nfvperf_make_backend(config, testbed):

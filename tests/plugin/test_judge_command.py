@@ -14,7 +14,7 @@ from pytest_nfvperf.cli.main import main
 
 SIMULATED = """
 from pathlib import Path
-from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
+from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.backends.simulated import SimulatedBackend
 
 def pytest_nfvperf_make_backend(config, testbed):

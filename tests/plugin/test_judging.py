@@ -8,7 +8,7 @@ import pytest
 from user_project import CONFTEST, records
 
 SIMULATED = """
-from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
+from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.backends.simulated import SimulatedBackend
 
 def pytest_nfvperf_make_backend(config, testbed):
@@ -226,7 +226,7 @@ def test_bursts(phy2phy, search, sla):
 """
 
 WEAK_RIG = """
-from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
+from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.backends.simulated import SimulatedBackend
 
 class Weak(FakeGenerator):

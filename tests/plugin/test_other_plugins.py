@@ -268,7 +268,7 @@ def test_the_last_attempt_at_a_test_decides(
 
 SLOW = """
 import time
-from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
+from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.backends.simulated import SimulatedBackend
 from pytest_nfvperf.runs.clocks import VirtualClock
 

@@ -13,7 +13,7 @@ def test_soak(phy2phy, soak, sla):
 """
 
 SIMULATED = """
-from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
+from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.backends.simulated import SimulatedBackend, SimulatedCeilings
 
 def measure(self, traffic, directions):

@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 from user_project import CONFTEST, make_project, records
 
-from pytest_nfvperf.adapters.process.wait import wait_until
+from pytest_nfvperf.adapters.process.process import wait_until
 
 WIRING = """
 import time
-from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
+from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.runs.clocks import VirtualClock
 from pytest_nfvperf.backends.simulated import SimulatedBackend
 

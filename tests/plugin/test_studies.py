@@ -23,7 +23,7 @@ def test_chain(tso, bridges, study, sla):
 
 SIMULATED = """
 from pytest_nfvperf.backends.simulated import SimulatedBackend
-from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
+from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 
 def pytest_nfvperf_make_backend(config, testbed):
     return SimulatedBackend(testbed, lambda: FakeGenerator(4e6, noise=0.002, ceiling_fps=9.1e6))

@@ -7,7 +7,7 @@ from user_project import CONFTEST, make_project, records
 
 REASON = "no openvswitch module in this kernel; boot one that has it, or run `make test-kernel`"
 SIMULATED = f"""
-from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
+from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.backends.simulated import SimulatedBackend
 
 class Backend(SimulatedBackend):

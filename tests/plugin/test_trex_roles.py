@@ -10,7 +10,7 @@ REASON = (
     "(or qemu) in the testbed file, or use the embedded engine"
 )
 SIMULATED = """
-from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
+from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.backends.simulated import SimulatedBackend
 
 def pytest_nfvperf_make_backend(config, testbed):

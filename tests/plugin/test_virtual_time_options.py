@@ -9,7 +9,7 @@ import pytest
 from user_project import CONFTEST, make_project
 from user_project import SUITE as SEARCHES
 
-from pytest_nfvperf.adapters.guest import tools
+from pytest_nfvperf.adapters.guest import kernel_image as tools
 from pytest_nfvperf.adapters.report import html  # noqa: F401 - numpy cannot be loaded again after a run in-process
 from pytest_nfvperf.plugin.options import read_options
 from pytest_nfvperf.plugin.report_later import NOTE, write_noted
@@ -22,7 +22,7 @@ def test_cost(study, sla):
 """
 
 SIMULATED = """
-from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
+from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.backends.simulated import SimulatedBackend
 
 def pytest_nfvperf_make_backend(config, testbed):

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_nfvperf.adapters.generators.embedded.ceiling import ceiling_of, directions
 from pytest_nfvperf.adapters.host.cpus import Cpu
-from pytest_nfvperf.adapters.host.kept_file import KeptFile
+from pytest_nfvperf.adapters.process.outputs import KeptFile
 from pytest_nfvperf.backends.embedded_side import loop_cpu
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed.testbed import CpuPlan

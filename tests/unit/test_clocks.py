@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import pytest_nfvperf
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, read_run
-from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
+from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.adapters.routing.bird.bird_state import bird_session_state, server_time
 from pytest_nfvperf.adapters.routing.route_agent.updates import monotonic_of
 from pytest_nfvperf.model.evidence.records import RunEndData

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from test_search_algorithms import NDR, PDR, measurer_on
 
-from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
+from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.model.measure.outcome import GoalOutcome, SearchStatus
 from pytest_nfvperf.runs.confirm import SHARES, confirm, confirm_all
 from pytest_nfvperf.runs.measurer import LoadMeasurer

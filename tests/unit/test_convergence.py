@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from test_search_algorithms import Silent, measurer_on
 
-from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
+from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.model.topology.catalogue import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason

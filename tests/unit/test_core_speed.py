@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pytest_nfvperf.adapters.generators.embedded.core_speed import FEWEST_LOOKS, CoreSpeed
-from pytest_nfvperf.adapters.host.kept_file import KeptFile
+from pytest_nfvperf.adapters.generators.embedded.trial_results import FEWEST_LOOKS, CoreSpeed
+from pytest_nfvperf.adapters.process.outputs import KeptFile
 
 ALONE, SHARED = 1600, 2200
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.host.cpu_account import CpuAccountant, cpu_accountant
-from pytest_nfvperf.adapters.host.kernel_config import kernel_option
+from pytest_nfvperf.adapters.host.cpu_account import CpuAccountant, cpu_accountant, kernel_option
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.measure.cpu_account import CpuAccount, CpuPart, CpuRole, merged, with_pmd_split
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_nfvperf.adapters.host import cpu_places
-from pytest_nfvperf.adapters.host.cpu_places import read_places
+from pytest_nfvperf.adapters.host import cpus as cpu_places
+from pytest_nfvperf.adapters.host.cpus import read_places
 from pytest_nfvperf.model.testbed.cpu_neighbours import (
     MOST_TOLD,
     MOST_TRIED,

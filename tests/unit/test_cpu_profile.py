@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from pytest_nfvperf.adapters.profiling.perf_script import stacks
+from pytest_nfvperf.adapters.profiling.perf import stacks
 from pytest_nfvperf.adapters.report.flame_graph import differential_flame_graph, flame_graph
 from pytest_nfvperf.model.measure.cpu_profile import CpuProfile, folded
 

@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from pytest_nfvperf.adapters.host import cpu_waits
-from pytest_nfvperf.adapters.host.cpu_waits import CpuWaits
-from pytest_nfvperf.adapters.process.wait import wait_until
+from pytest_nfvperf.adapters.host import cpu_account as cpu_waits
+from pytest_nfvperf.adapters.host.cpu_account import CpuWaits
+from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.model.errors import DeadlineError, DutFailure, InconclusiveError, TestbedError
 from pytest_nfvperf.session import daemons_result as subject
 from pytest_nfvperf.session.daemons_result import daemons_result

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
+from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.adapters.report.texts import trial_line
 from pytest_nfvperf.model.evidence.records import trial_data
 from pytest_nfvperf.model.ledger.ledger import Ledger

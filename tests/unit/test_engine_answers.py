@@ -10,8 +10,7 @@ import pytest
 from changed_answers import CANNOT_BE, changed_at, leaves
 
 from pytest_nfvperf.adapters.generators.checks import readable
-from pytest_nfvperf.adapters.generators.embedded.engine_health import ValidityPolicy
-from pytest_nfvperf.adapters.generators.embedded.trial_results import trial_result
+from pytest_nfvperf.adapters.generators.embedded.trial_results import ValidityPolicy, trial_result
 from pytest_nfvperf.model.errors import GeneratorError
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, TrialResult, TrialSpec

@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from pytest_nfvperf.adapters.profiling.callgrind_file import stacks
+from pytest_nfvperf.adapters.profiling.callgrind import stacks
 from pytest_nfvperf.adapters.report.flame_graph import function_flame_graph
 from pytest_nfvperf.model.measure.function_costs import (
     UNNAMED,

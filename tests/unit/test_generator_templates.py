@@ -13,7 +13,7 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Dot1Q, Ether
 from scapy.layers.vxlan import VXLAN
 
-from pytest_nfvperf.adapters.generators.templates import (
+from pytest_nfvperf.adapters.generators.frames import (
     SIGNATURE_BYTES,
     intended_frames,
     mix_order,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_nfvperf.adapters.generators.embedded.engine_health import PortFacts, StreamFacts, ValidityPolicy, judge
+from pytest_nfvperf.adapters.generators.embedded.trial_results import PortFacts, StreamFacts, ValidityPolicy, judge
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, DirectionCounts, Reason, RigHealth, TrialSpec
 from pytest_nfvperf.model.traffic.undisturbed import Undisturbed

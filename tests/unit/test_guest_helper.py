@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.guest import kernel_image, tools
-from pytest_nfvperf.adapters.guest.kernel_image import Kernel, prepare_kernel
-from pytest_nfvperf.adapters.guest.vmlinux import extract_vmlinux, read_module
-from pytest_nfvperf.adapters.host import private_apt
-from pytest_nfvperf.adapters.host.debian_mirror import Archive
+from pytest_nfvperf.adapters.guest import kernel_image
+from pytest_nfvperf.adapters.guest import kernel_image as tools
+from pytest_nfvperf.adapters.guest.kernel_image import Kernel, extract_vmlinux, prepare_kernel, read_module
+from pytest_nfvperf.adapters.host import apt as private_apt
+from pytest_nfvperf.adapters.host.apt import Archive
 from pytest_nfvperf.adapters.host.virtual_clock import instruction_ns
 from pytest_nfvperf.adapters.process import programs
 from pytest_nfvperf.adapters.virtual_time.guest_run import GuestRun

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from pytest_nfvperf.adapters.vnf.guest_watch import GuestWatch, HungGuestError, ask_status, connection, wanted_cpu_s
+from pytest_nfvperf.adapters.vnf.guest import GuestWatch, HungGuestError, ask_status, connection, wanted_cpu_s
 
 
 @pytest.fixture

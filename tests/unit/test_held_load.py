@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
+from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.model.traffic.trial import TrialResult
 from pytest_nfvperf.model.traffic.windows import Windows
 from pytest_nfvperf.runs.held_load import HELD_AGAIN, LOWER, load_to_hold

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
+from pytest_nfvperf.adapters.host.cpus import check_allowed, check_pages, check_promised, lacks_priority
 from pytest_nfvperf.adapters.host.hugepages import Hugepages, Pool
-from pytest_nfvperf.adapters.host.promised import check_allowed, check_pages, check_promised, lacks_priority
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.node_spec import NodeSpec
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, StreamsSpec

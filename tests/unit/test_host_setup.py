@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 import pytest_nfvperf
-from pytest_nfvperf.adapters.host import packages, setup
+from pytest_nfvperf.adapters.host import setup
+from pytest_nfvperf.adapters.host import setup as packages
 from pytest_nfvperf.adapters.host.hugepages import Change, Hugepages, Pool, plan, read_hugepages, reserve
-from pytest_nfvperf.adapters.host.packages import SetupError, enabled_services, read_distribution, services_held
+from pytest_nfvperf.adapters.host.setup import SetupError, enabled_services, read_distribution, services_held
 
 
 def pool(tmp_path: Path, total: int, free: int, reserved: int = 0, kib: int = 2048) -> Path:
@@ -145,7 +146,7 @@ def test_a_killed_installation_is_mended_by_the_next(tmp_path: Path, theirs: str
     policy = tmp_path / "policy-rc.d"
     code = (
         "import os, sys; from pathlib import Path\n"
-        "from pytest_nfvperf.adapters.host.packages import services_held\n"
+        "from pytest_nfvperf.adapters.host.setup import services_held\n"
         "with services_held(Path(sys.argv[1])): os.kill(os.getpid(), 9)\n"
     )
     if theirs is not None:

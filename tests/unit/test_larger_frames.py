@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from simulated_bench import Bench, OneBench
 
-from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
+from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.model.measure.outcome import Cost
 from pytest_nfvperf.model.measure.profile import PROFILES
 from pytest_nfvperf.model.measure.reading import Reading

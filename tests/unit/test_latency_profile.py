@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
+from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.model.measure.observe import unmeasured
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.runs.load_series import latency_profile

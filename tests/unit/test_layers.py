@@ -58,8 +58,6 @@ FOLDERS = {
         "iperf3",
         "iperf2",
         "sockperf",
-        "packet_socket",
-        "fake",
         "trex",
         "trex_child",
     ),

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.process.lease import holder_text, try_lease
+from pytest_nfvperf.adapters.process.lock import holder_text, try_lease
 from pytest_nfvperf.model.errors import ConfigError
 
 HOLD = (
     "import sys; from pathlib import Path\n"
-    "from pytest_nfvperf.adapters.process.lease import try_lease\n"
+    "from pytest_nfvperf.adapters.process.lock import try_lease\n"
     "lease = try_lease(Path(sys.argv[1])); print('held', flush=True); sys.stdin.readline()\n"
 )
 

@@ -16,7 +16,7 @@ from test_search_algorithms import NDR, measurer_on
 
 from pytest_nfvperf.adapters.evidence.comparison import _samples
 from pytest_nfvperf.adapters.evidence.export import _bound
-from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
+from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.adapters.report.charts import bound_mark
 from pytest_nfvperf.adapters.report.figures import bounded_text, goal_figures, other_result
 from pytest_nfvperf.adapters.report.junit import junit_properties

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
-from pytest_nfvperf.adapters.host.kept_file import KeptFile
+from pytest_nfvperf.adapters.generators.fake import FakeGenerator
+from pytest_nfvperf.adapters.process.outputs import KeptFile
 from pytest_nfvperf.model.topology.catalogue import phy2phy
 from pytest_nfvperf.model.traffic.cpu_placement import Band, Distance, Placed
 from pytest_nfvperf.model.traffic.traffic import Traffic

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 
 import pytest
 
-from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
+from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.model.measure.outcome import GoalOutcome, PlateauPoint, SearchStatus
 from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.traffic.cpu_placement import Placed

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.host.packages import SETUP_USES, missing
+from pytest_nfvperf.adapters.host.setup import SETUP_USES, missing
 from pytest_nfvperf.adapters.process import programs
 from pytest_nfvperf.adapters.process.process import run
 from pytest_nfvperf.adapters.process.programs import LIBRARIES, PROGRAMS, Use

@@ -9,8 +9,14 @@ from typing import Any
 
 import pytest
 
-from pytest_nfvperf.adapters.generators.engine import EngineLink, EngineRefusedError
-from pytest_nfvperf.adapters.generators.recording import engine_of, read, recording, replaying
+from pytest_nfvperf.adapters.generators.engine import (
+    EngineLink,
+    EngineRefusedError,
+    engine_of,
+    read,
+    recording,
+    replaying,
+)
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError
 
 Answers = Callable[[str, Mapping[str, Any]], dict[str, Any]]

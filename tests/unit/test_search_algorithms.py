@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from listed_sink import Listed
 
-from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
+from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.config.limit import parse_limit
 from pytest_nfvperf.model.measure.observe import observations
 from pytest_nfvperf.model.measure.outcome import Goal, GoalOutcome, Outcome, SearchStatus

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import pytest
 from test_search_algorithms import LIMITS, NDR, PDR, measurer_on
 
-from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
+from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.model.measure.observe import observations, unmeasured
 from pytest_nfvperf.model.measure.outcome import Goal, GoalOutcome, Outcome, SearchStatus
 from pytest_nfvperf.runs.confirm import SHARES, confirm_all

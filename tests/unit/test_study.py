@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from simulated_bench import CEILING, Bench
 
-from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
+from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.measure.observe import observations
 from pytest_nfvperf.model.measure.profile import QUICK

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_nfvperf.adapters.vnf.testpmd import forward_counts
-from pytest_nfvperf.adapters.vnf.testpmd_command import command
-from pytest_nfvperf.adapters.vnf.testpmd_stats import ForwardStats, parse_forward_stats
+from pytest_nfvperf.adapters.vnf.testpmd import ForwardStats, command, forward_counts, parse_forward_stats
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.topology.nodes import VnfMode
 from pytest_nfvperf.model.traffic.trial import VnfCounts

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from scapy.layers.inet import UDP
 from scapy.layers.l2 import Ether
 
-from pytest_nfvperf.adapters.generators.templates import intended_frames
-from pytest_nfvperf.adapters.generators.trex.facts import TrexPort, check_streams, port_number
-from pytest_nfvperf.adapters.generators.trex.stream_plan import shares, streams
+from pytest_nfvperf.adapters.generators.frames import intended_frames
+from pytest_nfvperf.adapters.generators.trex.stream_plan import TrexPort, check_streams, port_number, shares, streams
 from pytest_nfvperf.adapters.generators.trex_child.streams import stream_of
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.traffic.headers import Vxlan

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
+from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot, Ledger, LedgerLine
 from pytest_nfvperf.model.topology.catalogue import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic

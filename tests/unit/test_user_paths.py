@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from pytest_nfvperf.adapters.generators.trex.clients import candidates
+from pytest_nfvperf.adapters.generators.trex.child import candidates
 from pytest_nfvperf.adapters.journal.journal import base_directory
 from pytest_nfvperf.cli.command import path_like
 from pytest_nfvperf.cli.main import _parser

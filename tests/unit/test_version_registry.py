@@ -12,7 +12,7 @@ import pytest
 from toy_ovs import buildable, prefix, repository
 
 from pytest_nfvperf.adapters.cleanup import reaper
-from pytest_nfvperf.adapters.host.debian_mirror import Archive, archives
+from pytest_nfvperf.adapters.host.apt import Archive, archives
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import is_root, locate
 from pytest_nfvperf.adapters.versions import git_build
 from pytest_nfvperf.adapters.versions.adding import Asked, add

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pytest_nfvperf.adapters.ovs.instance.vhost_connector import VhostConnector
-from pytest_nfvperf.adapters.process.wait import wait_until
+from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.model.errors import DeadlineError
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_nfvperf.adapters.generators.fake.generator import FakeGenerator
+from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.model.measure.outcome import Cost
 from pytest_nfvperf.model.measure.profile import PROFILES
 from pytest_nfvperf.model.measure.reading import Reading

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from pytest_nfvperf.adapters.bisecting.candidates import Candidate
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
-from pytest_nfvperf.adapters.process.lease import Lease
+from pytest_nfvperf.adapters.process.lock import Lease
 from pytest_nfvperf.adapters.versions.adding import GIT, Asked, add
 from pytest_nfvperf.adapters.versions.git_build import Revision
 from pytest_nfvperf.adapters.versions.registry import Registry

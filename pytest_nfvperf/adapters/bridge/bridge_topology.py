@@ -16,7 +16,7 @@ from pytest_nfvperf.adapters.net.namespaces import Namespace
 from pytest_nfvperf.adapters.net.netlink import KernelRefusedError, Netlink
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.net.topology_pairs import generator_pair, link_pair, namespace_plans, nic_pair
-from pytest_nfvperf.adapters.process.wait import wait_until
+from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.topology.nodes import Vlan
 from pytest_nfvperf.model.topology.topology import Topology

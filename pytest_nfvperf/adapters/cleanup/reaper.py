@@ -19,7 +19,6 @@ from pathlib import Path
 
 from pyroute2.netlink.exceptions import NetlinkError
 
-from pytest_nfvperf.adapters.journal.identity import ProcessId, boot_id, command_line, processes_of_run
 from pytest_nfvperf.adapters.journal.journal import (
     JOURNAL_FILE,
     KEPT_FILE,
@@ -29,7 +28,11 @@ from pytest_nfvperf.adapters.journal.journal import (
     Failed,
     Journal,
     Kind,
+    ProcessId,
     base_directory,
+    boot_id,
+    command_line,
+    processes_of_run,
     read_entries,
     read_owner,
 )
@@ -41,7 +44,7 @@ from pytest_nfvperf.adapters.net.netns_names import remove_name
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.net.vduse import remove as remove_vduse
 from pytest_nfvperf.adapters.ovs.instance.restore import remove_bridge, restore_setting
-from pytest_nfvperf.adapters.process.wait import wait_until
+from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.features import Point
 from pytest_nfvperf.model.errors import TestbedError
 

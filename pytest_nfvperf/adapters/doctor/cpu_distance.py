@@ -9,10 +9,8 @@ from pytest_nfvperf.adapters.cleanup.reaper import open_journal
 from pytest_nfvperf.adapters.doctor.check import Check, State
 from pytest_nfvperf.adapters.generators.embedded import build
 from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator, EngineOptions
-from pytest_nfvperf.adapters.host.cpu_places import read_places
-from pytest_nfvperf.adapters.host.cpus import discover_testbed, planned
-from pytest_nfvperf.adapters.journal.identity import TAG_VARIABLE
-from pytest_nfvperf.adapters.journal.journal import Journal, Kind, note_process
+from pytest_nfvperf.adapters.host.cpus import discover_testbed, planned, read_places
+from pytest_nfvperf.adapters.journal.journal import TAG_VARIABLE, Journal, Kind, note_process
 from pytest_nfvperf.adapters.process.lock import MeasurementLock
 from pytest_nfvperf.model.display import cpu_list
 from pytest_nfvperf.model.errors import GeneratorError, NfvperfError, TestbedError

@@ -14,11 +14,10 @@ from pytest_nfvperf.adapters.bridge.bridge_datapath import BridgeDatapath
 from pytest_nfvperf.adapters.doctor.check import FEATURE_CHECKS, Check, State
 from pytest_nfvperf.adapters.generators.embedded.build import NEEDED
 from pytest_nfvperf.adapters.generators.iperf3.engine import find_iperf3, iperf3_options
-from pytest_nfvperf.adapters.host.af_xdp import lacks_af_xdp
 from pytest_nfvperf.adapters.host.cpus import isolated_cpus, plan_cpus, read_cpus
 from pytest_nfvperf.adapters.host.hugepages import LEAST_MIB, RIG_MIB, read_hugepages
-from pytest_nfvperf.adapters.host.packages import SETUP_USES, SetupError, read_distribution
-from pytest_nfvperf.adapters.host.setup import DEFAULT_HUGEPAGES_MIB
+from pytest_nfvperf.adapters.host.nic import lacks_af_xdp
+from pytest_nfvperf.adapters.host.setup import DEFAULT_HUGEPAGES_MIB, SETUP_USES, SetupError, read_distribution
 from pytest_nfvperf.adapters.net.vduse import lacks_vduse
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
 from pytest_nfvperf.adapters.ovs.instance.private_ovs import OWN_FILES, RAISE_OPEN_FILES

@@ -9,9 +9,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pytest_nfvperf.adapters.doctor.check import Check, State
-from pytest_nfvperf.adapters.generators.trex.child import ChildOptions, connect, stl_version
-from pytest_nfvperf.adapters.generators.trex.clients import PYPI, VARIABLE, candidates, holds_client
-from pytest_nfvperf.adapters.generators.trex.prerequisites import binary_of, missing
+from pytest_nfvperf.adapters.generators.trex.child import (
+    PYPI,
+    VARIABLE,
+    ChildOptions,
+    candidates,
+    connect,
+    holds_client,
+    stl_version,
+)
+from pytest_nfvperf.adapters.generators.trex.server import binary_of, missing
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError
 from pytest_nfvperf.model.testbed.testbed import GeneratorSpec, Testbed, TrexStart
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from typing import Any, Protocol
 
 from pytest_nfvperf.adapters.fingerprint.fingerprint import fingerprint
-from pytest_nfvperf.adapters.host.promised import check_allowed, check_pages, check_promised
+from pytest_nfvperf.adapters.host.cpus import check_allowed, check_pages, check_promised
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.borrowed import check_free
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate

@@ -1,14 +1,31 @@
-"""The guest's first file system: busybox, the modules that reach the host's root over 9p, and two scripts."""
+"""The guest's first file system: busybox, the modules that reach the host's root over 9p, and two scripts.
+
+Folders of the host in a guest, by 9p (qemu(1), -fsdev).
+"""
 
 from __future__ import annotations
 
 import shutil
 from pathlib import Path
 
-from pytest_nfvperf.adapters.guest.kernel_image import Kernel
-from pytest_nfvperf.adapters.guest.tools import need, run_bytes
-from pytest_nfvperf.adapters.guest.vmlinux import read_module
+from pytest_nfvperf.adapters.guest.kernel_image import Kernel, need, read_module, run_bytes
 from pytest_nfvperf.adapters.process.process import run
+
+
+def shared_folder(tag: str, path: Path, *, readonly: bool) -> list[str]:
+    """One folder under a 9p tag, as QEMU's arguments.
+
+    remap: the root spans file systems whose inode numbers collide.
+    """
+    access = "on" if readonly else "off"
+    backend = f"local,id={tag},path={_escaped(path)},security_model=none,readonly={access},multidevs=remap"
+    return ["-fsdev", backend, "-device", f"virtio-9p-pci,fsdev={tag},mount_tag={tag}"]
+
+
+def _escaped(path: Path) -> str:
+    """QEMU's options are separated by commas; one in a value is doubled."""
+    return str(path).replace(",", ",,")
+
 
 MODULES = ("virtio_pci", "9pnet_virtio", "9p", "overlay")
 _INIT = Path(__file__).parent / "init.sh"

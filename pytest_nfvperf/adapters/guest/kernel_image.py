@@ -4,26 +4,120 @@ The package, not an installed kernel: the machine's own may be anything, and the
 openvswitch module and 9p (the cloud flavour has no 9p). apt checks what it downloads against its signed lists.
 
 Layout of the cache: ``6.1.0-56-amd64/`` is a kernel, ``trixie`` a link to the one of that release of Debian.
+
+Programs that are needed to build and boot a guest, and running one on bytes.
+
+The uncompressed kernel out of a bzImage: QEMU boots that by PVH, and nothing is unpacked under emulation.
 """
 
 from __future__ import annotations
 
 import fcntl
+import lzma
+import platform
 import shutil
+import struct
+import subprocess
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from pytest_nfvperf.adapters.generators.embedded.build import default_cache_dir
-from pytest_nfvperf.adapters.guest.tools import need
-from pytest_nfvperf.adapters.guest.vmlinux import extract_vmlinux
-from pytest_nfvperf.adapters.host.debian_mirror import debian_archive
-from pytest_nfvperf.adapters.host.private_apt import PrivateApt
-from pytest_nfvperf.adapters.process.process import run
+from pytest_nfvperf.adapters.host.apt import PrivateApt, debian_archive
+from pytest_nfvperf.adapters.process.process import describe_exit, run
+from pytest_nfvperf.adapters.process.programs import install_hint
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
+
+QEMU = "qemu-system-x86_64"
+
+
+def need(*programs: str) -> None:
+    """See that they are here.
+
+    Raises:
+        ConfigError: names each that is not, and the package that has it.
+    """
+    if platform.machine() != "x86_64":
+        raise ConfigError(f"the guest is an x86_64 machine, this one is {platform.machine()}: no guest here")
+    absent = [program for program in programs if shutil.which(program) is None]
+    if absent:
+        raise ConfigError(
+            f"the guest needs {', '.join(absent)}: {install_hint(*absent)} (or `make test-kernel`, which does it)"
+        )
+
+
+def can_boot() -> bool:
+    """True where the programs that build and boot a guest are here."""
+    return platform.machine() == "x86_64" and all(shutil.which(program) for program in (QEMU, "cpio", "modprobe"))
+
+
+def run_bytes(argv: Sequence[str], stdin: bytes, *, cwd: Path | None = None, deadline_s: float = 60.0) -> bytes:
+    """Run a filter and return what it wrote.
+
+    Raises:
+        ConfigError: the program is not here; names its package.
+        TestbedError: it failed, with its standard error.
+    """
+    need(argv[0])
+    done = subprocess.run(argv, input=stdin, capture_output=True, cwd=cwd, check=False, timeout=deadline_s)
+    if done.returncode != 0:
+        stderr = done.stderr.decode(errors="replace")
+        raise TestbedError(f"{' '.join(argv)} {describe_exit(done.returncode)}", evidence={"stderr": stderr})
+    return done.stdout
+
+
+# Documentation/arch/x86/boot.rst, "The Real-Mode Kernel Header"
+_SETUP_SECTORS = 0x1F1
+_MAGIC = 0x202
+_PAYLOAD = 0x248  # offset and length, 32 bits each; the offset counts from the protected-mode code
+_SECTOR = 512
+_SIZE_TRAILER = 4  # the kernel's build appends the size where the format does not carry it (xz, zstd, lz4)
+
+_XZ, _ZSTD, _GZIP, _ELF = b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd", b"\x1f\x8b", b"\x7fELF"
+
+
+def extract_vmlinux(image: bytes) -> bytes:
+    """The ELF file in a bzImage.
+
+    Raises:
+        TestbedError: it is no bzImage, or is packed in a way that is not known; names what was seen.
+    """
+    if image[_MAGIC : _MAGIC + 4] != b"HdrS":
+        raise TestbedError(f"no Linux bzImage: {image[_MAGIC : _MAGIC + 4]!r} where 'HdrS' should be")
+    offset, length = struct.unpack_from("<II", image, _PAYLOAD)
+    start = ((image[_SETUP_SECTORS] or 4) + 1) * _SECTOR + offset
+    kernel = _unpacked(image[start : start + length])
+    if not kernel.startswith(_ELF):
+        raise TestbedError(f"the bzImage's payload unpacks to {kernel[:4]!r}, not to an ELF file")
+    return kernel
+
+
+def _unpacked(payload: bytes) -> bytes:
+    if payload.startswith(_XZ):
+        return lzma.LZMADecompressor(lzma.FORMAT_XZ).decompress(payload)
+    if payload.startswith(_GZIP):
+        return zlib.decompressobj(wbits=31).decompress(payload)
+    if payload.startswith(_ZSTD):
+        return unzstd(payload[:-_SIZE_TRAILER])
+    raise TestbedError(f"the bzImage's payload begins with {payload[:6]!r}: neither xz, zstd nor gzip")
+
+
+def unzstd(packed: bytes) -> bytes:
+    """What ``zstd`` unpacks; Python's own module for it comes with 3.14."""
+    return run_bytes(["zstd", "-qdc"], packed)
+
+
+def read_module(path: Path) -> bytes:
+    """A kernel module's ELF file, whatever the distribution packs it with."""
+    packed = path.read_bytes()
+    if path.suffix == ".xz":
+        return lzma.decompress(packed)
+    return unzstd(packed) if path.suffix == ".zst" else packed
+
 
 METAPACKAGE = "linux-image-amd64"
 _BUSYBOX = "busybox-static"  # unpacked too: installing it would remove a machine's own busybox

@@ -15,10 +15,25 @@ machine where somebody works, both were a third of a run's CPU time.
 
 To look at all threads takes tens of milliseconds, in which the machine goes on: its own accounting is read before and
 after, and the middle is taken.
+
+How this kernel was built, where it tells.
+
+How long a thread that never sleeps was not running, whoever kept it from it.
+
+The kernel tells how long a runnable thread waited for its CPU (schedstat, run_delay), but not how long a hypervisor
+kept the CPU itself. Both are missing from the time that the thread ran: on a guest the scheduler's clock stops
+while the host has the CPU (CONFIG_PARAVIRT_TIME_ACCOUNTING; on a machine without host there is nothing to subtract).
+That time is brought up to date at scheduler ticks only, up to 10 ms apart, so it is read when it changes.
+
+How long processes that were ready to run waited for a CPU: who came late for that was not let try.
+
+The kernel tells it of each thread (schedstat, run_delay). What a hypervisor kept of a CPU is not in there; /proc/stat
+tells that of each CPU (steal), where the hypervisor says so.
 """
 
 from __future__ import annotations
 
+import gzip
 import os
 import re
 import time
@@ -28,10 +43,108 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from pytest_nfvperf.adapters.host.kernel_config import kernel_option
-from pytest_nfvperf.adapters.process.schedstat import read_schedstat
+from pytest_nfvperf.adapters.process.process import read_schedstat
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.measure.cpu_account import CpuAccount, CpuPart, CpuRole, merged
+
+
+def kernel_option(name: str, proc: Path = Path("/proc"), boot: Path = Path("/boot")) -> bool | None:
+    """Whether the kernel was built with an option such as "IRQ_TIME_ACCOUNTING"; None where it does not tell."""
+    text = _config(proc / "config.gz", boot / f"config-{os.uname().release}")
+    return None if text is None else f"\nCONFIG_{name}=" in text
+
+
+def _config(compressed: Path, plain: Path) -> str | None:
+    try:
+        if compressed.is_file():
+            return gzip.decompress(compressed.read_bytes()).decode(errors="replace")
+        return plain.read_text(encoding="utf-8", errors="replace") if plain.is_file() else None
+    except OSError:
+        return None
+
+
+_DEADLINE_NS = 40_000_000
+"""A few ticks of 4 or 10 ms; on a CPU without ticks (nohz_full) none is seen."""
+
+_CLOSE_NS = 60_000
+"""Two readings further apart were preempted in between: when the figure changed is not known."""
+
+
+def off_cpu_ns(task: Path) -> int | None:
+    """Time on the raw monotonic clock that the thread did not run, with an offset that stays the same, ns.
+
+    Args:
+        task: its folder under /proc.
+
+    Returns:
+        None where no tick was seen, or the kernel does not tell. Differences are good to some 50 us. What the thread
+        slept counts, too.
+    """
+    try:
+        schedstat = os.open(task / "schedstat", os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        return _at_a_tick(schedstat)
+    except OSError:
+        return None  # it ended
+    finally:
+        os.close(schedstat)
+
+
+def _at_a_tick(schedstat: int) -> int | None:
+    asked, ran = _now(), _ran_ns(schedstat)
+    until = asked + _DEADLINE_NS
+    while asked < until:
+        before, last = asked, ran
+        asked, ran = _now(), _ran_ns(schedstat)
+        if ran != last and _now() - before < _CLOSE_NS:
+            return asked - ran
+    return None
+
+
+def _now() -> int:
+    return time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
+
+
+def _ran_ns(schedstat: int) -> int:
+    return int(os.pread(schedstat, 100, 0).split()[0])
+
+
+_STEAL = 7
+"""Field of a CPU's line in /proc/stat, after its name (proc_stat(5))."""
+
+
+class CpuWaits:
+    """Watches from when it is made. ``pids``: of processes, by a name for messages."""
+
+    def __init__(self, pids: Mapping[str, int]) -> None:
+        self._before = dict(_waits(pids))
+
+    def longest(self, pids: Mapping[str, int]) -> tuple[str, float]:
+        """Who waited longest since then, and for how many seconds; a process that was started since counts whole."""
+        waited = {key: ns - self._before.get(key, 0) for key, ns in _waits(pids)}
+        if not waited:
+            return "nobody", 0.0
+        (who, _), ns = max(waited.items(), key=lambda each: each[1])
+        return who, ns / 1e9
+
+
+def _waits(pids: Mapping[str, int]) -> Iterator[tuple[tuple[str, int], int]]:
+    """Of each thread, and of each CPU that the host took away: (name, number), ns."""
+    for name, pid in pids.items():
+        for task in Path(f"/proc/{pid}/task").glob("*"):
+            try:
+                delay_ns = read_schedstat(task).waited_ns
+            except OSError:
+                continue  # the thread ended, or this kernel does not tell
+            yield (name, int(task.name)), delay_ns
+    tick_ns = 10**9 // os.sysconf("SC_CLK_TCK")
+    for line in Path("/proc/stat").read_text(encoding="utf-8").splitlines():
+        fields = line.split()
+        if fields[0].startswith("cpu") and fields[0] != "cpu" and len(fields) > _STEAL + 1:
+            yield (f"whoever ran on CPU {fields[0][3:]}", -1), int(fields[_STEAL + 1]) * tick_ns
+
 
 _PF_KTHREAD = 0x00200000  # linux/sched.h
 # proc_pid_stat(5), counted from the state, which follows the name

@@ -3,6 +3,8 @@
 Read from sysfs, by ethtool (netlink for the link, the older ioctl for the driver, which netlink does not tell) and by
 devlink, which knows the firmware of NICs that have no interface of the kernel's (ethtool(8) -i, devlink-dev(8) info).
 A NIC that DPDK has taken from the kernel shows itself in sysfs alone.
+
+Whether this kernel has AF_XDP sockets.
 """
 
 from __future__ import annotations
@@ -30,6 +32,20 @@ from pytest_nfvperf.adapters.net.netlink import (
 )
 from pytest_nfvperf.model.testbed.lab_cables import ports_here
 from pytest_nfvperf.model.testbed.testbed import DutPort, Testbed
+
+_AF_XDP = 44  # socket(2), linux/socket.h
+
+
+def lacks_af_xdp() -> str | None:
+    """What is lacking for AF_XDP sockets, and what to do; None when they can be had."""
+    try:
+        socket.socket(_AF_XDP, socket.SOCK_RAW).close()
+    except PermissionError as error:
+        return f"{error.strerror}: run as root"
+    except OSError as error:
+        return f"{error.strerror}: it needs a kernel with CONFIG_XDP_SOCKETS"
+    return None
+
 
 _SYS = Path("/sys")
 _PCI_IDS = Path("/usr/share/misc/pci.ids")

@@ -2,18 +2,210 @@
 
 Says what it is about to change, changes it, and the second time finds nothing to do. Standard
 library only, for a system Python before any pip install.
+
+Installing the packages of programs.py quietly.
+
+Standard library only: the set-up runs before anything is installed by pip.
+
+Debian starts and enables services as it installs them. Ours must not: a system OVS would take
+hugepages and CPUs. So ``policy-rc.d`` forbids starting while apt runs (and what was there before is
+put back), and units that the installation newly enabled are disabled again; those that were
+enabled before are left alone.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import shutil
+import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 
 from pytest_nfvperf.adapters.host.hugepages import Change, plan, reserve
-from pytest_nfvperf.adapters.host.packages import SETUP_USES, SetupError, install, plan_packages, read_distribution
-from pytest_nfvperf.adapters.process.programs import Use
+from pytest_nfvperf.adapters.process.programs import (
+    DEBIAN_12,
+    DEBIAN_13,
+    OS_RELEASE,
+    UBUNTU_24_04,
+    Use,
+    not_installed,
+    packages,
+    system,
+)
+
+SETUP_USES = (Use.RUN, Use.TESTS)
+"""What `make setup` installs for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """A distribution that the package names are known for.
+
+    Attributes:
+        id: as in programs.py: "debian 12".
+        tried: the set-up and the tests were run there by us (.ci/fresh).
+    """
+
+    name: str
+    id: str
+    tried: bool
+
+    def packages(self, *uses: Use) -> Mapping[str, str]:
+        """Package to what it is for, for these uses."""
+        return packages(uses, self.id)
+
+
+DISTRIBUTIONS = (
+    Distribution("Debian 12", DEBIAN_12, tried=True),
+    Distribution("Debian 13", DEBIAN_13, tried=True),
+    Distribution("Ubuntu 24.04 (with universe)", UBUNTU_24_04, tried=False),
+)
+
+_POLICY = Path("/usr/sbin/policy-rc.d")
+_POLICY_MARK = "# nfvperf's, while it installs"
+_POLICY_TEXT = f"#!/bin/sh\n{_POLICY_MARK}: no service is started\nexit 101\n"
+_SYSTEMD_UNITS = Path("/etc/systemd/system")
+_RC_DIRECTORIES = Path("/etc")
+
+
+class SetupError(Exception):
+    """The set-up cannot go on; says why and what to do by hand."""
+
+
+def read_distribution(os_release: Path = OS_RELEASE) -> Distribution:
+    """The distribution that runs here.
+
+    Raises:
+        SetupError: its package names are not known; lists what has to be installed.
+    """
+    found = system(os_release)
+    for distribution in DISTRIBUTIONS:
+        if distribution.id == found:
+            return distribution
+    known = ", ".join(distribution.name for distribution in DISTRIBUTIONS)
+    raise SetupError(
+        f"package names for {found or 'this system'} are not known (known: {known}); install what "
+        f"corresponds to {', '.join(packages(SETUP_USES, DEBIAN_12))}, then run again with --no-packages"
+    )
+
+
+def missing(names: Sequence[str]) -> tuple[str, ...]:
+    """Those of the packages that dpkg does not have installed."""
+    listed = subprocess.run(
+        ["/usr/bin/dpkg-query", "-W", "-f", "${Package}\t${db:Status-Abbrev}\n", *names],
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        check=False,  # it fails when one is unknown, and lists the others all the same
+    )
+    rows = (line.split("\t") for line in listed.stdout.splitlines())
+    installed = {row[0] for row in rows if len(row) > 1 and row[1].startswith("ii")}
+    return tuple(name for name in names if name not in installed)
+
+
+def plan_packages(names: Sequence[str]) -> Change | None:
+    """What installing would change; None when all are there."""
+    absent = missing(names)
+    if not absent:
+        return None
+    return Change(f"install {', '.join(absent)} (services neither started nor enabled)", _install_command(absent))
+
+
+def _install_command(names: Sequence[str]) -> tuple[str, ...]:
+    return ("apt-get", "install", "-y", "--no-install-recommends", *names)
+
+
+def install(names: Sequence[str]) -> tuple[str, ...]:
+    """Install what is missing; returns what was done, empty when nothing was.
+
+    Raises:
+        SetupError: apt failed, with its own words above.
+    """
+    absent = missing(names)
+    if not absent:
+        return ()
+    before = enabled_services()
+    with services_held():
+        _apt("apt-get", "update")
+        _apt(*_install_command(absent))
+    disabled = _disable(enabled_services() - before)
+    done = [f"installed {', '.join(absent)}"]
+    return (*done, f"left disabled: {', '.join(disabled)}") if disabled else tuple(done)
+
+
+def _apt(*command: str) -> None:
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    done = subprocess.run(command, env=environment, check=False)
+    if done.returncode != 0:
+        raise SetupError(f"{' '.join(command)} failed with status {done.returncode}; see its output above")
+
+
+@contextmanager
+def services_held(policy: Path = _POLICY) -> Iterator[None]:
+    """Forbid that packages start services; what policy-rc.d held before is put back, also after a kill."""
+    saved = policy.with_name(f"{policy.name}.nfvperf-saved")
+    _restore(policy, saved)
+    if policy.exists() or policy.is_symlink():
+        policy.rename(saved)
+    try:
+        policy.write_text(_POLICY_TEXT, encoding="ascii")
+        policy.chmod(0o755)
+        yield
+    finally:
+        _restore(policy, saved)
+
+
+def _restore(policy: Path, saved: Path) -> None:
+    """Undo ``services_held``, whether it ended or was killed."""
+    if policy.is_file() and _POLICY_MARK in policy.read_text(encoding="utf-8", errors="replace"):
+        policy.unlink()
+    if saved.exists() or saved.is_symlink():
+        saved.rename(policy)
+
+
+def enabled_services(units: Path = _SYSTEMD_UNITS, etc: Path = _RC_DIRECTORIES) -> frozenset[str]:
+    """What starts at boot: unit names ("openvswitch-switch.service") and init scripts ("openvswitch-switch")."""
+    wanted = {link.name for link in _unit_links(units)}
+    scripts = {link.name[3:] for link in etc.glob("rc[2-5].d/S[0-9][0-9]*")}
+    return frozenset(wanted | scripts)
+
+
+def _unit_links(units: Path) -> list[Path]:
+    return [link for pattern in ("*.wants/*", "*.requires/*") for link in units.glob(pattern)]
+
+
+def unlink_units(names: Sequence[str], units: Path = _SYSTEMD_UNITS) -> None:
+    """What ``systemctl disable`` does where systemd is not installed: later it would start them."""
+    for link in _unit_links(units):
+        if link.name in names:
+            link.unlink()
+
+
+def _disable(services: frozenset[str]) -> tuple[str, ...]:
+    units = sorted(service for service in services if "." in service)
+    scripts = sorted(service for service in services if "." not in service)
+    if units and shutil.which("systemctl") is None:
+        unlink_units(units)
+    elif units:
+        # Works without a running systemd, too: it only removes links.
+        _quietly("systemctl", "disable", "--quiet", *units)
+    for script in scripts:
+        if script in enabled_services():
+            _quietly("update-rc.d", script, "disable")
+    return (*units, *scripts)
+
+
+def _quietly(*command: str) -> None:
+    if shutil.which(command[0]) is None:
+        raise SetupError(f"cannot disable {' '.join(command[1:])}: {not_installed(command[0])}")
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", check=False)
+    if done.returncode != 0:
+        raise SetupError(f"{' '.join(command)} failed with status {done.returncode}: {done.stderr.strip()}")
+
 
 DEFAULT_HUGEPAGES_MIB = 4096
 _MOST_OF_MEMORY = 0.5

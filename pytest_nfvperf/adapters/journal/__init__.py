@@ -1,1 +1,1 @@
-"""The journal of what a run makes, who a process is, and the machine's lock."""
+"""The journal of what a run makes, and who a process is."""

@@ -1,1 +1,1 @@
-"""Namespaces, links, the journal of what was made, and the reaper."""
+"""Network namespaces, links and sockets, by netlink (rtnetlink(7))."""

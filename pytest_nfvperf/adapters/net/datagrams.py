@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 
 from pytest_nfvperf.adapters.net.inside import inside_named
-from pytest_nfvperf.adapters.process.wait import wait_until
+from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.model.errors import DeadlineError, TestbedError
 from pytest_nfvperf.model.measure.reconnection import Datagram
 from pytest_nfvperf.ports.streams import StreamEnd

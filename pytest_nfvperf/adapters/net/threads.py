@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from pytest_nfvperf.adapters.process.interrupts import held
+from pytest_nfvperf.adapters.process.process import held
 
 T = TypeVar("T")
 

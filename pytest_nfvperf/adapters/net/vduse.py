@@ -15,9 +15,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from pytest_nfvperf.adapters.process.process import run
+from pytest_nfvperf.adapters.process.process import run, wait_until
 from pytest_nfvperf.adapters.process.programs import find, install_hint
-from pytest_nfvperf.adapters.process.wait import wait_until
 from pytest_nfvperf.model.errors import DeadlineError, TestbedError
 
 DEVICES = Path("/dev/vduse")

@@ -23,8 +23,7 @@ from pytest_nfvperf.adapters.ovn.agent_venv import find_agent
 from pytest_nfvperf.adapters.ovn.ovn_binaries import lacks_ovn
 from pytest_nfvperf.adapters.ovs.instance.running_ovs import RunningOvs
 from pytest_nfvperf.adapters.process import private_view
-from pytest_nfvperf.adapters.process.process import run
-from pytest_nfvperf.adapters.process.wait import wait_until
+from pytest_nfvperf.adapters.process.process import run, wait_until
 from pytest_nfvperf.adapters.routing.speakers.daemons import Daemon, Daemons
 from pytest_nfvperf.model.errors import DeadlineError, TestbedError
 

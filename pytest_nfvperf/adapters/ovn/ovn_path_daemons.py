@@ -12,7 +12,7 @@ from pytest_nfvperf.adapters.ovn.ovn_binaries import lacks_ovn
 from pytest_nfvperf.adapters.ovn.private_ovn import PrivateOvn
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import OvsBinaries, locate
 from pytest_nfvperf.adapters.ovs.topology.built_topology import BuiltOvsTopology
-from pytest_nfvperf.adapters.process.wait import wait_until
+from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.adapters.routing.bgp_path_daemons import lacks_daemons, on_ovs
 from pytest_nfvperf.adapters.routing.bird.bird_speaker import BirdSpeaker
 from pytest_nfvperf.adapters.routing.frr.frr_speaker import FrrSpeaker

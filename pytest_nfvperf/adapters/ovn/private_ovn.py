@@ -18,8 +18,7 @@ from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import OvsBinaries
 from pytest_nfvperf.adapters.ovs.instance.ovsdb_server import Starter, serve_database
 from pytest_nfvperf.adapters.ovs.instance.running_ovs import RunningOvs
 from pytest_nfvperf.adapters.ovs.topology.built_topology import BuiltOvsTopology
-from pytest_nfvperf.adapters.process.process import ManagedProcess, run
-from pytest_nfvperf.adapters.process.wait import wait_until
+from pytest_nfvperf.adapters.process.process import ManagedProcess, run, wait_until
 from pytest_nfvperf.adapters.routing.speakers.daemons import Daemon, Daemons
 from pytest_nfvperf.model.errors import DeadlineError, TestbedError
 from pytest_nfvperf.model.routing.logical_network import INTEGRATION_BRIDGE, LogicalSwitch

@@ -24,7 +24,7 @@ from pytest_nfvperf.adapters.ovs.topology.built_node import BuiltNode
 from pytest_nfvperf.adapters.ovs.topology.built_nodes import BuiltNodes
 from pytest_nfvperf.adapters.ovs.topology.nic_makers import NIC_MAKERS, NicMaker
 from pytest_nfvperf.adapters.ovs.topology.uplinks import UplinkEnd, Uplinks
-from pytest_nfvperf.adapters.process.short_turns import ShortTurns
+from pytest_nfvperf.adapters.process.wakeups import ShortTurns
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
 from pytest_nfvperf.model.near import listed

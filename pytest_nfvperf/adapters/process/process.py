@@ -9,6 +9,17 @@ each of which replaces itself by the next, so the pid that we know is the comman
 threads run. The parent-death signal follows the *thread* that spawned (prctl(2)): spawn from a
 thread that lives as long as the run. Each child has a process group of its own: Ctrl-C at the
 terminal is for pytest, which then ends its children in an order of its own.
+
+Waiting for an observed state with a deadline: never a bare sleep as readiness.
+
+Signals while something long runs: Ctrl-C and SIGTERM ask it to end in good order, a terminal that closes does not.
+
+Signal dispositions belong to the process (signal(7)); they are put back afterwards. In a thread other than the main
+one Python sets no handlers: there nothing is asked, and signals do what they did.
+
+A child process that ends when nobody holds it any more.
+
+What the kernel's scheduler counts of a thread: ``/proc/PID/task/TID/schedstat`` (proc(5)).
 """
 
 from __future__ import annotations
@@ -16,18 +27,190 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext, suppress
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import IO
+from types import FrameType, TracebackType
+from typing import IO, Any, NamedTuple, TypeVar
 
-from pytest_nfvperf.adapters.journal.identity import TAG_VARIABLE, ProcessId
-from pytest_nfvperf.adapters.journal.journal import Entry, Journal, Kind
-from pytest_nfvperf.adapters.process.child import Child
-from pytest_nfvperf.adapters.process.interrupts import held
+from pytest_nfvperf.adapters.journal.journal import TAG_VARIABLE, Entry, Journal, Kind, ProcessId
 from pytest_nfvperf.adapters.process.programs import absent, not_installed
-from pytest_nfvperf.adapters.process.wait import wait_until
-from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.model.errors import DeadlineError, TestbedError
+
+T = TypeVar("T")
+
+
+def wait_until(
+    probe: Callable[[], T | None],
+    awaited: str,
+    deadline_s: float,
+    *,
+    interval_s: float = 0.01,
+    last_seen: Callable[[], str] | None = None,
+) -> T:
+    """Probe until it gives something true, and return that.
+
+    Args:
+        probe: looks at the world; falsy (None, False, empty) means not yet. It may raise to end the wait.
+        awaited: what is waited for, as a person says it: "ovsdb-server's socket".
+        deadline_s: seconds until it is given up.
+        interval_s: seconds between probes.
+        last_seen: what to say was seen instead; without it the probe's last value is shown.
+
+    Raises:
+        DeadlineError: what was awaited, for how long, and what was last seen.
+    """
+    end = time.monotonic() + deadline_s
+    while True:
+        seen = probe()
+        if seen:
+            return seen
+        if time.monotonic() >= end:
+            shown = last_seen() if last_seen is not None else repr(seen)
+            raise DeadlineError(f"waited {deadline_s:g} s for {awaited}; last seen: {shown}")
+        time.sleep(interval_s)
+
+
+_ASKING = (signal.SIGINT, signal.SIGTERM)
+_HELD = (*_ASKING, signal.SIGALRM)
+
+
+@contextmanager
+def held() -> Iterator[None]:
+    """Signals that may interrupt wait until its end: for what is short, and would be lost half done."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    before = {number: signal.signal(number, lambda number, _: came.append(number)) for number in _HELD}
+    try:
+        yield
+    finally:
+        for held_one, handler in before.items():
+            signal.signal(held_one, handler if handler is not None else signal.SIG_DFL)
+        for number in came:
+            signal.raise_signal(number)
+
+
+class Interrupts:
+    """A context within which signals are noted instead of ending the process.
+
+    Args:
+        terminal_log: where output goes once the terminal is gone.
+        tell: told the name of each signal that asks to end, at once.
+
+    Attributes:
+        asked: name of the first signal that asked to end ("SIGTERM"), or "".
+        hung_up: the terminal was closed.
+        stop: called by the first signal, wherever the main thread is: ends what it waits for.
+
+    A second Ctrl-C raises KeyboardInterrupt at once: somebody is in a hurry.
+    """
+
+    def __init__(self, terminal_log: Path, tell: Callable[[str], None] = lambda _: None) -> None:
+        self.asked = ""
+        self._tell = tell
+        self.hung_up = False
+        self.stop: Callable[[], None] = lambda: None
+        self._terminal_log = terminal_log
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Interrupts:
+        """Take the signals."""
+        if threading.current_thread() is threading.main_thread():
+            for number in _ASKING:
+                self._before[number] = signal.signal(number, self._ask)
+            self._before[signal.SIGHUP] = signal.signal(signal.SIGHUP, self._hang_up)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Give them back. A terminal that is gone stays gone: its signal is ignored from now on."""
+        for number, handler in self._before.items():
+            signal.signal(number, signal.SIG_IGN if number is signal.SIGHUP and self.hung_up else handler)
+        self._before.clear()
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the signature is signal()'s
+        first, self.asked = not self.asked, self.asked or signal.Signals(number).name
+        self._tell(signal.Signals(number).name)
+        if first:
+            self.stop()
+        elif number == signal.SIGINT:
+            raise KeyboardInterrupt
+
+    def _hang_up(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the signature is signal()'s
+        self.hung_up = True
+        leave_terminal(self._terminal_log)
+
+
+def leave_terminal(log: Path) -> None:
+    """Let every descriptor of a terminal write into a file from now on: a terminal that is gone answers with EIO.
+
+    All of them, because a capturing pytest has duplicates.
+    """
+    target = os.open(log, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    try:
+        for entry in list(Path("/proc/self/fd").iterdir()):
+            with suppress(OSError):  # the directory's own descriptor is closed by now
+                if _is_terminal(str(entry.readlink())):
+                    os.dup2(target, int(entry.name), inheritable=int(entry.name) < 3)
+    finally:
+        os.close(target)
+
+
+def _is_terminal(link: str) -> bool:
+    """By name: a terminal that hung up no longer says that it is one."""
+    return link.startswith(("/dev/pts/", "/dev/tty"))
+
+
+class Child(subprocess.Popen[bytes]):
+    """As ``subprocess.Popen``, but one that was lost is ended.
+
+    A signal that stops the run may come between a child's start and the moment at which somebody keeps it. Python
+    would warn at some later time that it is still running, which pytest may take for an error of the run.
+    """
+
+    def __del__(self) -> None:
+        """End it, if it runs, and reap it."""
+        started = getattr(self, "pid", None) is not None  # not where the program could not be executed
+        if started and self.returncode is None:
+            for stream in (self.stdin, self.stdout, self.stderr):
+                if stream is not None:
+                    stream.close()
+            self.kill()
+            self.wait()
+        super().__del__()
+
+
+class SchedStat(NamedTuple):
+    """Since the thread began.
+
+    Attributes:
+        ran_ns: how long it ran on a CPU, ns.
+        waited_ns: how long it could have run and waited for its CPU, ns. What a hypervisor kept is not in it.
+        turns: how often it was put on a CPU.
+    """
+
+    ran_ns: int
+    waited_ns: int
+    turns: int
+
+
+def read_schedstat(task: Path) -> SchedStat:
+    """What the scheduler counted of a thread.
+
+    Args:
+        task: its folder under /proc; a process's own folder is that of its main thread.
+
+    Raises:
+        OSError: the thread has ended, or the kernel does not tell (it has no CONFIG_SCHED_INFO).
+    """
+    ran_ns, waited_ns, turns = (task / "schedstat").read_text(encoding="ascii").split()
+    return SchedStat(int(ran_ns), int(waited_ns), int(turns))
+
 
 NETNS_DIRECTORY = Path("/run/netns")
 _LOG_TAIL_LINES = 20

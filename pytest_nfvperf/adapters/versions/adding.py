@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_nfvperf.adapters.host.debian_mirror import Archive, debian_archive
+from pytest_nfvperf.adapters.host.apt import Archive, debian_archive
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import OvsBinaries, locate
 from pytest_nfvperf.adapters.versions.checksum import checksum, files_of
 from pytest_nfvperf.adapters.versions.debian_root import make_root

@@ -11,8 +11,7 @@ import urllib.parse
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_nfvperf.adapters.host.debian_mirror import Archive
-from pytest_nfvperf.adapters.host.private_apt import PrivateApt
+from pytest_nfvperf.adapters.host.apt import Archive, PrivateApt
 from pytest_nfvperf.adapters.process.process import describe_exit
 from pytest_nfvperf.model.errors import TestbedError
 

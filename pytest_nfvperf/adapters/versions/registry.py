@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import IO
 
 from pytest_nfvperf.adapters.generators.embedded.build import default_cache_dir
-from pytest_nfvperf.adapters.process.lease import Lease, holder_text, try_lease
+from pytest_nfvperf.adapters.process.lock import Lease, holder_text, try_lease
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed.ovs_version import KeptVersion, checked_name
 

@@ -18,12 +18,11 @@ from pathlib import Path
 from typing import TextIO
 
 from pytest_nfvperf.adapters.guest.initramfs import build_initramfs
-from pytest_nfvperf.adapters.guest.kernel_image import Kernel
-from pytest_nfvperf.adapters.guest.tools import QEMU, need
+from pytest_nfvperf.adapters.guest.kernel_image import QEMU, Kernel, need
 from pytest_nfvperf.adapters.journal.journal import Journal, Kind
 from pytest_nfvperf.adapters.process.process import ManagedProcess, describe_exit, spawn, tail
 from pytest_nfvperf.adapters.virtual_time.machine import Machine, Shared, Time, qemu_command
-from pytest_nfvperf.adapters.vnf.guest_watch import GuestWatch, HungGuestError
+from pytest_nfvperf.adapters.vnf.guest import GuestWatch, HungGuestError
 from pytest_nfvperf.model.errors import DeadlineError, TestbedError
 
 BOOT_DEADLINE_S = 60.0

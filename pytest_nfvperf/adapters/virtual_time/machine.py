@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from pytest_nfvperf.adapters.guest.folders import shared_folder
-from pytest_nfvperf.adapters.guest.kernel_image import Kernel
-from pytest_nfvperf.adapters.guest.tools import QEMU
+from pytest_nfvperf.adapters.guest.initramfs import shared_folder
+from pytest_nfvperf.adapters.guest.kernel_image import QEMU, Kernel
 from pytest_nfvperf.adapters.host.virtual_clock import INSTRUCTION_NS_PARAMETER
 from pytest_nfvperf.model.errors import ConfigError
 

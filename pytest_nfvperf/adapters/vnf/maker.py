@@ -6,8 +6,7 @@ import shutil
 
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.vnf.guest import GuestVnf
-from pytest_nfvperf.adapters.vnf.testpmd import TestpmdPlace, TestpmdVnf
-from pytest_nfvperf.adapters.vnf.testpmd_command import PROGRAM
+from pytest_nfvperf.adapters.vnf.testpmd import PROGRAM, TestpmdPlace, TestpmdVnf
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.testbed import Testbed
 from pytest_nfvperf.model.topology.nodes import VnfKind

@@ -1,24 +1,236 @@
-"""A VNF that is a dpdk-testpmd process on virtio-user ports, driven by its console."""
+"""A VNF that is a dpdk-testpmd process on virtio-user ports, driven by its console.
+
+A program that is driven by its console: commands in, text up to the next prompt out, a deadline on everything.
+
+dpdk-testpmd's command line for a VNF (testpmd's guide, "Running the Application"). Pure.
+
+testpmd's forward statistics, read strictly: what is not known is an error, never 0. Pure.
+
+The lines are those of ``show fwd stats all`` (testpmd's guide, "Testpmd Runtime Functions"), unchanged from DPDK
+20.11 to 25.11.
+"""
 
 from __future__ import annotations
 
+import os
 import re
+import selectors
 import shutil
-from collections.abc import Mapping, Sequence
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_nfvperf.adapters.generators.embedded.generator import eal_arguments
 from pytest_nfvperf.adapters.journal.journal import Journal
-from pytest_nfvperf.adapters.process.process import spawn
+from pytest_nfvperf.adapters.process.process import ManagedProcess, spawn
 from pytest_nfvperf.adapters.process.programs import install_hint
-from pytest_nfvperf.adapters.vnf.console import Console
-from pytest_nfvperf.adapters.vnf.testpmd_command import PROGRAM, PROMPT, command
-from pytest_nfvperf.adapters.vnf.testpmd_stats import parse_forward_stats
-from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.model.errors import DeadlineError, TestbedError
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
+from pytest_nfvperf.model.topology.nodes import VnfMode
+from pytest_nfvperf.model.traffic.traffic import FCS_BYTES
 from pytest_nfvperf.model.traffic.trial import VnfCounts
 from pytest_nfvperf.ports.vnf import VnfSpec
+
+_SHOWN_BYTES = 2000
+_READ_BYTES = 1 << 16
+_LOOK_S = 1.0
+_END_S = 1.0
+"""From its last word to its end, in which the kernel takes back its memory."""
+
+
+class Console:
+    """The console of a process that was spawned with pipes.
+
+    Args:
+        process: whose it is.
+        prompt: what it prints when it is ready for a command.
+
+    Every error has the end of the process's log with it.
+    """
+
+    def __init__(self, process: ManagedProcess, prompt: str) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._process = process
+        self._reader, self._writer = process.stdout.fileno(), process.stdin.fileno()
+        self._prompt = prompt.encode()
+        self._pending = b""
+        os.set_blocking(self._reader, False)
+        os.set_blocking(self._writer, False)
+
+    def wait_prompt(self, awaited: str, deadline_s: float, meanwhile: Callable[[int], None] = lambda _: None) -> str:
+        """What it prints until its next prompt.
+
+        Args:
+            awaited: for messages.
+            deadline_s: seconds until it must have come.
+            meanwhile: called about once a second with the number of bytes printed so far; it may raise to end the wait.
+
+        Raises:
+            DeadlineError: no prompt in time; says what was awaited and what it printed last.
+            TestbedError: it ended.
+        """
+        end = time.monotonic() + deadline_s
+        while self._prompt not in self._pending:
+            left_s = end - time.monotonic()
+            if not self._readable(min(left_s, _LOOK_S)):
+                meanwhile(len(self._pending))
+                if left_s > 0:
+                    continue
+                seen = f"{self._tail()!r} (process state: {self._process.state()})"
+                message = f"{self._process.name}: waited {deadline_s:g} s for {awaited}; last seen: {seen}"
+                raise DeadlineError(message, evidence=self._evidence())
+            self._pending += self._read()
+        text, _, self._pending = self._pending.partition(self._prompt)
+        return text.decode(errors="replace")
+
+    def ask(self, command: str, deadline_s: float) -> str:
+        """Give a command; what it prints in answer, without the command's echo."""
+        self._process.check()
+        try:
+            os.write(self._writer, f"{command}\n".encode())
+        except OSError as error:
+            raise self._ended("takes no commands any more") from error
+        answer = self.wait_prompt(f"an answer to {command!r}", deadline_s)
+        return answer.replace("\r\n", "\n").removeprefix(command).lstrip("\n")
+
+    def _readable(self, left_s: float) -> bool:
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._reader, selectors.EVENT_READ)
+            return bool(selector.select(max(0.0, left_s)))
+
+    def _read(self) -> bytes:
+        data = os.read(self._reader, _READ_BYTES)
+        if not data:
+            raise self._ended("closed its console")
+        return data
+
+    def _ended(self, what: str) -> TestbedError:
+        """How the process ended; what it did to its console, where it goes on running."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.popen.wait(_END_S)
+        try:
+            self._process.check()
+        except TestbedError as error:
+            return error
+        return TestbedError(f"{self._process.name} {what}", evidence=self._evidence())
+
+    def _evidence(self) -> dict[str, str]:
+        return {self._process.log.name: self._process.log_tail()}
+
+    def _tail(self) -> str:
+        return self._pending[-_SHOWN_BYTES:].decode(errors="replace")
+
+
+PROGRAM = "dpdk-testpmd"
+PROMPT = "testpmd> "
+MBUFS = 16384
+_TX_DESCRIPTORS, _RX_DESCRIPTORS = 512, 1024
+"""As the generator's own forwarders: what is in flight fits into the receiver's ring."""
+_ETHERNET_HEADER_BYTES = 14
+
+
+def forwarding_options(spec: VnfSpec) -> list[str]:
+    """What follows ``--``: the forwarding mode, the ports' peers and rings."""
+    options = [
+        "-i",
+        f"--forward-mode={spec.mode}",
+        f"--port-topology={'loop' if len(spec.ports) == 1 else 'paired'}",
+        f"--rxq={spec.queues}",
+        f"--txq={spec.queues}",
+        f"--txd={_TX_DESCRIPTORS}",
+        f"--rxd={_RX_DESCRIPTORS}",
+        f"--total-num-mbufs={MBUFS}",
+    ]
+    if spec.mode is VnfMode.MAC:
+        options += [f"--eth-peer={number},{port.eth_peer}" for number, port in enumerate(spec.ports)]
+    longest = spec.mtu + _ETHERNET_HEADER_BYTES + FCS_BYTES
+    return [*options, f"--max-pkt-len={longest}"] if longest > _USUAL_BYTES else options
+
+
+_USUAL_BYTES = 1518
+
+
+def vdevs(spec: VnfSpec) -> list[str]:
+    """EAL's virtual devices for the ports, in their order."""
+    return [part for number, port in enumerate(spec.ports) for part in ("--vdev", _numbered(port.device, number))]
+
+
+def _numbered(device: str, number: int) -> str:
+    driver, _, rest = device.partition(",")
+    return f"{driver}{number},{rest}"
+
+
+def command(eal: Sequence[str], spec: VnfSpec) -> list[str]:
+    """The whole command. Lines are given away as they end: a pipe would keep 4 KiB of them back."""
+    return ["stdbuf", "-oL", PROGRAM, *eal, "-v", *vdevs(spec), "--", *forwarding_options(spec)]
+
+
+KNOWN_VERSIONS = "20.11 to 25.11"
+_PORT = re.compile(r"-+ Forward statistics for port (\d+) +-+")
+_TOTAL = re.compile(r"\++ Accumulated forward statistics for all ports ?\++")
+_RULE = re.compile(r"-+|\++")
+_COUNTS = re.compile(r"(RX|TX)-packets: (\d+) +(?:RX|TX)-dropped: (\d+) *(?:RX|TX)-total: (\d+)")
+_ONE = re.compile(r"(RX-error|RX-nombufs): *(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardStats:
+    """What testpmd says of one port since ``start``.
+
+    ``tx_dropped``: frames that it could not send, because the port's ring was full.
+    """
+
+    received: int
+    rx_dropped: int
+    sent: int
+    tx_dropped: int
+
+
+def parse_forward_stats(text: str, version: str) -> dict[int, ForwardStats]:
+    """By testpmd's number of the port.
+
+    Args:
+        text: the answer to ``show fwd stats all``.
+        version: of DPDK, for the error.
+
+    Raises:
+        TestbedError: a line of another format, a port twice, or one without both of its lines; names the version.
+    """
+    found: dict[int, dict[str, tuple[int, int]]] = {}
+    port: int | None = None
+    for line in (raw.strip() for raw in text.splitlines()):
+        if header := _PORT.fullmatch(line):
+            port = int(header[1])
+            if port in found:
+                raise _unknown(line, version)
+            found[port] = {}
+        elif _TOTAL.fullmatch(line):
+            break  # sums of what was read
+        elif counts := _COUNTS.fullmatch(line):
+            if port is None or counts[1] in found[port]:
+                raise _unknown(line, version)
+            found[port][counts[1]] = (int(counts[2]), int(counts[3]))
+        elif line and not _RULE.fullmatch(line) and not _ONE.fullmatch(line):
+            raise _unknown(line, version)
+    return {number: _stats(number, sides, version) for number, sides in found.items()}
+
+
+def _stats(number: int, sides: dict[str, tuple[int, int]], version: str) -> ForwardStats:
+    if sides.keys() != {"RX", "TX"}:
+        raise _unknown(f"port {number} with lines for {', '.join(sides) or 'nothing'}", version)
+    return ForwardStats(*sides["RX"], *sides["TX"])
+
+
+def _unknown(line: str, version: str) -> TestbedError:
+    return TestbedError(
+        f"dpdk-testpmd of DPDK {version} prints statistics that are not understood: {line!r}; the formats of DPDK "
+        f'{KNOWN_VERSIONS} are known. Run the VNF as kind "loop", or with another DPDK'
+    )
+
 
 MEMORY_MIB = 128
 """Hugepages of one testpmd: 16,384 buffers and room to spare."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator
-from pytest_nfvperf.adapters.generators.templates import intended_frames
+from pytest_nfvperf.adapters.generators.frames import intended_frames
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import (

@@ -17,14 +17,17 @@ from pytest_nfvperf.adapters.generators.checks import (
     check_traffic,
     readable,
 )
-from pytest_nfvperf.adapters.generators.embedded.core_speed import CoreSpeed
-from pytest_nfvperf.adapters.generators.embedded.engine_health import ValidityPolicy
-from pytest_nfvperf.adapters.generators.embedded.engine_trial import EngineTrial
-from pytest_nfvperf.adapters.generators.embedded.trial_results import trial_result, trial_windows, undisturbed_end
+from pytest_nfvperf.adapters.generators.embedded.trial_results import (
+    CoreSpeed,
+    EngineTrial,
+    ValidityPolicy,
+    trial_result,
+    trial_windows,
+    undisturbed_end,
+)
 from pytest_nfvperf.adapters.generators.engine import Engine, StartEngine
-from pytest_nfvperf.adapters.generators.templates import streams, trial_request
-from pytest_nfvperf.adapters.process.interrupts import held
-from pytest_nfvperf.adapters.process.wait import wait_until
+from pytest_nfvperf.adapters.generators.frames import streams, trial_request
+from pytest_nfvperf.adapters.process.process import held, wait_until
 from pytest_nfvperf.adapters.process.wakeups import exchange_volleys
 from pytest_nfvperf.model.errors import DeadlineError, GeneratorError
 from pytest_nfvperf.model.testbed.equipment import GeneratorInfo

@@ -14,9 +14,8 @@ from pytest_nfvperf.adapters.generators.iperf2.listener import Listener, listeni
 from pytest_nfvperf.adapters.generators.iperf3.end_counters import read_end
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.inside import namespace_id
-from pytest_nfvperf.adapters.process.process import ManagedProcess, describe_exit, plain_environment, spawn
+from pytest_nfvperf.adapters.process.process import ManagedProcess, describe_exit, plain_environment, spawn, wait_until
 from pytest_nfvperf.adapters.process.programs import not_installed
-from pytest_nfvperf.adapters.process.wait import wait_until
 from pytest_nfvperf.model.errors import GeneratorError, TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.connect_rate import ConnectResult, ConnectSpec
 from pytest_nfvperf.ports.streams import StreamEnd

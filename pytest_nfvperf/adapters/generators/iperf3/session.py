@@ -13,8 +13,7 @@ from pytest_nfvperf.adapters.generators.iperf3.end_counters import listening_por
 from pytest_nfvperf.adapters.generators.iperf3.report_json import Report, read_report
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.inside import inside_named
-from pytest_nfvperf.adapters.process.process import ManagedProcess, describe_exit, spawn
-from pytest_nfvperf.adapters.process.wait import wait_until
+from pytest_nfvperf.adapters.process.process import ManagedProcess, describe_exit, spawn, wait_until
 from pytest_nfvperf.model.errors import GeneratorError
 from pytest_nfvperf.ports.streams import StreamEnd
 

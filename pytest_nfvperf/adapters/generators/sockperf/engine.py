@@ -12,9 +12,8 @@ from pytest_nfvperf.adapters.generators.iperf3.end_counters import listening_por
 from pytest_nfvperf.adapters.generators.sockperf.full_log import read_log
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.inside import inside_named, namespace_id
-from pytest_nfvperf.adapters.process.process import ManagedProcess, describe_exit, run, spawn
+from pytest_nfvperf.adapters.process.process import ManagedProcess, describe_exit, run, spawn, wait_until
 from pytest_nfvperf.adapters.process.programs import not_installed
-from pytest_nfvperf.adapters.process.wait import wait_until
 from pytest_nfvperf.model.errors import GeneratorError, TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.request_response import RequestResult, RequestSpec
 from pytest_nfvperf.ports.streams import StreamEnd

@@ -1,10 +1,13 @@
-"""Cisco TRex (STL) as a Generator: its client library works in a child process of ours."""
+"""Cisco TRex (STL) as a Generator: its client library works in a child process of ours.
+
+What a TRex server can send, measured on its own ports without asking what becomes of the frames.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +19,15 @@ from pytest_nfvperf.adapters.generators.checks import (
     readable,
 )
 from pytest_nfvperf.adapters.generators.engine import EngineRefusedError
-from pytest_nfvperf.adapters.generators.trex.child import ChildOptions, connect
-from pytest_nfvperf.adapters.generators.trex.facts import TrexPort, port_number, port_of
-from pytest_nfvperf.adapters.generators.trex.messages import explained
-from pytest_nfvperf.adapters.generators.trex.owner import left_by_a_dead_run
-from pytest_nfvperf.adapters.generators.trex.stream_plan import streams
+from pytest_nfvperf.adapters.generators.trex.child import ChildOptions, connect, explained, left_by_a_dead_run
+from pytest_nfvperf.adapters.generators.trex.stream_plan import TrexPort, port_number, port_of, streams
 from pytest_nfvperf.adapters.generators.trex.trial_results import TrexPolicy, longest, saturating, trial_result
-from pytest_nfvperf.adapters.process.wait import wait_until
+from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, GeneratorError, NfvperfError
 from pytest_nfvperf.model.testbed.equipment import GeneratorInfo
 from pytest_nfvperf.model.testbed.testbed import GeneratorSpec
 from pytest_nfvperf.model.topology.nodes import PortRole
-from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.traffic import MAX_FRAME_SIZE, Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, TrialResult, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
 
@@ -197,3 +197,39 @@ def _check_roles(ports: Sequence[GeneratorPort]) -> None:
                 f"port {port.name!r} is a {port.role}, but TRex only sends and receives: topologies with VNFs in the "
                 "generator need the embedded engine"
             )
+
+
+_DURATION_S = 0.3
+_START_FPS = 50_000_000
+_ENOUGH = 0.97
+_MTU = MAX_FRAME_SIZE - 18
+
+
+def measure(generator: TrexGenerator, numbers: Sequence[int], traffic: Traffic, directions: int) -> float:
+    """Frames/s per direction that the server sends when it is asked for more, or for its line rate.
+
+    Args:
+        generator: connected, its ports free.
+        numbers: of TRex's ports; the first one or two send.
+        traffic: what is sent.
+        directions: how many ports send at once.
+    """
+    ports = [
+        GeneratorPort(f"ceiling{number}", str(number), f"02:00:00:00:7e:{number:02x}", mtu=_MTU)
+        for number in numbers[:2]
+    ]
+    generator.attach(ports)
+    try:
+        names = [port.name for port in ports]
+        both = [Direction(names[0], names[-1]), Direction(names[-1], names[0])][:directions]
+        rates = [held.speed_bps for held in generator.held.values() if held.speed_bps]
+        load = int(min([traffic.line_rate_fps(rate) for rate in rates], default=_START_FPS))
+        while True:
+            spec = TrialSpec(traffic, load, _DURATION_S, tuple(both), latency=False, residual_s=0.0, purpose="ceiling")
+            reached = generator.run_trial(replace(spec, saturating=True)).offered_fps or 0.0
+            if reached >= load * _ENOUGH:
+                return reached
+            # A server that is asked for far too much spends its time on being late.
+            load = max(1, int(reached / _ENOUGH))
+    finally:
+        generator.detach([port.name for port in ports])

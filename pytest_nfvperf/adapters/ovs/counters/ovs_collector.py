@@ -39,7 +39,7 @@ from pytest_nfvperf.adapters.ovs.instance.unixctl import UnixctlError
 from pytest_nfvperf.adapters.ovs.openflow.multipart import asking
 from pytest_nfvperf.adapters.ovs.openflow.ofctl import OpenFlow
 from pytest_nfvperf.adapters.ovs.topology.built_topology import BuiltOvsTopology
-from pytest_nfvperf.adapters.process.schedstat import read_schedstat
+from pytest_nfvperf.adapters.process.process import read_schedstat
 from pytest_nfvperf.model.errors import TestbedError, UnavailableError
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
 from pytest_nfvperf.model.topology.topology import Topology

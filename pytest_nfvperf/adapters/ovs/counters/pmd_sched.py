@@ -20,8 +20,8 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pytest_nfvperf.adapters.host.task_time import off_cpu_ns
-from pytest_nfvperf.adapters.process.schedstat import read_schedstat
+from pytest_nfvperf.adapters.host.cpu_account import off_cpu_ns
+from pytest_nfvperf.adapters.process.process import read_schedstat
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
 from pytest_nfvperf.model.traffic.cpu_placement import Poller

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import OvsBinaries
-from pytest_nfvperf.adapters.process.process import ManagedProcess, run
-from pytest_nfvperf.adapters.process.wait import wait_until
+from pytest_nfvperf.adapters.process.process import ManagedProcess, run, wait_until
 
 _SERVER_DEADLINE_S = 30.0  # a healthy start takes 20 ms; in a guest without KVM, beside others, some seconds
 

@@ -27,8 +27,7 @@ from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import OvsBinaries
 from pytest_nfvperf.adapters.ovs.instance.ovsdb import Ovsdb
 from pytest_nfvperf.adapters.ovs.instance.ovsdb_server import serve_database
 from pytest_nfvperf.adapters.ovs.instance.unixctl import Unixctl
-from pytest_nfvperf.adapters.process.process import ManagedProcess, spawn
-from pytest_nfvperf.adapters.process.wait import wait_until
+from pytest_nfvperf.adapters.process.process import ManagedProcess, spawn, wait_until
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
 from pytest_nfvperf.model.testbed.protected_settings import DPDK_EXTRA, refused_setting, with_arguments
 from pytest_nfvperf.model.testbed.tuning import OVS_DEFAULT, Tuning

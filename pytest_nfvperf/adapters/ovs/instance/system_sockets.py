@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_nfvperf.adapters.journal.identity import ProcessId
+from pytest_nfvperf.adapters.journal.journal import ProcessId
 from pytest_nfvperf.adapters.ovs.instance.jsonrpc import JsonRpc
 from pytest_nfvperf.model.errors import TestbedError
 

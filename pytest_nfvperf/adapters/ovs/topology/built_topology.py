@@ -28,7 +28,7 @@ from pytest_nfvperf.adapters.ovs.topology.patch_depth import refuse_too_deep
 from pytest_nfvperf.adapters.ovs.topology.port_maker import PortMaker
 from pytest_nfvperf.adapters.ovs.topology.removal import remove_from_ovs
 from pytest_nfvperf.adapters.ovs.topology.rows import insert, interface_error, mirror_text, port_text
-from pytest_nfvperf.adapters.process.wait import wait_until
+from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.measure.offloading import OffloadShare
 from pytest_nfvperf.model.topology.mirrors import Mirror, MirrorCounts, MirrorMethod

@@ -22,7 +22,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TypeAlias
 
-from pytest_nfvperf.adapters.host.af_xdp import lacks_af_xdp
+from pytest_nfvperf.adapters.host.nic import lacks_af_xdp
 from pytest_nfvperf.adapters.net.ends import End, Moved, Pair
 from pytest_nfvperf.adapters.net.topology_pairs import nic_pair
 from pytest_nfvperf.adapters.net.vduse import DEVICES, lacks_vduse

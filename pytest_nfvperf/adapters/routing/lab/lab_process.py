@@ -7,8 +7,8 @@ import struct
 from contextlib import suppress
 from pathlib import Path
 
-from pytest_nfvperf.adapters.journal.identity import ProcessId
-from pytest_nfvperf.adapters.process.wait import wait_until
+from pytest_nfvperf.adapters.journal.journal import ProcessId
+from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.adapters.routing.speakers.daemons import is_stopped
 from pytest_nfvperf.model.errors import DeadlineError, TestbedError
 

@@ -19,8 +19,7 @@ from pathlib import Path
 
 import pytest_nfvperf
 from pytest_nfvperf.adapters.journal.journal import Journal
-from pytest_nfvperf.adapters.process.process import ManagedProcess, spawn
-from pytest_nfvperf.adapters.process.wait import wait_until
+from pytest_nfvperf.adapters.process.process import ManagedProcess, spawn, wait_until
 from pytest_nfvperf.adapters.routing.route_agent.follower import Followed, Surroundings
 from pytest_nfvperf.adapters.routing.speakers.daemons import NICE
 from pytest_nfvperf.model.errors import TestbedError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_nfvperf.adapters.process.wait import wait_until
+from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.model.errors import DeadlineError, TestbedError
 from pytest_nfvperf.model.routing.bgp import SessionCondition, SessionState
 from pytest_nfvperf.ports.routing import BgpSpeaker

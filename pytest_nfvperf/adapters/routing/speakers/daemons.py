@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_nfvperf.adapters.journal.journal import Journal, Kind
-from pytest_nfvperf.adapters.process.process import ManagedProcess, run, spawn, tail
+from pytest_nfvperf.adapters.process.process import ManagedProcess, run, spawn, tail, wait_until
 from pytest_nfvperf.adapters.process.programs import install_hint
-from pytest_nfvperf.adapters.process.wait import wait_until
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 
 NICE = -10

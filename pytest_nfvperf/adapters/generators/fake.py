@@ -1,21 +1,35 @@
-"""A generator and a DUT in one, simulated: for the tests of searches, runners and reports.
+"""A simulated trial that is looked at while it runs, in virtual time.
+
+A generator and a DUT in one, simulated: for the tests of searches, runners and reports.
 
 Time is virtual: a trial of an hour returns at once. The DUT forwards up to ``capacity_fps`` per
 direction and drops the rest, like a ring with a fast but finite server behind it. The same seed
 gives the same run.
+
+A stream engine and a DUT in one, simulated: for the tests of suites, runs and reports.
+
+Time is virtual: a run returns at once. The same spec gives the same result.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 from pytest_nfvperf.adapters.generators.checks import check_directions, check_new_ports, check_spec
-from pytest_nfvperf.adapters.generators.fake.virtual_trial import FakeTrial
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError
+from pytest_nfvperf.model.measure.stream_measurement import (
+    SideCpu,
+    StreamCounts,
+    StreamResult,
+    StreamSpec,
+    Way,
+    WayCounts,
+)
 from pytest_nfvperf.model.testbed.equipment import GeneratorInfo
 from pytest_nfvperf.model.traffic.histogram import Histogram
+from pytest_nfvperf.model.traffic.interval_counts import IntervalCounts, IntervalLatency, SoFar
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import (
     Direction,
@@ -28,6 +42,82 @@ from pytest_nfvperf.model.traffic.trial import (
 )
 from pytest_nfvperf.ports.generator import GeneratorPort
 from pytest_nfvperf.ports.machine import Clock
+from pytest_nfvperf.ports.streams import StreamEnd
+
+
+class FakeTrial:
+    """Fulfils ports.running_trial.RunningTrial: the whole result, told in equal parts.
+
+    Args:
+        spec: the trial.
+        interval_s: of each part.
+        simulate: what the simulated DUT does with a spec.
+        wait: lets seconds pass.
+    """
+
+    most_skipped = 0.005
+
+    def __init__(
+        self,
+        spec: TrialSpec,
+        interval_s: float,
+        simulate: Callable[[TrialSpec], TrialResult],
+        wait: Callable[[float], None],
+    ) -> None:
+        self._spec = spec
+        self._interval_s = interval_s
+        self._simulate = simulate
+        self._wait = wait
+        self._whole = simulate(spec)
+        self._at_s = 0.0
+        self._ended = False
+        self._stopped = False
+
+    def next_interval(self) -> IntervalCounts | None:
+        """The next part, after its time."""
+        if self._stopped and 0 < self._at_s < self._spec.duration_s:
+            self._whole = self._simulate(replace(self._spec, duration_s=self._at_s))
+            self._spec = replace(self._spec, duration_s=self._at_s)
+        left_s = self._spec.duration_s - self._at_s
+        if left_s <= 1e-9:
+            self._ended = True
+            return None
+        step_s = min(self._interval_s, left_s)
+        self._wait(step_s)
+        self._at_s += step_s
+        share = self._at_s / self._spec.duration_s
+        parts = tuple(_part(counts, share) for counts in self._whole.counts)
+        return IntervalCounts(round(self._at_s * 1e9), parts, absent_ns=0, longest_poll_gap_ns=1_000)
+
+    def stop(self) -> None:
+        """End with what there was so far."""
+        self._stopped = True
+
+    def result(self) -> TrialResult:
+        """The whole."""
+        if not self._ended:
+            raise GeneratorError("the trial has not ended: read its intervals to the last")
+        return self._whole
+
+
+def _part(counts: DirectionCounts, share: float) -> SoFar:
+    sent, received = round(counts.sent * share), round(counts.received * share)
+    return SoFar(
+        sent=sent,
+        refused=round(counts.refused * share),
+        skipped=round(counts.skipped * share),
+        received=received,
+        highest_seq=sent,
+        latency=_latency(counts.latency),
+    )
+
+
+def _latency(histogram: Histogram | None) -> IntervalLatency | None:
+    if histogram is None:
+        return None
+    p50, p90, p99, p999 = (histogram.percentile_ns(each) or 0 for each in (50, 90, 99, 99.9))
+    return IntervalLatency(histogram.total, histogram.min_ns, p50, p90, p99, p999, histogram.max_ns)
+
 
 _QUEUE_FRAMES = 1024
 """Depth of the simulated DUT's queue: under overload every frame waits behind this many."""
@@ -191,3 +281,71 @@ class FakeGenerator:
         code = Reason.SKIPPED_FRAMES if self.ceiling_fps is None else Reason.FELL_BEHIND
         intended = sum(count.intended for count in counts)
         return (InvalidReason(code, f"{skipped} of {intended} frames were due while the generator was not running"),)
+
+
+@dataclass
+class FakeStreams:
+    """A simulated StreamEngine.
+
+    Attributes:
+        capacity_bps: payload bits/s that the simulated DUT carries, shared by all streams and directions.
+        client_cores, server_cores: CPUs that each end uses.
+        clock: ``sleep`` is called with each run's time; None: nothing waits.
+        invalid_every: every n-th run is invalid (stretched_time), counted from 1. None: none is.
+    """
+
+    capacity_bps: float
+    client_cores: float = 1.0
+    server_cores: float = 0.8
+    invalid_every: int | None = None
+    clock: Clock | None = None
+    specs: list[StreamSpec] = field(default_factory=list, init=False)
+    ends: list[tuple[StreamEnd, StreamEnd]] = field(default_factory=list, init=False)
+    closed: bool = field(default=False, init=False)
+
+    def info(self) -> GeneratorInfo:
+        """Always the same."""
+        return GeneratorInfo(
+            engine="fake", version="1", detail=f"simulated DUT of {self.capacity_bps:g} bit/s", cpus=()
+        )
+
+    def run(self, spec: StreamSpec, client: StreamEnd, server: StreamEnd) -> StreamResult:
+        """Compute what the simulated DUT would do."""
+        if self.closed:
+            raise GeneratorError("the stream engine is closed")
+        self.specs.append(spec)
+        self.ends.append((client, server))
+        if self.clock is not None:
+            self.clock.sleep(spec.run_s)
+        spoiled = self.invalid_every is not None and len(self.specs) % self.invalid_every == 0
+        reason = InvalidReason(Reason.STRETCHED_TIME, "the simulated machine paused")
+        return StreamResult(
+            spec=spec,
+            ways=tuple(self._way(spec, way) for way in spec.ways),
+            client_cpu=_cpu(spec, self.client_cores),
+            server_cpu=_cpu(spec, self.server_cores),
+            invalid=(reason,) if spoiled else (),
+        )
+
+    def close(self) -> None:
+        """Can be called twice."""
+        self.closed = True
+
+    def _way(self, spec: StreamSpec, way: Way) -> WayCounts:
+        share = self.capacity_bps / len(spec.ways) / spec.streams
+        asked = share if spec.bitrate_bps is None else float(spec.bitrate_bps)
+        stream = _stream(spec, min(asked, share), asked if spec.protocol == "udp" else share)
+        elapsed_ns = round(spec.duration_s * 1e9)
+        return WayCounts(way, elapsed_ns, (stream,) * spec.streams, elapsed_ns)
+
+
+def _stream(spec: StreamSpec, received_bps: float, sent_bps: float) -> StreamCounts:
+    received, sent = (int(rate * spec.duration_s / 8) for rate in (received_bps, sent_bps))
+    if spec.protocol == "tcp":
+        return StreamCounts(received, sent, retransmits=0)
+    size = spec.buffer_bytes or 1448
+    return StreamCounts(received, sent, datagrams=sent // size, lost_datagrams=(sent - received) // size)
+
+
+def _cpu(spec: StreamSpec, cores: float) -> SideCpu:
+    return SideCpu(0, round(cores * spec.run_s * 1e9), round(spec.run_s * 1e9), cores * 100)

@@ -1,1 +1,0 @@
-"""A generator and a DUT in one, simulated in virtual time."""

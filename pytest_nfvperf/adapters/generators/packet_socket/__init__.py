@@ -1,1 +1,0 @@
-"""A generator on packet sockets, for a guest that counts instructions."""
