@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from statistics import median
 
 from benchmarks.beside import THIRD, runs
 from benchmarks.table import Figure
@@ -13,7 +14,6 @@ from pytest_nfvperf.model.measure.observe import observation
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.profile import GATE, QUICK, Profile
 from pytest_nfvperf.model.sla.verdict import Observation
-from pytest_nfvperf.model.statistics import relative_spread
 from pytest_nfvperf.model.topology.catalogue import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
 
@@ -45,7 +45,9 @@ def _repeated(made: Bench, beside: str, slack: int) -> list[Figure]:
 def _spread(what: str, seen: Sequence[Observation], most: float) -> Figure:
     if len(seen) < _REPEATS:
         return Figure(what, f"{len(seen)} of {_REPEATS} found", f"<= {most:.0%}", reached=False)
-    spread = relative_spread([each.value for each in seen]) or 0.0
+    rates = [each.value for each in seen]
+    middle = median(rates)
+    spread = (max(rates) - min(rates)) / middle if middle else 0.0
     shown = "/".join(f"{'>= ' if each.lower_bound else ''}{format_fps(each.value)}" for each in seen)
     return Figure(what, f"{spread:.1%}", f"<= {most:.0%}", spread <= most, shown)
 

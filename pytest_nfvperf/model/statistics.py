@@ -17,12 +17,6 @@ from statistics import NormalDist, median
 CONFIDENCE = 0.95
 
 
-def relative_spread(values: Sequence[float]) -> float | None:
-    """(max - min) / median; None without values or with a median of 0."""
-    middle = median(values) if values else 0.0
-    return (max(values) - min(values)) / abs(middle) if middle else None
-
-
 @dataclass(frozen=True, slots=True)
 class RatioEstimate:
     """How many times A is B, as a Hodges-Lehmann estimate with its exact interval.

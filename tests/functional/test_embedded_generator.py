@@ -95,13 +95,13 @@ class TestVnf:
         result = generator.run_trial(spec(WAYS))
         for counts in result.counts:
             check_identities(counts)
-        forwarded = [generator.last_ports[name]["forwarded"] for name in ("f0", "f1")]
-        assert [f["rx"] for f in forwarded] == [f["tx"] for f in forwarded] == [c.sent for c in result.counts]
+        assert [vnf.port for vnf in result.vnfs] == ["f0", "f1"]
+        assert [f.received for f in result.vnfs] == [f.sent for f in result.vnfs] == [c.sent for c in result.counts]
 
     def test_drops_what_it_is_asked_to_and_says_so(self, chain: Callable[..., EmbeddedGenerator]) -> None:
         generator = chain(VnfMode.IO, drop_every=100)
         result = generator.run_trial(spec(WAYS[:1]))
-        dropped = generator.last_ports["f0"]["forwarded"]["dropped_as_asked"]
+        dropped = result.vnfs[0].dropped
         assert dropped == result.sent // 100 > 0
         assert result.lost - sum(c.refused for c in result.counts) == dropped
 
@@ -123,7 +123,6 @@ def test_frames_due_elsewhere_are_foreign(directory: Path) -> None:
         generator.attach([ring(0), ring(1)])
         result = generator.run_trial(spec((Direction("r0", "r1"),), residual_s=0.05))
         assert result.counts[0].received == 0
-        assert generator.last_ports["r0"]["foreign"]["misdirected"] == result.sent
         details = [reason.detail for reason in result.invalid if reason.code is Reason.FOREIGN_FRAMES]
         assert details == [f"r0: received frames not of this trial: {result.sent} misdirected"]
 

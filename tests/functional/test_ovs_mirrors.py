@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from pytest_nfvperf.adapters.journal.journal import Journal
-from pytest_nfvperf.adapters.ovs.topology.offload import offloaded_flows, set_hw_offload
+from pytest_nfvperf.adapters.ovs.instance.ovsdb import Ovsdb
+from pytest_nfvperf.adapters.ovs.topology.offload import offloaded_flows
 from pytest_nfvperf.model.ledger.mirror_copies import copy_counts
 from pytest_nfvperf.model.scenarios.mirror_outputs import mirror_output
 from pytest_nfvperf.model.topology.compose import compose
@@ -144,9 +145,14 @@ def test_a_monitor_that_stops_reading_loses_copies_and_no_frame(rig: LossRig) ->
         assert counted.unexplained == hop.left <= 1_024, "what its ring holds"
 
 
+def set_hw_offload(db: Ovsdb, enabled: str) -> None:
+    db.refresh()
+    db.transact(lambda _: db.root.setkey("other_config", "hw-offload", enabled), f"hw-offload={enabled}", 10.0)
+
+
 def test_no_flow_of_a_virtual_port_is_offloaded(rig: LossRig) -> None:
     with rig.deployment(mirrored()) as live:
-        assert not set_hw_offload(rig.ovs.instance.db, enabled=False)
+        set_hw_offload(rig.ovs.instance.db, "false")
         sent_without_loss(live)
         state = offloaded_flows(rig.ovs.instance.ctl)
         assert (state.full.count, state.partial.count) == (0, 0)
@@ -159,12 +165,12 @@ def test_no_flow_of_a_virtual_port_is_offloaded(rig: LossRig) -> None:
 def test_offload_of_ports_that_cannot_is_told(rig: LossRig) -> None:
     db = rig.ovs.instance.db
     with rig.deployment(mirrored()) as live:
-        assert not set_hw_offload(db, enabled=True)
+        set_hw_offload(db, "true")
         try:
             sent_without_loss(live)
             why = live.built.not_offloaded()
         finally:
-            assert set_hw_offload(db, enabled=False), "OVS needs a restart to go back"
+            set_hw_offload(db, "false")
     assert why is not None
     assert why.startswith("hw-offload is on, but 0 of "), why
     assert "not offloaded: " in why

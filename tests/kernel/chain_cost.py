@@ -20,7 +20,8 @@ from pytest_nfvperf.adapters.host.virtual_clock import instruction_ns
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.model.errors import TestbedError
-from pytest_nfvperf.model.measure.instruction_cost import InstructionCost
+from pytest_nfvperf.model.measure.instruction_cost import INSTRUCTIONS, INSTRUCTIONS_PER_PACKET
+from pytest_nfvperf.model.sla.verdict import Observation
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, GeneratorSpec, OvsSpec, Testbed
 from pytest_nfvperf.model.topology.catalogue import bridge_chain
 from pytest_nfvperf.model.topology.links import Crossing
@@ -49,6 +50,41 @@ GUEST = Testbed(
     generator=GeneratorSpec(),
     links=(),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class InstructionCost:
+    """Instructions that a sender and all that it sent through took.
+
+    Attributes:
+        packets: sent, each of which arrived.
+        busy_ns: virtual time spent on them, in ns; idle time is not in it.
+        instruction_ns: virtual time of one instruction, in ns.
+
+    Raises:
+        ValueError: no packet, or no time.
+    """
+
+    packets: int
+    busy_ns: int
+    instruction_ns: int
+
+    def __post_init__(self) -> None:
+        for name in ("packets", "busy_ns", "instruction_ns"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"instructions per packet need {name} of at least 1, not {getattr(self, name)}")
+
+    @property
+    def instructions_per_packet(self) -> float:
+        """CPU instructions a packet."""
+        return self.busy_ns / self.instruction_ns / self.packets
+
+    def observation(self) -> Observation:
+        """The figure, as an SLA sees it."""
+        rests_on = (
+            f"virtual time: {self.busy_ns} ns busy, {self.instruction_ns} ns an instruction, {self.packets} packets"
+        )
+        return Observation(INSTRUCTIONS_PER_PACKET, self.instructions_per_packet, INSTRUCTIONS, confidence=rests_on)
 
 
 @dataclass(frozen=True, slots=True)

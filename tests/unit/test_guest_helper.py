@@ -19,8 +19,7 @@ from pytest_nfvperf.adapters.process import programs
 from pytest_nfvperf.adapters.virtual_time.guest_run import GuestRun
 from pytest_nfvperf.adapters.virtual_time.machine import VIRTUAL_TIME, Machine, Shared, Time, qemu_command
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
-from pytest_nfvperf.model.measure.instruction_cost import InstructionCost
-from tests.kernel.chain_cost import ChainCost, crossed_chain
+from tests.kernel.chain_cost import ChainCost, InstructionCost, crossed_chain
 from tests.kernel.inner_tests import check, results
 from tests.kernel.pktgen import Sent, parse_report
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_nfvperf.adapters.generators.iperf3.report_json import (
+from pytest_nfvperf.adapters.generators.iperf3.session import (
     Report,
     StreamPart,
     bytes_within,

@@ -14,7 +14,6 @@ from pytest_nfvperf.model.statistics import (
     Bands,
     median_interval,
     ratio_estimate,
-    relative_spread,
     rule_of_three,
     slope_estimate,
     trend_p_value,
@@ -22,12 +21,6 @@ from pytest_nfvperf.model.statistics import (
 )
 
 POSITIVE = st.floats(1e-3, 1e12)
-
-
-def test_relative_spread():
-    assert relative_spread([4.0, 5.0, 6.0]) == pytest.approx(0.4)
-    assert relative_spread([]) is None
-    assert relative_spread([0.0, 0.0]) is None
 
 
 class TestRatio:

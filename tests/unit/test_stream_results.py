@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_nfvperf.adapters.generators.iperf3.end_counters import EndState, Interface
-from pytest_nfvperf.adapters.generators.iperf3.report_json import Report, read_report
-from pytest_nfvperf.adapters.generators.iperf3.session import Ended
-from pytest_nfvperf.adapters.generators.iperf3.stream_results import (
+from pytest_nfvperf.adapters.generators.iperf3.engine import (
     Sides,
     account_reasons,
     count_way,
@@ -23,6 +21,7 @@ from pytest_nfvperf.adapters.generators.iperf3.stream_results import (
     sides,
     time_reasons,
 )
+from pytest_nfvperf.adapters.generators.iperf3.session import Ended, Report, read_report
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
 from pytest_nfvperf.model.measure.stream_measurement import StreamEvidence, StreamSpec, WayCounts
 from pytest_nfvperf.model.traffic.trial import Reason

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from pytest_nfvperf.model.bisect.chances import Range, entropy, narrowest, posterior
+from pytest_nfvperf.model.bisect.chances import Range, narrowest, posterior
 from pytest_nfvperf.model.bisect.ends import MoreOfEnds, Refusal, look_at_ends
 from pytest_nfvperf.model.bisect.levels import Levels
 from pytest_nfvperf.model.bisect.outcomes import Outcomes
@@ -98,11 +98,6 @@ class Standing:
     subject: Subject | None = None
     evidence: Levels | Outcomes | None = None
     chances: tuple[float, ...] = ()
-
-    @property
-    def open_bits(self) -> float:
-        """Entropy of the candidates."""
-        return entropy(self.chances)
 
 
 def standing(question: Question, events: Sequence[Event]) -> Standing:

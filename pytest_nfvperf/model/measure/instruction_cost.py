@@ -8,10 +8,6 @@ good for: it repeats to 0.1 % on a machine that others use too, so small changes
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from pytest_nfvperf.model.sla.verdict import Observation
-
 INSTRUCTIONS_PER_PACKET = "instructions_per_packet"
 INSTRUCTIONS = "instructions"
 
@@ -32,38 +28,3 @@ def why_not_in(time: str, metric: str) -> str:
     if time == WALL and metric in VIRTUAL_METRICS:
         return f"{metric} is counted in virtual time only: add --nfv-virtual-time"
     return ""
-
-
-@dataclass(frozen=True, slots=True)
-class InstructionCost:
-    """Instructions that a sender and all that it sent through took.
-
-    Attributes:
-        packets: sent, each of which arrived.
-        busy_ns: virtual time spent on them, in ns; idle time is not in it.
-        instruction_ns: virtual time of one instruction, in ns.
-
-    Raises:
-        ValueError: no packet, or no time.
-    """
-
-    packets: int
-    busy_ns: int
-    instruction_ns: int
-
-    def __post_init__(self) -> None:
-        for name in ("packets", "busy_ns", "instruction_ns"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"instructions per packet need {name} of at least 1, not {getattr(self, name)}")
-
-    @property
-    def instructions_per_packet(self) -> float:
-        """CPU instructions a packet."""
-        return self.busy_ns / self.instruction_ns / self.packets
-
-    def observation(self) -> Observation:
-        """The figure, as an SLA sees it."""
-        rests_on = (
-            f"virtual time: {self.busy_ns} ns busy, {self.instruction_ns} ns an instruction, {self.packets} packets"
-        )
-        return Observation(INSTRUCTIONS_PER_PACKET, self.instructions_per_packet, INSTRUCTIONS, confidence=rests_on)

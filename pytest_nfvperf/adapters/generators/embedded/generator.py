@@ -141,7 +141,6 @@ class EmbeddedGenerator:
         self._policy = replace(self._options.policy, cpus=self._cpus)
         self._ports: dict[str, GeneratorPort] = {}
         self._back_pressure: dict[str, bool] = {}
-        self._last_ports: Mapping[str, Any] = {}
         self._speed = CoreSpeed(self._options.kept_speed)
         self._near_costs = NearCosts()
         self._pollers: tuple[Poller, ...] = ()
@@ -160,11 +159,6 @@ class EmbeddedGenerator:
     def pid(self) -> int:
         """The engine's process id."""
         return self._engine.pid
-
-    @property
-    def last_ports(self) -> Mapping[str, Any]:
-        """Per-port counters of the last trial: ``forwarded`` of forwarders, ``monitored`` of monitors, ``foreign``."""
-        return self._last_ports
 
     def info(self) -> GeneratorInfo:
         detail = f"{self._hello['dpdk']}, TSC {self._hello['tsc_hz'] / 1e9:.3f} GHz"
@@ -235,7 +229,6 @@ class EmbeddedGenerator:
             return self._read(spec, answer)
 
     def _read(self, spec: TrialSpec, answer: Mapping[str, Any]) -> TrialResult:
-        self._last_ports = answer["ports"]
         down = self._links_down()
         link = [InvalidReason(Reason.LINK_DOWN, f"no link after the trial on: {', '.join(down)}")] if down else []
         windows = self._windows(spec, answer)

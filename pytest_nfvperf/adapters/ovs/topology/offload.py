@@ -8,13 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import ovs.db.idl
-
-from pytest_nfvperf.adapters.ovs.instance.ovsdb import Ovsdb
 from pytest_nfvperf.adapters.ovs.instance.unixctl import Unixctl, UnixctlError
 from pytest_nfvperf.model.measure.offloading import OffloadShare
 
-_OFFLOAD_DEADLINE_S = 20.0
 _EXAMPLES = 3
 _TYPES = {"full": "offloaded", "partial": "partially-offloaded", "none": "non-offloaded"}
 
@@ -50,24 +46,6 @@ class OffloadState:
         counts = f"{self.full.count} of {self.total} flows offloaded, {self.partial.count} partially"
         left = self.none.examples or self.partial.examples
         return f"{counts}; not offloaded: {left[0]}" if left else counts
-
-
-def set_hw_offload(db: Ovsdb, *, enabled: bool) -> bool:
-    """Write ``other_config:hw-offload``; True when vswitchd must be restarted for it to take effect.
-
-    OVS reads ``true`` once, with its first configuration that says so, and never goes back (ovs-vswitchd.conf.db(5)).
-
-    Raises:
-        DeadlineError: vswitchd did not take it.
-    """
-    db.refresh()
-    before = db.root.other_config.get("hw-offload") == "true"
-
-    def change(_: ovs.db.idl.Transaction) -> None:
-        db.root.setkey("other_config", "hw-offload", "true" if enabled else "false")
-
-    db.transact(change, f"hw-offload={'true' if enabled else 'false'}", _OFFLOAD_DEADLINE_S)
-    return before and not enabled
 
 
 def offloaded_flows(ctl: Unixctl) -> OffloadState:
