@@ -33,7 +33,7 @@ class FarNodes:
         """The same of one. UnavailableError where execnet is missing."""
         assert node.host is not None
         try:
-            from pytest_nfvperf.adapters.far.looking import look_at  # noqa: PLC0415 - needs execnet
+            from pytest_nfvperf.adapters.far.line import look_at  # noqa: PLC0415 - needs execnet
         except ModuleNotFoundError as error:
             raise UnavailableError(
                 f"nodes on other machines need {error.name}: pip install 'pytest-nfvperf[ssh]'"

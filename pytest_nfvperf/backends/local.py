@@ -19,9 +19,9 @@ from pytest_nfvperf.adapters.bridge.bridge_datapath import BridgeDatapath
 from pytest_nfvperf.adapters.cleanup.reaper import kill_noted, kill_rest, open_journal, reap
 from pytest_nfvperf.adapters.fingerprint.fingerprint import fingerprint
 from pytest_nfvperf.adapters.generators.engine import RecordedCeilings
-from pytest_nfvperf.adapters.generators.iperf2.engine import Iperf2Engine
 from pytest_nfvperf.adapters.generators.iperf3.engine import Iperf3Engine, check_iperf3, find_iperf3, iperf3_options
-from pytest_nfvperf.adapters.generators.sockperf.engine import SockperfEngine
+from pytest_nfvperf.adapters.generators.pairs.iperf2 import Iperf2Engine
+from pytest_nfvperf.adapters.generators.pairs.sockperf import SockperfEngine
 from pytest_nfvperf.adapters.host.cpu_account import cpu_accountant
 from pytest_nfvperf.adapters.host.cpus import check_allowed, check_pages, check_promised, lacks_priority
 from pytest_nfvperf.adapters.host.hugepages import RIG_MIB, read_hugepages

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.generators.iperf2 import engine
-from pytest_nfvperf.adapters.generators.iperf2.engine import Iperf2Engine
+from pytest_nfvperf.adapters.generators.pairs import iperf2 as engine
+from pytest_nfvperf.adapters.generators.pairs.iperf2 import Iperf2Engine
+from pytest_nfvperf.adapters.generators.pairs.program_pair import await_end
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.inside import inside_named
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
@@ -73,7 +74,7 @@ def test_a_client_that_connects_slowly_is_waited_for(journal: Journal, monkeypat
         process = spawn(journal, "iperf client", [sys.executable, "-c", lines + more], log=log)
         try:
             with nullcontext() if said is None else pytest.raises(GeneratorError, match=said):
-                engine._await_end(process, "iperf")
+                await_end(process, "iperf", engine._stalls())
         finally:
             process.kill()
             log.unlink()

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.generators.iperf3.end_counters import read_end
+from pytest_nfvperf.adapters.generators.end_counters import read_end
 from pytest_nfvperf.adapters.generators.iperf3.engine import Iperf3Engine, find_iperf3
 from pytest_nfvperf.adapters.net.inside import inside_named
 from pytest_nfvperf.model.errors import GeneratorError, TestbedError

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.generators.iperf2.engine import Iperf2Engine
 from pytest_nfvperf.adapters.generators.iperf3.engine import Iperf3Engine, Iperf3Options
-from pytest_nfvperf.adapters.generators.sockperf.engine import SockperfEngine
+from pytest_nfvperf.adapters.generators.pairs.iperf2 import Iperf2Engine
+from pytest_nfvperf.adapters.generators.pairs.sockperf import SockperfEngine
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.datagrams import Datagrams
 from pytest_nfvperf.adapters.net.netns_names import remove_name

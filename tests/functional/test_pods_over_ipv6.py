@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_nfvperf.adapters.generators.iperf2.engine import Iperf2Engine
 from pytest_nfvperf.adapters.generators.iperf3.engine import Iperf3Engine, Iperf3Options
-from pytest_nfvperf.adapters.generators.sockperf.engine import SockperfEngine, check_family
+from pytest_nfvperf.adapters.generators.pairs.iperf2 import Iperf2Engine
+from pytest_nfvperf.adapters.generators.pairs.sockperf import SockperfEngine, check_family
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.ovs.topology.built_topology import BuiltOvsTopology

@@ -17,25 +17,25 @@ pytestmark = needs_root
 CONNECTS = """
 import os, sys, threading, time
 from pathlib import Path
-from pytest_nfvperf.adapters.generators.iperf2 import engine
+from pytest_nfvperf.adapters.generators.pairs import iperf2 as engine
 from pytest_nfvperf.model.measure.connect_rate import ConnectSpec
 from tests.functional.stream_support import pair
 from tests.stepped_clock import FILE, step
 
 true, tries = engine.Iperf2Engine._client, []
 
-def client(self, spec, *arguments):
+def client(spec, *arguments):
     tries.append(spec)
     if len(tries) > int(sys.argv[2]):
-        return true(self, spec, *arguments)
+        return true(spec, *arguments)
     clock = threading.Timer(0.3, step, (Path(os.environ[FILE]), int(sys.argv[1]) * len(tries)))
     clock.start()
     try:
-        return true(self, spec, *arguments)
+        return true(spec, *arguments)
     finally:
         clock.join()  # on a busy machine it may come late, but it comes within this try
 
-engine.Iperf2Engine._client = client
+engine.Iperf2Engine._client = staticmethod(client)
 with pair() as joined:
     before = time.time()
     found = engine.Iperf2Engine(joined.journal).run(ConnectSpec(duration_s=1), joined.client, joined.server)

@@ -38,7 +38,7 @@ FOR_PEOPLE = {
     "session/history.py": "a run of a clock that was not set is refused",
     "adapters/versions/adding.py": "when a version was added",
     "adapters/routing/route_agent/updates.py": "the kernel stamps packets by it; a step is seen",
-    "adapters/generators/iperf2/engine.py": "iperf times by it; a step is seen",
+    "adapters/generators/pairs/iperf2.py": "iperf times by it; a step is seen",
 }
 SECOND = 10**9
 

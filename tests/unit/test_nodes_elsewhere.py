@@ -87,8 +87,8 @@ def test_another_machine_has_cabled_ports_only():
 
 
 class _Line:
-    def ask(self, method: str, number: int) -> Answer:
-        assert (method, number) == ("snapshot", 3)
+    def ask(self, *asked: str) -> Answer:
+        assert asked == ("of", "source3", "snapshot")
         return Answer(("ovs", 40, [("a", 1)]), 1_000)
 
 
@@ -139,8 +139,8 @@ class _Channel:
 
 
 class _Node:
-    def __init__(self, take: object) -> None:
-        closed.append(take)
+    def __init__(self) -> None:
+        closed.append(self)
 
     def fails(self, why: str) -> None:
         raise TestbedError(why, evidence={"log": "text"})

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.generators.sockperf.engine import SockperfEngine
-from pytest_nfvperf.adapters.generators.sockperf.full_log import read_log
+from pytest_nfvperf.adapters.generators.pairs.sockperf import SockperfEngine, read_log
 from pytest_nfvperf.model.errors import GeneratorError, UnavailableError
 from pytest_nfvperf.model.measure.request_response import RequestResult, RequestSpec
 from pytest_nfvperf.runs.response_time import response_values

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.generators.iperf3.end_counters import EndState, Interface
+from pytest_nfvperf.adapters.generators.end_counters import EndState, Interface
 from pytest_nfvperf.adapters.generators.iperf3.engine import (
     Sides,
     account_reasons,

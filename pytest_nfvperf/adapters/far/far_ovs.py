@@ -26,47 +26,28 @@ class FarCounters:
 
     Its clock may be any: a snapshot is dated by this machine's, as old as the far end says that it was when it
     answered, and half of the way there and back before the answer came.
+
+    Args:
+        line: to that machine.
+        number: of the source there.
+        settles: some of its counters settle late.
+        polls: it knows the polling threads; none could be watched from here.
     """
 
-    def __init__(self, line: Line, number: int) -> None:
-        self._line = line
-        self._number = number
+    def __init__(self, line: Line, number: int, *, settles: bool = False, polls: bool = False) -> None:
+        self._ask = partial(line.ask, "of", f"source{number}")
+        # Whoever asks what a source can do looks for the method: it must not be there where the source lacks it.
+        if settles:
+            self.settled = self._settled
+        if polls:
+            self.pollers: Callable[[], tuple[Poller, ...]] = tuple
 
     def snapshot(self) -> CounterSnapshot:
         """All counters now; TestbedError where it does not answer."""
-        return _dated(self._line.ask("snapshot", self._number))
+        return _dated(self._ask("snapshot"))
 
-
-class FarSettlingCounters:
-    """The same of a source some of whose counters settle late."""
-
-    def __init__(self, line: Line, number: int) -> None:
-        self._line = line
-        self._number = number
-
-    def snapshot(self) -> CounterSnapshot:
-        """All counters now; TestbedError where it does not answer."""
-        return _dated(self._line.ask("snapshot", self._number))
-
-    def settled(self, before: CounterSnapshot, missing: int) -> CounterSnapshot:
-        """As soon as drops explain ``missing`` frames since ``before``, or have settled."""
-        return _dated(self._line.ask("settled", self._number, before, missing))
-
-
-class FarSched:
-    """How another machine's PMD threads were scheduled."""
-
-    def __init__(self, line: Line, number: int) -> None:
-        self._line = line
-        self._number = number
-
-    def snapshot(self) -> CounterSnapshot:
-        """All counters now; TestbedError where it does not answer."""
-        return _dated(self._line.ask("snapshot", self._number))
-
-    def pollers(self) -> tuple[Poller, ...]:
-        """None that could be watched from here."""
-        return ()
+    def _settled(self, before: CounterSnapshot, missing: int) -> CounterSnapshot:
+        return _dated(self._ask("settled", before, missing))
 
 
 def _dated(answer: Answer) -> CounterSnapshot:
@@ -74,8 +55,29 @@ def _dated(answer: Answer) -> CounterSnapshot:
     return CounterSnapshot(source, answer.arrived_ns - age_ns, tuple((name, value) for name, value in counters))
 
 
+class _There:
+    """A method of an object that has a line: the part of this name does it on the other machine."""
+
+    def __init__(self, part: str) -> None:
+        self._part = part
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, one: Any, owner: type) -> Callable[..., Any]:
+        return lambda *arguments: one._line.ask("of", self._part, self._name, *arguments).value
+
+
 class FarBuilt:
     """What stands on a node of another machine. Owns its teardown."""
+
+    firewall = _There("built")
+    not_offloaded = _There("built")
+    configuration = _There("built")
+    learned = _There("built")
+    mac_of = _There("built")
+    tell_neighbour = _There("built")
+    replace_flows = _There("built")
 
     def __init__(self, line: Line, host: FarHost, topology: Topology, uplinks: Uplinks) -> None:
         """Build it; errors as of BuiltOvsTopology."""
@@ -99,38 +101,9 @@ class FarBuilt:
             raise KeyError(f"topology {self.topology.name!r} has no namespace {namespace!r}")
         raise TestbedError(f"namespace {namespace!r} is on {self._host}: nothing of this machine can be run in it")
 
-    def firewall(self) -> Mapping[str, Sequence[str]]:
-        """Active firewall rules there, by namespace."""
-        return dict(self._line.ask("firewall").value)
-
-    def not_offloaded(self) -> str | None:
-        """Why no flow is in hardware; None where flows are."""
-        why: str | None = self._line.ask("not_offloaded").value
-        return why
-
     def wait_ready(self, deadline_s: float) -> None:
         """Wait until every port has link; errors as of BuiltOvsTopology."""
-        self._line.ask("wait_ready", deadline_s, deadline_s=deadline_s + ANSWER_S)
-
-    def configuration(self) -> str:
-        """As text, for evidence."""
-        return str(self._line.ask("configuration").value)
-
-    def learned(self) -> Mapping[str, str]:
-        """Which port each MAC address was learned on."""
-        return dict(self._line.ask("learned").value)
-
-    def mac_of(self, bridge: str) -> str:
-        """Of a bridge's local port."""
-        return str(self._line.ask("mac_of", bridge).value)
-
-    def tell_neighbour(self, bridge: str, address: str, mac: str) -> None:
-        """Tell OVS who a tunnel's other end is."""
-        self._line.ask("tell_neighbour", bridge, address, mac)
-
-    def replace_flows(self, bridge: str, flows: Sequence[str]) -> None:
-        """Make these the flows of a bridge."""
-        self._line.ask("replace_flows", bridge, list(flows))
+        self._line.ask("of", "built", "wait_ready", deadline_s, deadline_s=deadline_s + ANSWER_S)
 
     def close(self) -> None:
         """Remove it; the far end does so itself where the line has ended. Can be called twice."""
@@ -142,18 +115,28 @@ class FarBuilt:
 class FarOvs:
     """The OVS of a node on another machine. Use ``start``."""
 
-    def __init__(self, line: Line, host: FarHost, info: Mapping[str, Any], ended: Callable[[], None]) -> None:
-        """``ended``: called once ssh has ended."""
+    check_alive = _There("ovs")
+    freeze = _There("ovs")
+    thaw = _There("ovs")
+
+    def __init__(
+        self,
+        line: Line,
+        host: FarHost,
+        started: tuple[Mapping[str, Any], Sequence[tuple[bool, bool]]],
+        ended: Callable[[], None],
+    ) -> None:
+        """``started``: what FarNode.start returned; ``ended``: called once ssh has ended."""
+        info, sources = started
         self._ended = ended
         self._line = line
         self._host = host
         build = tuple((name, value) for name, value in info["build"])
         there = {"detail": f"{info['detail']}, on {host}", "installation": f"{host}:{info['installation']}"}
         self._info = DatapathInfo(**{**info, **there, "build": build})
-        self._collectors = [
-            _counters(line, number, settles=settles, polls=polls)
-            for number, (settles, polls) in enumerate(line.ask("sources").value)
-        ]
+        self._collectors = tuple(
+            FarCounters(line, number, settles=settles, polls=polls) for number, (settles, polls) in enumerate(sources)
+        )
 
     @staticmethod
     def start(journal: Journal, node: NodeSpec, testbed: Testbed, dut: Dut, name: str) -> FarOvs:
@@ -181,8 +164,8 @@ class FarOvs:
             line = open_line(node.host, said, partial(note_process, journal, entry))
             try:
                 bed = replace(testbed, cpus=CpuPlan((), node.cpus, ()))  # the rest is planned there
-                info = line.ask("start", bed, dut, name).value
-                return FarOvs(line, node.host, info, partial(journal.forget, entry))
+                started = line.ask("start", bed, dut, name).value
+                return FarOvs(line, node.host, started, partial(journal.forget, entry))
             except BaseException:
                 line.close()
                 raise
@@ -203,26 +186,14 @@ class FarOvs:
 
     def collectors(self) -> tuple[Collector, ...]:
         """Its sources of counters."""
-        return tuple(self._collectors)
-
-    def check_alive(self) -> None:
-        """TestbedError when a daemon died there, a link went, or the connection ended."""
-        self._line.ask("check_alive")
+        return self._collectors
 
     def logs(self) -> Mapping[str, str]:
         """The ends of the daemons' logs; why there are none where the connection has ended."""
         try:
-            return dict(self._line.ask("logs").value)
+            return dict(self._line.ask("of", "ovs", "logs").value)
         except TestbedError as error:
             return {"connection": error.message}
-
-    def freeze(self) -> None:
-        """Stop it where it is."""
-        self._line.ask("freeze")
-
-    def thaw(self) -> None:
-        """Let it go on."""
-        self._line.ask("thaw")
 
     def close(self) -> None:
         """Stop it, remove all that was made there, and hang up. Can be called twice."""
@@ -232,10 +203,3 @@ class FarOvs:
         finally:
             self._line.close()
             self._ended()
-
-
-def _counters(line: Line, number: int, *, settles: bool, polls: bool) -> Collector:
-    """A source as what it is."""
-    if polls:
-        return FarSched(line, number)
-    return FarSettlingCounters(line, number) if settles else FarCounters(line, number)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import execnet
@@ -25,7 +26,9 @@ from pytest_nfvperf.adapters.process.process import tail
 from pytest_nfvperf.adapters.process.programs import not_installed
 from pytest_nfvperf.model import errors
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
-from pytest_nfvperf.model.testbed.node_spec import FarHost
+from pytest_nfvperf.model.testbed.lab_cables import bed_of_node
+from pytest_nfvperf.model.testbed.node_spec import FarHost, NodeSpec, dut_of_node
+from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Testbed
 
 ANSWER_S = 60.0
 """Longer than anything that is asked takes, DPDK's start included."""
@@ -233,3 +236,25 @@ def _as_raised(kind: str, message: str, evidence: dict[str, str], key: str | Non
         return errors.UnavailableError(message)
     made: type[TestbedError] = {"DeadlineError": errors.DeadlineError}.get(kind, TestbedError)
     return made(message, evidence=evidence)
+
+
+def look_at(testbed: Testbed, node: NodeSpec, host: FarHost) -> dict[str, Any]:
+    """The fingerprint of a node's host; starts nothing there.
+
+    Raises:
+        ConfigError: it cannot be reached, has another version of this package, or lacks OVS or an interface.
+    """
+    check_version(node.name, host)
+    dut = dut_of_node(testbed, TESTBEDS_OWN, node.name)
+    with TemporaryDirectory(prefix="nfvperf-") as folder:
+        try:
+            line = open_line(host, Path(folder) / "ssh.log")
+            try:
+                found: dict[str, Any] = line.ask("look", bed_of_node(testbed, node.name), dut).value
+            finally:
+                line.close()
+        except ConfigError as error:
+            raise ConfigError(f"on {host}: {error.message}", key=error.key or f"nodes.{node.name}") from error
+        except TestbedError as error:
+            raise ConfigError(f"on {host}: {error}", key=f"nodes.{node.name}") from error
+    return found

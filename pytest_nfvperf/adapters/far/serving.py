@@ -14,17 +14,26 @@ import pickle
 import signal
 import time
 import traceback
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, Protocol
 
 from pytest_nfvperf.adapters.cleanup.reaper import open_journal, reap
-from pytest_nfvperf.adapters.far.answering import FarNode
-from pytest_nfvperf.adapters.host.cpus import planned
+from pytest_nfvperf.adapters.fingerprint.fingerprint import fingerprint
+from pytest_nfvperf.adapters.host.cpus import check_allowed, check_pages, check_promised, planned
 from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.net.borrowed import check_free
+from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
+from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
+from pytest_nfvperf.adapters.ovs.topology.uplinks import Uplinks
 from pytest_nfvperf.adapters.process.lock import MeasurementLock
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
-from pytest_nfvperf.model.testbed.testbed import CpuPlan, Testbed
+from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
+from pytest_nfvperf.model.testbed.dut_version import ovs_of
+from pytest_nfvperf.model.testbed.testbed import CpuPlan, Dut, Testbed
+from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.ports.datapath import KnowsPollers, Settling
 
 LEASE_S = 60.0
 """Without a word for so long the other end is gone."""
@@ -79,11 +88,97 @@ class Machine:
                 self._lock.close()
 
 
+class FarNode:
+    """One node's OVS, and what stands on it.
+
+    Its parts are ``ovs``, ``built`` and ``source0``, ``source1`` ...: each can be asked for whatever it can do.
+    """
+
+    def __init__(self) -> None:
+        self._machine: Machine | None = None
+        self._parts: dict[str, Any] = {}
+
+    def look(self, testbed: Testbed, dut: Dut) -> dict[str, Any]:
+        """The fingerprint of this machine, with its OVS; changes nothing.
+
+        Raises:
+            ConfigError: a CPU, OVS or an interface is not there, or somebody needs the interface.
+        """
+        here = replace(testbed, cpus=CpuPlan((), (), ()), hugepages_mib=0)  # those are the other machine's
+        check_pages()
+        check_promised(here)
+        check_allowed(here)
+        kind = dut.kind or testbed.ovs.datapath
+        binaries = locate(ovs_of(testbed.ovs, dut).prefix, dpdk=kind == "dpdk")
+        unknown = dut.tuning.unknown_to(binaries.major_minor)
+        if unknown is not None:
+            raise ConfigError(unknown, key="tuning")
+        for port in testbed.ports:
+            if port.interface is not None:
+                check_free(port.interface, f"port {port.name!r}", "dut.ports")
+        return {**fingerprint(testbed), "ovs": binaries.version, "dpdk": binaries.dpdk_version, "datapath": kind}
+
+    def start(self, testbed: Testbed, dut: Dut, name: str) -> tuple[dict[str, Any], list[tuple[bool, bool]]]:
+        """Take the machine and start its OVS.
+
+        Returns:
+            What it is; and of each source of counters whether some settle late, and whether it knows the polling
+            threads.
+        """
+        self._machine = Machine(testbed)
+        ovs = OvsDatapath.start(self._machine.testbed, self._machine.journal, dut, name=name)
+        self._parts["ovs"] = ovs
+        sources = ovs.collectors()
+        self._parts |= {f"source{number}": source for number, source in enumerate(sources)}
+        return asdict(ovs.info()), [(isinstance(one, Settling), isinstance(one, KnowsPollers)) for one in sources]
+
+    def build(self, topology: Topology, uplinks: Uplinks) -> tuple[dict[str, str], list[tuple[str, str | None]]]:
+        """Build it; the topology's ports by OVS's interfaces, and the ports with what the generator has behind each."""
+        built = self._part("ovs").build(topology, uplinks)
+        self._parts["built"] = built
+        return built.interface_names(), [(far.port, far.device) for far in built.attachments()]
+
+    def of(self, part: str, method: str, *arguments: object) -> object:
+        """What a method of a part returns, as builtin types."""
+        return _builtin(getattr(self._part(part), method)(*arguments))
+
+    def remove(self) -> None:
+        """Remove what was built."""
+        built = self._parts.pop("built", None)
+        if built is not None:
+            built.close()
+
+    def close(self) -> None:
+        """Stop OVS, remove all that was made, give the machine back. Can be called twice."""
+        ovs, machine, self._machine = self._parts.get("ovs"), self._machine, None
+        self._parts.clear()
+        try:
+            if ovs is not None:
+                ovs.close()
+        finally:
+            if machine is not None:
+                machine.close()
+
+    def _part(self, name: str) -> Any:
+        if name not in self._parts:
+            raise TestbedError("nothing stands on it" if name == "built" else "its OVS was not started")
+        return self._parts[name]
+
+
+def _builtin(value: object) -> object:
+    """A snapshot is its source, how many ns ago it was taken, and its counters: the clocks of two machines differ."""
+    if isinstance(value, CounterSnapshot):
+        return value.source, time.monotonic_ns() - value.time_ns, list(value.counters)
+    if isinstance(value, Mapping):
+        return {key: _builtin(each) for key, each in value.items()}
+    return [_builtin(each) for each in value] if isinstance(value, tuple | list) else value
+
+
 def serve(channel: Channel) -> None:
     """Answer until the channel closes, then remove all that was made."""
     # Once the channel closed execnet waits 5 s for us, then sends SIGINT, and ends the process 10 s later.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    node = FarNode(Machine)
+    node = FarNode()
     try:
         while True:
             asked = channel.receive(LEASE_S)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pytest_nfvperf.adapters.generators.iperf3.end_counters import EndState, read_cpu, read_end, read_softirq
+from pytest_nfvperf.adapters.generators.end_counters import EndState, read_cpu, read_end, read_softirq
 from pytest_nfvperf.adapters.generators.iperf3.session import (
     Ended,
     Job,

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_nfvperf.adapters.generators.iperf3.end_counters import listening_ports, listens
+from pytest_nfvperf.adapters.generators.end_counters import listening_ports, listens
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.inside import inside_named
 from pytest_nfvperf.adapters.process.process import ManagedProcess, describe_exit, spawn, wait_until

@@ -1,1 +1,0 @@
-"""TCP connects between two namespaces by iperf 2."""

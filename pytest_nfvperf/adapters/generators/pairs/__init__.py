@@ -1,0 +1,1 @@
+"""Measurements by a pair of programs: a client in one namespace, a server in another."""

@@ -1,0 +1,143 @@
+"""Runs a client program in one namespace against a server in another, whichever program it is."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.net.inside import namespace_id
+from pytest_nfvperf.adapters.process.process import ManagedProcess, describe_exit, plain_environment, spawn
+from pytest_nfvperf.adapters.process.programs import not_installed
+from pytest_nfvperf.model.errors import GeneratorError, TestbedError, UnavailableError
+from pytest_nfvperf.ports.streams import StreamEnd
+
+_VERSION_DEADLINE_S = 5.0
+_LOOK_S = 0.1
+
+GivesUp = Callable[[ManagedProcess], str | None]
+"""Asked while a client runs: what it did wrong, as "did not end within 8 s", or None to let it go on."""
+
+
+class ProgramPair:
+    """A program that is installed here, and its runs.
+
+    Args:
+        journal: processes are noted there before they start.
+        binary: the program.
+        what: it exchanges between the ends, for messages: "requests".
+
+    Attributes:
+        version: the program and its version, "iperf 2.1.8".
+
+    Raises:
+        UnavailableError: it is not installed; names the package.
+    """
+
+    def __init__(self, journal: Journal, binary: str, what: str) -> None:
+        path = shutil.which(binary)
+        if path is None:
+            raise UnavailableError(not_installed(binary))
+        self.path, self.name, self.what, self.journal = path, Path(binary).name, what, journal
+        self.version = f"{self.name} {_version(path)}"
+        self._runs = 0
+
+    @contextmanager
+    def between(self, client: StreamEnd, server: StreamEnd) -> Iterator[PairRun]:
+        """One run; at its end its processes are killed and its files removed."""
+        self._runs += 1
+        run = PairRun(self, self._runs, client, server)
+        try:
+            yield run
+        finally:
+            run.close()
+
+
+class PairRun:
+    """One run between two ends. Its text names the program and both ends, for messages."""
+
+    def __init__(self, pair: ProgramPair, number: int, client: StreamEnd, server: StreamEnd) -> None:
+        self._pair = pair
+        self._prefix = f"{pair.name}-{number}-"
+        self._ends: Mapping[str, StreamEnd] = {"client": client, "server": server}
+        self._namespaces = {end.namespace: namespace_id(end.namespace) for end in (client, server)}
+        self._files: list[Path] = []
+        self._processes: list[ManagedProcess] = []
+
+    def __str__(self) -> str:
+        client, server = self._ends["client"], self._ends["server"]
+        return f"{self._pair.name} from {client.namespace} to {server.address} in {server.namespace}"
+
+    def file(self, what: str) -> Path:
+        """A file of this run in the run directory; removed at the run's end."""
+        path = self._pair.journal.directory / f"{self._prefix}{what}"
+        self._files.append(path)
+        return path
+
+    def start(self, role: str, options: Sequence[str], cpus: tuple[int, ...]) -> ManagedProcess:
+        """Start the program as "client" or "server", in the namespace of that end."""
+        process = spawn(
+            self._pair.journal,
+            f"{self._pair.name} {role}",
+            [self._pair.path, *options],
+            log=self.file(role),
+            cpus=cpus,
+            netns=self._ends[role].namespace,
+        )
+        self._processes.append(process)
+        return process
+
+    def wait_client(self, process: ManagedProcess, gives_up: GivesUp) -> None:
+        """Wait for the client's end.
+
+        Raises:
+            GeneratorError: it failed, or ``gives_up`` says what it did; with the end of its log.
+            TestbedError: a namespace was deleted meanwhile. A process keeps it alive though its name was removed:
+                the run went on, but where, nobody can say.
+        """
+        await_end(process, str(self), gives_up)
+        for name, number in self._namespaces.items():
+            if namespace_id(name) != number:
+                raise TestbedError(f"network namespace {name} was deleted during the {self._pair.what}")
+
+    def close(self) -> None:
+        """End what still runs, and remove the files."""
+        for process in reversed(self._processes):
+            process.kill()  # a client whose connects get no answer does not hear SIGTERM
+        for file in self._files:
+            file.unlink(missing_ok=True)
+
+
+def _version(path: str) -> str:
+    """Such as ``2.1.8``. That iperf prints it to standard error, and exits with status 1."""
+    said = subprocess.run(
+        [path, "--version"],
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        env=plain_environment(),
+        timeout=_VERSION_DEADLINE_S,
+        check=False,
+    )
+    found = re.search(r"version (\S+)", said.stdout + said.stderr)
+    if found is None:
+        raise TestbedError(f"{path} --version does not say its version", evidence={"stderr": said.stderr})
+    return found[1]
+
+
+def await_end(process: ManagedProcess, what: str, gives_up: GivesUp) -> None:
+    """Wait for a client's end; GeneratorError when it failed or was given up, with the end of its log."""
+    wrong, status = None, None
+    while wrong is None and status is None:
+        try:
+            status = process.popen.wait(_LOOK_S)
+        except subprocess.TimeoutExpired:
+            wrong = gives_up(process)
+    if status:
+        wrong = f"failed: it {describe_exit(status)}"
+    if wrong is not None:
+        raise GeneratorError(f"{what} {wrong}", evidence={process.name: process.log_tail()})

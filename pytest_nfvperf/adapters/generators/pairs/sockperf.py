@@ -1,0 +1,151 @@
+"""sockperf as a request engine: a server and a client, a process each (sockperf(3), ping-pong and under-load).
+
+Its log of all messages (``--full-log``) says when each was sent, and when its response came.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from pytest_nfvperf.adapters.generators.end_counters import listening_ports
+from pytest_nfvperf.adapters.generators.pairs.program_pair import ProgramPair
+from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.net.inside import inside_named
+from pytest_nfvperf.adapters.process.process import ManagedProcess, wait_until
+from pytest_nfvperf.model.errors import GeneratorError, UnavailableError
+from pytest_nfvperf.model.measure.request_response import RequestResult, RequestSpec
+from pytest_nfvperf.model.traffic.histogram import Histogram, thinned
+from pytest_nfvperf.ports.streams import StreamEnd
+
+PROGRAM = "sockperf"
+_FIRST_WITH_IPV6 = (3, 8)
+_PORTS = range(11111, 11175)
+_LISTEN_DEADLINE_S = 5.0
+_MARGIN_S = 8.0
+"""It warms up for some tenths of a second, and writes its log at the end."""
+
+
+class SockperfEngine:
+    """Fulfils ports.request_engine.RequestEngine; errors of ProgramPair."""
+
+    def __init__(self, journal: Journal, binary: str = PROGRAM) -> None:
+        self._pair = ProgramPair(journal, binary, "requests")
+
+    def run(self, spec: RequestSpec, client: StreamEnd, server: StreamEnd) -> RequestResult:
+        """Send requests between two ends; see the port.
+
+        Raises:
+            UnavailableError: the ends have IPv6 addresses, and this sockperf is too old for them.
+        """
+        check_family(self._pair.version, server.address)
+        port = _free_port(server)
+        with self._pair.between(client, server) as run:
+            serving = run.start("server", ["server", *_address(server, port)], spec.server_cpus)
+            _await_server(serving, server, port)
+            log = run.file("csv")
+            options = [*_client_options(spec, client, server, port), "--full-log", str(log)]
+            deadline_s = spec.duration_s + _MARGIN_S
+            until, late = time.monotonic() + deadline_s, f"did not end within {deadline_s:g} s"
+            asking = run.start("client", options, spec.client_cpus)
+            run.wait_client(asking, lambda _: late if time.monotonic() > until else None)
+            times, unanswered, elapsed_ns = read_log(log)
+            if not times.total:
+                raise GeneratorError(f"{run}: no request was answered")
+            return RequestResult(spec, times, unanswered, elapsed_ns, self._pair.version)
+
+
+def _free_port(server: StreamEnd) -> int:
+    taken = inside_named(server.namespace, listening_ports)
+    port = next((port for port in _PORTS if port not in taken), None)
+    if port is None:
+        raise GeneratorError(f"no port of {_PORTS[0]}..{_PORTS[-1]} is free in namespace {server.namespace}")
+    return port
+
+
+def _await_server(process: ManagedProcess, server: StreamEnd, port: int) -> None:
+    wait_until(
+        lambda: not process.running() or port in inside_named(server.namespace, listening_ports),
+        f"the sockperf server to listen on port {port} in namespace {server.namespace}",
+        _LISTEN_DEADLINE_S,
+        interval_s=0.005,
+    )
+    process.check()
+
+
+def check_family(version: str, address: str) -> None:
+    """UnavailableError for IPv6 where sockperf knows IPv4 only: it would print its usage, and exit with status 0.
+
+    ``version``: "sockperf 3.7-no.git", as it names itself.
+    """
+    numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
+    if ":" in address and numbers < _FIRST_WITH_IPV6:
+        first = ".".join(map(str, _FIRST_WITH_IPV6))
+        raise UnavailableError(
+            f"{version} knows no IPv6, and {address} is such an address: requests over IPv6 need sockperf {first} "
+            "or newer, which Debian 12 and 13 do not have; streams and TCP connects work over IPv6 without it"
+        )
+
+
+def _address(end: StreamEnd, port: int) -> list[str]:
+    return ["-i", end.address, "-p", str(port), "--tcp"]
+
+
+def _client_options(spec: RequestSpec, client: StreamEnd, server: StreamEnd, port: int) -> list[str]:
+    mode = (
+        ["ping-pong"]
+        if spec.load_per_s is None
+        else ["under-load", "--mps", str(spec.load_per_s), "--reply-every", "1"]
+    )
+    sizes = ["-m", str(spec.message_bytes), "-t", str(spec.duration_s)]
+    return [*mode, *_address(server, port), "--client_ip", client.address, *sizes, "--full-rtt"]
+
+
+_NAMES = ("txTime", "rxTime")
+_EXACT_DIGITS = 9
+"""Times are whole nanoseconds."""
+_KEPT_DIGITS = 3
+
+
+def read_log(path: Path) -> tuple[Histogram, int, int]:
+    """Response times, requests without a response, and ns from the first request to the last.
+
+    Raises:
+        GeneratorError: the log is not there, or holds no message.
+    """
+    try:
+        lines = path.read_text(encoding="ascii", errors="replace").splitlines()
+    except FileNotFoundError as error:
+        raise GeneratorError("sockperf ended without having written its log of messages") from error
+    messages = list(_messages(lines))
+    if not messages:
+        raise GeneratorError("sockperf logged no message", evidence={"its log": "\n".join(lines[:20])})
+    answered = [rx - tx for tx, rx in messages if rx >= tx]
+    counts = Counter(answered)
+    exact = Histogram(tuple(sorted(counts.items())), min(counts, default=0), max(counts, default=0), _EXACT_DIGITS)
+    sent = [tx for tx, _ in messages]
+    return thinned(exact, _KEPT_DIGITS), len(messages) - len(answered), max(sent) - min(sent)
+
+
+def _messages(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """When each was sent and answered, ns. Versions differ in their columns, which a line names: "txTime(sec)"."""
+    columns: tuple[int, int] | None = None
+    for line in lines:
+        fields = [field.strip() for field in line.split(",")]
+        named = [next((n for n, field in enumerate(fields) if field.startswith(name)), None) for name in _NAMES]
+        if named[0] is not None and named[1] is not None:
+            columns = named[0], named[1]
+        elif columns is not None and len(fields) > max(columns):
+            yield _ns(fields[columns[0]]), _ns(fields[columns[1]])
+
+
+def _ns(text: str) -> int:
+    """Seconds with up to nine decimals, exactly; GeneratorError for what is no number."""
+    whole, _, fraction = text.strip().partition(".")
+    try:
+        return int(whole) * 1_000_000_000 + int(fraction.ljust(9, "0")[:9])
+    except ValueError as error:
+        raise GeneratorError(f"sockperf logged {text!r} as a time") from error

@@ -1,1 +1,0 @@
-"""Request and response between two namespaces by sockperf."""
