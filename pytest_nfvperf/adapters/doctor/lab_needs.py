@@ -25,14 +25,13 @@ _FOR_DPDK = frozenset({"vfio-pci", "igb_uio", "uio_pci_generic", "mlx4_core", "m
 def lab_checks(testbed: Testbed) -> list[Check]:
     """Look at all that the file names. Starts and changes nothing; cables are checked when something is measured."""
     found = [_port(port, f"port {port.name}", testbed) for port in ports_here(testbed) if port.kind != "vhost-user"]
-    found += [_generator_device(device, number) for number, device in _devices(testbed)]
+    found += [
+        _generator_device(device, number)
+        for number, device in list(zip(testbed.generator.ports, testbed.generator.devices, strict=False))
+    ]
     if found:
         found += [_isolated(testbed), _memory(testbed)]
     return found + ([_system(testbed)] if testbed.ovs.instance == "system" else [])
-
-
-def _devices(testbed: Testbed) -> list[tuple[int, str]]:
-    return list(zip(testbed.generator.ports, testbed.generator.devices, strict=False))
 
 
 def _generator_device(device: str, number: int) -> Check:

@@ -88,7 +88,6 @@ class FarBuilt:
         self._interfaces, self._ports = line.ask("build", topology, uplinks).value
 
     def attachments(self) -> tuple[Attachment, ...]:
-        """The generator's ends of the node's cables."""
         return tuple(Attachment(port, device) for port, device in self._ports)
 
     def interface_names(self) -> Mapping[str, str]:
@@ -181,11 +180,9 @@ class FarOvs:
         return {}
 
     def build(self, topology: Topology, uplinks: Uplinks) -> FarBuilt:
-        """Build what stands on the node."""
         return FarBuilt(self._line, self._host, topology, uplinks)
 
     def collectors(self) -> tuple[Collector, ...]:
-        """Its sources of counters."""
         return self._collectors
 
     def logs(self) -> Mapping[str, str]:

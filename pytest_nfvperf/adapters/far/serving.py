@@ -143,7 +143,6 @@ class FarNode:
         return _builtin(getattr(self._part(part), method)(*arguments))
 
     def remove(self) -> None:
-        """Remove what was built."""
         built = self._parts.pop("built", None)
         if built is not None:
             built.close()

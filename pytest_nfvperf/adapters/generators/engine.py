@@ -62,25 +62,17 @@ class EngineLink(Protocol):
         """Process id; 0 where there is none."""
         ...
 
-    def log_tail(self) -> str:
-        """The end of its log."""
-        ...
+    def log_tail(self) -> str: ...
 
     def command(self, name: str, deadline_s: float, /, **arguments: Any) -> dict[str, Any]:
         """Send one command and return its answer; errors as of :meth:`Engine.command`."""
         ...
 
-    def send(self, name: str, deadline_s: float, /, **arguments: Any) -> int:
-        """As :meth:`Engine.send`."""
-        ...
+    def send(self, name: str, deadline_s: float, /, **arguments: Any) -> int: ...
 
-    def read(self, awaited: str, deadline_s: float) -> dict[str, Any]:
-        """As :meth:`Engine.read`."""
-        ...
+    def read(self, awaited: str, deadline_s: float) -> dict[str, Any]: ...
 
-    def checked(self, name: str, answer: dict[str, Any]) -> dict[str, Any]:
-        """As :meth:`Engine.checked`."""
-        ...
+    def checked(self, name: str, answer: dict[str, Any]) -> dict[str, Any]: ...
 
     def close(self) -> None:
         """End it. Can be called twice."""
@@ -131,11 +123,9 @@ class Engine:
 
     @property
     def pid(self) -> int:
-        """Process id."""
         return self._process.pid
 
     def log_tail(self) -> str:
-        """The end of its log."""
         with contextlib.suppress(OSError):
             return self._log_path.read_bytes()[-_LOG_TAIL_BYTES:].decode(errors="replace")
         return ""
@@ -312,11 +302,9 @@ class RecordedLink:
 
     @property
     def pid(self) -> int:
-        """Of the engine."""
         return self._link.pid
 
     def log_tail(self) -> str:
-        """Of the engine."""
         return self._link.log_tail()
 
     def command(self, name: str, deadline_s: float, /, **arguments: Any) -> dict[str, Any]:
@@ -343,17 +331,14 @@ class RecordedLink:
         return number
 
     def read(self, awaited: str, deadline_s: float) -> dict[str, Any]:
-        """The engine's next line, kept."""
         line = self._link.read(awaited, deadline_s)
         _append(self._path, {"line": line})
         return line
 
     def checked(self, name: str, answer: dict[str, Any]) -> dict[str, Any]:
-        """As the engine's."""
         return self._link.checked(name, answer)
 
     def close(self) -> None:
-        """End the engine."""
         self._link.close()
 
     def _keep(self, exchange: dict[str, Any]) -> None:
@@ -382,7 +367,6 @@ class ReplayedLink:
             self._left[_key(exchange["cmd"], exchange["arguments"])].append(exchange)
 
     def log_tail(self) -> str:
-        """There is none."""
         return ""
 
     def command(self, name: str, deadline_s: float, /, **arguments: Any) -> dict[str, Any]:  # noqa: ARG002 - at once
@@ -394,17 +378,14 @@ class ReplayedLink:
         return self.checked(name, dict(exchange["answer"]))
 
     def send(self, name: str, deadline_s: float, /, **arguments: Any) -> int:  # noqa: ARG002 - as command
-        """The number that it had."""
         return int(self._found(name, _key(name, arguments))["sent"])
 
     def read(self, awaited: str, deadline_s: float) -> dict[str, Any]:  # noqa: ARG002 - at once
-        """The next line of the recording."""
         if not self._lines:
             raise GeneratorError(f"the recording {self._path} ends where {awaited} is awaited")
         return self._lines.popleft()
 
     def checked(self, name: str, answer: dict[str, Any]) -> dict[str, Any]:
-        """As Engine.checked."""
         if not answer["ok"]:
             raise EngineRefusedError(f"the generator refused {name}: {answer['error']}", answer, log="")
         return answer
@@ -504,14 +485,12 @@ class RecordedCeilings:
         self._path = path
 
     def cached(self, traffic: Traffic, directions: int) -> float | None:
-        """As kept, and noted when it is."""
         known = self._ceilings.cached(traffic, directions)
         if known is not None:
             self._note(traffic, directions, known)
         return known
 
     def measure(self, traffic: Traffic, directions: int) -> float | None:
-        """Measured and noted."""
         found = self._ceilings.measure(traffic, directions)
         self._note(traffic, directions, found)
         return found
@@ -533,12 +512,10 @@ class ReplayedCeilings:
         }
 
     def cached(self, traffic: Traffic, directions: int) -> float | None:
-        """As recorded."""
         fps: float | None = self._known.get(json.dumps(_asked(traffic, directions), sort_keys=True))
         return fps
 
     def measure(self, traffic: Traffic, directions: int) -> float | None:
-        """Nothing can be measured."""
         return self.cached(traffic, directions)
 
 

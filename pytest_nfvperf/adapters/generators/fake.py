@@ -74,7 +74,6 @@ class FakeTrial:
         self._stopped = False
 
     def next_interval(self) -> IntervalCounts | None:
-        """The next part, after its time."""
         if self._stopped and 0 < self._at_s < self._spec.duration_s:
             self._whole = self._simulate(replace(self._spec, duration_s=self._at_s))
             self._spec = replace(self._spec, duration_s=self._at_s)
@@ -90,11 +89,9 @@ class FakeTrial:
         return IntervalCounts(round(self._at_s * 1e9), parts, absent_ns=0, longest_poll_gap_ns=1_000)
 
     def stop(self) -> None:
-        """End with what there was so far."""
         self._stopped = True
 
     def result(self) -> TrialResult:
-        """The whole."""
         if not self._ended:
             raise GeneratorError("the trial has not ended: read its intervals to the last")
         return self._whole
@@ -162,7 +159,6 @@ class FakeGenerator:
         self._closed = False
 
     def info(self) -> GeneratorInfo:
-        """Always the same."""
         return GeneratorInfo(engine="fake", version="1", detail=f"simulated DUT of {self.capacity_fps:g} pps", cpus=())
 
     def attach(self, ports: Sequence[GeneratorPort]) -> None:
@@ -176,7 +172,6 @@ class FakeGenerator:
             self._ports.pop(name, None)
 
     def wait_links_up(self, deadline_s: float) -> None:
-        """Links of a simulation are always up."""
         self._check_open()
         if deadline_s <= 0:
             raise ConfigError(f"the deadline must be above 0 s, not {deadline_s}")
@@ -187,7 +182,6 @@ class FakeGenerator:
         check_directions(self._ports, directions)
 
     def run_trial(self, spec: TrialSpec) -> TrialResult:
-        """Compute what the simulated DUT would do."""
         self._check_open()
         check_spec(self._ports, spec)
         self.specs.append(spec)
@@ -304,13 +298,11 @@ class FakeStreams:
     closed: bool = field(default=False, init=False)
 
     def info(self) -> GeneratorInfo:
-        """Always the same."""
         return GeneratorInfo(
             engine="fake", version="1", detail=f"simulated DUT of {self.capacity_bps:g} bit/s", cpus=()
         )
 
     def run(self, spec: StreamSpec, client: StreamEnd, server: StreamEnd) -> StreamResult:
-        """Compute what the simulated DUT would do."""
         if self.closed:
             raise GeneratorError("the stream engine is closed")
         self.specs.append(spec)

@@ -236,12 +236,10 @@ class LegCopies:
 
     @property
     def copies(self) -> int:
-        """Distinct frames of which a copy came."""
         return len(self.seen)
 
     @property
     def duplicated(self) -> int:
-        """Further copies of them."""
         return self.seen.total() - len(self.seen)
 
 

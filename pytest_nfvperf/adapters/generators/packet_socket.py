@@ -162,7 +162,6 @@ class PacketSocketGenerator:
         return self._instruction_ns
 
     def info(self) -> GeneratorInfo:
-        """The kernel whose sockets they are."""
         detail = f"frames by packet sockets, in bursts; {self._instruction_ns} ns of virtual time an instruction"
         return GeneratorInfo(ENGINE, platform.release(), detail, (0,))
 
@@ -263,7 +262,10 @@ class _Way:
         recipe = recipe_of(traffic)
         order = mix_order(recipe)
         first = flow_ranges(traffic, addresses.src_ip)["first_address"]
-        sources = [addresses.src_ip, *(_ipv4(first + flow) for flow in range(1, traffic.flows))]
+        sources = [
+            addresses.src_ip,
+            *(socket.inet_ntoa(((first + flow) & 0xFFFFFFFF).to_bytes(4, "big")) for flow in range(1, traffic.flows)),
+        ]
         sizes = tuple(recipe[order[at % len(order)]][0] for at in range(_round(len(order), traffic.flows)))
         frames = tuple(
             build_frame(size, replace(addresses, src_ip=sources[at % traffic.flows])) for at, size in enumerate(sizes)
@@ -340,10 +342,6 @@ def _check_flows(traffic: Traffic) -> None:
 def _round(sizes: int, flows: int) -> int:
     """Frames until sizes and flows both begin anew."""
     return sizes if flows == 1 else flows if sizes == 1 else sizes * flows
-
-
-def _ipv4(number: int) -> str:
-    return socket.inet_ntoa((number & 0xFFFFFFFF).to_bytes(4, "big"))
 
 
 def _interface(port: GeneratorPort) -> str:

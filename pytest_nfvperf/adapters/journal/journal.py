@@ -78,7 +78,6 @@ class ProcessId:
 
     @staticmethod
     def own() -> ProcessId:
-        """The identity of this process."""
         identity = ProcessId.of(os.getpid())
         if identity is None:
             raise RuntimeError("/proc does not show this process; is /proc mounted?")

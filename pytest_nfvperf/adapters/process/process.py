@@ -118,7 +118,6 @@ class Interrupts:
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Interrupts:
-        """Take the signals."""
         if threading.current_thread() is threading.main_thread():
             for number in _ASKING:
                 self._before[number] = signal.signal(number, self._ask)
@@ -244,7 +243,6 @@ class ManagedProcess:
 
     @property
     def pid(self) -> int:
-        """The pid of the command itself."""
         return self.popen.pid
 
     @property

@@ -294,7 +294,6 @@ class GuestVnf:
         return qemu_command(self._spec, kernel, initramfs, self._shared, self._directory / "console", kvm=has_kvm())
 
     def processes(self) -> Mapping[int, CpuRole]:
-        """QEMU, by its id."""
         return {self._process.pid: CpuRole.VNF}
 
     def wait_ready(self) -> None:

@@ -286,7 +286,6 @@ class TestpmdVnf:
 
     @property
     def pid(self) -> int:
-        """Of the process."""
         return self._process.pid
 
     def processes(self) -> Mapping[int, CpuRole]:

@@ -72,7 +72,6 @@ class VhostLoop:
 
     @property
     def pid(self) -> int:
-        """The forwarding engine's process id."""
         return self._engine.pid
 
     def stop(self) -> Mapping[str, Any]:

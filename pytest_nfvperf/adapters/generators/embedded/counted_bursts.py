@@ -66,7 +66,6 @@ class CountedBursts:
         return self._instruction_ns
 
     def attach(self, ports: Sequence[GeneratorPort]) -> None:
-        """Take the ports, all or none."""
         self._generator.attach(ports)
 
     def learn(self, traffic: Traffic, directions: Sequence[Direction]) -> None:
@@ -129,7 +128,6 @@ class CountedBursts:
         return Burst(at_once, cost_ns)
 
     def _send(self, spec: TrialSpec, direction: Direction, frames: int) -> TrialResult:
-        """So many frames, all due at once."""
         return self._generator.run_trial(
             replace(
                 spec,
@@ -153,7 +151,7 @@ class _Way:
         """A part of it; returns how many frames it sent."""
         more = result.counts[0]
         self.counts = more if self.counts is None else _sum(self.counts, more)
-        self.reasons += _beside_pace(result)
+        self.reasons += tuple(reason for reason in result.invalid if reason.code not in _PACE)
         return more.sent
 
     def total(self, intended: int) -> DirectionCounts:
@@ -179,10 +177,6 @@ def _sum(one: DirectionCounts, other: DirectionCounts) -> DirectionCounts:
         received_bytes=one.received_bytes + other.received_bytes,
         elapsed_ns=one.elapsed_ns + other.elapsed_ns,
     )
-
-
-def _beside_pace(result: TrialResult) -> tuple[InvalidReason, ...]:
-    return tuple(reason for reason in result.invalid if reason.code not in _PACE)
 
 
 def _burst_of(traffic: Traffic) -> int:

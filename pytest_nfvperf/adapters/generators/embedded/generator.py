@@ -157,7 +157,6 @@ class EmbeddedGenerator:
 
     @property
     def pid(self) -> int:
-        """The engine's process id."""
         return self._engine.pid
 
     def info(self) -> GeneratorInfo:

@@ -66,7 +66,6 @@ class CoreSpeed:
         self._known = known if isinstance(known, int) and known > 0 else 0
 
     def add(self, looks: Iterable[int]) -> None:
-        """What the probe took, each time."""
         self._looks.update(looks)
 
     @property
@@ -462,13 +461,11 @@ class EngineTrial:
             raise GeneratorError(f"the generator answered {str(line)[:200]} in the middle of a trial")
 
     def stop(self) -> None:
-        """Ask the engine to send no more."""
         if not self._stopped and self._result is None:
             self._stopped = True
             self._stop_asked.append(self._engine.send("stop", _GRACE_S))
 
     def result(self) -> TrialResult:
-        """The answer's."""
         if self._result is None:
             raise GeneratorError("the trial has not ended: read its intervals to the last")
         return self._result

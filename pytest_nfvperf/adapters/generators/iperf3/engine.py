@@ -229,7 +229,6 @@ class Iperf3:
 
     @property
     def info(self) -> GeneratorInfo:
-        """For headers, evidence and the fingerprint."""
         return GeneratorInfo(engine="iperf3", version=self.version, detail=self.threads, cpus=())
 
 
@@ -294,7 +293,6 @@ class Iperf3Engine:
         self.session: Session | None = None
 
     def info(self) -> GeneratorInfo:
-        """Engine, version, how it serves parallel streams."""
         return self._iperf3.info
 
     def run(self, spec: StreamSpec, client: StreamEnd, server: StreamEnd) -> StreamResult:

@@ -388,7 +388,6 @@ class Session:
         self._processes.clear()
 
     def pid(self, role: str) -> int:
-        """Of the "client" or the "server"."""
         return self._processes[role].pid
 
     def _file(self, what: str) -> Path:

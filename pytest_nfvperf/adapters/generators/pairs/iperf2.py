@@ -217,7 +217,6 @@ class Listener:
         self._thread.start()
 
     def stop(self) -> None:
-        """What nobody took over is reset."""
         self._stop.set()
         self._thread.join()
 

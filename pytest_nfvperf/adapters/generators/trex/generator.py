@@ -70,7 +70,6 @@ class TrexGenerator:
 
     @property
     def pid(self) -> int:
-        """Process id of the child."""
         return self._child.pid
 
     @property
@@ -86,7 +85,6 @@ class TrexGenerator:
         return GeneratorInfo(engine="trex", version=self._hello["server"]["version"], detail=detail, cpus=())
 
     def attach(self, ports: Sequence[GeneratorPort]) -> None:
-        """Take the ports, all or none."""
         attached = {name: held.port for name, held in self._ports.items()}
         check_new_ports(attached, ports)
         _check_roles(ports)

@@ -133,7 +133,6 @@ class TrexServer:
 
     @property
     def pid(self) -> int:
-        """Process id."""
         return self._process.pid
 
     def running(self) -> bool:

@@ -83,7 +83,6 @@ class Session:
         self._made_promiscuous: set[int] = set()
 
     def hello(self, *, path: str, server: str, rpc_port: int, event_port: int, user: str) -> dict[str, Any]:
-        """Import the library and connect with it."""
         _check_listens(server, rpc_port)
         self._library = load(path)
         self._client = _client(self._library, server, rpc_port, event_port, user)
@@ -117,7 +116,6 @@ class Session:
         return {**_port_facts(client.get_port_attr(port)), "gateway_mac": gateway}
 
     def detach(self, *, name: str) -> dict[str, Any]:
-        """Stop a port's traffic and release it."""
         port = self._ours.pop(name, None)
         if port is not None:
             client = self._connected()
@@ -128,7 +126,6 @@ class Session:
         return {}
 
     def links(self) -> dict[str, Any]:
-        """Which ports have link."""
         client = self._connected()
         return {"links": {name: client.get_port_attr(port).get("link") != "DOWN" for name, port in self._ours.items()}}
 
