@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pytest_nfvperf.adapters.process import private_view
+from pytest_nfvperf.adapters.process import private_mounts
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.adapters.process.programs import PROGRAMS, find
 from pytest_nfvperf.adapters.routing.frr.frr_vty import Vty
@@ -45,7 +45,7 @@ def _command(name: str, frr: Path, directory: Path) -> tuple[str, ...]:
     if route_daemon() != "mgmtd":
         return argv
     BUILT_IN.mkdir(exist_ok=True)  # what FRR's package makes when the machine boots
-    return private_view.command({str(directory): str(BUILT_IN)}, argv)
+    return private_mounts.with_binds({str(directory): str(BUILT_IN)}, argv)
 
 
 def _tell(frr: Path, daemon: str, *lines: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from pytest_nfvperf.adapters.process.private_view import command
+from pytest_nfvperf.adapters.process.private_mounts import with_binds
 from tests.functional.ovs_support import needs_root
 
 pytestmark = needs_root
@@ -16,7 +16,7 @@ def test_a_command_sees_what_is_bound_and_others_do_not(tmp_path: Path) -> None:
     ours.write_text("ours\n")
     theirs.write_text("theirs\n")
     seen = subprocess.run(
-        command({str(ours): str(theirs)}, ["cat", str(theirs)]), capture_output=True, text=True, check=True
+        with_binds({str(ours): str(theirs)}, ["cat", str(theirs)]), capture_output=True, text=True, check=True
     )
     assert seen.stdout == "ours\n"
     assert theirs.read_text() == "theirs\n"
@@ -24,7 +24,7 @@ def test_a_command_sees_what_is_bound_and_others_do_not(tmp_path: Path) -> None:
 
 def test_a_target_that_is_not_there_is_named(tmp_path: Path) -> None:
     done = subprocess.run(
-        command({str(tmp_path): "/no/such/target"}, ["true"]), capture_output=True, text=True, check=False
+        with_binds({str(tmp_path): "/no/such/target"}, ["true"]), capture_output=True, text=True, check=False
     )
     assert done.returncode == 1
     assert "No such file or directory: '/no/such/target'" in done.stderr

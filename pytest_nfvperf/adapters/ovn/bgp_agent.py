@@ -22,7 +22,7 @@ from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.ovn.agent_venv import find_agent
 from pytest_nfvperf.adapters.ovn.ovn_binaries import lacks_ovn
 from pytest_nfvperf.adapters.ovs.instance.running_ovs import RunningOvs
-from pytest_nfvperf.adapters.process import private_view
+from pytest_nfvperf.adapters.process import private_mounts
 from pytest_nfvperf.adapters.process.process import run, wait_until
 from pytest_nfvperf.adapters.routing.speakers.daemons import Daemon, Daemons
 from pytest_nfvperf.model.errors import DeadlineError, TestbedError
@@ -147,7 +147,7 @@ class OvnBgpAgent:
         file = directory / "agent.conf"
         file.write_text(config.text(self._instance.database), encoding="utf-8")
         argv = (str(environment / "bin/python"), str(_MAIN), "--config-file", str(file))
-        return Daemon("ovn-bgp-agent", private_view.command(_view(directory, journal.directory, config.frr), argv))
+        return Daemon("ovn-bgp-agent", private_mounts.with_binds(_view(directory, journal.directory, config.frr), argv))
 
     def _await_started(self) -> None:
         log = self._daemons.directory / "ovn-bgp-agent.log"

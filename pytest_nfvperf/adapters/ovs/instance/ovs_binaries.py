@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_nfvperf.adapters.process import private_root
+from pytest_nfvperf.adapters.process import private_mounts
 from pytest_nfvperf.adapters.process.process import run
 from pytest_nfvperf.adapters.process.programs import install_hint
 from pytest_nfvperf.features import Point
@@ -115,7 +115,7 @@ def _vswitchd_names(*, dpdk: bool, packaged: bool) -> list[str]:
 def _command(root: Path | None, program: Path, visible: Sequence[Path]) -> tuple[str, ...]:
     if root is None:
         return (str(program),)
-    return private_root.command(root, [Path("/") / program.relative_to(root)], tuple(dict.fromkeys(visible)))
+    return private_mounts.in_root(root, [Path("/") / program.relative_to(root)], tuple(dict.fromkeys(visible)))
 
 
 @dataclass(frozen=True, slots=True)

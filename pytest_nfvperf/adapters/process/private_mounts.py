@@ -1,9 +1,14 @@
-"""A command in a root directory of its own: another release's programs and libraries, this machine's devices.
+"""Commands that see other files, by mounts of their own (mount_namespaces(7)).
 
-``python private_root.py ROOT VISIBLE ... -- COMMAND...`` becomes the command, by chroot(2) in a mount namespace of its
-own (mount_namespaces(7)). It sees ROOT's files, this machine's /proc, /sys and /dev, an empty /run and /tmp, and each
-directory VISIBLE under its own path. Nothing is written into ROOT itself, nobody else sees the mounts, and they go
-with the command. Run as a file, without site packages: a command starts every time that something is asked.
+``python private_mounts.py root ROOT VISIBLE ... -- COMMAND...`` runs another release's programs with that release's
+libraries, by chroot(2). The command sees ROOT's files, this machine's /proc, /sys and /dev, an empty /run and /tmp, and
+each directory VISIBLE under its own path. Nothing is written into ROOT itself.
+
+``python private_mounts.py view SOURCE TARGET ... -- COMMAND...`` binds each SOURCE over its TARGET, in this order: for
+programs with paths built in, such as /run/frr.
+
+Nobody else sees the mounts, and they go with the command. Run as a file, without site packages: a command starts every
+time that something is asked.
 """
 
 from __future__ import annotations
@@ -11,7 +16,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 _CLONE_NEWNS = 0x00020000  # linux/sched.h
@@ -19,11 +24,11 @@ _MS_BIND, _MS_REC, _MS_PRIVATE = 0x1000, 0x4000, 1 << 18  # linux/mount.h
 _MACHINES = ("proc", "sys", "dev")
 _EMPTY = ("run", "tmp")
 _DEBIAN_11 = "/usr/lib/openvswitch-common"
-_END = "--"
+_ROOT, _VIEW, _END = "root", "view", "--"
 _NOT_FOUND = 127
 
 
-def command(root: Path, argv: Sequence[str | Path], visible: Sequence[Path] = ()) -> tuple[str, ...]:
+def in_root(root: Path, argv: Sequence[str | Path], visible: Sequence[Path] = ()) -> tuple[str, ...]:
     """What starts ``argv`` in a root.
 
     Args:
@@ -31,27 +36,47 @@ def command(root: Path, argv: Sequence[str | Path], visible: Sequence[Path] = ()
         argv: the command; its first word is a path inside the root.
         visible: directories of this machine that the command sees, under the same paths.
     """
-    return (sys.executable, "-I", "-S", __file__, str(root), *map(str, visible), _END, *map(str, argv))
+    return (sys.executable, "-I", "-S", __file__, _ROOT, str(root), *map(str, visible), _END, *map(str, argv))
 
 
-def main(words: Sequence[str]) -> None:
-    """Mount, change the root and become the command; ends with a message where that cannot be."""
+def with_binds(binds: Mapping[str, str], argv: Sequence[str]) -> tuple[str, ...]:
+    """What starts ``argv`` with each target of ``binds`` replaced by its source; ``binds``: target by source."""
+    words = [word for source, target in binds.items() for word in (source, target)]
+    return (sys.executable, "-I", "-S", __file__, _VIEW, *words, _END, *argv)
+
+
+def main(kind: str, words: Sequence[str]) -> None:
+    """Mount and become the command; does not return.
+
+    Raises:
+        OSError: of a view: a mount that the kernel refused, by its target, or no such command.
+    """
     end = words.index(_END)
-    root, *visible = map(Path, words[:end])
-    argv = list(words[end + 1 :])
+    paths, argv = words[:end], list(words[end + 1 :])
+    if kind == _VIEW:
+        libc = _own_mounts()
+        for source, target in zip(paths[::2], paths[1::2], strict=True):
+            _mount(libc, source, target, _MS_BIND | _MS_REC)
+        os.execvp(argv[0], argv)  # noqa: S606 - an argument list, as everywhere
     try:
-        _enter(root, visible)
+        _enter(Path(paths[0]), [Path(path) for path in paths[1:]])
         os.execve(argv[0], argv, _environment(Path(argv[0])))  # noqa: S606 - an argument list, as everywhere
     except OSError as error:
-        print(f"{root}: {error.filename or argv[0]}: {error.strerror}", file=sys.stderr)
+        print(f"{paths[0]}: {error.filename or argv[0]}: {error.strerror}", file=sys.stderr)
         sys.exit(_NOT_FOUND)
 
 
-def _enter(root: Path, visible: Sequence[Path]) -> None:
+def _own_mounts() -> ctypes.CDLL:
+    """Enter a mount namespace of our own; returns the C library that mounts in it."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(_CLONE_NEWNS) != 0:
-        raise _error("a mount namespace of its own")
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), "a mount namespace of its own")
     _mount(libc, "none", "/", _MS_REC | _MS_PRIVATE)  # else what follows would be seen outside
+    return libc
+
+
+def _enter(root: Path, visible: Sequence[Path]) -> None:
+    libc = _own_mounts()
     original = os.open(root, os.O_PATH | os.O_DIRECTORY)
     _mount(libc, "tmpfs", root, 0, "tmpfs")  # covers the root, so that its own directories stay as they are
     own = {*_MACHINES, *_EMPTY, *(path.parts[1] for path in visible)}
@@ -88,12 +113,8 @@ def _mount(libc: ctypes.CDLL, source: str | Path, target: str | Path, flags: int
     # A directory that others may write to is one that DPDK loads no plugin below: a tmpfs is, if not told otherwise.
     named, options = (None, None) if kind is None else (os.fsencode(kind), b"mode=755")
     if libc.mount(os.fsencode(source), os.fsencode(target), named, ctypes.c_ulong(flags), options) != 0:
-        raise _error(str(target))
-
-
-def _error(what: str) -> OSError:
-    return OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), what)
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(target))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(sys.argv[1], sys.argv[2:])
