@@ -11,7 +11,7 @@ from pytest_nfvperf.adapters.report.studies import interval_text, ratio_text
 from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.samples import Relative
-from pytest_nfvperf.model.scenarios.overlay_path import vm_to_vm
+from pytest_nfvperf.model.scenarios.workloads import vm_to_vm
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.runs.figures import Subject
 

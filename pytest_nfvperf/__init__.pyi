@@ -9,7 +9,7 @@ from .model.traffic.traffic import Imix as Imix
 from .model.traffic.traffic import IMIXES as IMIXES
 from .model.traffic.traffic import RFC2544_FRAME_SIZES as RFC2544_FRAME_SIZES
 from .model.traffic.traffic import S1_FRAME_SIZES as S1_FRAME_SIZES
-from .model.traffic.headers import Vxlan as Vxlan
+from .model.traffic.traffic import Vxlan as Vxlan
 from .model.measure.stream_measurement import StreamSpec as StreamSpec
 
 # Topologies and the DUT
@@ -19,11 +19,11 @@ from .model.topology.catalogue import phy2phy as phy2phy
 from .model.topology.catalogue import pvp as pvp
 from .model.topology.catalogue import pvvp as pvvp
 from .model.topology.catalogue import bridge_chain as bridge_chain
-from .model.scenarios.vm_chain import vm_chain as vm_chain
-from .model.scenarios.vm_chain import vm_receiving as vm_receiving
-from .model.scenarios.overlay_path import vm_to_vm as vm_to_vm
-from .model.scenarios.overlay_path import OVERLAYS as OVERLAYS
-from .model.scenarios.mirror_outputs import mirror_output as mirror_output
+from .model.scenarios.workloads import vm_chain as vm_chain
+from .model.scenarios.workloads import vm_receiving as vm_receiving
+from .model.scenarios.workloads import vm_to_vm as vm_to_vm
+from .model.scenarios.workloads import OVERLAYS as OVERLAYS
+from .model.scenarios.workloads import mirror_output as mirror_output
 from .model.testbed.testbed import Dut as Dut
 from .model.testbed.tuning import Tuning as Tuning
 from .runs.rig import LiveTopology as LiveTopology

@@ -24,5 +24,5 @@ from .model.topology.nodes import Offloads as Offloads
 # Nodes
 from .model.topology.compose import node as node
 from .model.topology.parts import underlay as underlay
-from .model.scenarios.pods import pod_node as pod_node
-from .model.scenarios.pod_nodes import pod_nodes as pod_nodes
+from .model.scenarios.workloads import pod_node as pod_node
+from .model.scenarios.workloads import pod_nodes as pod_nodes

@@ -8,9 +8,17 @@ from functools import cache
 
 from pytest_nfvperf.adapters.evidence.hdr import encode
 from pytest_nfvperf.model.evidence.records import KINDS, LedgerData, Record, RecordIds, make_record, trial_data
-from pytest_nfvperf.model.ledger.ledger import CounterDelta, FramePath, HopKind, Ledger, Loss, ledger_of
-from pytest_nfvperf.model.ledger.ledger_text import weakness
-from pytest_nfvperf.model.ledger.loss_path import Stage, frame_path
+from pytest_nfvperf.model.ledger.ledger import (
+    CounterDelta,
+    FramePath,
+    HopKind,
+    Ledger,
+    Loss,
+    Stage,
+    frame_path,
+    ledger_of,
+    weakness,
+)
 from pytest_nfvperf.model.traffic.histogram import Histogram, thinned
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import (

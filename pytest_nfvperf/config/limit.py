@@ -14,9 +14,7 @@ from pytest_nfvperf.config.vocabulary import GOALS, METRICS, OPERATORS, SELECTOR
 from pytest_nfvperf.config.yaml_file import parse_document
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.near import MISSPELT, did_you_mean, listed
-from pytest_nfvperf.model.sla.core_budget import budget_of, budget_text
-from pytest_nfvperf.model.sla.load_name import load_in_fps, share_of_goal
-from pytest_nfvperf.model.sla.rules import ON_OR_OFF, Limit
+from pytest_nfvperf.model.sla.rules import ON_OR_OFF, Limit, budget_of, budget_text, load_in_fps, share_of_goal
 from pytest_nfvperf.model.traffic.traffic import IMIXES, check_frame_size
 
 _LIMIT = re.compile(r"(?P<operator>[^\w\s.+-]*)\s*(?P<bound>.*)", re.DOTALL)

@@ -50,7 +50,7 @@ from pytest_nfvperf.model.evidence.records import (
     TopologyData,
     TrialData,
 )
-from pytest_nfvperf.model.ledger.ledger_text import ledger_text
+from pytest_nfvperf.model.ledger.ledger import ledger_text
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 

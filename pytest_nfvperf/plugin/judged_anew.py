@@ -13,9 +13,8 @@ from pathlib import Path
 from pytest_nfvperf.adapters.evidence.reader import TestEvidence
 from pytest_nfvperf.model.evidence.records import Cause, TestEndData
 from pytest_nfvperf.model.measure.observe import observations
-from pytest_nfvperf.model.sla.failure_table import failure_table
 from pytest_nfvperf.model.sla.rules import rules_name
-from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
+from pytest_nfvperf.model.sla.verdict import Judgement, Verdict, failure_table
 from pytest_nfvperf.runs.recorder import Recorder
 from pytest_nfvperf.session.run import NfvSession
 from pytest_nfvperf.session.sla_check import Measured, SlaCheck, subject_text

@@ -38,7 +38,7 @@ def sort_suites(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 def put_other_sides_first(items: list[pytest.Item], session: NfvSession) -> None:
     """Measure the other side of a relation first, in whatever order another plugin (pytest-randomly) put the tests."""
-    from pytest_nfvperf.model.sla.related import other_sides_first  # noqa: PLC0415 - every pytest run imports this
+    from pytest_nfvperf.model.sla.rules import other_sides_first  # noqa: PLC0415 - every pytest run imports this
     from pytest_nfvperf.plugin.worker import selected_test  # noqa: PLC0415 - as above
 
     places = [place for place, item in enumerate(items) if is_measuring(item)]

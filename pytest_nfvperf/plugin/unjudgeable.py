@@ -14,8 +14,7 @@ import pytest
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.measure.profile import SMOKE
 from pytest_nfvperf.model.sla.judge import requirement_text
-from pytest_nfvperf.model.sla.judgeable import Foreseen, why_never
-from pytest_nfvperf.model.sla.rules import Limit, Rule
+from pytest_nfvperf.model.sla.rules import Foreseen, Limit, Rule, why_never
 from pytest_nfvperf.plugin.labels import TOPOLOGY_FIXTURES, subject_labels
 from pytest_nfvperf.session.run import NfvSession
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.model.sla.related import Groups, Selected, join_related
+from pytest_nfvperf.model.sla.rules import Groups, Selected, join_related
 from pytest_nfvperf.plugin.dealing import Place
 from pytest_nfvperf.plugin.labels import TESTBED_PARAMETER, is_measuring, item_labels, subject_labels
 from pytest_nfvperf.plugin.link import Link, link_of, refuse_not_utf8

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from pytest_nfvperf.model.display import format_ratio
 from pytest_nfvperf.model.measure.outcome import Goal, GoalOutcome
-from pytest_nfvperf.model.traffic.undisturbed import LEAST_SHARE
+from pytest_nfvperf.model.traffic.windows import LEAST_SHARE
 from pytest_nfvperf.runs.trials import Trial
 
 COARSE_WIDTH = 0.02

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.measure.soak import Gap
 from pytest_nfvperf.model.measure.soak_table import TIME
-from pytest_nfvperf.model.traffic.interval_counts import IntervalCounts, SoFar
+from pytest_nfvperf.model.traffic.histogram import IntervalCounts, SoFar
 from pytest_nfvperf.model.traffic.trial import Direction
 from pytest_nfvperf.ports.datapath import Sampler, SamplerReading
 

@@ -12,8 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from pytest_nfvperf.model.display import format_ratio
 from pytest_nfvperf.model.errors import GeneratorError
-from pytest_nfvperf.model.ledger.ledger import CounterDelta, CounterSnapshot, HopKind, Ledger, deltas
-from pytest_nfvperf.model.ledger.node_counters import nodes_of, sums
+from pytest_nfvperf.model.ledger.ledger import CounterDelta, CounterSnapshot, HopKind, Ledger, deltas, nodes_of, sums
 from pytest_nfvperf.model.measure.kept_off_cpu import KEPT_OFF_FLOOR_NS, KEPT_OFF_SLACK
 from pytest_nfvperf.model.traffic.trial import (
     MOST_NOT_OFFERED,

@@ -12,8 +12,7 @@ from pytest_nfvperf.features import Point
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.evidence.comparison import differences
 from pytest_nfvperf.model.measure.observe import observations
-from pytest_nfvperf.model.sla.baseline import Baseline, Subject, subject_of
-from pytest_nfvperf.model.sla.verdict import Observation
+from pytest_nfvperf.model.sla.verdict import Baseline, Observation, Subject, subject_of
 
 HISTORY_SUFFIX = ".json"
 """Of the files of a history; those of evidence are lines of JSON and end in .jsonl."""

@@ -26,7 +26,7 @@ from pytest_nfvperf.model.history.series import (
     series_of,
     why_not,
 )
-from pytest_nfvperf.model.sla.baseline import Baseline
+from pytest_nfvperf.model.sla.verdict import Baseline
 from pytest_nfvperf.session.baseline import figures_of, when_of
 
 _VERSIONS = ("ovs", "dpdk", "kernel", "nfvperf")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.evidence.records import STEPS, LedgerData
-from pytest_nfvperf.model.ledger.ledger_text import ledger_text, weakness
+from pytest_nfvperf.model.ledger.ledger import ledger_text, weakness
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.runs.trials import Trial
 

@@ -36,11 +36,9 @@ from pytest_nfvperf.model.measure.cpu_profile import profile_text
 from pytest_nfvperf.model.measure.offloading import OFFLOAD_RULE
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.profile import PROFILES, Profile
-from pytest_nfvperf.model.sla.baseline import Baseline
 from pytest_nfvperf.model.sla.judge import requirement_text
-from pytest_nfvperf.model.sla.judgeable import no_line_rate
-from pytest_nfvperf.model.sla.rules import Rule
-from pytest_nfvperf.model.sla.verdict import Verdict
+from pytest_nfvperf.model.sla.rules import Rule, no_line_rate
+from pytest_nfvperf.model.sla.verdict import Baseline, Verdict
 from pytest_nfvperf.model.testbed.line_rate import line_rate_fps
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut
 from pytest_nfvperf.model.topology.topology import Topology

@@ -12,11 +12,9 @@ from pytest_nfvperf.model.measure.instruction_cost import TIME, WALL, why_not_in
 from pytest_nfvperf.model.measure.observe import observations, unmeasured
 from pytest_nfvperf.model.measure.offloading import fallback_text
 from pytest_nfvperf.model.measure.outcome import Outcome
-from pytest_nfvperf.model.sla.baseline import Baseline
-from pytest_nfvperf.model.sla.failure_table import failure_table
 from pytest_nfvperf.model.sla.judge import judge, worst
 from pytest_nfvperf.model.sla.rules import Rule
-from pytest_nfvperf.model.sla.verdict import Judgement, Observation, Verdict
+from pytest_nfvperf.model.sla.verdict import Baseline, Judgement, Observation, Verdict, failure_table
 from pytest_nfvperf.runs.recorder import Recorder
 from pytest_nfvperf.session.observed_text import from_text, to_text
 from pytest_nfvperf.session.sla_arguments import refuse_no_list, refuse_others

@@ -15,8 +15,7 @@ from pytest_nfvperf.adapters.generators.embedded.ceiling import VhostLoop, ceili
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError
 from pytest_nfvperf.model.topology.nodes import PortRole
-from pytest_nfvperf.model.traffic.headers import Vxlan
-from pytest_nfvperf.model.traffic.traffic import IMIXES, Imix, Traffic
+from pytest_nfvperf.model.traffic.traffic import IMIXES, Imix, Traffic, Vxlan
 from pytest_nfvperf.model.traffic.trial import Direction, TrialResult
 from pytest_nfvperf.ports.generator import Generator, GeneratorPort
 from tests.functional.generator_support import MTU, Rig, check_identities, loop_in, looped_rig, run_dir, spec

@@ -10,7 +10,7 @@ import pytest
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.ovs.nodes_datapath import NodesDatapath
 from pytest_nfvperf.adapters.process.process import run
-from pytest_nfvperf.model.scenarios.overlay_path import vm_to_vm
+from pytest_nfvperf.model.scenarios.workloads import vm_to_vm
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.testbed.tuning import Tuning
 from tests.functional.loss_rig import losses

@@ -21,7 +21,7 @@ from pytest_nfvperf.adapters.ovs.topology.built_nodes import BuiltNodes
 from pytest_nfvperf.adapters.process.process import process_state, run
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.ledger.ledger import Ledger
-from pytest_nfvperf.model.scenarios.overlay_path import NODES, vm_to_vm
+from pytest_nfvperf.model.scenarios.workloads import NODES, vm_to_vm
 from pytest_nfvperf.model.testbed.node_spec import NodeSpec
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.testbed.tuning import Tuning

@@ -22,7 +22,7 @@ from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.ovs.instance.ovsdb import one
 from pytest_nfvperf.adapters.ovs.nodes_datapath import NodesDatapath
 from pytest_nfvperf.adapters.ovs.topology.built_nodes import BuiltNodes
-from pytest_nfvperf.model.scenarios.overlay_path import NODES
+from pytest_nfvperf.model.scenarios.workloads import NODES
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.compose import compose, node
 from pytest_nfvperf.model.topology.links import TunnelKind, encapsulation_bytes

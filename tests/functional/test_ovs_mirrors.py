@@ -11,7 +11,7 @@ from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.ovs.instance.ovsdb import Ovsdb
 from pytest_nfvperf.adapters.ovs.topology.offload import offloaded_flows
 from pytest_nfvperf.model.ledger.mirror_copies import copy_counts
-from pytest_nfvperf.model.scenarios.mirror_outputs import mirror_output
+from pytest_nfvperf.model.scenarios.workloads import mirror_output
 from pytest_nfvperf.model.topology.compose import compose
 from pytest_nfvperf.model.topology.mirrors import Mirror, MirrorMethod
 from pytest_nfvperf.model.topology.nodes import PortKind

@@ -21,7 +21,7 @@ from pytest_nfvperf.model.measure.connect_rate import ConnectSpec
 from pytest_nfvperf.model.measure.reconnection import longest_gap_ns
 from pytest_nfvperf.model.measure.request_response import RequestSpec
 from pytest_nfvperf.model.measure.stream_measurement import StreamSpec
-from pytest_nfvperf.model.scenarios.pods import pod_node
+from pytest_nfvperf.model.scenarios.workloads import pod_node
 from pytest_nfvperf.ports.streams import StreamEnd
 from tests.functional.ovs_support import needs_root, until
 

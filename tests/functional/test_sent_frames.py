@@ -19,8 +19,7 @@ from pytest_nfvperf.adapters.generators.embedded.generator import EngineOptions
 from pytest_nfvperf.adapters.generators.engine import Engine
 from pytest_nfvperf.adapters.net.host_capture import HostCapture
 from pytest_nfvperf.adapters.net.namespaces import Namespace
-from pytest_nfvperf.model.traffic.headers import Vxlan
-from pytest_nfvperf.model.traffic.traffic import Imix, Traffic
+from pytest_nfvperf.model.traffic.traffic import Imix, Traffic, Vxlan
 from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
 from tests.frame_support import innermost, ip_of, rebuilt

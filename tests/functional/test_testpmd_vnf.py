@@ -15,7 +15,7 @@ from pytest_nfvperf.adapters.vnf import testpmd
 from pytest_nfvperf.adapters.vnf.guest import GuestVnf
 from pytest_nfvperf.adapters.vnf.testpmd import TestpmdPlace, TestpmdVnf
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
-from pytest_nfvperf.model.scenarios.vm_chain import vm_chain
+from pytest_nfvperf.model.scenarios.workloads import vm_chain
 from pytest_nfvperf.model.topology.compose import compose
 from pytest_nfvperf.model.topology.nodes import VnfMode
 from pytest_nfvperf.model.topology.parts import endpoint, path, vnf

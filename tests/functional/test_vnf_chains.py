@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from pytest_nfvperf.adapters.journal.journal import Journal
-from pytest_nfvperf.model.ledger.ledger_text import ledger_text
-from pytest_nfvperf.model.scenarios.mirror_outputs import mirror_output
-from pytest_nfvperf.model.scenarios.vm_chain import vm_chain, vm_receiving
+from pytest_nfvperf.model.ledger.ledger import ledger_text
+from pytest_nfvperf.model.scenarios.workloads import mirror_output, vm_chain, vm_receiving
 from pytest_nfvperf.model.topology.compose import compose
 from pytest_nfvperf.model.topology.parts import endpoint, mirror, monitor, path, vnf
 from pytest_nfvperf.model.topology.topology import Topology

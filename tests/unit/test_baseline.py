@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from pytest_nfvperf.config.limit import parse_limit
 from pytest_nfvperf.model.evidence.comparison import MACHINE_FACTS, unlike
-from pytest_nfvperf.model.sla.baseline import Baseline, subject_of
 from pytest_nfvperf.model.sla.judge import judge
 from pytest_nfvperf.model.sla.rules import Rule
-from pytest_nfvperf.model.sla.verdict import Judgement, Observation, Verdict
+from pytest_nfvperf.model.sla.verdict import Baseline, Judgement, Observation, Verdict, subject_of
 
 LABELS = {"suite": "throughput", "test": "test_ndr_pdr", "frame_size": "64", "firmware": "22.36"}
 PDR = Observation("pdr", 4e6, "pps", evidence=("trial-7",))

@@ -7,7 +7,7 @@ import pytest
 from pytest_nfvperf.adapters.bridge.limits import refuse_impossible
 from pytest_nfvperf.adapters.ovs.openflow.pipeline import pipeline, without_access_list
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.scenarios.overlay_path import vm_to_vm
+from pytest_nfvperf.model.scenarios.workloads import vm_to_vm
 from pytest_nfvperf.model.testbed.topology_text import topology_text
 from pytest_nfvperf.model.topology.bridge_rules import BridgeRules, rules
 from pytest_nfvperf.model.topology.catalogue import phy2phy

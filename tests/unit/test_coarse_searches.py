@@ -10,7 +10,7 @@ import pytest
 
 from pytest_nfvperf.model.measure.outcome import GoalOutcome, SearchStatus
 from pytest_nfvperf.model.measure.profile import QUICK
-from pytest_nfvperf.model.traffic.undisturbed import Undisturbed
+from pytest_nfvperf.model.traffic.windows import Undisturbed
 from pytest_nfvperf.runs.coarse import COARSE_WIDTH, coarse_note, goals_worth_searching
 
 

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_nfvperf.model.ledger.ledger import CounterSnapshot, FramePath, Hop, HopKind
-from pytest_nfvperf.model.ledger.loss_path import attribute
-from pytest_nfvperf.model.ledger.node_counters import as_one, nodes_of, of_node, off_node, on_node
+from pytest_nfvperf.model.ledger.ledger import (
+    CounterSnapshot,
+    FramePath,
+    Hop,
+    HopKind,
+    as_one,
+    attribute,
+    nodes_of,
+    of_node,
+    off_node,
+    on_node,
+)
 from pytest_nfvperf.model.measure.shared_cpus import as_bound, node_labels, shares_cpus
-from pytest_nfvperf.model.scenarios.overlay_path import OVERLAYS, vm_to_vm
+from pytest_nfvperf.model.scenarios.workloads import OVERLAYS, vm_to_vm
 from pytest_nfvperf.model.sla.verdict import Observation
 from pytest_nfvperf.model.testbed.dut_version import with_nodes
 from pytest_nfvperf.model.testbed.equipment import DatapathInfo

@@ -8,9 +8,8 @@ from pytest_nfvperf.config.limit import parse_limit
 from pytest_nfvperf.model.measure.observe import observations
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.samples import Samples
-from pytest_nfvperf.model.sla.core_budget import budget_of, within
 from pytest_nfvperf.model.sla.judge import judge
-from pytest_nfvperf.model.sla.rules import Rule
+from pytest_nfvperf.model.sla.rules import Rule, budget_of, within
 from pytest_nfvperf.model.sla.verdict import Judgement, Observation
 
 PASS, FAIL, OPEN = Judgement.PASS, Judgement.FAIL, Judgement.INCONCLUSIVE

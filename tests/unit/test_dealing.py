@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_nfvperf.model.sla.related import Groups, Selected, join_related, other_sides_first
-from pytest_nfvperf.model.sla.rules import Limit, Rule
+from pytest_nfvperf.model.sla.rules import Groups, Limit, Rule, Selected, join_related, other_sides_first
 from pytest_nfvperf.plugin.dealing import Group, Place, Waiting, groups_of
 
 

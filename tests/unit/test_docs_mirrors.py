@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from pytest_nfvperf.model.scenarios.mirror_outputs import OUTPUTS
+from pytest_nfvperf.model.scenarios.workloads import OUTPUTS
 from pytest_nfvperf.model.testbed.topology_text import topology_text
 from tests.unit.test_model_mirrors import REFUSED
 

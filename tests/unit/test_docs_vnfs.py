@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from pytest_nfvperf.model.scenarios.vm_chain import vm_chain
+from pytest_nfvperf.model.scenarios.workloads import vm_chain
 from pytest_nfvperf.model.testbed.topology_text import topology_text
 
 PAGE = (Path(__file__).parents[2] / "docs/vnfs.md").read_text(encoding="utf-8")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_nfvperf.model.traffic.frame_cost import FEWEST_COSTS, NearCosts
+from pytest_nfvperf.model.traffic.windows import FEWEST_COSTS, NearCosts
 
 
 def test_the_near_cost_is_that_of_the_cheaper_windows() -> None:

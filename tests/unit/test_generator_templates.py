@@ -21,8 +21,7 @@ from pytest_nfvperf.adapters.generators.frames import (
     trial_request,
 )
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.traffic.headers import Vxlan
-from pytest_nfvperf.model.traffic.traffic import IMIXES, Traffic
+from pytest_nfvperf.model.traffic.traffic import IMIXES, Traffic, Vxlan
 from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
 from tests.frame_support import innermost, ip_of, rebuilt

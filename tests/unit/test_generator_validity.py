@@ -11,7 +11,7 @@ import pytest
 from pytest_nfvperf.adapters.generators.embedded.trial_results import PortFacts, StreamFacts, ValidityPolicy, judge
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, DirectionCounts, Reason, RigHealth, TrialSpec
-from pytest_nfvperf.model.traffic.undisturbed import Undisturbed
+from pytest_nfvperf.model.traffic.windows import Undisturbed
 from pytest_nfvperf.ports.generator import GeneratorPort
 
 WAY = Direction("a", "b")

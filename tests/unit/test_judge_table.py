@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pytest_nfvperf.model.sla.failure_table import failure_table
-from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
+from pytest_nfvperf.model.sla.verdict import Judgement, Verdict, failure_table
 
 FAILED = Verdict(
     Judgement.FAIL, "ndr >= 5 Mpps", "ndr", 5e6, "pps", 4.2e6, -0.16, "4.20 Mpps", "sla.yaml:3: rules[0]",

@@ -6,9 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_nfvperf.model.ledger.ledger import FramePath, Hop, HopKind, Ledger, LedgerLine, Loss, ledger_of
-from pytest_nfvperf.model.ledger.ledger_text import ledger_text, weakness
-from pytest_nfvperf.model.ledger.loss_path import Stage, attribute, frame_path, spread
+from pytest_nfvperf.model.ledger.ledger import (
+    FramePath,
+    Hop,
+    HopKind,
+    Ledger,
+    LedgerLine,
+    Loss,
+    Stage,
+    attribute,
+    frame_path,
+    ledger_of,
+    ledger_text,
+    spread,
+    weakness,
+)
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_nfvperf.model.scenarios.overlay_path import vm_to_vm
+from pytest_nfvperf.model.scenarios.workloads import vm_to_vm
 from pytest_nfvperf.model.testbed.line_rate import line_rate_fps
 from pytest_nfvperf.model.topology.catalogue import phy2phy
 from pytest_nfvperf.model.topology.compose import compose, node

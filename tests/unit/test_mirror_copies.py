@@ -17,8 +17,7 @@ from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.measure.reading import Reading
 from pytest_nfvperf.model.samples import Samples
-from pytest_nfvperf.model.scenarios.mirror_outputs import mirror_output
-from pytest_nfvperf.model.scenarios.vm_chain import vm_chain
+from pytest_nfvperf.model.scenarios.workloads import mirror_output, vm_chain
 from pytest_nfvperf.model.topology.compose import compose
 from pytest_nfvperf.model.topology.parts import endpoint, mirror, monitor, vnf
 from pytest_nfvperf.model.topology.topology import Topology

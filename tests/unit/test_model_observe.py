@@ -21,7 +21,7 @@ from pytest_nfvperf.model.measure.outcome import (
     SearchStatus,
 )
 from pytest_nfvperf.model.samples import Bound
-from pytest_nfvperf.model.sla.load_name import normal_load_name, same_load, share_of_goal, show_load
+from pytest_nfvperf.model.sla.rules import normal_load_name, same_load, share_of_goal, show_load
 
 NDR = Goal("ndr", 0.0)
 FOUND = GoalOutcome(NDR, SearchStatus.FOUND, load_fps=4_000_000, upper_fps=4_020_000)

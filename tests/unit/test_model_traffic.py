@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.traffic.headers import Vxlan
 from pytest_nfvperf.model.traffic.traffic import (
     IMIXES,
     MAX_FRAME_SIZE,
@@ -17,6 +16,7 @@ from pytest_nfvperf.model.traffic.traffic import (
     RFC2544_FRAME_SIZES,
     Imix,
     Traffic,
+    Vxlan,
     check_mtu,
 )
 

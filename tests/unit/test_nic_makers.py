@@ -15,8 +15,7 @@ from pytest_nfvperf.adapters.ovs.topology.nic_makers import NIC_MAKERS, Making, 
 from pytest_nfvperf.adapters.ovs.topology.ovs_port import OvsPort
 from pytest_nfvperf.adapters.ovs.topology.vduse_devices import VduseDevices
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
-from pytest_nfvperf.model.scenarios.pod_nodes import pod_nodes
-from pytest_nfvperf.model.scenarios.pods import pod_node
+from pytest_nfvperf.model.scenarios.workloads import pod_node, pod_nodes
 from pytest_nfvperf.model.topology.nodes import Nic, PortKind
 from pytest_nfvperf.model.topology.parts import nic
 

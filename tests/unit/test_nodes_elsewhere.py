@@ -17,7 +17,7 @@ from pytest_nfvperf.backends.far_nodes import lacks_far, refuse_unlike
 from pytest_nfvperf.backends.lab_interfaces import lacks_cabled
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
-from pytest_nfvperf.model.scenarios.overlay_path import vm_to_vm
+from pytest_nfvperf.model.scenarios.workloads import vm_to_vm
 from pytest_nfvperf.model.testbed.lab_cables import bed_of_node, cabled_ends, ends_of, ports_here, underlay_end
 from pytest_nfvperf.model.testbed.node_spec import FarHost, NodeSpec
 from pytest_nfvperf.model.testbed.testbed import CableSpec, CpuPlan, Dut, DutPort, GeneratorSpec, OvsSpec, Testbed

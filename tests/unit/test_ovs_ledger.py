@@ -9,10 +9,18 @@ from hypothesis import strategies as st
 
 from pytest_nfvperf.adapters.ovs.counters.drop_reasons import DROP_COUNTERS, RX_OUTSIDE_DROPPED, RX_REASONS, TX_REASONS
 from pytest_nfvperf.adapters.ovs.counters.trial_ledger import trial_ledger
-from pytest_nfvperf.model.ledger.ledger import CounterSnapshot, HopKind, Ledger, LedgerLine, Loss, ledger_of
-from pytest_nfvperf.model.ledger.ledger_text import ledger_text
-from pytest_nfvperf.model.ledger.loss_path import Stage, frame_path
-from pytest_nfvperf.model.scenarios.vm_chain import vm_chain
+from pytest_nfvperf.model.ledger.ledger import (
+    CounterSnapshot,
+    HopKind,
+    Ledger,
+    LedgerLine,
+    Loss,
+    Stage,
+    frame_path,
+    ledger_of,
+    ledger_text,
+)
+from pytest_nfvperf.model.scenarios.workloads import vm_chain
 from pytest_nfvperf.model.topology.catalogue import GENERATOR_MACS, vnf_mac
 from pytest_nfvperf.model.topology.compose import compose
 from pytest_nfvperf.model.topology.frame_route import Crossed, route

@@ -17,8 +17,7 @@ from pytest_nfvperf.adapters.evidence.schema import parse_line
 from pytest_nfvperf.adapters.report.allure_results import executor, write_allure_files
 from pytest_nfvperf.adapters.report.texts import trials_csv
 from pytest_nfvperf.model.evidence.records import RunData, TrialData
-from pytest_nfvperf.model.sla.failure_table import failure_table
-from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
+from pytest_nfvperf.model.sla.verdict import Judgement, Verdict, failure_table
 from tests.sample_run import TESTBED, SampleRun
 
 ROOT = Path(__file__).parents[2]

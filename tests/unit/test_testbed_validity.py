@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from pytest_nfvperf.model.errors import GeneratorError
-from pytest_nfvperf.model.ledger.ledger import CounterDelta, HopKind, ledger_of
-from pytest_nfvperf.model.ledger.loss_path import Stage, frame_path
+from pytest_nfvperf.model.ledger.ledger import CounterDelta, HopKind, Stage, frame_path, ledger_of
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, DirectionCounts, Reason, RigHealth, TrialResult, TrialSpec
 from pytest_nfvperf.model.traffic.windows import ThreadWindows, Windows, WitnessWindows

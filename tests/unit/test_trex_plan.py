@@ -17,8 +17,7 @@ from pytest_nfvperf.adapters.generators.frames import intended_frames
 from pytest_nfvperf.adapters.generators.trex.stream_plan import TrexPort, check_streams, port_number, shares, streams
 from pytest_nfvperf.adapters.generators.trex_child.streams import stream_of
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.traffic.headers import Vxlan
-from pytest_nfvperf.model.traffic.traffic import IMIXES, Traffic
+from pytest_nfvperf.model.traffic.traffic import IMIXES, Traffic, Vxlan
 from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
 from tests.frame_support import innermost, ip_of, rebuilt

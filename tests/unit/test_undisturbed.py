@@ -5,15 +5,15 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_nfvperf.model.traffic.undisturbed import (
+from pytest_nfvperf.model.traffic.windows import (
     FEWEST,
     MOST_LISTED,
+    State,
     disturbances,
     lost_by_window,
     reaching,
     undisturbed,
 )
-from pytest_nfvperf.model.traffic.windows import State
 from tests.unit.test_windows import ALONE, SHARED, windows
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_nfvperf.model.scenarios.vm_chain import vm_chain, vm_receiving
+from pytest_nfvperf.model.scenarios.workloads import vm_chain, vm_receiving
 from pytest_nfvperf.model.topology.catalogue import phy2phy
 from pytest_nfvperf.model.topology.compose import compose
 from pytest_nfvperf.model.topology.nodes import PortRole

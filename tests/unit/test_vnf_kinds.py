@@ -11,7 +11,7 @@ from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.vnf import maker
 from pytest_nfvperf.adapters.vnf.maker import LocalVnfs
 from pytest_nfvperf.model.errors import TestbedError
-from pytest_nfvperf.model.scenarios.vm_chain import vm_chain
+from pytest_nfvperf.model.scenarios.workloads import vm_chain
 from pytest_nfvperf.model.testbed.testbed import CpuPlan
 from pytest_nfvperf.model.topology.catalogue import pvvp
 from pytest_nfvperf.model.topology.nodes import VnfKind

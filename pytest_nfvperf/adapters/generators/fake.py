@@ -28,8 +28,7 @@ from pytest_nfvperf.model.measure.stream_measurement import (
     WayCounts,
 )
 from pytest_nfvperf.model.testbed.equipment import GeneratorInfo
-from pytest_nfvperf.model.traffic.histogram import Histogram
-from pytest_nfvperf.model.traffic.interval_counts import IntervalCounts, IntervalLatency, SoFar
+from pytest_nfvperf.model.traffic.histogram import Histogram, IntervalCounts, IntervalLatency, SoFar
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import (
     Direction,

@@ -22,8 +22,16 @@ from typing import Any
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError
 from pytest_nfvperf.model.topology.frame_route import route
 from pytest_nfvperf.model.topology.topology import Topology
-from pytest_nfvperf.model.traffic.headers import VXLAN_PORT, VXLAN_SOURCE_PORTS, Vxlan, ip_version
-from pytest_nfvperf.model.traffic.traffic import FCS_BYTES, TEST_PAYLOAD_BYTES, Imix, Traffic
+from pytest_nfvperf.model.traffic.traffic import (
+    FCS_BYTES,
+    TEST_PAYLOAD_BYTES,
+    VXLAN_PORT,
+    VXLAN_SOURCE_PORTS,
+    Imix,
+    Traffic,
+    Vxlan,
+    ip_version,
+)
 from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
 

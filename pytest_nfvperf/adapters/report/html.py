@@ -51,7 +51,7 @@ from pytest_nfvperf.model.evidence.machine_did import machine_did
 from pytest_nfvperf.model.evidence.records import Cause, TopologyData
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
-from pytest_nfvperf.model.traffic.latency_origin import latency_origin
+from pytest_nfvperf.model.traffic.trial import latency_origin
 
 MOST_UNPACKED_TRIALS = 2_000
 """Of a run with more trials, what the page has of each test is packed until somebody opens it."""

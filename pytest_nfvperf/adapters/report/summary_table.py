@@ -45,7 +45,7 @@ from pytest_nfvperf.model.evidence.conclusion import NO_SLA, RunConclusion, subj
 from pytest_nfvperf.model.measure.outcome import GoalOutcome, Outcome, PlateauPoint, SearchStatus
 from pytest_nfvperf.model.samples import Bound
 from pytest_nfvperf.model.sla.verdict import Verdict
-from pytest_nfvperf.model.traffic.latency_origin import latency_origin
+from pytest_nfvperf.model.traffic.trial import latency_origin
 
 BADGE_STYLES = {
     "PASS": "green",

@@ -10,8 +10,7 @@ from enum import StrEnum
 from pytest_nfvperf.model.display import format_count, format_ns
 from pytest_nfvperf.model.evidence.records import TrialData
 from pytest_nfvperf.model.traffic.cpu_placement import BandsSeen, Placed, bands_seen
-from pytest_nfvperf.model.traffic.undisturbed import disturbances
-from pytest_nfvperf.model.traffic.windows import State
+from pytest_nfvperf.model.traffic.windows import State, disturbances
 
 QUIET_SHARE = 0.9
 """Of the trials that must be near, and of the windows that must be undisturbed, on a quiet rig."""

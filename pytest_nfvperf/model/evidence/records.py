@@ -31,13 +31,7 @@ from pytest_nfvperf.model.text import storable
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.histogram import Histogram, summarised
 from pytest_nfvperf.model.traffic.trial import TrialResult
-from pytest_nfvperf.model.traffic.undisturbed import (
-    LISTED_OF_STEPS,
-    MOST_LISTED,
-    Disturbance,
-    Undisturbed,
-    disturbances,
-)
+from pytest_nfvperf.model.traffic.windows import LISTED_OF_STEPS, MOST_LISTED, Disturbance, Undisturbed, disturbances
 
 SCHEMA_VERSION = 1
 

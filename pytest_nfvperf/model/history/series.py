@@ -14,8 +14,7 @@ from typing import Any
 from pytest_nfvperf.model.compare.decision import HIGHER, LOWER
 from pytest_nfvperf.model.evidence.comparison import differences, unlike
 from pytest_nfvperf.model.samples import Bound
-from pytest_nfvperf.model.sla.baseline import Subject
-from pytest_nfvperf.model.sla.verdict import Observation
+from pytest_nfvperf.model.sla.verdict import Observation, Subject
 
 SCHEMA = 1
 AT_LEAST, AT_MOST, ABOUT = Bound.AT_LEAST.value, Bound.AT_MOST.value, Bound.ABOUT.value

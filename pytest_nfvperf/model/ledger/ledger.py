@@ -13,9 +13,12 @@ that the source does not offer is absent, never 0: then two hops become one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
+
+from pytest_nfvperf.model.traffic.trial import TrialSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,3 +270,252 @@ def deltas(before: CounterSnapshot, after: CounterSnapshot) -> tuple[CounterDelt
     return tuple(
         CounterDelta(name, new[name] - old[name], new[name] < old[name]) for name in sorted(old.keys() & new.keys())
     )
+
+
+# The ledger as text: the path of the frames, downwards, with the loss at the hop where it happened.
+#
+#     p0 -> p1: 10,000 offered, 9,000 received, 1,000 lost
+#           10,000  generator p0
+#           10,000  p0 rx
+#      ->    9,000  br0              1,000 lost: drop_action_of_pipeline (priority=200,in_port=1 actions=drop)
+#            9,000  p1 tx
+#            9,000  generator p1
+#
+# The number is what came out of the hop.
+
+
+_LONGEST_HOP = 36
+OF_OTHERS = "of others, which are not of this trial (or counted twice)"
+
+
+def ledger_text(ledger: Ledger) -> str:
+    """The paths of the frames; without paths, the losses by hop and reason."""
+    blocks = [_path_text(path) for path in ledger.paths] or [_table_text(ledger)]
+    blocks += [_path_text(branch, "copies due") for branch in ledger.branches]
+    if ledger.beside:
+        blocks.append("\n".join(["beside the path (copies, not the trial's frames):", *_hop_rows(ledger.beside)]))
+    if ledger.notes:
+        blocks.append("\n".join(f"note: {note}" for note in ledger.notes))
+    return "\n\n".join(blocks)
+
+
+def weakness(spec: TrialSpec) -> tuple[int, bool]:
+    """The order in which trials that lost frames are worth a look: the lowest load first, no warm-up before others."""
+    return spec.load_fps, spec.purpose == "warm-up"
+
+
+def _path_text(path: FramePath, entered: str = "offered") -> str:
+    rest = f", {path.unaccounted:,} of them unexplained" if path.unaccounted else ""
+    rest += f"; frames of others in the counters: {path.foreign_joined:,}" if path.foreign_joined else ""
+    head = (
+        f"{path.direction.replace('->', ' -> ')}: {path.offered:,} {entered}, {path.received:,} received, "
+        f"{path.lost:,} lost{rest}"
+    )
+    return "\n".join([head, *_hop_rows(path.hops, path.foreign)])
+
+
+def _hop_rows(hops: Sequence[Hop], foreign: Sequence[tuple[int, int]] = ()) -> list[str]:
+    wide = max(len(f"{max(hop.left, hop.entered):,}") for hop in hops)
+    name = min(max(len(hop.name) for hop in hops), _LONGEST_HOP)
+    rows = []
+    for hop, others in zip(hops, foreign or [(0, 0)] * len(hops), strict=True):
+        said = [*hop_losses(hop, others)] or [""]
+        mark = "->" if hop.missing > 0 else "  "
+        rows.append(f" {mark} {hop.left:>{wide},}  {hop.name:<{name}}  {said[0]}".rstrip())
+        rows += [" " * (4 + wide + 2 + max(name, len(hop.name)) + 2) + more for more in said[1:]]
+    return rows
+
+
+def hop_losses(hop: Hop, others: tuple[int, int]) -> list[str]:
+    """What was lost in a hop, a line a reason; what stays unexplained; and what is of others, as FramePath.foreign."""
+    joined, ended = others
+    said = [
+        f"{loss.frames:,} lost: {loss.reason}" + (f" ({loss.detail})" if loss.detail else "") for loss in hop.losses
+    ]
+    if hop.unexplained > ended:
+        said.append(f"{hop.unexplained - ended:,} lost, unexplained")
+    if ended:
+        said.append(f"{ended:,} of others end here")
+    if joined:
+        said.append(f"{joined:,} {OF_OTHERS}")
+    return said
+
+
+def _table_text(ledger: Ledger) -> str:
+    rows = [("offered", "", ledger.offered)]
+    rows += [(line.hop, line.reason, -line.frames) for line in ledger.lines]
+    rows += [("received", "", ledger.received), ("unexplained", "", ledger.unaccounted)]
+    rows += [("of others, or counted twice", "", -ledger.foreign)] if ledger.foreign else []
+    hops = max(len(hop) for hop, _, _ in rows)
+    reasons = max(len(reason) for _, reason, _ in rows)
+    return "\n".join(f"{hop:<{hops}}  {reason:<{reasons}}  {frames:>15,}" for hop, reason, frames in rows)
+
+
+# Counters of several nodes side by side: which are a node's own, and what all of them make together. Pure.
+#
+# A source of a node is called after both, "node1.ovs", so snapshots of two nodes are never paired. A port's counters
+# keep their names, because a topology has each port once; those of a node as a whole have the node before them,
+# "node1.pmd.packets_received".
+
+
+_OF_MACHINE = "softnet"
+"""Counters that all nodes of one machine have in common."""
+
+
+def on_node(snapshot: CounterSnapshot, node: str, ports: Collection[str]) -> CounterSnapshot:
+    """A snapshot that one node's source gave, with the node in the names of what is not a port's."""
+    named = ((_on_node(name, node, ports), value) for name, value in snapshot.counters)
+    return CounterSnapshot(f"{node}.{snapshot.source}", snapshot.time_ns, tuple(sorted(named)))
+
+
+def _on_node(name: str, node: str, ports: Collection[str]) -> str:
+    first = name.partition(".")[0]
+    return name if first in ports or first == _OF_MACHINE else f"{node}.{name}"
+
+
+def off_node(snapshot: CounterSnapshot, node: str) -> CounterSnapshot:
+    """The reverse of ``on_node``: as the node's own source gave it."""
+    named = ((name.removeprefix(f"{node}."), value) for name, value in snapshot.counters)
+    return CounterSnapshot(kind_of(snapshot.source), snapshot.time_ns, tuple(sorted(named)))
+
+
+def kind_of(source: str) -> str:
+    """``ovs`` of ``node1.ovs``, and of ``ovs``."""
+    return source.rpartition(".")[2]
+
+
+def nodes_of(snapshots: Sequence[CounterSnapshot]) -> list[str]:
+    """The nodes whose sources are among these."""
+    names = (snapshot.source.rpartition(".")[0] for snapshot in snapshots)
+    return list(dict.fromkeys(name for name in names if name))
+
+
+def of_node(moved: Mapping[str, int], node: str, nodes: Sequence[str]) -> dict[str, int]:
+    """What one node's counters did, by the names that they have without nodes; ports' counters are all there."""
+    prefixes = tuple(f"{each}." for each in nodes)
+    common = {name: delta for name, delta in moved.items() if not name.startswith(prefixes)}
+    own = {name: delta for name, delta in moved.items() if name.startswith(f"{node}.")}
+    return common | {name.removeprefix(f"{node}."): delta for name, delta in own.items()}
+
+
+def sums(changes: Sequence[CounterDelta], nodes: Sequence[str]) -> list[CounterDelta]:
+    """What the nodes' own counters did together, by the names that they have without nodes."""
+    total = Counter[str]()
+    for change in changes:
+        node, _, name = change.name.partition(".")
+        if node in nodes:
+            total[name] += change.delta
+    return [CounterDelta(name, delta, went_back=False) for name, delta in sorted(total.items())]
+
+
+def as_one(snapshots: Sequence[CounterSnapshot], kinds: Collection[str]) -> CounterSnapshot:
+    """The snapshots of these kinds as that of one DUT: what nodes count by themselves is added up."""
+    chosen = [snapshot for snapshot in snapshots if kind_of(snapshot.source) in kinds]
+    total = Counter[str]()
+    for snapshot in chosen:
+        node = snapshot.source.rpartition(".")[0]
+        total.update({name.removeprefix(f"{node}."): value for name, value in snapshot.counters})
+    return CounterSnapshot(kind_of(chosen[0].source), chosen[0].time_ns, tuple(sorted(total.items())))
+
+
+# A path is built from stages: how many frames came out of each, where anybody counted that.
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A hop as its counters show it. ``left``: frames that came out of it, None where nobody counts them.
+
+    ``node``: on which it is, where there are several.
+    """
+
+    name: str
+    kind: HopKind
+    left: int | None
+    losses: tuple[Loss, ...] = ()
+    node: str = ""
+
+
+def frame_path(direction: str, offered: int, stages: Sequence[Stage]) -> FramePath:
+    """Chain the stages; those that nobody counted behind become one hop with the next.
+
+    Raises:
+        ValueError: no stages, or nobody counted behind the last.
+    """
+    hops: list[Hop] = []
+    open_stages: list[Stage] = []
+    entered = offered
+    for stage in stages:
+        open_stages.append(stage)
+        if stage.left is not None:
+            hops.append(_one_hop(open_stages, entered, stage.left))
+            entered = stage.left
+            open_stages = []
+    if open_stages:
+        raise ValueError(f"path {direction}: nobody counted what came out of {open_stages[-1].name!r}")
+    return FramePath(direction, tuple(hops))
+
+
+def _one_hop(stages: Sequence[Stage], entered: int, left: int) -> Hop:
+    kinds = {stage.kind for stage in stages}
+    # The datapath's own reasons are for any hop that it is a part of.
+    kind = HopKind.DATAPATH if HopKind.DATAPATH in kinds else stages[-1].kind
+    losses = tuple(loss for stage in stages for loss in stage.losses if loss.frames > 0)
+    node = next((stage.node for stage in reversed(stages) if stage.node), "")
+    return Hop(", ".join(stage.name for stage in stages), kind, entered, left, losses, node)
+
+
+def attribute(
+    paths: Sequence[FramePath], pool: Mapping[str, int], details: Mapping[str, str] | None = None, node: str = ""
+) -> tuple[tuple[FramePath, ...], dict[str, int]]:
+    """Give reasons that the datapath counts as a whole to the hops where frames are missing without one.
+
+    Of several hops each gets its share by what it lacks, and the loss says so. A hop never gets more than it
+    lacks: the rest was not of this trial (learning frames, neighbour discovery).
+
+    Args:
+        paths: of all directions.
+        pool: frames by reason, the surest first.
+        details: what to say of a reason.
+        node: whose datapath counted, where there are several.
+
+    Returns:
+        The paths with the reasons, and what of the pool no hop lacked.
+    """
+    hops = [hop for path in paths for hop in path.hops]
+    lacking = [max(hop.unexplained, 0) if hop.kind is HopKind.DATAPATH and hop.node == node else 0 for hop in hops]
+    losses: list[list[Loss]] = [[] for _ in lacking]
+    left: dict[str, int] = {}
+    for reason, frames in pool.items():
+        shares = spread(frames, lacking)
+        several = sum(1 for lack in lacking if lack) > 1
+        for at, share in enumerate(shares):
+            if share:
+                detail = "; ".join(filter(None, [(details or {}).get(reason, ""), _SHARED if several else ""]))
+                losses[at].append(Loss(reason, share, detail))
+                lacking[at] -= share
+        if frames > sum(shares):
+            left[reason] = frames - sum(shares)
+    return _with_losses(paths, losses), left
+
+
+_SHARED = "counted for the whole datapath, shared out by what each hop lacks"
+
+
+def _with_losses(paths: Sequence[FramePath], losses: Sequence[Sequence[Loss]]) -> tuple[FramePath, ...]:
+    added = iter(losses)
+    return tuple(
+        FramePath(path.direction, tuple(replace(hop, losses=(*hop.losses, *next(added))) for hop in path.hops))
+        for path in paths
+    )
+
+
+def spread(frames: int, lacking: Sequence[int]) -> list[int]:
+    """Share out frames by what each lacks, never more than that, in whole frames (largest remainders)."""
+    wanted = sum(lacking)
+    if frames >= wanted:
+        return list(lacking)
+    shares = [frames * lack // wanted for lack in lacking]
+    by_remainder = sorted(range(len(lacking)), key=lambda at: -(frames * lacking[at] % wanted))
+    for at in by_remainder[: frames - sum(shares)]:
+        shares[at] += 1
+    return shares

@@ -27,7 +27,7 @@ from pytest_nfvperf.model.measure.outcome import (
 from pytest_nfvperf.model.measure.shared_cpus import as_bound, shares_cpus
 from pytest_nfvperf.model.measure.soak_observe import soak_observations, soak_unmeasured
 from pytest_nfvperf.model.samples import Samples, Slope
-from pytest_nfvperf.model.sla.load_name import load_in_fps, normal_load_name, share_of_goal
+from pytest_nfvperf.model.sla.rules import load_in_fps, normal_load_name, share_of_goal
 from pytest_nfvperf.model.sla.verdict import Observation
 from pytest_nfvperf.model.statistics import median_interval
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pytest_nfvperf.model.measure.soak_table import TIME, SoakTable
 from pytest_nfvperf.model.traffic.cpu_placement import Placed
 from pytest_nfvperf.model.traffic.trial import TrialResult
-from pytest_nfvperf.model.traffic.undisturbed import LEAST_SHARE, lost_by_window, reaching
-from pytest_nfvperf.model.traffic.windows import State
+from pytest_nfvperf.model.traffic.windows import LEAST_SHARE, State, lost_by_window, reaching
 
 
 @dataclass(frozen=True, slots=True)

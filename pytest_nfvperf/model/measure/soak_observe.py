@@ -13,7 +13,7 @@ from dataclasses import replace
 from pytest_nfvperf.model.display import format_seconds, how_many
 from pytest_nfvperf.model.measure.loss_bound import loss_bound_text
 from pytest_nfvperf.model.measure.soak import Drift, Soak
-from pytest_nfvperf.model.sla.load_name import load_in_fps
+from pytest_nfvperf.model.sla.rules import load_in_fps
 from pytest_nfvperf.model.sla.verdict import Observation
 
 DRIFTS = ("rate_change", "latency_p99_change", "cycles_change", "memory_growth")

@@ -13,12 +13,8 @@ from dataclasses import dataclass, replace
 
 from pytest_nfvperf.model.display import format_against, format_ratio, format_value, how_many
 from pytest_nfvperf.model.samples import Bound, Relative
-from pytest_nfvperf.model.sla.baseline import NOT_GIVEN, Baseline
-from pytest_nfvperf.model.sla.core_budget import budget_text, within
-from pytest_nfvperf.model.sla.failure_table import failure_table
-from pytest_nfvperf.model.sla.load_name import same_load, show_load
-from pytest_nfvperf.model.sla.rules import Limit, Rule
-from pytest_nfvperf.model.sla.verdict import Judgement, Observation, Verdict
+from pytest_nfvperf.model.sla.rules import Limit, Rule, budget_text, same_load, show_load, within
+from pytest_nfvperf.model.sla.verdict import NOT_GIVEN, Baseline, Judgement, Observation, Verdict, failure_table
 
 __all__ = ["Peers", "failure_table", "judge", "requirement_text", "worst"]
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pytest_nfvperf.model.display import format_fps
+from pytest_nfvperf.model.sla.verdict import Observation
 
 ON_OR_OFF = {True: "on", False: "off"}
 """How a yes or no is written as a label: ``tso: on``; ``true`` in YAML is the same."""
@@ -93,3 +97,274 @@ def rules_name(rules: Sequence[Rule], baseline: str = "") -> str:
     """
     asked = repr(([(rule.where, rule.require, rule.name) for rule in rules], baseline))
     return hashlib.sha256(asked.encode()).hexdigest()[:16]
+
+
+# Names of loads, in one normal form, so that an SLA finds the figure it is about.
+#
+# A load is named either by a search's goal, ``50 % of pdr``, or by itself, ``4000000 pps``.
+
+
+_OF_GOAL = re.compile(r"(?P<percent>[0-9.]+) ?% of (?P<goal>ndr|pdr|throughput)", re.ASCII)
+_OF_FPS = re.compile(r"(?P<fps>[0-9.]+) pps", re.ASCII)
+
+
+def share_of_goal(ratio: float, goal: str) -> str:
+    """``0.5, "pdr"`` is ``50 % of pdr``."""
+    return f"{round(ratio * 100, 6):g} % of {goal}"
+
+
+def load_in_fps(load_fps: float) -> str:
+    """``4000000 pps``, frames/s per direction."""
+    return f"{round(load_fps)} pps"
+
+
+def normal_load_name(name: str, load_fps: float) -> str:
+    """The normal form of a measured load's name: a goal's share stays one, all else is the load itself."""
+    match = _OF_GOAL.fullmatch(" ".join(name.split()))
+    return share_of_goal(float(match["percent"]) / 100, match["goal"]) if match else load_in_fps(load_fps)
+
+
+def same_load(one: str | None, other: str | None) -> bool:
+    """True when both name the same load. Loads in frames/s may differ by 0.1 %, a rounding's worth."""
+    if one == other:
+        return True
+    first, second = _OF_FPS.fullmatch(one or ""), _OF_FPS.fullmatch(other or "")
+    if not (first and second):
+        return False
+    a, b = float(first["fps"]), float(second["fps"])
+    return abs(a - b) <= 1e-3 * max(a, b)
+
+
+def show_load(name: str) -> str:
+    """For a person: ``4.00 Mpps`` for ``4000000 pps``."""
+    match = _OF_FPS.fullmatch(name)
+    return format_fps(float(match["fps"])) if match else name
+
+
+# A rate under a budget of cores: what a measurement with other CPUs than the budget's says about it.
+#
+# With fewer cores than it may have, a datapath does at least what was seen; with more, at most.
+
+
+_CORES = re.compile(r"(?P<number>[1-9]\d{0,2}) cores?", re.ASCII)
+
+
+def budget_of(at: str | None) -> int | None:
+    """The number of ``2 cores``; None for what is no budget of cores."""
+    match = _CORES.fullmatch(" ".join((at or "").split()))
+    return int(match["number"]) if match else None
+
+
+def budget_text(cores: int) -> str:
+    """``2 cores``."""
+    return "1 core" if cores == 1 else f"{cores} cores"
+
+
+def within(seen: Observation, budget: int) -> Observation | str:
+    """The figure as a bound of what the datapath does on so many cores; or why that cannot be said."""
+    if not seen.cores:
+        return f"how many cores the datapath had is not known, and the SLA is about {budget_text(budget)}"
+    if seen.cores == budget:
+        return seen
+    lower = seen.cores < budget
+    why = f"on {budget_text(seen.cores)}, and the SLA is about {budget_text(budget)}"
+    return replace(
+        seen,
+        lower_bound=seen.lower_bound or lower,
+        upper_bound=seen.upper_bound or not lower,
+        bound_reason="; ".join(filter(None, (seen.bound_reason, why))),
+    )
+
+
+# Requirements that can never be judged, whatever the DUT does: said before the measurement, not after it.
+#
+# Only what is certain is told. What depends on the measurement stays with the judge, which calls it INCONCLUSIVE.
+
+
+_GOALS = ("ndr", "pdr", "throughput")
+_SHARE = re.compile(r"[0-9.]+ % of (?P<goal>\w+)", re.ASCII)
+_NOT_OF_SEARCHES = re.compile(
+    r"(tcp|udp|mirror|response|responses|connect|reconnect|restart|establishment|withdrawal|announcement|outage"
+    r"|recovery|survival|prefixes|session|sample|sampling|spoiled|load_latency|instructions|failed_connects"
+    r"|sender_cores|receiver_cores|softirq_cores|datapath_cores|pmd_cores|cpu_per_gigabit|context_switches|retransmits"
+    r"|rate_change|latency_p99_change|cycles_change|memory_growth)(_.*)?|.*_slope"
+)
+"""Metrics that streams, mirrors, routing, soaks and comparisons have, and no search."""
+
+
+@dataclass(frozen=True, slots=True)
+class Foreseen:
+    """What is known of a test's measurements before they begin. None: it is not known.
+
+    Attributes:
+        line_rate: whether a link that the frames cross has one.
+        latency_shares: loads at which latency is measured, as ratios of the PDR.
+        repeats: how often a load is searched.
+        searches_only: every figure is a search's.
+        without_cores: the datapath, by its name, where it has no poll-mode threads.
+        profile: the measuring profile, by its name.
+    """
+
+    line_rate: bool | None = None
+    latency_shares: tuple[float, ...] | None = None
+    repeats: int | None = None
+    searches_only: bool = False
+    without_cores: str | None = None
+    profile: str = ""
+
+
+def why_never(metric: str, limit: Limit, foreseen: Foreseen) -> str | None:
+    """Why a requirement can never be judged, and what to write instead; None where it can be, or nobody knows.
+
+    Args:
+        metric: what is required.
+        limit: how much of it, and where.
+        foreseen: what is known of the measurement.
+    """
+    if limit.unit == "line_ratio" and foreseen.line_rate is False:
+        return no_line_rate(metric)
+    if foreseen.searches_only and _NOT_OF_SEARCHES.fullmatch(metric):
+        return f"no search measures {metric}, and the tests it selects only search: correct the selector or the metric"
+    if limit.at is not None and foreseen.latency_shares is not None:
+        share = _SHARE.fullmatch(limit.at)
+        if share is not None:
+            return _unmeasured_share(metric, limit.at, share["goal"], foreseen.latency_shares, foreseen.profile)
+    if foreseen.repeats is not None and foreseen.repeats < limit.repeats:
+        made = "makes one search" if foreseen.repeats == 1 else f"makes {foreseen.repeats} searches"
+        return f"asks for {limit.repeats} repeats, and this run {made}: add --nfv-repeat {limit.repeats}"
+    if limit.cores is not None and foreseen.without_cores is not None:
+        return (
+            f"asks for a rate at {budget_text(limit.cores)}, and datapath {foreseen.without_cores} has no PMD threads "
+            "whose cores could be counted: leave 'at' out, or select another datapath"
+        )
+    return None
+
+
+def no_line_rate(metric: str) -> str:
+    """Why a share of line rate cannot be judged where no link has one, and what to write."""
+    return (
+        f"{metric} is required as a share of line rate, and no port that the frames cross has one: write a rate, such "
+        "as '>= 4 Mpps', or line_rate of the ports in the testbed file"
+    )
+
+
+def _unmeasured_share(metric: str, at: str, goal: str, shares: Sequence[float], profile: str) -> str | None:
+    """Why a metric is not measured at a share of a search's load; None where it is."""
+    if metric.startswith("latency_"):
+        measured = [share_of_goal(share, "pdr") for share in shares]
+        return None if at in measured else _measured_at(metric, at, measured, f"profile {profile}")
+    if metric in {"loss_ratio", "lost_frames"}:
+        measured = [share_of_goal(1.0, goal)] if metric == "loss_ratio" else []
+        return None if at in measured else _measured_at(metric, at, measured, "a confirmation")
+    return None
+
+
+def _measured_at(metric: str, at: str, measured: Sequence[str], who: str) -> str:
+    where = f"{who} measures it at {', '.join(measured)}" if measured else f"{metric} is only counted at frames/s"
+    return f"{metric} is not measured at {at}: {where}; write one of these, or a load in frames/s, such as '4 Mpps'"
+
+
+# Which tests an SLA compares with one another: they run on one testbed, one after the other.
+#
+# A relation such as ``forwarding_rate: ">= 95 % of {bridges: 1}"`` needs its other side, measured before. Labels that
+# a test gets only while it runs (the name of a topology that it composes) are not known yet: they may be equal.
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """A test before it runs.
+
+    Attributes:
+        folder: of its suite.
+        subjects: labels of each subject that it will measure.
+        rules: those in force for it.
+    """
+
+    folder: str
+    subjects: tuple[Mapping[str, str], ...]
+    rules: tuple[Rule, ...]
+
+
+class Groups:
+    """A partition of the numbers below ``count``, each by itself at first."""
+
+    def __init__(self, count: int) -> None:
+        self._parents = list(range(count))
+
+    def join(self, one: int, other: int) -> None:
+        """Put the groups of two numbers together."""
+        first, second = sorted((self.of(one), self.of(other)))
+        self._parents[second] = first
+
+    def of(self, number: int) -> int:
+        """The smallest number of its group."""
+        while self._parents[number] != number:
+            number = self._parents[number]
+        return number
+
+
+def join_related(tests: Sequence[Selected], groups: Groups) -> None:
+    """Join the tests that a rule compares, by their places in ``tests``."""
+    for place, test in enumerate(tests):
+        for wanted, certain in _other_sides(test):
+            for other, candidate in enumerate(tests):
+                within = certain or candidate.folder == test.folder
+                if other != place and within and any(_may_be(wanted, labels) for labels in candidate.subjects):
+                    groups.join(place, other)
+
+
+def other_sides_first(tests: Sequence[Selected]) -> list[int]:
+    """Places of the tests in an order that measures the other side of a relation before the test that needs it.
+
+    All else stays as it was. Tests count as another side where they have the labels that the relation names.
+    """
+    needs = [list(_tests_before(tests, place)) for place in range(len(tests))]
+    order: dict[int, None] = {}
+    for place in range(len(tests)):
+        _put(place, needs, order, frozenset())
+    return list(order)
+
+
+def _put(place: int, needs: Sequence[Sequence[int]], order: dict[int, None], under_way: frozenset[int]) -> None:
+    """Put a test behind all that it needs. Of tests that need one another, nobody can be first."""
+    for other in needs[place]:
+        if other not in order and other not in under_way:
+            _put(other, needs, order, under_way | {place})
+    order.setdefault(place)
+
+
+def _tests_before(tests: Sequence[Selected], place: int) -> Iterator[int]:
+    own = tests[place]
+    for wanted, certain in _other_sides(own):
+        named = {name for labels in own.subjects for name in wanted if labels.get(name) != wanted[name]}
+        for other, candidate in enumerate(tests):
+            within = certain or candidate.folder == own.folder
+            if other != place and within and any(_is_side(wanted, named, labels) for labels in candidate.subjects):
+                yield other
+
+
+def _is_side(wanted: Mapping[str, str], named: Iterable[str], labels: Mapping[str, str]) -> bool:
+    return _may_be(wanted, labels) and all(name in labels for name in named)
+
+
+def _other_sides(test: Selected) -> Iterator[tuple[dict[str, str], bool]]:
+    """Labels of the subjects that a test is compared with, and whether the rule is about it for certain."""
+    for labels in test.subjects:
+        for rule in test.rules:
+            relations = [dict(limit.relative_to) for _, limit in rule.require if limit.relative_to]
+            if not relations or not _may_match(rule, labels):
+                continue
+            certain = rule.matches(labels)
+            for differing in relations:
+                if any(labels.get(name) != value for name, value in differing.items()):
+                    yield {**labels, **differing}, certain and differing.keys() <= labels.keys()
+
+
+def _may_match(rule: Rule, labels: Mapping[str, str]) -> bool:
+    known = tuple((name, accepted) for name, accepted in rule.where if name in labels)
+    return Rule(known, (), rule.source).matches(labels)
+
+
+def _may_be(wanted: Mapping[str, str], labels: Mapping[str, str]) -> bool:
+    """As the judge finds the other side: by all labels but the test's name."""
+    return all(labels.get(name, value) == value for name, value in wanted.items() if name != "test")

@@ -9,8 +9,7 @@ from pytest_nfvperf.model.topology.bridge_paths import link_ends
 from pytest_nfvperf.model.topology.frame_route import Crossed, route
 from pytest_nfvperf.model.topology.links import Underlay, encapsulation_bytes
 from pytest_nfvperf.model.topology.topology import Topology
-from pytest_nfvperf.model.traffic.headers import VLAN_TAG_BYTES
-from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.traffic import VLAN_TAG_BYTES, Traffic
 from pytest_nfvperf.model.traffic.trial import Direction
 
 

@@ -12,15 +12,14 @@ loss. *Skipped* frames were due while the generator was not running: the rig's f
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
 from pytest_nfvperf.model.traffic.cpu_placement import Placed
 from pytest_nfvperf.model.traffic.histogram import Histogram
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.undisturbed import Undisturbed, running, undisturbed
-from pytest_nfvperf.model.traffic.windows import Windows
+from pytest_nfvperf.model.traffic.windows import Undisturbed, Windows, running, undisturbed
 
 MOST_NOT_OFFERED = 0.04
 """Share of the frames due that a trial may leave out and still be one at its load: what the rig forgives itself where
@@ -430,3 +429,16 @@ class TrialResult:
     def latency(self) -> Histogram | None:
         """Latency from scheduled send time over all directions."""
         return Histogram.merged(c.latency for c in self.counts if c.latency is not None)
+
+
+# From which send time an engine counts latency: a reader must know it to compare two engines.
+
+
+SCHEDULED = "from the scheduled send time"
+_OTHERS = {"trex": "from the actual send time (TRex knows no other)"}
+
+
+def latency_origin(engines: Iterable[str | None]) -> str:
+    """In words, for figures of these engines, by their label; None is one that says nothing of itself."""
+    said = [_OTHERS.get(engine or "", SCHEDULED) for engine in engines]
+    return "; ".join(dict.fromkeys(said)) or SCHEDULED

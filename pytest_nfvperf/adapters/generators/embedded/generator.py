@@ -32,10 +32,9 @@ from pytest_nfvperf.adapters.process.wakeups import exchange_volleys
 from pytest_nfvperf.model.errors import DeadlineError, GeneratorError
 from pytest_nfvperf.model.testbed.equipment import GeneratorInfo
 from pytest_nfvperf.model.traffic.cpu_placement import Distance, Poller
-from pytest_nfvperf.model.traffic.frame_cost import NearCosts
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, InvalidReason, Reason, TrialResult, TrialSpec
-from pytest_nfvperf.model.traffic.windows import Windows
+from pytest_nfvperf.model.traffic.windows import NearCosts, Windows
 from pytest_nfvperf.ports.generator import GeneratorPort
 from pytest_nfvperf.ports.machine import Kept
 

@@ -19,8 +19,7 @@ from typing import Any
 
 from pytest_nfvperf.adapters.generators.engine import EngineLink
 from pytest_nfvperf.model.errors import GeneratorError
-from pytest_nfvperf.model.traffic.histogram import Histogram
-from pytest_nfvperf.model.traffic.interval_counts import IntervalCounts, IntervalLatency, SoFar
+from pytest_nfvperf.model.traffic.histogram import Histogram, IntervalCounts, IntervalLatency, SoFar
 from pytest_nfvperf.model.traffic.trial import (
     Arrivals,
     Direction,
@@ -33,7 +32,6 @@ from pytest_nfvperf.model.traffic.trial import (
     TrialSpec,
     VnfCounts,
 )
-from pytest_nfvperf.model.traffic.undisturbed import Undisturbed
 from pytest_nfvperf.model.traffic.windows import (
     ASKED_LATEST_NS,
     FULL_SPEED,
@@ -41,6 +39,7 @@ from pytest_nfvperf.model.traffic.windows import (
     LONGEST_WAIT_NS,
     MOST_ABSENT,
     ThreadWindows,
+    Undisturbed,
     Windows,
     WitnessWindows,
     full_speed,

@@ -25,8 +25,14 @@ from pytest_nfvperf.adapters.generators.frames import (
 )
 from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.traffic.headers import IP_BYTES, UDP_BYTES, VXLAN_SOURCE_PORTS
-from pytest_nfvperf.model.traffic.traffic import FCS_BYTES, WIRE_OVERHEAD_BYTES, Traffic
+from pytest_nfvperf.model.traffic.traffic import (
+    FCS_BYTES,
+    IP_BYTES,
+    UDP_BYTES,
+    VXLAN_SOURCE_PORTS,
+    WIRE_OVERHEAD_BYTES,
+    Traffic,
+)
 from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
 

@@ -9,8 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pytest_nfvperf.adapters.ovs.counters.drop_reasons import RX_OUTSIDE_DROPPED, RX_REASONS, TX_REASONS
-from pytest_nfvperf.model.ledger.ledger import FramePath, Hop, HopKind, Loss
-from pytest_nfvperf.model.ledger.loss_path import Stage, frame_path
+from pytest_nfvperf.model.ledger.ledger import FramePath, Hop, HopKind, Loss, Stage, frame_path
 from pytest_nfvperf.model.topology.compute_nodes import node_of_bridge
 from pytest_nfvperf.model.topology.frame_route import Crossed
 from pytest_nfvperf.model.topology.mirrors import Mirror

@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from typing import Protocol, runtime_checkable
 
 from pytest_nfvperf.model.errors import TestbedError
-from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
-from pytest_nfvperf.model.ledger.node_counters import off_node, on_node
+from pytest_nfvperf.model.ledger.ledger import CounterSnapshot, off_node, on_node
 from pytest_nfvperf.model.traffic.cpu_placement import Poller
 from pytest_nfvperf.ports.datapath import Collector, KnowsPollers, Settling
 from pytest_nfvperf.ports.generator import KnowsForwardingThread

@@ -17,11 +17,14 @@ from pytest_nfvperf.model.ledger.ledger import (
     Ledger,
     LedgerLine,
     Loss,
+    as_one,
+    attribute,
     deltas,
+    frame_path,
+    kind_of,
     ledger_of,
+    of_node,
 )
-from pytest_nfvperf.model.ledger.loss_path import attribute, frame_path
-from pytest_nfvperf.model.ledger.node_counters import as_one, kind_of, of_node
 from pytest_nfvperf.model.topology.frame_route import Crossed, route
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.trial import TrialResult
