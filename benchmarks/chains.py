@@ -13,7 +13,7 @@ from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.samples import Relative
-from pytest_nfvperf.model.topology.catalogue import bridge_chain
+from pytest_nfvperf.model.topology.compose import bridge_chain
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.runs.figures import Subject
 from pytest_nfvperf.runs.forwarding import LARGER

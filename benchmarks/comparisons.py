@@ -14,7 +14,7 @@ from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.profile import QUICK, Profile
 from pytest_nfvperf.model.samples import Relative
-from pytest_nfvperf.model.topology.catalogue import phy2phy
+from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.runs.figures import Subject
 from pytest_nfvperf.runs.rig import LiveTopology

@@ -22,7 +22,7 @@ from pytest_nfvperf.model.measure.observe import observations
 from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.sla.judge import judge, worst
 from pytest_nfvperf.model.sla.verdict import Judgement
-from pytest_nfvperf.model.topology.catalogue import phy2phy
+from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.cpu_placement import Distance
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.runs.invalid_trials import InvalidTrialsError

@@ -8,7 +8,7 @@ from benchmarks.table import Figure
 from benchmarks.testbench import Bench
 from benchmarks.testpmd import looping, rate_fps
 from pytest_nfvperf.model.display import format_bps, format_fps
-from pytest_nfvperf.model.topology.catalogue import phy2phy
+from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialResult
 from pytest_nfvperf.model.traffic.windows import State

@@ -11,8 +11,7 @@ from benchmarks.table import Figure
 from benchmarks.testbench import Bench
 from pytest_nfvperf.adapters.ovs.counters.trial_ledger import trial_ledger
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut
-from pytest_nfvperf.model.topology.catalogue import phy2phy, pvp
-from pytest_nfvperf.model.topology.compose import compose
+from pytest_nfvperf.model.topology.compose import compose, phy2phy, pvp
 from pytest_nfvperf.model.topology.parts import endpoint, path, veth
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic

@@ -20,8 +20,9 @@ from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.process.process import run, wait_until
 from pytest_nfvperf.model.display import format_seconds
 from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.model.topology import ports as ends
 from pytest_nfvperf.model.topology import topology as model
-from pytest_nfvperf.model.topology.catalogue import CHAIN_NETWORK, bridge_chain
+from pytest_nfvperf.model.topology.compose import CHAIN_NETWORK, bridge_chain
 
 _REPEATS = 5
 _PORT = 5201
@@ -115,8 +116,8 @@ def _star(namespaces: int, each: int) -> model.Topology:
         ports=(),
         crossings=(),
         directions=(),
-        namespaces=tuple(model.Namespace(f"n{i}") for i in range(namespaces)),
-        nics=tuple(model.Nic(f"n{i}", f"e{k}", "hub", f"n{i}e{k}") for i in range(namespaces) for k in range(each)),
+        namespaces=tuple(ends.Namespace(f"n{i}") for i in range(namespaces)),
+        nics=tuple(ends.Nic(f"n{i}", f"e{k}", "hub", f"n{i}e{k}") for i in range(namespaces) for k in range(each)),
     )
 
 

@@ -14,7 +14,7 @@ from pytest_nfvperf.model.measure.observe import observation
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.profile import GATE, QUICK, Profile
 from pytest_nfvperf.model.sla.verdict import Observation
-from pytest_nfvperf.model.topology.catalogue import phy2phy
+from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
 
 _REPEATS = 5

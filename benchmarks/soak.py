@@ -17,7 +17,7 @@ from pytest_nfvperf.adapters.process.process import Interrupts
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.statistics import ratio_estimate
-from pytest_nfvperf.model.topology.catalogue import phy2phy
+from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.runs.soaker import Soaker

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.vnf.testpmd import TestpmdPlace, TestpmdVnf
-from pytest_nfvperf.model.topology.catalogue import GENERATOR_MACS
-from pytest_nfvperf.model.topology.nodes import VnfMode
+from pytest_nfvperf.model.topology.compose import GENERATOR_MACS
+from pytest_nfvperf.model.topology.ports import VnfMode
 from pytest_nfvperf.ports.vnf import VnfPort, VnfSpec
 
 _BURSTS = 32

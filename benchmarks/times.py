@@ -8,7 +8,7 @@ from statistics import median
 from benchmarks.table import Figure
 from benchmarks.testbench import Bench
 from pytest_nfvperf.model.display import format_seconds
-from pytest_nfvperf.model.topology.catalogue import phy2phy, pvp
+from pytest_nfvperf.model.topology.compose import phy2phy, pvp
 from pytest_nfvperf.model.traffic.traffic import Traffic
 
 _REPEATS = 5

@@ -9,7 +9,7 @@ from benchmarks.faults import embedded
 from benchmarks.table import Figure
 from benchmarks.testbench import Bench
 from pytest_nfvperf.model.display import format_seconds
-from pytest_nfvperf.model.topology.catalogue import phy2phy
+from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialResult
 from pytest_nfvperf.model.traffic.windows import State

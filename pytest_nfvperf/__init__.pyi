@@ -15,10 +15,10 @@ from .model.measure.stream_measurement import StreamSpec as StreamSpec
 # Topologies and the DUT
 from .model.topology.compose import compose as compose
 from .model.topology.topology import Topology as Topology
-from .model.topology.catalogue import phy2phy as phy2phy
-from .model.topology.catalogue import pvp as pvp
-from .model.topology.catalogue import pvvp as pvvp
-from .model.topology.catalogue import bridge_chain as bridge_chain
+from .model.topology.compose import phy2phy as phy2phy
+from .model.topology.compose import pvp as pvp
+from .model.topology.compose import pvvp as pvvp
+from .model.topology.compose import bridge_chain as bridge_chain
 from .model.scenarios.workloads import vm_chain as vm_chain
 from .model.scenarios.workloads import vm_receiving as vm_receiving
 from .model.scenarios.workloads import vm_to_vm as vm_to_vm

@@ -8,10 +8,10 @@ from .model.topology.parts import one_armed as one_armed
 from .model.topology.parts import patch as patch
 from .model.topology.parts import veth as veth
 from .model.topology.parts import tunnel as tunnel
-from .model.topology.bridge_rules import rules as rules
+from .model.topology.bridges import rules as rules
 from .model.topology.parts import path as path
-from .model.topology.nodes import Port as Port
-from .model.topology.nodes import Vlan as Vlan
+from .model.topology.ports import Port as Port
+from .model.topology.ports import Vlan as Vlan
 
 # Namespaces
 from .model.topology.parts import namespace as namespace
@@ -19,7 +19,7 @@ from .model.topology.parts import namespaces as namespaces
 from .model.topology.parts import nic as nic
 from .model.topology.parts import behind as behind
 from .model.topology.parts import router as router
-from .model.topology.nodes import Offloads as Offloads
+from .model.topology.ports import Offloads as Offloads
 
 # Nodes
 from .model.topology.compose import node as node

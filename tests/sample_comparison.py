@@ -11,7 +11,7 @@ from pytest_nfvperf.model.evidence.records import Cause, ErrorData, Record, Test
 from pytest_nfvperf.model.samples import Pairing, Relative, Samples
 from pytest_nfvperf.model.testbed.equipment import DatapathInfo
 from pytest_nfvperf.model.testbed.testbed import Dut
-from pytest_nfvperf.model.topology.catalogue import phy2phy
+from pytest_nfvperf.model.topology.compose import phy2phy
 from tests.sample_run import SampleRun, run_data
 
 SIDES = (

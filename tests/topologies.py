@@ -8,9 +8,8 @@ from itertools import pairwise
 from hypothesis import strategies as st
 
 from pytest_nfvperf.model.scenarios.bgp_path import BgpPathPlan
-from pytest_nfvperf.model.topology import catalogue
+from pytest_nfvperf.model.topology import compose as catalogue
 from pytest_nfvperf.model.topology.compose import Part, compose
-from pytest_nfvperf.model.topology.nodes import Offloads, Port, Vlan
 from pytest_nfvperf.model.topology.parts import (
     behind,
     endpoint,
@@ -25,6 +24,7 @@ from pytest_nfvperf.model.topology.parts import (
     veth,
     vnf,
 )
+from pytest_nfvperf.model.topology.ports import Offloads, Port, Vlan
 from pytest_nfvperf.model.topology.topology import Topology
 
 VLANS = st.none() | st.builds(Vlan, st.none() | st.integers(1, 4094), st.lists(st.integers(1, 4094)).map(tuple))

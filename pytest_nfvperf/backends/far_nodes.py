@@ -12,9 +12,8 @@ from pytest_nfvperf.adapters.ovs.node_ovs import FarStarter, NodeHosts, NodeOvs
 from pytest_nfvperf.model.errors import ConfigError, UnavailableError
 from pytest_nfvperf.model.testbed.node_spec import NodeSpec
 from pytest_nfvperf.model.testbed.testbed import Dut, Testbed
-from pytest_nfvperf.model.topology.compute_nodes import standing_on
-from pytest_nfvperf.model.topology.nodes import GENERATOR, PortKind
-from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.topology.ports import GENERATOR, PortKind
+from pytest_nfvperf.model.topology.topology import Topology, standing_on
 
 
 class FarNodes:

@@ -15,7 +15,7 @@ from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.vnf.maker import usual_kind
 from pytest_nfvperf.features import Point
 from pytest_nfvperf.model.testbed.testbed import Dut, Testbed
-from pytest_nfvperf.model.topology.nodes import GENERATOR, Port, PortKind, PortRole, VnfKind
+from pytest_nfvperf.model.topology.ports import GENERATOR, Port, PortKind, PortRole, VnfKind
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.generator import Ceilings, Generator
 from pytest_nfvperf.ports.machine import Clock

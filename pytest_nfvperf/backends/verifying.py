@@ -16,7 +16,7 @@ from pytest_nfvperf.model.errors import NfvperfError, TestbedError
 from pytest_nfvperf.model.testbed.ovs_version import KeptVersion
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.testbed.tuning import Tuning
-from pytest_nfvperf.model.topology.catalogue import phy2phy
+from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
 from pytest_nfvperf.runs.recorder import Recorder

@@ -67,7 +67,7 @@ def _profiled(arguments: argparse.Namespace) -> Profiled:
     """ConfigError for what cannot be sent."""
     from pytest_nfvperf.backends.function_profile import Profiled  # noqa: PLC0415
     from pytest_nfvperf.model.errors import ConfigError  # noqa: PLC0415
-    from pytest_nfvperf.model.topology.catalogue import bridge_chain, phy2phy  # noqa: PLC0415
+    from pytest_nfvperf.model.topology.compose import bridge_chain, phy2phy  # noqa: PLC0415
     from pytest_nfvperf.model.traffic.traffic import Traffic  # noqa: PLC0415
 
     for name in ("bridges", "frames", "most"):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from pytest_nfvperf.model.testbed.equipment import GeneratorInfo
-from pytest_nfvperf.model.topology.nodes import PortRole, VnfMode
+from pytest_nfvperf.model.topology.ports import PortRole, VnfMode
 from pytest_nfvperf.model.traffic.cpu_placement import Distance, Poller
 from pytest_nfvperf.model.traffic.histogram import IntervalCounts
 from pytest_nfvperf.model.traffic.traffic import Traffic

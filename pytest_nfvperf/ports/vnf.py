@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from pytest_nfvperf.model.topology.nodes import DEFAULT_MTU, VnfKind, VnfMode
+from pytest_nfvperf.model.topology.ports import DEFAULT_MTU, VnfKind, VnfMode
 from pytest_nfvperf.model.traffic.trial import VnfCounts
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from pytest_nfvperf.model.topology.nodes import PortRole
+from pytest_nfvperf.model.topology.ports import PortRole
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.trial import Direction
 from pytest_nfvperf.ports.datapath import BuiltTopology

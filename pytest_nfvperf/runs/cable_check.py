@@ -13,9 +13,9 @@ from typing import Protocol, runtime_checkable
 from pytest_nfvperf.model.errors import DeadlineError, TestbedError
 from pytest_nfvperf.model.testbed.lab_cables import CabledEnd, cabled_ends
 from pytest_nfvperf.model.testbed.testbed import Testbed
-from pytest_nfvperf.model.topology.catalogue import generator_mac
-from pytest_nfvperf.model.topology.compute_nodes import Node
-from pytest_nfvperf.model.topology.nodes import Port, PortRole
+from pytest_nfvperf.model.topology.compose import generator_mac
+from pytest_nfvperf.model.topology.links import Node
+from pytest_nfvperf.model.topology.ports import Port, PortRole
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.near import did_you_mean, listed
-from pytest_nfvperf.model.topology.nodes import Nic
+from pytest_nfvperf.model.topology.ports import Nic
 from pytest_nfvperf.ports.streams import StreamEnd
 from pytest_nfvperf.runs.rig import LiveTopology
 

@@ -14,10 +14,10 @@ from typing import Any
 from pytest_nfvperf.model.arguments import TEXT, checked, number, optional
 from pytest_nfvperf.model.errors import ArgumentError, InconclusiveError
 from pytest_nfvperf.model.ledger.ledger import CounterDelta
-from pytest_nfvperf.model.ledger.mirror_copies import CopyCounts, copy_counts
 from pytest_nfvperf.model.measure.profile import TRIAL_OVERHEAD_S, Profile
 from pytest_nfvperf.model.measure.reading import Reading
-from pytest_nfvperf.model.topology.nodes import PortRole
+from pytest_nfvperf.model.topology.frame_route import CopyCounts, copy_counts
+from pytest_nfvperf.model.topology.ports import PortRole
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason, TrialResult, TrialSpec
 from pytest_nfvperf.ports.generator import RX_DESCRIPTORS

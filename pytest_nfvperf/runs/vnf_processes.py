@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
-from pytest_nfvperf.model.topology.nodes import Port, PortRole, VnfKind
+from pytest_nfvperf.model.topology.ports import Port, PortRole, VnfKind
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.trial import VnfCounts
 from pytest_nfvperf.ports.datapath import BuiltTopology, Datapath

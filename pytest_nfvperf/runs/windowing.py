@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_nfvperf.model.topology.nodes import PortKind
+from pytest_nfvperf.model.topology.ports import PortKind
 from pytest_nfvperf.runs.rig import LiveTopology
 
 _OF_THE_KERNEL = {PortKind.AF_PACKET, PortKind.AF_XDP, PortKind.TAP}

@@ -39,8 +39,8 @@ from pytest_nfvperf.model.measure.profile import PROFILES, Profile
 from pytest_nfvperf.model.sla.judge import requirement_text
 from pytest_nfvperf.model.sla.rules import Rule, no_line_rate
 from pytest_nfvperf.model.sla.verdict import Baseline, Verdict
-from pytest_nfvperf.model.testbed.line_rate import line_rate_fps
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut
+from pytest_nfvperf.model.topology.frame_route import line_rate_fps
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.ports.evidence import Progress, Sink

@@ -14,17 +14,11 @@ from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.ovs.instance.datapath_support import lacks_kernel_module
 from pytest_nfvperf.adapters.ovs.instance.vhost_connector import VhostConnector
 from pytest_nfvperf.backends.simulated import SimulatedDatapath
-from pytest_nfvperf.model.topology.catalogue import bridge_chain
+from pytest_nfvperf.model.topology.compose import bridge_chain
 from pytest_nfvperf.plugin.datapath_contract import DatapathContract
 from pytest_nfvperf.ports.datapath import Attachment, BuiltTopology, Collector, Datapath
 from pytest_nfvperf.runs.clocks import VirtualClock
-from tests.functional.ovs_support import (
-    needs_hugepages,
-    needs_root,
-    phy2phy,
-    started,
-    testpmd,
-)
+from tests.functional.ovs_support import needs_hugepages, needs_root, phy2phy, started, testpmd
 
 NO_KERNEL_DATAPATH = lacks_kernel_module()
 needs_module = pytest.mark.skipif(NO_KERNEL_DATAPATH is not None, reason=str(NO_KERNEL_DATAPATH))

@@ -14,7 +14,7 @@ import pytest
 from pytest_nfvperf.adapters.generators.embedded.ceiling import VhostLoop, ceiling_of, loop_ports
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError
-from pytest_nfvperf.model.topology.nodes import PortRole
+from pytest_nfvperf.model.topology.ports import PortRole
 from pytest_nfvperf.model.traffic.traffic import IMIXES, Imix, Traffic, Vxlan
 from pytest_nfvperf.model.traffic.trial import Direction, TrialResult
 from pytest_nfvperf.ports.generator import Generator, GeneratorPort

@@ -13,7 +13,7 @@ from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.ovs.topology.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.process.process import run
 from pytest_nfvperf.model.ledger.ledger import Ledger
-from pytest_nfvperf.model.topology.nodes import DEFAULT_MTU
+from pytest_nfvperf.model.topology.ports import DEFAULT_MTU
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec

@@ -27,7 +27,7 @@ from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.process.process import ManagedProcess, spawn
 from pytest_nfvperf.model.testbed.testbed import Testbed
 from pytest_nfvperf.model.topology.links import Crossing, Patch
-from pytest_nfvperf.model.topology.nodes import NicKind, Port, PortRole, Vlan
+from pytest_nfvperf.model.topology.ports import NicKind, Port, PortRole, Vlan
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.trial import Direction
 from pytest_nfvperf.ports.datapath import BuiltTopology

@@ -21,7 +21,7 @@ from pytest_nfvperf.adapters.generators.embedded.build import build
 from pytest_nfvperf.adapters.generators.embedded.ceiling import LoopRig, loop_ports, measure_ceiling
 from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator, EngineOptions
 from pytest_nfvperf.model.errors import DeadlineError, GeneratorError
-from pytest_nfvperf.model.topology.nodes import PortRole, VnfMode
+from pytest_nfvperf.model.topology.ports import PortRole, VnfMode
 from pytest_nfvperf.model.traffic import windows
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, Reason

@@ -359,7 +359,7 @@ def test_a_veth_pulled_during_a_trial_is_named(project):
         project,
         PULL
         + """
-from pytest_nfvperf.model.topology.catalogue import phy2phy as plain
+from pytest_nfvperf.model.topology.compose import phy2phy as plain
 
 def test_pulled(deploy, search):
     live = deploy(plain(), dut=Dut("netdev"))
@@ -378,7 +378,7 @@ def test_a_veth_pulled_and_put_back_during_a_trial_makes_that_trial_invalid(proj
         project,
         PULL
         + """
-from pytest_nfvperf.model.topology.catalogue import phy2phy as plain
+from pytest_nfvperf.model.topology.compose import phy2phy as plain
 
 def test_flapped(deploy, search, nfv_session):
     live = deploy(plain(), dut=Dut("netdev"))

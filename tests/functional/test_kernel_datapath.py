@@ -13,8 +13,8 @@ from pytest_nfvperf.adapters.bridge.bridge_datapath import BridgeDatapath
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.model.testbed.testbed import Dut
-from pytest_nfvperf.model.topology.catalogue import CHAIN_NETWORK, bridge_chain
-from pytest_nfvperf.model.topology.nodes import NicKind
+from pytest_nfvperf.model.topology.compose import CHAIN_NETWORK, bridge_chain
+from pytest_nfvperf.model.topology.ports import NicKind
 from pytest_nfvperf.ports.datapath import Datapath
 from tests.functional.ovs_support import (
     far_ends,

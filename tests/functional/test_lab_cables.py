@@ -16,7 +16,7 @@ from pytest_nfvperf.backends.lab_interfaces import GeneratorInterfaces, check_du
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed.lab_cables import CabledEnd
 from pytest_nfvperf.model.testbed.testbed import CableSpec, DutBond, DutPort, Testbed
-from pytest_nfvperf.model.topology.catalogue import phy2phy, pvp
+from pytest_nfvperf.model.topology.compose import phy2phy, pvp
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
 from pytest_nfvperf.runs.attaching import generator_ports

@@ -16,7 +16,7 @@ from pytest_nfvperf.adapters.net.borrowed import Usage, read_usage
 from pytest_nfvperf.adapters.net.link_removal import remove_link
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.model.errors import TestbedError
-from pytest_nfvperf.model.topology.catalogue import phy2phy
+from pytest_nfvperf.model.topology.compose import phy2phy
 from tests.functional.lab_support import lab_testbed, veth_cables
 from tests.functional.ovs_support import clean_run, leftovers, needs_root, run_base
 
@@ -27,7 +27,7 @@ import sys
 from pathlib import Path
 from pytest_nfvperf.adapters.cleanup.reaper import open_journal
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
-from pytest_nfvperf.model.topology.catalogue import phy2phy
+from pytest_nfvperf.model.topology.compose import phy2phy
 from tests.functional.lab_support import lab_testbed
 journal = open_journal(Path(sys.argv[1]))
 print(journal.tag, flush=True)

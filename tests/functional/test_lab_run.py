@@ -24,7 +24,7 @@ def test_light_load(phy2phy, search, sla):
     sla.check(outcome)
 '''
 STUDY = """
-from pytest_nfvperf.model.topology.catalogue import bridge_chain
+from pytest_nfvperf.model.topology.compose import bridge_chain
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
 from pytest_nfvperf.model.measure.reading import Reading

@@ -28,8 +28,8 @@ from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.ovs.topology.patch_depth import refuse_too_deep
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.ledger.ledger import deltas
-from pytest_nfvperf.model.topology.catalogue import CHAIN_NETWORK, bridge_chain
-from pytest_nfvperf.model.topology.nodes import NicKind, Offloads
+from pytest_nfvperf.model.topology.compose import CHAIN_NETWORK, bridge_chain
+from pytest_nfvperf.model.topology.ports import NicKind, Offloads
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, Reason, RigHealth, TrialResult, TrialSpec
@@ -220,7 +220,7 @@ CHILD = """
 import sys
 from pathlib import Path
 from pytest_nfvperf.adapters.cleanup.reaper import open_journal
-from pytest_nfvperf.model.topology.catalogue import bridge_chain
+from pytest_nfvperf.model.topology.compose import bridge_chain
 from tests.functional.ovs_support import started
 journal = open_journal(Path(sys.argv[1]))
 with started(journal, "netdev") as ovs:

@@ -16,8 +16,8 @@ from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.ovs.topology.built_topology import BuiltOvsTopology
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.topology.catalogue import CHAIN_NETWORK, CHAIN_NETWORK_6, bridge_chain
-from pytest_nfvperf.model.topology.nodes import Namespace, Nic, NicKind, Offloads, PortKind
+from pytest_nfvperf.model.topology.compose import CHAIN_NETWORK, CHAIN_NETWORK_6, bridge_chain
+from pytest_nfvperf.model.topology.ports import Namespace, Nic, NicKind, Offloads, PortKind
 from pytest_nfvperf.model.topology.topology import Topology
 from tests.functional.ovs_support import (
     MACS,

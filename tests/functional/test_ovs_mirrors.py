@@ -10,12 +10,12 @@ import pytest
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.ovs.instance.ovsdb import Ovsdb
 from pytest_nfvperf.adapters.ovs.topology.offload import offloaded_flows
-from pytest_nfvperf.model.ledger.mirror_copies import copy_counts
 from pytest_nfvperf.model.scenarios.workloads import mirror_output
+from pytest_nfvperf.model.topology.bridges import Mirror, MirrorMethod
 from pytest_nfvperf.model.topology.compose import compose
-from pytest_nfvperf.model.topology.mirrors import Mirror, MirrorMethod
-from pytest_nfvperf.model.topology.nodes import PortKind
+from pytest_nfvperf.model.topology.frame_route import copy_counts
 from pytest_nfvperf.model.topology.parts import endpoint, mirror, monitor, path, vnf
+from pytest_nfvperf.model.topology.ports import PortKind
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialResult

@@ -8,7 +8,7 @@ from pytest_nfvperf.adapters.ovs.instance.datapath_support import lacks
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.testbed.tuning import Tuning
-from pytest_nfvperf.model.topology.catalogue import phy2phy
+from pytest_nfvperf.model.topology.compose import phy2phy
 from tests.functional.ovs_support import needs_root
 
 pytestmark = needs_root

@@ -13,9 +13,9 @@ from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.ovs.topology.tunnels import Underlay, underlay
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.testbed import Dut
-from pytest_nfvperf.model.topology.catalogue import CHAIN_NETWORK, bridge_chain
+from pytest_nfvperf.model.topology.compose import CHAIN_NETWORK, bridge_chain
 from pytest_nfvperf.model.topology.links import Tunnel, TunnelKind
-from pytest_nfvperf.model.topology.nodes import Namespace, Nic, Offloads, Port, PortKind, PortRole
+from pytest_nfvperf.model.topology.ports import Namespace, Nic, Offloads, Port, PortKind, PortRole
 from pytest_nfvperf.model.topology.topology import Topology
 from tests.functional.ovs_support import (
     MACS,

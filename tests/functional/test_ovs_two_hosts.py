@@ -20,8 +20,8 @@ from pytest_nfvperf.adapters.ovs.topology.built_topology import BuiltOvsTopology
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot, Ledger
 from pytest_nfvperf.model.topology.compose import compose
 from pytest_nfvperf.model.topology.links import TunnelKind
-from pytest_nfvperf.model.topology.nodes import PortKind
 from pytest_nfvperf.model.topology.parts import endpoint, namespace, tunnel
+from pytest_nfvperf.model.topology.ports import PortKind
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, TrialResult, TrialSpec

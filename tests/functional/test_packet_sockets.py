@@ -13,7 +13,7 @@ from pytest_nfvperf.adapters.generators.packet_socket import MOST_FLOWS, PacketS
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.backends.packet_socket_side import VIRTUAL_TESTBED
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError
-from pytest_nfvperf.model.topology.nodes import PortRole
+from pytest_nfvperf.model.topology.ports import PortRole
 from pytest_nfvperf.model.traffic.traffic import IMIXES, Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
 from pytest_nfvperf.ports.datapath import BuiltTopology

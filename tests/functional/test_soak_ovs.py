@@ -17,7 +17,7 @@ from pytest_nfvperf.model.errors import GeneratorError, TestbedError
 from pytest_nfvperf.model.evidence.records import RecordKind
 from pytest_nfvperf.model.measure.soak_series import HITS
 from pytest_nfvperf.model.measure.soak_table import TIME
-from pytest_nfvperf.model.topology.catalogue import phy2phy
+from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.ports.datapath import SamplerReading
 from tests.functional.ovs_support import needs_root
 from tests.functional.soak_support import At, Soaking, soaking_on

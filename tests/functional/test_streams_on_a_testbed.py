@@ -17,7 +17,7 @@ pytestmark = needs_root
 CACHE = build.default_cache_dir()  # now: pytester gives each test another home
 
 SUITE = """
-from pytest_nfvperf.model.topology.catalogue import bridge_chain
+from pytest_nfvperf.model.topology.compose import bridge_chain
 from pytest_nfvperf.model.measure.stream_measurement import StreamSpec
 from pytest_nfvperf.model.traffic.traffic import Traffic
 

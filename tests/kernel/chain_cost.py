@@ -23,7 +23,7 @@ from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.measure.instruction_cost import INSTRUCTIONS, INSTRUCTIONS_PER_PACKET
 from pytest_nfvperf.model.sla.verdict import Observation
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, GeneratorSpec, OvsSpec, Testbed
-from pytest_nfvperf.model.topology.catalogue import bridge_chain
+from pytest_nfvperf.model.topology.compose import bridge_chain
 from pytest_nfvperf.model.topology.links import Crossing
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.datapath import BuiltTopology

@@ -7,7 +7,7 @@ from user_project import CONFTEST, make_project, records
 
 STUDY = '''
 import pytest
-from pytest_nfvperf.model.topology.catalogue import bridge_chain
+from pytest_nfvperf.model.topology.compose import bridge_chain
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.runs.figures import Subject
 from pytest_nfvperf.plugin.parametrizing import compares, sweep
@@ -139,7 +139,7 @@ def test_a_mirrors_load_is_a_share_of_an_ndr_that_is_searched_for_once(pytester)
 
 
 TCP = """
-from pytest_nfvperf.model.topology.catalogue import bridge_chain
+from pytest_nfvperf.model.topology.compose import bridge_chain
 from pytest_nfvperf.runs.figures import Subject
 from pytest_nfvperf.plugin.parametrizing import compares
 

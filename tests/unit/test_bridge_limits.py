@@ -13,9 +13,9 @@ from pytest_nfvperf.adapters.bridge.vlans import vlan_entries
 from pytest_nfvperf.adapters.ovs.topology.patch_depth import refuse_too_deep
 from pytest_nfvperf.adapters.ovs.topology.rows import vlan_mode
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.topology.catalogue import bridge_chain, phy2phy, pvp
+from pytest_nfvperf.model.topology.compose import bridge_chain, phy2phy, pvp
 from pytest_nfvperf.model.topology.links import Patch, Tunnel, TunnelKind
-from pytest_nfvperf.model.topology.nodes import NicKind, PortKind, PortRole, Vlan
+from pytest_nfvperf.model.topology.ports import NicKind, PortKind, PortRole, Vlan
 from pytest_nfvperf.model.topology.topology import Topology
 
 PLAIN = phy2phy()

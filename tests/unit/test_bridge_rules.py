@@ -9,11 +9,10 @@ from pytest_nfvperf.adapters.ovs.openflow.pipeline import pipeline, without_acce
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.scenarios.workloads import vm_to_vm
 from pytest_nfvperf.model.testbed.topology_text import topology_text
-from pytest_nfvperf.model.topology.bridge_rules import BridgeRules, rules
-from pytest_nfvperf.model.topology.catalogue import phy2phy
-from pytest_nfvperf.model.topology.compose import compose
-from pytest_nfvperf.model.topology.compute_nodes import standing_on
+from pytest_nfvperf.model.topology.bridges import BridgeRules, rules
+from pytest_nfvperf.model.topology.compose import compose, phy2phy
 from pytest_nfvperf.model.topology.parts import endpoint, path, tunnel
+from pytest_nfvperf.model.topology.topology import standing_on
 
 PORTS = {"tun1": 3, "tun2": 3}
 

@@ -17,7 +17,7 @@ from pytest_nfvperf.adapters.routing.bird.bird_state import bird_session_state, 
 from pytest_nfvperf.adapters.routing.route_agent.updates import monotonic_of
 from pytest_nfvperf.model.evidence.records import RunEndData
 from pytest_nfvperf.model.routing.bgp import Neighbor
-from pytest_nfvperf.model.topology.catalogue import phy2phy
+from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Reason, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort

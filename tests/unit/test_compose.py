@@ -8,11 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_nfvperf.model.topology import catalogue
-from pytest_nfvperf.model.topology.bridge_paths import link_ends
+from pytest_nfvperf.model.topology import compose as catalogue
 from pytest_nfvperf.model.topology.compose import Composition, compose
-from pytest_nfvperf.model.topology.links import Crossing, Patch, TunnelKind
-from pytest_nfvperf.model.topology.nodes import Namespace, Nic, NicKind, PortKind, PortRole, VnfMode
+from pytest_nfvperf.model.topology.links import Crossing, Patch, TunnelKind, link_ends
 from pytest_nfvperf.model.topology.parts import (
     bridge,
     endpoint,
@@ -28,6 +26,7 @@ from pytest_nfvperf.model.topology.parts import (
     veth,
     vnf,
 )
+from pytest_nfvperf.model.topology.ports import Namespace, Nic, NicKind, PortKind, PortRole, VnfMode
 from pytest_nfvperf.model.traffic.trial import Direction
 from tests.topologies import strings
 

@@ -24,13 +24,12 @@ from pytest_nfvperf.model.testbed.equipment import DatapathInfo
 from pytest_nfvperf.model.testbed.node_cpus import node_cpus
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, Dut
 from pytest_nfvperf.model.testbed.topology_text import topology_text
-from pytest_nfvperf.model.topology.catalogue import phy2phy
-from pytest_nfvperf.model.topology.compose import compose, node
-from pytest_nfvperf.model.topology.compute_nodes import Node, standing_on
+from pytest_nfvperf.model.topology.compose import compose, node, phy2phy
 from pytest_nfvperf.model.topology.frame_route import Crossed, route
-from pytest_nfvperf.model.topology.links import TunnelKind, encapsulation_bytes
-from pytest_nfvperf.model.topology.nodes import PortRole
+from pytest_nfvperf.model.topology.links import Node, TunnelKind, encapsulation_bytes
 from pytest_nfvperf.model.topology.parts import endpoint, namespace, nic, patch, path, tunnel, underlay, vnf
+from pytest_nfvperf.model.topology.ports import PortRole
+from pytest_nfvperf.model.topology.topology import standing_on
 from pytest_nfvperf.runs.trial_validity import counter_deltas
 
 ONE, TWO = "10.9.0.1", "10.9.0.2"

@@ -8,7 +8,7 @@ from pytest_nfvperf.config.testbed_file import parse_testbed, testbed_to_yaml
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.lab_cables import cabled_ends, ends_of, is_lab
 from pytest_nfvperf.model.testbed.testbed import DutBond
-from pytest_nfvperf.model.topology.catalogue import phy2phy, pvp
+from pytest_nfvperf.model.topology.compose import phy2phy, pvp
 from tests.config_support import Numa, parse, refusal
 
 LAB = """

@@ -16,7 +16,7 @@ from pytest_nfvperf.model.evidence.comparison import differences
 from pytest_nfvperf.model.measure.instruction_cost import VIRTUAL, WALL, why_not_in
 from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.samples import Relative, Samples
-from pytest_nfvperf.model.topology.catalogue import bridge_chain
+from pytest_nfvperf.model.topology.compose import bridge_chain
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.ports.generator import Burst
 from pytest_nfvperf.runs.compare_sides import GuardedStudy

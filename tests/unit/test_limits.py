@@ -10,7 +10,7 @@ from simulated_bench import Bench
 from pytest_nfvperf.model.measure.outcome import SearchStatus
 from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN
-from pytest_nfvperf.model.topology.catalogue import bridge_chain
+from pytest_nfvperf.model.topology.compose import bridge_chain
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.runs.held_load import HELD_AGAIN
 from pytest_nfvperf.runs.limits import Limits, above_the_ceiling

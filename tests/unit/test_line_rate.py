@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from pytest_nfvperf.model.scenarios.workloads import vm_to_vm
-from pytest_nfvperf.model.testbed.line_rate import line_rate_fps
-from pytest_nfvperf.model.topology.catalogue import phy2phy
-from pytest_nfvperf.model.topology.compose import compose, node
-from pytest_nfvperf.model.topology.nodes import Vlan
+from pytest_nfvperf.model.topology.compose import compose, node, phy2phy
+from pytest_nfvperf.model.topology.frame_route import line_rate_fps
 from pytest_nfvperf.model.topology.parts import endpoint, tunnel, underlay
+from pytest_nfvperf.model.topology.ports import Vlan
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction
 

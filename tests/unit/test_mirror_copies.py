@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from pytest_nfvperf.adapters.report.studies import completeness_text, median_text
 from pytest_nfvperf.model.ledger.ledger import CounterDelta
-from pytest_nfvperf.model.ledger.mirror_copies import CopyCounts, copy_counts
 from pytest_nfvperf.model.measure.observe import observations
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.profile import QUICK
@@ -19,6 +18,7 @@ from pytest_nfvperf.model.measure.reading import Reading
 from pytest_nfvperf.model.samples import Samples
 from pytest_nfvperf.model.scenarios.workloads import mirror_output, vm_chain
 from pytest_nfvperf.model.topology.compose import compose
+from pytest_nfvperf.model.topology.frame_route import CopyCounts, copy_counts
 from pytest_nfvperf.model.topology.parts import endpoint, mirror, monitor, vnf
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic

@@ -7,8 +7,8 @@ import pytest
 from pytest_nfvperf.adapters.ovs.topology.mirror_rows import OFPP_NORMAL, flow_outputs
 from pytest_nfvperf.adapters.report.topology_chart import nodes_of
 from pytest_nfvperf.model.testbed.topology_text import topology_text
+from pytest_nfvperf.model.topology.bridges import Mirror, MirrorMethod
 from pytest_nfvperf.model.topology.compose import compose
-from pytest_nfvperf.model.topology.mirrors import Mirror, MirrorMethod
 from pytest_nfvperf.model.topology.parts import endpoint, mirror, monitor, namespace, path, vnf
 
 WIRE = (endpoint("p0", "br0"), endpoint("p1", "br0"), monitor("m0", "br0"), path("p0", "p1"))

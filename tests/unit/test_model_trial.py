@@ -13,7 +13,7 @@ from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.evidence.records import Record, RecordKind, plain
 from pytest_nfvperf.model.ledger.ledger import CounterDelta, CounterSnapshot, deltas
 from pytest_nfvperf.model.topology.links import Crossing
-from pytest_nfvperf.model.topology.nodes import Port, PortRole
+from pytest_nfvperf.model.topology.ports import Port, PortRole
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.histogram import Histogram
 from pytest_nfvperf.model.traffic.traffic import Traffic

@@ -16,8 +16,8 @@ from pytest_nfvperf.adapters.ovs.topology.ovs_port import OvsPort
 from pytest_nfvperf.adapters.ovs.topology.vduse_devices import VduseDevices
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
 from pytest_nfvperf.model.scenarios.workloads import pod_node, pod_nodes
-from pytest_nfvperf.model.topology.nodes import Nic, PortKind
 from pytest_nfvperf.model.topology.parts import nic
+from pytest_nfvperf.model.topology.ports import Nic, PortKind
 
 
 def made(nic: Nic, making: Making) -> OvsPort:

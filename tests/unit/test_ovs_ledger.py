@@ -21,8 +21,7 @@ from pytest_nfvperf.model.ledger.ledger import (
     ledger_text,
 )
 from pytest_nfvperf.model.scenarios.workloads import vm_chain
-from pytest_nfvperf.model.topology.catalogue import GENERATOR_MACS, vnf_mac
-from pytest_nfvperf.model.topology.compose import compose
+from pytest_nfvperf.model.topology.compose import GENERATOR_MACS, compose, vnf_mac
 from pytest_nfvperf.model.topology.frame_route import Crossed, route
 from pytest_nfvperf.model.topology.links import Crossing
 from pytest_nfvperf.model.topology.parts import endpoint, mirror, monitor, one_armed, patch, path, veth, vnf

@@ -11,7 +11,7 @@ from pytest_nfvperf.adapters.ovs.topology.lab_ports import devargs, driver_of, p
 from pytest_nfvperf.adapters.ovs.topology.learned_macs import learned_ports
 from pytest_nfvperf.model.testbed.lab_cables import CabledEnd
 from pytest_nfvperf.model.testbed.testbed import DutBond, DutPort
-from pytest_nfvperf.model.topology.nodes import Port, PortRole
+from pytest_nfvperf.model.topology.ports import Port, PortRole
 
 P0 = Port("p0", "br0", PortRole.ENDPOINT, "02:00:00:00:00:01")
 NIC = DutPort("dpdk0", "pci", pci="0000:3b:00.0", rxq=2, rx_descriptors=2048, tx_descriptors=1024)

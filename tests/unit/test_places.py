@@ -8,7 +8,7 @@ from pytest_nfvperf.model.errors import DutFailure
 from pytest_nfvperf.model.evidence.records import TopologyData
 from pytest_nfvperf.model.sla.verdict import Judgement
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN
-from pytest_nfvperf.model.topology.catalogue import bridge_chain
+from pytest_nfvperf.model.topology.compose import bridge_chain
 from pytest_nfvperf.runs.invalid_trials import InvalidTrialsError
 from pytest_nfvperf.runs.places import DeployedOn, Places
 from pytest_nfvperf.session.deployed_topologies import failed_on

@@ -17,12 +17,11 @@ from pytest_nfvperf.adapters.report.picture import WIDTH, to_png, to_svg
 from pytest_nfvperf.adapters.report.topology_chart import Box, Layout, Shape, lay_out, topology_chart
 from pytest_nfvperf.model.evidence.records import TopologyData
 from pytest_nfvperf.model.testbed.testbed import Dut
-from pytest_nfvperf.model.topology import catalogue
+from pytest_nfvperf.model.topology import compose as catalogue
 from pytest_nfvperf.model.topology.compose import compose
-from pytest_nfvperf.model.topology.nodes import PortRole
 from pytest_nfvperf.model.topology.parts import endpoint, namespace, nic
-from pytest_nfvperf.model.topology.topology import Topology
-from pytest_nfvperf.model.topology.topology_checks import all_ports
+from pytest_nfvperf.model.topology.ports import PortRole
+from pytest_nfvperf.model.topology.topology import Topology, all_ports
 from tests.sample_run import SampleRun, small_run, write_sample
 from tests.topologies import EXAMPLES, topologies
 

@@ -17,7 +17,7 @@ from pytest_nfvperf.model.measure.outcome import Goal, GoalOutcome, Outcome, Sea
 from pytest_nfvperf.model.sla.judge import judge
 from pytest_nfvperf.model.sla.rules import Rule
 from pytest_nfvperf.model.sla.verdict import Judgement
-from pytest_nfvperf.model.topology.catalogue import phy2phy
+from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.ports.generator import GeneratorPort
 from pytest_nfvperf.runs.binary import rfc2544_search, tst009_search

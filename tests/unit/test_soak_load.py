@@ -8,7 +8,7 @@ from typing import Any
 
 from pytest_nfvperf.model.measure.asked_load import SoakLoad
 from pytest_nfvperf.model.measure.profile import GATE
-from pytest_nfvperf.model.topology.catalogue import phy2phy
+from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import DirectionCounts, RigHealth, TrialResult, TrialSpec
 from pytest_nfvperf.runs.soak_load import find_loads

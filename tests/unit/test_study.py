@@ -13,7 +13,7 @@ from pytest_nfvperf.model.measure.observe import observations
 from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.measure.reading import Reading
 from pytest_nfvperf.model.measure.stream_measurement import StreamResult, StreamSpec
-from pytest_nfvperf.model.topology.catalogue import bridge_chain
+from pytest_nfvperf.model.topology.compose import bridge_chain
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason
 from pytest_nfvperf.runs import forwarding

@@ -8,7 +8,7 @@ import pytest
 from simulated_bench import Bench, OneBench
 
 from pytest_nfvperf.model.measure.profile import QUICK
-from pytest_nfvperf.model.topology.catalogue import bridge_chain
+from pytest_nfvperf.model.topology.compose import bridge_chain
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.runs.figures import Subject
 

@@ -6,7 +6,7 @@ import pytest
 
 from pytest_nfvperf.adapters.vnf.testpmd import ForwardStats, command, forward_counts, parse_forward_stats
 from pytest_nfvperf.model.errors import TestbedError
-from pytest_nfvperf.model.topology.nodes import VnfMode
+from pytest_nfvperf.model.topology.ports import VnfMode
 from pytest_nfvperf.model.traffic.trial import VnfCounts
 from pytest_nfvperf.ports.vnf import VnfPort, VnfSpec
 

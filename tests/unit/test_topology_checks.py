@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_nfvperf.model.topology import catalogue
+from pytest_nfvperf.model.topology import compose as catalogue
 from pytest_nfvperf.model.topology.links import Crossing, Patch, Tunnel, TunnelKind, VethLink
-from pytest_nfvperf.model.topology.nodes import Namespace, Nic, NicKind, Port, PortRole, Vlan, VnfMode
+from pytest_nfvperf.model.topology.ports import Namespace, Nic, NicKind, Port, PortRole, Vlan, VnfMode
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.trial import Direction
 

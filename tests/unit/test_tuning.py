@@ -10,7 +10,7 @@ from pytest_nfvperf.adapters.ovs.topology.ovs_port import OvsPort, tuned
 from pytest_nfvperf.config.testbed_file import parse_testbed, testbed_to_yaml
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.tuning import KEYS, OVS_DEFAULT, RXQ_ASSIGNMENTS, Tuning, with_queues
-from pytest_nfvperf.model.topology.catalogue import phy2phy
+from pytest_nfvperf.model.topology.compose import phy2phy
 
 FILE = """
 schema: 1

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_nfvperf.adapters.ovs.topology.uplinks import UplinkEnd, Uplinks
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.topology.nodes import Port, PortRole
+from pytest_nfvperf.model.topology.ports import Port, PortRole
 
 PORT = Port("u1", "br1", PortRole.UPLINK, "02:00:00:00:00:01")
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pytest_nfvperf.model.scenarios.workloads import vm_chain, vm_receiving
-from pytest_nfvperf.model.topology.catalogue import phy2phy
-from pytest_nfvperf.model.topology.compose import compose
-from pytest_nfvperf.model.topology.nodes import PortRole
+from pytest_nfvperf.model.topology.compose import compose, phy2phy
 from pytest_nfvperf.model.topology.parts import endpoint, monitor
+from pytest_nfvperf.model.topology.ports import PortRole
 from pytest_nfvperf.model.traffic.trial import Direction
 from pytest_nfvperf.runs.attaching import learning_directions
 

@@ -13,8 +13,8 @@ from pytest_nfvperf.adapters.vnf.maker import LocalVnfs
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.scenarios.workloads import vm_chain
 from pytest_nfvperf.model.testbed.testbed import CpuPlan
-from pytest_nfvperf.model.topology.catalogue import pvvp
-from pytest_nfvperf.model.topology.nodes import VnfKind
+from pytest_nfvperf.model.topology.compose import pvvp
+from pytest_nfvperf.model.topology.ports import VnfKind
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.trial import VnfCounts
 from pytest_nfvperf.ports.datapath import Attachment, BuiltTopology

@@ -13,10 +13,9 @@ from pytest_nfvperf.model.measure.outcome import Cost
 from pytest_nfvperf.model.measure.profile import PROFILES
 from pytest_nfvperf.model.measure.reading import Reading
 from pytest_nfvperf.model.testbed.equipment import DatapathInfo
-from pytest_nfvperf.model.topology.catalogue import bridge_chain, phy2phy
-from pytest_nfvperf.model.topology.compose import compose
-from pytest_nfvperf.model.topology.nodes import PortKind
+from pytest_nfvperf.model.topology.compose import bridge_chain, compose, phy2phy
 from pytest_nfvperf.model.topology.parts import endpoint, path
+from pytest_nfvperf.model.topology.ports import PortKind
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.windows import ThreadWindows, Windows

@@ -12,7 +12,7 @@ from pytest_nfvperf.adapters.net.netlink import Netlink
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
-from pytest_nfvperf.model.topology.topology_checks import all_ports
+from pytest_nfvperf.model.topology.topology import all_ports
 
 SOURCE = "linux-bridge"
 

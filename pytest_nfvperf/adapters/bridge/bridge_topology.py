@@ -18,9 +18,8 @@ from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.net.topology_pairs import generator_pair, link_pair, namespace_plans, nic_pair
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.model.errors import TestbedError
-from pytest_nfvperf.model.topology.nodes import Vlan
-from pytest_nfvperf.model.topology.topology import Topology
-from pytest_nfvperf.model.topology.topology_checks import all_ports
+from pytest_nfvperf.model.topology.ports import Vlan
+from pytest_nfvperf.model.topology.topology import Topology, all_ports
 from pytest_nfvperf.ports.datapath import Attachment
 
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable
 
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.topology.nodes import NicKind, PortKind, PortRole
+from pytest_nfvperf.model.topology.ports import NicKind, PortKind, PortRole
 from pytest_nfvperf.model.topology.topology import Topology
 
 

@@ -8,7 +8,7 @@ from pyroute2.netlink.rtnl import RTM_DELLINK, RTM_SETLINK
 from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 
 from pytest_nfvperf.adapters.net.netlink import Netlink, Request
-from pytest_nfvperf.model.topology.nodes import Vlan
+from pytest_nfvperf.model.topology.ports import Vlan
 
 _AF_BRIDGE = 7
 _PVID, _UNTAGGED, _RANGE_BEGIN, _RANGE_END = 0x2, 0x4, 0x8, 0x10  # BRIDGE_VLAN_INFO_*, linux/if_bridge.h

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError
-from pytest_nfvperf.model.topology.nodes import PortRole, VnfMode
+from pytest_nfvperf.model.topology.ports import PortRole, VnfMode
 from pytest_nfvperf.model.traffic.traffic import FCS_BYTES, MAX_FRAME_SIZE, Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort

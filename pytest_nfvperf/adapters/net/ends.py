@@ -18,7 +18,7 @@ from pytest_nfvperf.adapters.net.link_states import read_links
 from pytest_nfvperf.adapters.net.netlink import Netlink
 from pytest_nfvperf.adapters.net.offloads import Ethtool
 from pytest_nfvperf.adapters.net.threads import enter, in_own_thread
-from pytest_nfvperf.model.topology.nodes import AS_IT_IS, Offloads
+from pytest_nfvperf.model.topology.ports import AS_IT_IS, Offloads
 
 OURS = Path("/proc/self/ns/net")
 """The namespace that this process runs in, where generators are."""

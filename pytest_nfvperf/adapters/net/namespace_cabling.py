@@ -34,7 +34,7 @@ from pytest_nfvperf.adapters.net.namespaces import Home, Namespace, NamespacePla
 from pytest_nfvperf.adapters.net.netlink import KernelRefusedError, Netlink, Request
 from pytest_nfvperf.adapters.net.threads import Handles, enter_new, in_own_thread, inside
 from pytest_nfvperf.model.errors import TestbedError
-from pytest_nfvperf.model.topology.nodes import AS_IT_IS
+from pytest_nfvperf.model.topology.ports import AS_IT_IS
 
 _PAIRS_AT_ONCE = 100  # each needs two open files while it is made
 _INDICES = 0x10000

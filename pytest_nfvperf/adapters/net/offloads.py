@@ -23,7 +23,7 @@ from pyroute2.netlink.generic.ethtool import (
 from pytest_nfvperf.adapters.net.families import HEADER_BYTES, family_number
 from pytest_nfvperf.adapters.net.netlink import NETLINK_GENERIC, Netlink, Request, attributes
 from pytest_nfvperf.model.errors import TestbedError
-from pytest_nfvperf.model.topology.nodes import Offloads
+from pytest_nfvperf.model.topology.ports import Offloads
 
 FEATURES: Mapping[str, tuple[str, ...]] = {
     "tso": (

@@ -8,7 +8,7 @@ from pytest_nfvperf.adapters.net.ends import OURS, End, Pair
 from pytest_nfvperf.adapters.net.namespaces import NamespacePlan
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.topology.links import VethLink
-from pytest_nfvperf.model.topology.nodes import LONGEST_KERNEL_NAME, Nic, Offloads, Port, PortRole
+from pytest_nfvperf.model.topology.ports import LONGEST_KERNEL_NAME, Nic, Offloads, Port, PortRole
 from pytest_nfvperf.model.topology.topology import Topology
 
 

@@ -35,10 +35,8 @@ from pytest_nfvperf.model.testbed.node_cpus import NodeCpus, node_cpus
 from pytest_nfvperf.model.testbed.node_spec import dut_of_node, node_spec, unknown_node
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut, Testbed
 from pytest_nfvperf.model.testbed.tuning import Tuning
-from pytest_nfvperf.model.topology.bridge_paths import LinkEnd, link_ends
-from pytest_nfvperf.model.topology.compute_nodes import node_of_bridge, standing_on
-from pytest_nfvperf.model.topology.links import Underlay
-from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.topology.links import LinkEnd, Underlay, link_ends
+from pytest_nfvperf.model.topology.topology import Topology, node_of_bridge, standing_on
 from pytest_nfvperf.ports.datapath import Collector
 
 SHARED_SLEEP_US = 20

@@ -30,8 +30,8 @@ from pytest_nfvperf.model.testbed.topology_labels import (
     mirror_words,
     route_words,
 )
-from pytest_nfvperf.model.topology.bridge_paths import Link, LinkEnd, link_ends
-from pytest_nfvperf.model.topology.nodes import Behind, Namespace, Nic, Port, PortRole
+from pytest_nfvperf.model.topology.links import Link, LinkEnd, link_ends
+from pytest_nfvperf.model.topology.ports import Behind, Namespace, Nic, Port, PortRole
 from pytest_nfvperf.model.topology.topology import Topology
 
 _MOST_LINES = 6

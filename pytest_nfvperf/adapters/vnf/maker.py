@@ -9,7 +9,7 @@ from pytest_nfvperf.adapters.vnf.guest import GuestVnf
 from pytest_nfvperf.adapters.vnf.testpmd import PROGRAM, TestpmdPlace, TestpmdVnf
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.testbed import Testbed
-from pytest_nfvperf.model.topology.nodes import VnfKind
+from pytest_nfvperf.model.topology.ports import VnfKind
 from pytest_nfvperf.ports.vnf import Vnf, VnfSpec
 
 _VHOST_USER = "net_virtio_user,"

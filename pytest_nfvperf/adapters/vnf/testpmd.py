@@ -29,7 +29,7 @@ from pytest_nfvperf.adapters.process.process import ManagedProcess, spawn
 from pytest_nfvperf.adapters.process.programs import install_hint
 from pytest_nfvperf.model.errors import DeadlineError, TestbedError
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
-from pytest_nfvperf.model.topology.nodes import VnfMode
+from pytest_nfvperf.model.topology.ports import VnfMode
 from pytest_nfvperf.model.traffic.traffic import FCS_BYTES
 from pytest_nfvperf.model.traffic.trial import VnfCounts
 from pytest_nfvperf.ports.vnf import VnfSpec

@@ -15,8 +15,8 @@ from typing import Any
 from pytest_nfvperf.model.arguments import FLAG, INTEGER, IP, TEXT, Allowed, checked, one, optional, whole
 from pytest_nfvperf.model.routing.bgp import BfdTimers, BgpTimers, Neighbor, SpeakerConfig
 from pytest_nfvperf.model.topology.compose import compose
-from pytest_nfvperf.model.topology.nodes import Vlan
 from pytest_nfvperf.model.topology.parts import behind, endpoint, namespace, nic
+from pytest_nfvperf.model.topology.ports import Vlan
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Imix, Traffic
 

@@ -10,11 +10,11 @@ from typing import Unpack
 
 from pytest_nfvperf.model.arguments import FIGURE, FLAG, INTEGER, MTU, NAME, TEXT, checked, one, optional
 from pytest_nfvperf.model.errors import ArgumentError
-from pytest_nfvperf.model.topology.bridge_rules import RuleSettings, rules
-from pytest_nfvperf.model.topology.catalogue import BRIDGE, vnf_mac
-from pytest_nfvperf.model.topology.compose import Part, compose, node
+from pytest_nfvperf.model.topology.bridges import RuleSettings, rules
+from pytest_nfvperf.model.topology.compose import BRIDGE, Part, compose, node, vnf_mac
 from pytest_nfvperf.model.topology.links import Crossing, TunnelKind, encapsulation_bytes
-from pytest_nfvperf.model.topology.nodes import (
+from pytest_nfvperf.model.topology.parts import endpoint, monitor, namespace, one_armed, patch, tunnel, underlay
+from pytest_nfvperf.model.topology.ports import (
     AS_IT_IS,
     DEFAULT_MTU,
     NicKind,
@@ -25,7 +25,6 @@ from pytest_nfvperf.model.topology.nodes import (
     VnfKind,
     nic_kind,
 )
-from pytest_nfvperf.model.topology.parts import endpoint, monitor, namespace, one_armed, patch, tunnel, underlay
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.trial import Direction
 

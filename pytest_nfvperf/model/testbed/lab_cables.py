@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.node_spec import node_spec
 from pytest_nfvperf.model.testbed.testbed import DutBond, DutPort, Testbed
-from pytest_nfvperf.model.topology.compute_nodes import standing_on
-from pytest_nfvperf.model.topology.nodes import GENERATOR, PortKind, PortRole
-from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.topology.ports import GENERATOR, PortKind, PortRole
+from pytest_nfvperf.model.topology.topology import Topology, standing_on
 
 _PCI = re.compile(r"(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{2}:[01][0-9a-fA-F]\.[0-7])", re.ASCII)
 

@@ -7,9 +7,9 @@ from dataclasses import fields
 
 from pytest_nfvperf.model.testbed.lab_cables import ends_of
 from pytest_nfvperf.model.testbed.testbed import Testbed
+from pytest_nfvperf.model.topology.bridges import Mirror, MirrorMethod
 from pytest_nfvperf.model.topology.links import Tunnel, Underlay, VethLink
-from pytest_nfvperf.model.topology.mirrors import Mirror, MirrorMethod
-from pytest_nfvperf.model.topology.nodes import (
+from pytest_nfvperf.model.topology.ports import (
     DEFAULT_MTU,
     Behind,
     Namespace,

@@ -17,10 +17,9 @@ from pytest_nfvperf.model.testbed.topology_labels import (
     route_words,
     tunnel_words,
 )
-from pytest_nfvperf.model.topology.bridge_paths import Link, link_ends
-from pytest_nfvperf.model.topology.compute_nodes import node_of_bridge
+from pytest_nfvperf.model.topology.links import Link, link_ends
 from pytest_nfvperf.model.topology.single_path import PathNode, elided, single_path
-from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.topology.topology import Topology, node_of_bridge
 
 WIDTH = 100
 MOST_PORTS = 12

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pytest_nfvperf.model.topology.bridge_paths import Link, link_ends, shortest
-from pytest_nfvperf.model.topology.compute_nodes import node_of_bridge
-from pytest_nfvperf.model.topology.nodes import Port, PortRole, VnfMode
-from pytest_nfvperf.model.topology.overlays import overlays
-from pytest_nfvperf.model.topology.topology import Topology
-from pytest_nfvperf.model.topology.topology_checks import all_ports
-from pytest_nfvperf.model.traffic.trial import Direction
+from pytest_nfvperf.model.topology.links import Link, Underlay, encapsulation_bytes, link_ends, overlays, shortest
+from pytest_nfvperf.model.topology.ports import Port, PortRole, VnfMode
+from pytest_nfvperf.model.topology.topology import Topology, all_ports, node_of_bridge
+from pytest_nfvperf.model.traffic.traffic import VLAN_TAG_BYTES, Traffic
+from pytest_nfvperf.model.traffic.trial import Direction, TrialResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,3 +117,164 @@ class _Follower:
     @staticmethod
     def _unlearnable(port: Port) -> bool:
         return port.role is PortRole.FORWARDER and port.vnf_mode is not VnfMode.MAC
+
+
+# The line rate of a topology in frames a second: what its ports carry, and its underlays, overlays included.
+
+
+def line_rate_fps(
+    topology: Topology, traffic: Traffic, directions: int, ports_bps: float | None, underlays_bps: float | None
+) -> float | None:
+    """Frames/s per direction at which the slowest link is full; None where no link has a line rate.
+
+    Args:
+        topology: what the frames cross.
+        traffic: its frames as the generator sends them.
+        directions: how many of the topology's directions are sent on at once.
+        ports_bps: layer-1 bit/s of the generator's ports; None where they have none.
+        underlays_bps: layer-1 bit/s of underlays that say none themselves; None where they have none.
+    """
+    found = [traffic.line_rate_fps(ports_bps)] if ports_bps else []
+    used = topology.directions[:directions]
+    crossings = [(end, link, extra) for way in used for end, link, extra in _underlays(topology, way)]
+    sharing = Counter(end for end, _, _ in crossings)
+    for end, link, extra in crossings:
+        rate = link.line_rate_bps or underlays_bps
+        if rate is not None:
+            found.append(traffic.line_rate_fps(rate, extra) / sharing[end])
+    return min(found, default=None)
+
+
+def _underlays(topology: Topology, direction: Direction) -> Sequence[tuple[str, Underlay, int]]:
+    """Each underlay that frames of a direction cross: the end that they enter, the link, and what they are longer by.
+
+    Empty where the topology does not say which way they take.
+    """
+    links = {end.port: link for link in topology.underlays for end in link_ends(link)}
+    passes = route(topology, direction) or () if links else ()
+    tag = _tag_bytes(topology, direction)
+    return [(one.exit, links[one.exit], tag + _outer_bytes(topology, one)) for one in passes if one.exit in links]
+
+
+def _tag_bytes(topology: Topology, direction: Direction) -> int:
+    """What enters by an access port is in a VLAN from there on, until it leaves by another (802.1Q)."""
+    vlan = topology.port(direction.tx).vlan
+    return VLAN_TAG_BYTES if vlan is not None and vlan.tag is not None else 0
+
+
+def _outer_bytes(topology: Topology, one: Crossed) -> int:
+    """What an overlay adds to a frame: the same as to the underlay's packet, for its FCS is made anew.
+
+    Outer Ethernet 14, IP, UDP and so on, inner frame without its FCS 4, outer FCS 4; of the packet, the inner Ethernet
+    header 14 in place of the outer one.
+    """
+    tunnel = next((tunnel for tunnel in topology.tunnels if tunnel.port == one.tunnel), None)
+    return 0 if tunnel is None else encapsulation_bytes(tunnel.kind, tunnel.local)
+
+
+# Copies of a trial's frames that mirrors should have made, and what became of them. Pure.
+
+
+@dataclass(frozen=True, slots=True)
+class CopyCounts:
+    """Copies of one trial, over all mirrors whose outputs are counted.
+
+    Attributes:
+        crossings: how often frames crossed a mirrored bridge, selected or not.
+        expected: one for each time that a frame crossed a mirrored bridge and was selected.
+        received: by the generator's monitors.
+        truncated: of those, the ones cut by a snaplen.
+        corrupted: of those, the ones that were otherwise not as sent.
+        dropped: given up at the outputs, by the counter that says so.
+        uncounted: counters that are missing, so that nobody knows how often frames crossed: ``vm1.rx_packets``.
+    """
+
+    crossings: int
+    expected: int
+    received: int
+    truncated: int
+    corrupted: int
+    dropped: Mapping[str, int]
+    uncounted: tuple[str, ...] = ()
+
+    @property
+    def missing(self) -> str:
+        """Why these counts say nothing of a mirror, for a person; empty where they do say something."""
+        if self.uncounted:
+            return f"the datapath has no counter {', '.join(self.uncounted)}: nobody knows how many copies are due"
+        if not self.crossings:
+            return "no frame crossed a mirrored bridge: the topology has no mirror there, or nothing was sent"
+        return ""
+
+    @property
+    def unexplained(self) -> int:
+        """Expected, but neither received nor dropped by anyone who counts."""
+        return self.expected - self.received - sum(self.dropped.values())
+
+    def __str__(self) -> str:
+        lost = [f"{frames:,} lost: {name}" for name, frames in self.dropped.items()]
+        odd = {"unexplained": self.unexplained, "truncated": self.truncated, "corrupted": self.corrupted}
+        lost += [f"{frames:,} {what}" for what, frames in odd.items() if frames]
+        told = f"{self.received:,} of {self.expected:,} copies received"
+        return "; ".join([f"{told}, of frames that crossed {self.crossings:,} times", *lost])
+
+
+def copy_counts(topology: Topology, result: TrialResult, moved: Mapping[str, int]) -> CopyCounts:
+    """Compare what mirrors should have copied with what came.
+
+    Crossings are counted where frames enter a bridge: by the generator that put them on a port, by the VNF that did,
+    or, where that does not count, by the port of the DUT.
+
+    Args:
+        topology: with its mirrors.
+        result: of the trial.
+        moved: moves of counters by name: ``<port>.rx_packets``, ``<port>.tx_dropped``, ``<port>.far.ring_drops``.
+
+    Raises:
+        ValueError: the topology does not define the path of a direction.
+    """
+    outputs = [mirror.output for mirror in topology.mirrors if mirror.output is not None]
+    vlan = result.spec.traffic.vlan or 0
+    mirrored = [
+        (crossed.entry, mirror.copies(crossed.entry, crossed.exit, vlan), frames)
+        for crossed, frames in _crossings(topology, result, moved)
+        for mirror in topology.mirrors
+        if mirror.bridge in crossed.bridges
+    ]
+    seen = [monitor for monitor in result.monitors if monitor.port in outputs]
+    return CopyCounts(
+        crossings=sum(frames or 0 for _, _, frames in mirrored),
+        expected=sum(frames or 0 for _, copied, frames in mirrored if copied),
+        received=sum(monitor.copies for monitor in seen),
+        truncated=sum(monitor.truncated for monitor in seen),
+        corrupted=sum(monitor.corrupted for monitor in seen),
+        dropped={name: moved[name] for port in outputs for name in _drops(port) if moved.get(name)},
+        uncounted=tuple(dict.fromkeys(_received_by(entry) for entry, _, frames in mirrored if frames is None)),
+    )
+
+
+def _drops(port: str) -> tuple[str, ...]:
+    """Counters of copies that an output gave up: its queue was full, or the far end's socket, or ring."""
+    far = (f"{port}.far.{name}" for name in ("socket_drops", "ring_drops", "xdp_drops"))
+    return (f"{port}.tx_dropped", *far)
+
+
+def _received_by(port: str) -> str:
+    """The DUT's counter of frames that came in by a port."""
+    return f"{port}.rx_packets"
+
+
+def _crossings(
+    topology: Topology, result: TrialResult, moved: Mapping[str, int]
+) -> Iterator[tuple[Crossed, int | None]]:
+    """Each pass of frames through the datapath, and how many there were; None where nobody counts."""
+    by_vnfs: Counter[str] = Counter()
+    for vnf in result.vnfs:
+        by_vnfs[vnf.peer] += vnf.sent
+    for count in result.counts:
+        passes = route(topology, count.direction)
+        if passes is None:
+            raise ValueError(f"topology {topology.name!r} does not define the path of {count.direction}")
+        for number, crossed in enumerate(passes):
+            known = count.sent if number == 0 else by_vnfs.get(crossed.entry)
+            yield crossed, moved.get(_received_by(crossed.entry)) if known is None else known

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import ipaddress
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pytest_nfvperf.model.choice import Choice
-from pytest_nfvperf.model.topology.nodes import AS_IT_IS, DEFAULT_MTU, Offloads, Vlan
+from pytest_nfvperf.model.topology.ports import AS_IT_IS, DEFAULT_MTU, Offloads, Vlan
+
+NODE_NAME = "[a-z][a-z0-9-]{0,11}"
+"""A regular expression. Names of directories and sockets begin with it, and those are short."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,3 +117,111 @@ class Tunnel:
     def keys_text(self) -> str:
         """``7``, or ``7..1006``."""
         return str(self.key) if self.keys == 1 else f"{self.key}..{self.key + self.keys - 1}"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One node, and the bridges that stand on it."""
+
+    name: str
+    bridges: tuple[str, ...]
+
+
+# Tunnels from node to node: which end belongs to which, and what underlay carries them.
+
+
+@dataclass(frozen=True, slots=True)
+class Overlay:
+    """Two tunnel ports that are each other's ends, and the underlay that carries what they encapsulate."""
+
+    bridge_a: str
+    port_a: str
+    bridge_b: str
+    port_b: str
+    underlay: Underlay
+
+
+def overlays(nodes: Sequence[Node], tunnels: Sequence[Tunnel], underlays: Sequence[Underlay]) -> list[Overlay]:
+    """The tunnels whose both ends are there, with an underlay between their nodes; each pair once."""
+    at = {bridge: node.name for node in nodes for bridge in node.bridges}
+    found = []
+    for number, tunnel in enumerate(tunnels):
+        for other in tunnels[number + 1 :]:
+            between = {at.get(tunnel.bridge, ""), at.get(other.bridge, "")}
+            link = next((link for link in underlays if {at[link.bridge_a], at[link.bridge_b]} == between), None)
+            if link is not None and are_ends(tunnel, other):
+                found.append(Overlay(tunnel.bridge, tunnel.port, other.bridge, other.port, link))
+    return found
+
+
+def are_ends(one: Tunnel, other: Tunnel) -> bool:
+    """True where what one sends is what the other takes."""
+    return (one.kind, one.key, one.keys) == (other.kind, other.key, other.keys) and face_each_other(one, other)
+
+
+def face_each_other(one: Tunnel, other: Tunnel) -> bool:
+    """True where each has the other's local address as its remote one."""
+    addresses = [ipaddress.ip_address(text) for text in (one.local, one.remote, other.remote, other.local)]
+    return addresses[:2] == addresses[2:]
+
+
+def facing(tunnel: Tunnel, tunnels: Sequence[Tunnel]) -> Iterator[Tunnel]:
+    """Tunnels between the same two addresses, from the other side."""
+    return (other for other in tunnels if other is not tunnel and face_each_other(tunnel, other))
+
+
+# Paths over bridges that patch ports, veth pairs, underlays and tunnels join.
+
+
+Link = Patch | VethLink | Underlay | Overlay
+"""What joins two bridges so that frames pass from one to the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkEnd:
+    """One end of a link: frames leave ``bridge`` by ``port`` and enter ``far_bridge`` by ``far_port``."""
+
+    bridge: str
+    port: str
+    far_bridge: str
+    far_port: str
+
+
+def link_ends(link: Link) -> tuple[LinkEnd, LinkEnd]:
+    """Both ends of a link."""
+    return (
+        LinkEnd(link.bridge_a, link.port_a, link.bridge_b, link.port_b),
+        LinkEnd(link.bridge_b, link.port_b, link.bridge_a, link.port_a),
+    )
+
+
+def shortest(start: str, goal: str, links: Iterable[Link]) -> list[LinkEnd] | None:
+    """The path over the fewest links from one bridge to another: empty for the same bridge, None without a path."""
+    leaving: dict[str, list[LinkEnd]] = {}
+    for link in links:
+        for end in link_ends(link):
+            leaving.setdefault(end.bridge, []).append(end)
+    came_by: dict[str, LinkEnd | None] = {start: None}
+    waiting = deque([start])
+    while waiting and goal not in came_by:
+        here = waiting.popleft()
+        for end in leaving.get(here, ()):
+            if end.far_bridge not in came_by:
+                came_by[end.far_bridge] = end
+                waiting.append(end.far_bridge)
+    if goal not in came_by:
+        return None
+    found: list[LinkEnd] = []
+    while (last := came_by[goal]) is not None:
+        found.append(last)
+        goal = last.bridge
+    return found[::-1]
+
+
+def crossings_along(path: Sequence[LinkEnd], bridge: str, first: str, last: str) -> list[Crossing]:
+    """Each bridge's crossings in both directions, from port ``first`` of ``bridge`` over the links to port ``last``."""
+    bridges = [bridge, *(end.far_bridge for end in path)]
+    entries = [first, *(end.far_port for end in path)]
+    exits = [*(end.port for end in path), last]
+    hops = zip(bridges, entries, exits, strict=True)
+    return [crossing for name, a, b in hops for crossing in (Crossing(name, a, b), Crossing(name, b, a))]

@@ -30,9 +30,9 @@ from pytest_nfvperf.model.arguments import (
     several,
 )
 from pytest_nfvperf.model.errors import ArgumentError
+from pytest_nfvperf.model.topology.bridges import Mirror, MirrorMethod
 from pytest_nfvperf.model.topology.links import Patch, Tunnel, TunnelKind, Underlay, VethLink, encapsulation_bytes
-from pytest_nfvperf.model.topology.mirrors import Mirror, MirrorMethod
-from pytest_nfvperf.model.topology.nodes import (
+from pytest_nfvperf.model.topology.ports import (
     AS_IT_IS,
     DEFAULT_MTU,
     GENERATOR,

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import groupby
 
-from pytest_nfvperf.model.topology.bridge_paths import Link, link_ends
-from pytest_nfvperf.model.topology.nodes import PortRole
-from pytest_nfvperf.model.topology.topology import Topology
-from pytest_nfvperf.model.topology.topology_checks import all_ports
+from pytest_nfvperf.model.topology.links import Link, link_ends
+from pytest_nfvperf.model.topology.ports import PortRole
+from pytest_nfvperf.model.topology.topology import Topology, all_ports
 
 _End = tuple[str, str]
 """A port, as (bridge, port)."""

@@ -17,7 +17,7 @@ from typing import Any
 
 from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator, EngineOptions
 from pytest_nfvperf.model.errors import TestbedError
-from pytest_nfvperf.model.topology.nodes import PortRole
+from pytest_nfvperf.model.topology.ports import PortRole
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
 from pytest_nfvperf.ports.generator import VIRTIO_RING, Generator, GeneratorPort

@@ -10,10 +10,9 @@ from dataclasses import replace
 
 from pytest_nfvperf.adapters.ovs.counters.drop_reasons import RX_OUTSIDE_DROPPED, RX_REASONS, TX_REASONS
 from pytest_nfvperf.model.ledger.ledger import FramePath, Hop, HopKind, Loss, Stage, frame_path
-from pytest_nfvperf.model.topology.compute_nodes import node_of_bridge
+from pytest_nfvperf.model.topology.bridges import Mirror
 from pytest_nfvperf.model.topology.frame_route import Crossed
-from pytest_nfvperf.model.topology.mirrors import Mirror
-from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.topology.topology import Topology, node_of_bridge
 from pytest_nfvperf.model.traffic.trial import DirectionCounts, TrialResult, VnfCounts
 
 Moved = Mapping[str, int]

@@ -42,8 +42,7 @@ from pytest_nfvperf.adapters.ovs.topology.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.process.process import read_schedstat
 from pytest_nfvperf.model.errors import TestbedError, UnavailableError
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
-from pytest_nfvperf.model.topology.topology import Topology
-from pytest_nfvperf.model.topology.topology_checks import all_ports
+from pytest_nfvperf.model.topology.topology import Topology, all_ports
 
 _COVERAGE = re.compile(r"^(\w+)\s.*\btotal:\s*(\d+)\s*$")
 _SETTLE_S, _SETTLE_POLL_S = 1.1, 0.1

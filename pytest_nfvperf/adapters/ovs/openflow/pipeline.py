@@ -17,7 +17,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterator, Mapping
 
-from pytest_nfvperf.model.topology.bridge_rules import BridgeRules
+from pytest_nfvperf.model.topology.bridges import BridgeRules
 from pytest_nfvperf.model.topology.links import Tunnel
 from pytest_nfvperf.model.topology.topology import Topology
 

@@ -6,10 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from pytest_nfvperf.adapters.ovs.topology.built_node import BuiltNode
 from pytest_nfvperf.model.errors import TestbedError
-from pytest_nfvperf.model.topology.bridge_paths import link_ends
-from pytest_nfvperf.model.topology.compute_nodes import node_of_bridge
-from pytest_nfvperf.model.topology.overlays import Overlay, overlays
-from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.topology.links import Overlay, link_ends, overlays
+from pytest_nfvperf.model.topology.topology import Topology, node_of_bridge
 from pytest_nfvperf.ports.datapath import Attachment
 
 

@@ -31,9 +31,8 @@ from pytest_nfvperf.adapters.ovs.topology.rows import insert, interface_error, m
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.measure.offloading import OffloadShare
-from pytest_nfvperf.model.topology.mirrors import Mirror, MirrorCounts, MirrorMethod
-from pytest_nfvperf.model.topology.topology import Topology
-from pytest_nfvperf.model.topology.topology_checks import all_ports
+from pytest_nfvperf.model.topology.bridges import Mirror, MirrorCounts, MirrorMethod
+from pytest_nfvperf.model.topology.topology import Topology, all_ports
 from pytest_nfvperf.ports.datapath import Attachment
 
 _OF_KERNEL = ("system", "tap", "afxdp")

@@ -23,7 +23,7 @@ from pytest_nfvperf.adapters.net.borrowed import Borrowed
 from pytest_nfvperf.adapters.ovs.topology.ovs_port import OvsPort, unusual
 from pytest_nfvperf.model.testbed.lab_cables import CabledEnd
 from pytest_nfvperf.model.testbed.testbed import DutPort
-from pytest_nfvperf.model.topology.nodes import DEFAULT_MTU, Port
+from pytest_nfvperf.model.topology.ports import DEFAULT_MTU, Port
 
 _LARGE_FRAME = 16384
 _QUEUES = {"af_packet": "qpairs", "af_xdp": "queue_count"}

@@ -8,7 +8,7 @@ import ovs.db.idl
 
 from pytest_nfvperf.adapters.ovs.instance.ovsdb import Ovsdb, Row
 from pytest_nfvperf.adapters.ovs.instance.unixctl import Unixctl
-from pytest_nfvperf.model.topology.mirrors import Mirror, MirrorCounts, MirrorMethod
+from pytest_nfvperf.model.topology.bridges import Mirror, MirrorCounts, MirrorMethod
 from pytest_nfvperf.model.topology.topology import Topology
 
 OFPP_NORMAL = 0xFFFFFFFA

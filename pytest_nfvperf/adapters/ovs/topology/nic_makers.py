@@ -30,7 +30,7 @@ from pytest_nfvperf.adapters.ovs.instance.private_ovs import InstanceOptions
 from pytest_nfvperf.adapters.ovs.topology.ovs_port import OvsPort, by_af_xdp, refuse_kernel, unusual
 from pytest_nfvperf.model.errors import ConfigError, UnavailableError
 from pytest_nfvperf.model.near import listed
-from pytest_nfvperf.model.topology.nodes import Nic, NicKind, Offloads
+from pytest_nfvperf.model.topology.ports import Nic, NicKind, Offloads
 
 _FIRST_WITH_VDUSE = (23, 11)
 """DPDK's release notes, 23.11: vhost."""

@@ -53,7 +53,7 @@ from pytest_nfvperf.adapters.ovs.topology.uplinks import Uplinks
 from pytest_nfvperf.adapters.ovs.topology.vduse_devices import VduseDevices
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.topology.links import Tunnel
-from pytest_nfvperf.model.topology.nodes import Behind, Nic, Offloads, Port, PortKind, PortRole, Vlan
+from pytest_nfvperf.model.topology.ports import Behind, Nic, Offloads, Port, PortKind, PortRole, Vlan
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.datapath import Attachment
 

@@ -9,7 +9,7 @@ import ovs.db.idl
 from pytest_nfvperf.adapters.ovs.instance.ovsdb import OWNER, Row, one
 from pytest_nfvperf.adapters.ovs.topology.mirror_rows import insert_mirrors
 from pytest_nfvperf.adapters.ovs.topology.ovs_port import OvsPort
-from pytest_nfvperf.model.topology.nodes import Vlan
+from pytest_nfvperf.model.topology.ports import Vlan
 from pytest_nfvperf.model.topology.topology import Topology
 
 _PROTOCOLS = ["OpenFlow10", "OpenFlow13", "OpenFlow14"]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pytest_nfvperf.adapters.ovs.topology.ovs_port import OvsPort
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.topology.links import Tunnel, TunnelKind
-from pytest_nfvperf.model.topology.nodes import PortRole
+from pytest_nfvperf.model.topology.ports import PortRole
 from pytest_nfvperf.model.topology.topology import Topology
 
 _PREFIXES = {4: 24, 6: 64}

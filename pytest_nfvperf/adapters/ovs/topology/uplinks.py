@@ -27,7 +27,7 @@ from pytest_nfvperf.adapters.net.ends import End, Pair
 from pytest_nfvperf.adapters.ovs.topology.ovs_port import OvsPort, unusual
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.lab_cables import CabledEnd
-from pytest_nfvperf.model.topology.nodes import Port
+from pytest_nfvperf.model.topology.ports import Port
 
 _RING = 4096
 """Frames: the most that OVS gives a port (NIC_PORT_MAX_RXQ_SIZE). A node that shares its CPU may not read for

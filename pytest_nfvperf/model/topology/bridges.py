@@ -1,0 +1,248 @@
+"""Port mirrors: which frames of a bridge are copied, and where the copies go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypedDict
+
+from pytest_nfvperf.model.arguments import INTEGER, TEXT, checked, optional
+from pytest_nfvperf.model.choice import Choice
+from pytest_nfvperf.model.topology.links import Crossing, Tunnel
+
+
+class MirrorMethod(Choice):
+    """Who copies: a row of OVS's Mirror table, or an output action more in every OpenFlow flow."""
+
+    OVSDB = "ovsdb"
+    FLOW = "flow"
+
+
+@dataclass(frozen=True, slots=True)
+class Mirror:
+    """A mirror of a bridge, in the words of ovs-vswitchd.conf.db(5), table Mirror.
+
+    A frame that several of the selections fit is copied once for each time it crosses the bridge. Frames that come
+    in by the output port are dropped: OVS keeps the port for the mirror.
+
+    Attributes:
+        name: of the mirror, not used twice in a topology.
+        bridge: whose frames are copied.
+        output: port that copies leave by, or None.
+        output_vlan: VLAN that copies are sent in (RSPAN), 1..4094; or None. One of the two is given.
+        select_all: every frame that crosses the bridge.
+        select_src: frames that come in by these ports.
+        select_dst: frames that leave by these ports.
+        select_vlan: of the frames selected only those in these VLANs, 0 being none; with no other selection, all
+            frames in them.
+        snaplen: bytes that a copy has at most, 14..65535; None for whole frames.
+        by: who copies.
+    """
+
+    name: str
+    bridge: str
+    output: str | None = None
+    output_vlan: int | None = None
+    select_all: bool = False
+    select_src: tuple[str, ...] = ()
+    select_dst: tuple[str, ...] = ()
+    select_vlan: tuple[int, ...] = ()
+    snaplen: int | None = None
+    by: MirrorMethod = MirrorMethod.OVSDB
+
+    def copies(self, entry: str, leaving: str, vlan: int = 0) -> bool:
+        """True when a frame of this VLAN is copied that comes in by one port and leaves by the other."""
+        if self.output in {entry, leaving}:
+            return False
+        if self.select_vlan and vlan not in self.select_vlan:
+            return False
+        by_port = bool(self.select_src or self.select_dst)
+        everything = self.select_all or (bool(self.select_vlan) and not by_port)
+        return everything or entry in self.select_src or leaving in self.select_dst
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorCounts:
+    """What OVS counted of a mirror's copies since it was made: column ``statistics`` of the Mirror table."""
+
+    tx_packets: int
+    tx_bytes: int
+
+
+# What is wrong with a topology's mirrors, said before anything is built.
+
+
+_VLANS = range(1, 4095)
+_SNAPLENS = range(14, 65536)  # an Ethernet header at least, ovs-vswitchd.conf.db(5)
+
+
+def wrong_mirror(
+    mirrors: Sequence[Mirror], ports: Mapping[str, Sequence[str]], crossings: Sequence[Crossing]
+) -> str | None:
+    """The first mistake, for a person, with what would be right; None when there is none.
+
+    ``ports``: those of each bridge, by its name.
+    """
+    outputs: dict[str, str] = {}
+    names: set[str] = set()
+    for mirror in mirrors:
+        if mirror.name in names:
+            return f"mirror {mirror.name!r} is used twice"
+        names.add(mirror.name)
+        problem = next(_problems(mirror, ports, [one for one in crossings if one.bridge == mirror.bridge]), None)
+        if problem is not None:
+            return f"mirror {mirror.name!r}: {problem}"
+        if mirror.output is None:
+            continue
+        other = outputs.setdefault(mirror.output, mirror.name)
+        if other != mirror.name:
+            return (
+                f"mirrors {other!r} and {mirror.name!r} both put copies on {mirror.output!r}, where nobody could tell "
+                "them apart: give each an output of its own, or make one mirror of both"
+            )
+    return None
+
+
+def _problems(mirror: Mirror, ports: Mapping[str, Sequence[str]], crossings: Sequence[Crossing]) -> Iterator[str]:
+    """``crossings``: of the mirror's bridge."""
+    if mirror.bridge not in ports:
+        yield f"its bridge {mirror.bridge!r} is unknown; there are: {', '.join(ports)}"
+    yield from _of_output(mirror, ports, crossings)
+    yield from _of_selection(mirror, ports)
+    if mirror.snaplen is not None and mirror.snaplen not in _SNAPLENS:
+        yield f"snaplen {mirror.snaplen} is not in 14..65535 bytes"
+    if mirror.by is MirrorMethod.FLOW:
+        yield from _of_flows(mirror, bool(crossings))
+
+
+def _of_output(mirror: Mirror, ports: Mapping[str, Sequence[str]], crossings: Sequence[Crossing]) -> Iterator[str]:
+    if (mirror.output is None) == (mirror.output_vlan is None):
+        yield "say either the output port or the output VLAN of its copies"
+    if mirror.output_vlan is not None and mirror.output_vlan not in _VLANS:
+        yield f"output VLAN {mirror.output_vlan} is not in 1..4094"
+    if mirror.output is not None:
+        yield from _not_on_bridge(mirror, ports, (mirror.output,), "its output")
+    if mirror.output in {*mirror.select_src, *mirror.select_dst}:
+        yield f"it selects frames of {mirror.output!r}, its own output: it would copy its copies"
+    for crossing in crossings:
+        if mirror.output in {crossing.in_port, crossing.out_port}:
+            yield (
+                f"frames cross to or from {mirror.output!r}, its output, which OVS keeps for copies: take a port "
+                "that no path uses"
+            )
+
+
+def _of_selection(mirror: Mirror, ports: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    if not (mirror.select_all or mirror.select_src or mirror.select_dst or mirror.select_vlan):
+        yield "it selects nothing: say select_all, select_src, select_dst or select_vlan"
+    yield from _not_on_bridge(mirror, ports, (*mirror.select_src, *mirror.select_dst), "it selects")
+    for vlan in mirror.select_vlan:
+        if vlan != 0 and vlan not in _VLANS:
+            yield f"it selects VLAN {vlan}, which is not in 1..4094 (0 for frames without one)"
+
+
+def _not_on_bridge(
+    mirror: Mirror, ports: Mapping[str, Sequence[str]], names: Sequence[str], what: str
+) -> Iterator[str]:
+    own = ports.get(mirror.bridge, ())
+    for port in names:
+        if port in own:
+            continue
+        elsewhere = next((bridge for bridge, there in ports.items() if port in there), None)
+        if elsewhere is not None:
+            yield f"{what} {port!r}, which is on bridge {elsewhere!r}, and a mirror sees {mirror.bridge!r} alone"
+        yield f"{what} {port!r}, which is no port of {mirror.bridge!r}; there are: {', '.join(own) or 'none'}"
+
+
+def _of_flows(mirror: Mirror, crossed: bool) -> Iterator[str]:
+    if mirror.output is None or mirror.select_vlan or mirror.snaplen is not None:
+        yield "a mirror by flows copies whole frames of ports to a port: VLANs and snaplen need one by OVSDB"
+    if mirror.select_dst and not crossed:
+        yield (
+            f"bridge {mirror.bridge!r} learns MAC addresses, so no flow knows where a frame leaves: select by "
+            "select_src, or mirror by OVSDB"
+        )
+
+
+# What a bridge that learns MAC addresses does with frames before it forwards them: an access list, conntrack.
+
+
+MOST_ACL_RULES = 1 << 22
+"""One for each address of 100.64.0.0/10."""
+
+_ZONES = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class BridgeRules:
+    """OpenFlow tables that frames pass before the bridge forwards them by their MAC addresses.
+
+    Attributes:
+        bridge: which learns MAC addresses.
+        acl: rules of an access list. Each drops UDP to another address of 100.64.0.0/10, where no traffic of ours goes:
+            a frame is looked up among all of them, and passes.
+        zone: of connection tracking, 0..65535: IP frames are looked up in it, and new connections committed; None for
+            no tracking.
+    """
+
+    bridge: str
+    acl: int = 0
+    zone: int | None = None
+
+    def __str__(self) -> str:
+        """``access list of 1,000 rules, conntrack zone 7``."""
+        said = [f"access list of {self.acl:,} rule{'s' if self.acl > 1 else ''}"] if self.acl else []
+        said += [] if self.zone is None else [f"conntrack zone {self.zone}"]
+        return ", ".join(said) or "no rules"
+
+
+@checked(bridge=TEXT, acl=INTEGER, zone=optional(INTEGER))
+def rules(bridge: str, *, acl: int = 0, zone: int | None = None) -> BridgeRules:
+    """What frames pass on a bridge that learns MAC addresses, before they are forwarded.
+
+    Args:
+        bridge: its name.
+        acl: rules of an access list that drop what no traffic of ours is: UDP to addresses of 100.64.0.0/10.
+        zone: of connection tracking; None for none.
+    """
+    return BridgeRules(bridge, acl, zone)
+
+
+class RuleSettings(TypedDict, total=False):
+    """What may be said of a bridge's rules; fields of ``BridgeRules``."""
+
+    acl: int
+    zone: int | None
+
+
+def wrong_rules(
+    rules: Sequence[BridgeRules], bridges: Sequence[str], tunnels: Sequence[Tunnel], crossings: Sequence[Crossing]
+) -> str | None:
+    """What is wrong with a topology's rules, or with tunnels of many keys, and what to do; None where nothing is."""
+    with_rules = [one.bridge for one in rules]
+    for number, one in enumerate(rules):
+        if one.bridge not in bridges:
+            return f"rules are for unknown bridge {one.bridge!r}"
+        if one.bridge in with_rules[:number]:
+            return f"bridge {one.bridge!r} has rules twice: give acl and zone in one rules(...)"
+        if not 0 <= one.acl <= MOST_ACL_RULES:
+            return f"bridge {one.bridge!r}: an access list has 0..{MOST_ACL_RULES} rules, not {one.acl}"
+        if one.zone is not None and not 0 <= one.zone < _ZONES:
+            return f"bridge {one.bridge!r}: conntrack has no zone {one.zone}: 0..{_ZONES - 1}"
+    return _wrong_keys(with_rules, tunnels, crossings)
+
+
+def _wrong_keys(with_rules: Sequence[str], tunnels: Sequence[Tunnel], crossings: Sequence[Crossing]) -> str | None:
+    """What needs MAC learning, and is on a bridge where it cannot be."""
+    spread = [tunnel.bridge for tunnel in tunnels if tunnel.keys > 1]
+    for bridge in spread:
+        # The key is set before it is known by which tunnel a frame leaves.
+        if sum(tunnel.bridge == bridge for tunnel in tunnels) > 1:
+            return f"bridge {bridge!r} has a tunnel of many keys, and another one: put them on bridges of their own"
+    crossed = {crossing.bridge for crossing in crossings} & {*with_rules, *spread}
+    if crossed:
+        return (
+            f"bridge {min(crossed)!r} has a path, and rules or a tunnel of many keys, which need MAC learning: leave "
+            "one of them out"
+        )
+    return None
