@@ -25,7 +25,7 @@ from .model.scenarios.workloads import vm_to_vm as vm_to_vm
 from .model.scenarios.workloads import OVERLAYS as OVERLAYS
 from .model.scenarios.workloads import mirror_output as mirror_output
 from .model.testbed.testbed import Dut as Dut
-from .model.testbed.tuning import Tuning as Tuning
+from .model.testbed.ovs_settings import Tuning as Tuning
 from .runs.rig import LiveTopology as LiveTopology
 
 # Parametrizing

@@ -7,14 +7,14 @@ from .model.testbed.testbed import Testbed as Testbed
 from .ports.datapath import DatapathMaker as DatapathMaker
 from .ports.datapath import Workshop as Workshop
 from .ports.datapath import Datapath as Datapath
-from .model.testbed.equipment import DatapathInfo as DatapathInfo
+from .model.testbed.testbed import DatapathInfo as DatapathInfo
 from .ports.datapath import BuiltTopology as BuiltTopology
 from .ports.datapath import Attachment as Attachment
 from .model.ledger.ledger import CounterSnapshot as CounterSnapshot
 
 # A generator
 from .ports.generator import Generator as Generator
-from .model.testbed.equipment import GeneratorInfo as GeneratorInfo
+from .model.testbed.testbed import GeneratorInfo as GeneratorInfo
 from .ports.generator import GeneratorPort as GeneratorPort
 from .model.traffic.trial import Direction as Direction
 from .model.traffic.trial import TrialSpec as TrialSpec

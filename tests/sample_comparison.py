@@ -9,8 +9,7 @@ from pytest_nfvperf.model.compare.record import ComparisonData, How, MetricCompa
 from pytest_nfvperf.model.compare.sides import Comparing, Side
 from pytest_nfvperf.model.evidence.records import Cause, ErrorData, Record, TestData, TestEndData, TopologyData
 from pytest_nfvperf.model.samples import Pairing, Relative, Samples
-from pytest_nfvperf.model.testbed.equipment import DatapathInfo
-from pytest_nfvperf.model.testbed.testbed import Dut
+from pytest_nfvperf.model.testbed.testbed import DatapathInfo, Dut
 from pytest_nfvperf.model.topology.compose import phy2phy
 from tests.sample_run import SampleRun, run_data
 

@@ -34,8 +34,16 @@ from pytest_nfvperf.model.measure.outcome import (
     SearchStatus,
 )
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
-from pytest_nfvperf.model.testbed.equipment import DatapathInfo, GeneratorInfo
-from pytest_nfvperf.model.testbed.testbed import CableSpec, CpuPlan, DutPort, GeneratorSpec, OvsSpec, Testbed
+from pytest_nfvperf.model.testbed.testbed import (
+    CableSpec,
+    CpuPlan,
+    DatapathInfo,
+    DutPort,
+    GeneratorInfo,
+    GeneratorSpec,
+    OvsSpec,
+    Testbed,
+)
 from pytest_nfvperf.model.topology import compose as catalogue
 from pytest_nfvperf.model.traffic.traffic import IMIXES, RFC2544_FRAME_SIZES, Imix, Traffic
 from tests.sample_trials import SampleTrials, latency_at

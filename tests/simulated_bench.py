@@ -10,8 +10,7 @@ from pytest_nfvperf.adapters.generators.fake import FakeGenerator, FakeStreams
 from pytest_nfvperf.config.limit import parse_limit
 from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.sla.rules import Rule
-from pytest_nfvperf.model.testbed.equipment import DatapathInfo
-from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN
+from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, DatapathInfo
 from pytest_nfvperf.ports.generator import GeneratorPort
 from pytest_nfvperf.runs.clocks import VirtualClock
 from pytest_nfvperf.runs.limits import Limits

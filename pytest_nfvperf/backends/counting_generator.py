@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pytest_nfvperf.adapters.generators.embedded.counted_bursts import CountedBursts
 from pytest_nfvperf.adapters.generators.packet_socket import PacketSocketGenerator
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.testbed.equipment import GeneratorInfo
+from pytest_nfvperf.model.testbed.testbed import GeneratorInfo
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, TrialResult, TrialSpec
 from pytest_nfvperf.ports.generator import Burst, GeneratorPort

@@ -10,8 +10,7 @@ from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
 from pytest_nfvperf.adapters.ovs.node_ovs import FarStarter, NodeHosts, NodeOvs
 from pytest_nfvperf.model.errors import ConfigError, UnavailableError
-from pytest_nfvperf.model.testbed.node_spec import NodeSpec
-from pytest_nfvperf.model.testbed.testbed import Dut, Testbed
+from pytest_nfvperf.model.testbed.testbed import Dut, NodeSpec, Testbed
 from pytest_nfvperf.model.topology.ports import GENERATOR, PortKind
 from pytest_nfvperf.model.topology.topology import Topology, standing_on
 

@@ -50,8 +50,7 @@ from pytest_nfvperf.model.errors import ConfigError, GeneratorError, TestbedErro
 from pytest_nfvperf.model.measure.instruction_cost import TIME, VIRTUAL
 from pytest_nfvperf.model.measure.profile import Profile, estimate_search_s
 from pytest_nfvperf.model.testbed.lab_cables import has_cabled_nodes, is_lab
-from pytest_nfvperf.model.testbed.node_spec import nodes_words
-from pytest_nfvperf.model.testbed.testbed import Dut, Testbed
+from pytest_nfvperf.model.testbed.testbed import Dut, Testbed, nodes_words
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.datapath import Datapath
 from pytest_nfvperf.ports.generator import Ceilings

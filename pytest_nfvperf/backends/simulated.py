@@ -13,9 +13,7 @@ from pytest_nfvperf.model.measure.connect_rate import ConnectResult, ConnectSpec
 from pytest_nfvperf.model.measure.profile import Profile
 from pytest_nfvperf.model.measure.request_response import RequestResult, RequestSpec
 from pytest_nfvperf.model.measure.stream_measurement import StreamSpec
-from pytest_nfvperf.model.testbed.equipment import DatapathInfo
-from pytest_nfvperf.model.testbed.node_spec import nodes_words, unknown_node
-from pytest_nfvperf.model.testbed.testbed import Dut, Testbed
+from pytest_nfvperf.model.testbed.testbed import DatapathInfo, Dut, Testbed, nodes_words, unknown_node
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.histogram import Histogram
 from pytest_nfvperf.model.traffic.traffic import Traffic

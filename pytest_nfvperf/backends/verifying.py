@@ -13,9 +13,8 @@ from pytest_nfvperf.adapters.versions.checksum import checksum, files_of
 from pytest_nfvperf.backends.embedded_side import EmbeddedSide
 from pytest_nfvperf.backends.local import LocalBackend
 from pytest_nfvperf.model.errors import NfvperfError, TestbedError
-from pytest_nfvperf.model.testbed.ovs_version import KeptVersion
+from pytest_nfvperf.model.testbed.ovs_settings import KeptVersion, Tuning
 from pytest_nfvperf.model.testbed.testbed import Dut
-from pytest_nfvperf.model.testbed.tuning import Tuning
 from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec

@@ -13,7 +13,7 @@ from pytest_nfvperf.cli.command import Command, path_like
 if TYPE_CHECKING:
     from pytest_nfvperf.backends.verifying import Passed, Verified
     from pytest_nfvperf.cli.command import Commands
-    from pytest_nfvperf.model.testbed.ovs_version import KeptVersion
+    from pytest_nfvperf.model.testbed.ovs_settings import KeptVersion
 
 
 def _add_parser(commands: Commands) -> None:

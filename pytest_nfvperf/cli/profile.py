@@ -45,7 +45,7 @@ def _profile(arguments: argparse.Namespace) -> int:
     from pytest_nfvperf.backends.function_profile import profile_functions  # noqa: PLC0415
     from pytest_nfvperf.model.errors import ConfigError  # noqa: PLC0415
     from pytest_nfvperf.model.measure.function_costs import difference_lines, profile_lines  # noqa: PLC0415
-    from pytest_nfvperf.model.testbed.ovs_version import NamedOvs  # noqa: PLC0415
+    from pytest_nfvperf.model.testbed.ovs_settings import NamedOvs  # noqa: PLC0415
 
     names: list[str] = arguments.versions
     if len(names) > 2 or len(set(names)) < len(names):

@@ -9,8 +9,7 @@ from pytest_nfvperf.config.testbed_model import BondModel, OvsModel, PortModel, 
 from pytest_nfvperf.config.trex_model import TREX_DUMMY
 from pytest_nfvperf.config.yaml_file import Document, KeyPath, show_path
 from pytest_nfvperf.model.near import did_you_mean, listed
-from pytest_nfvperf.model.testbed.protected_settings import refused_setting
-from pytest_nfvperf.model.testbed.tuning import KEYS
+from pytest_nfvperf.model.testbed.ovs_settings import KEYS, refused_setting
 
 PciOf = Callable[[str], str | None]
 """The PCI address of a kernel interface; None where it has none, or is not there."""

@@ -11,7 +11,7 @@ from pytest_nfvperf.config.tuning_section import to_tuning, tuning_section
 from pytest_nfvperf.config.units import BIT_RATE, shortest
 from pytest_nfvperf.config.yaml_file import Document, show_path
 from pytest_nfvperf.model.near import did_you_mean, listed
-from pytest_nfvperf.model.testbed.node_spec import FarHost, NodeSpec
+from pytest_nfvperf.model.testbed.testbed import FarHost, NodeSpec
 
 
 def check_nodes(testbed: TestbedModel, document: Document) -> None:

@@ -22,7 +22,7 @@ from pytest_nfvperf.config.tuning_section import to_tuning, tuning_section
 from pytest_nfvperf.config.units import BIT_RATE, shortest
 from pytest_nfvperf.config.validate import validated
 from pytest_nfvperf.config.yaml_file import Document, dump, parse_document, read_document
-from pytest_nfvperf.model.testbed.ovs_version import NamedOvs
+from pytest_nfvperf.model.testbed.ovs_settings import NamedOvs
 from pytest_nfvperf.model.testbed.testbed import CableSpec, CpuPlan, DutBond, DutPort, GeneratorSpec, OvsSpec, Testbed
 
 LOOPBACK = "127.0.0.1"

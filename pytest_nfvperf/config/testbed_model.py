@@ -12,7 +12,7 @@ from pytest_nfvperf.config.strict import Count, Flag, Name, PathText, Strict, Te
 from pytest_nfvperf.config.trex_model import TcpPort, TrexModel
 from pytest_nfvperf.config.units import BIT_RATE, SIZE
 from pytest_nfvperf.model.testbed.lab_cables import normal_pci
-from pytest_nfvperf.model.testbed.ovs_version import VERSION_NAME
+from pytest_nfvperf.model.testbed.ovs_settings import VERSION_NAME
 from pytest_nfvperf.model.topology.links import NODE_NAME
 from pytest_nfvperf.model.user_paths import expanded
 

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from pytest_nfvperf.config.testbed_model import TuningModel
-from pytest_nfvperf.model.testbed.tuning import OVS_DEFAULT, Tuning
+from pytest_nfvperf.model.testbed.ovs_settings import OVS_DEFAULT, Tuning
 
 
 def to_tuning(model: TuningModel | None) -> Tuning:

@@ -60,10 +60,10 @@ SELECTORS = {
     ),
     "time": Selector("virtual where instructions are counted", values=("virtual",)),
 }
+"""Labels that every run understands. Parameters and markers of tests are selectable beside them."""
+
 TESTBED_LABELS = frozenset({"nic", "driver", "firmware", "offload", "datapath", "engine", "node_cpus", "time"})
 """Those that are the testbed's: a rule about another testbed is none about this one, and no mistake."""
-
-"""Those that every run understands. Parameters and markers of tests are selectable beside them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import Protocol, runtime_checkable
 
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
 from pytest_nfvperf.model.measure.offloading import OffloadShare
-from pytest_nfvperf.model.testbed.equipment import DatapathInfo
+from pytest_nfvperf.model.testbed.testbed import DatapathInfo
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.cpu_placement import Poller
 

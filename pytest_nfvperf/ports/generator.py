@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from pytest_nfvperf.model.testbed.equipment import GeneratorInfo
+from pytest_nfvperf.model.testbed.testbed import GeneratorInfo
 from pytest_nfvperf.model.topology.ports import PortRole, VnfMode
 from pytest_nfvperf.model.traffic.cpu_placement import Distance, Poller
 from pytest_nfvperf.model.traffic.histogram import IntervalCounts

@@ -11,7 +11,7 @@ from pytest_nfvperf.model.measure.connect_rate import ConnectResult, ConnectSpec
 from pytest_nfvperf.model.measure.reconnection import Datagram
 from pytest_nfvperf.model.measure.request_response import RequestResult, RequestSpec
 from pytest_nfvperf.model.measure.stream_measurement import StreamResult, StreamSpec
-from pytest_nfvperf.model.testbed.equipment import GeneratorInfo
+from pytest_nfvperf.model.testbed.testbed import GeneratorInfo
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
-from pytest_nfvperf.model.testbed.equipment import DatapathInfo
-from pytest_nfvperf.model.testbed.testbed import Dut
+from pytest_nfvperf.model.testbed.testbed import DatapathInfo, Dut
 from pytest_nfvperf.ports.datapath import BuiltTopology, Collector, Datapath, Restart, Restarting, Sampled, Sampler
 from pytest_nfvperf.ports.generator import Generator
 from pytest_nfvperf.ports.streams import Reachability

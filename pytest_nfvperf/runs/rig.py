@@ -12,10 +12,8 @@ from dataclasses import dataclass, field, replace
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError, TestbedError
 from pytest_nfvperf.model.evidence.records import ErrorData
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
-from pytest_nfvperf.model.testbed.dut_version import with_nodes
-from pytest_nfvperf.model.testbed.equipment import DatapathInfo, GeneratorInfo
-from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut
-from pytest_nfvperf.model.testbed.tuning import with_queues
+from pytest_nfvperf.model.testbed.ovs_settings import with_queues
+from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, DatapathInfo, Dut, GeneratorInfo, with_nodes
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.cpu_placement import BandsSeen
 from pytest_nfvperf.model.traffic.traffic import Traffic

@@ -23,7 +23,7 @@ from pytest_nfvperf.model.measure.outcome import (
 )
 from pytest_nfvperf.model.measure.profile import Profile
 from pytest_nfvperf.model.measure.shared_cpus import node_labels
-from pytest_nfvperf.model.testbed.tuning import OVS_DEFAULT
+from pytest_nfvperf.model.testbed.ovs_settings import OVS_DEFAULT
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.runs.binary import rfc2544_search, tst009_search
 from pytest_nfvperf.runs.call_arguments import DURATION, LIVE, LOAD, TRAFFIC, check_live

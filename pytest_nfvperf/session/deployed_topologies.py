@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pytest_nfvperf.adapters.report.texts import deployed_title, drawn
 from pytest_nfvperf.model.evidence.records import TopologyData
 from pytest_nfvperf.model.testbed.testbed import Testbed
-from pytest_nfvperf.model.testbed.topology_labels import port_kinds
+from pytest_nfvperf.model.testbed.topology_text import port_kinds
 from pytest_nfvperf.runs.invalid_trials import InvalidTrialsError
 from pytest_nfvperf.runs.places import DeployedOn, Places
 from pytest_nfvperf.runs.rig import LiveTopology

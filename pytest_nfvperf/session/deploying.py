@@ -7,8 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 
 from pytest_nfvperf.model.arguments import NAME, checked, optional
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
-from pytest_nfvperf.model.testbed.dut_version import with_nodes
-from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut
+from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut, with_nodes
 from pytest_nfvperf.model.topology.compose import Composition
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.runs.call_arguments import DUT

@@ -11,7 +11,7 @@ from pytest_nfvperf import __version__
 from pytest_nfvperf.backends.base import Backend
 from pytest_nfvperf.config.testbed_file import testbed_to_yaml
 from pytest_nfvperf.model.evidence.records import RunData
-from pytest_nfvperf.model.testbed.equipment import DatapathInfo, GeneratorInfo
+from pytest_nfvperf.model.testbed.testbed import DatapathInfo, GeneratorInfo
 from pytest_nfvperf.model.traffic.cpu_placement import BandsSeen
 from pytest_nfvperf.session.options import Options
 

@@ -22,9 +22,8 @@ from pytest_nfvperf.adapters.process.process import process_state, run
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.ledger.ledger import Ledger
 from pytest_nfvperf.model.scenarios.workloads import NODES, vm_to_vm
-from pytest_nfvperf.model.testbed.node_spec import NodeSpec
-from pytest_nfvperf.model.testbed.testbed import Dut
-from pytest_nfvperf.model.testbed.tuning import Tuning
+from pytest_nfvperf.model.testbed.ovs_settings import Tuning
+from pytest_nfvperf.model.testbed.testbed import Dut, NodeSpec
 from pytest_nfvperf.model.topology.compose import compose, node
 from pytest_nfvperf.model.topology.links import TunnelKind
 from pytest_nfvperf.model.topology.parts import namespace, tunnel, underlay

@@ -6,8 +6,8 @@ from pytest_nfvperf.adapters.cleanup.reaper import open_journal
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
 from pytest_nfvperf.adapters.ovs.instance.datapath_support import lacks
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
+from pytest_nfvperf.model.testbed.ovs_settings import Tuning
 from pytest_nfvperf.model.testbed.testbed import Dut
-from pytest_nfvperf.model.testbed.tuning import Tuning
 from pytest_nfvperf.model.topology.compose import phy2phy
 from tests.functional.ovs_support import needs_root
 

@@ -16,8 +16,8 @@ import pytest_nfvperf as nfv
 from pytest_nfvperf import parts
 from pytest_nfvperf.model.arguments import NAME, checked, number, optional, shown_value, whole, word
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError
+from pytest_nfvperf.model.testbed.ovs_settings import OVS_DEFAULT
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN
-from pytest_nfvperf.model.testbed.tuning import OVS_DEFAULT
 from pytest_nfvperf.runs.mirroring import CopyTrials
 from pytest_nfvperf.runs.search import Search
 from pytest_nfvperf.runs.soaker import Soaker

@@ -19,10 +19,7 @@ from pytest_nfvperf.model.ledger.ledger import (
 from pytest_nfvperf.model.measure.shared_cpus import as_bound, node_labels, shares_cpus
 from pytest_nfvperf.model.scenarios.workloads import OVERLAYS, vm_to_vm
 from pytest_nfvperf.model.sla.verdict import Observation
-from pytest_nfvperf.model.testbed.dut_version import with_nodes
-from pytest_nfvperf.model.testbed.equipment import DatapathInfo
-from pytest_nfvperf.model.testbed.node_cpus import node_cpus
-from pytest_nfvperf.model.testbed.testbed import CpuPlan, Dut
+from pytest_nfvperf.model.testbed.testbed import CpuPlan, DatapathInfo, Dut, node_cpus, with_nodes
 from pytest_nfvperf.model.testbed.topology_text import topology_text
 from pytest_nfvperf.model.topology.compose import compose, node, phy2phy
 from pytest_nfvperf.model.topology.frame_route import Crossed, route

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_nfvperf.config.testbed_file import testbed_to_yaml
-from pytest_nfvperf.model.testbed.node_spec import FarHost, nodes_words
-from pytest_nfvperf.model.testbed.testbed import CpuPlan
+from pytest_nfvperf.model.testbed.testbed import CpuPlan, FarHost, nodes_words
 from tests.config_support import parse, refusal
 
 TWO_HOSTS = """\

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pytest_nfvperf.config.testbed_file import testbed_to_yaml
-from pytest_nfvperf.model.testbed.node_spec import NodeSpec
-from pytest_nfvperf.model.testbed.testbed import CpuPlan
-from pytest_nfvperf.model.testbed.tuning import Tuning
+from pytest_nfvperf.model.testbed.ovs_settings import Tuning
+from pytest_nfvperf.model.testbed.testbed import CpuPlan, NodeSpec
 from tests.config_support import parse, refusal
 
 NODES = """\

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_nfvperf.adapters.generators.iperf3.session import read_report
 from pytest_nfvperf.adapters.generators.pairs.iperf2 import Iperf2Engine, read_report
 from pytest_nfvperf.model.errors import GeneratorError, UnavailableError
 from pytest_nfvperf.model.measure.connect_rate import ConnectResult, ConnectSpec

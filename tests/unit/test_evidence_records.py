@@ -26,7 +26,7 @@ from pytest_nfvperf.model.measure.connect_rate import ConnectSpec
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.request_response import RequestSpec
 from pytest_nfvperf.model.measure.stream_measurement import StreamSpec
-from pytest_nfvperf.model.testbed.tuning import Tuning
+from pytest_nfvperf.model.testbed.ovs_settings import Tuning
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.histogram import Histogram, thinned
 from pytest_nfvperf.model.traffic.traffic import Imix, Traffic

@@ -11,8 +11,7 @@ import pytest
 from pytest_nfvperf.adapters.host.cpus import check_allowed, check_pages, check_promised, lacks_priority
 from pytest_nfvperf.adapters.host.hugepages import Hugepages, Pool
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.testbed.node_spec import NodeSpec
-from pytest_nfvperf.model.testbed.testbed import CpuPlan, StreamsSpec
+from pytest_nfvperf.model.testbed.testbed import CpuPlan, NodeSpec, StreamsSpec
 from tests.sample_run import TESTBED
 
 TWO_CPUS = CpuPlan(housekeeping=(0,), pmd=(1,), generator=(0,))

@@ -13,12 +13,19 @@ from pytest_nfvperf.adapters.doctor.node_needs import node_checks
 from pytest_nfvperf.adapters.ovs.nodes_datapath import NodesDatapath, check_alike, check_node_programs, joint_info
 from pytest_nfvperf.backends.simulated import SimulatedBackend
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
-from pytest_nfvperf.model.testbed.equipment import DatapathInfo
-from pytest_nfvperf.model.testbed.node_cpus import NodeCpus, node_cpus
-from pytest_nfvperf.model.testbed.node_spec import NodeSpec, dut_of_node
-from pytest_nfvperf.model.testbed.ovs_version import NamedOvs
-from pytest_nfvperf.model.testbed.testbed import CpuPlan, Dut, GeneratorSpec, OvsSpec, Testbed
-from pytest_nfvperf.model.testbed.tuning import Tuning
+from pytest_nfvperf.model.testbed.ovs_settings import NamedOvs, Tuning
+from pytest_nfvperf.model.testbed.testbed import (
+    CpuPlan,
+    DatapathInfo,
+    Dut,
+    GeneratorSpec,
+    NodeCpus,
+    NodeSpec,
+    OvsSpec,
+    Testbed,
+    dut_of_node,
+    node_cpus,
+)
 
 BED = Testbed("bed", OvsSpec(), CpuPlan((0,), (1,), (0,)), (), GeneratorSpec(), ())
 

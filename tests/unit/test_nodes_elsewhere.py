@@ -19,8 +19,17 @@ from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
 from pytest_nfvperf.model.scenarios.workloads import vm_to_vm
 from pytest_nfvperf.model.testbed.lab_cables import bed_of_node, cabled_ends, ends_of, ports_here, underlay_end
-from pytest_nfvperf.model.testbed.node_spec import FarHost, NodeSpec
-from pytest_nfvperf.model.testbed.testbed import CableSpec, CpuPlan, Dut, DutPort, GeneratorSpec, OvsSpec, Testbed
+from pytest_nfvperf.model.testbed.testbed import (
+    CableSpec,
+    CpuPlan,
+    Dut,
+    DutPort,
+    FarHost,
+    GeneratorSpec,
+    NodeSpec,
+    OvsSpec,
+    Testbed,
+)
 from pytest_nfvperf.model.topology.compose import compose, node
 from pytest_nfvperf.model.topology.parts import endpoint, namespace, underlay
 from pytest_nfvperf.model.traffic.cpu_placement import Poller

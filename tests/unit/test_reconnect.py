@@ -13,8 +13,7 @@ from listed_sink import Listed
 from pytest_nfvperf.model.errors import DutFailure, TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.reconnection import Datagram, longest_gap_ns
 from pytest_nfvperf.model.scenarios.workloads import pod_node
-from pytest_nfvperf.model.testbed.equipment import DatapathInfo
-from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN
+from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, DatapathInfo
 from pytest_nfvperf.ports.streams import StreamEnd
 from pytest_nfvperf.runs.clocks import VirtualClock
 from pytest_nfvperf.runs.deployment import Deployment

@@ -10,13 +10,11 @@ from hypothesis import given
 from pytest_nfvperf.adapters.report.texts import drawn
 from pytest_nfvperf.model.evidence.records import TopologyData
 from pytest_nfvperf.model.testbed.testbed import DutPort
-from pytest_nfvperf.model.testbed.topology_labels import port_kinds
-from pytest_nfvperf.model.testbed.topology_text import WIDTH, topology_text
+from pytest_nfvperf.model.testbed.topology_text import WIDTH, port_kinds, single_path, topology_text
 from pytest_nfvperf.model.topology import compose as catalogue
 from pytest_nfvperf.model.topology.compose import compose
 from pytest_nfvperf.model.topology.parts import endpoint, monitor, namespace, path, veth
 from pytest_nfvperf.model.topology.ports import Offloads, PortKind, Vlan
-from pytest_nfvperf.model.topology.single_path import single_path
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.trial import Direction
 from tests.sample_run import TESTBED

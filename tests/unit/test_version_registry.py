@@ -24,9 +24,8 @@ from pytest_nfvperf.adapters.versions.workshops import remove_forsaken
 from pytest_nfvperf.cli.main import main
 from pytest_nfvperf.config.testbed_file import parse_testbed, testbed_to_yaml
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
-from pytest_nfvperf.model.testbed.dut_version import ovs_of
-from pytest_nfvperf.model.testbed.ovs_version import NamedOvs, given_versions
-from pytest_nfvperf.model.testbed.testbed import Dut, OvsSpec
+from pytest_nfvperf.model.testbed.ovs_settings import NamedOvs, given_versions
+from pytest_nfvperf.model.testbed.testbed import Dut, OvsSpec, ovs_of
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.model.measure.outcome import Cost
 from pytest_nfvperf.model.measure.profile import PROFILES
 from pytest_nfvperf.model.measure.reading import Reading
-from pytest_nfvperf.model.testbed.equipment import DatapathInfo
+from pytest_nfvperf.model.testbed.testbed import DatapathInfo
 from pytest_nfvperf.model.topology.compose import bridge_chain, compose, phy2phy
 from pytest_nfvperf.model.topology.parts import endpoint, path
 from pytest_nfvperf.model.topology.ports import PortKind

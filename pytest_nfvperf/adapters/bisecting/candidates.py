@@ -11,7 +11,7 @@ from pytest_nfvperf.adapters.versions.git_build import Revision, find_revision
 from pytest_nfvperf.adapters.versions.registry import Registry
 from pytest_nfvperf.adapters.versions.resolving import resolved
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
-from pytest_nfvperf.model.testbed.ovs_version import NamedOvs
+from pytest_nfvperf.model.testbed.ovs_settings import NamedOvs
 
 _GIT_DEADLINE_S = 120.0
 _SHORT = 12

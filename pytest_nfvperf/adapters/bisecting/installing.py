@@ -18,7 +18,7 @@ from pytest_nfvperf.adapters.versions.git_build import Revision
 from pytest_nfvperf.adapters.versions.registry import Registry
 from pytest_nfvperf.adapters.versions.resolving import resolved
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
-from pytest_nfvperf.model.testbed.ovs_version import NamedOvs
+from pytest_nfvperf.model.testbed.ovs_settings import NamedOvs
 
 _OURS = "bisect-"
 """Begins the names of versions that a bisection built, and removes."""

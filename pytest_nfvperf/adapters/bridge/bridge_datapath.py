@@ -15,8 +15,7 @@ from pytest_nfvperf.adapters.net.link_collector import LinkCollector
 from pytest_nfvperf.adapters.net.netlink import KernelRefusedError, Netlink
 from pytest_nfvperf.adapters.net.threads import enter_new, in_own_thread
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.testbed.equipment import DatapathInfo
-from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut
+from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, DatapathInfo, Dut
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.datapath import Collector
 

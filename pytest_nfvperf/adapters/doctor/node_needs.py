@@ -7,9 +7,7 @@ from pytest_nfvperf.adapters.ovs.instance.datapath_support import lacks_kernel_m
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
 from pytest_nfvperf.adapters.ovs.node_ovs import NODE_HOSTS
 from pytest_nfvperf.model.errors import NfvperfError
-from pytest_nfvperf.model.testbed.dut_version import ovs_of
-from pytest_nfvperf.model.testbed.node_spec import NodeSpec, dut_of_node
-from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Testbed
+from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, NodeSpec, Testbed, dut_of_node, ovs_of
 
 
 def node_checks(testbed: Testbed) -> list[Check]:

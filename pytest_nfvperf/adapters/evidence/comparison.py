@@ -33,7 +33,7 @@ from pytest_nfvperf.model.measure.comparison import relative
 from pytest_nfvperf.model.measure.observe import observation
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.samples import Samples
-from pytest_nfvperf.model.testbed.equipment import DatapathInfo
+from pytest_nfvperf.model.testbed.testbed import DatapathInfo
 
 COMPARISON_FILE = "comparison.json"
 

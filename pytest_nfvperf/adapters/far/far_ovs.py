@@ -13,9 +13,7 @@ from pytest_nfvperf.adapters.ovs.topology.uplinks import Uplinks
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
-from pytest_nfvperf.model.testbed.equipment import DatapathInfo
-from pytest_nfvperf.model.testbed.node_spec import FarHost, NodeSpec
-from pytest_nfvperf.model.testbed.testbed import CpuPlan, Dut, Testbed
+from pytest_nfvperf.model.testbed.testbed import CpuPlan, DatapathInfo, Dut, FarHost, NodeSpec, Testbed
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.cpu_placement import Poller
 from pytest_nfvperf.ports.datapath import Attachment, Collector

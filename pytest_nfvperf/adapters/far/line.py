@@ -27,8 +27,7 @@ from pytest_nfvperf.adapters.process.programs import not_installed
 from pytest_nfvperf.model import errors
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
 from pytest_nfvperf.model.testbed.lab_cables import bed_of_node
-from pytest_nfvperf.model.testbed.node_spec import FarHost, NodeSpec, dut_of_node
-from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Testbed
+from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, FarHost, NodeSpec, Testbed, dut_of_node
 
 ANSWER_S = 60.0
 """Longer than anything that is asked takes, DPDK's start included."""

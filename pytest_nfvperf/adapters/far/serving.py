@@ -30,8 +30,7 @@ from pytest_nfvperf.adapters.ovs.topology.uplinks import Uplinks
 from pytest_nfvperf.adapters.process.lock import MeasurementLock
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
-from pytest_nfvperf.model.testbed.dut_version import ovs_of
-from pytest_nfvperf.model.testbed.testbed import CpuPlan, Dut, Testbed
+from pytest_nfvperf.model.testbed.testbed import CpuPlan, Dut, Testbed, ovs_of
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.datapath import KnowsPollers, Settling
 

@@ -29,7 +29,7 @@ from pytest_nfvperf.model.errors import NfvperfError
 from pytest_nfvperf.model.evidence.records import plain
 from pytest_nfvperf.model.measure.instruction_cost import VIRTUAL, WALL
 from pytest_nfvperf.model.testbed.lab_cables import ports_here
-from pytest_nfvperf.model.testbed.ovs_version import NamedOvs
+from pytest_nfvperf.model.testbed.ovs_settings import NamedOvs
 from pytest_nfvperf.model.testbed.testbed import DutPort, Testbed
 from pytest_nfvperf.ports.generator import SENDING
 

@@ -27,7 +27,7 @@ from pytest_nfvperf.model.measure.stream_measurement import (
     Way,
     WayCounts,
 )
-from pytest_nfvperf.model.testbed.equipment import GeneratorInfo
+from pytest_nfvperf.model.testbed.testbed import GeneratorInfo
 from pytest_nfvperf.model.traffic.histogram import Histogram, IntervalCounts, IntervalLatency, SoFar
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import (

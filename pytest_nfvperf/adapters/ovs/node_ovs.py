@@ -10,9 +10,7 @@ from pytest_nfvperf.adapters.ovs.topology.built_node import BuiltNode
 from pytest_nfvperf.adapters.ovs.topology.uplinks import Uplinks
 from pytest_nfvperf.features import Point
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
-from pytest_nfvperf.model.testbed.equipment import DatapathInfo
-from pytest_nfvperf.model.testbed.node_spec import NodeSpec
-from pytest_nfvperf.model.testbed.testbed import Dut, Testbed
+from pytest_nfvperf.model.testbed.testbed import DatapathInfo, Dut, NodeSpec, Testbed
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.datapath import Collector
 

@@ -28,13 +28,20 @@ from pytest_nfvperf.adapters.process.wakeups import ShortTurns
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
 from pytest_nfvperf.model.near import listed
-from pytest_nfvperf.model.testbed.dut_version import ovs_of
-from pytest_nfvperf.model.testbed.equipment import DatapathInfo
 from pytest_nfvperf.model.testbed.lab_cables import CabledEnd, bed_of_node, has_cabled_nodes, underlay_end
-from pytest_nfvperf.model.testbed.node_cpus import NodeCpus, node_cpus
-from pytest_nfvperf.model.testbed.node_spec import dut_of_node, node_spec, unknown_node
-from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut, Testbed
-from pytest_nfvperf.model.testbed.tuning import Tuning
+from pytest_nfvperf.model.testbed.ovs_settings import Tuning
+from pytest_nfvperf.model.testbed.testbed import (
+    TESTBEDS_OWN,
+    DatapathInfo,
+    Dut,
+    NodeCpus,
+    Testbed,
+    dut_of_node,
+    node_cpus,
+    node_spec,
+    ovs_of,
+    unknown_node,
+)
 from pytest_nfvperf.model.topology.links import LinkEnd, Underlay, link_ends
 from pytest_nfvperf.model.topology.topology import Topology, node_of_bridge, standing_on
 from pytest_nfvperf.ports.datapath import Collector

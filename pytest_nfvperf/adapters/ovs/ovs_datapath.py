@@ -30,11 +30,9 @@ from pytest_nfvperf.adapters.ovs.topology.port_maker import NO_UPLINKS, PortMake
 from pytest_nfvperf.adapters.ovs.topology.uplinks import Uplinks
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
-from pytest_nfvperf.model.testbed.dut_version import ovs_of
-from pytest_nfvperf.model.testbed.equipment import DatapathInfo
 from pytest_nfvperf.model.testbed.lab_cables import ends_of
-from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut, OvsSpec, Testbed
-from pytest_nfvperf.model.testbed.tuning import Tuning
+from pytest_nfvperf.model.testbed.ovs_settings import Tuning
+from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, DatapathInfo, Dut, OvsSpec, Testbed, ovs_of
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.datapath import Collector, Sampler
 

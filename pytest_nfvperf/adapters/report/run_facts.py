@@ -10,7 +10,7 @@ from pathlib import Path
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, worker_of
 from pytest_nfvperf.model.display import format_seconds, how_many
 from pytest_nfvperf.model.evidence.records import RunData
-from pytest_nfvperf.model.testbed.equipment import DatapathInfo
+from pytest_nfvperf.model.testbed.testbed import DatapathInfo
 
 _OF_OVS = ("dpdk", "netdev", "system")
 

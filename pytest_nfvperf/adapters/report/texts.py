@@ -25,8 +25,8 @@ from pytest_nfvperf.model.evidence.conclusion import Fate, TestConclusion
 from pytest_nfvperf.model.evidence.records import StreamData, TopologyData, TrialData
 from pytest_nfvperf.model.fold import cut, cut_name
 from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.testbed.ovs_settings import OVS_DEFAULT
 from pytest_nfvperf.model.testbed.topology_text import topology_text
-from pytest_nfvperf.model.testbed.tuning import OVS_DEFAULT
 
 Piece = tuple[str, dict[str, bool]]
 """Text, and how it is marked: what pytest's terminal writer takes."""

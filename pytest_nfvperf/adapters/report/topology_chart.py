@@ -22,7 +22,7 @@ from matplotlib.path import Path
 from pytest_nfvperf.adapters.report.chart import BLUE, GREEN, INK, MUTED, ORANGE, PAPER, PURPLE, SKY, VERMILION
 from pytest_nfvperf.adapters.report.picture import WIDTH, new_figure
 from pytest_nfvperf.model.evidence.records import TopologyData
-from pytest_nfvperf.model.testbed.topology_labels import (
+from pytest_nfvperf.model.testbed.topology_text import (
     Kinds,
     directions_words,
     extras,

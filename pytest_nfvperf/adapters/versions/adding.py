@@ -16,7 +16,7 @@ from pytest_nfvperf.adapters.versions.git_build import Revision, build, find_rev
 from pytest_nfvperf.adapters.versions.registry import Registry
 from pytest_nfvperf.adapters.versions.workshops import workshops_of
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.testbed.ovs_version import KeptVersion, can_name, checked_name
+from pytest_nfvperf.model.testbed.ovs_settings import KeptVersion, can_name, checked_name
 
 DEBIAN, GIT = "debian:", "git:"
 _PREFIX = "prefix"

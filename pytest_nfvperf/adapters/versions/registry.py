@@ -25,7 +25,7 @@ from typing import IO
 from pytest_nfvperf.adapters.generators.embedded.build import default_cache_dir
 from pytest_nfvperf.adapters.process.lock import Lease, holder_text, try_lease
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
-from pytest_nfvperf.model.testbed.ovs_version import KeptVersion, checked_name
+from pytest_nfvperf.model.testbed.ovs_settings import KeptVersion, checked_name
 
 VERSION_FILE = "version.json"
 _PARTIAL, _GOING = ".partial-", ".going-"

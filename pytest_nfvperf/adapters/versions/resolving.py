@@ -9,7 +9,7 @@ from pathlib import Path
 from pytest_nfvperf.adapters.versions.registry import Registry
 from pytest_nfvperf.model.compare.sides import Side
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.testbed.ovs_version import INSTALLED, NamedOvs, given_versions
+from pytest_nfvperf.model.testbed.ovs_settings import INSTALLED, NamedOvs, given_versions
 from pytest_nfvperf.model.testbed.testbed import OvsSpec
 
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.near import did_you_mean, listed
-from pytest_nfvperf.model.testbed.ovs_version import INSTALLED, checked_name
-from pytest_nfvperf.model.testbed.protected_settings import refused_setting
+from pytest_nfvperf.model.testbed.ovs_settings import INSTALLED, checked_name, refused_setting
 
 MARGIN = 0.02
 """Sides are the same where the interval of their ratio lies within 1 +- this."""

@@ -15,7 +15,7 @@ from pytest_nfvperf.model.compare.record import ComparisonData, How, SideState, 
 from pytest_nfvperf.model.compare.sides import Comparing
 from pytest_nfvperf.model.evidence.records import plain
 from pytest_nfvperf.model.measure.instruction_cost import TIME, WALL
-from pytest_nfvperf.model.testbed.equipment import DatapathInfo
+from pytest_nfvperf.model.testbed.testbed import DatapathInfo
 
 MACHINE_FACTS = (
     "cpu_model",

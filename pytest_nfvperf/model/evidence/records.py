@@ -25,8 +25,7 @@ from pytest_nfvperf.model.measure.soak import Soak
 from pytest_nfvperf.model.measure.soak_series import Series
 from pytest_nfvperf.model.measure.stream_measurement import StreamResult
 from pytest_nfvperf.model.sla.verdict import Verdict
-from pytest_nfvperf.model.testbed.equipment import DatapathInfo, GeneratorInfo
-from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut, Testbed
+from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, DatapathInfo, Dut, GeneratorInfo, Testbed
 from pytest_nfvperf.model.text import storable
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.histogram import Histogram, summarised

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from pytest_nfvperf.model.sla.verdict import Observation
-from pytest_nfvperf.model.testbed.equipment import DatapathInfo
+from pytest_nfvperf.model.testbed.testbed import DatapathInfo
 from pytest_nfvperf.model.topology.topology import Topology
 
 LABEL, SHARED, SHORT_TURNS, OWN = "node_cpus", "shared", "short-turns", "own"

@@ -6,8 +6,7 @@ import re
 from dataclasses import dataclass, replace
 
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.testbed.node_spec import node_spec
-from pytest_nfvperf.model.testbed.testbed import DutBond, DutPort, Testbed
+from pytest_nfvperf.model.testbed.testbed import DutBond, DutPort, Testbed, node_spec
 from pytest_nfvperf.model.topology.ports import GENERATOR, PortKind, PortRole
 from pytest_nfvperf.model.topology.topology import Topology, standing_on
 

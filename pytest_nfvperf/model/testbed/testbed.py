@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from pytest_nfvperf.model.arguments import FLAG, TEXT, checked, one, optional, several
-from pytest_nfvperf.model.testbed.node_spec import NodeSpec
-from pytest_nfvperf.model.testbed.ovs_version import NamedOvs
-from pytest_nfvperf.model.testbed.tuning import OVS_DEFAULT, Tuning
+from pytest_nfvperf.model.display import cpu_list
+from pytest_nfvperf.model.errors import UnavailableError
+from pytest_nfvperf.model.testbed.ovs_settings import OVS_DEFAULT, NamedOvs, Tuning
+from pytest_nfvperf.model.topology.topology import Topology
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,3 +258,206 @@ class Testbed:
     speakers: tuple[LabSpeaker, ...] = ()
     nodes: tuple[NodeSpec, ...] = ()
     underlay_line_rate_bps: float | None = None
+
+
+# What a testbed file says about one node of topologies that have several.
+
+
+@dataclass(frozen=True, slots=True)
+class FarHost:
+    """Another machine, which has this package, too.
+
+    Attributes:
+        ssh: as ssh(1) is told of it: "root@dut2".
+        python: the interpreter there that has this package.
+        ssh_config: a file of ssh's (``ssh -F``); None for the user's own.
+    """
+
+    ssh: str
+    python: str = "python3"
+    ssh_config: str | None = None
+
+    def __str__(self) -> str:
+        """``root@dut2``."""
+        return self.ssh
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSpec:
+    """How one node differs from the others. What is left out is as the testbed's DUT has it.
+
+    Attributes:
+        name: of the node, as topologies call it.
+        version: the name of an OVS of the testbed; None for the testbed's own.
+        datapath: "dpdk" or "netdev"; None for the testbed's own.
+        cpus: of its poll-mode threads; empty where the DUT's are dealt out to the nodes.
+        tuning: stronger than the testbed's.
+        underlay: the port of the testbed whose cable leads to the other nodes; None where nodes are joined by a
+            virtual link.
+        host: where it is; None for this machine.
+    """
+
+    name: str
+    version: str | None = None
+    datapath: str | None = None
+    cpus: tuple[int, ...] = ()
+    tuning: Tuning = OVS_DEFAULT
+    underlay: str | None = None
+    host: FarHost | None = None
+
+    def __str__(self) -> str:
+        """``node1: OVS old, datapath netdev, PMD on CPU 2, smc=on``; ``node1: as the DUT`` where nothing is said."""
+        said = [f"OVS {self.version}"] if self.version else []
+        said += [f"datapath {self.datapath}"] if self.datapath else []
+        said += [f"PMD on CPU {cpu_list(self.cpus)}"] if self.cpus else []
+        said += [str(self.tuning)] if self.tuning != OVS_DEFAULT else []
+        said += [f"underlay by {self.underlay}"] if self.underlay else []
+        said += [f"on {self.host} by ssh"] if self.host else []
+        return f"{self.name}: {', '.join(said) or 'as the DUT'}"
+
+
+def node_spec(testbed: Testbed, name: str) -> NodeSpec:
+    """What the testbed says about a node; nothing where its file names no nodes."""
+    return next((node for node in testbed.nodes if node.name == name), NodeSpec(name))
+
+
+def unknown_node(testbed: Testbed, dut: Dut) -> str | None:
+    """Which node of a topology the testbed file should name, and what to do; None where it names all, or none."""
+    known = [node.name for node in testbed.nodes]
+    missing = next((name for name in dut.nodes if known and name not in known), None)
+    if missing is None:
+        return None
+    return f"the testbed file has nodes {', '.join(known)}, and the topology has {missing!r}, too: add it to 'nodes'"
+
+
+def dut_of_node(testbed: Testbed, dut: Dut, name: str) -> Dut:
+    """What a node's OVS is: what the test asks for, else what the testbed says of the node, else the testbed's own."""
+    spec = node_spec(testbed, name)
+    return replace(
+        dut,
+        nodes=(),
+        kind=dut.kind or spec.datapath,
+        version=dut.version or spec.version,
+        tuning=dut.tuning.over(spec.tuning),
+    )
+
+
+def nodes_words(testbed: Testbed) -> list[str]:
+    """A line for each node that the testbed file names, and one for the underlay's line rate; empty without."""
+    rate = testbed.underlay_line_rate_bps
+    said = [f"underlay:  {rate / 1e9:g} Gbps between nodes"] if rate is not None else []
+    return [*(f"node:      {node}" for node in testbed.nodes), *said]
+
+
+# Which OVS a test's Dut is about, and how many of them.
+
+
+def with_nodes(dut: Dut, topology: Topology) -> Dut:
+    """The Dut that a topology needs: with its nodes."""
+    return replace(dut, nodes=tuple(node.name for node in topology.nodes))
+
+
+def ovs_of(ovs: OvsSpec, dut: Dut) -> OvsSpec:
+    """How to get the OVS that a test's Dut names; the testbed's own where it names none.
+
+    Raises:
+        UnavailableError: the testbed has no version of this name, and what to do; or it uses the system's OVS.
+    """
+    if dut.version is None:
+        return ovs
+    if ovs.instance == "system":
+        raise UnavailableError(
+            f"the testbed's OVS is the system's, which has one version, not {dut.version!r}: write 'instance: private'"
+        )
+    found = next((version for version in ovs.versions if version.name == dut.version), None)
+    if found is None:
+        known = ", ".join(version.name for version in ovs.versions) or "none"
+        raise UnavailableError(
+            f"no version of Open vSwitch is called {dut.version!r} (named: {known}): give --nfv-ovs "
+            f"{dut.version}=WHERE, or 'ovs: {{{dut.version}: WHERE}}' in the testbed file"
+        )
+    return replace(ovs, prefix=found.prefix, other_config=(*ovs.other_config, *found.settings))
+
+
+# What the DUT and the generator are: for headers, evidence and the fingerprint.
+
+
+@dataclass(frozen=True, slots=True)
+class DatapathInfo:
+    """What the DUT is: for headers, evidence and the fingerprint.
+
+    Attributes:
+        kind: "dpdk", "netdev", "system" or "linux-bridge".
+        version: of OVS, or of what else it is.
+        dpdk_version: None without DPDK.
+        detail: how it runs, in a sentence.
+        installation: path of the program that forwards; empty where there is none of its own.
+        origin: "installed", "prefix", "debian:bookworm", "git:<commit>"; empty where it is not known.
+        cores: CPUs of its poll-mode threads, or of the thread that polls in their place, of each node; 0 for none.
+        at_least: why it can do more than is seen here, such as nodes that share a CPU; empty where it cannot.
+        short_turns: nodes that share a CPU take turns much shorter than a window of a trial (``Windows``), so that
+            each window shows what all of them do.
+        build: what is known of how it was built, by name: packages, options of configure, port types.
+    """
+
+    kind: str
+    version: str
+    dpdk_version: str | None
+    detail: str
+    installation: str = ""
+    origin: str = ""
+    build: tuple[tuple[str, str], ...] = ()
+    cores: int = 0
+    at_least: str = ""
+    short_turns: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratorInfo:
+    """What is generating: for headers, evidence and the fingerprint."""
+
+    engine: str
+    version: str
+    detail: str
+    cpus: tuple[int, ...]
+
+
+# Which of the DUT's CPUs belong to which node.
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCpus:
+    """The poll-mode threads' CPUs by node. ``shared``: there are fewer than nodes, and so all have the same."""
+
+    pmd: tuple[tuple[str, tuple[int, ...]], ...]
+    shared: bool
+
+    @property
+    def at_least(self) -> str:
+        """Why rates are lower bounds of what the nodes forward; empty where they are not."""
+        names = " and ".join(node for node, _ in self.pmd)
+        return f"{names} share CPU {cpu_list(self.pmd[0][1])}" if self.shared else ""
+
+    def of(self, node: str) -> tuple[int, ...]:
+        """Those of a node; KeyError for an unknown one."""
+        return dict(self.pmd)[node]
+
+    def __str__(self) -> str:
+        """``PMDs: node1 on CPU 2, node2 on CPU 3``; empty where no node is on this machine."""
+        if not self.pmd:
+            return ""
+        said = ", ".join(f"{node} on CPU {cpu_list(cpus)}" for node, cpus in self.pmd)
+        return f"PMDs: {said}{'; they share, so rates are at least those shown' if self.shared else ''}"
+
+
+def node_cpus(plan: CpuPlan, nodes: Sequence[str], given: Sequence[NodeSpec] = ()) -> NodeCpus:
+    """Deal the DUT's CPUs out to nodes, in turn; where there are fewer than nodes, all share them.
+
+    ``given``: nodes of the testbed file, which has CPUs for all of them or for none.
+    """
+    own = {spec.name: spec.cpus for spec in given if spec.cpus}
+    if all(node in own for node in nodes):
+        return NodeCpus(tuple((node, own[node]) for node in nodes), shared=False)
+    shared = len(plan.pmd) < len(nodes)
+    dealt = [(node, plan.pmd if shared else plan.pmd[number :: len(nodes)]) for number, node in enumerate(nodes)]
+    return NodeCpus(tuple(dealt), shared)

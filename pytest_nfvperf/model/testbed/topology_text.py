@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from itertools import groupby
 from textwrap import wrap
 
-from pytest_nfvperf.model.testbed.topology_labels import (
-    Kinds,
-    directions_words,
-    extras,
-    kind_of,
-    mirror_words,
-    namespace_words,
-    nic_words,
-    port_words,
-    route_words,
-    tunnel_words,
+from pytest_nfvperf.model.testbed.lab_cables import ends_of
+from pytest_nfvperf.model.testbed.testbed import Testbed
+from pytest_nfvperf.model.topology.bridges import Mirror, MirrorMethod
+from pytest_nfvperf.model.topology.links import Link, Tunnel, Underlay, VethLink, link_ends
+from pytest_nfvperf.model.topology.ports import (
+    DEFAULT_MTU,
+    Behind,
+    Namespace,
+    Nic,
+    Offloads,
+    Port,
+    PortKind,
+    PortRole,
+    Vlan,
+    VnfKind,
 )
-from pytest_nfvperf.model.topology.links import Link, link_ends
-from pytest_nfvperf.model.topology.single_path import PathNode, elided, single_path
-from pytest_nfvperf.model.topology.topology import Topology, node_of_bridge
+from pytest_nfvperf.model.topology.topology import Topology, all_ports, node_of_bridge
 
 WIDTH = 100
 MOST_PORTS = 12
@@ -159,3 +163,256 @@ def _shortened(lines: Sequence[str], what: str) -> list[str]:
         return list(lines)
     kept = MOST_PORTS - 2
     return [*lines[:kept], f"… {len(lines) - kept - 1} {what} …", lines[-1]]
+
+
+# How the parts of a topology are called in drawings, in one line each.
+
+
+Kinds = Mapping[str, str]
+"""What the ports for generator and VNFs are on the DUT, by name: vhost-user, veth, physical, ..."""
+
+
+_MOST_VLANS = 6
+_DESTINATIONS = {"0.0.0.0/0": "default route", "::/0": "default route"}
+
+
+def port_kinds(topology: Topology, datapath: str, testbed: Testbed) -> dict[str, str]:
+    """What each port is on this datapath: as the topology says, or what the testbed has for it."""
+    cabled = ends_of(testbed, topology)
+    own = "vhost-user" if datapath == "dpdk" else "veth"
+    return {
+        port.name: str(port.kind) if port.kind is not PortKind.TESTBED else ("physical" if port.name in cabled else own)
+        for port in topology.ports
+        if port.kind is not PortKind.TESTBED or "+" not in datapath  # nodes of several: "port" is all that is known
+    }
+
+
+def kind_of(port: Port, kinds: Kinds) -> str:
+    """What a port is; "port" where that is not known."""
+    return kinds.get(port.name, "port" if port.kind is PortKind.TESTBED else str(port.kind))
+
+
+def extras(part: Port | Nic | VethLink | Underlay | Behind) -> list[str]:
+    """What is not as usual: MTU, VLANs, queues, offloads."""
+    said = [] if part.mtu == DEFAULT_MTU else [f"MTU {part.mtu}"]
+    if isinstance(part, Underlay):
+        return said + ([] if part.line_rate_bps is None else [f"{part.line_rate_bps / 1e9:g} Gbps"])
+    if isinstance(part, Behind):
+        return said if part.vlan is None else [*said, f"VLAN {part.vlan}"]
+    said += _vlan(part.vlan)
+    if not isinstance(part, VethLink) and part.queues > 1:
+        said.append(f"{part.queues} queues")
+    if not isinstance(part, Port):
+        said += _offloads(part.offloads)
+    return said
+
+
+def _vlan(vlan: Vlan | None) -> list[str]:
+    if vlan is None:
+        return []
+    said = [] if vlan.tag is None else [f"VLAN {vlan.tag}"]
+    numbers = [str(number) for number in vlan.trunks[:_MOST_VLANS]]
+    more = [f"{len(vlan.trunks) - _MOST_VLANS} more"] if len(vlan.trunks) > _MOST_VLANS else []
+    return said + ([f"trunk {', '.join(numbers + more)}"] if numbers else [])
+
+
+def _offloads(offloads: Offloads) -> list[str]:
+    """``TSO off``, ``tx checksum on``; those that stay as they are, not."""
+    names = {"tso": "TSO", "gso": "GSO", "gro": "GRO", "tx_checksum": "tx checksum", "rx_checksum": "rx checksum"}
+    given = {field.name: getattr(offloads, field.name) for field in fields(offloads)}
+    return [f"{names[name]} {'on' if value else 'off'}" for name, value in given.items() if value is not None]
+
+
+def role_words(port: Port) -> str:
+    """``generator``, ``monitor``, ``VNF v1, io``, ``VNF vm1 (testpmd), mac, sends to 02:4e:46:00:00:02``."""
+    if port.role is PortRole.MONITOR:
+        return "monitor that does not read" if port.unread else "monitor"
+    said = [port.owner]
+    if port.role is PortRole.FORWARDER:
+        kind = "" if port.vnf_kind is VnfKind.TESTBED else f" ({port.vnf_kind})"
+        said = [f"VNF {port.owner}{kind}", str(port.vnf_mode)]
+    learnt = port.peer in {None, port.name}  # else a flow leads them, whatever their address
+    return ", ".join([*said, f"sends to {port.eth_peer}"] if port.eth_peer and learnt else said)
+
+
+def nic_words(nic: Nic | Behind) -> str:
+    """``eth0 198.18.0.1/24``, with what is not as usual."""
+    return ", ".join([" ".join([nic.name, *nic.addresses]), *extras(nic)])
+
+
+def port_words(topology: Topology, port: Port) -> str:
+    """``generator, MTU 9000, behind it namespace bird: eth0 12.12.12.2/30, VLAN 177``."""
+    hosts = [one for one in topology.behind if one.port == port.name]
+    behind = [f"behind it namespace {one.namespace}: {nic_words(one)}" for one in hosts]
+    return ", ".join([role_words(port), *extras(port), *behind])
+
+
+def namespace_words(namespace: Namespace) -> str:
+    """``namespace left`` or ``router r``."""
+    return f"{'router' if namespace.routing else 'namespace'} {namespace.name}"
+
+
+def route_words(namespace: Namespace) -> list[str]:
+    """``default route by 10.1.0.254``, ``route to 10.3.0.0/24 by 10.1.0.253``."""
+    return [
+        f"{_DESTINATIONS.get(destination, f'route to {destination}')} by {gateway}"
+        for destination, gateway in namespace.routes
+    ]
+
+
+def tunnel_words(tunnel: Tunnel) -> str:
+    """``vxlan 7 from 10.0.0.1 to 10.0.0.2, MTU 1450``."""
+    return f"{tunnel.kind} {tunnel.keys_text} from {tunnel.local} to {tunnel.remote}, MTU {tunnel.mtu}"
+
+
+def mirror_words(mirror: Mirror) -> str:
+    """What is copied: ``every frame``, ``from p0, to p1, in VLAN 7, first 64 bytes, by flows``."""
+    said = [f"from {', '.join(mirror.select_src)}"] if mirror.select_src else []
+    said += [f"to {', '.join(mirror.select_dst)}"] if mirror.select_dst else []
+    said = ["every frame"] if mirror.select_all or not said else said
+    said += [f"in VLAN {', '.join(map(str, mirror.select_vlan))}"] if mirror.select_vlan else []
+    said += [f"first {mirror.snaplen} bytes"] if mirror.snaplen is not None else []
+    said += ["by flows"] if mirror.by is MirrorMethod.FLOW else []
+    return ", ".join(said)
+
+
+def directions_words(topology: Topology) -> str:
+    """``p0 and p1 send to each other``; "" where nothing is sent by the generator."""
+    pairs = [(direction.tx, direction.rx) for direction in topology.directions]
+    if len(pairs) == 2 and pairs[0] == pairs[1][::-1]:
+        return f"{pairs[0][0]} and {pairs[0][1]} send to each other"
+    return ", ".join(f"{tx} sends to {rx}" for tx, rx in pairs)
+
+
+# The path of frames through a topology that does not branch.
+
+
+_End = tuple[str, str]
+"""A port, as (bridge, port)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PathNode:
+    """One node of the path and how frames reach it: ``by`` is "" for the first, else patch, veth, underlay, or port."""
+
+    by: str
+    name: str
+    is_bridge: bool
+
+
+def single_path(topology: Topology) -> list[PathNode] | None:
+    """All nodes from the first sender, or namespace, to the other end; None for a topology that branches."""
+    start = _start(topology)
+    if start is None:
+        return None
+    tracer = _PathTracer(topology)
+    path = tracer.from_port(start)
+    alone = {*topology.bridges, *(namespace.name for namespace in topology.namespaces)} - {node.name for node in path}
+    return path if tracer.passed_all_once() and not alone else None
+
+
+def _start(topology: Topology) -> _End | None:
+    senders = [topology.port(direction.tx) for direction in topology.directions]
+    endpoints = [port for port in topology.ports if port.role is PortRole.ENDPOINT]
+    ends = [(port.bridge, port.name) for port in (*senders, *endpoints)]
+    ends += [(nic.bridge, nic.port) for nic in topology.nics]
+    return ends[0] if ends else None
+
+
+class _PathTracer:
+    def __init__(self, topology: Topology) -> None:
+        self._ports = all_ports(topology)
+        self._passed: list[_End] = []
+        self._crossed = {crossing.bridge for crossing in topology.crossings}
+        self._out = {(crossing.bridge, crossing.in_port): crossing.out_port for crossing in topology.crossings}
+        self._on: dict[str, list[str]] = {}
+        for bridge, port in self._ports:
+            self._on.setdefault(bridge, []).append(port)
+        self._names = _node_names(topology)
+        self._through = _through(topology)
+        self._links = _links(topology)
+
+    def from_port(self, end: _End) -> list[PathNode]:
+        """The nodes from a port on; the path ends where frames stay, or would loop."""
+        path = [PathNode("", self._names[end], is_bridge=False)]
+        here: _End | None = end
+        by = "port"
+        while here is not None and here not in self._passed:
+            self._passed.append(here)
+            path.append(PathNode(by, here[0], is_bridge=True))
+            out = self._exit_of(here)
+            if out is None or out in self._passed:
+                break
+            self._passed.append(out)
+            if out in self._links:
+                by, here = self._links[out]
+                continue
+            path.append(PathNode("port", self._names[out], is_bridge=False))
+            by, here = "port", self._through.get(out)
+        return path
+
+    def _exit_of(self, end: _End) -> _End | None:
+        """By the flow for frames of this port; without flows by the only other port."""
+        bridge, port = end
+        if bridge in self._crossed:
+            return (bridge, self._out[end]) if end in self._out else None
+        others = [other for other in self._on[bridge] if other != port]
+        return (bridge, others[0]) if len(others) == 1 else None
+
+    def passed_all_once(self) -> bool:
+        """True when no port is left, and none was passed twice."""
+        return sorted(self._passed) == sorted(self._ports)
+
+
+def _node_names(topology: Topology) -> dict[_End, str]:
+    """Who is at the far end of a port: the generator's port by its own name."""
+    names = {
+        (port.bridge, port.name): port.owner if port.role is PortRole.FORWARDER else port.name
+        for port in topology.ports
+    }
+    names |= {(nic.bridge, nic.port): nic.namespace for nic in topology.nics}
+    return names | {(tunnel.bridge, tunnel.port): tunnel.port for tunnel in topology.tunnels}
+
+
+def _through(topology: Topology) -> dict[_End, _End]:
+    """Where frames come out that went into a VNF, or a router of two interfaces."""
+    ports = {port.name: port for port in topology.ports}
+    through = {
+        (port.bridge, port.name): (ports[port.peer].bridge, port.peer)
+        for port in topology.ports
+        if port.role is PortRole.FORWARDER and port.peer is not None
+    }
+    for namespace in topology.namespaces:
+        ends = [(nic.bridge, nic.port) for nic in topology.nics if nic.namespace == namespace.name]
+        if namespace.routing and len(ends) == 2:
+            through |= {ends[0]: ends[1], ends[1]: ends[0]}
+    return through
+
+
+def _links(topology: Topology) -> dict[_End, tuple[str, _End]]:
+    kinds: list[tuple[str, Link]] = [
+        *(("patch", patch) for patch in topology.patches),
+        *(("veth", veth) for veth in topology.veths),
+        *(("underlay", underlay) for underlay in topology.underlays),
+    ]
+    return {
+        (end.bridge, end.port): (kind, (end.far_bridge, end.far_port))
+        for kind, link in kinds
+        for end in link_ends(link)
+    }
+
+
+MOST_BRIDGES = 9
+_KEPT = 3
+
+
+def elided(path: Iterable[PathNode], others: Callable[[int], str]) -> list[PathNode]:
+    """The path with at most MOST_BRIDGES bridges in a row: one node, named by ``others``, replaces the middle."""
+    kept: list[PathNode] = []
+    for is_bridge, run in groupby(path, key=lambda node: node.is_bridge):
+        row = list(run)
+        if is_bridge and len(row) > MOST_BRIDGES:
+            middle = PathNode(row[_KEPT].by, others(len(row) - 2 * _KEPT), is_bridge=True)
+            row = [*row[:_KEPT], middle, *row[-_KEPT:]]
+        kept += row
+    return kept

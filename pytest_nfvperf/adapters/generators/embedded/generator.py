@@ -30,7 +30,7 @@ from pytest_nfvperf.adapters.generators.frames import streams, trial_request
 from pytest_nfvperf.adapters.process.process import held, wait_until
 from pytest_nfvperf.adapters.process.wakeups import exchange_volleys
 from pytest_nfvperf.model.errors import DeadlineError, GeneratorError
-from pytest_nfvperf.model.testbed.equipment import GeneratorInfo
+from pytest_nfvperf.model.testbed.testbed import GeneratorInfo
 from pytest_nfvperf.model.traffic.cpu_placement import Distance, Poller
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, InvalidReason, Reason, TrialResult, TrialSpec

@@ -39,8 +39,7 @@ from pytest_nfvperf.model.measure.stream_measurement import (
     Way,
     WayCounts,
 )
-from pytest_nfvperf.model.testbed.equipment import GeneratorInfo
-from pytest_nfvperf.model.testbed.testbed import StreamsSpec
+from pytest_nfvperf.model.testbed.testbed import GeneratorInfo, StreamsSpec
 from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason
 from pytest_nfvperf.ports.streams import StreamEnd
 

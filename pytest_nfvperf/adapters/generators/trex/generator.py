@@ -24,8 +24,7 @@ from pytest_nfvperf.adapters.generators.trex.stream_plan import TrexPort, port_n
 from pytest_nfvperf.adapters.generators.trex.trial_results import TrexPolicy, longest, saturating, trial_result
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, GeneratorError, NfvperfError
-from pytest_nfvperf.model.testbed.equipment import GeneratorInfo
-from pytest_nfvperf.model.testbed.testbed import GeneratorSpec
+from pytest_nfvperf.model.testbed.testbed import GeneratorInfo, GeneratorSpec
 from pytest_nfvperf.model.topology.ports import PortRole
 from pytest_nfvperf.model.traffic.traffic import MAX_FRAME_SIZE, Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, TrialResult, TrialSpec

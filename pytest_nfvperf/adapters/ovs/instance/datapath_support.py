@@ -8,9 +8,8 @@ from pytest_nfvperf.adapters.host.hugepages import ENOUGH_MIB, LEAST_MIB, RIG_MI
 from pytest_nfvperf.adapters.net.families import has_family
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import OvsBinaries, locate
 from pytest_nfvperf.model.errors import NfvperfError
-from pytest_nfvperf.model.testbed.dut_version import ovs_of
-from pytest_nfvperf.model.testbed.testbed import Dut, Testbed
-from pytest_nfvperf.model.testbed.tuning import OVS_DEFAULT, Tuning
+from pytest_nfvperf.model.testbed.ovs_settings import OVS_DEFAULT, Tuning
+from pytest_nfvperf.model.testbed.testbed import Dut, Testbed, ovs_of
 
 MEMORY_MIB, MIN_MEMORY_MIB = RIG_MIB[0], LEAST_MIB[0]
 DATAPATHS = ("dpdk", "netdev", "system")

@@ -10,7 +10,7 @@ from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import OvsBinaries
 from pytest_nfvperf.adapters.ovs.instance.running_ovs import RunningOvs
 from pytest_nfvperf.adapters.process.process import run
 from pytest_nfvperf.model.errors import TestbedError
-from pytest_nfvperf.model.testbed.ovs_version import INSTALLED
+from pytest_nfvperf.model.testbed.ovs_settings import INSTALLED
 from pytest_nfvperf.model.testbed.testbed import OvsSpec
 
 _TYPES = (("port types", "iface_types"), ("datapath types", "datapath_types"))

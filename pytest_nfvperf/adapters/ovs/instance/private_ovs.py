@@ -29,8 +29,7 @@ from pytest_nfvperf.adapters.ovs.instance.ovsdb_server import serve_database
 from pytest_nfvperf.adapters.ovs.instance.unixctl import Unixctl
 from pytest_nfvperf.adapters.process.process import ManagedProcess, spawn, wait_until
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
-from pytest_nfvperf.model.testbed.protected_settings import DPDK_EXTRA, refused_setting, with_arguments
-from pytest_nfvperf.model.testbed.tuning import OVS_DEFAULT, Tuning
+from pytest_nfvperf.model.testbed.ovs_settings import DPDK_EXTRA, OVS_DEFAULT, Tuning, refused_setting, with_arguments
 
 _SOCKET_PATH_BYTES = 107  # sun_path less its NUL, unix(7)
 _LONGEST_SOCKET_NAME = 24

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pytest_nfvperf.adapters.ovs.instance.private_ovs import InstanceOptions
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.testbed.tuning import Tuning
+from pytest_nfvperf.model.testbed.ovs_settings import Tuning
 from pytest_nfvperf.model.topology.ports import DEFAULT_MTU, Port, Vlan
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.generator import VIRTIO_RING

@@ -1,0 +1,356 @@
+"""How OVS's userspace datapath is tuned, as data: to be swept like frame sizes, and recorded with every result.
+
+Keys and their meaning: ovs-vswitchd.conf.db(5). What is None is left to OVS; its defaults differ between versions.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from pytest_nfvperf.model.arguments import FLAG, INTEGER, TEXT, Allowed, checked, optional, several
+from pytest_nfvperf.model.errors import ArgumentError, ConfigError
+from pytest_nfvperf.model.topology.topology import Topology
+
+RXQ_ASSIGNMENTS = ("cycles", "roundrobin", "group")
+
+_SLEEP = "pmd_sleep_max_us"
+
+KEYS = {
+    "emc_insert_inv_prob": ("emc-insert-inv-prob", (2, 7)),
+    "smc": ("smc-enable", (2, 10)),
+    "tx_flush_interval_us": ("tx-flush-interval", (2, 9)),
+    "rxq_assign": ("pmd-rxq-assign", (2, 9)),
+    "auto_lb": ("pmd-auto-lb", (2, 11)),
+    _SLEEP: ("pmd-sleep-max", (3, 2)),
+}
+"""Fields that are a key of Open_vSwitch other_config: its name, and the version of OVS that brought it (NEWS)."""
+
+_OLD_SLEEP = ("pmd-maxsleep", (3, 1), (3, 2))
+"""OVS 3.1 alone called it so."""
+
+
+_PAIRS = Allowed("pairs of texts, such as (('p0', '0:3,1:5'),)", several(several(TEXT, 2, 2)).accepts)
+_COUNT = optional(INTEGER)
+
+
+@checked(
+    emc_insert_inv_prob=_COUNT,
+    smc=optional(FLAG),
+    tx_flush_interval_us=_COUNT,
+    rxq_assign=optional(TEXT),
+    auto_lb=optional(FLAG),
+    pmd_sleep_max_us=_COUNT,
+    rxq=_COUNT,
+    rxq_affinity=_PAIRS,
+    rx_descriptors=_COUNT,
+    tx_descriptors=_COUNT,
+    other_config=_PAIRS,
+)
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """Settings of the userspace datapath; None: OVS's own default.
+
+    Attributes:
+        emc_insert_inv_prob: one of so many new flows enters the exact-match cache (OVS's default: 100); 0: none.
+        smc: the signature-match cache.
+        tx_flush_interval_us: how long frames may wait for a batch to fill, us.
+        rxq_assign: how receive queues are dealt out to PMD threads: cycles, roundrobin or group.
+        auto_lb: move receive queues when PMD threads are unequally busy.
+        pmd_sleep_max_us: an idle PMD thread sleeps up to so long, us; 0: never.
+        rxq: receive queues of each port.
+        rxq_affinity: CPUs of a port's queues: ``(("p0", "0:3,1:5"), ...)``.
+        rx_descriptors, tx_descriptors: rings of physical ports.
+        other_config: any further keys of Open_vSwitch other_config, as they are.
+    """
+
+    emc_insert_inv_prob: int | None = None
+    smc: bool | None = None
+    tx_flush_interval_us: int | None = None
+    rxq_assign: str | None = None
+    auto_lb: bool | None = None
+    pmd_sleep_max_us: int | None = None
+    rxq: int | None = None
+    rxq_affinity: tuple[tuple[str, str], ...] = ()
+    rx_descriptors: int | None = None
+    tx_descriptors: int | None = None
+    other_config: tuple[tuple[str, str], ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.rxq_assign is not None and self.rxq_assign not in RXQ_ASSIGNMENTS:
+            raise ArgumentError(f"rxq_assign must be {', '.join(RXQ_ASSIGNMENTS)}, not {self.rxq_assign!r}")
+        if self.rxq is not None and self.rxq < 1:
+            raise ArgumentError(f"rxq must be 1 or more, not {self.rxq}")
+        for name, most in (("emc_insert_inv_prob", 2**32 - 1), ("tx_flush_interval_us", 1_000_000), (_SLEEP, 10_000)):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value <= most:
+                raise ArgumentError(f"{name} must be 0..{most}, not {value}")
+        for key, text in self.other_config:
+            if reason := refused_setting(key, text):
+                raise ArgumentError(reason)
+
+    def __str__(self) -> str:
+        """``emc_insert_inv_prob=0 smc=on``; ``default`` where nothing is set."""
+        return " ".join(f"{name}={_shown(value)}" for name, value in self._set()) or "default"
+
+    def over(self, below: Tuning) -> Tuning:
+        """These settings, and those of ``below`` where this one sets nothing."""
+        merged = replace(below, **dict(self._set()))
+        return replace(merged, other_config=tuple({**dict(below.other_config), **dict(self.other_config)}.items()))
+
+    def config(self, version: tuple[int, ...]) -> dict[str, str]:
+        """The settings as keys of Open_vSwitch other_config, for an OVS of this version.
+
+        Raises:
+            ValueError: the version does not know a setting.
+        """
+        unknown = self.unknown_to(version)
+        if unknown is not None:
+            raise ArgumentError(unknown)
+        given = {_key_of(name, version): _text(value) for name, value in self._set() if name in KEYS}
+        return given | dict(self.other_config)
+
+    def unknown_to(self, version: tuple[int, ...]) -> str | None:
+        """Which setting an OVS of this version does not know, and what to do; None if it knows all.
+
+        OVS itself accepts any key silently, and ignores those that it does not know.
+        """
+        for name, _ in self._set():
+            key, since = KEYS.get(name, ("", (0, 0)))
+            if version[:2] < (_OLD_SLEEP[1] if name == _SLEEP else since):
+                shown, first = (".".join(map(str, each[:2])) for each in (version, since))
+                also = f" ({_OLD_SLEEP[0]} since {'.'.join(map(str, _OLD_SLEEP[1]))})" if name == _SLEEP else ""
+                return (
+                    f"OVS {shown} does not know {key}, which came with OVS {first}{also}: leave {name} out, or test a "
+                    "newer OVS by --nfv-ovs"
+                )
+        return None
+
+    def _set(self) -> Iterator[tuple[str, Any]]:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value is not None and value != ():
+                yield field.name, value
+
+
+def _key_of(name: str, version: tuple[int, ...]) -> str:
+    old, _, renamed = _OLD_SLEEP
+    return old if name == _SLEEP and version[:2] < renamed else KEYS[name][0]
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, tuple):
+        return ",".join(f"{name}:{text}" for name, text in value)
+    return str(value)
+
+
+def with_queues(topology: Topology, tuning: Tuning) -> Topology:
+    """The topology whose generator and VNF ports have the receive queues that the tuning asks for."""
+    rxq = tuning.rxq
+    if rxq is None:
+        return topology
+    return replace(topology, ports=tuple(replace(port, queues=rxq) for port in topology.ports))
+
+
+OVS_DEFAULT = Tuning()
+"""Nothing is set."""
+
+
+# What a private OVS is started with so that it touches nothing else on the host, and no user's setting may replace.
+#
+# Keys: ovs-vswitchd.conf.db(5). DPDK's options: "EAL parameters" of its guide.
+
+
+DPDK_EXTRA = "dpdk-extra"
+"""A user's arguments are added to ours: OVS has one key for all of DPDK's."""
+
+_INSTEAD = {
+    "dpdk-init": "dut.ovs.datapath says whether OVS has DPDK: write 'datapath: dpdk' or 'netdev' there",
+    "dpdk-hugepage-dir": "a private OVS keeps its memory in no file",
+    "dpdk-lcore-mask": "DPDK's own threads run on the testbed's CPUs: write 'cpus: {housekeeping: ...}'",
+    "dpdk-probe-at-init": "DPDK takes the NICs of dut.ports: write 'pci: ...' there",
+    "pmd-cpu-mask": "the run locks the CPUs of PMD threads: write them as 'dut.ovs.pmd_cpus'",
+    "userspace-tso-enable": "figures with it are those of another DUT: write Dut(userspace_tso=True) in the test",
+}
+
+_TAKES_DEVICES = "DPDK takes the NICs of dut.ports and no other: write 'pci: ...' there"
+_PLACES_THREADS = "DPDK's own threads run on the testbed's CPUs: write 'cpus: {housekeeping: ...}'"
+_SIZES_MEMORY = "write other_config 'dpdk-socket-mem' for the size of OVS's memory"
+_KEEPS_APART = "the run sets it, which keeps this OVS apart from other users of DPDK on the host"
+
+_LONG_OPTIONS = {
+    "allow": _TAKES_DEVICES,
+    "block": _TAKES_DEVICES,
+    "no-pci": _TAKES_DEVICES,
+    "pci-blacklist": _TAKES_DEVICES,
+    "pci-whitelist": _TAKES_DEVICES,
+    "lcores": _PLACES_THREADS,
+    "main-lcore": _PLACES_THREADS,
+    "master-lcore": _PLACES_THREADS,
+    "legacy-mem": _SIZES_MEMORY,
+    "no-huge": _SIZES_MEMORY,
+    "socket-limit": _SIZES_MEMORY,
+    "socket-mem": _SIZES_MEMORY,
+    "file-prefix": _KEEPS_APART,
+    "huge-dir": _KEEPS_APART,
+    "huge-unlink": _KEEPS_APART,
+    "in-memory": _KEEPS_APART,
+    "no-shconf": _KEEPS_APART,
+    "no-telemetry": _KEEPS_APART,
+    "proc-type": _KEEPS_APART,
+    "telemetry": _KEEPS_APART,
+}
+_SHORT_OPTIONS = {
+    "a": _TAKES_DEVICES,
+    "b": _TAKES_DEVICES,
+    "w": _TAKES_DEVICES,
+    "c": _PLACES_THREADS,
+    "l": _PLACES_THREADS,
+    "m": _SIZES_MEMORY,
+}
+
+
+def refused_setting(key: str, value: str) -> str:
+    """Say why a user cannot set this key of other_config, and what to write instead; "" where it can be set."""
+    if key in _INSTEAD:
+        return f"{key} is the run's own: {_INSTEAD[key]}"
+    return _refused_arguments(value) if key == DPDK_EXTRA else ""
+
+
+def _refused_arguments(text: str) -> str:
+    try:
+        arguments = shlex.split(text)
+    except ValueError as error:
+        return f"{DPDK_EXTRA} {text!r} cannot be read: {error}"
+    for argument in arguments:
+        if reason := _refused_argument(argument):
+            return f"{DPDK_EXTRA} has {argument!r}, which is the run's own: {reason}"
+    return ""
+
+
+def _refused_argument(argument: str) -> str:
+    """DPDK reads options by getopt_long(3): a long one may be shortened, and a short one joined to its value."""
+    if argument == "--":
+        return "nothing of ours may stand behind it"
+    if argument.startswith("--"):
+        given = argument.removeprefix("--").partition("=")[0]
+        return next((reason for name, reason in _LONG_OPTIONS.items() if name.startswith(given)), "")
+    return _SHORT_OPTIONS.get(argument[1:2], "") if argument.startswith("-") else ""
+
+
+def with_arguments(ours: str, users: str) -> str:
+    """DPDK's arguments of a run with a user's behind them, where DPDK takes the last of an option given twice."""
+    return f"{ours} {users}".strip()
+
+
+# A version of Open vSwitch that can be the DUT: where it is, and where it comes from.
+
+
+INSTALLED = "installed"
+"""As a place of a version: the distribution's package on this machine."""
+VERSION_NAME = r"^[A-Za-z0-9][A-Za-z0-9._:+-]{0,63}$"
+
+
+@dataclass(frozen=True, slots=True)
+class KeptVersion:
+    """A version that ``nfvperf ovs add`` has made known.
+
+    Attributes:
+        name: by which options, testbed files and tests call it.
+        origin: "debian:bookworm", "git:<commit>" or "prefix".
+        place: its root or prefix on this machine.
+        version: of OVS.
+        dpdk_version: None where it was built without DPDK.
+        checksum: SHA-256 of its files, as they were when it was added.
+        added: date and time, ISO 8601, UTC.
+        build: how it was made, by name: package versions, options of configure.
+    """
+
+    name: str
+    origin: str
+    place: str
+    version: str
+    dpdk_version: str | None
+    checksum: str
+    added: str
+    build: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NamedOvs:
+    """A version that a testbed gives a name, for tests to ask for it.
+
+    Attributes:
+        name: as in ``Dut(version=...)``.
+        where: as the user wrote it: "installed", a path, or the name of a kept version.
+        prefix: the path that this is; None for the distribution's package, and before it was looked up.
+        origin, checksum, build: as of a KeptVersion; empty where nothing is known.
+        settings: keys of Open_vSwitch other_config that it has beside the testbed's.
+    """
+
+    name: str
+    where: str
+    prefix: str | None = None
+    origin: str = ""
+    checksum: str = ""
+    build: tuple[tuple[str, str], ...] = ()
+    settings: tuple[tuple[str, str], ...] = ()
+
+
+def can_name(name: str) -> bool:
+    """True for what can be the name of a version."""
+    return re.fullmatch(VERSION_NAME, name) is not None and name != INSTALLED
+
+
+def checked_name(name: str) -> str:
+    """The name, if it can be one.
+
+    Raises:
+        ConfigError: what a name consists of.
+    """
+    if not can_name(name):
+        raise ConfigError(
+            f"{name!r} cannot name a version of Open vSwitch: write letters, digits and . _ : + -, beginning with a "
+            f"letter or digit, 64 at most, and not {INSTALLED!r}, which is the distribution's package"
+        )
+    return name
+
+
+def given_versions(given: Sequence[str]) -> tuple[str | None, tuple[NamedOvs, ...]]:
+    """The ``--nfv-ovs`` of a command line: the place of the testbed's own OVS, if one is given, and the named ones.
+
+    Args:
+        given: "WHERE" or "NAME=WHERE" each. A path may have "=" in it: what stands before the first is a name only if
+            it has no slash.
+
+    Raises:
+        ConfigError: two places for the testbed's own, a name twice, or nothing where a place should be.
+    """
+    own: list[str] = []
+    named: dict[str, NamedOvs] = {}
+    for text in given:
+        name, equals, where = text.partition("=")
+        if not equals or "/" in name:
+            own.append(text)
+        elif name in named:
+            raise ConfigError(f"{name!r} is given twice: each version needs a name of its own", key="--nfv-ovs")
+        elif not where:
+            raise ConfigError(f"{text!r} says no place: write {name}=/opt/ovs-3.3.4", key="--nfv-ovs")
+        else:
+            named[name] = NamedOvs(checked_name(name), where)
+    if len(own) > 1:
+        raise ConfigError(
+            f"{own[0]!r} and {own[1]!r} are both given as the testbed's own OVS: write NAME=WHERE for those that tests "
+            "ask for by name",
+            key="--nfv-ovs",
+        )
+    return (own[0] if own else None), tuple(named.values())
