@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from listed_sink import Listed
 
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator, FakeStreams
-from pytest_nfvperf.config.limit import parse_limit
+from pytest_nfvperf.config.sla_file import parse_limit
 from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.sla.rules import Rule
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, DatapathInfo

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
@@ -9,14 +10,24 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, field_validator
 
-from pytest_nfvperf.config.limit import parse_limit, parse_repeats, parse_selector
-from pytest_nfvperf.config.strict import Strict
-from pytest_nfvperf.config.validate import validated
-from pytest_nfvperf.config.vocabulary import METRICS, SELECTORS
+from pytest_nfvperf.config.units import FRAME_RATE, RATIO, UnitError, quantity
+from pytest_nfvperf.config.validate import Strict, validated
+from pytest_nfvperf.config.vocabulary import GOALS, METRICS, OPERATORS, SELECTORS, Metric, Selector
 from pytest_nfvperf.config.yaml_file import Document, KeyPath, parse_document, read_document, show_path
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.near import did_you_mean, listed
-from pytest_nfvperf.model.sla.rules import Limit, Rule, Sla, unmatched_rules
+from pytest_nfvperf.model.near import MISSPELT, did_you_mean, listed
+from pytest_nfvperf.model.sla.rules import (
+    ON_OR_OFF,
+    Limit,
+    Rule,
+    Sla,
+    budget_of,
+    budget_text,
+    load_in_fps,
+    share_of_goal,
+    unmatched_rules,
+)
+from pytest_nfvperf.model.traffic.traffic import IMIXES, check_frame_size
 
 LIMIT_KEYS = ("at", "limit", "repeats")
 
@@ -138,3 +149,206 @@ def _limit(metric: str, given: Any, document: Document, path: KeyPath) -> Limit:
         return replace(parse_limit(metric, text, at), repeats=parse_repeats(metric, repeats))
     except ValueError as error:
         raise document.error(str(error), path) from None
+
+
+# The grammar of one requirement: ``>= 4 Mpps``, ``>= 95 % of {bridges: 1}``, at ``50 % of pdr``.
+#
+# Pure text to data; errors are ValueErrors that say what to write instead.
+
+
+_LIMIT = re.compile(r"(?P<operator>[^\w\s.+-]*)\s*(?P<bound>.*)", re.DOTALL)
+_SHARE = re.compile(r"(?P<share>.+?)\s+of\s+(?P<whole>.+)", re.DOTALL)
+_WORD = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
+_LABEL = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_FLOWS = re.compile(r"(?P<number>\d+)(?P<factor>[kM]?)", re.ASCII)
+_FACTORS = {"": 1, "k": 1_000, "M": 1_000_000}
+BASELINE = "baseline"
+"""What a share is of: the same figure in the run that --nfv-baseline names."""
+
+_OPERATOR_SLIPS = {"=>": ">=", "=<": "<=", "=": "==", "≥": ">=", "≤": "<=", "": ">="}
+
+
+def parse_limit(metric: str, text: object, at: object = None) -> Limit:
+    """One bound on a metric.
+
+    Args:
+        metric: a key of METRICS.
+        text: operator and bound.
+        at: the load it is taken at, as written; None without.
+
+    Raises:
+        ValueError: what is wrong and what to write instead.
+    """
+    kind = METRICS[metric]
+    if not isinstance(text, str):
+        raise ValueError(f"{text!r} has no operator: write e.g. '{kind.example}'")
+    match = _LIMIT.fullmatch(text.strip())
+    operator, bound = (match["operator"], match["bound"]) if match else ("", text)
+    if operator not in OPERATORS:
+        raise ValueError(_bad_operator(operator, text.strip(), kind))
+    cores = budget_of(str(at)) if kind.line_ratio else None
+    limit = _bound(metric, kind, operator, bound, " ".join(text.split()))
+    if cores is not None and limit.is_share:
+        raise ValueError(f"{metric} at {budget_text(cores)} must be a rate: write e.g. '{kind.example}'")
+    return replace(limit, at=None if cores else parse_load(metric, at), cores=cores)
+
+
+def _bound(metric: str, kind: Metric, operator: str, bound: str, shown: str) -> Limit:
+    """What is required, wherever."""
+    share = _SHARE.fullmatch(bound)
+    if share is None:
+        value, unit = _absolute(metric, kind, bound)
+        return Limit(operator, value, unit, shown)
+    ratio = _share(share["share"])
+    whole = " ".join(share["whole"].split())
+    if whole == "line rate":
+        if not kind.line_ratio:
+            raise ValueError(f"{metric} cannot be a share of line rate: write e.g. '{kind.example}'")
+        return Limit(operator, ratio, "line_ratio", shown)
+    if whole == BASELINE:
+        return Limit(operator, ratio, "ratio", shown, of_baseline=True)
+    return Limit(operator, ratio, "ratio", shown, relative_to=parse_relation(whole))
+
+
+def parse_repeats(metric: str, given: object) -> int:
+    """How many searches must stand behind a figure.
+
+    Raises:
+        ValueError: no whole number from 1, or the metric is no search's.
+    """
+    if given == 1 and not isinstance(given, bool):
+        return 1
+    if metric not in GOALS:
+        raise ValueError(f"{metric} is not repeated: leave 'repeats' out (searches are: {listed(GOALS)})")
+    if not isinstance(given, int) or isinstance(given, bool) or given < 1:
+        raise ValueError(f"repeats is {given!r}: write a whole number, such as 5")
+    return given
+
+
+def _share(text: str) -> float:
+    if not text.endswith("%"):
+        raise ValueError(f"'{text} of' needs a per cent sign: write '{text} % of'")
+    return quantity(text, RATIO, "a share")
+
+
+def _bad_operator(operator: str, text: str, kind: Metric) -> str:
+    known = listed(OPERATORS)
+    meant = _OPERATOR_SLIPS.get(operator)
+    if not operator:
+        return f"'{text}' has no operator: write e.g. '{meant} {text}' (operators: {known})"
+    hint = f": write '{meant} {text.removeprefix(operator).strip()}'" if meant else f": write e.g. '{kind.example}'"
+    return f"'{text}' has unknown operator '{operator}'{hint} (operators: {known})"
+
+
+def _absolute(metric: str, kind: Metric, bound: str) -> tuple[float, str]:
+    for dimension, unit in kind.units[1:]:
+        try:
+            return quantity(bound, dimension, metric), unit
+        except UnitError:
+            continue  # told below in the metric's main dimension
+    if kind.line_ratio and bound.endswith("%"):
+        raise ValueError(f"'{bound}' of what? Write '{bound} of line rate' or '{bound} of {{bridges: 1}}'")
+    return quantity(bound, kind.units[0][0], metric), kind.units[0][1]
+
+
+def parse_load(metric: str, at: object) -> str | None:
+    """The load a metric is taken at, in its normal form; None where none is meant."""
+    kind = METRICS[metric]
+    if at is None:
+        if kind.at == "required":
+            raise ValueError(f"{metric} needs a load: write '{{at: 50 % of pdr, limit: \"{kind.example}\"}}'")
+        return None
+    if not kind.at:
+        budget = "; a budget of cores is such as '2 cores'" if kind.line_ratio else ""
+        raise ValueError(f"{metric} is not taken at a load: leave 'at' out and write '{kind.example}'{budget}")
+    share = _SHARE.fullmatch(str(at).strip())
+    if share is None:
+        if str(at).strip() in GOALS:
+            raise ValueError(f"'{at}' is not a load: write '100 % of {at}'")
+        return load_in_fps(quantity(at, FRAME_RATE, "the load"))
+    if share["whole"] not in GOALS:
+        hint = did_you_mean(share["whole"], GOALS)
+        raise ValueError(f"a load can be a share of {' or '.join(GOALS)}, not of '{share['whole']}'{hint}")
+    ratio = _share(share["share"])
+    if ratio == 0:
+        raise ValueError(f"'{at}' is no load: write e.g. '50 % of {share['whole']}'")
+    return share_of_goal(ratio, share["whole"])
+
+
+def parse_relation(whole: str) -> tuple[tuple[str, str], ...]:
+    """``{bridges: 1}`` or a topology's name: the labels in which the subject of comparison differs."""
+    if not whole.startswith("{"):
+        if whole in GOALS:
+            raise ValueError(f"'{whole}' is a load, not something to compare with: write e.g. '95 % of {{bridges: 1}}'")
+        if not _WORD.fullmatch(whole):
+            raise ValueError(f"'{whole}' is no topology: write e.g. '95 % of phy2phy' or '95 % of {{bridges: 1}}'")
+        return (("topology", whole),)
+    try:
+        labels = parse_document(whole, "relation").data
+    except ConfigError as error:
+        raise ValueError(f"'{whole}' cannot be read ({error.message}): write e.g. '{{bridges: 1}}'") from None
+    if not labels:
+        raise ValueError("'{}' names nothing that differs: write e.g. '{bridges: 1}'")
+    pairs = []
+    for name, value in labels.items():
+        values = parse_selector(name, value)
+        if len(values) != 1:
+            raise ValueError(f"'{whole}': {name} must be one value to compare with, not {len(values)}")
+        pairs.append((str(name), values[0]))
+    return tuple(pairs)
+
+
+def parse_selector(name: object, value: Any) -> tuple[str, ...]:
+    """The accepted values of one selector, as labels are written.
+
+    A name that is no selector may be a label of the suite's own; whether any test has it shows
+    only when tests are collected (``config.sla_file.unknown_labels``). What can only be a slip is refused here.
+    """
+    hint = did_you_mean(str(name), SELECTORS, MISSPELT)
+    if name not in SELECTORS and (hint or not _LABEL.fullmatch(str(name))):
+        raise ValueError(f"unknown selector '{name}'{hint} (known: {listed(SELECTORS)})")
+    values = value if isinstance(value, list) else [value]
+    if not values:
+        raise ValueError(f"{name} selects nothing: give a value or leave it out")
+    return tuple(_label(str(name), item) for item in values)
+
+
+def _label(name: str, value: Any) -> str:
+    selector = SELECTORS.get(name)
+    if isinstance(value, bool) and (selector is None or set(selector.values) == set(ON_OR_OFF.values())):
+        return ON_OR_OFF[value]
+    if isinstance(value, bool | float | dict | list) or value is None:
+        raise ValueError(f"{name} must be a word or a whole number, not {value!r}")
+    text = str(value).strip()
+    if selector is None:
+        selector = Selector("a label of the suite's own")
+    if name == "frame_size":
+        return _frame_size(text)
+    if name == "flows":
+        return _flows(text)
+    if selector.number and not (text.isascii() and text.isdigit()):
+        raise ValueError(f"{name} must be a whole number, not '{text}'")
+    if selector.values and text not in selector.values and not (selector.foreign and ":" in text):
+        raise ValueError(
+            f"{name} must be {' or '.join(selector.values)}, not '{text}'{did_you_mean(text, selector.values)}"
+        )
+    if not text:
+        raise ValueError(f"{name} is empty: give a value or leave it out")
+    return text
+
+
+def _frame_size(text: str) -> str:
+    if text.isascii() and text.isdigit():
+        check_frame_size(int(text))
+        return str(int(text))
+    names = [f"imix-{name}" for name in IMIXES]
+    if text not in names:
+        raise ValueError(f"frame_size must be bytes or {listed(names)}, not '{text}'{did_you_mean(text, names)}")
+    return text
+
+
+def _flows(text: str) -> str:
+    match = _FLOWS.fullmatch(text)
+    if match is None or int(match["number"]) == 0:
+        raise ValueError(f"flows must be a whole number from 1, such as 1000, 10k or 1M, not '{text}'")
+    return str(int(match["number"]) * _FACTORS[match["factor"]])

@@ -2,28 +2,47 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_nfvperf.config.lab_checks import port_kind
-from pytest_nfvperf.config.nodes_section import nodes_section, to_nodes, underlay_section
-from pytest_nfvperf.config.speakers_section import speakers_section, to_speakers
-from pytest_nfvperf.config.streams_section import streams_section, to_streams
 from pytest_nfvperf.config.testbed_checks import (
     NumaReader,
     SysfsNuma,
     check_testbed,
     cpu_claims,
+    port_kind,
     usable_cores,
 )
-from pytest_nfvperf.config.testbed_model import GeneratorModel, PortModel, TestbedModel
-from pytest_nfvperf.config.trex_model import trex_section, trex_spec
-from pytest_nfvperf.config.tuning_section import to_tuning, tuning_section
+from pytest_nfvperf.config.testbed_model import (
+    GeneratorModel,
+    NodeModel,
+    PortModel,
+    StreamsModel,
+    TestbedModel,
+    TuningModel,
+    speakers_section,
+    to_speakers,
+    trex_section,
+    trex_spec,
+)
 from pytest_nfvperf.config.units import BIT_RATE, shortest
 from pytest_nfvperf.config.validate import validated
 from pytest_nfvperf.config.yaml_file import Document, dump, parse_document, read_document
-from pytest_nfvperf.model.testbed.ovs_settings import NamedOvs
-from pytest_nfvperf.model.testbed.testbed import CableSpec, CpuPlan, DutBond, DutPort, GeneratorSpec, OvsSpec, Testbed
+from pytest_nfvperf.model.testbed.ovs_settings import OVS_DEFAULT, NamedOvs, Tuning
+from pytest_nfvperf.model.testbed.testbed import (
+    CableSpec,
+    CpuPlan,
+    DutBond,
+    DutPort,
+    FarHost,
+    GeneratorSpec,
+    NodeSpec,
+    OvsSpec,
+    StreamsSpec,
+    Testbed,
+)
 
 LOOPBACK = "127.0.0.1"
 """Where a TRex server listens that we start."""
@@ -218,3 +237,90 @@ def _from_bond(bond: DutBond) -> dict[str, Any]:
 
 def _given(mapping: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in mapping.items() if value is not None}
+
+
+# ``nodes`` and ``underlay`` of a testbed file, to and from the model. docs/testbed-file.md says what the keys mean.
+
+
+def to_nodes(models: Mapping[str, NodeModel], beside: Path) -> tuple[NodeSpec, ...]:
+    """The section as data. ``beside``: the folder that paths count from."""
+    return tuple(
+        NodeSpec(name, node.ovs, node.datapath, node.cpus, to_tuning(node.tuning), node.underlay, _host(node, beside))
+        for name, node in models.items()
+    )
+
+
+def _host(node: NodeModel, beside: Path) -> FarHost | None:
+    if node.ssh is None:
+        return None
+    config = None if node.ssh_config is None else str(beside / node.ssh_config)
+    return FarHost(node.ssh, node.python or "python3", config)
+
+
+def nodes_section(nodes: Sequence[NodeSpec]) -> dict[str, Any] | None:
+    """The section that reads back to ``nodes``; None when there are none."""
+    return {node.name: _node_section(node) for node in nodes} or None
+
+
+def _node_section(node: NodeSpec) -> dict[str, Any]:
+    section = {
+        "ovs": node.version,
+        "datapath": node.datapath,
+        "cpus": list(node.cpus) or None,
+        "tuning": tuning_section(node.tuning),
+        "underlay": node.underlay,
+        "ssh": node.host.ssh if node.host else None,
+        "python": node.host.python if node.host else None,
+        "ssh_config": node.host.ssh_config if node.host else None,
+    }
+    return {key: value for key, value in section.items() if value is not None}
+
+
+def underlay_section(line_rate_bps: float | None) -> dict[str, Any] | None:
+    """The section that reads back to this line rate; None where there is none."""
+    return None if line_rate_bps is None else {"line_rate": shortest(line_rate_bps, BIT_RATE)}
+
+
+# ``dut.ovs.tuning`` of a testbed file, to and from the model.
+
+
+def to_tuning(model: TuningModel | None) -> Tuning:
+    """What a file asks for; rings and other keys are elsewhere in it, with their ports and in ``other_config``."""
+    if model is None:
+        return OVS_DEFAULT
+    return Tuning(**{**dict(model), "rxq_affinity": tuple(model.rxq_affinity.items())})
+
+
+def tuning_section(tuning: Tuning) -> dict[str, Any] | None:
+    """As a file has it; None where nothing is set."""
+    given = {field.name: getattr(tuning, field.name) for field in dataclasses.fields(tuning)}
+    section = {name: value for name, value in given.items() if name in TuningModel.model_fields and value is not None}
+    section["rxq_affinity"] = dict(tuning.rxq_affinity) or None
+    return {name: value for name, value in section.items() if value is not None} or None
+
+
+# ``streams`` of a testbed file, to and from the model.
+
+
+def to_streams(model: StreamsModel, beside: Path) -> StreamsSpec:
+    """What a file asks for; a path with a directory is relative to ``beside``, a mere name is looked for."""
+    path = model.path if model.path is None or "/" not in model.path else str(beside / model.path)
+    return StreamsSpec(model.engine, path, model.ports, model.client_cpus, model.server_cpus)
+
+
+def streams_section(spec: StreamsSpec) -> dict[str, Any] | None:
+    """As a file has it; None where nothing is set."""
+    section = {
+        "path": spec.path,
+        "ports": _ports(spec.ports),
+        "client_cpus": list(spec.client_cpus),
+        "server_cpus": list(spec.server_cpus),
+    }
+    given = {name: value for name, value in section.items() if value}
+    return {"engine": spec.engine, **given} if given else None
+
+
+def _ports(ports: Sequence[int]) -> list[int] | str:
+    """A range where it is one: there are usually many."""
+    in_a_row = len(ports) > 1 and list(ports) == list(range(ports[0], ports[-1] + 1))
+    return f"{ports[0]}-{ports[-1]}" if in_a_row else list(ports)

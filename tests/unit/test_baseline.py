@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_nfvperf.config.limit import parse_limit
+from pytest_nfvperf.config.sla_file import parse_limit
 from pytest_nfvperf.model.evidence.comparison import MACHINE_FACTS, unlike
 from pytest_nfvperf.model.sla.judge import judge
 from pytest_nfvperf.model.sla.rules import Rule

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from pytest_nfvperf.config.sla_file import load_sla, parse_sla
-from pytest_nfvperf.config.speakers_section import SpeakerModel
 from pytest_nfvperf.config.testbed_file import load_testbed, parse_testbed
 from pytest_nfvperf.config.testbed_model import (
     BondModel,
@@ -17,6 +16,7 @@ from pytest_nfvperf.config.testbed_model import (
     GeneratorModel,
     OvsModel,
     PortModel,
+    SpeakerModel,
     TestbedModel,
 )
 from pytest_nfvperf.config.vocabulary import METRICS, SELECTORS

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pytest_nfvperf.backends.foreign_datapaths import all_makers, is_foreign, lacks_foreign
-from pytest_nfvperf.config.limit import parse_selector
+from pytest_nfvperf.config.sla_file import parse_selector
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.testbed import Dut
 

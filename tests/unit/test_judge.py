@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_nfvperf.config.limit import parse_limit
-from pytest_nfvperf.config.sla_file import parse_sla
+from pytest_nfvperf.config.sla_file import parse_limit, parse_sla
 from pytest_nfvperf.model.samples import Relative
 from pytest_nfvperf.model.sla.judge import judge, worst
 from pytest_nfvperf.model.sla.rules import Limit, Rule

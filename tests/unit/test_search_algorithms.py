@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from listed_sink import Listed
 
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
-from pytest_nfvperf.config.limit import parse_limit
+from pytest_nfvperf.config.sla_file import parse_limit
 from pytest_nfvperf.model.measure.observe import observations
 from pytest_nfvperf.model.measure.outcome import Goal, GoalOutcome, Outcome, SearchStatus
 from pytest_nfvperf.model.sla.judge import judge

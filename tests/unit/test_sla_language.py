@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_nfvperf.config.limit import parse_limit, parse_selector
-from pytest_nfvperf.config.sla_file import load_sla, parse_sla, unknown_labels
+from pytest_nfvperf.config.sla_file import load_sla, parse_limit, parse_selector, parse_sla, unknown_labels
 from pytest_nfvperf.config.vocabulary import METRICS
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.sla.rules import Limit, Rule, unmatched_rules
