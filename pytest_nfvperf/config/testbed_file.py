@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +112,7 @@ def _to_testbed(model: TestbedModel, beside: Path) -> Testbed:
         speakers=to_speakers(model.speakers),
         nodes=to_nodes(model.nodes, beside),
         underlay_line_rate_bps=model.underlay.line_rate,
-        bonds=tuple(DutBond(bond.name, bond.members, bond.mode, bond.lacp) for bond in model.dut.bonds),
+        bonds=tuple(DutBond(**dict(bond)) for bond in model.dut.bonds),
     )
 
 
@@ -135,21 +136,9 @@ def _to_generator(model: GeneratorModel, beside: Path) -> GeneratorSpec:
 
 
 def _to_port(port: PortModel) -> DutPort:
-    return DutPort(
-        name=port.name,
-        kind=port_kind(port),
-        pci=port.pci,
-        interface=port.interface,
-        rxq=port.rxq,
-        rx_descriptors=port.rx_descriptors,
-        tx_descriptors=port.tx_descriptors,
-        mtu=port.mtu,
-        line_rate_bps=port.line_rate,
-        driver=port.driver,
-        representor=port.representor,
-        model=port.model,
-        node=port.node,
-    )
+    """A port's keys are the fields of the data class, but for the unit in a name."""
+    keys = {**dict(port), "kind": port_kind(port)}
+    return DutPort(line_rate_bps=keys.pop("line_rate"), **keys)
 
 
 def testbed_to_yaml(testbed: Testbed) -> str:
@@ -212,27 +201,13 @@ def _from_link(link: CableSpec) -> list[str]:
 
 
 def _from_port(port: DutPort) -> dict[str, Any]:
-    return _given(
-        {
-            "name": port.name,
-            "kind": port.kind,
-            "pci": port.pci,
-            "interface": port.interface,
-            "rxq": port.rxq,
-            "rx_descriptors": port.rx_descriptors,
-            "tx_descriptors": port.tx_descriptors,
-            "mtu": port.mtu,
-            "line_rate": None if port.line_rate_bps is None else shortest(port.line_rate_bps, BIT_RATE),
-            "driver": port.driver,
-            "representor": port.representor,
-            "model": port.model,
-            "node": port.node,
-        }
-    )
+    rate = port.line_rate_bps
+    section = {key: getattr(port, key) for key in PortModel.model_fields if key != "line_rate"}
+    return _given({**section, "line_rate": None if rate is None else shortest(rate, BIT_RATE)})
 
 
 def _from_bond(bond: DutBond) -> dict[str, Any]:
-    return {"name": bond.name, "members": list(bond.members), "mode": bond.mode, "lacp": bond.lacp}
+    return {**asdict(bond), "members": list(bond.members)}
 
 
 def _given(mapping: dict[str, Any]) -> dict[str, Any]:

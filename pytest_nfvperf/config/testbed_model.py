@@ -96,10 +96,8 @@ def trex_spec(model: TrexModel | None) -> TrexSpec:
         rx_delay_s=TrexSpec().rx_delay_s if model.rx_delay is None else model.rx_delay,
         rpc_port=model.rpc_port,
         event_port=model.event_port,
-        routes=tuple(TrexRoute(route.port, route.source, route.gateway, route.vlan) for route in model.routes),
-        start=None
-        if start is None
-        else TrexStart(start.path, start.interfaces, start.driver, start.low_end, start.netns),
+        routes=tuple(TrexRoute(**dict(route)) for route in model.routes),
+        start=None if start is None else TrexStart(**dict(start)),
     )
 
 
