@@ -122,17 +122,12 @@ def _place(where: str, beside: Path) -> str:
 
 
 def _to_generator(model: GeneratorModel, beside: Path) -> GeneratorSpec:
-    recording = None if model.recording is None else str(beside / model.recording)
-    return GeneratorSpec(
-        engine=model.engine,
-        server=model.server or (LOOPBACK if model.trex and model.trex.start else None),
-        client=model.client,
-        ports=model.ports,
-        force=model.force,
-        devices=model.devices,
-        recording=recording,
-        trex=trex_spec(model.trex),
-    )
+    keys = dict(model)
+    del keys["cpus"]  # the plan of CPUs has them
+    keys["recording"] = None if model.recording is None else str(beside / model.recording)
+    keys["server"] = model.server or (LOOPBACK if model.trex and model.trex.start else None)
+    keys["trex"] = trex_spec(model.trex)
+    return GeneratorSpec(**keys)
 
 
 def _to_port(port: PortModel) -> DutPort:
@@ -280,7 +275,7 @@ def tuning_section(tuning: Tuning) -> dict[str, Any] | None:
 def to_streams(model: StreamsModel, beside: Path) -> StreamsSpec:
     """What a file asks for; a path with a directory is relative to ``beside``, a mere name is looked for."""
     path = model.path if model.path is None or "/" not in model.path else str(beside / model.path)
-    return StreamsSpec(model.engine, path, model.ports, model.client_cpus, model.server_cpus)
+    return StreamsSpec(**{**dict(model), "path": path})
 
 
 def streams_section(spec: StreamsSpec) -> dict[str, Any] | None:

@@ -217,6 +217,15 @@ def test_no_circle_among_files():
     assert not circle(graph)
 
 
+def test_no_circle_in_the_model_and_in_config_even_among_types_and_inside_functions():
+    graph: dict[str, set[str]] = {name: set() for name in sources()}
+    for one in imports():
+        if one.importer.startswith(("pytest_nfvperf.model.", "pytest_nfvperf.config.")) and one.imported in graph:
+            graph[one.importer].add(one.imported)
+
+    assert not circle(graph)
+
+
 def test_no_circle_among_c_files():
     """A header's own .c belongs to it: what either includes, the pair includes. commands.h belongs to all cmd_*.c."""
     graph: dict[str, set[str]] = {}
