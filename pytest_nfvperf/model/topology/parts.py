@@ -1,6 +1,6 @@
 """Parts of a topology, with the fields filled in that seldom matter.
 
-Each returns data of ``model.topology.nodes`` and ``model.topology.links``, which ``compose`` puts together.
+Each returns data of ``model.topology.ports`` and ``model.topology.links``, which ``compose`` puts together.
 MAC addresses left open are filled in there, too.
 """
 
