@@ -12,7 +12,7 @@ from pytest_nfvperf.model.routing.logical_network import LogicalSwitch
 from pytest_nfvperf.model.scenarios.ovn_path import OvnPathPlan
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut, OvsSpec
 from pytest_nfvperf.model.topology.topology import Topology
-from pytest_nfvperf.ports.routing import AgentPath, LogicalNetwork, OvnDaemons, RunsOvn
+from pytest_nfvperf.ports.ovn import AgentPath, LogicalNetwork, OvnDaemons, RunsOvn
 from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.session.deploying import Deployer
 from pytest_nfvperf.session.run import NfvSession

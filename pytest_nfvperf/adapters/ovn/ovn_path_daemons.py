@@ -21,7 +21,7 @@ from pytest_nfvperf.model.routing.logical_network import LogicalSwitch
 from pytest_nfvperf.model.scenarios.ovn_path import BIRD, PROVIDER, UPLINK, VM_PORT, OvnPathPlan
 from pytest_nfvperf.model.testbed.testbed import OvsSpec
 from pytest_nfvperf.ports.datapath import BuiltTopology
-from pytest_nfvperf.ports.routing import AgentPath, LogicalNetwork
+from pytest_nfvperf.ports.ovn import AgentPath, LogicalNetwork
 
 _ESTABLISHED_WITHIN_S = 10.0
 

@@ -8,7 +8,7 @@ from pytest_nfvperf.model.errors import UnavailableError
 from pytest_nfvperf.model.routing.logical_network import LogicalSwitch
 from pytest_nfvperf.model.scenarios.ovn_path import OvnPathPlan
 from pytest_nfvperf.ports.datapath import BuiltTopology
-from pytest_nfvperf.ports.routing import AgentPath, LogicalNetwork
+from pytest_nfvperf.ports.ovn import AgentPath, LogicalNetwork
 
 _NO_AGENT = "there is no simulation of ovn-bgp-agent for plans"
 
